@@ -16,6 +16,7 @@ import threading
 from collections.abc import Generator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -153,7 +154,8 @@ class Simulated:
 def searched(case: Case, noise: Noise, seed: int) -> BestTable:
     search = Search(SPEC, MACHINE, [], PICTURE, other_formats=True, minutes=60)
     names = {way.spec: way.name for way in reversed(search.ways) if not way.refused and way.name != "eager"}
-    for _ in search.run(Simulated(case, noise, names, seed), threading.Event()):
+    runner: Any = Simulated(case, noise, names, seed)
+    for _ in search.run(runner, threading.Event()):
         pass
     return search.table()
 

@@ -260,10 +260,6 @@ STARTING = {
         from demo.runs.runner import Runner
         list(Runner(None, worker_module=endless).run(catalog.make_spec("shapes-vit"), scene))
     """,
-    "what compiles ahead": """
-        from demo.runs.precompiler import Precompiler
-        list(Precompiler(2, endless).compile([catalog.make_spec("shapes-vit", batch_size=n) for n in (1, 2)], scene))
-    """,
     "what loads a compile cache": """
         from demo.cli import cache_command
         cache_command.MODULE = endless

@@ -84,7 +84,6 @@ from demo.backend import (
     machine_probe,
     memory_and_throughput,
     models,
-    precompile,
     predictions,
     profiling,
     settings,
@@ -100,6 +99,7 @@ from demo.core.machine import usable_cores
 from demo.core.result import Failure, RunResult, Status
 from demo.core.spec import PUBLISHED_CALLS, TEXT_GENERATION, RunSpec
 from demo.present import sentences
+from tools import gpu_turns
 from tools.evidence_tables import Book, result_of, write_tables
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -264,12 +264,12 @@ class Cell(Run):
         with torch.no_grad():
             workload = self.workload()
             on_gpu = workload.device.type == "cuda"
-            (precompile.alone(workload.eager) if on_gpu else workload.eager)()
+            (gpu_turns.alone(workload.eager) if on_gpu else workload.eager)()
             if on_gpu:
                 torch.cuda.empty_cache()  # the others need the memory
             model = compile_model.compiled(workload.model, self.spec)
             with (
-                precompile.turns_taken(workload.device),
+                gpu_turns.taken(workload.device),
                 mock.patch.object(CompiledFxGraph, "__call__", _stop),
                 contextlib.suppress(_NotYet),
             ):

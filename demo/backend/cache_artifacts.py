@@ -13,12 +13,11 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from demo.backend import machine_probe, precompile  # first: importing inductor asks for a GPU in the way that it sets
-
-import torch  # isort: skip
-from torch._inductor.runtime.cache_dir_utils import cache_dir  # isort: skip
+import torch
+from torch._inductor.runtime.cache_dir_utils import cache_dir
 from torch.compiler._cache import CacheArtifact, CacheArtifactFactory, CacheArtifactManager
 
+from demo.backend import compile_model, events, machine_probe, workloads
 from demo.core import codec
 from demo.core import format as fmt
 from demo.core.errors import BadInput
@@ -66,6 +65,22 @@ def record_kernels() -> None:
             CacheArtifactManager.record_artifact(CpuKernel.type(), key, path.read_bytes())
 
 
+def compile_ahead(spec: RunSpec, input_file: Path) -> None:
+    """What a run does until its compiled model has been called: the same loading, picture and settings.
+
+    One eager call comes first, as in a run: models keep some tensors from their first call on, and a trace from before
+    it is another graph. Raises whatever the run would fail with.
+    """
+    workload = workloads.load(spec, input_file)
+    model = workload.model
+    with torch.no_grad():
+        workload.eager()
+        for one in [compile_model.with_breaks(model)[0], model] if spec.graph_break else [model]:
+            call = workload.call(compile_model.compiled(one, spec))
+            for _ in range(2):  # what is compiled again at the second call belongs into the cache too
+                call()
+
+
 def save(file: Path, specs: Iterable[RunSpec], input_file: Path) -> int:
     """Compiles the specs, which is quick where the cache has them, and writes the file. Returns how many could be.
 
@@ -75,7 +90,7 @@ def save(file: Path, specs: Iterable[RunSpec], input_file: Path) -> int:
     for spec in specs:
         print(f"{spec.checkpoint}, batch {spec.batch_size}, {spec.mode}, {spec.dtype}", file=sys.stderr, flush=True)
         try:
-            precompile.compile_ahead(spec, input_file)
+            compile_ahead(spec, input_file)
             cells += 1
         except Exception:  # whatever the run would fail with
             print("Not in the file, because it could not be compiled: `run` says why.", file=sys.stderr)
@@ -105,7 +120,7 @@ def load(file: Path) -> str:
 
 def main() -> int:
     """The job of standard input. Returns the exit code: 0, 1 where a spec could not be compiled, 2 for a refusal."""
-    job, answers = precompile.read_job()
+    job, answers = events.job_and_answers()
     file, specs = Path(job["file"]), [codec.load(RunSpec, spec) for spec in job.get("specs", ())]
     try:
         if specs:

@@ -6,11 +6,15 @@ Nothing that a library prints can get between them. The messages are listed in `
 from __future__ import annotations
 
 import json
+import os
 import statistics
+import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
+
+from PIL import Image
 
 from demo.backend import timing
 from demo.core import codec
@@ -47,6 +51,17 @@ class Job:
     def seen_file(self) -> Path | None:
         """What the model sees; None for a model that sees no file, whatever the job holds."""
         return Path(self.input_file) if self.input_file is not None and self.spec.sees_picture else None
+
+
+def job_and_answers() -> tuple[dict[str, Any], int]:
+    """Of a process that is no worker: its job, one line of JSON on standard input, and the descriptor for its answers.
+
+    That is a copy of standard output. What a library prints from now on goes to standard error.
+    """
+    answers = os.dup(1)  # not inherited: a process that it starts must not keep the parent waiting for the pipe's end
+    os.dup2(2, 1)
+    Image.MAX_IMAGE_PIXELS = None  # images.read holds its own, stricter limit
+    return json.loads(sys.stdin.buffer.readline()), answers
 
 
 class Events:

@@ -19,7 +19,7 @@ from typing import Any
 
 import torch
 
-from demo.backend import compilation, compile_model, precompile, predictions, workloads
+from demo.backend import compilation, compile_model, events, predictions, workloads
 from demo.backend.text_workload import TextWorkload
 from demo.backend.workload import Workload
 from demo.core import codec
@@ -82,7 +82,7 @@ def answer(job: dict[str, Any]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    job, pipe = precompile.read_job()
+    job, pipe = events.job_and_answers()
     if job["cache_folder"]:
         compilation.use_empty_cache(Path(job["cache_folder"]))
     os.write(pipe, json.dumps(answer(job)).encode() + b"\n")

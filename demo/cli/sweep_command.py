@@ -7,9 +7,9 @@ import os
 import signal
 import sys
 import threading
-import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,6 @@ from demo.cli.common import (
     given_options,
     picture,
     wanted,
-    writing,
 )
 from demo.core.errors import BadInput
 from demo.core.result import RunResult
@@ -31,12 +30,11 @@ from demo.core.spec import RunSpec
 from demo.present import markdown, sentences
 from demo.runs import interpreter
 from demo.runs.forecast import SweepForecast, forecast_sweep
-from demo.runs.precompiler import Precompiler
 from demo.store.history import History
 from demo.sweep import turns
 from demo.sweep.cells import Cell, make_cells, unfinished
 from demo.sweep.grid import AXES, PRESETS, SETTINGS, Grid, read_grid
-from demo.sweep.run_grid import Done, Event, Precompiling, Timing, run_cells
+from demo.sweep.run_grid import Done, Event, Timing, run_cells
 from demo.sweep.table import KINDS, check_table, write_device_table, write_table
 
 LISTS = {
@@ -128,68 +126,61 @@ def _sweep(options: argparse.Namespace) -> int:
     image, out = picture(options.image, specs), Path(options.out) if options.out else None
     if out:
         check_table(out)
-    options.export_markdown = file_to_write(options.export_markdown, "table")
+    text = file_to_write(options.export_markdown, "table")
     if options.engine != "ray" and (options.address or options.gpu_type):
         raise BadInput("--address and --gpu-type are for a cluster: give --engine ray with them.")
     if options.python and (options.engine == "ray" or options.measured):
         raise BadInput("--python is for this machine and no table of it: leave out --engine ray and --measured.")
     if len(options.python) > 2 or len(set(map(os.path.abspath, options.python))) < len(options.python):
         raise BadInput(f"Give --python once, or two different ones. Given: {', '.join(options.python)}.")
-    engine = _on_cluster if options.engine == "ray" else _in_turns if len(options.python) == 2 else _here
+    engine = _on_cluster if options.engine == "ray" else _here
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # the table is still written
     with engine(options, specs, image) as (cells, plan, run):
         print(plan, file=sys.stderr)
         if not options.yes and not wanted():
             return OK
-        with _kept(cells, out, options.export_markdown, options.fresh), closing(run()) as events:
-            _follow(events, cells)
+        try:
+            with closing(run(image, threading.Event())) as events:
+                _follow(events, cells)
+        except (KeyboardInterrupt, SystemExit):
+            stored = sum(cell.result is not None for cell in cells)
+            again = "the same command without --fresh" if options.fresh else "the same command"
+            print(f"Stopped: {stored} of {len(cells)} stored; {again} resumes.", file=sys.stderr)
+            raise
+        finally:
+            if any(cell.done for cell in cells):  # an earlier table is worth more than an empty one
+                if out is not None:
+                    write_table(out, cells)
+                if text is not None:
+                    rows = ((cell.spec, cell.result, cell.value or "not run") for cell in cells)
+                    text.write_text(markdown.of_cells(rows), encoding="utf-8")
     if len(options.python) == 2:
         for verdict in turns.verdicts(cells):
             print(f"\n{verdict}")
     if options.measured:
-        with writing("measured table"):
-            file = write_device_table(cells)
-        print(f"Kept as {file}: `published` and the page show it.", file=sys.stderr)
+        print(f"Kept as {write_device_table(cells)}: `published` and the page show it.", file=sys.stderr)
     return OK if any(cell.result and cell.result.status == "ok" for cell in cells) else FAILED
 
 
-Planned = tuple[list[Cell], str, Callable[[], Generator[Event, None, None]]]
-"""The cells of a sweep, what is said before it starts, and what runs them."""
+Planned = tuple[list[Cell], str, Callable[[Path, threading.Event], Generator[Event, None, None]]]
+"""The cells of a sweep, what is said before it starts, and what runs them on a picture until the event is set."""
 
 
 @contextmanager
 def _here(options: argparse.Namespace, specs: Sequence[RunSpec], image: Path) -> Iterator[Planned]:
-    """The sweep on this machine."""
+    """The sweep on this machine, in one environment or in two in turns."""
     from demo.runs.runner import Runner
 
-    other = interpreter.read(options.python[0]) if options.python else None
-    history = History()
-    with closing(Runner(history, interpreter=other)) as runner:
-        machine = runner.inspect()
-        stored = history.all()
-        cells = make_cells(specs, stored, machine, image, options.fresh)
-        plan = plan_text(cells, forecast_sweep(unfinished(cells), stored, machine))
-        # what is compiled ahead would be compiled by this program's own environment
-        precompiler = Precompiler() if other is None else None
-        yield cells, plan, lambda: run_cells(cells, runner, image, threading.Event(), precompiler)
-
-
-@contextmanager
-def _in_turns(options: argparse.Namespace, specs: Sequence[RunSpec], image: Path) -> Iterator[Planned]:
-    """The sweep on this machine in two environments."""
-    from demo.runs.runner import Runner
-
-    others = [interpreter.read(path) for path in options.python]
-    history = History()
+    others = [interpreter.read(path) for path in options.python] or [None]
+    history, in_turns = History(), len(others) == 2
     with ExitStack() as stack:
         runners = [stack.enter_context(closing(Runner(history, interpreter=other))) for other in others]
         machines = [runner.inspect() for runner in runners]
-        stored = history.all()
-        repeated = turns.with_repeats(specs)
-        first, second = (make_cells(repeated, stored, machine, image, options.fresh) for machine in machines)
-        cells = turns.paired(first, second, options.python)
-        plan = plan_text(cells, forecast_sweep(unfinished(cells), stored, machines[0]))
-        yield cells, plan, lambda: turns.run_in_turns(cells, runners, image, threading.Event())
+        stored, asked = history.all(), turns.with_repeats(specs) if in_turns else specs
+        grids = [make_cells(asked, stored, machine, image, options.fresh) for machine in machines]
+        cells = turns.paired(*grids, options.python) if in_turns else grids[0]
+        run = partial(turns.run_in_turns, cells, runners) if in_turns else partial(run_cells, cells, runners[0])
+        yield cells, plan_text(cells, forecast_sweep(unfinished(cells), stored, machines[0])), run
 
 
 @contextmanager
@@ -199,24 +190,28 @@ def _on_cluster(options: argparse.Namespace, specs: Sequence[RunSpec], image: Pa
 
     history = History()
     with cluster.connected(options.address):
-        fleet = cluster.nodes(options.gpu_type)
-        cells = cluster.make_cells(specs, options.gpu_type, fleet, history.all(), image, options.fresh)
-        slots = sum(node.slots for node in fleet)
-        todo = sum(not cell.done for cell in cells)
-        plan = f"{len(cells)} cells, {todo} to run, {slots} at a time on {len(fleet)} nodes."
-        yield cells, plan, lambda: cluster.run_cells(cells, fleet, image, history, threading.Event())
+        fleet = cluster.fleet(options.gpu_type)
+        cells = cluster.make_cells(specs, fleet, history.all(), image, options.fresh)
+        todo = len(unfinished(cells))
+        plan = f"{len(cells)} cells, {todo} to run, {fleet.slots} at a time on {fleet.nodes} nodes."
+        yield cells, plan, partial(cluster.run_cells, cells, fleet, history)
 
 
 def _follow(events: Iterable[Event], cells: list[Cell]) -> None:
-    """Fills `cells` as their values come, shows how it goes, and at the end prints the table."""
-    show = Shown(cells)
+    """Fills `cells` as their values come, with a line for each and one that rewrites itself for the one in hand; prints
+    the table at the end."""
+    line = terminal.ProgressLine(sys.stderr)
     try:
         for event in events:
-            if isinstance(event, Done):
+            if isinstance(event, Timing) and sys.stderr.isatty():
+                line.show(event.progress)
+            elif isinstance(event, Done):
                 cells[event.place] = event.cell
-            show(event)
+                line.end()
+                done = sum(cell.done for cell in cells)
+                print(f"[{done}/{len(cells)}] {cell_text(event.cell)}", file=sys.stderr, flush=True)
     finally:
-        show.end()
+        line.end()
     print(table(cells))
 
 
@@ -233,50 +228,6 @@ def plan_text(cells: list[Cell], forecast: SweepForecast) -> str:
     return " ".join(parts)
 
 
-@contextmanager
-def _kept(cells: list[Cell], out: Path | None, table: Path | None = None, fresh: bool = False) -> Iterator[None]:
-    """Whatever ends the sweep, the cells that have a value by then are in the tables; a signal is told what it left."""
-    try:
-        yield
-    except (KeyboardInterrupt, SystemExit):
-        stored = sum(cell.result is not None for cell in cells)
-        again = "the same command without --fresh" if fresh else "the same command"
-        print(f"Stopped: {stored} of {len(cells)} stored; {again} resumes.", file=sys.stderr)
-        raise
-    finally:
-        if any(cell.done for cell in cells):  # an earlier table is worth more than an empty one
-            if out is not None:
-                with writing("table"):
-                    write_table(out, cells)
-            if table is not None:
-                rows = ((cell.spec, cell.result, cell.value or "not run") for cell in cells)
-                with writing("table"):
-                    table.write_text(markdown.of_cells(rows), encoding="utf-8")
-
-
-class Shown:
-    """A sweep on standard error: one line a finished cell, and one that rewrites itself for the one in hand."""
-
-    def __init__(self, cells: list[Cell]) -> None:
-        self._cells = cells
-        self._line = terminal.ProgressLine(sys.stderr)
-        self._told = 0.0
-
-    def end(self) -> None:
-        self._line.end()
-
-    def __call__(self, event: Event) -> None:
-        if isinstance(event, Timing) and sys.stderr.isatty():
-            self._line.show(event.progress)
-        elif isinstance(event, Done):
-            self._line.end()
-            done = sum(cell.done for cell in self._cells)
-            print(f"[{done}/{len(self._cells)}] {cell_text(event.cell)}", file=sys.stderr, flush=True)
-        elif isinstance(event, Precompiling) and time.monotonic() - self._told > terminal.SPARSE_SECONDS:
-            self._told = time.monotonic()
-            print(f"Compiling ahead: {event.done} of {event.of}", file=sys.stderr, flush=True)
-
-
 def cell_text(cell: Cell) -> str:
     spec = cell.spec
     place = f" in {cell.python}" if cell.python else ""
@@ -290,19 +241,10 @@ def _latencies(result: RunResult | None) -> str:
 
 def table(cells: list[Cell]) -> str:
     """The grid as text, one line a cell."""
-    head: tuple[str, ...] = ("checkpoint", "batch", "mode", "dtype", "eager → compiled", "speed-up", "id")
-    rows: list[tuple[str, ...]] = [
-        (
-            cell.spec.checkpoint,
-            str(cell.spec.batch_size),
-            cell.spec.mode,
-            cell.spec.dtype,
-            _latencies(cell.result).strip(" ()"),
-            cell.value[:60] or "not run",
-            cell.result.id if cell.result else "",
-        )
-        for cell in cells
-    ]
-    if any(cell.python for cell in cells):
-        head, rows = ("python", *head), [(cell.python, *row) for cell, row in zip(cells, rows, strict=True)]
-    return "\n".join(terminal.table([head, *rows]))
+    pythons = any(cell.python for cell in cells)
+    rows = [("python", "checkpoint", "batch", "mode", "dtype", "eager → compiled", "speed-up", "id")]
+    for cell in cells:
+        asked = (cell.python, cell.spec.checkpoint, str(cell.spec.batch_size), cell.spec.mode, cell.spec.dtype)
+        times, id = _latencies(cell.result).strip(" ()"), cell.result.id if cell.result else ""
+        rows.append((*asked, times, cell.value[:60] or "not run", id))
+    return "\n".join(terminal.table(rows if pythons else [row[1:] for row in rows]))

@@ -1,4 +1,4 @@
-"""How every child process is started and ended: the worker, the precompiler, the process of a cache file.
+"""How every child process is started and ended: the worker, and the processes of a cache file and of a log of sizes.
 
 Covered:
 - Leaving `child_process` kills the process and all that it started, also after an error, and removes its temporary

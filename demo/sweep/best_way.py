@@ -23,7 +23,7 @@ from demo.core.errors import BadInput
 from demo.core.machine import HostInfo
 from demo.core.result import RunResult
 from demo.core.spec import RunSpec
-from demo.runs.any_runner import AnyRunner
+from demo.runs.runner import Runner
 from demo.store.reruns import compiled_spec
 from demo.sweep.best_table import BestTable, Goal, Row, best_table
 from demo.sweep.cells import Cell, still_true
@@ -98,13 +98,13 @@ class Search:
         """Whether there is nothing left to try, however much time there is."""
         return not self._missing()
 
-    def run(self, runner: AnyRunner, cancel: threading.Event, turn: Turn = at_once) -> Generator[Event, None, None]:
+    def run(self, runner: Runner, cancel: threading.Event, turn: Turn = at_once) -> Generator[Event, None, None]:
         """Tries ways until there is nothing left to try, the budget is spent, or `cancel` is set."""
         while not cancel.is_set() and (step := self._next()) is not None:
             yield from self._try(*step, runner, cancel, turn)
 
     def _try(
-        self, way: Way, spec: RunSpec, runner: AnyRunner, cancel: threading.Event, turn: Turn
+        self, way: Way, spec: RunSpec, runner: Runner, cancel: threading.Event, turn: Turn
     ) -> Generator[Event, None, None]:
         place, stop = self.ways.index(way), threading.Event()
         before = self._runs[way.name][-1].as_processes() if self._runs[way.name] else ()

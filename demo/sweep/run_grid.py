@@ -7,12 +7,10 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from demo.core.errors import BadInput
 from demo.core.result import Progress
-from demo.runs.any_runner import AnyRunner
-from demo.runs.precompiler import Precompiler
+from demo.runs.runner import Runner
 from demo.sweep.cells import Cell
 
 
@@ -21,14 +19,6 @@ class Waiting:
     """Other runs use the machine: this many are ahead."""
 
     ahead: int
-
-
-@dataclass(frozen=True)
-class Precompiling:
-    """The next cells are being compiled side by side; nothing is timed meanwhile."""
-
-    done: int
-    of: int
 
 
 @dataclass(frozen=True)
@@ -45,7 +35,7 @@ class Done:
     cell: Cell
 
 
-Event = Waiting | Precompiling | Timing | Done
+Event = Waiting | Timing | Done
 Turn = Callable[[], AbstractContextManager[Iterable[int]]]
 """Entered, it gives the number of runs ahead until it is this one's turn; left, the next run may start."""
 
@@ -57,43 +47,30 @@ def at_once() -> AbstractContextManager[Iterable[int]]:
 
 def run_cells(
     cells: Sequence[Cell],
-    runner: AnyRunner,
+    runner: Runner,
     picture: Path,
     cancel: threading.Event,
-    precompiler: Precompiler | None = None,
     turn: Turn = at_once,
 ) -> Generator[Event, None, None]:
-    """Runs the cells that have no value yet, in lots: compiled side by side first, then timed one after another.
+    """Runs the cells that have no value yet, one after another.
 
     Ends early, without an event for the cell in progress, when `cancel` is set. Closing the generator ends the run in
     progress too.
     """
-    todo = [(place, cell) for place, cell in enumerate(cells) if not cell.done]
-    size = precompiler.lot if precompiler else 1
-    for lot in (todo[start : start + size] for start in range(0, len(todo), size)):
-        if precompiler is not None:
-            with turn() as ahead:
-                yield from map(Waiting, _until(cancel, ahead))
-                for done, of in _until(cancel, precompiler.compile([cell.spec for _, cell in lot], picture)):
-                    yield Precompiling(done, of)
-        for place, cell in lot:
-            with turn() as ahead:
-                yield from map(Waiting, _until(cancel, ahead))
+    for place, cell in enumerate(cells):
+        if cell.done:
+            continue
+        with turn() as waiting:
+            for ahead in waiting:
                 if cancel.is_set():
                     return
-                yield from run_one(place, cell, runner, picture, cancel)
+                yield Waiting(ahead)
+            if cancel.is_set():
+                return
+            yield from run_one(place, cell, runner, picture, cancel)
 
 
-def _until(cancel: threading.Event, items: Iterable[Any]) -> Iterator[Any]:
-    for item in items:
-        if cancel.is_set():
-            return
-        yield item
-
-
-def run_one(
-    place: int, cell: Cell, runner: AnyRunner, picture: Path, cancel: threading.Event
-) -> Iterator[Timing | Done]:
+def run_one(place: int, cell: Cell, runner: Runner, picture: Path, cancel: threading.Event) -> Iterator[Timing | Done]:
     """The progress of one cell and, unless it is cancelled, its value."""
     try:
         for event in runner.run(cell.spec, picture, cancel, earlier=cell.earlier):

@@ -11,7 +11,7 @@ from demo.core.errors import BadInput
 from demo.core.languages import ENGLISH
 from demo.core.spec import RunSpec
 from demo.present import sentences, upgrade
-from demo.runs.any_runner import AnyRunner
+from demo.runs.runner import Runner
 from demo.sweep.cells import Cell
 from demo.sweep.run_grid import Done, Timing, run_one
 
@@ -47,7 +47,7 @@ def paired(first: Sequence[Cell], second: Sequence[Cell], pythons: Sequence[str]
 
 
 def run_in_turns(
-    cells: Sequence[Cell], runners: Sequence[AnyRunner], picture: Path, cancel: threading.Event
+    cells: Sequence[Cell], runners: Sequence[Runner], picture: Path, cancel: threading.Event
 ) -> Generator[Timing | Done, None, None]:
     """Runs the pairs of `paired` that have no value yet; `runners` are those of the two environments.
 

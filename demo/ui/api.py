@@ -19,7 +19,7 @@ from demo.core import format as fmt
 from demo.core.errors import BadInput
 from demo.core.result import RunResult
 from demo.core.spec import OPTIONS, TASKS, Option, RunSpec
-from demo.runs.any_runner import AnyRunner
+from demo.runs.runner import Runner
 from demo.store import export
 from demo.store.history import History, HistoryError
 from demo.store.journal import Journal
@@ -137,7 +137,7 @@ _BEFORE_WHOLE = "profile"
 """The last option before `whole` and `example`; options that are declared after it stand behind them."""
 
 
-def endpoint(runner: AnyRunner, queue: RunQueue) -> Callable[..., dict[str, Any]]:
+def endpoint(runner: Runner, queue: RunQueue) -> Callable[..., dict[str, Any]]:
     """The function behind `/benchmark`. Its runs stand in the same queue as those of the page."""
     options = _options(dict.fromkeys((*_FIRST, *OPTIONS)))
     place = [name for name, _, _ in options].index(_BEFORE_WHOLE) + 1
@@ -190,7 +190,7 @@ _HOW_BEST: list[Argument] = [
 ]
 
 
-def best(runner: AnyRunner, queue: RunQueue, history: History) -> Callable[..., dict[str, Any]]:
+def best(runner: Runner, queue: RunQueue, history: History) -> Callable[..., dict[str, Any]]:
     """The function behind `/best`. Each of its runs stands in the queue of the page.
 
     A search waits where the queue is full, and occupies a thread all the time: as many go on as the queue has places.

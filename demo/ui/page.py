@@ -13,8 +13,7 @@ from fastapi.exceptions import RequestValidationError
 from demo.core import limits
 from demo.core.languages import LANGUAGES, Language
 from demo.core.machine import HostInfo
-from demo.runs.any_runner import AnyRunner
-from demo.runs.precompiler import Precompiler
+from demo.runs.runner import Runner
 from demo.store.history import History
 from demo.store.hub_dataset import PushedHistory
 from demo.ui import api
@@ -53,9 +52,9 @@ NAME_THUMBNAILS = name_thumbnails(
 )
 
 
-def build(runner: AnyRunner, history: History | None = None) -> Blocks:
+def build(runner: Runner, history: History | None = None) -> Blocks:
     """The page for this runner. `history` has the stored runs that it shows; without it, the user's own."""
-    return Page(runner, history, Precompiler()).blocks
+    return Page(runner, history).blocks
 
 
 class Blocks(gradio_workarounds.Blocks):
@@ -108,10 +107,8 @@ def launch(page: Blocks, **settings: Any) -> Any:
 class Page:
     """`blocks` is what gradio serves."""
 
-    def __init__(
-        self, runner: AnyRunner, history: History | None = None, precompiler: Precompiler | None = None
-    ) -> None:
-        """`precompiler` compiles a sweep's next cells in advance; for the others see `build`."""
+    def __init__(self, runner: Runner, history: History | None = None) -> None:
+        """The arguments are those of `build`."""
         self._runner = runner
         history = history or History()
         self.queue = queue = RunQueue()
@@ -134,7 +131,7 @@ class Page:
                     with gr.Tab(label("tab_shared"), id="shared") as shared:
                         SharedTab(history.shared, queue, shared)
                 with gr.Tab(label("tab_sweep"), id="sweep") as sweeps:
-                    self.sweep_tab = SweepTab(self.run_tab, precompiler, sweeps)
+                    self.sweep_tab = SweepTab(self.run_tab, sweeps)
             self.run_tab.follow_links()
             stage_mode.StageBar(runner, self.run_tab.form)
             self._wire()

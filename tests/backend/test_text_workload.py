@@ -11,7 +11,7 @@ import tiny_text
 import torch
 from samples import measurement, text_result
 
-from demo.backend import compile_model, parity, precompile, text_workload
+from demo.backend import cache_artifacts, compile_model, parity, text_workload
 from demo.backend.events import Events, Job
 from demo.backend.run_steps import Run
 from demo.backend.text_workload import TextWorkload, as_text
@@ -325,5 +325,5 @@ def test_compiling_ahead_reads_no_picture_and_calls_the_prompt_and_two_steps(
         return lambda **batch: lengths.append(batch["input_ids"].shape[1]) or model(**batch)
 
     monkeypatch.setattr(compile_model, "compiled", compiled)
-    precompile.compile_ahead(spec_of(folder / "llama"), Path(tiny_text.__file__))
+    cache_artifacts.compile_ahead(spec_of(folder / "llama"), Path(tiny_text.__file__))
     assert lengths == [8, 1, 1]

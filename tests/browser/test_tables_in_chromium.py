@@ -63,7 +63,7 @@ def history(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PushedHistory]
 
 @pytest.fixture(scope="module")
 def address(history: PushedHistory) -> Iterator[str]:
-    page = Page(RUNNER, history=history).blocks  # without a precompiler: a sweep would compile its cells for minutes
+    page = Page(RUNNER, history=history).blocks
     _, url, _ = launch(page, prevent_thread_lock=True)
     yield url
     page.close()

@@ -123,7 +123,7 @@ def test_what_cannot_be_compiled_is_named_and_nothing_is_written_where_nothing_c
     def fail(spec: RunSpec, image: Path) -> None:
         raise RuntimeError("no such operator")
 
-    monkeypatch.setattr(cache_artifacts.precompile, "compile_ahead", fail)
+    monkeypatch.setattr(cache_artifacts, "compile_ahead", fail)
     with pytest.raises(BadInput, match="Nothing was saved"):
         cache_artifacts.save(tmp_path / "vit.cache", [SPEC], PICTURE)
     assert "Not in the file" in (told := capsys.readouterr().err) and "shapes-vit, batch 1" in told
@@ -144,7 +144,7 @@ def test_the_process_says_what_came_of_its_job_and_its_code_says_whether_all_of_
     def process(module: str, **_: Any) -> Iterator[Any]:
         """In this process; what it answers through its pipe is printed as it is."""
         jobs: list[dict[str, Any]] = []
-        monkeypatch.setattr(cache_artifacts.precompile, "read_job", lambda: (json.loads(json.dumps(jobs[0])), 1))
+        monkeypatch.setattr(cache_artifacts.events, "job_and_answers", lambda: (json.loads(json.dumps(jobs[0])), 1))
         yield SimpleNamespace(send=jobs.append, lines=list, exit_code=cache_artifacts.main)
 
     def saved(file: Path, specs: list[RunSpec], picture: Path) -> int:

@@ -1,20 +1,17 @@
-"""Running the cells of a grid: failures, cancelling, turns, and compiling ahead."""
+"""Running the cells of a grid: failures, cancelling and turns."""
 
 from __future__ import annotations
 
-import dataclasses
 import threading
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 from fake_runner import FakeRunner
 from samples import MACHINE, ok_result
 
-from demo.runs.precompiler import Precompiler, should_precompile
 from demo.runs.runner import Runner
 from demo.store.history import History
 from demo.sweep.cells import Cell, make_cells
@@ -104,27 +101,3 @@ def test_each_cell_waits_for_its_turn() -> None:
     events = list(run_cells(cells(1, 2), fake_runner(), PICTURE, threading.Event(), turn=turn))
     assert turns == ["in", "out"] * 2
     assert [event.ahead for event in events if isinstance(event, Waiting)] == [2, 1, 2, 1]
-
-
-class CountingPrecompiler(Precompiler):
-    def __init__(self) -> None:
-        super().__init__(processes=1)
-        self.lots: list[list[int]] = []
-
-    def compile(self, specs: Any, image: Path) -> Iterator[tuple[int, int]]:
-        self.lots.append([spec.batch_size for spec in specs])
-        yield len(specs), len(specs)
-
-
-def test_cells_are_compiled_in_lots_and_each_lot_before_it_is_timed() -> None:
-    precompiler = CountingPrecompiler()
-    events = run_cells(cells(1, 2, 3, 4, 5, 6), fake_runner(), PICTURE, threading.Event(), precompiler)
-    order = [type(event).__name__ for event in events if not isinstance(event, Timing)]
-    assert precompiler.lots == [[1, 2, 3, 4], [5, 6]]
-    assert order == ["Precompiling", "Done", "Done", "Done", "Done", "Precompiling", "Done", "Done"]
-
-
-def test_what_measures_a_cold_compile_or_tunes_kernels_is_not_compiled_ahead() -> None:
-    assert should_precompile(SPEC)
-    for asked in ({"cache": "empty"}, {"freezing": True}, {"compiler": "aot"}, {"mode": "max-autotune-no-cudagraphs"}):
-        assert not should_precompile(dataclasses.replace(SPEC, **asked))

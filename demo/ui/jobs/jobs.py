@@ -16,10 +16,9 @@ from demo.core.machine import HostInfo
 from demo.core.result import Progress, RunResult
 from demo.core.spec import RunSpec
 from demo.core.speedup import ProcessResult
-from demo.runs.any_runner import AnyRunner
 from demo.runs.forecast import SweepForecast, forecast_sweep
 from demo.runs.outcome import NO_FILES, Files
-from demo.runs.precompiler import Precompiler
+from demo.runs.runner import Runner
 from demo.store.history import History
 from demo.sweep.best_table import Goal
 from demo.sweep.best_way import STEADY, Search
@@ -56,7 +55,7 @@ class WaitingForQuiet:
 class Job(Work):
     """One run. Its outcome is a RunResult, an exception, or None where the visitor cancelled before it began."""
 
-    runner: AnyRunner
+    runner: Runner
     queue: RunQueue
     visitor: str
     spec: RunSpec
@@ -149,10 +148,9 @@ class Sweep(Series):
     """Some may have values already."""
     stored: list[RunResult]
     """Earlier runs, newest first, for the forecast of the time."""
-    runner: AnyRunner
+    runner: Runner
     queue: RunQueue
     visitor: str
-    precompiler: Precompiler | None
 
     def forecast(self) -> SweepForecast:
         """How long the cells without a value will take."""
@@ -160,7 +158,7 @@ class Sweep(Series):
 
     def _events(self) -> Events:
         turn = partial(self.queue.join, f"sweep of {self.visitor}", patient=True)
-        return run_cells(self.cells, self.runner, PICTURE, self._cancel, self.precompiler, turn)
+        return run_cells(self.cells, self.runner, PICTURE, self._cancel, turn)
 
     def _note(self, event: Event) -> None:
         """Replaces the tuple of cells whole, so that no page reads it half changed."""
@@ -179,7 +177,7 @@ class BestSearch(Series):
     spec: RunSpec
     """What the form asked for, to fill it again, as `image`."""
     image: Path | None
-    runner: AnyRunner
+    runner: Runner
     queue: RunQueue
     visitor: str
     goal: Goal = STEADY
@@ -204,14 +202,14 @@ class BestSearch(Series):
 
 
 def make_search(
-    runner: AnyRunner, history: History, spec: RunSpec, image: Path | None, other_formats: bool, minutes: float
+    runner: Runner, history: History, spec: RunSpec, image: Path | None, other_formats: bool, minutes: float
 ) -> Search:
     """The search for a model, an input and a batch size. Raises BadInput and HistoryError."""
     stored = history.all(MAX_STORED, checkpoints={spec.checkpoint})
     return Search(spec, machine_of(runner), stored, image or PICTURE, other_formats, minutes)
 
 
-def machine_of(runner: AnyRunner) -> HostInfo:
+def machine_of(runner: Runner) -> HostInfo:
     """What the waiting worker says of the machine. Raises BadInput where it has said nothing within MACHINE_SECONDS."""
     deadline = time.monotonic() + MACHINE_SECONDS
     while (machine := runner.machine) is None:

@@ -15,8 +15,8 @@ from demo.core.outputs import ImageInfo
 from demo.core.result import RunResult
 from demo.core.spec import RunSpec
 from demo.core.speedup import ProcessResult
-from demo.runs.any_runner import AnyRunner
 from demo.runs.outcome import NO_FILES
+from demo.runs.runner import Runner
 from demo.store.history import History
 from demo.store.journal import Journal
 from demo.sweep.run_grid import Waiting
@@ -59,7 +59,7 @@ Asked = tuple[RunSpec, Path | None, tuple[ProcessResult, ...]]
 class RunTab(Watching):
     """The components and their events. Make it inside the `gr.Blocks` or tab that holds it."""
 
-    def __init__(self, runner: AnyRunner, queue: RunQueue, history: History) -> None:
+    def __init__(self, runner: Runner, queue: RunQueue, history: History) -> None:
         self.runner, self.queue, self.history = runner, queue, history
         self.works = Supervisor("run")
         """Runs, and searches for the best way: a visitor has one of both at a time."""

@@ -13,7 +13,7 @@ from demo.core import catalog, hub
 from demo.core.errors import BadInput
 from demo.core.languages import Language
 from demo.core.spec import TEXT_GENERATION
-from demo.runs.any_runner import AnyRunner
+from demo.runs.runner import Runner
 from demo.ui.look.scripts import MARK_PRESET, PRESS_BEST
 from demo.ui.tabs import links
 from demo.ui.tabs.events import LATEST, QUIET
@@ -55,7 +55,7 @@ class StageBar:
     Make it inside the `gr.Blocks`.
     """
 
-    def __init__(self, runner: AnyRunner, form: Form) -> None:
+    def __init__(self, runner: Runner, form: Form) -> None:
         self._runner = runner
         self._form = form
         with gr.Row(elem_id="stage-bar"):

@@ -16,11 +16,10 @@ from demo.core import format as fmt
 from demo.core.errors import BadInput
 from demo.core.languages import Language
 from demo.core.spec import DTYPES, MODES, WEIGHTS
-from demo.runs.precompiler import Precompiler
 from demo.store.history import HistoryError
 from demo.sweep.cells import Cell, make_cells
 from demo.sweep.grid import AXES, PICTURE, PRESETS, Grid, read_grid
-from demo.sweep.run_grid import Done, Precompiling, Timing, Waiting
+from demo.sweep.run_grid import Done, Timing, Waiting
 from demo.sweep.table import write_device_table, write_table
 from demo.ui.html import progress, results, sweep_status
 from demo.ui.html.heatmap import heatmap
@@ -41,10 +40,9 @@ Without a limit a press of Start would read the whole history into memory."""
 class SweepTab(Watching):
     """Make it inside the `gr.Tab` that holds it."""
 
-    def __init__(self, run_tab: RunTab, precompiler: Precompiler | None, tab: gr.Tab) -> None:
+    def __init__(self, run_tab: RunTab, tab: gr.Tab) -> None:
         """`run_tab` knows the visitors; `tab` is the tab of the sweeps."""
         self._run_tab = run_tab
-        self._precompiler = precompiler
         self.sweeps = Supervisor("sweep")
         with gr.Row(elem_id="sweep-desk", equal_height=False):
             with gr.Column(elem_id="sweep-form", scale=0, min_width=320):
@@ -137,7 +135,7 @@ class SweepTab(Watching):
         tab, checkpoints = self._run_tab, {spec.checkpoint for spec in specs}
         stored = tab.history.all(min(STORED_A_CELL * len(specs), MAX_STORED), checkpoints=checkpoints)
         cells = make_cells(specs, stored, machine_of(tab.runner), PICTURE, bool(fresh))
-        return Sweep(tuple(cells), stored, tab.runner, tab.queue, visitor, self._precompiler)
+        return Sweep(tuple(cells), stored, tab.runner, tab.queue, visitor)
 
     def _planned(self, request: gr.Request, *values: Any) -> str:
         """What Start would do: cells, time and downloads, or why it would be refused."""
@@ -183,8 +181,6 @@ class SweepTab(Watching):
             case Timing(place, timing):
                 running, share = place, timing.fraction
                 doing = f"{lang.value(cells[place].spec.checkpoint)}: {progress.doing(timing, lang)}"
-            case Precompiling(done, of_all):
-                doing = lang.html("sweep_compiling", done=done, of=of_all)
             case Waiting(ahead):
                 doing = lang.html("waiting_ahead", count=ahead)
             case Done():

@@ -10,7 +10,7 @@ from filelock import Timeout
 from torch._inductor.runtime import benchmarking
 from torch.utils._filelock import FileLock
 
-from demo.backend import precompile
+from tools import gpu_turns
 
 
 def test_what_inductor_times_is_timed_while_no_other_process_uses_the_gpu(
@@ -29,10 +29,10 @@ def test_what_inductor_times_is_timed_while_no_other_process_uses_the_gpu(
     monkeypatch.setattr(torch.cuda, "synchronize", lambda: seen.append(busy()))
     timed = type(benchmarking.benchmarker)
     monkeypatch.setattr(timed, "benchmark_gpu", lambda self, call: seen.append(busy()))
-    with precompile.turns_taken(torch.device("cuda")):
-        precompile.alone(lambda: benchmarking.benchmarker.benchmark_gpu(None))()
+    with gpu_turns.taken(torch.device("cuda")):
+        gpu_turns.alone(lambda: benchmarking.benchmarker.benchmark_gpu(None))()
     assert seen.pop()
     assert seen == [True, True] and not busy()
-    with precompile.turns_taken(torch.device("cpu")):
+    with gpu_turns.taken(torch.device("cpu")):
         benchmarking.benchmarker.benchmark_gpu(None)
     assert seen == [True, True, False]
