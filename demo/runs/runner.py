@@ -95,27 +95,22 @@ class Runner:
         return self.machine.modes if self.machine else MODES
 
     def inspect(self) -> HostInfo:
-        """Starts a worker only to ask what machine this is. Raises WorkerDied where it cannot even start.
+        """Asks the worker of the next run what machine this is.
 
-        That of another environment is kept for the next run, which it proves able to start; BadInput where it is not.
+        Raises WorkerDied where it does not even start, and BadInput where another environment cannot run it.
         """
-        if self._interpreter is not None:
-            return self._inspect_other(self._interpreter)
-        with contextlib.closing(Worker(self._worker_module)) as worker:
-            worker.wait_until_ready()
-            if worker.machine is None:
-                raise WorkerDied(worker.child.last_words())
-            return worker.machine
-
-    def _inspect_other(self, interpreter: Interpreter) -> HostInfo:
         try:
-            self._spare = self._spare or Worker(self._worker_module, interpreter)
+            self._spare = self._spare or Worker(self._worker_module, self._interpreter)
         except OSError as error:
-            raise interpreter.refused(error.strerror or str(error)) from error
+            if self._interpreter is None:
+                raise
+            raise self._interpreter.refused(error.strerror or str(error)) from error
         self._spare.wait_until_ready()
-        if self._spare.machine is None:
-            raise interpreter.refused(self._spare.why_not_ready())
-        return self._spare.machine
+        if self._spare.machine is not None:
+            return self._spare.machine
+        if self._interpreter is None:
+            raise WorkerDied(self._spare.child.last_words())
+        raise self._interpreter.refused(self._spare.why_not_ready())
 
     def run(
         self,

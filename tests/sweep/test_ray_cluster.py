@@ -60,11 +60,11 @@ def two_nodes(connection: tuple[Any, Path]) -> tuple[Any, Path]:
 def test_a_lost_nodes_cells_are_run_again_and_none_is_stored_twice(two_nodes: Any, tmp_path: Path) -> None:
     made, log = two_nodes
     (second,) = made.worker_nodes
-    fleet = ray_cluster.nodes([], QUICK)
-    assert len(fleet) == 2
+    fleet = ray_cluster.fleet([], QUICK)
+    assert (fleet.slots, fleet.nodes, fleet.needs) == (2, 2, {"num_cpus": 1})
     history = History(tmp_path / "history.sqlite3")
     specs = Grid(("shapes-vit",), tuple(range(1, 8))).specs()
-    grid = ray_cluster.make_cells(specs, [], fleet, [], PICTURE)
+    grid = ray_cluster.make_cells(specs, fleet, [], PICTURE)
     done = []
 
     hold = log.with_name("hold")
@@ -76,7 +76,7 @@ def test_a_lost_nodes_cells_are_run_again_and_none_is_stored_twice(two_nodes: An
         made.remove_node(second, allow_graceful=False)
         hold.unlink()
 
-    for event in ray_cluster.run_cells(grid, fleet, PICTURE, history, threading.Event(), QUICK):
+    for event in ray_cluster.run_cells(grid, fleet, history, PICTURE, threading.Event(), QUICK):
         done.append(event)
         if len(done) == 3:
             threading.Thread(target=lose_the_second, daemon=True).start()
@@ -84,7 +84,7 @@ def test_a_lost_nodes_cells_are_run_again_and_none_is_stored_twice(two_nodes: An
     assert {event.cell.value for event in done} == {"2.0×"}
     assert Counter(result.spec.batch_size for result in history.all()) == Counter(range(1, 8))
     assert len(log.read_text().splitlines()) == 8  # the lost cell twice
-    again = ray_cluster.make_cells(specs, [], fleet, history.all(), PICTURE)
+    again = ray_cluster.make_cells(specs, fleet, history.all(), PICTURE)
     assert all(cell.done and cell.stored for cell in again)
 
 
@@ -96,11 +96,11 @@ def test_failures_on_a_node_and_a_store_that_refuses_are_told_and_cancel_ends_th
     log.with_name("hold").touch()  # what is larger than 3 is not answered
     (tmp_path / "file").touch()
     refusing = History(tmp_path / "file" / "history.sqlite3")
-    fleet = ray_cluster.nodes([], QUICK)
+    fleet = ray_cluster.fleet([], QUICK)
     grid = [Cell(spec) for spec in Grid(("shapes-vit",), (103, 104, 1, 4, 5)).specs()]
     cancel = threading.Event()
     done = {}
-    for event in ray_cluster.run_cells(grid, fleet, PICTURE, refusing, cancel, QUICK):
+    for event in ray_cluster.run_cells(grid, fleet, refusing, PICTURE, cancel, QUICK):
         done[event.place] = event.cell
         if len(done) == 3:
             cancel.set()
@@ -112,36 +112,19 @@ def test_failures_on_a_node_and_a_store_that_refuses_are_told_and_cancel_ends_th
 
 
 @needs_ray
-def test_a_node_that_does_not_answer_in_time_is_left_out(two_nodes: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As where its GPUs are busy for hours: the task that asks it does not start."""
-    import ray
-    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
-
-    made, _ = two_nodes
-    head = made.head_node.node_id
-    busy = next(node["NodeID"] for node in ray.nodes() if node["NodeID"] != head)
-
-    def with_a_cpu(function: Any, node_id: str, gpu: bool) -> Any:
-        there = NodeAffinitySchedulingStrategy(node_id=node_id, soft=False)
-        return ray.remote(function).options(num_cpus=1, scheduling_strategy=there)
-
-    hold = with_a_cpu(lambda seconds: time.sleep(seconds), busy, False).remote(120)
-    monkeypatch.setattr(ray_cluster, "_task", with_a_cpu)
-    wait = ray.wait
-
-    def time_is_up_with_the_first(calls: Any, num_returns: int, timeout: float) -> Any:
-        assert (num_returns, timeout) == (2, ray_cluster.INSPECT_SECONDS)
-        return wait(calls, num_returns=1)
-
-    monkeypatch.setattr(ray, "wait", time_is_up_with_the_first)
-    assert [node.id for node in ray_cluster.nodes([], QUICK)] == [head]
-    ray.cancel(hold, force=True)
+def test_a_cluster_that_does_not_describe_its_machines_in_time_is_refused(
+    two_nodes: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where its GPUs are busy for hours: the task that asks does not start."""
+    monkeypatch.setattr(ray_cluster, "INSPECT_SECONDS", 0.01)
+    with pytest.raises(BadInput, match="is a GPU free"):
+        ray_cluster.fleet([], QUICK)
 
 
 @needs_ray
 def test_a_type_of_gpu_that_the_cluster_lacks_is_refused(two_nodes: Any) -> None:
     with pytest.raises(BadInput, match="no GPU of type T4"):
-        ray_cluster.nodes(["T4"], QUICK)
+        ray_cluster.fleet(["T4"], QUICK)
 
 
 def test_without_ray_the_engine_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
