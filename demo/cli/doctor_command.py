@@ -1,14 +1,22 @@
-"""`python -m demo doctor`: would a run work on this machine, and what is in the way."""
+"""`python -m demo doctor`: would a run work on this machine? What is there, what is in the way, what to do about it."""
 
 from __future__ import annotations
 
 import argparse
+import os
 import subprocess
 import sys
+from contextlib import closing, suppress
+from dataclasses import dataclass
 from typing import Any
 
-from demo.cli import terminal
 from demo.cli.common import FAILED, OK, to_json
+from demo.cli.terminal import bullet, hanging
+from demo.core import catalog, hub, refusals
+from demo.core import format as fmt
+from demo.core.errors import WorkerDied
+from demo.core.machine import HostInfo
+from demo.store.history import FOLDER_VARIABLE, History, HistoryError
 
 
 def add_to(commands: Any) -> None:
@@ -21,8 +29,123 @@ def add_to(commands: Any) -> None:
 def _doctor(options: argparse.Namespace) -> int:
     if options.gpu:
         return FAILED if subprocess.run([sys.executable, "-m", "demo.backend.gpu_check"]).returncode else OK
-    from demo.cli.diagnosis import examine  # imports the Hub's client, which no other command needs
-
     diagnosis = examine()
-    print(to_json(diagnosis) if options.json else terminal.doctor_report(diagnosis))
+    print(to_json(diagnosis) if options.json else report(diagnosis))
     return FAILED if diagnosis.problems else OK
+
+
+@dataclass(frozen=True)
+class Finding:
+    what: str
+    remedy: str
+
+
+@dataclass(frozen=True)
+class Folder:
+    path: str
+    bytes: int
+    """0 where there is no such folder yet."""
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    machine: HostInfo | None
+    """None where the worker process does not start."""
+    hub: str
+    """The address that is asked."""
+    hub_reachable: bool
+    cached: list[str]
+    """Checkpoints of the catalogue whose weights are on this machine."""
+    inductor_cache: Folder | None
+    hub_cache: Folder
+    results: str
+    """The file that results are stored in; '' where it cannot be read."""
+    stored: int
+    """How many it holds."""
+    problems: list[Finding]
+    """Each of these makes a run fail."""
+    notes: list[Finding]
+    """A run works all the same, but not as one might expect."""
+
+
+def examine() -> Diagnosis:
+    """Starts one worker process to ask it, and the Hub for at most 2 s. Changes nothing."""
+    from huggingface_hub import constants  # which no other command needs
+
+    problems: list[Finding] = []
+    notes: list[Finding] = []
+    machine = _machine(problems, notes)
+    if not (reachable := hub.reachable()):
+        remedy = (
+            "Checkpoints that ship with the project or are in the cache still run, all others with --weights random."
+        )
+        notes.append(Finding("The Hugging Face Hub cannot be reached.", remedy))
+    cached = [checkpoint.id for checkpoint in catalog.CHECKPOINTS if hub.holds_weights(checkpoint.id)]
+    history = History()
+    results, stored = str(history.path), 0
+    try:
+        stored = history.count()
+    except HistoryError as error:
+        results = ""
+        notes.append(Finding(str(error), f"Set {FOLDER_VARIABLE} to a folder that can be written."))
+    inductor, hubs = machine and _folder(machine.inductor_cache), _folder(constants.HF_HUB_CACHE)
+    return Diagnosis(machine, hub.endpoint(), reachable, cached, inductor, hubs, results, stored, problems, notes)
+
+
+def _machine(problems: list[Finding], notes: list[Finding]) -> HostInfo | None:
+    from demo.runs.runner import Runner
+
+    with closing(Runner(None)) as runner:
+        try:
+            machine = runner.inspect()
+        except WorkerDied as error:
+            remedy = "Install what it needs: pip install -r requirements.txt"
+            problems.append(Finding(f"The worker process does not start: {error.reason}", remedy))
+            return None
+    if refused := refusals.refusal(refusals.on_machine(catalog.make_spec(catalog.DEFAULT), machine), machine):
+        problems.append(Finding(refused.what, refused.remedy))
+    else:
+        notes += [Finding(one.what, one.remedy) for one in refusals.limits_of(machine)]
+    if machine.gpu_problem is not None:
+        notes.append(Finding(f"The GPU cannot be used: {machine.gpu_problem}.", "Until then runs use the CPU."))
+    return machine
+
+
+def _folder(path: str) -> Folder:
+    """The folder with the size of all files below; links are not followed, and a file that vanishes is left out."""
+    size = 0
+    for parent, _, names in os.walk(path):
+        for name in names:
+            with suppress(OSError):
+                size += os.lstat(os.path.join(parent, name)).st_size
+    return Folder(path, size)
+
+
+def report(diagnosis: Diagnosis) -> str:
+    """What is there, then whether a run would work, then what to do."""
+    rows: list[tuple[str, str]] = []
+    if machine := diagnosis.machine:
+        memory = f", {fmt.size(machine.gpu_memory_bytes)} of memory" if machine.gpu_memory_bytes else ""
+        gpu = f"{machine.gpu}{memory}, driver {machine.driver or 'not known'}"
+        rows += [
+            ("versions", f"torch {machine.torch}, transformers {machine.transformers}, Python {machine.python}"),
+            ("processor", f"{machine.cpu}, {fmt.size(machine.memory_bytes)} of memory"),
+            ("gpu", gpu if machine.gpu else "none that torch can use"),
+            ("triton", machine.triton or "not installed"),
+            ("c++ compiler", machine.compiler or "not found"),
+            ("modes", ", ".join(machine.modes)),
+        ]
+    rows.append(("hub", f"{diagnosis.hub}, {'reachable' if diagnosis.hub_reachable else 'not reachable'}"))
+    rows.append(("in its cache", ", ".join(diagnosis.cached) or "no checkpoint of the list"))
+    for name, folder in (("hub cache", diagnosis.hub_cache), ("compile cache", diagnosis.inductor_cache)):
+        if folder is not None:
+            rows.append((name, f"{folder.path}, {fmt.size(folder.bytes)}"))
+    if diagnosis.results:
+        rows.append(("results", f"{diagnosis.results}, {diagnosis.stored} stored"))
+    lines = [line for name, value in rows for line in hanging(f"{name:<14}", value)]
+    lines += ["", "A run would fail here:" if diagnosis.problems else "A run would work here."]
+    lines += [line for problem in diagnosis.problems for line in bullet(f"{problem.what} {problem.remedy}")]
+    if diagnosis.notes:
+        lines += ["", "Notes:"]
+        lines += [line for note in diagnosis.notes for line in bullet(f"{note.what} {note.remedy}")]
+    return "\n".join(lines)

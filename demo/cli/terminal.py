@@ -8,7 +8,7 @@ import textwrap
 from collections.abc import Iterable, Sequence
 from importlib import metadata
 from itertools import zip_longest
-from typing import TYPE_CHECKING, TextIO
+from typing import TextIO
 
 from demo.cli.common import flag
 from demo.core import format as fmt
@@ -16,7 +16,6 @@ from demo.core import scenes
 from demo.core.catalog import Checkpoint
 from demo.core.commit import current_commit
 from demo.core.languages import ENGLISH
-from demo.core.machine import HostInfo
 from demo.core.outputs import Predictions
 from demo.core.result import Progress, RunResult
 from demo.core.spec import TEXT_GENERATION
@@ -25,9 +24,6 @@ from demo.present.guide_comparison import compare_with_guide
 from demo.present.script import snippet
 from demo.present.why_parts import Part
 from demo.store import published
-
-if TYPE_CHECKING:
-    from demo.cli.diagnosis import Diagnosis
 
 SPARSE_SECONDS = 10.0
 """In a log file, a phase that lasts says so this often."""
@@ -112,12 +108,12 @@ def report(result: RunResult) -> str:
     else:
         decided = sentences.decided(result, ENGLISH) or sentences.noise_floor(result, ENGLISH)
         sections[1] += [sentences.interval(result, ENGLISH), decided]
-    sections[1] += [line for caveat in sentences.caveats(result, ENGLISH) for line in _bullet(caveat)]
+    sections[1] += [line for caveat in sentences.caveats(result, ENGLISH) for line in bullet(caveat)]
     sections.append(table(_asked(result)))
     if result.predictions:
-        warned = _hanging("", ENGLISH.plain("beyond_shapes")) if scenes.is_beyond(result) else []
+        warned = hanging("", ENGLISH.plain("beyond_shapes")) if scenes.is_beyond(result) else []
         parted = why_parts.parted(result, ENGLISH)
-        said = [why_parts.agreement(result, ENGLISH), *(_hanging("", parted) if parted else [])]
+        said = [why_parts.agreement(result, ENGLISH), *(hanging("", parted) if parted else [])]
         sections.append([*_side_by_side(result.predictions), *said, *warned])
     untried = "another_size" if not result.another_sizes else ""  # an invitation to press a button of the page
     for parts in details.tree(result, ENGLISH).values():
@@ -125,12 +121,12 @@ def report(result: RunResult) -> str:
         sections += [_part(part) for part in shown if part.sentences or part.table or part.rows]
     if found := compare_with_guide(result, published.rows(), ENGLISH):
         texts = [*found.sentences, found.here, *found.differences]
-        sections.append([line for text in texts for line in _bullet(text)])
+        sections.append([line for text in texts for line in bullet(text)])
     if steps := advice.next_steps(result, ENGLISH):
         texts = [
             f"{step.words} {' '.join(flag(step.option, step.value)) or f'Leave out --{step.option}.'}" for step in steps
         ]
-        sections.append([ENGLISH.plain("take_next"), *(line for text in texts for line in _bullet(text))])
+        sections.append([ENGLISH.plain("take_next"), *(line for text in texts for line in bullet(text))])
     if sentences.outcome(result) == "faster":
         lines = [f"  {line}" for line in snippet(result).splitlines()]
         sections.append([f"{ENGLISH.plain('take_code')}:", *lines])
@@ -142,14 +138,14 @@ def report(result: RunResult) -> str:
 
 
 def _part(part: Part) -> list[str]:
-    lines = [part.title, *(line for text in part.sentences if text for line in _hanging("  ", text))]
+    lines = [part.title, *(line for text in part.sentences if text for line in hanging("  ", text))]
     if part.table is not None:
         heads, cells = part.table
         lines += [f"  {line}" for line in table([heads, *cells])]
     helps = ENGLISH.plain("row_break_help")
     width = max((len(name) for name, _, _ in part.rows), default=0)
     for name, value, why in part.rows:
-        lines += _hanging(f"  {name:<{width}}  ", f"{why} {value}" if name == helps else value)
+        lines += hanging(f"  {name:<{width}}  ", f"{why} {value}" if name == helps else value)
     return lines
 
 
@@ -233,39 +229,6 @@ def history_table(results: Sequence[RunResult]) -> str:
     return "\n".join(table([head, *rows]))
 
 
-def _gpu(machine: HostInfo) -> str:
-    memory = f", {fmt.size(machine.gpu_memory_bytes)} of memory" if machine.gpu_memory_bytes else ""
-    return f"{machine.gpu}{memory}, driver {machine.driver or 'not known'}"
-
-
-def doctor_report(diagnosis: Diagnosis) -> str:
-    """`doctor`: what is there, then whether a run would work, then what to do."""
-    rows: list[tuple[str, str]] = []
-    if machine := diagnosis.machine:
-        rows += [
-            ("versions", f"torch {machine.torch}, transformers {machine.transformers}, Python {machine.python}"),
-            ("processor", f"{machine.cpu}, {fmt.size(machine.memory_bytes)} of memory"),
-            ("gpu", _gpu(machine) if machine.gpu else "none that torch can use"),
-            ("triton", machine.triton or "not installed"),
-            ("c++ compiler", machine.compiler or "not found"),
-            ("modes", ", ".join(machine.modes)),
-        ]
-    rows.append(("hub", f"{diagnosis.hub}, {'reachable' if diagnosis.hub_reachable else 'not reachable'}"))
-    rows.append(("in its cache", ", ".join(diagnosis.cached) or "no checkpoint of the list"))
-    for name, folder in (("hub cache", diagnosis.hub_cache), ("compile cache", diagnosis.inductor_cache)):
-        if folder is not None:
-            rows.append((name, f"{folder.path}, {fmt.size(folder.bytes)}"))
-    if diagnosis.results:
-        rows.append(("results", f"{diagnosis.results}, {diagnosis.stored} stored"))
-    lines = [line for name, value in rows for line in _hanging(f"{name:<14}", value)]
-    lines += ["", "A run would fail here:" if diagnosis.problems else "A run would work here."]
-    lines += [line for problem in diagnosis.problems for line in _bullet(f"{problem.what} {problem.remedy}")]
-    if diagnosis.notes:
-        lines += ["", "Notes:"]
-        lines += [line for note in diagnosis.notes for line in _bullet(f"{note.what} {note.remedy}")]
-    return "\n".join(lines)
-
-
 def table(rows: Iterable[Sequence[str]]) -> list[str]:
     """Left-aligned columns, two spaces between them."""
     cells = [list(row) for row in rows]
@@ -273,11 +236,11 @@ def table(rows: Iterable[Sequence[str]]) -> list[str]:
     return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in cells]
 
 
-def _bullet(text: str) -> list[str]:
-    return _hanging("- ", text)
+def bullet(text: str) -> list[str]:
+    return hanging("- ", text)
 
 
-def _hanging(start: str, text: str) -> list[str]:
+def hanging(start: str, text: str) -> list[str]:
     width = min(shutil.get_terminal_size((WIDEST, 24)).columns, WIDEST)
     return textwrap.wrap(
         text,
