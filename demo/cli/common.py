@@ -5,8 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -88,15 +87,6 @@ def file_to_write(given: str | None, what: str) -> Path | None:
     path = Path(given)
     check_place(path, what)
     return path
-
-
-@contextmanager
-def writing(what: str) -> Iterator[None]:
-    """Raises BadInput where a `what` cannot be written; the results are stored by then."""
-    try:
-        yield
-    except OSError as error:
-        raise BadInput(f"The {what} was not written: {error}. The results are in the store.") from error
 
 
 def stored(history: History, id: str) -> RunResult:

@@ -11,6 +11,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 from demo.cli.common import FAILED, OK
 from demo.core import format as fmt
@@ -25,22 +26,16 @@ BELONGS = (
     *("demo", "assets", "docs", "benchmarks/results"),
 )
 """What the page needs, and what README.md leads to. Of folders the files that git tracks, as they are on the disk."""
-HIDDEN = re.compile(r"(^|/)\.|__pycache__/")
-"""Never uploaded, even where git tracks it."""
 OURS = "demo/cli/main.py"
 """A Space that has this file holds this project."""
 HUBS_OWN = {".gitattributes", "README.md"}
 """What the Hub puts into a new Space."""
 ZERO_GPU, ZERO_GPU_TORCH = "zero-a10g", "2.11.0"
 """ZeroGPU's name in the Hub's API, and a torch of the list that it installs."""
-LOG_IN = "run `hf auth login`, or set HF_TOKEN, with a token that may write there"
-ADVICE = {
-    401: f"The Hub refused the token: {LOG_IN}.",
-    402: "The Hub asks for a payment method or a subscription: https://huggingface.co/settings/billing.",
-    403: f"The Hub does not let you write there: {LOG_IN}.",
-    404: f"The Hub does not show it to you: {LOG_IN}.",
-}
-"""What to do about a status of the Hub."""
+ADVICE = (
+    "Check the network, the login (`hf auth login`, or HF_TOKEN, with a token that may write there) and, for hardware, "
+    "https://huggingface.co/settings/billing. Then start the same command again."
+)
 
 
 def add_to(commands: argparse._SubParsersAction) -> None:
@@ -70,31 +65,25 @@ def _deploy(options: argparse.Namespace) -> int:
         return OK
     try:
         _send(options, dataset, files)
-    except HfHubHTTPError as error:
-        status, said = error.response.status_code, _line(error.server_message or "nothing")
-        print(f"{ADVICE.get(status, 'The Hub did not take it.')} It answered {status}: {said}", file=sys.stderr)
-        return FAILED
     except BadInput:
         raise
     except Exception as error:  # no network, no login, an unreadable file: the library and its transport have ten kinds
-        print(f"Not deployed: {_line(f'{type(error).__name__}: {error}')}", file=sys.stderr)
-        print(f"Check the network and the login ({LOG_IN}), and start the same command again.", file=sys.stderr)
+        said = repr(error)
+        if isinstance(error, HfHubHTTPError):
+            said = f"the Hub answered {error.response.status_code}: {error.server_message}"
+        print(f"Not deployed: {fmt.printable(' '.join(said.split())[:200])}. {ADVICE}", file=sys.stderr)
         return FAILED
     print(address)
     return OK
 
 
 def _files() -> list[str]:
-    """The tracked files that belong on a Space, without links. Raises BadInput outside of a complete clone."""
+    """The tracked files that belong on a Space, without links. Raises BadInput outside of a clone."""
     command = ["git", "ls-files", "-z", "--", *BELONGS]
-    try:
-        names = subprocess.run(command, cwd=ROOT, capture_output=True, check=True).stdout.decode().split("\0")
-    except (OSError, subprocess.SubprocessError) as error:
-        raise BadInput(f"git does not list the project's files: {error}. Start in a clone of it.") from error
-    tracked = [name for name in names if name and not HIDDEN.search(name)]
-    files = [name for name in tracked if (ROOT / name).is_file() and not (ROOT / name).is_symlink()]
-    if missing := [name for name in ("app.py", "README.md", "requirements.txt", OURS) if name not in files]:
-        raise BadInput(f"{ROOT} has no {' and no '.join(missing)} to upload. Start in a complete clone of the project.")
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True).stdout.decode().split("\0")
+    files = [name for name in listed if name and (ROOT / name).is_file() and not (ROOT / name).is_symlink()]
+    if OURS not in files:
+        raise BadInput(f"git lists no files of the project in {ROOT}. Start in a complete clone of it.")
     return files
 
 
@@ -112,7 +101,7 @@ def _send(options: argparse.Namespace, dataset: str | None, files: list[str]) ->
     present = {file.rfilename for file in held.siblings or ()}
     if OURS not in present and (others := sorted(present - HUBS_OWN)):
         raise BadInput(
-            f"{space} holds something else, such as {_line(others[0])}: all its files would be deleted. "
+            f"{space} holds something else, such as {fmt.printable(others[0][:200], '')}: all its files would be deleted. "
             "Choose another name, or delete that Space first."
         )
     if options.private and not held.private:
@@ -124,24 +113,11 @@ def _send(options: argparse.Namespace, dataset: str | None, files: list[str]) ->
     hardware = options.hardware or runtime.requested_hardware or runtime.hardware
     if options.hardware and options.hardware not in (runtime.requested_hardware, runtime.hardware):
         api.request_space_hardware(space, options.hardware)
+    added: list[Any] = [CommitOperationAdd(file, ROOT / file) for file in files if file != "requirements.txt"]
+    required = (ROOT / "requirements.txt").read_text("utf-8")
+    if hardware == ZERO_GPU:
+        required = re.sub(r"^torch==\S+", f"torch=={ZERO_GPU_TORCH}", required, flags=re.MULTILINE)
+    added.append(CommitOperationAdd("requirements.txt", required.encode()))
     # In one commit: `upload_folder` makes several of so many files, and each of them starts a build.
-    added = [CommitOperationAdd(file, _suited(file, hardware) or ROOT / file) for file in files]
     removed = [CommitOperationDelete(file) for file in sorted(present - {*files, ".gitattributes"})]
     api.create_commit(space, [*removed, *added], commit_message="Worth Compiling?", repo_type="space")
-
-
-def _suited(file: str, hardware: str | None) -> bytes | None:
-    """What is uploaded in place of a file: ZeroGPU has a torch of its own, and is no value of suggested_hardware."""
-    suggested = f"suggested_hardware: {hardware}\n" if hardware != ZERO_GPU else ""
-    if file == "README.md" and hardware:
-        pattern, text = r"^suggested_hardware: .*\n", suggested
-    elif file == "requirements.txt" and hardware == ZERO_GPU:
-        pattern, text = r"^torch==\S+", f"torch=={ZERO_GPU_TORCH}"
-    else:
-        return None
-    return re.sub(pattern, text, (ROOT / file).read_text("utf-8"), count=1, flags=re.MULTILINE).encode()
-
-
-def _line(text: str) -> str:
-    """On one line, and not endless."""
-    return fmt.printable(" ".join(text.split())[:200])

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from demo.cli import terminal
 from demo.cli.common import FAILED, OK, stored
@@ -23,6 +21,8 @@ from demo.store.journal import Journal
 
 LISTED = 50
 """Results that are listed when no limit was given: each one's interval takes some hundredths of a second."""
+LARGEST = 999_999_999
+_FORMS = "export FILE, card ID FILE, compare ID ID, delete ID ..."
 _HELP = """the stored results, newest first
 
   history                       list them
@@ -45,7 +45,7 @@ def add_to(commands: Any) -> None:
     history.add_argument(
         "words",
         nargs="*",
-        metavar="ID | export FILE | card ID FILE | compare ID ID | delete ID",
+        metavar=f"ID | {_FORMS.replace(', ', ' | ')}",
         help="nothing: the list",
     )
     history.add_argument("--limit", metavar="N", help=f"the newest N (default: {LISTED}, or with --json all)")
@@ -70,24 +70,16 @@ def _history(options: argparse.Namespace) -> int:
             return _list(history, options)
         case ["export", file]:
             return _export(history, Path(file), options)
-        case ["export", *_]:
-            raise BadInput("history export takes one file, named .csv, .json, .parquet or .md.")
         case ["card", id, file]:
             return _card(stored(history, id), Path(file))
-        case ["card", *_]:
-            raise BadInput("history card takes the id of a result and a file, named .png or .svg.")
         case ["compare", first, second]:
             return _compare(stored(history, first), stored(history, second))
-        case ["compare", *_]:
-            raise BadInput("history compare takes the ids of two results, the one to change from first.")
         case ["delete", _, *_]:
             return _delete(history, options.words[1:], options)
-        case ["delete"]:
-            raise BadInput("history delete takes the ids of the results to remove; history lists them.")
-        case [id]:
+        case [id] if id not in ("export", "card", "compare", "delete"):
             return _show(history, id, options)
-        case _:
-            raise BadInput(f"One id at a time. Given: {', '.join(options.words)}.")
+    given = " ".join(["history", *options.words])
+    raise BadInput(f"history takes nothing, one id, or {_FORMS}. Given: {given}.")
 
 
 def _list(history: History, options: argparse.Namespace) -> int:
@@ -134,21 +126,17 @@ def _export(history: History, file: Path, options: argparse.Namespace) -> int:
     format = file.suffix.lower().removeprefix(".")
     if format not in (*export.FORMATS, "md"):
         raise BadInput(f"The file's name says how to write it: .csv, .json, .parquet or .md. Given: {str(file)!r}.")
-    limit, written = _limit(options.limit), 0
-
-    def results() -> Iterator[RunResult]:
-        nonlocal written
-        for result in history.each(limit, options.search):
-            written += 1
-            yield result
-
-    with _written(file) as draft:
+    export.check_place(file, "table")
+    limit = _limit(options.limit)
+    count = min(limit or LARGEST, history.count(options.search))
+    results = history.each(limit, options.search)
+    with replacing(file) as draft:
         if format == "md":
-            cells = ((result.spec, result, sentences.status(result, ENGLISH)) for result in results())
+            cells = ((result.spec, result, sentences.status(result, ENGLISH)) for result in results)
             draft.write(markdown.of_cells(cells).encode())
         else:
-            export.write(results(), format, draft)
-    print(f"{sentences.count(written, 'run', ENGLISH)} written to {file}.", file=sys.stderr)
+            export.write(results, format, draft)
+    print(f"{sentences.count(count, 'run', ENGLISH)} written to {file}.", file=sys.stderr)
     return OK
 
 
@@ -157,9 +145,8 @@ def _card(result: RunResult, file: Path) -> int:
     kind = file.suffix.lower()
     if kind not in (".png", ".svg"):
         raise BadInput(f"The file's name says what to draw: a card (.png) or a badge (.svg). Given: {str(file)!r}.")
-    drawn = link_preview.card(result) if kind == ".png" else link_preview.badge(result).encode()
-    with _written(file) as draft:
-        draft.write(drawn)
+    export.check_place(file, "picture")
+    file.write_bytes(link_preview.card(result) if kind == ".png" else link_preview.badge(result).encode())
     print(f"{link_preview.title(result, ENGLISH)}: written to {file}.", file=sys.stderr)
     return OK
 
@@ -173,16 +160,6 @@ def _compare(first: RunResult, second: RunResult) -> int:
         )
     print(told)
     return OK
-
-
-@contextmanager
-def _written(file: Path) -> Iterator[BinaryIO]:
-    """A new file in the place of this one. Raises BadInput where it cannot be written."""
-    try:
-        with replacing(file) as draft:
-            yield draft
-    except OSError as error:
-        raise BadInput(f"{file} cannot be written: {error.strerror or error}.") from error
 
 
 def _delete(history: History, ids: list[str], options: argparse.Namespace) -> int:
@@ -207,6 +184,6 @@ def _limit(given: str | None) -> int | None:
     if given is None:
         return None
     limit = whole_number(given)
-    if limit is None or not 1 <= limit <= 999_999_999:
-        raise BadInput(f"The limit must be a whole number from 1 to 999,999,999. Given: {given[:80]!r}.")
+    if limit is None or not 1 <= limit <= LARGEST:
+        raise BadInput(f"The limit must be a whole number from 1 to {LARGEST:,}. Given: {given[:80]!r}.")
     return limit

@@ -24,7 +24,6 @@ from demo.cli.common import (
     given_options,
     listed,
     picture,
-    writing,
 )
 from demo.core import catalog, cores
 from demo.core import format as fmt
@@ -38,9 +37,6 @@ from demo.runs import interpreter
 from demo.runs.interpreter import Interpreter
 from demo.runs.outcome import Files
 from demo.store.history import History
-
-GPU_FILES = ("nvidia*", "nvhost*", "nvgpu*", "kfd", "dxg")
-"""Below /dev, where there is a GPU that torch calls cuda: of NVIDIA or AMD, or in Windows' subsystem for Linux."""
 
 
 def add_to(commands: Any) -> None:
@@ -80,7 +76,6 @@ def make_spec(options: argparse.Namespace, given: dict[str, Any]) -> RunSpec:
 
 def _run(options: argparse.Namespace) -> int:
     spec = make_spec(options, asked(options))
-    _check_device(spec)
     image = picture(options.image, [spec])
     asked_trace = options.trace and options.trace.removesuffix(".gz").removesuffix(".json")
     trace = _new_file(asked_trace, ".json.gz", "trace")  # Perfetto knows a packed trace by its name
@@ -99,9 +94,11 @@ def _run(options: argparse.Namespace) -> int:
     if package is not None and package.is_file():
         print(f"The package lies in {package}. Lines that load it:\n{loading_lines(package)}", file=sys.stderr)
     _print(result, options.json)
-    if table is not None:
-        _export(result, table)
     stored = history.get(result.id) is not None
+    if table is not None and sentences.outcome(result) is not None:
+        table.write_text(markdown.of_run(result), encoding="utf-8")
+    elif table is not None:
+        print(f"The run has no figures, so {table} was not written.", file=sys.stderr)
     if stored:
         print(f"Stored as {result.id}: {PROGRAM} history {result.id}", file=sys.stderr)
     if received:
@@ -109,17 +106,10 @@ def _run(options: argparse.Namespace) -> int:
     return OK if result.status == "ok" and stored else FAILED
 
 
-def _check_device(spec: RunSpec) -> None:
-    """Raises BadInput where Linux shows no GPU to a run on one: torch would say so too, but takes seconds to load."""
-    if spec.device == "cuda" and sys.platform == "linux" and not any(any(Path("/dev").glob(one)) for one in GPU_FILES):
-        raise BadInput("Device cuda was asked for, but this machine shows no GPU. Choose device cpu or auto.")
-
-
 def _followed(history: History, other: Interpreter | None, *run: Any) -> RunResult:
     """The result of a run, in another environment where one is given, whose progress is shown on standard error."""
     from demo.runs.runner import Runner
 
-    result: RunResult | None = None
     told = False
     progress = terminal.ProgressLine(sys.stderr)
     try:
@@ -138,8 +128,6 @@ def _followed(history: History, other: Interpreter | None, *run: Any) -> RunResu
                     progress.show(event)
     finally:
         progress.end()
-    if result is None:
-        raise RuntimeError("the runner ended without a result")
     return result
 
 
@@ -152,14 +140,6 @@ def _print(result: RunResult, as_json: bool) -> None:
     for warning in result.warnings:
         print(f"Warning: {warning}", file=sys.stderr)
     print(result.dumps())
-
-
-def _export(result: RunResult, table: Path) -> None:
-    if sentences.outcome(result) is None:
-        print(f"The run has no figures, so {table} was not written.", file=sys.stderr)
-    else:
-        with writing("table"):
-            table.write_text(markdown.of_run(result), encoding="utf-8")
 
 
 def _new_file(given: str | None, ending: str, what: str) -> Path | None:

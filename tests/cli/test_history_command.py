@@ -107,13 +107,13 @@ def test_history_export_writes_what_the_search_leaves(
 
 def test_a_slip_is_answered_with_a_sentence(stored: History, capsys: pytest.CaptureFixture[str]) -> None:
     for arguments, sentence in (
-        (["export"], "takes one file"),
-        (["export", "a.csv", "b.csv"], "takes one file"),
+        (["export"], "or export FILE"),
+        (["export", "a.csv", "b.csv"], "Given: history export a.csv b.csv."),
         (["export", "runs.xlsx"], ".csv, .json, .parquet or .md"),
-        (["export", "no/such/folder/runs.csv"], "cannot be written"),
-        (["delete"], "takes the ids"),
+        (["export", "no/such/folder/runs.csv"], "does not exist"),
+        (["delete"], "delete ID ..."),
         (["delete", "nothing", "--yes"], "history lists them. Nothing was deleted."),
-        (["one", "two"], "One id at a time"),
+        (["one", "two"], "takes nothing, one id, or"),
     ):
         assert main(["history", *arguments]) == 2
         assert sentence in capsys.readouterr().err
@@ -180,7 +180,7 @@ def test_compare_says_whether_to_change_and_refuses_what_is_no_such_question(
     assert capsys.readouterr().out.startswith("new (torch 2.99.0) fails where old (torch 2.13.0) works: Out of memory.")
     for words, told in (
         (["old", "old"], "cannot be compared"),
-        (["old"], "takes the ids of two results"),
+        (["old"], "compare ID ID"),
         (["old", "nowhere"], "No stored result has the id 'nowhere'"),
     ):
         assert main(["history", "compare", *words]) == 2

@@ -64,7 +64,6 @@ LONG = "x" * 300
         ([*RUN, "--package", "p", "--scope", "layers"], "choose scope model"),
         (["run", "--model", "mine.txt:build"], "FILE.py:FUNCTION"),
         (["run", "--model", "no-such-file.py:build"], "There is no file"),
-        (["run", "--device", "cuda"], "this machine shows no GPU"),
         (["run", "--model", f"{__file__}:main", "--image", str(EXAMPLE)], "leave out --image"),
         (["run", "--model", f"{__file__}:main", "--batch-size", "4"], "cannot use batch_size"),
         (["run", "--checkpoint", f"{__file__}:main"], "run --model"),
@@ -76,11 +75,9 @@ LONG = "x" * 300
 def test_bad_input_is_one_sentence_and_exit_2(
     scripted: Any,
     capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
     arguments: list[str],
     said: str,
 ) -> None:
-    monkeypatch.setattr("demo.cli.run_command.GPU_FILES", ())
     fake = scripted(ok_result())
     assert main(arguments) == 2
     out, err = capsys.readouterr()
