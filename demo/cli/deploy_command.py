@@ -101,7 +101,7 @@ def _send(options: argparse.Namespace, dataset: str | None, files: list[str]) ->
     present = {file.rfilename for file in held.siblings or ()}
     if OURS not in present and (others := sorted(present - HUBS_OWN)):
         raise BadInput(
-            f"{space} holds something else, such as {fmt.printable(others[0][:200], '')}: all its files would be deleted. "
+            f"{space} holds something else, such as {fmt.printable(others[0])}: all its files would be deleted. "
             "Choose another name, or delete that Space first."
         )
     if options.private and not held.private:
