@@ -8,7 +8,6 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import closing
-from pathlib import Path
 from typing import Any
 
 from demo.cli import terminal
@@ -29,7 +28,6 @@ from demo.core import catalog, numbers
 from demo.core import format as fmt
 from demo.core.errors import BadInput
 from demo.core.languages import ENGLISH
-from demo.core.result import RunResult
 from demo.core.spec import OWN_MODEL, RunSpec
 from demo.present.script import script
 from demo.present.sentences import rounded_duration
@@ -51,7 +49,7 @@ def add_to(commands: Any) -> None:
         add_model(parser)
         add_options(parser, ASKED)
         minutes = f"time for it, {MIN_MINUTES:g} to {MAX_MINUTES:g} (default: {MINUTES:g})"
-        parser.add_argument("--minutes", metavar="N", help=minutes)
+        parser.add_argument("--minutes", metavar="N", default=MINUTES, help=minutes)
         parser.add_argument("--other-formats", action="store_true", help="try half formats (and TF32 on a GPU), too")
         parser.add_argument("--goal", help=f"what is best: {', '.join(GOALS)} (default: {GOALS[0]})")
         parser.add_argument("--calls", metavar="N", help="with --goal traffic: calls a day")
@@ -64,12 +62,9 @@ def _best(options: argparse.Namespace) -> int:
     from demo.runs.runner import Runner
 
     if options.name != "best":
-        print(
-            f"{options.name} is called best now: {PROGRAM} best. The old name goes in the next version.",
-            file=sys.stderr,
-        )
+        print(f"{options.name} is called best now. The old name goes in the next version.", file=sys.stderr)
     spec = make_spec(options, given_options(options, ASKED))
-    goal, minutes = _goal(options), _number(options.minutes, MINUTES)
+    goal, minutes = _goal(options), numbers.parse_number(options.minutes)
     image = picture(options.image, [spec])
     to = file_to_write(options.script, "script")
     history = History()
@@ -89,26 +84,18 @@ def _best(options: argparse.Namespace) -> int:
     print(to_json(best_words.as_json(table)) if options.json else report(table, search.complete, options.image))
     winner = table.winner
     if to is not None and winner is not None and winner.result is not None:
-        _write_script(to, winner.result)
+        to.write_text(script(winner.result), encoding="utf-8")
+        print(f"The winner's script lies in {to}.", file=sys.stderr)
     return FAILED if winner is None else OK
 
 
 def _goal(options: argparse.Namespace) -> Goal:
-    asked = {
-        name: _number(given, 0.0) for name in ("calls", "restarts") if (given := getattr(options, name)) is not None
-    }
+    given = {name: getattr(options, name) for name in ("calls", "restarts")}
+    asked = {name: numbers.parse_number(value) for name, value in given.items() if value is not None}
     goal = Goal(options.goal or GOALS[0], **asked)
     if asked and goal.name != "traffic":
         raise BadInput(f"--{min(asked)} belongs to --goal traffic. Given: --goal {goal.name}.")
     return goal
-
-
-def _number(given: str | None, default: float) -> float:
-    """Raises BadInput for what is no number."""
-    value = default if given is None else numbers.parse_number(given)
-    if not isinstance(value, int | float):
-        raise BadInput(f"That is no number: {given!r}.")
-    return value
 
 
 def _show(search: Search, events: Iterator[Event]) -> None:
@@ -121,11 +108,9 @@ def _show(search: Search, events: Iterator[Event]) -> None:
             progress.end()
             way = search.ways[event.place]
             row = next(row for row in search.table().rows if row.way is way)
-            told = row.out or " · ".join(
-                text for text in (best_words.speedup(row), best_words.interval(row, ENGLISH)) if text
-            )
+            told = row.out or best_words.cells(row, ENGLISH)["speedup"]
             left = f"{rounded_duration(search.left_seconds)} left at most"
-            print(f"{best_words.name(way, ENGLISH)}: {told or 'no figures'} ({left})", file=sys.stderr, flush=True)
+            print(f"{best_words.name(way, ENGLISH)}: {told}, {left}", file=sys.stderr, flush=True)
 
 
 def report(table: BestTable, complete: bool, image: str | None = None) -> str:
@@ -160,33 +145,20 @@ def _ladder(table: BestTable) -> list[tuple[str, ...]]:
     """Seconds by part, for the ways whose next start is known."""
     known = [(row, row.first_answers["next"]) for row in table.rows if row.rank and "next" in row.first_answers]
     names = [ENGLISH.plain(f"best_part_{part.replace(' ', '_')}") for part in best_words.PARTS]
-    rows = [
-        (
-            best_words.name(row.way, ENGLISH),
-            *(fmt.duration(parts[part]) for part in best_words.PARTS),
-            fmt.duration(sum(parts.values())),
-        )
-        for row, parts in known
-    ]
-    return [("", *names, "together"), *rows] if rows else []
+    rows = [("", *names, "together")]
+    for row, parts in known:
+        each = [*(parts[part] for part in best_words.PARTS), sum(parts.values())]
+        rows.append((best_words.name(row.way, ENGLISH), *map(fmt.duration, each)))
+    return rows if known else []
 
 
 def again(spec: RunSpec, image: str | None = None) -> str:
     """The command that runs exactly this, on this picture or on the one that both commands take by themselves."""
-    asked = catalog.arguments(spec)
-    what = "--model" if spec.task == OWN_MODEL else "--checkpoint"
-    parts = [*PROGRAM.split(), "run", what, asked.pop("checkpoint")]
-    parts += ["--task", asked.pop("task")] if "task" in asked and spec.task != OWN_MODEL else []
+    asked, own = catalog.arguments(spec), spec.task == OWN_MODEL
+    task = asked.pop("task", None)
+    parts = [*PROGRAM.split(), "run", "--model" if own else "--checkpoint", asked.pop("checkpoint")]
+    parts += ["--task", task] if task is not None and not own else []
     for name, value in asked.items():
-        parts += flag(name, value) if name != "task" else []
+        parts += flag(name, value)
     parts += ["--image", image] if image else []
     return shlex.join(parts)
-
-
-def _write_script(path: Path, winner: RunResult) -> None:
-    """Raises BadInput where it cannot be written, or no script can repeat the run."""
-    try:
-        path.write_text(script(winner), encoding="utf-8")
-    except OSError as error:
-        raise BadInput(f"The script was not written: {error}. {PROGRAM} script {winner.id} prints it.") from error
-    print(f"The winner's script lies in {path}.", file=sys.stderr)

@@ -71,7 +71,7 @@ def test_no_answer_is_exit_code_1(monkeypatch: pytest.MonkeyPatch, capsys: pytes
     ("words", "said"),
     [
         (["--minutes", "0.2"], "1 to 60 minutes"),
-        (["--minutes", "soon"], "no number"),
+        (["--minutes", "soon"], "1 to 60 minutes"),
         (["--goal", "fast"], "steady, soonest, traffic"),
         (["--calls", "5"], "belongs to --goal traffic"),
         (["--goal", "traffic", "--calls", "-1"], "from 0 to"),
