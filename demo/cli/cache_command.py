@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import subprocess
 from pathlib import Path
 from typing import Any
 
 from demo.cli import sweep_command
-from demo.cli.common import FAILED, PROGRAM, picture, print_help
+from demo.cli.common import FAILED, picture, print_help
 from demo.core.codec import plain
 from demo.core.errors import BadInput
 from demo.runs.child import child_process
@@ -48,12 +47,7 @@ def _load(options: argparse.Namespace) -> int:
 
 
 def process(job: dict[str, Any]) -> int:
-    """The exit code of a process that does the job, and says on standard error how it goes.
-
-    Raises BadInput without torch, which that process could only answer with a traceback.
-    """
-    if importlib.util.find_spec("torch") is None:
-        raise BadInput(f"torch is not installed here, and the compile cache is its own. `{PROGRAM} doctor` says more.")
+    """The exit code of a process that does the job, and says on standard error how it goes."""
     with child_process(MODULE, stdout=subprocess.PIPE, own_errors=False) as child:
         child.send({name: str(Path(job[name]).resolve()) if name != "specs" else job[name] for name in job})
         for line in filter(None, child.lines()):

@@ -31,7 +31,7 @@ from demo.cli import (
     sweep_command,
     terminal,
 )
-from demo.cli.common import BAD_INPUT, FAILED, PROGRAM, print_help
+from demo.cli.common import BAD_INPUT, FAILED, OK, PROGRAM, print_help
 from demo.core.errors import BadInput, WorkerDied
 from demo.store.history import HistoryError
 
@@ -62,6 +62,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")
     try:
         options = _parsed(arguments)
+        if options.version:
+            print(terminal.versions())
+            return OK
         code: int = options.command(options)
         sys.stdout.flush()
         return code
@@ -110,22 +113,11 @@ def parser() -> argparse.ArgumentParser:
     """The parser of all commands; what it parses holds the function of the command as `command`."""
     program = _Parser(prog=PROGRAM, description="Is torch.compile worth it for this vision model, on this machine?")
     program.set_defaults(command=lambda options: print_help(program))
-    program.add_argument("--version", action=_Version, help="the project's commit and the libraries' versions")
+    program.add_argument("--version", action="store_true", help="the project's commit and the libraries' versions")
     commands = program.add_subparsers(metavar="COMMAND", parser_class=_Parser)
     for command in COMMANDS:
         command.add_to(commands)
     return program
-
-
-class _Version(argparse.Action):
-    """Finds out the versions only when they are asked for: the commit takes a call of git."""
-
-    def __init__(self, **options: Any) -> None:
-        super().__init__(**options, nargs=0)
-
-    def __call__(self, parser: argparse.ArgumentParser, *given: Any) -> NoReturn:
-        print(terminal.versions())
-        parser.exit()
 
 
 class _Parser(argparse.ArgumentParser):

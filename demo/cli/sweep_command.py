@@ -75,8 +75,9 @@ def add_to(commands: Any) -> None:
 
 def add_grid(parser: argparse.ArgumentParser) -> None:
     """The options that make a grid, for every command that takes one."""
-    parser.add_argument("file", nargs="?", metavar="FILE.yaml", help="the grid: lists and settings by their names")
-    parser.add_argument("--preset", help=f"a grid by its name: {', '.join(PRESETS)}")
+    either = parser.add_mutually_exclusive_group()
+    either.add_argument("file", nargs="?", metavar="FILE.yaml", help="the grid: lists and settings by their names")
+    either.add_argument("--preset", choices=list(PRESETS), help="a grid by its name")
     for name, (option, what, told) in LISTS.items():
         told = f"{told}; give it several times, or with commas, for more"
         parser.add_argument(option, dest=name, action="append", metavar=what, help=told)
@@ -87,11 +88,7 @@ def add_grid(parser: argparse.ArgumentParser) -> None:
 def grid(options: argparse.Namespace) -> Grid:
     """The preset or the file, with what the options say in place of what stands there. Raises BadInput."""
     given: dict[str, Any] = {}
-    if options.preset and options.file:
-        raise BadInput("Give a preset or a file, not both.")
     if options.preset:
-        if options.preset not in PRESETS:
-            raise BadInput(f"Unknown preset {options.preset!r}. Allowed: {', '.join(PRESETS)}.")
         preset = PRESETS[options.preset]
         given = {**{name: getattr(preset, name) for name in AXES}, **preset.settings}
     elif options.file:
@@ -112,10 +109,8 @@ def _read_yaml(path: Path) -> dict[str, Any]:
 
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadInput(f"The grid {str(path)!r} cannot be read: {error}.") from error
-    except yaml.YAMLError as error:
-        raise BadInput(f"{path} is no YAML: {' '.join(str(error).split())}.") from error
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise BadInput(f"The grid {str(path)!r} cannot be read: {' '.join(str(error).split())}.") from error
     if not isinstance(content, dict) or not all(isinstance(name, str) for name in content):
         raise BadInput(f"{path} must hold names with values, such as: checkpoints: [shapes-vit].")
     return content

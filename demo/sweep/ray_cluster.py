@@ -45,8 +45,8 @@ _PREFIX = "accelerator_type:"
 class Fleet:
     """What the cluster has for a sweep."""
 
-    machines: Mapping[str, Sequence[HostInfo]]
-    """By each type of GPU that was asked for, '' for any: a machine of each type there is, as a worker describes it."""
+    machines: Mapping[str, HostInfo]
+    """By each type of GPU that was asked for, '' for any: one such machine, as a worker describes it."""
     needs: Mapping[str, Any]
     """What Ray keeps free for one cell: a GPU, or all cores of a large node."""
     slots: int
@@ -93,11 +93,10 @@ def fleet(gpu_types: Sequence[str], worker_module: str = WORKER_MODULE) -> Fleet
 
     alive = [node for node in ray.nodes() if node["Alive"]]
     with_gpu = [node for node in alive if node["Resources"].get("GPU", 0) >= 1]
-    there = sorted({gpu_type for node in with_gpu for gpu_type in _types(node)})
-    if missing := sorted(set(gpu_types) - set(there)):
-        raise BadInput(
-            f"The cluster has no GPU of type {' or '.join(missing)}. It has: {', '.join(there) or 'no GPU at all'}."
-        )
+    there = {gpu_type for node in with_gpu for gpu_type in _types(node)}
+    if missing := sorted(set(gpu_types) - there):
+        has = ", ".join(sorted(there)) or "no GPU at all"
+        raise BadInput(f"The cluster has no GPU of type {' or '.join(missing)}. It has: {has}.")
     if with_gpu:
         chosen = [node for node in with_gpu if not gpu_types or not _types(node).isdisjoint(gpu_types)]
         needs, slots = {"num_cpus": 0, "num_gpus": 1}, sum(int(node["Resources"]["GPU"]) for node in chosen)
@@ -105,16 +104,16 @@ def fleet(gpu_types: Sequence[str], worker_module: str = WORKER_MODULE) -> Fleet
         most = max(int(node["Resources"].get("CPU", 1)) for node in alive)
         chosen = [node for node in alive if int(node["Resources"].get("CPU", 1)) == most]
         needs, slots = {"num_cpus": most}, len(chosen)
-    asked = {name: [name] for name in gpu_types} or {"": there or [""]}
-    calls = {name: _task(_inspect, needs, name).remote(worker_module) for names in asked.values() for name in names}
+    asked = list(gpu_types) or [""]
+    calls = [_task(_inspect, needs, name).remote(worker_module) for name in asked]
     try:
-        machines = dict(zip(calls, ray.get(list(calls.values()), timeout=INSPECT_SECONDS), strict=True))
+        machines = dict(zip(asked, ray.get(calls, timeout=INSPECT_SECONDS), strict=True))
     except ray.exceptions.RayError as error:
         raise BadInput(
             "No node of the cluster could start a worker. Is the project there, at the same path as here, and is a GPU "
             "free?"
         ) from error
-    return Fleet({name: [machines[one] for one in names] for name, names in asked.items()}, needs, slots, len(chosen))
+    return Fleet(machines, needs, slots, len(chosen))
 
 
 def _types(node: dict[str, Any]) -> set[str]:
@@ -124,14 +123,12 @@ def _types(node: dict[str, Any]) -> set[str]:
 def make_cells(
     specs: Sequence[RunSpec], fleet: Fleet, stored: Sequence[RunResult], picture: Path, fresh: bool = False
 ) -> list[Cell]:
-    """One cell for each spec and type of GPU that was asked for, with its result where the history has one of a machine
-    with that type."""
+    """One cell for each spec and type of GPU that was asked for, with its result where the history has one of such a
+    machine."""
     found = []
-    for gpu_type, machines in fleet.machines.items():
-        grids = [local_cells.make_cells(specs, stored, machine, picture, fresh) for machine in machines]
-        for same in zip(*grids, strict=True):
-            cell = next((cell for cell in same if cell.done), Cell(same[0].spec))
-            found.append(dataclasses.replace(cell, gpu_type=gpu_type))
+    for gpu_type, machine in fleet.machines.items():
+        for cell in local_cells.make_cells(specs, stored, machine, picture, fresh):
+            found.append(dataclasses.replace(cell if cell.done else Cell(cell.spec), gpu_type=gpu_type))
     return found
 
 

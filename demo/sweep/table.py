@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -75,12 +76,9 @@ def write_table(path: Path, cells: Iterable[Cell]) -> None:
         if path.suffix == ".csv":
             columns = list(records[0]) if records else []
             draft.write(csv_text.written(columns, records).encode())
+        elif path.suffix == ".json":
+            draft.write(json.dumps(records, ensure_ascii=False, indent=2).encode("utf-8", "backslashreplace"))
         else:
-            import pandas  # takes a second, which a .csv need not wait for
+            import pandas  # takes a second, which the others need not wait for
 
-            table = pandas.DataFrame(records)
-            if path.suffix == ".json":
-                text = table.to_json(orient="records", indent=2, force_ascii=False, double_precision=15)
-                draft.write(text.encode())
-            else:
-                table.to_parquet(draft, index=False)
+            pandas.DataFrame(records).to_parquet(draft, index=False)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import dataclasses
-import importlib.util
 import json
 import re
 import zlib
@@ -159,11 +158,3 @@ def test_the_process_says_what_came_of_its_job_and_its_code_says_whether_all_of_
     assert f"{compiled} of 2 cells, 2.00 kB" in capfd.readouterr().out
     assert main(["cache", "load", str(tmp_path / "nowhere.cache")]) == 2
     assert "nowhere.cache" in capfd.readouterr().err
-
-
-def test_without_torch_it_says_so_and_starts_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    assert main(["cache", "load", str(tmp_path / "compiled.cache")]) == 2
-    assert "torch is not installed here" in capsys.readouterr().err

@@ -56,8 +56,8 @@ def test_the_command_says_how_many_and_how_long_and_asks_nothing_without_a_termi
     ("arguments", "words"),
     [
         ((), "No grid was given"),
-        (("--preset", "nope"), "Unknown preset 'nope'"),
-        (("--preset", "smoke", "grid.yaml"), "not both"),
+        (("--preset", "nope"), "invalid choice: 'nope'"),
+        (("--preset", "smoke", "grid.yaml"), "not allowed with"),
         (("nowhere.yaml",), "cannot be read"),
         (("{grid}/open.yaml",), "open.yaml"),
         (("{grid}/list.yaml",), "list.yaml"),
