@@ -13,7 +13,7 @@ from demo.core.machine import HostInfo
 from demo.core.result import Progress, RunResult
 from demo.core.spec import RunSpec
 from demo.core.speedup import ProcessResult
-from demo.runs.interpreter import Interpreter
+from demo.runs.environment import Interpreter
 from demo.runs.outcome import NO_FILES, Files
 from demo.store.history import History
 

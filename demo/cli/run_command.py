@@ -33,8 +33,7 @@ from demo.core.result import RunResult
 from demo.core.spec import TASKS, TEXT_GENERATION, RunSpec
 from demo.present import markdown, sentences
 from demo.present.script import loading_lines
-from demo.runs import interpreter
-from demo.runs.interpreter import Interpreter
+from demo.runs.environment import Interpreter, other_python
 from demo.runs.outcome import Files
 from demo.store.history import History
 
@@ -82,7 +81,7 @@ def _run(options: argparse.Namespace) -> int:
     package = _new_file(options.package, ".pt2", "package")
     files = Files(trace, package)
     table = file_to_write(options.export_markdown, "table")
-    other = interpreter.read(options.python) if options.python is not None else None
+    other = other_python(options.python) if options.python is not None else None
     history = History()
     share = cores.others_share(windows=1)
     if share is not None and share >= cores.BUSY_CPU:

@@ -28,7 +28,7 @@ from demo.core.errors import BadInput
 from demo.core.result import RunResult
 from demo.core.spec import RunSpec
 from demo.present import markdown, sentences
-from demo.runs import interpreter
+from demo.runs.environment import other_python
 from demo.runs.forecast import SweepForecast, forecast_sweep
 from demo.store.history import History
 from demo.sweep import turns
@@ -166,7 +166,7 @@ def _here(options: argparse.Namespace, specs: Sequence[RunSpec], image: Path) ->
     """The sweep on this machine, in one environment or in two in turns."""
     from demo.runs.runner import Runner
 
-    others = [interpreter.read(path) for path in options.python] or [None]
+    others = [other_python(path) for path in options.python] or [None]
     history, in_turns = History(), len(others) == 2
     with ExitStack() as stack:
         runners = [stack.enter_context(closing(Runner(history, interpreter=other))) for other in others]

@@ -30,8 +30,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
-from demo.runs.environment import ROOT, share_headers, worker_environment
-from demo.runs.interpreter import Interpreter
+from demo.runs.environment import ROOT, Interpreter, share_headers, worker_environment
 
 LIFELINE_MODULE = "demo.backend.lifeline"
 EXIT_SECONDS = 2.0

@@ -18,7 +18,7 @@ from demo.core.errors import BadInput, WorkerDied
 from demo.core.machine import HostInfo
 from demo.core.result import Progress, RunResult
 from demo.runs.child import child_process
-from demo.runs.interpreter import Interpreter
+from demo.runs.environment import Interpreter
 
 READY_SECONDS = 120.0
 MAX_MESSAGE_CHARACTERS = 64_000_000

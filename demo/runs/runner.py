@@ -23,7 +23,7 @@ from demo.core.machine import Environment, HostInfo
 from demo.core.result import Progress, RunResult
 from demo.core.spec import MODES, RunSpec
 from demo.core.speedup import ProcessResult
-from demo.runs.interpreter import Interpreter
+from demo.runs.environment import Interpreter
 from demo.runs.outcome import NO_FILES, Files, OngoingRun, redacted, stored, with_earlier_costs, with_earlier_runs
 from demo.runs.process import Worker
 from demo.store.history import History, HistoryError

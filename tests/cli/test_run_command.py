@@ -202,7 +202,7 @@ def test_an_interpreter_that_cannot_run_the_worker_is_one_sentence_and_nothing_i
     assert main([*command, "--python", str(tmp_path / "nowhere")]) == 2
     said = capsys.readouterr()
     assert said.out == "" and said.err.count("\n") == 1
-    assert said.err.startswith(f"--python {tmp_path / 'nowhere'} cannot run the worker: there is no such file.")
+    assert said.err.startswith(f"--python {tmp_path / 'nowhere'} cannot run the worker: No such file or directory.")
     assert History().count() == 0
 
 

@@ -13,7 +13,8 @@ import pytest
 from demo.core import catalog
 from demo.core.errors import BadInput
 from demo.core.result import RunResult
-from demo.runs import environment, interpreter, process
+from demo.runs import process
+from demo.runs.environment import other_python, worker_environment
 from demo.runs.runner import Runner
 from demo.store.history import History
 
@@ -43,7 +44,7 @@ def refusal(path: str, tmp_path: Path, module: str = "demo.backend") -> str:
     """The sentence with which it is refused; nothing is stored by then."""
     history = History(tmp_path / "history.sqlite3")
     with pytest.raises(BadInput) as refused:
-        with closing(Runner(history, worker_module=module, interpreter=interpreter.read(path))) as runner:
+        with closing(Runner(history, worker_module=module, interpreter=other_python(path))) as runner:
             runner.inspect()
     assert history.all() == []
     told = str(refused.value)
@@ -92,9 +93,9 @@ def test_what_is_no_interpreter_is_refused(tmp_path: Path) -> None:
     for file in (text, text_that_starts):
         file.write_bytes(b"\x00no program")
     text_that_starts.chmod(0o755)
-    assert "there is no such file" in refusal(str(tmp_path / "nowhere"), tmp_path)
-    assert "there is no such file" in refusal(str(tmp_path), tmp_path)
-    assert "no program that may be started" in refusal(str(text), tmp_path)
+    assert "No such file" in refusal(str(tmp_path / "nowhere"), tmp_path)
+    assert "Permission denied" in refusal(str(tmp_path), tmp_path)
+    assert "Permission denied" in refusal(str(text), tmp_path)
     assert "Exec format error" in refusal(str(text_that_starts), tmp_path)
     assert "it ended with exit code 0" in refusal("/bin/true", tmp_path)
 
@@ -106,7 +107,7 @@ def test_its_results_say_where_they_were_run_and_those_of_two_environments_are_n
     results: list[RunResult] = []
     for name in ("old", "new", "old"):
         program = tmp_path / name / "bin" / "python"
-        other = interpreter.read(str(program) if program.exists() else make(name))
+        other = other_python(str(program) if program.exists() else make(name))
         with closing(Runner(history, worker_module=QUICK, interpreter=other)) as runner:
             assert runner.inspect().interpreter == other.label
             *_, result = runner.run(TINY, SCENE)
@@ -125,7 +126,7 @@ def test_a_run_that_crashes_there_is_a_result_with_its_versions(
 ) -> None:
     monkeypatch.setenv("FAULT", "exit code 3")
     history = History(tmp_path / "history.sqlite3")
-    with closing(Runner(history, worker_module=FAULTY, interpreter=interpreter.read(make()))) as runner:
+    with closing(Runner(history, worker_module=FAULTY, interpreter=other_python(make()))) as runner:
         machine = runner.inspect()
         *_, result = runner.run(TINY, SCENE)
     stored = history.get(result.id)
@@ -135,9 +136,9 @@ def test_a_run_that_crashes_there_is_a_result_with_its_versions(
 
 def test_two_environments_share_no_compile_cache_and_no_label(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", "/cache")
-    others = [interpreter.read(make(name)) for name in ("a/.venv", "b/.venv")]
+    others = [other_python(make(name)) for name in ("a/.venv", "b/.venv")]
     assert all(one.label.startswith(".venv-") for one in others)
-    caches = [environment.worker_environment("/tmp", one)["TORCHINDUCTOR_CACHE_DIR"] for one in (None, *others)]
+    caches = [worker_environment("/tmp", one)["TORCHINDUCTOR_CACHE_DIR"] for one in (None, *others)]
     assert len(set(caches)) == 3 and caches[0] == "/cache"
     assert {os.path.dirname(one) for one in caches[1:]} == {"/cache"}
-    assert interpreter.read(sys.executable) is None
+    assert other_python(sys.executable) is None
