@@ -35,12 +35,6 @@ def _doctor(options: argparse.Namespace) -> int:
 
 
 @dataclass(frozen=True)
-class Finding:
-    what: str
-    remedy: str
-
-
-@dataclass(frozen=True)
 class Folder:
     path: str
     bytes: int
@@ -62,9 +56,9 @@ class Diagnosis:
     """The file that results are stored in; '' where it cannot be read."""
     stored: int
     """How many it holds."""
-    problems: list[Finding]
-    """Each of these makes a run fail."""
-    notes: list[Finding]
+    problems: list[str]
+    """What makes a run fail, each with its remedy."""
+    notes: list[str]
     """A run works all the same, but not as one might expect."""
 
 
@@ -72,14 +66,14 @@ def examine() -> Diagnosis:
     """Starts one worker process to ask it, and the Hub for at most 2 s. Changes nothing."""
     from huggingface_hub import constants  # which no other command needs
 
-    problems: list[Finding] = []
-    notes: list[Finding] = []
+    problems: list[str] = []
+    notes: list[str] = []
     machine = _machine(problems, notes)
     if not (reachable := hub.reachable()):
-        remedy = (
-            "Checkpoints that ship with the project or are in the cache still run, all others with --weights random."
+        notes.append(
+            "The Hugging Face Hub cannot be reached. Checkpoints that ship with the project or are in the cache still "
+            "run, all others with --weights random."
         )
-        notes.append(Finding("The Hugging Face Hub cannot be reached.", remedy))
     cached = [checkpoint.id for checkpoint in catalog.CHECKPOINTS if hub.holds_weights(checkpoint.id)]
     history = History()
     results, stored = str(history.path), 0
@@ -87,12 +81,12 @@ def examine() -> Diagnosis:
         stored = history.count()
     except HistoryError as error:
         results = ""
-        notes.append(Finding(str(error), f"Set {FOLDER_VARIABLE} to a folder that can be written."))
+        notes.append(f"{error} Set {FOLDER_VARIABLE} to a folder that can be written.")
     inductor, hubs = machine and _folder(machine.inductor_cache), _folder(constants.HF_HUB_CACHE)
     return Diagnosis(machine, hub.endpoint(), reachable, cached, inductor, hubs, results, stored, problems, notes)
 
 
-def _machine(problems: list[Finding], notes: list[Finding]) -> HostInfo | None:
+def _machine(problems: list[str], notes: list[str]) -> HostInfo | None:
     from demo.runs.runner import Runner
 
     with closing(Runner(None)) as runner:
@@ -100,14 +94,14 @@ def _machine(problems: list[Finding], notes: list[Finding]) -> HostInfo | None:
             machine = runner.inspect()
         except WorkerDied as error:
             remedy = "Install what it needs: pip install -r requirements.txt"
-            problems.append(Finding(f"The worker process does not start: {error.reason}", remedy))
+            problems.append(f"The worker process does not start: {error.reason}. {remedy}")
             return None
     if refused := refusals.refusal(refusals.on_machine(catalog.make_spec(catalog.DEFAULT), machine), machine):
-        problems.append(Finding(refused.what, refused.remedy))
+        problems.append(str(refused))
     else:
-        notes += [Finding(one.what, one.remedy) for one in refusals.limits_of(machine)]
+        notes += map(str, refusals.limits_of(machine))
     if machine.gpu_problem is not None:
-        notes.append(Finding(f"The GPU cannot be used: {machine.gpu_problem}.", "Until then runs use the CPU."))
+        notes.append(f"The GPU cannot be used: {machine.gpu_problem}. Until then runs use the CPU.")
     return machine
 
 
@@ -144,8 +138,7 @@ def report(diagnosis: Diagnosis) -> str:
         rows.append(("results", f"{diagnosis.results}, {diagnosis.stored} stored"))
     lines = [line for name, value in rows for line in hanging(f"{name:<14}", value)]
     lines += ["", "A run would fail here:" if diagnosis.problems else "A run would work here."]
-    lines += [line for problem in diagnosis.problems for line in bullet(f"{problem.what} {problem.remedy}")]
+    lines += [line for problem in diagnosis.problems for line in bullet(problem)]
     if diagnosis.notes:
-        lines += ["", "Notes:"]
-        lines += [line for note in diagnosis.notes for line in bullet(f"{note.what} {note.remedy}")]
+        lines += ["", "Notes:", *(line for note in diagnosis.notes for line in bullet(note))]
     return "\n".join(lines)

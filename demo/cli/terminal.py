@@ -81,15 +81,12 @@ def progress_text(progress: Progress) -> str:
     parts = [*repeat, progress.phase, waited]
     if progress.message:
         parts.append(progress.message)
-    figures = [
-        f"{name} {fmt.latency(seconds)}"
-        for name, seconds in (
-            ("eager", progress.eager_seconds),
-            ("compiled", progress.compiled_seconds),
-            ("with the break", progress.with_break_seconds),
-        )
-        if seconds is not None
-    ]
+    latencies = {
+        "eager": progress.eager_seconds,
+        "compiled": progress.compiled_seconds,
+        "with the break": progress.with_break_seconds,
+    }
+    figures = [f"{name} {fmt.latency(seconds)}" for name, seconds in latencies.items() if seconds is not None]
     if progress.speedup is not None:
         interval = progress.speedup
         ratio = fmt.estimate(interval.ratio, interval.low, interval.high)
@@ -195,38 +192,22 @@ def _seen(predictions: Predictions) -> list[str]:
 
 def checkpoint_table(checkpoints: Iterable[Checkpoint]) -> str:
     """`list`: one line a checkpoint."""
-    head = ("checkpoint", "task", "model", "parameters", "input", "", "licence")
-    rows = [
-        (
-            checkpoint.id,
-            checkpoint.task,
-            checkpoint.title,
-            fmt.parameters(checkpoint.parameters),
-            "prompt" if checkpoint.task == TEXT_GENERATION else "{}x{}".format(*checkpoint.input_size),
-            "bundled" if checkpoint.bundled else "needs --text" if checkpoint.takes_text else "",
-            checkpoint.licence,
-        )
-        for checkpoint in checkpoints
-    ]
-    return "\n".join(table([head, *rows]))
+    rows = [("checkpoint", "task", "model", "parameters", "input", "", "licence")]
+    for one in checkpoints:
+        size = "prompt" if one.task == TEXT_GENERATION else "{}x{}".format(*one.input_size)
+        note = "bundled" if one.bundled else "needs --text" if one.takes_text else ""
+        rows.append((one.id, one.task, one.title, fmt.parameters(one.parameters), size, note, one.licence))
+    return "\n".join(table(rows))
 
 
 def history_table(results: Sequence[RunResult]) -> str:
     """`history`: one line a result, as the store gives them, newest first."""
-    head = ("started (UTC)", "checkpoint", "settings", "device", "status", "result", "id")
-    rows = [
-        (
-            result.started_at.replace("T", " ").rstrip("Z"),
-            result.spec.checkpoint,
-            sentences.settings(result.spec, ENGLISH),
-            sentences.where(result),
-            result.status,
-            sentences.answer(result, ENGLISH),
-            result.id,
-        )
-        for result in results
-    ]
-    return "\n".join(table([head, *rows]))
+    rows = [("started (UTC)", "checkpoint", "settings", "device", "status", "result", "id")]
+    for result in results:
+        started, settings = result.started_at.replace("T", " ").rstrip("Z"), sentences.settings(result.spec, ENGLISH)
+        answer = (sentences.where(result), result.status, sentences.answer(result, ENGLISH), result.id)
+        rows.append((started, result.spec.checkpoint, settings, *answer))
+    return "\n".join(table(rows))
 
 
 def table(rows: Iterable[Sequence[str]]) -> list[str]:
