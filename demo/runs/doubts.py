@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Literal
 
@@ -34,27 +35,17 @@ def doubts(
 
     `spec.device` is 'cpu' or 'cuda'; `earlier` are this machine's runs on that device, newest first.
     """
-    found: list[Doubt] = []
-    gpu = machine.gpu if spec.device == "cuda" else None
-    refused = refusal(spec, machine)
-    found += [name for name in REFUSED if refused is not None and refused.name == name]
-    if found == ["no gpu"]:
-        return ("no gpu",)
-    memory = machine.memory_bytes if gpu is None else machine.gpu_memory_bytes
-    if expected is not None and memory:
-        if expected.least_bytes > memory:
-            found.append("will not fit")
-        elif expected.memory_bytes > 0.9 * memory:
-            found.append("may not fit")
-    if gpu is None:
-        if spec.mode == "reduce-overhead":
-            found.append("no cuda graphs on a cpu")
-        if spec.dtype == "float16":
-            found.append("float16 on a cpu")
-    elif spec.threads is not None:
-        found.append("threads on a gpu")
-    asked = comparable(spec)
+    on_gpu, refused, asked = spec.device == "cuda", refusal(spec, machine), comparable(spec)
+    memory = (machine.gpu_memory_bytes if on_gpu else machine.memory_bytes) or math.inf
+    least, likely = (expected.least_bytes, expected.memory_bytes) if expected is not None else (0.0, 0.0)
     same = [run.speedup.verdict for run in earlier if comparable(run.spec) == asked and run.speedup is not None]
-    if same and all(verdict == "slower" for verdict in same[:NEWEST]):
-        found.append("lost before")
-    return tuple(found)
+    found: dict[Doubt, bool] = {
+        **{name: refused is not None and refused.name == name for name in REFUSED},
+        "will not fit": least > memory,
+        "may not fit": least <= memory and likely > 0.9 * memory,
+        "no cuda graphs on a cpu": not on_gpu and spec.mode == "reduce-overhead",
+        "float16 on a cpu": not on_gpu and spec.dtype == "float16",
+        "threads on a gpu": on_gpu and machine.gpu is not None and spec.threads is not None,
+        "lost before": bool(same) and all(verdict == "slower" for verdict in same[:NEWEST]),
+    }
+    return tuple(name for name, holds in found.items() if holds)

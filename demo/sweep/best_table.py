@@ -140,44 +140,33 @@ def best_table(
     # Every way imports the same: what one process took longer for it is chance.
     starts = [run.start_up.import_seconds for run in results.values() if run.start_up is not None]
     imports = statistics.median(starts) if starts else 0.0
-    rows = [
-        _row(way, results.get(way.name), refused.get(way.name, ""), eagers, eager, reference, imports) for way in ways
-    ]
-    rows = [_eager_row(row, plain_runs, eager, imports) if row.way.name == EAGER else row for row in rows]
-    return _ranked(rows, goal)
+
+    def row(way: Way) -> Row:
+        result, refusal = results.get(way.name), way.refused or refused.get(way.name, "")
+        if way.name == EAGER:
+            return _eager_row(way, plain_runs, eager, imports)
+        if refusal or result is None:
+            return Row(way, out=refusal)
+        speedup = _over_plain_eager(result, eagers) if way.changes_eager else result.speedup
+        seconds = eager / speedup.ratio if speedup is not None and eager is not None else None
+        memory = result.compiled.peak_memory_bytes if result.compiled is not None else None
+        out, answers = why_out(result, reference), first_answers(result, imports)
+        return Row(way, result, out, speedup, seconds, answers, memory)
+
+    return _ranked([row(way) for way in ways], goal)
 
 
-def _row(
-    way: Way,
-    result: RunResult | None,
-    refused: str,
-    eagers: Sequence[float],
-    eager: float | None,
-    reference: RunResult | None,
-    imports: float,
-) -> Row:
-    if way.refused or refused:
-        return Row(way, out=way.refused or refused)
-    if result is None:
-        return Row(way)
-    out = why_out(result, reference)
-    speedup = _over_plain_eager(result, eagers) if way.changes_eager else result.speedup
-    memory = result.compiled.peak_memory_bytes if result.compiled is not None else None
-    seconds = eager / speedup.ratio if speedup is not None and eager is not None else None
-    return Row(way, result, out, speedup, seconds, first_answers(result, imports), memory)
-
-
-def _eager_row(row: Row, runs: Sequence[RunResult], eager: float | None, imports: float) -> Row:
+def _eager_row(way: Way, runs: Sequence[RunResult], seconds: float | None, imports: float) -> Row:
     """Eager's figures from the runs of the other ways."""
     measured = next((run for run in runs if run.eager is not None and run.eager.warmup_seconds), None)
-    if eager is None or measured is None or measured.eager is None:
-        return row
-    start = measured.start_up
-    parts = {} if start is None else _parts(imports, start.load_seconds, 0.0, measured.eager.warmup_seconds[0])
-    answers = {"nothing": parts, "next": parts} if parts else {}
-    memory = measured.eager.peak_memory_bytes
+    if seconds is None or measured is None or measured.eager is None:
+        return Row(way)
+    start, answers = measured.start_up, {}
+    if start is not None:
+        parts = _parts(imports, start.load_seconds, 0.0, measured.eager.warmup_seconds[0])
+        answers = {"nothing": parts, "next": parts}
     one = Interval(1.0, 1.0, 1.0)
-    return dataclasses.replace(row, speedup=one, seconds=eager, first_answers=answers, memory_bytes=memory)
+    return Row(way, None, "", one, seconds, answers, measured.eager.peak_memory_bytes)
 
 
 def why_out(result: RunResult, reference: RunResult | None) -> str:
