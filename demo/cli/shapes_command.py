@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -57,9 +58,9 @@ class Replay:
     """The log under one strategy."""
 
     strategy: str
-    seconds: tuple[float, ...] = ()
+    seconds: Sequence[float] = ()
     """Of each call, the compile that it waited for included."""
-    waited: tuple[bool, ...] = ()
+    waited: Sequence[bool] = ()
     """Whether the call waited for a compile."""
     recompiles: int = 0
     """Functions that dynamo compiled again."""
@@ -110,24 +111,18 @@ def replay(spec: RunSpec, image: Path, sizes: tuple[Size, ...], strategy: str) -
     Raises BadInput where the model cannot be called so.
     """
     dynamic = {"auto": "auto", "on": "on"}.get(strategy, "off")
-    called = [size.padded() for size in sizes] if strategy == "padded" else sizes
-    with tempfile.TemporaryDirectory(prefix="shapes-", ignore_cleanup_errors=True) as folder:
-        job = {
-            "spec": plain(dataclasses.replace(spec, dynamic=dynamic)),
-            "input_file": str(image.resolve()),
-            "sizes": plain(called),
-            "compiled": strategy != "eager",
-            "cache_folder": folder,
-        }
-        with child_process(MODULE, stdout=subprocess.PIPE) as child:
-            child.send(job)
-            found = _answer(child)
+    job = {
+        "spec": plain(dataclasses.replace(spec, dynamic=dynamic)),
+        "input_file": str(image.resolve()),
+        "sizes": plain([size.padded() for size in sizes] if strategy == "padded" else sizes),
+        "compiled": strategy != "eager",
+    }
+    with child_process(MODULE, stdout=subprocess.PIPE) as child:
+        child.send(job | {"cache_folder": tempfile.mkdtemp(dir=child.folder)})
+        found = _answer(child)
     if "refused" in found:
-        raise BadInput(found["refused"])
-    if "failed" in found:
-        return Replay(strategy, failed=found["failed"])
-    seconds, waited = tuple(found["seconds"]), tuple(found["waited"])
-    return Replay(strategy, seconds, waited, found["recompiles"], found["fallbacks"])
+        raise BadInput(found.pop("refused"))
+    return Replay(strategy, **found)
 
 
 def _answer(child: Child) -> dict[str, Any]:

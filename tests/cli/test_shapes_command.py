@@ -54,18 +54,18 @@ def test_the_padding_that_is_shown_pads_to_a_power_of_two() -> None:
     ],
 )
 def test_a_strategy_is_what_its_process_is_told(
-    strategy: str, dynamic: str, batch: int, compiled: bool, monkeypatch: pytest.MonkeyPatch
+    strategy: str, dynamic: str, batch: int, compiled: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     jobs: list[dict[str, Any]] = []
     answer = json.dumps({"seconds": [1.0, 0.5], "waited": [True, False], "recompiles": 2, "fallbacks": 1}).encode()
 
     @contextlib.contextmanager
     def child(module: str, **_: Any) -> Any:
-        yield SimpleNamespace(send=jobs.append, lines=lambda: iter([None, answer]))
+        yield SimpleNamespace(folder=str(tmp_path), send=jobs.append, lines=lambda: iter([None, answer]))
 
     monkeypatch.setattr(shapes_command, "child_process", child)
     found = shapes_command.replay(catalog.make_spec("shapes-vit"), PICTURE, (Size(3), Size(1)), strategy)
-    assert found == Replay(strategy, (1.0, 0.5), (True, False), 2, 1)
+    assert found == Replay(strategy, [1.0, 0.5], [True, False], 2, 1)
     (job,) = jobs
     assert job["spec"]["dynamic"] == dynamic and job["compiled"] is compiled
     assert [size["batch_size"] for size in job["sizes"]] == [batch, 1]
