@@ -44,33 +44,18 @@ def _published(options: argparse.Namespace) -> int:
 
 
 def _table(rows: list[PublishedRow]) -> str:
-    head = ("gpu", "batch", "torch", "mode", "task", "model", "eager ms", "compiled ms", "speed-up", "saved", "")
-    noted: list[str] = []
-    lines = []
+    lines = [("gpu", "batch", "torch", "mode", "task", "model", "eager ms", "compiled ms", "speed-up", "saved", "")]
+    noted = list(dict.fromkeys(note for row in rows for note in published.notes(row)))
     for row in rows:
-        marks = []
-        for note in published.notes(row):
-            noted += [] if note in noted else [note]
-            marks.append(f"[{noted.index(note) + 1}]")
-        origin = [_conditions(row)] if row.measured else []
-        lines.append(
-            (
-                row.gpu,
-                str(row.batch_size),
-                row.torch,
-                row.mode,
-                row.task,
-                row.model,
-                _ms(row.eager_seconds),
-                _ms(row.compiled_seconds),
-                OOM if row.speedup is None else fmt.ratio(row.speedup),
-                OOM if row.saved is None else f"{row.saved * 100:.1f} %",
-                " ".join([*origin, *marks]),
-            )
-        )
+        speedup = OOM if row.speedup is None else fmt.ratio(row.speedup)
+        saved = OOM if row.saved is None else f"{row.saved * 100:.1f} %"
+        figures = (_ms(row.eager_seconds), _ms(row.compiled_seconds), speedup, saved)
+        marks = [f"[{noted.index(note) + 1}]" for note in published.notes(row)]
+        told = " ".join([*([_conditions(row)] if row.measured else []), *marks])
+        lines.append((row.gpu, str(row.batch_size), row.torch, row.mode, row.task, row.model, *figures, told))
     notes = [f"[{number}] {note}" for number, note in enumerate(noted, 1)]
     source = [f"Published: mean of 300 calls, {published.SOURCE}"] if any(not row.measured for row in rows) else []
-    return "\n".join([*terminal.table([head, *lines]), "", *notes, *source])
+    return "\n".join([*terminal.table(lines), "", *notes, *source])
 
 
 def _conditions(row: PublishedRow) -> str:

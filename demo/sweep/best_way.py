@@ -27,7 +27,7 @@ from demo.runs.runner import Runner
 from demo.store.reruns import compiled_spec
 from demo.sweep.best_table import BestTable, Goal, Row, best_table
 from demo.sweep.cells import Cell, still_true
-from demo.sweep.run_grid import Done, Event, Timing, Turn, Waiting, at_once, run_cells
+from demo.sweep.run_grid import Done, Event, Turn, Waiting, at_once, run_one
 from demo.sweep.ways import EAGER, Way, ways
 
 MINUTES, MIN_MINUTES, MAX_MINUTES = 3.0, 1.0, 60.0
@@ -109,7 +109,7 @@ class Search:
         place, stop = self.ways.index(way), threading.Event()
         before = self._runs[way.name][-1].as_processes() if self._runs[way.name] else ()
         spent, began = self._spent, time.monotonic()
-        for event in run_cells([Cell(spec, earlier=before)], runner, self._picture, stop, turn=turn):
+        for event in run_one(place, Cell(spec, earlier=before), runner, self._picture, stop, turn):
             if isinstance(event, Waiting):
                 began = time.monotonic()
             self._spent = spent + time.monotonic() - began
@@ -118,8 +118,6 @@ class Search:
             if isinstance(event, Done):
                 self._keep(way, event.cell)
                 self._took.append(self._spent - spent)
-            if isinstance(event, Timing | Done):
-                event = dataclasses.replace(event, place=place)
             self.doing = event
             yield event
         if stop.is_set():

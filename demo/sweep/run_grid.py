@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,11 +46,7 @@ def at_once() -> AbstractContextManager[Iterable[int]]:
 
 
 def run_cells(
-    cells: Sequence[Cell],
-    runner: Runner,
-    picture: Path,
-    cancel: threading.Event,
-    turn: Turn = at_once,
+    cells: Sequence[Cell], runner: Runner, picture: Path, cancel: threading.Event, turn: Turn = at_once
 ) -> Generator[Event, None, None]:
     """Runs the cells that have no value yet, one after another.
 
@@ -58,25 +54,26 @@ def run_cells(
     progress too.
     """
     for place, cell in enumerate(cells):
-        if cell.done:
-            continue
-        with turn() as waiting:
-            for ahead in waiting:
-                if cancel.is_set():
-                    return
-                yield Waiting(ahead)
+        if not cell.done and not cancel.is_set():
+            yield from run_one(place, cell, runner, picture, cancel, turn)
+
+
+def run_one(
+    place: int, cell: Cell, runner: Runner, picture: Path, cancel: threading.Event, turn: Turn = at_once
+) -> Generator[Event, None, None]:
+    """One cell in its turn: how it goes and, unless it is cancelled, its value."""
+    with turn() as waiting:
+        for ahead in waiting:
             if cancel.is_set():
                 return
-            yield from run_one(place, cell, runner, picture, cancel)
-
-
-def run_one(place: int, cell: Cell, runner: Runner, picture: Path, cancel: threading.Event) -> Iterator[Timing | Done]:
-    """The progress of one cell and, unless it is cancelled, its value."""
-    try:
-        for event in runner.run(cell.spec, picture, cancel, earlier=cell.earlier):
-            if isinstance(event, Progress):
-                yield Timing(place, event)
-            elif event.status != "cancelled":
-                yield Done(place, Cell(cell.spec, event))
-    except BadInput as refused:
-        yield Done(place, Cell(cell.spec, refused=str(refused)))
+            yield Waiting(ahead)
+        if cancel.is_set():
+            return
+        try:
+            for event in runner.run(cell.spec, picture, cancel, earlier=cell.earlier):
+                if isinstance(event, Progress):
+                    yield Timing(place, event)
+                elif event.status != "cancelled":
+                    yield Done(place, Cell(cell.spec, event))
+        except BadInput as refused:
+            yield Done(place, Cell(cell.spec, refused=str(refused)))

@@ -13,7 +13,7 @@ from demo.core.spec import RunSpec
 from demo.present import sentences, upgrade
 from demo.runs.runner import Runner
 from demo.sweep.cells import Cell
-from demo.sweep.run_grid import Done, Timing, run_one
+from demo.sweep.run_grid import Done, Event, run_one
 
 PROCESSES = 4
 """Of each environment, where no number of repeats was asked for: A B B A A B B A. With so many a difference of 10 % is
@@ -48,7 +48,7 @@ def paired(first: Sequence[Cell], second: Sequence[Cell], pythons: Sequence[str]
 
 def run_in_turns(
     cells: Sequence[Cell], runners: Sequence[Runner], picture: Path, cancel: threading.Event
-) -> Generator[Timing | Done, None, None]:
+) -> Generator[Event, None, None]:
     """Runs the pairs of `paired` that have no value yet; `runners` are those of the two environments.
 
     A failure ends the turns of its environment, and is that cell's value.
@@ -61,7 +61,7 @@ def run_in_turns(
                 continue
             once = dataclasses.replace(cell, spec=dataclasses.replace(cell.spec, repeats=1))
             for event in run_one(place + side, once, runners[side], picture, cancel):
-                if isinstance(event, Timing):
+                if not isinstance(event, Done):
                     yield event
                     continue
                 result = event.cell.result
