@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from demo.cli.common import FAILED, OK, to_json
-from demo.cli.terminal import bullet, hanging
+from demo.cli.terminal import hanging
 from demo.core import catalog, hub, refusals
 from demo.core import format as fmt
 from demo.core.errors import WorkerDied
@@ -138,7 +138,7 @@ def report(diagnosis: Diagnosis) -> str:
         rows.append(("results", f"{diagnosis.results}, {diagnosis.stored} stored"))
     lines = [line for name, value in rows for line in hanging(f"{name:<14}", value)]
     lines += ["", "A run would fail here:" if diagnosis.problems else "A run would work here."]
-    lines += [line for problem in diagnosis.problems for line in bullet(problem)]
+    lines += [line for problem in diagnosis.problems for line in hanging("- ", problem)]
     if diagnosis.notes:
-        lines += ["", "Notes:", *(line for note in diagnosis.notes for line in bullet(note))]
+        lines += ["", "Notes:", *(line for note in diagnosis.notes for line in hanging("- ", note))]
     return "\n".join(lines)

@@ -37,13 +37,6 @@ from demo.sweep.grid import AXES, PRESETS, SETTINGS, Grid, read_grid
 from demo.sweep.run_grid import Done, Event, Timing, run_cells
 from demo.sweep.table import KINDS, check_table, write_device_table, write_table
 
-LISTS = {
-    "checkpoints": ("--checkpoint", "ID", "a name of `list`, a hub id or a local folder"),
-    "batch_sizes": ("--batch-size", "N", "a batch size"),
-    "modes": ("--mode", "MODE", "a compile mode"),
-    "dtypes": ("--dtype", "DTYPE", "a dtype"),
-}
-
 
 def add_to(commands: Any) -> None:
     parser = commands.add_parser("sweep", help="run a grid: checkpoints x batch sizes x modes x dtypes")
@@ -78,9 +71,9 @@ def add_grid(parser: argparse.ArgumentParser) -> None:
     either = parser.add_mutually_exclusive_group()
     either.add_argument("file", nargs="?", metavar="FILE.yaml", help="the grid: lists and settings by their names")
     either.add_argument("--preset", choices=list(PRESETS), help="a grid by its name")
-    for name, (option, what, told) in LISTS.items():
-        told = f"{told}; give it several times, or with commas, for more"
-        parser.add_argument(option, dest=name, action="append", metavar=what, help=told)
+    for name, one in AXES.items():
+        told = f"{one.replace('_', ' ')}, as of `run`; give it several times, or with commas, for more"
+        parser.add_argument(f"--{one.replace('_', '-')}", dest=name, action="append", metavar=one.upper(), help=told)
     parser.add_argument("--task", help="only for checkpoints that are not in the list")
     add_options(parser, SETTINGS)
 
@@ -93,7 +86,7 @@ def grid(options: argparse.Namespace) -> Grid:
         given = {**{name: getattr(preset, name) for name in AXES}, **preset.settings}
     elif options.file:
         given = _read_yaml(Path(options.file))
-    for name in LISTS:
+    for name in AXES:
         if (values := getattr(options, name)) is not None:
             given[name] = [part for value in values for part in value.split(",") if part.strip()]
     given |= given_options(options, SETTINGS)

@@ -105,7 +105,7 @@ def report(result: RunResult) -> str:
     else:
         decided = sentences.decided(result, ENGLISH) or sentences.noise_floor(result, ENGLISH)
         sections[1] += [sentences.interval(result, ENGLISH), decided]
-    sections[1] += [line for caveat in sentences.caveats(result, ENGLISH) for line in bullet(caveat)]
+    sections[1] += [line for caveat in sentences.caveats(result, ENGLISH) for line in hanging("- ", caveat)]
     sections.append(table(_asked(result)))
     if result.predictions:
         warned = hanging("", ENGLISH.plain("beyond_shapes")) if scenes.is_beyond(result) else []
@@ -118,12 +118,12 @@ def report(result: RunResult) -> str:
         sections += [_part(part) for part in shown if part.sentences or part.table or part.rows]
     if found := compare_with_guide(result, published.rows(), ENGLISH):
         texts = [*found.sentences, found.here, *found.differences]
-        sections.append([line for text in texts for line in bullet(text)])
+        sections.append([line for text in texts for line in hanging("- ", text)])
     if steps := advice.next_steps(result, ENGLISH):
         texts = [
             f"{step.words} {' '.join(flag(step.option, step.value)) or f'Leave out --{step.option}.'}" for step in steps
         ]
-        sections.append([ENGLISH.plain("take_next"), *(line for text in texts for line in bullet(text))])
+        sections.append([ENGLISH.plain("take_next"), *(line for text in texts for line in hanging("- ", text))])
     if sentences.outcome(result) == "faster":
         lines = [f"  {line}" for line in snippet(result).splitlines()]
         sections.append([f"{ENGLISH.plain('take_code')}:", *lines])
@@ -215,10 +215,6 @@ def table(rows: Iterable[Sequence[str]]) -> list[str]:
     cells = [list(row) for row in rows]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in cells]
-
-
-def bullet(text: str) -> list[str]:
-    return hanging("- ", text)
 
 
 def hanging(start: str, text: str) -> list[str]:

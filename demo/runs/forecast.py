@@ -1,7 +1,8 @@
 """How long a run, or the runs of a sweep, will take, and how much memory a run will need.
 
 The median of earlier runs of this machine with the same settings; else one rough rule by the model's parameters; else
-nothing. Not covered: how far a run may be from it, the download of weights, and the load by other programs.
+nothing. Not covered: how far a run may be from it, that a run after the first finds a filled compile cache, the
+download of weights, and the load by other programs.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ def forecast(spec: RunSpec, checkpoint: Checkpoint | None, earlier: Sequence[Run
     same = [run for run in earlier if run.status == "ok" and run.speedup and comparable(run.spec) == asked][:NEWEST]
     if same:
         peaks = [float(max(one.peak_memory_bytes or 0 for one in (run.eager, run.compiled) if one)) for run in same]
-        seconds = statistics.median(_next_seconds(run) for run in same)
+        seconds = statistics.median(run.elapsed_seconds for run in same)
         return Forecast(spec.repeats * seconds, statistics.median(peaks), min(peaks), "same", len(same))
     if checkpoint is None or not checkpoint.parameters:
         return None
@@ -102,13 +103,6 @@ def on_this_machine(earlier: Sequence[RunResult], machine: HostInfo, device: str
 def comparable(spec: RunSpec) -> RunSpec:
     """The queries of a zero-shot detector change neither time nor memory much; repeats are processes of their own."""
     return dataclasses.replace(spec, text=(), repeats=1)
-
-
-def _next_seconds(run: RunResult) -> float:
-    """What the next such run takes: a compile that filled the cache is not done again."""
-    found = run.compilation
-    filled = found is not None and found.cache == "cold" and run.spec.cached and run.spec.cache != "empty"
-    return run.elapsed_seconds - (found.first_call_seconds if found is not None and filled else 0.0)
 
 
 def _by_parameters(spec: RunSpec, parameters: int, input_size: tuple[int, int]) -> Forecast:

@@ -12,7 +12,6 @@ from __future__ import annotations
 import dataclasses
 import logging
 import os
-import socket
 import tempfile
 import threading
 from collections.abc import Generator, Iterator, Mapping, Sequence
@@ -35,7 +34,6 @@ from demo.sweep.run_grid import Done
 POLL_SECONDS = 0.2
 INSPECT_SECONDS = 180.0
 """How long the nodes have to describe their machines: others may be using the GPUs."""
-CONNECT_SECONDS = 5.0
 RETRIES = 2
 """How many lost nodes or processes are taken for bad luck before the cell is given up."""
 _PREFIX = "accelerator_type:"
@@ -66,7 +64,6 @@ def connected(address: str | None) -> Iterator[None]:
     except ImportError as error:
         raise BadInput("The engine ray needs Ray: pip install -r requirements-sweep.txt.") from error
     try:
-        _check_listening(address or "")
         ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
     except Exception as error:
         where = f"at {address!r}" if address else "on this machine"
@@ -75,13 +72,6 @@ def connected(address: str | None) -> Iterator[None]:
         yield
     finally:
         ray.shutdown()
-
-
-def _check_listening(address: str) -> None:
-    """Raises OSError where nothing listens at a 'host:port': Ray itself would try for minutes."""
-    host, _, port = address.removeprefix("ray://").rpartition(":")
-    if host and port.isdecimal():
-        socket.create_connection((host.strip("[]"), int(port)), timeout=CONNECT_SECONDS).close()
 
 
 def fleet(gpu_types: Sequence[str], worker_module: str = WORKER_MODULE) -> Fleet:

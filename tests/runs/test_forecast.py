@@ -10,13 +10,11 @@ from samples import ENVIRONMENT, failed_result, measurement, ok_result
 
 from demo.core import catalog
 from demo.core.languages import ENGLISH
-from demo.core.measurement import Compilation
 from demo.core.spec import TEXT_GENERATION, RunSpec
 from demo.runs.forecast import Forecast, SweepForecast, forecast, forecast_sweep, on_this_machine
 from demo.ui.html import results
 
 VIT = catalog.find("google/vit-base-patch16-224")
-WARM = Compilation(0.5, "warm", 1)
 CPU_SPEC = RunSpec("shapes-vit", "image-classification", device="cpu")
 
 
@@ -27,20 +25,12 @@ def test_the_median_of_the_newest_runs_of_the_same_counts() -> None:
             elapsed_seconds=seconds,
             eager=measurement(0.002, peak=peak),
             compiled=measurement(0.001, peak=9),
-            compilation=WARM,
         )
         for seconds, peak in runs
     ]
     other = ok_result(spec=dataclasses.replace(CPU_SPEC, batch_size=4), elapsed_seconds=1)
     found = forecast(CPU_SPEC, None, [other, *took, failed_result(spec=CPU_SPEC)])
     assert found == Forecast(12, 600, 400, "same", 5)
-
-
-def test_a_first_run_that_filled_the_cache_promises_a_shorter_next_one() -> None:
-    cold = ok_result(elapsed_seconds=30.0, compilation=Compilation(20.0, "cold", 1))
-    assert forecast(CPU_SPEC, None, [cold]).seconds == 10  # type: ignore[union-attr]
-    always = dataclasses.replace(CPU_SPEC, cache="empty")
-    assert forecast(always, None, [dataclasses.replace(cold, spec=always)]).seconds == 30  # type: ignore[union-attr]
 
 
 def test_without_a_run_of_the_same_the_estimate_is_rough_and_grows_with_the_work() -> None:
@@ -78,10 +68,7 @@ def test_failures_and_other_machines_teach_nothing_and_without_a_known_size_ther
 def test_a_sweep_takes_as_long_as_its_runs_and_counts_its_guesses() -> None:
     elsewhere = dataclasses.replace(ENVIRONMENT, device_name="Another CPU")
     specs = [dataclasses.replace(CPU_SPEC, batch_size=size) for size in (1, 2, 8)]
-    earlier = [
-        ok_result(spec=spec, elapsed_seconds=seconds, compilation=WARM)
-        for spec, seconds in zip(specs, (20, 30), strict=False)
-    ]
+    earlier = [ok_result(spec=spec, elapsed_seconds=seconds) for spec, seconds in zip(specs, (20, 30), strict=False)]
     ignored = [ok_result(spec=specs[2], elapsed_seconds=900, environment=elsewhere)]
     rough = forecast(specs[2], catalog.find("shapes-vit"), [])
     assert rough is not None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import socket
 import threading
 import time
 from collections import Counter
@@ -131,19 +130,3 @@ def test_without_ray_the_engine_says_how_to_get_it(monkeypatch: pytest.MonkeyPat
     monkeypatch.setitem(__import__("sys").modules, "ray", None)
     with pytest.raises(BadInput, match=r"requirements-sweep\.txt"), ray_cluster.connected(None):
         pass
-
-
-@needs_ray
-def test_an_address_where_nobody_listens_is_refused_without_asking_ray(monkeypatch: pytest.MonkeyPatch) -> None:
-    import ray
-
-    def init(**_: Any) -> None:
-        raise RuntimeError("Ray was asked, and would try for minutes")
-
-    monkeypatch.setattr(ray, "init", init)
-    with socket.socket() as silent:
-        silent.bind(("127.0.0.1", 0))
-        port = silent.getsockname()[1]
-        for address in (f"127.0.0.1:{port}", f"ray://127.0.0.1:{port}"):
-            with pytest.raises(BadInput, match=r"does not answer: .*refused"), ray_cluster.connected(address):
-                pass
