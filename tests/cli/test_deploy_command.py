@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import os
 import re
 import subprocess
@@ -70,64 +69,50 @@ class Space:
 
 
 class Hub:
-    """Spaces in memory, in the place of `HfApi`; a call that the real one does not take is a TypeError."""
+    """One Space in memory behind a stub of `HfApi`; a call that the real one does not take is a TypeError."""
 
     def __init__(self) -> None:
-        self.spaces: dict[str, Space] = {}
-        self.asked: list[str] = []
-        self.refuse: dict[str, Exception] = {}
-        """What a method raises, by its name."""
-
-    def api(self, endpoint: str) -> Any:
-        asked = ("create_repo", "space_info", "update_repo_settings", "add_space_variable", "get_space_runtime")
-        made = mock.create_autospec(HfApi, instance=True)
-        for name in (*asked, "request_space_hardware", "create_commit"):
-            getattr(made, name).side_effect = functools.partial(self.answer, name)
-        return made
-
-    def answer(self, name: str, *given: Any, **more: Any) -> Any:
-        self.asked.append(name)
-        if name in self.refuse:
-            raise self.refuse[name]
-        return getattr(self, name)(*given, **more)
+        self.space: Space | None = None
+        self.api = mock.create_autospec(HfApi, instance=True)
+        for name, answer in vars(Hub).items():
+            if not name.startswith("_"):
+                getattr(self.api, name).side_effect = answer.__get__(self)
 
     def create_repo(self, space: str, space_hardware: str | None, private: bool | None, **more: Any) -> None:
         assert more == {"repo_type": "space", "space_sdk": "gradio", "exist_ok": True}
-        self.spaces.setdefault(space, Space(bool(private), space_hardware or FREE))
+        self.space = self.space or Space(bool(private), space_hardware or FREE)
 
     def space_info(self, space: str) -> Any:
-        held = self.spaces[space]
-        files = [SimpleNamespace(rfilename=name) for name in held.files]
-        return SimpleNamespace(private=held.private, siblings=files)
+        files = [SimpleNamespace(rfilename=name) for name in self.space.files]
+        return SimpleNamespace(private=self.space.private, siblings=files)
 
     def update_repo_settings(self, space: str, repo_type: str, private: bool) -> None:
-        self.spaces[space].private = private
+        self.space.private = private
 
     def add_space_variable(self, space: str, key: str, value: str) -> None:
-        self.spaces[space].variables[key] = value
+        self.space.variables[key] = value
 
     def get_space_runtime(self, space: str) -> Any:
-        return SimpleNamespace(hardware=None, requested_hardware=self.spaces[space].hardware)
+        return SimpleNamespace(hardware=None, requested_hardware=self.space.hardware)
 
     def request_space_hardware(self, space: str, hardware: str) -> None:
-        self.spaces[space].hardware = hardware
+        self.space.hardware = hardware
 
     def create_commit(self, space: str, operations: list[Any], commit_message: str, repo_type: str) -> None:
-        held = self.spaces[space]
-        held.commits += 1
+        self.space.commits += 1
         for one in operations:
             if isinstance(one, CommitOperationDelete):
-                del held.files[one.path_in_repo]
+                del self.space.files[one.path_in_repo]
             else:
                 with one.as_file() as file:
-                    held.files[one.path_in_repo] = file.read()
+                    self.space.files[one.path_in_repo] = file.read()
 
 
 @pytest.fixture
 def hub(monkeypatch: pytest.MonkeyPatch) -> Hub:
     made = Hub()
     monkeypatch.delenv(hub_dataset.VARIABLE, raising=False)
-    monkeypatch.setattr(huggingface_hub, "HfApi", made.api)
+    monkeypatch.setattr(huggingface_hub, "HfApi", lambda endpoint: made.api)
     return made
 
 
@@ -137,7 +122,7 @@ def test_a_new_space_gets_the_files_that_belong_there_and_no_others(
     (tree / "demo" / "scratch.py").write_text("untracked")
     (tree / "app.py").write_bytes(b"print('changed, not committed')\n")
     assert main(["deploy", "me/bench"]) == OK
-    space = hub.spaces["me/bench"]
+    space = hub.space
     assert space.files == TREE | {".gitattributes": b"", "app.py": (tree / "app.py").read_bytes()}
     assert (space.private, space.hardware, space.variables, space.commits) == (False, FREE, {}, 1)
     said = capsys.readouterr()
@@ -149,15 +134,14 @@ def test_hardware_visibility_and_the_dataset_are_as_asked(
 ) -> None:
     monkeypatch.setenv(hub_dataset.VARIABLE, "me/results")
     assert main(["deploy", "my-team/bench", "--hardware", "t4-small", "--private"]) == OK
-    space = hub.spaces["my-team/bench"]
+    space = hub.space
     assert (space.private, space.hardware, space.variables) == (True, "t4-small", {hub_dataset.VARIABLE: "me/results"})
-    later = {"request_space_hardware", "update_repo_settings"}
-    assert not later & {*hub.asked}  # it was made so, not changed afterwards
+    assert not hub.api.request_space_hardware.called and not hub.api.update_repo_settings.called  # it was made so
     assert "secret HF_TOKEN" in capsys.readouterr().err
 
 
 def test_a_second_deploy_removes_what_is_gone_and_keeps_the_settings(tree: Path, hub: Hub) -> None:
-    hub.spaces["me/bench"] = space = Space(True, "a10g-small", {"WORTH_COMPILING_BATCH": "8"})
+    hub.space = space = Space(True, "a10g-small", {"WORTH_COMPILING_BATCH": "8"})
     space.files |= TREE | {"demo/old.py": b"old"}
     (tree / "docs" / "page.md").write_bytes(b"# New page\n")
     assert main(["deploy", "me/bench"]) == OK
@@ -169,17 +153,17 @@ def test_zero_gpu_gets_the_torch_that_it_has_and_keeps_it_at_the_next_deploy(tre
     (tree / "requirements.txt").write_bytes(b"gradio\ntorch==2.13.0\n")
     for again, torch in (([], b"2.13.0"), (["--hardware", "zero-a10g"], b"2.11.0"), ([], b"2.11.0")):
         assert main(["deploy", "me/bench", *again]) == OK
-        assert hub.spaces["me/bench"].files["requirements.txt"] == b"gradio\ntorch==" + torch + b"\n"
+        assert hub.space.files["requirements.txt"] == b"gradio\ntorch==" + torch + b"\n"
 
 
 def test_a_space_that_is_there_gets_the_hardware_and_the_privacy_that_are_asked_for(tree: Path, hub: Hub) -> None:
-    hub.spaces["me/bench"] = space = Space(files=dict(TREE))
+    hub.space = space = Space(files=dict(TREE))
     assert main(["deploy", "me/bench", "--private", "--hardware", "l4x1"]) == OK
     assert (space.private, space.hardware) == (True, "l4x1")
 
 
 def test_a_space_with_something_else_is_left_as_it_is(tree: Path, hub: Hub, capsys: pytest.CaptureFixture[str]) -> None:
-    hub.spaces["me/chat"] = space = Space()
+    hub.space = space = Space()
     space.files["chat.py"] = b"mine"
     assert main(["deploy", "me/chat", "--private", "--hardware", "l4x1"]) == BAD_INPUT
     assert "me/chat holds something else, such as chat.py" in capsys.readouterr().err
@@ -203,14 +187,14 @@ def test_what_is_in_the_way_is_told_with_the_way_out(
     hub: Hub,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    hub.refuse[method] = httpx.ConnectError(words)
+    getattr(hub.api, method).side_effect = httpx.ConnectError(words)
     if status is not None:
         response = httpx.Response(status, request=httpx.Request("POST", "https://huggingface.co"))
-        hub.refuse[method] = HfHubHTTPError("refused", response=response, server_message=words)
+        getattr(hub.api, method).side_effect = HfHubHTTPError("refused", response=response, server_message=words)
     assert main(["deploy", "me/bench"]) == FAILED
     said = capsys.readouterr()
     assert said.out == "" and says in said.err and "Traceback" not in said.err
-    assert not any(space.commits for space in hub.spaces.values())
+    assert hub.space is None or not hub.space.commits
 
 
 def test_a_dry_run_tells_everything_and_sends_nothing(
@@ -221,7 +205,7 @@ def test_a_dry_run_tells_everything_and_sends_nothing(
     said = capsys.readouterr().out
     for fact in ("/spaces/me/bench", "t4-small", "private", f"{hub_dataset.VARIABLE}=me/results"):
         assert fact in said
-    assert hub.asked == []
+    assert hub.api.mock_calls == []
 
 
 @pytest.mark.parametrize(
@@ -239,7 +223,7 @@ def test_bad_input_is_refused_before_the_network(
     assert main(["deploy", *arguments]) == BAD_INPUT
     said = capsys.readouterr().err
     assert says in said and "\x1b" not in said
-    assert hub.asked == []
+    assert hub.api.mock_calls == []
 
 
 def test_tracked_files_that_are_gone_and_links_are_not_sent(tree: Path, hub: Hub) -> None:
@@ -249,7 +233,7 @@ def test_tracked_files_that_are_gone_and_links_are_not_sent(tree: Path, hub: Hub
     (tree / "demo" / "__init__.py").unlink()
     assert main(["deploy", "me/bench"]) == OK
     kept = {name: data for name, data in TREE.items() if name not in ("docs/page.md", "demo/__init__.py")}
-    assert hub.spaces["me/bench"].files == kept | {".gitattributes": b""}
+    assert hub.space.files == kept | {".gitattributes": b""}
 
 
 def test_this_projects_own_list_has_what_the_page_and_the_readme_need() -> None:
