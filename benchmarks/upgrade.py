@@ -26,7 +26,7 @@ from demo.core.outputs import Label, Parity, Predictions
 from demo.core.result import RunResult
 from demo.core.speedup import ASSUMED
 from demo.present import upgrade
-from demo.sweep.turns import PROCESSES, order
+from demo.sweep.run_grid import PROCESSES, order
 
 PAIRS, AIM = 400, 0.95
 SPEC = catalog.make_spec(catalog.DEFAULT, device="cpu")

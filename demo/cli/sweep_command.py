@@ -31,10 +31,9 @@ from demo.present import markdown, sentences
 from demo.runs.environment import other_python
 from demo.runs.forecast import SweepForecast, forecast_sweep
 from demo.store.history import History
-from demo.sweep import turns
 from demo.sweep.cells import Cell, make_cells, unfinished
 from demo.sweep.grid import AXES, PRESETS, SETTINGS, Grid, read_grid
-from demo.sweep.run_grid import Done, Event, Timing, run_cells
+from demo.sweep.run_grid import Done, Event, Timing, paired, run_cells, run_in_turns, verdicts, with_repeats
 from demo.sweep.table import KINDS, check_table, write_device_table, write_table
 
 
@@ -143,7 +142,7 @@ def _sweep(options: argparse.Namespace) -> int:
                     rows = ((cell.spec, cell.result, cell.value or "not run") for cell in cells)
                     text.write_text(markdown.of_cells(rows), encoding="utf-8")
     if len(options.python) == 2:
-        for verdict in turns.verdicts(cells):
+        for verdict in verdicts(cells):
             print(f"\n{verdict}")
     if options.measured:
         print(f"Kept as {write_device_table(cells)}: `published` and the page show it.", file=sys.stderr)
@@ -164,10 +163,10 @@ def _here(options: argparse.Namespace, specs: Sequence[RunSpec], image: Path) ->
     with ExitStack() as stack:
         runners = [stack.enter_context(closing(Runner(history, interpreter=other))) for other in others]
         machines = [runner.inspect() for runner in runners]
-        stored, asked = history.all(), turns.with_repeats(specs) if in_turns else specs
+        stored, asked = history.all(), with_repeats(specs) if in_turns else specs
         grids = [make_cells(asked, stored, machine, image, options.fresh) for machine in machines]
-        cells = turns.paired(*grids, options.python) if in_turns else grids[0]
-        run = partial(turns.run_in_turns, cells, runners) if in_turns else partial(run_cells, cells, runners[0])
+        cells = paired(*grids, options.python) if in_turns else grids[0]
+        run = partial(run_in_turns, cells, runners) if in_turns else partial(run_cells, cells, runners[0])
         yield cells, plan_text(cells, forecast_sweep(unfinished(cells), stored, machines[0])), run
 
 
