@@ -92,7 +92,9 @@ def _run(options: argparse.Namespace) -> int:
         print(f"The trace lies in {trace}: open it at https://ui.perfetto.dev.", file=sys.stderr)
     if package is not None and package.is_file():
         print(f"The package lies in {package}. Lines that load it:\n{loading_lines(package)}", file=sys.stderr)
-    _print(result, options.json)
+    print(result.dumps() if options.json else terminal.report(result))
+    if options.json and result.failure is not None:
+        print(f"{result.failure.message} {result.failure.remedy}", file=sys.stderr)
     stored = history.get(result.id) is not None
     if table is not None and sentences.outcome(result) is not None:
         table.write_text(markdown.of_run(result), encoding="utf-8")
@@ -128,17 +130,6 @@ def _followed(history: History, other: Interpreter | None, *run: Any) -> RunResu
     finally:
         progress.end()
     return result
-
-
-def _print(result: RunResult, as_json: bool) -> None:
-    if not as_json:
-        print(terminal.report(result))
-        return
-    if result.failure is not None:
-        print(f"{result.failure.message} {result.failure.remedy}", file=sys.stderr)
-    for warning in result.warnings:
-        print(f"Warning: {warning}", file=sys.stderr)
-    print(result.dumps())
 
 
 def _new_file(given: str | None, ending: str, what: str) -> Path | None:
