@@ -195,17 +195,6 @@ def test_ctrl_c_kills_the_worker_and_stores_the_cancelled_result(data_folder: Pa
     assert processes_with(str(data_folder)) == []
 
 
-@pytest.mark.parametrize("command", [["run"], ["sweep", "--checkpoint", "shapes-vit"]])
-def test_an_interpreter_that_cannot_run_the_worker_is_one_sentence_and_nothing_is_stored(
-    command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main([*command, "--python", str(tmp_path / "nowhere")]) == 2
-    said = capsys.readouterr()
-    assert said.out == "" and said.err.count("\n") == 1
-    assert said.err.startswith(f"--python {tmp_path / 'nowhere'} cannot run the worker: No such file or directory.")
-    assert History().count() == 0
-
-
 def test_a_run_is_given_to_the_interpreter_that_was_named(scripted: Any, tmp_path: Path) -> None:
     program = tmp_path / "venv" / "bin" / "python"
     program.parent.mkdir(parents=True)

@@ -53,19 +53,27 @@ def refusal(path: str, tmp_path: Path, module: str = "demo.backend") -> str:
     return told
 
 
-def test_an_environment_without_a_library_is_refused_by_its_name(make: Make, tmp_path: Path) -> None:
-    program = make(torch="raise ModuleNotFoundError(\"No module named 'torch'\")")
-    assert "ModuleNotFoundError: No module named 'torch'." in refusal(program, tmp_path)
-
-
-def test_a_python_that_is_too_old_says_which_one_is_needed(make: Make, tmp_path: Path) -> None:
-    program = make(sitecustomize="import sys\nsys.version_info = (3, 9, 1, 'final', 0)")
-    assert "Python 3.11 or newer is needed, and this is Python 3.9." in refusal(program, tmp_path)
-
-
-def test_an_environment_that_crashes_at_import_is_refused_with_the_signal(make: Make, tmp_path: Path) -> None:
-    program = make(torch="import os, signal\nos.kill(os.getpid(), signal.SIGSEGV)")
-    assert "it was killed by signal SIGSEGV." in refusal(program, tmp_path)
+@pytest.mark.parametrize(
+    ("module", "code", "told"),
+    [
+        (
+            "torch",
+            "raise ModuleNotFoundError(\"No module named 'torch'\")",
+            "ModuleNotFoundError: No module named 'torch'.",
+        ),
+        (
+            "sitecustomize",
+            "import sys\nsys.version_info = (3, 9, 1, 'final', 0)",
+            "Python 3.11 or newer is needed, and this is Python 3.9.",
+        ),
+        ("torch", "import os, signal\nos.kill(os.getpid(), signal.SIGSEGV)", "it was killed by signal SIGSEGV."),
+    ],
+    ids=["no library", "too old", "a crash"],
+)
+def test_an_environment_that_cannot_run_the_worker_is_refused_with_the_reason(
+    module: str, code: str, told: str, make: Make, tmp_path: Path
+) -> None:
+    assert told in refusal(make(**{module: code}), tmp_path)
 
 
 def test_an_environment_that_is_never_ready_is_given_up(
