@@ -21,7 +21,7 @@ from demo.core.languages import ENGLISH, LANGUAGES, Language, choose
 from demo.core.result import STATUSES, Failure, RunResult
 from demo.core.spec import MODES, RunSpec
 from demo.present import details, sentences
-from demo.runs.doubts import Doubt
+from demo.runs.forecast import Doubt
 from demo.ui.html import progress, results
 from demo.ui.page import Page
 from demo.ui.tabs import published_tab as published_tab

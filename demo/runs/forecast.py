@@ -1,4 +1,4 @@
-"""How long a run, or the runs of a sweep, will take, and how much memory a run will need.
+"""How long a run, or the runs of a sweep, will take, how much memory a run will need, and why it may be of no use.
 
 The median of earlier runs of this machine with the same settings; else one rough rule by the model's parameters; else
 nothing. Not covered: how far a run may be from it, that a run after the first finds a filled compile cache, the
@@ -16,10 +16,24 @@ from typing import Literal
 
 from demo.core.catalog import Checkpoint, find
 from demo.core.machine import HostInfo
+from demo.core.refusals import refusal
 from demo.core.result import RunResult
 from demo.core.spec import PUBLISHED_CALLS, TEXT_GENERATION, RunSpec
 
 Basis = Literal["same", "parameters"]
+Doubt = Literal[
+    "no gpu",
+    "no cuda graphs on a cpu",
+    "float16 on a cpu",
+    "no tf32",
+    "no bfloat16",
+    "threads on a gpu",
+    "lost before",
+    "will not fit",
+    "may not fit",
+]
+REFUSED: tuple[Doubt, ...] = ("no gpu", "no tf32", "no bfloat16")
+"""The rules of `refusals.RULES` that the page tells in each language."""
 
 NEWEST = 5
 """How many of the latest runs with the same settings count: an older torch may have been slower."""
@@ -98,6 +112,29 @@ def on_this_machine(earlier: Sequence[RunResult], machine: HostInfo, device: str
         for run in earlier
         if run.spec.device == device and run.environment is not None and run.environment.device_name == name
     ]
+
+
+def doubts(
+    spec: RunSpec, machine: HostInfo, expected: Forecast | None, earlier: Sequence[RunResult]
+) -> tuple[Doubt, ...]:
+    """Why these settings are known to be of no use here, most serious first.
+
+    `spec.device` is 'cpu' or 'cuda'; `earlier` are this machine's runs on that device, newest first.
+    """
+    on_gpu, refused, asked = spec.device == "cuda", refusal(spec, machine), comparable(spec)
+    memory = (machine.gpu_memory_bytes if on_gpu else machine.memory_bytes) or math.inf
+    least, likely = (expected.least_bytes, expected.memory_bytes) if expected is not None else (0.0, 0.0)
+    same = [run.speedup.verdict for run in earlier if comparable(run.spec) == asked and run.speedup is not None]
+    found: dict[Doubt, bool] = {
+        **{name: refused is not None and refused.name == name for name in REFUSED},
+        "will not fit": least > memory,
+        "may not fit": least <= memory and likely > 0.9 * memory,
+        "no cuda graphs on a cpu": not on_gpu and spec.mode == "reduce-overhead",
+        "float16 on a cpu": not on_gpu and spec.dtype == "float16",
+        "threads on a gpu": on_gpu and machine.gpu is not None and spec.threads is not None,
+        "lost before": bool(same) and all(verdict == "slower" for verdict in same[:NEWEST]),
+    }
+    return tuple(name for name, holds in found.items() if holds)
 
 
 def comparable(spec: RunSpec) -> RunSpec:

@@ -33,7 +33,7 @@ from demo.core.spec import (
     RunSpec,
     without_meaning,
 )
-from demo.runs import doubts, forecast
+from demo.runs import forecast
 from demo.store.history import History, HistoryError
 from demo.sweep import best_way
 from demo.ui.html import actions, results
@@ -396,11 +396,11 @@ def expected(values: Mapping[str, Any], machine: HostInfo, history: History, lan
     if limits.on_zero_gpu() and spec.compiler == "aot" and spec.device != "cpu":
         return ""  # it runs on a GPU of which nothing is known before
     spec = on_machine(spec, machine)
-    if (here_not := refusal(spec, machine)) and here_not.name not in doubts.REFUSED:
+    if (here_not := refusal(spec, machine)) and here_not.name not in forecast.REFUSED:
         return results.no_forecast(str(here_not), lang)
     latest: list[RunResult] = []
     with contextlib.suppress(HistoryError):
         latest = history.all(limit=MAX_RUNS)
     here = forecast.on_this_machine(latest, machine, spec.device)
     likely = forecast.forecast(spec, checkpoint, here)
-    return results.forecast(likely, checkpoint, doubts.doubts(spec, machine, likely, here), lang, query)
+    return results.forecast(likely, checkpoint, forecast.doubts(spec, machine, likely, here), lang, query)
