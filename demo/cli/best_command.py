@@ -33,10 +33,9 @@ from demo.present.script import script
 from demo.present.sentences import rounded_duration
 from demo.store.history import History
 from demo.sweep import best_words
-from demo.sweep.best_table import GOALS, BestTable, Goal, Row
+from demo.sweep.best_table import GOALS, BestTable, Goal
 from demo.sweep.best_way import MAX_MINUTES, MIN_MINUTES, MINUTES, Search
 from demo.sweep.run_grid import Done, Event, Timing
-from demo.sweep.ways import EAGER
 
 ASKED = ("batch_size", "device", "weights", "text", "prompt", "tokens", "threads")
 """The options of a run that are asked for; the others are what the search tries, or how it times."""
@@ -117,11 +116,13 @@ def report(table: BestTable, complete: bool, image: str | None = None) -> str:
     """The answer, the table with a rank for each way that can win, the start of each, and the winner's command."""
     lines = best_words.answer(table, ENGLISH)
     if not complete:
-        lines.append(
-            "The time was up before all was tried: the same command goes on from here, --minutes gives it more."
-        )
+        lines.append("The time was up before all was tried: the same command goes on, --minutes gives it more.")
     head = ("", *(ENGLISH.plain(f"best_column_{column}") for column in best_words.COLUMNS))
-    rows = [_cells(row) for row in table.rows if not row.way.refused]
+    rows = [
+        (str(row.rank or ""), *(text[:80] for text in best_words.cells(row, ENGLISH).values()))
+        for row in table.rows
+        if not row.way.refused
+    ]
     lines += ["", *terminal.table([head, *rows])]
     if missing := [row for row in table.rows if row.way.refused]:
         lines += ["", *(f"Not here: {best_words.name(row.way, ENGLISH)}. {row.way.refused}" for row in missing)]
@@ -134,18 +135,11 @@ def report(table: BestTable, complete: bool, image: str | None = None) -> str:
     return "\n".join(lines)
 
 
-def _cells(row: Row) -> tuple[str, ...]:
-    texts = best_words.cells(row, ENGLISH)
-    if row.way.name == EAGER:
-        texts["speedup"] = "1"
-    return ("" if row.rank is None else str(row.rank), *(texts[column][:80] for column in best_words.COLUMNS))
-
-
 def _ladder(table: BestTable) -> list[tuple[str, ...]]:
     """Seconds by part, for the ways whose next start is known."""
     known = [(row, row.first_answers["next"]) for row in table.rows if row.rank and "next" in row.first_answers]
     names = [ENGLISH.plain(f"best_part_{part.replace(' ', '_')}") for part in best_words.PARTS]
-    rows = [("", *names, "together")]
+    rows: list[tuple[str, ...]] = [("", *names, "together")]
     for row, parts in known:
         each = [*(parts[part] for part in best_words.PARTS), sum(parts.values())]
         rows.append((best_words.name(row.way, ENGLISH), *map(fmt.duration, each)))

@@ -82,7 +82,8 @@ def examine() -> Diagnosis:
     except HistoryError as error:
         results = ""
         notes.append(f"{error} Set {FOLDER_VARIABLE} to a folder that can be written.")
-    inductor, hubs = machine and _folder(machine.inductor_cache), _folder(constants.HF_HUB_CACHE)
+    inductor = _folder(machine.inductor_cache) if machine is not None else None
+    hubs = _folder(constants.HF_HUB_CACHE)
     return Diagnosis(machine, hub.endpoint(), reachable, cached, inductor, hubs, results, stored, problems, notes)
 
 

@@ -161,9 +161,9 @@ def _eager_row(way: Way, runs: Sequence[RunResult], seconds: float | None, impor
     measured = next((run for run in runs if run.eager is not None and run.eager.warmup_seconds), None)
     if seconds is None or measured is None or measured.eager is None:
         return Row(way)
-    start, answers = measured.start_up, {}
-    if start is not None:
-        parts = _parts(imports, start.load_seconds, 0.0, measured.eager.warmup_seconds[0])
+    answers: dict[str, dict[str, float]] = {}
+    if measured.start_up is not None:
+        parts = _parts(imports, measured.start_up.load_seconds, 0.0, measured.eager.warmup_seconds[0])
         answers = {"nothing": parts, "next": parts}
     one = Interval(1.0, 1.0, 1.0)
     return Row(way, None, "", one, seconds, answers, measured.eager.peak_memory_bytes)
