@@ -59,6 +59,7 @@ def connected(address: str | None) -> Iterator[None]:
     Raises BadInput where it cannot be reached or is not installed.
     """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    os.environ.setdefault("RAY_task_oom_retries", str(RETRIES))  # else a cell too large for its node has no end
     try:
         import ray
     except ImportError as error:
