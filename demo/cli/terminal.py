@@ -13,12 +13,10 @@ from typing import TextIO
 from demo.cli.common import flag
 from demo.core import format as fmt
 from demo.core import scenes
-from demo.core.catalog import Checkpoint
 from demo.core.commit import current_commit
 from demo.core.languages import ENGLISH
 from demo.core.outputs import Predictions
 from demo.core.result import Progress, RunResult
-from demo.core.spec import TEXT_GENERATION
 from demo.present import advice, details, sentences, why_parts
 from demo.present.guide_comparison import compare_with_guide
 from demo.present.script import snippet
@@ -188,16 +186,6 @@ def _seen(predictions: Predictions) -> list[str]:
         return ["nothing"]
     more = len(lines) - MAX_PREDICTIONS
     return lines[:MAX_PREDICTIONS] + ([f"and {more} more"] if more > 0 else [])
-
-
-def checkpoint_table(checkpoints: Iterable[Checkpoint]) -> str:
-    """`list`: one line a checkpoint."""
-    rows = [("checkpoint", "task", "model", "parameters", "input", "", "licence")]
-    for one in checkpoints:
-        size = "prompt" if one.task == TEXT_GENERATION else "{}x{}".format(*one.input_size)
-        note = "bundled" if one.bundled else "needs --text" if one.takes_text else ""
-        rows.append((one.id, one.task, one.title, fmt.parameters(one.parameters), size, note, one.licence))
-    return "\n".join(table(rows))
 
 
 def history_table(results: Sequence[RunResult]) -> str:

@@ -8,7 +8,6 @@ import json
 import os
 import queue
 import signal
-import tempfile
 import threading
 from typing import Any
 
@@ -112,10 +111,6 @@ class Worker:
         if code < 0 or not self.child.last_words():
             return f"it {ending(code)}"
         return WorkerDied(self.child.last_words()).reason
-
-    def make_cache_folder(self) -> str:
-        """A new, empty folder for a compile cache, which is removed with the worker's temporary files."""
-        return tempfile.mkdtemp(prefix="cache-", dir=self.child.folder)
 
     def next_event(self, seconds: float) -> Event | None:
         """The next event, or None if none came in this time.

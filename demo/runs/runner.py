@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import logging
+import tempfile
 import threading
 import time
 import uuid
@@ -301,5 +302,5 @@ def _job(run: OngoingRun, input_file: Path | None, files: Files, worker: Worker)
     named = vars(files) | {"input_file": input_file}
     job |= {name: str(file.resolve()) for name, file in named.items() if file is not None}
     if run.spec.cache == "empty":
-        job["cache_folder"] = worker.make_cache_folder()
+        job["cache_folder"] = tempfile.mkdtemp(prefix="cache-", dir=worker.child.folder)
     return job

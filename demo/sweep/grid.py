@@ -84,8 +84,10 @@ def read_grid(given: Mapping[str, Any], where: str) -> Grid:
     unknown = [name for name in given if name not in allowed]
     if unknown:
         raise BadInput(f"{where} has the entry {unknown[0]!r}, which means nothing. Allowed: {', '.join(allowed)}.")
-    lists = {name: _listed(given[name]) for name in AXES if name in given}
-    return Grid(**{"checkpoints": (), **lists}, settings={name: given[name] for name in given if name not in AXES})
+    lists: dict[str, Any] = {"checkpoints": ()}
+    for name in (name for name in AXES if name in given):
+        lists[name] = tuple(given[name]) if isinstance(given[name], list | tuple) else (given[name],)
+    return Grid(**lists, settings={name: given[name] for name in given if name not in AXES})
 
 
 def _each_once(name: str, values: Iterable[Any]) -> tuple[Any, ...]:
@@ -93,7 +95,3 @@ def _each_once(name: str, values: Iterable[Any]) -> tuple[Any, ...]:
         return tuple(dict.fromkeys(values))
     except TypeError:
         raise BadInput(f"The sweep's {name.replace('_', ' ')} must be single values, and no lists of them.") from None
-
-
-def _listed(value: Any) -> tuple[Any, ...]:
-    return tuple(value) if isinstance(value, list | tuple) else (value,)
