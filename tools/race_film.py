@@ -143,7 +143,7 @@ def main() -> None:
         history = History(Path(folder) / FILE_NAME)
         machine, events = measure(history)
         states = race(events)
-        replay = Replay(machine, [*states, events[-1]])
+        replay: Any = Replay(machine, [*states, events[-1]])
         page = build(replay, history=history)
         _, address, _ = launch(page, server_name="127.0.0.1", prevent_thread_lock=True)
         with served.chromium() as browser:

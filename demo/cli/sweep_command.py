@@ -165,7 +165,7 @@ def _here(options: argparse.Namespace, specs: Sequence[RunSpec], image: Path) ->
         machines = [runner.inspect() for runner in runners]
         stored, asked = history.all(), with_repeats(specs) if in_turns else specs
         grids = [make_cells(asked, stored, machine, image, options.fresh) for machine in machines]
-        cells = paired(*grids, options.python) if in_turns else grids[0]
+        cells = paired(grids[0], grids[1], options.python) if in_turns else grids[0]
         run = partial(run_in_turns, cells, runners) if in_turns else partial(run_cells, cells, runners[0])
         yield cells, plan_text(cells, forecast_sweep(unfinished(cells), stored, machines[0])), run
 
