@@ -55,6 +55,11 @@ def two_nodes(connection: tuple[Any, Path]) -> tuple[Any, Path]:
     return connection
 
 
+def wait_for_lines(log: Path, count: int) -> None:
+    while not log.exists() or len(log.read_text().splitlines()) < count:
+        time.sleep(0.02)
+
+
 @needs_ray
 def test_a_lost_nodes_cells_are_run_again_and_none_is_stored_twice(two_nodes: Any, tmp_path: Path) -> None:
     made, log = two_nodes
@@ -62,26 +67,21 @@ def test_a_lost_nodes_cells_are_run_again_and_none_is_stored_twice(two_nodes: An
     fleet = ray_cluster.fleet([], QUICK)
     assert (fleet.slots, fleet.nodes, fleet.needs) == (2, 2, {"num_cpus": 1})
     history = History(tmp_path / "history.sqlite3")
-    specs = Grid(("shapes-vit",), tuple(range(1, 8))).specs()
+    specs = Grid(("shapes-vit",), tuple(range(4, 11))).specs()
     grid = ray_cluster.make_cells(specs, fleet, [], PICTURE)
-    done = []
-
     hold = log.with_name("hold")
-    hold.touch()  # three cells are answered, then each node keeps one in hand
+    hold.touch()  # each node keeps a cell in hand
 
     def lose_the_second() -> None:
-        while len(log.read_text().splitlines()) < 5:
-            time.sleep(0.02)
+        wait_for_lines(log, 2)
         made.remove_node(second, allow_graceful=False)
         hold.unlink()
 
-    for event in ray_cluster.run_cells(grid, fleet, history, PICTURE, threading.Event(), QUICK):
-        done.append(event)
-        if len(done) == 3:
-            threading.Thread(target=lose_the_second, daemon=True).start()
+    threading.Thread(target=lose_the_second, daemon=True).start()
+    done = list(ray_cluster.run_cells(grid, fleet, history, PICTURE, threading.Event(), QUICK))
     assert sorted(event.place for event in done) == list(range(7))
     assert {event.cell.value for event in done} == {"2.0×"}
-    assert Counter(result.spec.batch_size for result in history.all()) == Counter(range(1, 8))
+    assert Counter(result.spec.batch_size for result in history.all()) == Counter(range(4, 11))
     assert len(log.read_text().splitlines()) == 8  # the lost cell twice
     again = ray_cluster.make_cells(specs, fleet, history.all(), PICTURE)
     assert all(cell.done and cell.stored for cell in again)
@@ -92,22 +92,27 @@ def test_failures_on_a_node_and_a_store_that_refuses_are_told_and_cancel_ends_th
     two_nodes: Any, tmp_path: Path
 ) -> None:
     _, log = two_nodes
-    log.with_name("hold").touch()  # what is larger than 3 is not answered
     (tmp_path / "file").touch()
     refusing = History(tmp_path / "file" / "history.sqlite3")
     fleet = ray_cluster.fleet([], QUICK)
-    grid = [Cell(spec) for spec in Grid(("shapes-vit",), (103, 104, 1, 4, 5)).specs()]
-    cancel = threading.Event()
+    cells = [Cell(spec) for spec in Grid(("shapes-vit",), (103, 104, 1, 4, 5)).specs()]
     done = {}
-    for event in ray_cluster.run_cells(grid, fleet, refusing, PICTURE, cancel, QUICK):
+    for event in ray_cluster.run_cells(cells[:3], fleet, refusing, PICTURE, threading.Event(), QUICK):
         done[event.place] = event.cell
-        if len(done) == 3:
-            cancel.set()
-    log.with_name("hold").unlink()
-    assert sorted(done) == [0, 1, 2]
     assert done[0].value.startswith("crashed: ")
     assert done[1].value == "refused: This one is not to be had."
     assert done[2].value == "2.0×" and "This result was not stored" in done[2].result.warnings[-1]
+
+    cancel, hold = threading.Event(), log.with_name("hold")
+    hold.touch()  # neither of the others is answered
+
+    def cancel_both() -> None:
+        wait_for_lines(log, 5)
+        cancel.set()
+
+    threading.Thread(target=cancel_both, daemon=True).start()
+    assert list(ray_cluster.run_cells(cells[3:], fleet, refusing, PICTURE, cancel, QUICK)) == []
+    hold.unlink()
 
 
 @needs_ray
