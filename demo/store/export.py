@@ -24,7 +24,8 @@ def check_place(path: Path, what: str) -> None:
     """Raises BadInput, before anything is run, where the file, a `what`, could not be written."""
     folder = os.path.dirname(os.path.realpath(path))
     if os.path.isdir(path) or not os.path.isdir(folder) or not os.access(folder, os.W_OK | os.X_OK):
-        raise BadInput(f"The {what} {str(path)!r} is no place for a file: name one in a folder that allows writing.")
+        why = "it is a folder, or its own folder does not exist or allows no writing"
+        raise BadInput(f"The {what} {str(path)!r} cannot be written: {why}. Name another file.")
 
 
 def row(result: RunResult) -> dict[str, Any]:

@@ -63,7 +63,7 @@ def test_a_place_where_no_file_can_be_written_is_refused_beforehand(
     monkeypatch.setattr("os.access", lambda folder, how: not folder.endswith("locked"))  # root may write anywhere
     export.check_place(tmp_path / "t.csv", "table")
     for name in ("", "none/t.csv", "locked/t.csv"):
-        with pytest.raises(BadInput, match="is no place for a file"):
+        with pytest.raises(BadInput, match="cannot be written: it is a folder, or"):
             export.check_place(tmp_path / name, "table")
 
 
