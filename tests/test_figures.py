@@ -28,7 +28,7 @@ from demo.present.script import script
 from demo.store import export, published
 from demo.sweep.cells import Cell
 from demo.sweep.table import record
-from demo.ui.html import comparison, heatmap, progress, results, takeaway
+from demo.ui.html import comparison, progress, results, sweep_html, takeaway
 
 NUMBERS = {"faster": (1.45, 0.05), "slower": (0.7, 0.05), "same": (1.004, 0.008), "unsure": (1.37, 0.9)}
 """The speed-up about which the blocks of each verdict lie, and how far they lie apart (in logarithms)."""
@@ -100,7 +100,7 @@ PLACES: dict[str, Callable[[RunResult], str]] = {
     "sweep's line": lambda result: sweep_command.cell_text(cell(result)),
     "sweep's table": lambda result: sweep_command.table([cell(result)]),
     "sweep's value": lambda result: cell(result).value,
-    "heat map": lambda result: heatmap.heatmap([cell(result)], ENGLISH),
+    "heat map": lambda result: sweep_html.heatmap([cell(result)], ENGLISH),
     "Markdown": markdown.of_run,
     "Markdown of a sweep": lambda result: markdown.of_cells([(result.spec, result, cell(result).value)]),
     "headline of the page": lambda result: results.headline(result, ENGLISH),
@@ -195,7 +195,7 @@ def test_no_language_states_it_either() -> None:
                 results.headline(result, language),  # type: ignore[arg-type]
                 comparison.comparison([result, result], language),  # type: ignore[arg-type]
                 comparison.listing([result], 1, "", language),  # type: ignore[arg-type]
-                heatmap.heatmap([cell(result)], lang=language),  # type: ignore[arg-type]
+                sweep_html.heatmap([cell(result)], lang=language),  # type: ignore[arg-type]
                 results.whole(result, language),  # type: ignore[arg-type]
             ]
             assert stated(html.unescape(" ".join(pages)), ratios_of(result)) == []

@@ -13,7 +13,6 @@ import os
 import re
 import shutil
 import threading
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -37,7 +36,7 @@ from demo.core.languages import ENGLISH
 from demo.core.machine import HostInfo
 from demo.core.outputs import MASK_SIDE
 from demo.core.result import RunResult
-from demo.core.spec import MAX_PROMPT, OPTIONS, TASKS, Option, RunSpec
+from demo.core.spec import OPTIONS, TASKS, Option, RunSpec
 from demo.store.history import FOLDER_VARIABLE, History
 from demo.sweep.grid import read_grid
 from demo.ui import api
@@ -255,7 +254,8 @@ def test_strange_json_is_answered_with_a_status_and_no_trace(served: Any) -> Non
         (b'{"data": [' + b"[" * 10_000 + b"]" * 10_000 + b"]}", 400, "JSON"),
         (b'{"data": [' + b"[" * 200 + b"]" * 200 + b"]}", 400, "nested more than 64 deep"),
         (b'{"data": ["shapes-vit", null, null, NaN]}', 400, "NaN"),
-        (b'{"data": ["shapes-vit", null, null, 1e999]}', 200, "error"),
+        (b'{"data": ["shapes-vit", null, null, 1e999]}', 400, "JSON"),
+        (b'{"data": ["\\ud800"]}', 400, "JSON"),
         (b"not json", 400, "JSON"),
         (b"\xff\xfe", 400, "JSON"),
         (b'{"data": "' + b"x" * (MAX_BYTES + 1) + b'"}', 413, "2 MB"),
@@ -403,8 +403,8 @@ def test_a_call_that_does_not_fit_is_told_in_a_sentence_and_leaves_no_trace_in_t
     served: Any, capfd: pytest.CaptureFixture[str]
 ) -> None:
     for path, body, status, says in [
-        ("call/v2/benchmark", {"nonsense": 1}, 400, "takes no argument 'nonsense'. It takes"),
-        ("call/v2/published", {"x": 1, "y": 2}, 400, "/published takes no argument 'x'. It takes subset, gpu"),
+        ("call/v2/benchmark", {"nonsense": 1}, 400, "Parameter `nonsense` is not a valid"),
+        ("call/v2/published", {"x": 1, "y": 2}, 400, "Parameter `x` is not a valid"),
         ("call/v2/benchmark", [], 422, "body: Input should be a valid dictionary"),
         ("call/v2/nothing", {}, 404, "'nothing'. There are /benchmark, /published, /history, /best."),
         ("call/_forecast", {"data": []}, 404, "There is no endpoint '_forecast'."),
@@ -412,10 +412,10 @@ def test_a_call_that_does_not_fit_is_told_in_a_sentence_and_leaves_no_trace_in_t
         ("call/history", {"data": [PASSWD, "", 1, False]}, 200, "must be an uploaded file"),
         ("call/v2/published", {"model": PASSWD}, 200, "must be an uploaded file"),
         ("call/v2/benchmark", {"image": {**PASSWD, "path": "a\0b"}}, 200, "must be an uploaded file"),
-        ("queue/join", {"data": [], "fn_index": 9999, "session_hash": "a"}, 404, "The page has no event 9999."),
+        ("queue/join", {"data": [], "fn_index": 9999, "session_hash": "a"}, 400, "The request does not fit: 9999"),
         ("queue/join", {"data": [], "fn_index": "one", "session_hash": "a"}, 422, "body.fn_index: Input should be"),
         ("queue/join", {"data": [0], "fn_index": 0, "session_hash": ["a"]}, 422, "body.session_hash: Input should be"),
-        ("run/predict", {"data": []}, 404, "The page has no event None."),
+        ("run/predict", {"data": []}, 400, "Could not infer function"),
         ("run/predict", {"data": [], "fn_index": "BENCHMARK"}, 404, "join the queue"),
         ("cancel", {}, 422, "body.event_id: Field required"),
     ]:
@@ -434,36 +434,10 @@ def test_a_call_that_does_not_fit_is_told_in_a_sentence_and_leaves_no_trace_in_t
             assert isinstance(json.loads(text)["detail"], str)
         assert answered == status and says in text, text
         assert without_leaks(text)
-        told = capfd.readouterr()
-        assert "Traceback" not in told.err + told.out
-
-
-def test_no_text_field_of_the_page_takes_a_text_without_end(served: Any) -> None:
-    with urllib.request.urlopen(f"{served[0]}config", timeout=30) as config:
-        fields = [one["props"] for one in json.load(config)["components"] if one["type"] == "textbox"]
-    assert len(fields) > 10
-    assert all(0 < field["max_length"] <= MAX_PROMPT for field in fields)
-
-
-def test_a_result_is_given_once_and_only_for_the_id_of_a_call(served: Any, capfd: pytest.CaptureFixture[str]) -> None:
-    call = f"{served[0]}gradio_api/call/history"
-    _, text = post(served[0], b'{"data": ["", "", 1, false]}', "gradio_api/call/history")
-    known = json.loads(text)["event_id"]
-    with urllib.request.urlopen(f"{call}/{known}", timeout=30) as events:
-        assert events.read().startswith(b"event: complete")
-    for id in (known, "nothing"):
-        told = ""
-        for _ in range(100):  # gradio forgets a call a moment after its last event
-            try:
-                urllib.request.urlopen(f"{call}/{id}", timeout=30).close()
-                time.sleep(0.1)
-            except urllib.error.HTTPError as refused:
-                told = json.loads(refused.read())["detail"]
-                break
-        assert f"No result waits under '{id}'" in told
     with urllib.request.urlopen(f"{served[0]}gradio_api/queue/data?session_hash=nobody", timeout=30) as events:
         assert b'"session_not_found":true' in events.read()
-    assert "Traceback" not in capfd.readouterr().err
+    told = capfd.readouterr()
+    assert "Traceback" not in told.err + told.out
 
 
 PART = b'--a\r\nContent-Disposition: form-data; name="files"%b\r\n\r\nhello\r\n--a--\r\n'
@@ -491,20 +465,12 @@ def test_a_server_without_room_for_a_picture_says_so(
     assert "Traceback" not in capfd.readouterr().err
 
 
-def test_an_upload_is_limited_file_by_file_and_as_a_whole(served: Any, tmp_path: Path) -> None:
+def test_an_uploaded_file_is_limited(served: Any) -> None:
     import httpx
 
-    def upload(files: int, size: int) -> str:
-        parts = [("files", (f"{number}.png", b"x" * size)) for number in range(files)]
-        try:
-            answer = httpx.post(f"{served[0]}gradio_api/upload", files=parts, timeout=60)
-        except httpx.TransportError:
-            return "cut off"
-        return "taken" if answer.status_code == 200 else "refused"
-
-    assert upload(1, 1000) == "taken"
-    assert upload(1, limits.Limits.file_bytes + 1) == "refused"
-    assert upload(6, limits.Limits.file_bytes - 1) in ("refused", "cut off")
+    for size, status in ((1000, 200), (limits.Limits.file_bytes + 1, 413)):
+        answer = httpx.post(f"{served[0]}gradio_api/upload", files={"files": ("a.png", b"x" * size)}, timeout=60)
+        assert answer.status_code == status
     assert "event: complete" in post(served[0], asking())[1]
 
 
@@ -576,7 +542,7 @@ def benchmark() -> Any:
 @given(st.fixed_dictionaries({}, optional=ANY_FIELD))
 def test_the_api_answers_anything_with_a_result_or_a_documented_error(asked: dict[str, Any]) -> None:
     try:
-        answer = benchmark()(SimpleNamespace(session_hash="one"), **asked)
+        answer = benchmark()(SimpleNamespace(session_hash="one", headers={}), **asked)
     except gr.Error as refused:
         sentence = str(refused.message)
         assert sentence.endswith((".", "?")) and len(sentence) < 600

@@ -146,7 +146,7 @@ def _part(part: Part) -> list[str]:
 
 def _asked(result: RunResult) -> list[tuple[str, str]]:
     """What a reader who gets nothing but the report has to know of it."""
-    image, started = result.image, result.started_at[:16].replace("T", " ")
+    image, started = result.image, fmt.minute(result.started_at)
     rows = [("Run", sentences.settings_line(result.spec, ENGLISH)), ("Started", f"{started} UTC")]
     return [*rows, ("Picture", f"{image.name}, {image.width} × {image.height}")] if image else rows
 

@@ -120,6 +120,11 @@ def without_folders(text: str) -> str:
     return _PATH.sub(lambda path: path[1] or "…", text)
 
 
+def minute(at: str) -> str:
+    """'2026-11-21 09:00' of a time in ISO 8601."""
+    return at[:16].replace("T", " ")
+
+
 def redact(text: str) -> str:
     """An error's text for a browser: without folders of this machine, without control characters."""
     return printable(without_folders(text))

@@ -33,7 +33,6 @@ from demo.ui.tabs.run_tab import RunTab
 from demo.ui.tabs.shared_tab import SharedTab
 from demo.ui.tabs.sweep_tab import SweepTab
 from demo.ui.web import gradio_workarounds, visitor_language
-from demo.ui.web.calls import limit_texts
 from demo.ui.web.preview import Previews
 from demo.ui.web.request_limits import Guard, unreadable
 from demo.ui.web.upkeep import upkeep
@@ -70,8 +69,7 @@ def launch(page: Blocks, **settings: Any) -> Any:
     names = (*limits.current().hosts, *([listening.lower()] if listening else []))  # besides localhost, its addresses
     if settings.get("mcp_server"):
         gradio_workarounds.install_mcp_server()
-    gradio_workarounds.poll_less_often(page)
-    gradio_workarounds.let_events_wait(page)
+    gradio_workarounds.set_queue(page)
     page.api_open = False  # closes the routes that bypass gradio's queue
     previews = Previews(page.stored)
     ours: dict[str, Any] = {
@@ -143,7 +141,6 @@ class Page:
             }
             for name, answer in endpoints.items():
                 gr.api(answer, api_name=name, concurrency_limit=None)  # `RunQueue` keeps the order
-            limit_texts(self.blocks)
 
     def _wire(self) -> None:
         """Connects what happens when a visitor opens the page."""
@@ -175,7 +172,6 @@ def masthead(machine: HostInfo | None, lang: Language, waited: bool = False) -> 
         waited,
         space=takeaway.space(),
         printed=lang.plain("printed", time="{time}", address="{address}"),  # which print.js knows
-        copy=takeaway.copy_address(lang),
         languages=LANGUAGES.values(),
         obstacles=_obstacles(machine),
     )

@@ -25,16 +25,12 @@ LONGER_SECONDS = 30.0
 
 def query(spec: RunSpec) -> str:
     """What follows the question mark of a link that makes the form ask for `spec`."""
-    return urlencode(
-        {
-            name: str(value).lower() if isinstance(value, bool) else str(value)
-            for name, value in catalog.arguments(spec).items()
-        }
-    )
+    asked = catalog.arguments(spec)
+    return urlencode({name: str(value).lower() if isinstance(value, bool) else value for name, value in asked.items()})
 
 
-def link(spec: RunSpec, words: str, way: Literal["fill", "run", "best"]) -> Markup:
-    """A link, as HTML, that makes the form ask for `spec`; `words` are HTML."""
+def _link(spec: RunSpec, words: str, way: Literal["fill", "run", "best"]) -> Markup:
+    """A link that makes the form ask for `spec`; `words` are HTML."""
     asked = query(spec) + ("&best" if way == "best" else "")
     return Markup('<a class="action" href="?{}" data-follow="{}">{}</a>').format(asked, way, Markup(words))
 
@@ -43,13 +39,13 @@ def find_best(spec: RunSpec, lang: Language) -> Markup:
     """A button that starts the search for the best way to run this model; '' if the page cannot run it."""
     if catalog.is_folder(spec.checkpoint) or spec.task == OWN_MODEL:
         return Markup()
-    return link(spec, lang.html("best"), "best")
+    return _link(spec, lang.html("best"), "best")
 
 
 def fill(words: str, **asked: Any) -> Markup:
     """A link that makes the form ask for this, given as to `catalog.make_spec`; '' if this page cannot run that."""
     try:
-        return link(catalog.make_spec(**asked), words, "fill")
+        return _link(catalog.make_spec(**asked), words, "fill")
     except BadInput:
         return Markup()
 
@@ -74,20 +70,17 @@ def other_device(spec: RunSpec, machine: HostInfo | None, lang: Language) -> Mar
 
 def again(spec: RunSpec, changes: dict[str, Any], lang: Language) -> Markup:
     """For each change of a setting a button that runs `spec` with it; '' if the page cannot run that."""
-    return Markup().join(_changed(spec, name, value, lang) for name, value in changes.items())
-
-
-def _changed(spec: RunSpec, name: str, value: Any, lang: Language) -> Markup:
+    buttons = Markup()
     if catalog.is_folder(spec.checkpoint):
-        return Markup()
-    try:
-        changed = dataclasses.replace(spec, **{name: value})
-    except (BadInput, TypeError):  # a stored result may hold anything
-        return Markup()
-    if name == "most_seconds":
-        words = lang.html("again_longer", seconds=f"{value:g}")
-    elif name not in lang.texts:
-        return Markup()
-    else:
-        words = lang.marked(lang.composed("again_with", setting=sentences.named_setting(name, value, lang)))
-    return link(changed, words, "run")
+        return buttons
+    for name, value in changes.items():
+        try:
+            changed = dataclasses.replace(spec, **{name: value})
+        except (BadInput, TypeError):  # a stored result may hold anything
+            continue
+        if name == "most_seconds":
+            words = lang.html("again_longer", seconds=f"{value:g}")
+        else:
+            words = lang.marked(lang.composed("again_with", setting=sentences.named_setting(name, value, lang)))
+        buttons += _link(changed, words, "run")
+    return buttons

@@ -12,7 +12,6 @@ from markupsafe import Markup
 
 from demo.core import format as fmt
 from demo.core.languages import Language
-from demo.core.spec import RunSpec
 from demo.present import sentences
 from demo.present.figure import LINE, TEXT, directed, dressed, mark_crossing, provenance, scale_of, titled
 from demo.present.palette import COMPILED, EAGER
@@ -30,29 +29,14 @@ KINDS = {"way": "way", "agreement": "note"}
 
 def head(going: BestSearch, table: BestTable, lang: Language) -> Markup:
     """The answer so far or in the end, and while the search goes on what it is doing and the time left."""
-    search, running = going.search, not going.ended
-    share, left = None, ""
-    if running:
-        spent = search.seconds - search.left_seconds
-        to_go = search.left_seconds if search.expected_seconds is None else search.expected_seconds
-        share = spent / (spent + to_go) if to_go else 1.0
-        left = lang.plain("best_left", time=sentences.rounded_duration(to_go))
-    more = []
-    if running and isinstance(going.doing, Timing) and going.others > 0:
-        more.append(lang.plain("best_others", count=going.others))
-    if not running and not search.complete:
-        stopped = "best_cancelled" if going.stopped else "best_time_is_up"
-        more.append(lang.plain(stopped))
-    step = "best_so_far" if running else "best_all_tried" if search.complete else "best_stopped"
-    answer = best_words.answer(table, lang)
-    return drawn("best.head", lang, asked(going.spec, lang), step, answer, share, _doing(going, lang), left, more)
-
-
-def asked(spec: RunSpec, lang: Language) -> str:
-    """'shapes-vit · batch 4': what every way is asked to do."""
-    ways = {lang.plain_value(spec.mode), lang.plain_value(spec.dtype)}
-    others = [part for part in sentences.settings_apart(spec, lang) if part not in ways]
-    return " · ".join([lang.plain_value(spec.checkpoint), *others])
+    search, spec = going.search, going.spec
+    spent = search.seconds - search.left_seconds
+    to_go = search.left_seconds if search.expected_seconds is None else search.expected_seconds
+    share = spent / (spent + to_go) if to_go else 1.0
+    ways = (lang.plain_value(spec.mode), lang.plain_value(spec.dtype))
+    every = [part for part in sentences.settings_apart(spec, lang) if part not in ways]  # what every way is asked to do
+    asked = " · ".join([lang.plain_value(spec.checkpoint), *every])
+    return drawn("best.head", lang, going, asked, best_words.answer(table, lang), share, to_go, _doing(going, lang))
 
 
 def _doing(going: BestSearch, lang: Language) -> Markup:
@@ -70,23 +54,13 @@ def table_of(going: BestSearch, table: BestTable, lang: Language) -> Markup:
     """A row a way, the best first; a way whose run is stored has a link that opens it."""
     columns = [(f"best_column_{name}", KINDS.get(name, "figure")) for name in best_words.COLUMNS]
     ranks = Counter(row.rank for row in table.rows)
-    rows = [_line(going, table, row, ranks[row.rank] > 1, lang) for row in table.rows]
-    return drawn("best.table", lang, columns, rows, lang.plain("best_ways", count=len(rows)))
-
-
-def _line(going: BestSearch, table: BestTable, row: Row, shared: bool, lang: Language) -> dict[str, object]:
-    """What the template shows of a way: its texts by column, its rank, its place, the id of its run and its kind."""
-    rank = ""
-    if row.rank is not None:
-        rank = lang.plain("best_rank_shared" if shared else "best_rank", rank=row.rank)
-    wins = table.winner is not None and row.way == table.winner.way
-    return {
-        **{f"best_column_{name}": text for name, text in best_words.cells(row, lang).items()},
-        "rank": rank,
-        "place": going.search.ways.index(row.way),
-        "run": row.result.id if row.result is not None else "",
-        "kind": "wins" if wins else "out" if row.out else "",
-    }
+    lines = []
+    for row in table.rows:
+        cells = best_words.cells(row, lang)
+        line: dict[str, object] = {name: cells[name.removeprefix("best_column_")] for name, _ in columns}
+        place, wins = going.search.ways.index(row.way), table.winner is not None and row.way == table.winner.way
+        lines.append(line | {"row": row, "place": place, "wins": wins, "shared": ranks[row.rank] > 1})
+    return drawn("best.table", lang, columns, lines)
 
 
 # The charts
@@ -118,12 +92,11 @@ def crossover(table: BestTable, lang: Language) -> go.Figure | None:
     decades = math.ceil(math.log10(max(10.0, BEYOND * farthest, 2.0 * crossed)))
     steps = [10 ** (step / 12) for step in range(12 * decades + 1)]
     figure = go.Figure()
-    named: dict[str, tuple[str, str]] = {}
-    kinds = list(_STYLES)
-    for row, start, seconds in sorted(known, key=lambda one: -kinds.index(_kind(one[0], table))):  # the winner on top
-        kind = _kind(row, table)
-        colour, dash, sign = _STYLES[kind]
-        named.setdefault(kind, (f'<span style="color:{colour}">{sign}</span>', _named(row, kind, lang)))
+    names: dict[str, str] = {}
+    for row, start, seconds in sorted(known, key=lambda one: -list(_STYLES).index(_kind(one[0], table))):
+        kind = _kind(row, table)  # the winner is drawn last, on top
+        colour, dash, _ = _STYLES[kind]
+        names[kind] = lang.capital(best_words.name(row.way, lang))
         figure.add_trace(
             go.Scatter(
                 x=steps,
@@ -133,18 +106,31 @@ def crossover(table: BestTable, lang: Language) -> go.Figure | None:
                 hoverinfo="skip",
             )
         )
-    shown = [named[kind] for kind in _STYLES if kind in named]
-    for place, (sign, name) in enumerate(shown):
-        at = {"x": 0, "xref": "paper", "xanchor": "left", "xshift": 8, "y": 1, "yref": "paper", "yanchor": "top"}
-        figure.add_annotation(text=f"{sign} {directed(name)}", yshift=-KEY_HEIGHT * place, **at)
+    shown = [kind for kind in _STYLES if kind in names]
+    for place, kind in enumerate(shown):
+        colour, _, sign = _STYLES[kind]
+        name = lang.plain("best_chart_others") if kind == "other" else names[kind]
+        figure.add_annotation(
+            text=f'<span style="color:{colour}">{sign}</span> {directed(name)}',
+            **{"x": 0, "xref": "paper", "xanchor": "left", "xshift": 8},
+            **{"y": 1, "yref": "paper", "yanchor": "top", "yshift": -KEY_HEIGHT * place},
+        )
     marked = _mark(figure, table, steps[-1])
     low = math.log10(min(start for _, start, _ in known) / 1.5)
     high = math.log10(1.1 * max(start + steps[-1] * seconds for _, start, seconds in known))
     figure.update_xaxes(type="log", range=[0, decades], dtick=1, tickformat="~s", tickangle=0, showgrid=False)
     figure.update_yaxes(type="log", range=[low, high], dtick=1, ticksuffix=" s", showgrid=True)
-    told = [_line_in_words(row, start, lang) for row, start, _ in known]
     notes = ["best_chart_total_why", "best_chart_point"] if marked else ["best_chart_total_why"]
-    source = [*(lang.plain(note) for note in notes), *_source(table)]
+    told = [
+        lang.composed(
+            "best_chart_line",
+            way=best_words.name(row.way, lang),
+            start=lang.plain_value(fmt.duration(start)),
+            call=lang.plain_value(fmt.latency(seconds)),
+        )
+        for row, start, seconds in known
+    ]
+    source = [*map(lang.plain, notes), *_source(table)]
     return dressed(figure, lang.plain("chart_total"), source, left=62, right=12, plot=HEIGHT, told=told)
 
 
@@ -165,12 +151,6 @@ def _kind(row: Row, table: BestTable) -> str:
     return "rival" if table.crossover is not None and row.way == table.crossover.rival.way else "other"
 
 
-def _named(row: Row, kind: str, lang: Language) -> str:
-    if kind == "other":
-        return lang.plain("best_chart_others")
-    return lang.capital(best_words.name(row.way, lang))
-
-
 def _mark(figure: go.Figure, table: BestTable, most: float) -> bool:
     """The point from which on the winner is ahead of the way that answers first; False where there is none."""
     crossed, winner = table.crossover, table.winner
@@ -180,11 +160,6 @@ def _mark(figure: go.Figure, table: BestTable, most: float) -> bool:
     height = start + crossed.calls * winner.seconds
     mark_crossing(figure, crossed.calls, height, crossed.low, crossed.high, most)
     return True
-
-
-def _line_in_words(row: Row, start: float, lang: Language) -> str:
-    times = {"start": lang.plain_value(fmt.duration(start)), "call": lang.plain_value(fmt.latency(row.seconds or 0.0))}
-    return lang.composed("best_chart_line", way=best_words.name(row.way, lang), **times)
 
 
 def ladder(table: BestTable, lang: Language) -> go.Figure | None:
@@ -208,10 +183,9 @@ def ladder(table: BestTable, lang: Language) -> go.Figure | None:
                 hoverinfo="skip",
             )
         )
-    for place, total in enumerate(totals):
-        figure.add_annotation(x=total * scale, y=place, text=fmt.duration(total), xanchor="left", xshift=8)
     names = [lang.capital(best_words.name(row.way, lang)) for row in rows]
-    for place, name in enumerate(names):
+    for place, (name, total) in enumerate(zip(names, totals, strict=True)):
+        figure.add_annotation(x=total * scale, y=place, text=fmt.duration(total), xanchor="left", xshift=8)
         figure.add_annotation(x=0, y=place, text=directed(name), xanchor="left", yanchor="bottom", yshift=8)
     figure.update_layout(barmode="stack")
     figure.update_yaxes(range=[len(rows) - 0.6, -0.8], showticklabels=False, ticks="", showgrid=False, zeroline=False)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from markupsafe import Markup
 from demo.core import format as fmt
 from demo.core.languages import Language
 from demo.core.stats import Interval
+from demo.present import sentences
 
 
 class _Joined(Extension):
@@ -34,6 +35,7 @@ def _environment() -> Environment:
     folder = FileSystemLoader(Path(__file__).parents[1] / "templates")
     found = Environment(loader=folder, autoescape=True, undefined=StrictUndefined, extensions=[_Joined])
     found.filters["percentage"] = percentage
+    found.globals |= {"fmt": fmt, "sentences": sentences}
     return found
 
 
@@ -41,7 +43,7 @@ def drawn(macro: str, lang: Language, /, *values: object, **named: object) -> Ma
     """What a macro gives for these values; 'results.card' is `card` of results.html.
 
     In a template `html`, `marked`, `value` and `quoted` are the functions of `lang`, and `composed(key, ...)` is a text
-    with HTML in it.
+    with HTML in it; `fmt` and `sentences` are the modules.
     """
 
     def safe(function: Callable[..., str]) -> Callable[..., Markup]:
@@ -60,7 +62,30 @@ def percentage(share: float) -> str:
 
 
 _REACHES = {1.1: 1.05, 1.25: 1.1, 1.5: 1.25, 2: 1.5, 3: 2, 5: 2, 10: 3, 20: 5, 50: 10, 100: 10}
-"""A ruler's end on either side of 1×, and the tick between."""
+"""An axis' end on either side of 1×, and the tick between."""
+
+
+class Axis:
+    """A logarithmic axis around 1×. It ends at the first of `_REACHES` that contains all `ratios`, on both sides."""
+
+    def __init__(self, ratios: Iterable[float]) -> None:
+        farthest = max(max(ratio, 1 / ratio) for ratio in ratios) * 1.03
+        self.reach = next((limit for limit in _REACHES if limit >= farthest), farthest)
+
+    def place(self, ratio: float) -> float:
+        """From 0 at the left end to 1 at the right one."""
+        return 0.5 + math.log(ratio) / math.log(self.reach) / 2
+
+    def span(self, of: Interval) -> Markup:
+        """Where an interval begins and how wide it is, as a style."""
+        left, right = self.place(of.low), self.place(of.high)
+        return Markup(f"left:{percentage(left)};width:{percentage(right - left)}")
+
+    @property
+    def ticks(self) -> list[tuple[float, str]]:
+        between = _REACHES.get(self.reach, math.sqrt(self.reach))
+        ratios = (1 / self.reach, 1 / between, 1.0, between, self.reach)
+        return [(self.place(ratio), f"{ratio:.2g}×" if ratio < 1 else f"{ratio:.3g}×") for ratio in ratios]
 
 
 def ruler(
@@ -71,41 +96,18 @@ def ruler(
     within: Interval | None = None,
     processes: Sequence[float] = (),
 ) -> Markup:
-    """The interval of the speed-up on a logarithmic axis around 1×.
+    """The interval of the speed-up on an axis.
 
     `known` shows the ratio above it. The hatched band around 1 is the noise floor. `within` is the interval of one
-    process, a stronger part of the whole; `processes` are the speed-ups of several, a dot each. The axis ends at the
-    first of `_REACHES` that contains all of them, on both sides.
+    process, a stronger part of the whole; `processes` are the speed-ups of several, a dot each.
     """
     low, high = speedup.low, speedup.high
-    farthest = max(high, 1 / low, 1 + noise, *processes, *(1 / ratio for ratio in processes)) * 1.03
-    reach = next((limit for limit in _REACHES if limit >= farthest), farthest)
-    between = _REACHES.get(reach, math.sqrt(reach))
-
-    def place(value: float) -> float:
-        return 0.5 + math.log(value) / math.log(reach) / 2
-
-    def span(of: Interval) -> tuple[float, float]:
-        return place(of.low), place(of.high) - place(of.low)
-
+    axis = Axis([low, high, 1 + noise, *processes])
     least, most = fmt.ratio_ends(low, high)
-    spoken = lang.plain("ruler", low=least, high=most, start=f"{_short(1 / reach)}×", end=f"{_short(reach)}×")
+    (_, start), *_, (_, end) = axis.ticks
+    spoken = lang.plain("ruler", low=least, high=most, start=start, end=end)
     if processes:
         ratios = lang.listed([lang.plain_value(fmt.ratio(ratio)) for ratio in processes])
         spoken += lang.texts["semicolon"] + lang.composed("ruler_processes", ratios=ratios)
-    return drawn(
-        "elements.ruler",
-        lang,
-        spoken=spoken,
-        whole=span(speedup),
-        within=span(within) if within is not None else None,
-        dots=list(map(place, processes)),
-        noise=place(1 + noise) - 0.5,
-        point=place(speedup.ratio),
-        ratio=fmt.estimate(speedup.ratio, low, high) if known else "",
-        ticks=[(place(value), _short(value)) for value in (1 / reach, 1 / between, 1.0, between, reach)],
-    )
-
-
-def _short(value: float) -> str:
-    return f"{value:.2g}" if value < 1 else f"{value:.3g}"
+    ratio = fmt.estimate(speedup.ratio, low, high) if known else ""
+    return drawn("elements.ruler", lang, spoken, axis, speedup, within, processes, noise, ratio)

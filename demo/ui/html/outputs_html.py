@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
-import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from markupsafe import Markup
 from PIL import Image
@@ -18,7 +17,7 @@ from demo.core.outputs import Box, ImageInfo, Predictions
 from demo.core.result import RunResult
 from demo.present import sentences, why_parts
 from demo.present.canvas import Canvas, thickest_point
-from demo.present.palette import CHANGED, INK, VARIANTS, Variant, label_colours
+from demo.present.palette import CHANGED, COMPILED, EAGER, VARIANTS, Variant, label_colours
 from demo.ui.html.elements import drawn
 from demo.ui.look import source
 
@@ -27,86 +26,66 @@ SCRIPT = source("outputs.js")
 
 def shown(result: RunResult, lang: Language) -> Markup:
     """The predictions of eager and compiled, or their texts, with a sentence on whether they agree."""
-    seen = result.predictions
+    seen, info = result.predictions, result.image
     heading = "what_the_model_writes" if result.spec.unit == "token" else "what_the_model_sees"
-    body = Markup()
     if seen is None or not all(variant in seen for variant in VARIANTS):
         if result.status != "ok" or result.spec.weights != "random":
             return Markup()
-        body = drawn("outputs.aside", lang, "random_weights")
+        return drawn("outputs.section", lang, heading, drawn("outputs.aside", lang, "random_weights"))
+    if seen["eager"].text is not None:
+        body = _texts(result, seen, lang)
+    elif seen["eager"].labels is not None:
+        body = _labels(info, seen, lang)
     else:
-        notes = drawn("outputs.notes", lang, why_parts.agreement(result, lang), scenes.is_beyond(result))
-        if seen["eager"].text is not None:
-            body, heading = notes + _texts(result, seen, lang), "what_the_model_writes"
-        elif seen["eager"].labels is not None:
-            body = notes + _labels(result.image, seen, lang)
-        elif result.image is not None:
-            body = notes + _pictures(result, result.image, seen, lang)
-    return drawn("outputs.section", lang, heading, body)
+        body = _pictures(result, info, seen, lang) if info is not None else Markup()
+    notes = drawn("outputs.notes", lang, why_parts.agreement(result, lang), scenes.is_beyond(result))
+    return drawn("outputs.section", lang, heading, notes + body)
+
+
+def _preview(info: ImageInfo | None) -> Image.Image | None:
+    """The stored copy of the picture; None where there is none, or none that can be read."""
+    try:
+        return decode_preview(info.preview_jpeg) if info is not None else None
+    except ValueError:
+        return None
 
 
 def _labels(info: ImageInfo | None, seen: dict[str, Predictions], lang: Language) -> Markup:
     """For each variant: the picture with the most likely label on it, and the five most likely labels below."""
-    columns = {}
+    preview, columns = _preview(info), {}
     for variant in VARIANTS:
-        labels = (seen[variant].labels or ())[:5]
-        listed = [
-            (one.label, "< 0.1 %" if 0 < one.score < 0.0005 else fmt.percent(one.score), one.score) for one in labels
-        ]
-        columns[variant] = (_labelled(info, seen, variant, lang), listed)
+        picture = None
+        if info is not None and preview is not None:
+            names = {"picture": lang.plain_value(info.name), "variant": sentences.variant(variant, lang)}
+            picture = _webp_uri(draw_label(preview, seen, variant)), lang.composed("seen_by", **names)
+        columns[variant] = picture, (seen[variant].labels or ())[:5]
     return drawn("outputs.labels", lang, columns)
-
-
-def _labelled(
-    info: ImageInfo | None, seen: dict[str, Predictions], variant: Variant, lang: Language
-) -> tuple[str, str] | None:
-    """The picture's address, and the picture in words; None without a readable one."""
-    if info is None:
-        return None
-    try:
-        picture = draw_labels(decode_preview(info.preview_jpeg), seen, variant, count=1)
-    except ValueError:
-        return None
-    named = {"picture": lang.plain_value(info.name), "variant": sentences.variant(variant, lang)}
-    return _webp_uri(picture), lang.composed("seen_by", **named)
 
 
 def _pictures(result: RunResult, info: ImageInfo, seen: dict[str, Predictions], lang: Language) -> Markup:
     """Three views, of which the style sheet shows one: side by side, one over the other, the difference."""
-    try:
-        preview = decode_preview(info.preview_jpeg)
-        uris = {variant: _webp_uri(draw(preview, info, seen, variant)) for variant in VARIANTS}
-        differing = difference(preview, info, seen["eager"], seen["compiled"])
-    except ValueError:
+    if (preview := _preview(info)) is None:
         return drawn("outputs.aside", lang, "seen_gone")
+    boxes = seen["eager"].boxes is not None
+    images, counts = {}, {}
+    for variant in VARIANTS:
+        picture = draw_boxes(preview, info, seen, variant) if boxes else draw_segments(preview, seen, variant)
+        things = seen[variant].boxes or seen[variant].segments or ()
+        names = [lang.plain_value(thing.label) for thing in things] or [lang.plain("seen_nothing")]
+        told = {"picture": lang.plain_value(info.name), "variant": sentences.variant(variant, lang)}
+        images[variant] = _webp_uri(picture), lang.composed("seen_things", **told, things=lang.listed(names))
+        number = sum(boxes or thing.label not in UNTINTED for thing in things)
+        counts[variant] = sentences.count(number, "object" if boxes else "segment", lang)
+    differing = difference(preview, info, seen["eager"], seen["compiled"])
     return drawn(
         "outputs.pictures",
         lang,
-        id=result.id,
-        images={variant: (uri, _alt(info, seen, variant, lang)) for variant, uri in uris.items()},
-        counts={variant: _count(seen[variant], lang) for variant in VARIANTS},
+        result.id,
+        images,
+        counts,
         differing=differing and (_webp_uri(differing), lang.plain("seen_differ", picture=info.name)),
-        same="seen_same_boxes" if seen["eager"].boxes is not None else "seen_same_pixels",
+        same="seen_same_boxes" if boxes else "seen_same_pixels",
     )
-
-
-def _alt(info: ImageInfo, seen: dict[str, Predictions], variant: str, lang: Language) -> str:
-    """The picture in words: the labels of its boxes or segments."""
-    things = seen[variant].boxes or seen[variant].segments or ()
-    names = [lang.plain_value(thing.label) for thing in things] or [lang.plain("seen_nothing")]
-    return lang.composed(
-        "seen_things",
-        picture=lang.plain_value(info.name),
-        variant=sentences.variant(variant, lang),
-        things=lang.listed(names),
-    )
-
-
-def _count(seen: Predictions, lang: Language) -> str:
-    if seen.boxes is not None:
-        return sentences.count(len(seen.boxes), "object", lang)
-    segments = sum(segment.label not in UNTINTED for segment in seen.segments or ())
-    return sentences.count(segments, "segment", lang)
 
 
 def _webp_uri(picture: Image.Image) -> str:
@@ -125,19 +104,12 @@ SLOWED = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 def _texts(result: RunResult, seen: dict[str, Predictions], lang: Language) -> Markup:
     """The prompt, and below it both answers, token by token, each with the second at which it is played."""
     starts, slowed = result.prefill_latencies or (0.0, 0.0), _slowed(result)
-    columns = {}
-    for variant, start in zip(VARIANTS, starts, strict=True):
-        step, pieces = result.latencies.get(variant, 0.0), seen[variant].pieces or ()
-        columns[variant] = [(f"{(start + index * step) * slowed:.3f}", piece) for index, piece in enumerate(pieces)]
-    return drawn(
-        "outputs.texts",
-        lang,
-        prompt=result.spec.prompt,
-        parted=why_parts.parted(result, lang),
-        parted_at=why_parts.parted_at(result),
-        slowed=slowed,
-        columns=columns,
-    )
+    columns = {
+        variant: (start * slowed, result.latencies.get(variant, 0.0) * slowed, seen[variant].pieces or ())
+        for variant, start in zip(VARIANTS, starts, strict=True)
+    }
+    parted, at = why_parts.parted(result, lang), why_parts.parted_at(result)
+    return drawn("outputs.texts", lang, result.spec.prompt, parted, at, slowed, columns)
 
 
 def _slowed(result: RunResult) -> int:
@@ -154,32 +126,12 @@ UNTINTED = ("background",)
 """The label that segmentation models give to pixels of no known class."""
 
 
-def draw(
-    preview: Image.Image, info: ImageInfo, predictions: Mapping[str, Predictions], variant: Variant
-) -> Image.Image:
-    """The predictions of `variant`: segments, boxes or labels, whichever it has."""
-    if predictions[variant].segments is not None:
-        return draw_segments(preview, predictions, variant)
-    if predictions[variant].boxes is not None:
-        return draw_boxes(preview, info, predictions, variant)
-    return draw_labels(preview, predictions, variant)
-
-
-def draw_labels(
-    preview: Image.Image, predictions: Mapping[str, Predictions], variant: Variant, count: int = 3
-) -> Image.Image:
-    """The `count` likeliest labels in the lower left corner, the first one larger."""
+def draw_label(preview: Image.Image, predictions: Mapping[str, Predictions], variant: Variant) -> Image.Image:
+    """The likeliest label in the lower left corner."""
     canvas = Canvas(preview)
-    labels = sorted(predictions[variant].labels or (), key=lambda label: -_sort_key(label.score))[:count]
-    if not labels:
-        canvas.note("nothing recognised")
-    bottom = canvas.image.height - canvas.line
-    for place, label in reversed(list(enumerate(labels))):
-        size = round(canvas.font_size * (1.3 if place == 0 else 0.9))
-        chip = canvas.chip(_first_name(label.label), label.score, size)
-        bottom -= chip.height
-        canvas.paste(chip, (canvas.line, bottom), VARIANTS[variant] if place == 0 else INK)
-        bottom -= max(1, canvas.line // 2)
+    for label in (predictions[variant].labels or ())[:1]:
+        chip = canvas.chip(_first_name(label.label), label.score, round(canvas.font_size * 1.3))
+        canvas.paste(chip, (canvas.line, canvas.image.height - canvas.line - chip.height), VARIANTS[variant])
     return canvas.image
 
 
@@ -192,17 +144,22 @@ def draw_boxes(
     """
     canvas = Canvas(preview)
     colours = label_colours(box.label for side in predictions.values() for box in side.boxes or ())
-    boxes = sorted(predictions[variant].boxes or (), key=lambda box: -_sort_key(box.score))
-    placed = [(box, rect) for box in boxes if (rect := canvas.rect(box, info)) is not None]
-    if not placed:
+    boxes = sorted(predictions[variant].boxes or (), key=lambda box: -box.score)
+    if not _outlined(canvas, info, [(box, box.label, colours[box.label]) for box in boxes]):
         canvas.note("nothing found")
-    for box, rect in reversed(placed):
-        canvas.outline(rect, colours[box.label])
-    size = canvas.caption_size(len(placed))
-    for box, rect in placed:
-        chip = canvas.chip(box.label, box.score, size)
-        canvas.caption(chip, (rect[0], rect[1] - chip.height), colours[box.label])
     return canvas.image
+
+
+def _outlined(canvas: Canvas, info: ImageInfo, boxes: list[tuple[Box, str, str]]) -> bool:
+    """Draws boxes with their captions and colours, the first one on top; False where none is in the picture."""
+    placed = [(*one, rect) for one in boxes if (rect := canvas.rect(one[0], info)) is not None]
+    for _, _, colour, rect in reversed(placed):
+        canvas.outline(rect, colour)
+    size = canvas.caption_size(len(placed))
+    for box, caption, colour, rect in placed:
+        chip = canvas.chip(caption, box.score, size)
+        canvas.caption(chip, (rect[0], rect[1] - chip.height), colour)
+    return bool(placed)
 
 
 def draw_segments(preview: Image.Image, predictions: Mapping[str, Predictions], variant: Variant) -> Image.Image:
@@ -243,32 +200,12 @@ def difference(preview: Image.Image, info: ImageInfo, eager: Predictions, compil
         shown = "under 0.1 %" if share < 0.0005 else fmt.percent(share)
         canvas.note(f"{shown} of the pixels differ", CHANGED)
         return canvas.image
-    unmatched = _unmatched(eager.boxes or (), compiled.boxes or ())
-    placed = [(name, box, rect) for name, box in unmatched if (rect := canvas.rect(box, info)) is not None]
-    if not placed:
-        return None
-    for name, _, rect in placed:
-        canvas.outline(rect, VARIANTS[name])
-    size = canvas.caption_size(len(placed))
-    for name, box, rect in placed:
-        chip = canvas.chip(f"only {name}: {box.label}", box.score, size)
-        canvas.caption(chip, (rect[0], rect[1] - chip.height), VARIANTS[name])
-    return canvas.image
-
-
-def _unmatched(eager: Iterable[Box], compiled: Iterable[Box]) -> list[tuple[Variant, Box]]:
-    """The boxes that only one variant has, with the variant's name."""
-    ours, theirs = ([box for box in side if all(map(math.isfinite, box.box))] for side in (eager, compiled))
+    ours, theirs = eager.boxes or (), compiled.boxes or ()
     pairs = agreement.match_boxes(ours, theirs, agreement.SAME_BOX_IOU)
-    only_ours = [box for place, box in enumerate(ours) if place not in {i for i, _ in pairs}]
-    only_theirs = [box for place, box in enumerate(theirs) if place not in {j for _, j in pairs}]
-    found: list[tuple[Variant, Box]] = [("eager", box) for box in only_ours]
-    return [*found, *(("compiled", box) for box in only_theirs)]
-
-
-def _sort_key(score: float) -> float:
-    """A score that is not a number comes last."""
-    return score if math.isfinite(score) else -1.0
+    matched = [{pair[side] for pair in pairs} for side in (0, 1)]
+    only = [(box, f"only eager: {box.label}", EAGER) for i, box in enumerate(ours) if i not in matched[0]]
+    only += [(box, f"only compiled: {box.label}", COMPILED) for j, box in enumerate(theirs) if j not in matched[1]]
+    return canvas.image if _outlined(canvas, info, only) else None
 
 
 def _first_name(label: str) -> str:

@@ -65,34 +65,14 @@ def headline(result: RunResult, lang: Language, repeat: str = "") -> Markup:
     return drawn(
         "results.headline",
         lang,
-        asked=_asked(result, lang),
-        kind=speedup.verdict,
-        verdict=advice.worth(result, lang),
-        why=advice.worth_why(result, lang),
-        answer=sentences.headline_parts(result, lang) or ("", "", ""),
+        result,
+        advice.worth(result, lang),
+        advice.worth_why(result, lang),
         certain=certain,
-        arrow={"faster": "▲", "slower": "▼"}.get(speedup.verdict, ""),
-        broken=sentences.break_parts(result, lang),
-        broken_certain=result.break_cost is not None and result.break_cost.verdict in ("faster", "slower"),
-        broken_interval=sentences.break_interval(result, lang),
-        latencies={name: fmt.latency(one) for name, one in sentences.latencies(result).items() if one is not None},
-        per="token" if result.spec.unit == "token" else "call",
-        batch=result.spec.batch_size,
         ruler=ruler(speedup, certain, noise, lang, None if several else speedup.within, several),
-        basis=sentences.interval(result, lang),
-        floor=sentences.decided(result, lang) or lang.sentence(sentences.noise_floor(result, lang)),
         repeat=Markup(repeat),
-        warnings=_warnings(result, lang),
+        longer=actions.longer(result, lang),
     )
-
-
-def _asked(result: RunResult, lang: Language) -> str:
-    return f"{sentences.settings_line(result.spec, lang)} · {lang.plain_value(sentences.where(result))}"
-
-
-def _warnings(result: RunResult, lang: Language) -> Markup:
-    """Each caveat once, and a remedy for noise."""
-    return drawn("results.warnings", lang, sentences.caveats(result, lang), actions.longer(result, lang))
 
 
 def failure(result: RunResult, lang: Language) -> Markup:
@@ -101,29 +81,20 @@ def failure(result: RunResult, lang: Language) -> Markup:
     message = lang.plain_quoted(failed.message) if failed else lang.plain("no_figures")
     remedy = sentences.remedy(failed.remedy, lang) if failed else lang.plain("run_again")
     way_out = Markup(lang.marked(remedy)) + actions.again(result.spec, failed.change if failed else {}, lang)
-    title = sentences.status(result, lang)
-    return _card(title, message, way_out, _asked(result, lang), lang) + _warnings(result, lang)
+    asked = f"{sentences.settings_line(result.spec, lang)} · {lang.plain_value(sentences.where(result))}"
+    card = drawn("results.card", lang, sentences.status(result, lang), message, way_out, asked)
+    return card + drawn("results.warnings", lang, result, actions.longer(result, lang))
 
 
 def refusal(title: str, english: str, lang: Language, way_out: str = "") -> Markup:
     """A card for a refused run: `title` is a key, `english` the program's own sentence, `way_out` HTML."""
-    asked = lang.plain("not_started")
-    return _card(lang.plain(title), lang.plain_quoted(english), Markup(way_out), asked, lang)
+    return drawn("results.card", lang, lang.plain(title), lang.plain_quoted(english), Markup(way_out))
 
 
 def problem(title: str, message: str, lang: Language, remedy: str = "", **values: object) -> Markup:
     """A card whose title, message and remedy are keys; `values` are the message's."""
-    way_out = Markup(lang.html(remedy)) if remedy else Markup()
-    return _card(lang.plain(title), lang.plain(message, **values), way_out, lang.plain("not_started"), lang)
-
-
-def unexpected(lang: Language) -> Markup:
-    """A card for an error that is in the log."""
-    return problem("unexpected", "unexpected_words", lang, "unexpected_remedy")
-
-
-def _card(title: str, message: str, remedy: Markup, kicker: str, lang: Language) -> Markup:
-    return drawn("results.card", lang, title, message, remedy, kicker)
+    way_out = Markup(lang.html(remedy)) if remedy else ""
+    return drawn("results.card", lang, lang.plain(title), lang.plain(message, **values), way_out)
 
 
 def checkpoint_note(checkpoint: Checkpoint | None, named: str, lang: Language) -> Markup:
@@ -132,18 +103,8 @@ def checkpoint_note(checkpoint: Checkpoint | None, named: str, lang: Language) -
         refused = catalog.refusal(named)
         told = lang.plain_quoted(refused) if refused else lang.plain("note_hub", named=named)
         return drawn("results.note", lang, told)
-    facts = [lang.plain("note_bundled" if checkpoint.bundled else "note_from_hub")]
-    if checkpoint.parameters:
-        facts.append(lang.plain("note_parameters", count=fmt.parameters(checkpoint.parameters)))
-    text, knows = checkpoint.task == TEXT_GENERATION, ""
-    if not text:
-        facts.append(lang.plain_value("{} × {} px".format(*reversed(checkpoint.input_size))))
-    if checkpoint.drawn_only and text:
-        knows = lang.plain("note_drawn_only_text")
-    elif checkpoint.drawn_only:
-        labels = lang.listed([lang.plain_quoted(label) for label in scenes.shapes(checkpoint)])
-        knows = lang.composed("note_drawn_only", labels=labels)
-    return drawn("results.facts", lang, facts, knows)
+    shapes = scenes.shapes(checkpoint) if checkpoint.drawn_only and checkpoint.task != TEXT_GENERATION else ()
+    return drawn("results.facts", lang, checkpoint, lang.listed([lang.plain_quoted(shape) for shape in shapes]))
 
 
 def note(key: str, lang: Language) -> Markup:
@@ -153,7 +114,7 @@ def note(key: str, lang: Language) -> Markup:
 
 def mode_note(mode: str, lang: Language) -> Markup:
     key = f"mode_{mode.replace('-', '_')}"
-    return drawn("results.note", lang, lang.plain(key if key in lang.texts else "mode_unknown"))
+    return note(key if key in lang.texts else "mode_unknown", lang)
 
 
 def forecast(
@@ -167,29 +128,17 @@ def forecast(
 
     `query` is that of a link to the form's values, which copy.js copies.
     """
-    basis = _basis(expected, checkpoint, lang)
-    told = [lang.plain(f"doubt_{doubt.replace(' ', '_')}") for doubt in doubts]
-    return drawn("results.forecast", lang, _expected(expected, lang), basis, told, query)
-
-
-def _expected(expected: Forecast | None, lang: Language) -> str:
-    """'About 12 s, about 512 MB of memory'. `_basis` says what the estimate is based on."""
-    if expected is None:
-        return lang.plain("forecast_unknown")
-    time = lang.plain("about", value=sentences.rounded_duration(expected.seconds))
-    if not expected.memory_bytes:
-        return lang.capital(time)
-    memory = lang.plain("about", value=fmt.size(expected.memory_bytes))
-    return lang.capital(lang.composed("forecast_time_memory", time=time, memory=memory))
-
-
-def _basis(expected: Forecast | None, checkpoint: Checkpoint | None, lang: Language) -> str:
-    if expected is None:
-        return ""
-    if expected.basis == "parameters":
-        known = fmt.parameters(checkpoint.parameters) if checkpoint is not None else ""
-        return lang.plain("basis_parameters", parameters=known)
-    return lang.plain("basis_same", count=expected.runs)
+    told, basis = lang.plain("forecast_unknown"), ""
+    if expected is not None:
+        told = lang.plain("about", value=sentences.rounded_duration(expected.seconds))
+        basis = lang.plain("basis_same", count=expected.runs)
+        if expected.basis == "parameters" and checkpoint is not None:
+            basis = lang.plain("basis_parameters", parameters=fmt.parameters(checkpoint.parameters))
+        if expected.memory_bytes:
+            memory = lang.plain("about", value=fmt.size(expected.memory_bytes))
+            told = lang.composed("forecast_time_memory", time=told, memory=memory)
+    words = [lang.plain(f"doubt_{doubt.replace(' ', '_')}") for doubt in doubts]
+    return drawn("results.forecast", lang, lang.capital(told), basis, words, query)
 
 
 def no_forecast(sentence: str, lang: Language) -> Markup:
@@ -221,13 +170,10 @@ def parts(result: RunResult, lang: Language) -> dict[str, Markup]:
 
 
 def whole(result: RunResult, lang: Language) -> Markup:
-    """All parts, without their charts; the reruns are nothing but a chart."""
+    """All parts, without their charts."""
     told = parts(result, lang)
-    return drawn(
-        "results.whole",
-        lang,
-        [[told.get(name, "") for name in fold if name != "reruns"] for fold in details.FOLDS.values()],
-    )
+    folds = [[told[name] for name in fold if name in told] for fold in details.FOLDS.values()]
+    return drawn("results.whole", lang, folds)
 
 
 def opened(result: RunResult, lang: Language) -> Markup:

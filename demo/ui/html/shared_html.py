@@ -13,28 +13,23 @@ from demo.core import catalog
 from demo.core import format as fmt
 from demo.core.hub import endpoint
 from demo.core.languages import Language
-from demo.core.spec import RunSpec
 from demo.present import sentences
 from demo.store.reruns import compiled_spec
 from demo.store.shared_copy import Shared
 from demo.store.shared_rows import SharedRow
 from demo.ui.html import actions
 from demo.ui.html.elements import drawn
-from demo.ui.html.heatmap import figure, heat
+from demo.ui.html.sweep_html import shaded
 
 MAX_MODELS, MAX_DEVICES = 40, 8
 MAX_LINES = 100
 """Rows of the table that are drawn."""
-MAX_ASKED = 40
-"""Characters of a prompt or of queries beside a model."""
 
 
 def status(shared: Shared, lang: Language) -> Markup:
     """Whose rows these are, of when, why not of now, and what of them is left out."""
     address = f"{endpoint()}/datasets/{shared.dataset}"
-    when = f"{shared.fetched_at[:16].replace('T', ' ')} UTC" if shared.fetched_at else ""
-    counts = {"bad": sentences.grouped(shared.unreadable_rows), "rows": sentences.grouped(len(shared.rows))}
-    return drawn("shared.status", lang, shared, address, when, counts)
+    return drawn("shared.status", lang, shared, address)
 
 
 def setting_words(row: SharedRow, lang: Language) -> list[str]:
@@ -53,46 +48,20 @@ def heatmap(rows: Sequence[SharedRow], lang: Language) -> Markup:
     every_model, every_device = Counter(row.model for row in rows), Counter(row.device for row in rows)
     models = [model for model, _ in every_model.most_common(MAX_MODELS)]
     devices = [device for device, _ in every_device.most_common(MAX_DEVICES)]
-    specs = {row.model: row.spec for row in rows}
-    lines = []
+    specs, lines = {row.model: row.spec for row in rows}, []
     for model in models:
-        drawn_cells = [_cell(cells.get((model, device)), lang) for device in devices]
-        lines.append((specs[model].checkpoint, _model(specs[model], lang), drawn_cells))
+        found = [cells.get((model, device)) for device in devices]
+        shown = [(_speedup(of[0], lang), len(of)) if of else None for of in found]
+        lines.append((specs[model], shown))
     cut = len(models) < len(every_model) or len(devices) < len(every_device)
-    return drawn(
-        "shared.map",
-        lang,
-        lang.listed(setting_words(rows[0], lang)),
-        [_device(device, lang) for device in devices],
-        lines,
-        (len(models), len(devices)) if cut else None,
-    )
-
-
-def _device(device: tuple[str, int | None], lang: Language) -> tuple[str, str]:
-    name, threads = device
-    return name, sentences.count(threads, "thread", lang) if threads is not None else ""
-
-
-def _model(spec: RunSpec, lang: Language, owner: str = "") -> tuple[str, ...]:
-    """The name of a model, its owner, what it is asked for besides a picture, shortened, and its tokens."""
-    asked = fmt.shortened(spec.prompt or ", ".join(spec.text), MAX_ASKED)
-    tokens = sentences.count(spec.tokens, "token", lang) if spec.prompt else ""
-    return sentences.short(spec.checkpoint), owner, asked, tokens
-
-
-def _cell(rows: Sequence[SharedRow] | None, lang: Language) -> dict[str, object] | None:
-    if not rows:
-        return None
-    kind, strength, _ = heat(rows[0].verdict, rows[0].speedup)
-    return {"kind": kind, "strength": round(strength), "count": len(rows)} | _speedup(rows[0], lang)
+    return drawn("shared.map", lang, lang.listed(setting_words(rows[0], lang)), devices, lines, cut)
 
 
 def _speedup(row: SharedRow, lang: Language) -> dict[str, object]:
-    """'▲ 1.45×', 'no difference' or 'Out of memory', and the ends of the interval."""
-    ratio = "" if row.speedup is None else heat(row.verdict, row.speedup)[2] + fmt.ratio(row.speedup)
+    """Colour and figure of a row, and the ends of its interval."""
+    ratio = "" if row.speedup is None else fmt.ratio(row.speedup)
     ends = sentences.ends(row.speedup_low, row.speedup_high) if row.speedup_low and row.speedup_high else None
-    return {"figure": figure(row.status, row.verdict, ratio, lang), "ends": ends}
+    return shaded(row.status, row.verdict, row.speedup, ratio, lang) | {"ends": ends}
 
 
 _COLUMNS = (
@@ -121,11 +90,9 @@ def _line(row: SharedRow, lang: Language) -> dict[str, object]:
     """
     spec = row.spec.on("cpu" if row.spec.device == "cpu" else "auto")
     return {
-        "model": _model(row.spec, lang, row.spec.checkpoint if "/" in row.spec.checkpoint else ""),
-        "device": _device(row.device, lang),
-        "column_eager": "–" if row.eager_ms is None else f"{row.eager_ms:.3f}",
-        "column_compiled": "–" if row.compiled_ms is None else f"{row.compiled_ms:.3f}",
+        "row": row,
+        "column_eager": row.eager_ms,
+        "column_compiled": row.compiled_ms,
         "settings": lang.listed(setting_words(row, lang)),
-        "history_started": row.started_at[:16].replace("T", " "),
         "here": actions.fill(lang.html("repeat_this_here"), **catalog.arguments(spec)),
     } | _speedup(row, lang)

@@ -56,36 +56,35 @@ def section(result: RunResult, lang: Language, badge: str = "") -> Markup:
     except BadInput as problem:
         refused = str(problem)
     timed, callable_here = result.speedup is not None, not catalog.is_folder(result.spec.checkpoint)
+    pieces = {
+        "script": source,
+        "table": markdown.of_run(result) if timed else "",
+        "badge": badge,
+        "curl": curl(result, ADDRESS) if callable_here else "",
+        "client": client(result, ADDRESS) if callable_here else "",
+    }
     return drawn(
         "takeaway.section",
         lang,
+        pieces,
         name=re.sub(r"[^A-Za-z0-9.-]+", "-", f"{sentences.short(result.spec.checkpoint)}-{result.id}").strip("-."),
         json=_base64(json.dumps(result.to_json(), allow_nan=False, indent=2)),
-        script=source,
         script_data=_base64(source),
         refused=refused,
         in_folder=needs_folder(result.spec),
-        uploads=uploads(result),
-        uploaded=UPLOADED,
+        placeholder=UPLOADED if uploads(result) else "",
         known=next((step.words for step in next_steps(result, lang)), ""),
         search=actions.find_best(result.spec, lang) if timed else "",
         snippet=snippet(result) if timed else "",
         traffic=_traffic(result, lang),
-        table=markdown.of_run(result) if timed else "",
-        badge=badge,
-        curl=curl(result, ADDRESS) if callable_here else "",
-        client=client(result, ADDRESS) if callable_here else "",
     )
 
 
 def best_way(result: RunResult, lang: Language) -> Markup:
     """Below titles that open them: the lines of code that load, compile and call the run's model, and the commands that
     shorten the start of its next process."""
-    words = Markup(lang.html("take_code_folder")) if needs_folder(result.spec) else Markup()
-    lines = lang.plain("take_code_lines")
-    code = drawn("takeaway.piece", lang, "best", lang.plain("best_code"), words, snippet(result), lines)
-    starts = short_starts(result.spec)
-    return code + drawn("takeaway.piece", lang, "starts", lang.plain("best_starts"), Markup(), starts, "")
+    folder, starts = needs_folder(result.spec), short_starts(result.spec)
+    return drawn("takeaway.best_way", lang, folder, snippet(result), starts)
 
 
 def _base64(text: str) -> str:
@@ -116,12 +115,14 @@ def uploads(result: RunResult) -> bool:
 
 def curl(result: RunResult, address: str) -> str:
     """Shell commands that upload the picture, start the run and wait for its JSON on the event stream."""
-    asked, named = catalog.arguments(result.spec), example(result)
-    given, upload = shlex.quote(json.dumps(asked | ({"example": named} if named else {}))), []
+    asked, named, upload = catalog.arguments(result.spec), example(result), []
+    if named is not None:
+        asked["example"] = named
+    given = shlex.quote(json.dumps(asked))
     if uploads(result):
-        start, end = json.dumps(asked)[:-1] + ', "image": {"path": "', '", "meta": {"_type": "gradio.FileData"}}}'
-        given = f'{shlex.quote(start)}"$FILE"{shlex.quote(end)}'
         upload = [f"FILE=$(curl -sS -F files=@{UPLOADED} $SERVER/gradio_api/upload | cut -d '\"' -f 2)"]
+        image = """, "image": {"path": "'"$FILE"'", "meta": {"_type": "gradio.FileData"}}}'"""
+        given = given.removesuffix("}'") + image
     call = "$SERVER/gradio_api/call/v2/benchmark"
     lines = [
         f"SERVER={address}",
@@ -177,20 +178,8 @@ def badge(result: RunResult) -> str:
     return f"[![{says}]({host()}/badge/{quote(result.id, safe='')}.svg)]({link(result)})"
 
 
-def copy_address(lang: Language) -> Markup:
-    """The button that copies the link to what the page shows: the open tab and the stored run."""
-    return drawn("takeaway.copy_address", lang, space())
-
-
 def share(result: RunResult, stored: bool, lang: Language) -> Markup:
     """The line under the answer. Only a stored run has a link."""
-    when = f"{result.started_at[:16].replace('T', ' ')} UTC"
-    machine = result.environment
-    measured = (
-        lang.plain("share_measured", time=when, device=machine.device_name, torch=f"torch {machine.torch}")
-        if machine is not None
-        else lang.plain("share_asked", time=when)
-    )
     card = f"{ADDRESS}/card/{quote(result.id, safe='')}.png"
     title = link_preview.title(result, lang)
-    return drawn("takeaway.share", lang, title, measured, link(result) if stored else "", card)
+    return drawn("takeaway.share", lang, result, title, link(result) if stored else "", card)

@@ -30,7 +30,7 @@ def told(problem: Exception, lang: Language, way_out: str = "", title: str = "ca
     """The card for work that had no result; `title`, a key, and `way_out`, which is HTML, are for a refusal."""
     if isinstance(problem, BadInput | HistoryError):
         return results.refusal(title, fmt.redact(str(problem)), lang, way_out)
-    return results.unexpected(lang)
+    return results.problem("unexpected", "unexpected_words", lang, "unexpected_remedy")
 
 
 def pressed_of(things: Sequence[T], event: gr.EventData) -> T | None:

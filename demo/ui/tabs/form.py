@@ -38,7 +38,7 @@ from demo.store.history import History, HistoryError
 from demo.sweep import best_way
 from demo.ui.html import actions, results
 from demo.ui.look.scripts import TO_ADVANCED
-from demo.ui.web.calls import NOT_UPLOADED
+from demo.ui.web.gradio_workarounds import NOT_UPLOADED
 from demo.ui.web.visitor_language import label, request_language, written
 
 TASK_NAMES = {

@@ -9,6 +9,7 @@ from typing import Any
 import gradio as gr
 
 from demo.core import catalog
+from demo.core import format as fmt
 from demo.core.errors import BadInput
 from demo.core.languages import ENGLISH, Language
 from demo.core.outputs import ImageInfo
@@ -21,6 +22,7 @@ from demo.store.history import History
 from demo.store.journal import Journal
 from demo.sweep.run_grid import Waiting
 from demo.ui.html import actions, progress, results
+from demo.ui.html.elements import drawn
 from demo.ui.jobs.jobs import Job, WaitingForQuiet
 from demo.ui.jobs.queue import RunQueue
 from demo.ui.jobs.supervisor import Supervisor, attempted, visitor_name
@@ -277,9 +279,10 @@ class RunTab(Watching):
         """The progress of a job."""
         match job.doing:
             case Waiting(ahead):
-                strip = progress.waiting(ahead, lang)
+                strip = drawn("progress.waiting", lang, "waiting_ahead", {"count": ahead}, "waiting_lead")
             case WaitingForQuiet(share):
-                strip = progress.waiting_for_quiet(share, lang)
+                busy = {"share": fmt.percent(share)}
+                strip = drawn("progress.waiting", lang, "busy_machine", busy, "waiting_for_quiet")
             case doing:
                 strip = progress.strip(doing, job.spec, lang)
         return {self.pane.live: strip}

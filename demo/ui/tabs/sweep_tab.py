@@ -21,8 +21,8 @@ from demo.sweep.cells import Cell, make_cells
 from demo.sweep.grid import AXES, PICTURE, PRESETS, Grid, read_grid
 from demo.sweep.run_grid import Done, Timing, Waiting
 from demo.sweep.table import write_device_table, write_table
-from demo.ui.html import progress, results, sweep_status
-from demo.ui.html.heatmap import heatmap
+from demo.ui.html import progress, results, sweep_html
+from demo.ui.html.elements import drawn
 from demo.ui.jobs.jobs import Sweep, machine_of
 from demo.ui.jobs.supervisor import Supervisor, attempted
 from demo.ui.look import source
@@ -65,7 +65,8 @@ class SweepTab(Watching):
                         self.start_button = gr.Button(label("start"), variant="primary", elem_id="sweep-start")
                         self.stop_button = gr.Button(label("stop"), interactive=False, elem_id="sweep-stop")
             with gr.Column(elem_id="sweep-stage", min_width=320):
-                self.status = gr.HTML(written(sweep_status.opening), elem_id="sweep-status", apply_default_css=False)
+                opening = written(lambda lang: drawn("sweep_status.opening", lang))
+                self.status = gr.HTML(opening, elem_id="sweep-status", apply_default_css=False)
                 self.map = gr.HTML("", elem_id="sweep-map", apply_default_css=False, js_on_load=source("open_run.js"))
                 with gr.Row(elem_id="sweep-exports"):
                     self.exports = {
@@ -141,7 +142,7 @@ class SweepTab(Watching):
         """What Start would do: cells, time and downloads, or why it would be refused."""
         lang = request_language(request)
         try:
-            return sweep_status.plan(self._sweep(values), lang)
+            return sweep_html.plan(self._sweep(values), lang)
         except (BadInput, HistoryError) as refused:
             return results.no_forecast(fmt.redact(str(refused)), lang)
 
@@ -177,7 +178,7 @@ class SweepTab(Watching):
         match going.doing:
             case _ if going.ended:
                 step = "stopped" if going.stopped else "done"
-                doing = lang.html("sweep_goes_on") if going.stopped else sweep_status.summary(cells, lang)
+                doing = lang.html("sweep_goes_on") if going.stopped else sweep_html.summary(cells, lang)
             case Timing(place, timing):
                 running, share = place, timing.fraction
                 doing = f"{lang.value(cells[place].spec.checkpoint)}: {progress.doing(timing, lang)}"
@@ -186,10 +187,10 @@ class SweepTab(Watching):
             case Done():
                 doing = ""
             case _:
-                step, doing = "starting", sweep_status.guess(forecast, lang)
+                step, doing = "starting", drawn("sweep_status.guess", lang, forecast)
         left = None if going.ended else forecast.seconds
-        status = sweep_status.status(step, cells, left, doing, lang)
-        return {self.status: status, self.map: heatmap(cells, lang, running, share)}
+        status = sweep_html.status(step, cells, left, doing, lang)
+        return {self.status: status, self.map: sweep_html.heatmap(cells, lang, running, share)}
 
     def _end(self, going: Sweep, lang: Language) -> dict[Any, Any]:
         """The end of a sweep, with the table to export."""

@@ -61,10 +61,12 @@ MCP_ROUTES = {
 }
 """They exist with --mcp only."""
 
-_OPEN = {
-    method: tuple(compile_path(route)[0] for route in (*ROUTES.get(method, ()), *MCP_ROUTES.get(method, ())))
-    for method in {**ROUTES, **MCP_ROUTES}
-}
+_OPEN = [
+    (method, compile_path(route)[0])
+    for table in (ROUTES, MCP_ROUTES)
+    for method, routes in table.items()
+    for route in routes
+]
 _HOST = re.compile(r"(?:\[([0-9a-f:.]+)\]|([^\[\]:/@\s]+?)\.?)(?::\d*)?", re.IGNORECASE)
 HUGGING_FACE = (".hf.space", ".huggingface.tech")
 """Ends of the names by which browsers and the proxy ask a Space. Only Hugging Face gives out such names."""
@@ -72,7 +74,7 @@ HUGGING_FACE = (".hf.space", ".huggingface.tech")
 
 def is_open(method: str, path: str) -> bool:
     """Whether the page, the API or MCP uses this path, given as gradio's router sees it."""
-    return any(route.match(path) for route in _OPEN.get(method, ()))
+    return any(method == one and route.match(path) for one, route in _OPEN)
 
 
 def is_ours(host: str, names: Collection[str], space: bool = False) -> bool:
@@ -81,28 +83,20 @@ def is_ours(host: str, names: Collection[str], space: bool = False) -> bool:
     A page of another site whose name was made to lead here (DNS rebinding) sends that name, never an address.
     """
     name = _name(host)
-    return name == "localhost" or name in names or _is_address(name) or (space and name.endswith(HUGGING_FACE))
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return name == "localhost" or name in names or (space and name.endswith(HUGGING_FACE))
+    return True
 
 
 def is_foreign(origin: str, host: str, names: Collection[str]) -> bool:
     """Whether an `Origin` header names a site other than the server asked (`host`) and `names`."""
     _, _, place = origin.partition("://")
-    if place and place.lower() == host.lower():
-        return False
-    name = _name(place)
-    revision = re.fullmatch(r"(.+?)--.+(\.hf\.space)", name)  # another revision of the same Space
-    return name not in names and (revision is None or "".join(revision.groups()) not in names)
+    return not place or (place.lower() != host.lower() and _name(place) not in names)
 
 
 def _name(host: str) -> str:
     """Without port, brackets and final dot; '' if it is not a host."""
     parts = _HOST.fullmatch(host)
     return (parts[1] or parts[2]).lower() if parts else ""
-
-
-def _is_address(name: str) -> bool:
-    try:
-        ipaddress.ip_address(name)
-    except ValueError:
-        return False
-    return True

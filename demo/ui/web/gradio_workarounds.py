@@ -22,39 +22,35 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import MutableMapping
 from typing import Any
-from urllib.parse import parse_qsl, urlencode
 
 import gradio as gr
 from gradio.blocks import BlockFunction
 from gradio.state_holder import SessionState
+from gradio.utils import get_function_params
 
-from demo.ui.web.calls import NOT_UPLOADED, argument_names, filled, no_room
+from demo.ui.web.request_limits import no_room
 
 _log = logging.getLogger(__name__)
 
-# ---- The queue polls for events a thousand times a second, except on Windows. No upstream issue found.
+# ---- The queue polls for events a thousand times a second, except on Windows. On ZeroGPU it lets one event of all
+# ---- visitors wait, and refuses the others: a page that opens sends several. No upstream issue found for either.
 
 POLL_SECONDS = 0.05
 """gradio's own interval on Windows. Its other one costs a fifteenth of a core, which is missing from what is timed."""
 
 
-def poll_less_often(page: gr.Blocks) -> None:
-    page._queue.sleep_when_free = page._queue.progress_update_sleep_when_free = POLL_SECONDS
-
-
-# ---- On ZeroGPU gradio lets one event of all visitors wait, and refuses the others: a page that opens sends several.
-# ---- No upstream issue found.
-
-
-def let_events_wait(page: gr.Blocks) -> None:
+def set_queue(page: gr.Blocks) -> None:
     """How many runs may wait is for `RunQueue` to say."""
+    page._queue.sleep_when_free = page._queue.progress_update_sleep_when_free = POLL_SECONDS
     page._queue.max_size = None
 
 
 # ---- A call with a wrong number of values, or with values that a component cannot read, gets no message, and the log
 # ---- gets a traceback. No upstream issue found.
+
+
+NOT_UPLOADED = "The image must be an uploaded file: with gradio_client, wrap its path in handle_file()."
 
 
 class Blocks(gr.Blocks):
@@ -64,9 +60,10 @@ class Blocks(gr.Blocks):
         self, block_fn: BlockFunction, inputs: list[Any], state: SessionState | None, explicit_call: bool = False
     ) -> list[Any]:
         wanted, given = len(block_fn.inputs), len(inputs)
-        if block_fn.api_visibility == "public" and wanted != given:
+        if wanted != given:
+            names = ", ".join(name for name, *_ in get_function_params(block_fn.fn)) if block_fn.fn else ""
             raise gr.Error(
-                f"/{block_fn.api_name} takes {wanted} values, in this order: {', '.join(argument_names(block_fn))}. "
+                f"/{block_fn.api_name} takes {wanted} values, in this order: {names}. "
                 f"Given: {given}. /gradio_api/call/v2/{block_fn.api_name} takes only those that you name.",
                 print_exception=False,
             )
@@ -76,8 +73,17 @@ class Blocks(gr.Blocks):
         except Exception as error:
             _log.warning("the values of a call could not be read: %s", type(error).__name__)
             known = error.message if isinstance(error, gr.Error) else no_room(error)
-            raise gr.Error(known or NOT_UPLOADED, print_exception=False) from error
+            raise gr.Error(known or f"A value could not be read. {NOT_UPLOADED}", print_exception=False) from error
         return values
+
+
+def filled(block: Any, value: Any) -> Any:
+    """What a field holds. The browser sends null for one that the page has not drawn yet."""
+    if value is None and isinstance(block, gr.Textbox):
+        return ""
+    one_of_a_list = isinstance(block, gr.Dropdown) and not block.multiselect and not block.allow_custom_value
+    chosen = isinstance(block, gr.Radio | gr.Checkbox) or one_of_a_list
+    return block.value if value is None and chosen else value
 
 
 # ---- MCP tools describe a picture as an http address, and name an upload tool that this server does not offer.
@@ -126,26 +132,6 @@ def install_mcp_server() -> None:
 # ---- a script; programs that draw previews run none.
 
 PREVIEW_TAGS = re.compile(rb'<meta\s+(?:property="og:|name="twitter:)[^>]*>')
-
-
-# ---- A `page` parameter in the address of a single page is an error 500. No upstream issue found.
-
-
-def drop_page_parameter(scope: MutableMapping[str, Any]) -> None:
-    """Removes `page` from the query of an ASGI scope: gradio would look for one of several pages."""
-    query = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
-    if any(name == "page" for name, _ in query):
-        scope["query_string"] = urlencode([pair for pair in query if pair[0] != "page"]).encode()
-
-
-# ---- Whoever asks for the answer of a call twice, or of none, waits for ever. No upstream issue found.
-
-
-def has_answer(page: gr.Blocks, event: str) -> bool:
-    """Whether a call of this id is waited for, runs, or has an answer that nobody has fetched."""
-    queue = page._queue
-    fetched_never = any(event in events for events in queue.pending_event_ids_session.values())
-    return event in queue.event_ids_to_events or fetched_never
 
 
 # ---- The front end takes its language from the browser; the server cannot set it. No upstream issue found.

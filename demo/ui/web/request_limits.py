@@ -1,21 +1,20 @@
 """Checks every request before gradio reads it.
 
-Covered: the server's name, the site that a request comes from, the routes (all three by `allowed_routes`);
-the size, depth and strictness of its JSON; addresses in place of uploaded files; calls of events and arguments that do
-not exist, and values that the page's fields do not send; the total size of an upload. An unexpected error of a route
-becomes a sentence, and a traceback in the log.
+Covered: the server's name, the site that a request comes from, the routes (all three by `allowed_routes`); the size,
+depth and strictness of its JSON; addresses in place of uploaded files. An error of gradio's routes becomes a sentence.
 
 Not covered: who sends a request, as there is no log-in; the rate of requests; the size of each uploaded file, which
-gradio limits; what a picture holds, which the worker reads; a visitor's share of the queue, which `jobs.queue` limits.
+gradio limits, and their number; what a picture holds, which the worker reads; a visitor's share of the queue, which
+`jobs.queue` limits.
 """
 
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import logging
 import re
-from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
 from fastapi import HTTPException as Refused
@@ -24,11 +23,12 @@ from fastapi.responses import JSONResponse
 from gradio import Blocks
 from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect, Request
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from demo.core import format as fmt
 from demo.core import limits
+from demo.core.errors import NO_ROOM
 from demo.ui.web import allowed_routes
-from demo.ui.web.calls import arguments, misfit, no_room
-from demo.ui.web.gradio_workarounds import drop_page_parameter, has_answer
 
 _log = logging.getLogger(__name__)
 
@@ -36,12 +36,7 @@ MAX_BYTES = 2_000_000
 """The JSON of one request. Pictures are uploaded, and gradio limits their size."""
 MAX_DEPTH = 64
 UPLOAD = "/gradio_api/upload"
-MAX_FILES = 4
-"""Files of the largest allowed size in one upload."""
-
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
+NO_FILES = {errno.EMFILE, errno.ENFILE}
 
 
 class Guard:
@@ -50,15 +45,13 @@ class Guard:
     `page` is what is served; `names` are the server's names besides `localhost` and its addresses.
     """
 
-    def __init__(
-        self, app: Callable[[Message, Receive, Send], Awaitable[None]], page: Blocks, names: tuple[str, ...] = ()
-    ) -> None:
+    def __init__(self, app: ASGIApp, page: Blocks, names: tuple[str, ...] = ()) -> None:
         self._app = app
         self._page = page
         self._names = names
         self._space = limits.on_space()
 
-    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
             return
@@ -73,9 +66,11 @@ class Guard:
             await send(message)
 
         try:
-            path = _path(scope)
+            path = path_of(scope)
             self._let_in(scope, path)
-            await self._app(scope, await self._checked(scope, path, receive), answering)
+            if scope["method"] == "POST" and path != UPLOAD:  # which gradio reads in pieces
+                receive = await _checked(scope, receive)
+            await self._app(scope, receive, answering)
         except Exception as error:
             if not begun:
                 refused = error if isinstance(error, Refused) else _refused(error, scope)
@@ -85,7 +80,7 @@ class Guard:
             else:
                 raise
 
-    def _let_in(self, scope: Message, path: str) -> None:
+    def _let_in(self, scope: Scope, path: str) -> None:
         """Raises Refused for a wrong name of the server, a request of another site, and an unused route."""
         headers = Headers(scope=scope)
         # gradio builds the addresses in its answers from X-Forwarded-Host
@@ -110,83 +105,36 @@ class Guard:
                 )
         if not allowed_routes.is_open(scope["method"], path):
             raise Refused(404, f"There is nothing at {path[:80]!r} for {scope['method'][:10]}.")
-        if called := re.fullmatch(r"/gradio_api/call/(?:v2/)?([^/]+)(?:/([^/]+))?/?", path):
-            endpoints = [f"/{name}" for name in arguments(self._page)]
-            if f"/{called[1]}" not in endpoints:
-                raise Refused(404, f"There is no endpoint {called[1][:80]!r}. There are {', '.join(endpoints)}.")
-            if called[2] and not has_answer(self._page, called[2]):
-                raise Refused(
-                    404, f"No result waits under {called[2][:80]!r}: each is given once, for the id of a call."
-                )
-
-    async def _checked(self, scope: Message, path: str, receive: Receive) -> Receive:
-        """What gradio is to read the request's body from. Raises Refused where it may not read it."""
-        if path == "/":
-            drop_page_parameter(scope)
-        if scope["method"] != "POST":
-            return receive
-        if path == UPLOAD:  # gradio reads it in pieces and limits each file of it
-            return _at_most(limits.current().file_bytes * MAX_FILES + MAX_BYTES, receive)
-        body = bytearray()
-        async for piece in Request(scope, receive).stream():
-            body += piece
-            if len(body) > MAX_BYTES:
-                raise Refused(413, f"The request is longer than {MAX_BYTES // 1_000_000} MB.")
-        asked = await asyncio.to_thread(check, bytes(body))  # the page goes on answering others meanwhile
-        self._fits(path, asked)
-        waiting: list[Message] = [{"type": "http.request", "body": bytes(body), "more_body": False}]
-
-        async def again() -> Message:
-            return waiting.pop() if waiting else await receive()
-
-        return again
-
-    def _fits(self, path: str, asked: Any) -> None:
-        """Raises Refused for a call of an event or argument that does not exist: gradio's routes fail on it."""
-        if not isinstance(asked, dict):
-            return  # gradio refuses it: see `unreadable`
-        if named := re.fullmatch(r"/gradio_api/call/v2/([^/]+)/?", path):
-            takes = arguments(self._page)[named[1]]
-            unknown = [name for name in asked if name not in (*takes, "oauth_token")]  # which gradio would ignore
-            if unknown:
-                raise Refused(400, f"/{named[1]} takes no argument {unknown[0][:80]!r}. It takes {', '.join(takes)}.")
-        if path in ("/gradio_api/queue/join", "/gradio_api/run/predict"):
-            try:
-                event = self._page.fns.get(int(asked["fn_index"]))
-            except (KeyError, TypeError, ValueError, OverflowError):
-                if path == "/gradio_api/queue/join":
-                    return  # it has a sentence for that
-                event = None
-            if event is None or event.fn is None:  # some events are the browser's alone
-                given = str(asked.get("fn_index"))[:80]
-                raise Refused(
-                    404, f"The page has no event {given}. Reload it: it may have changed since it was opened."
-                )
-            if reason := misfit(event, asked):
-                _log.warning("a call of %s was refused: its values do not fit", event.name)
-                raise Refused(400, reason)
+        if called := re.match(r"/gradio_api/call/(?:v2/)?([^/]+)", path):
+            endpoints = [str(fn.api_name) for fn in self._page.fns.values() if fn.api_visibility == "public"]
+            if called[1] not in endpoints:
+                known = ", ".join(f"/{name}" for name in endpoints)
+                raise Refused(404, f"There is no endpoint {called[1][:80]!r}. There are {known}.")
 
 
-async def unreadable(_: Any, error: Exception) -> JSONResponse:
-    """The answer to a body or query with fields that a route does not have, instead of pydantic's list."""
-    problems = error.errors() if isinstance(error, RequestValidationError) else []
-    reasons = [f"{'.'.join(str(part) for part in each['loc'])}: {each['msg']}" for each in problems]
-    sentence = f"The request does not fit: {'; '.join(reasons)[:400]}."
-    if any(each["loc"][:2] == ("body", "data") or each["loc"] == ("body",) for each in problems):
-        sentence += (
-            ' A call holds its values in order, {"data": [...]}; /gradio_api/call/v2/NAME takes them by name, '
-            '{"batch_size": 4}.'
-        )
-    return JSONResponse({"detail": sentence}, 422)
+async def _checked(scope: Scope, receive: Receive) -> Receive:
+    """What gradio is to read the request's body from. Raises Refused where it may not read it."""
+    body = bytearray()
+    async for piece in Request(scope, receive).stream():
+        body += piece
+        if len(body) > MAX_BYTES:
+            raise Refused(413, f"The request is longer than {MAX_BYTES // 1_000_000} MB.")
+    await asyncio.to_thread(check, bytes(body))  # the page goes on answering others meanwhile
+    waiting: list[Message] = [{"type": "http.request", "body": bytes(body), "more_body": False}]
+
+    async def again() -> Message:
+        return waiting.pop() if waiting else await receive()
+
+    return again
 
 
-def check(body: bytes) -> Any:
-    """The JSON of a body; None if empty. Raises Refused if it is not strict or too deep, has an address as a path, or
-    holds half a character."""
+def check(body: bytes) -> None:
+    """Raises Refused where a body is not strict JSON, is too deep, or has an address as a path."""
     if not body:
-        return None
+        return
     try:
-        asked = json.loads(body, parse_constant=_no_number)
+        asked = json.loads(body)
+        json.dumps(asked, allow_nan=False, ensure_ascii=False).encode()  # refuses NaN, infinity and half characters
     except (ValueError, RecursionError):
         raise Refused(400, "The request is no JSON that can be read: NaN and infinity are none, either.") from None
     waiting = [(asked, 1)]
@@ -195,52 +143,46 @@ def check(body: bytes) -> Any:
         if depth > MAX_DEPTH:
             raise Refused(400, f"The request's JSON is nested more than {MAX_DEPTH} deep.")
         if isinstance(part, dict):
-            path = part.get("path")
-            if isinstance(path, str) and "://" in path:
+            if "://" in str(part.get("path")):
                 raise Refused(400, "A picture is uploaded, not fetched from an address.")
             waiting += ((value, depth + 1) for value in part.values())
-            waiting += ((name, depth) for name in part)
         elif isinstance(part, list):
             waiting += ((value, depth + 1) for value in part)
-        elif isinstance(part, str):
-            try:
-                part.encode()
-            except UnicodeEncodeError:
-                raise Refused(400, "A text of the request holds half a character (a lone surrogate).") from None
-    return asked
 
 
-def _refused(error: Exception, scope: Message) -> Refused:
-    """The answer to an error that a route of gradio raised."""
-    if isinstance(error, ClientDisconnect):  # also after `_at_most`
-        return Refused(413, f"The upload ended early, or is longer than {MAX_FILES} files of the largest size.")
+async def unreadable(_: Any, error: RequestValidationError) -> JSONResponse:
+    """The answer to a body or query with fields that a route does not have, instead of pydantic's list."""
+    reasons = [f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors()]
+    return JSONResponse({"detail": f"The request does not fit: {'; '.join(reasons)[:400]}."}, 422)
+
+
+def _refused(error: Exception, scope: Scope) -> Refused:
+    """The answer to an error that a route of gradio raised. After a POST it says that a call does not fit: what a
+    handler raises, gradio answers itself."""
+    if isinstance(error, ClientDisconnect):
+        return Refused(400, "The request ended early.")
     if sentence := no_room(error):
-        _log.warning("%s: %s", scope["path"][:80], error.strerror if isinstance(error, OSError) else error)
+        _log.warning("%s: %s", scope["path"][:80], sentence)
         return Refused(507, sentence)
-    if _path(scope) == UPLOAD:
-        return Refused(400, 'The upload could not be read. Send each picture as a file, in a part named "files".')
+    if scope["method"] == "POST":
+        _log.warning("a request was refused: %s: %s", scope["path"][:80], type(error).__name__)
+        return Refused(400, f"The request does not fit: {fmt.redact(str(error))[:300]}")
     _log.error("a request failed: %s", scope["path"][:80], exc_info=error)
     return Refused(500, "The server met an error that it did not expect; it is in its log.")
 
 
-def _path(scope: Message) -> str:
+def no_room(error: BaseException) -> str | None:
+    """A sentence for an error of a full disk or of too many open files; None for any other error."""
+    if not isinstance(error, OSError):
+        return None
+    if error.errno in NO_ROOM:
+        return "The server's disk for temporary files is full, so it cannot take a picture. Try again later."
+    if error.errno in NO_FILES:
+        return "The server has as many files and connections open as it may. Try again in a minute."
+    return None
+
+
+def path_of(scope: Scope) -> str:
     """The path as the router sees it, without the root under which the app is mounted."""
     path, root = str(scope["path"]), str(scope.get("root_path", ""))
     return (path[len(root) :] or "/") if root and f"{path}/".startswith(f"{root}/") else path
-
-
-def _no_number(name: str) -> Any:
-    raise ValueError(name)
-
-
-def _at_most(most: int, receive: Receive) -> Receive:
-    """A `receive` to which the client seems to have left after `most` bytes."""
-    received = 0
-
-    async def counted() -> Message:
-        nonlocal received
-        message = await receive()
-        received += len(message.get("body", b""))
-        return message if received <= most else {"type": "http.disconnect"}
-
-    return counted

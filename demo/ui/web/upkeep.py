@@ -13,15 +13,14 @@ import asyncio
 import contextlib
 import logging
 import os
-import re
 import time
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Callable, Collection
 from pathlib import Path
 from typing import Any
 
 from gradio.utils import get_upload_folder
 
-from demo.ui.web.calls import NO_FILES
+from demo.ui.web.request_limits import NO_FILES
 
 _log = logging.getLogger(__name__)
 
@@ -34,7 +33,7 @@ MINUTE = 60.0
 @contextlib.asynccontextmanager
 async def upkeep(app: Any) -> AsyncIterator[None]:
     """The lifespan of the server: `app` is gradio's."""
-    asyncio.get_running_loop().set_exception_handler(Quiet().handle)
+    asyncio.get_running_loop().set_exception_handler(quiet())
     sweeping = asyncio.create_task(_sweep_every_hour(app))
     try:
         yield
@@ -57,46 +56,41 @@ def sweep(folder: Path, kept: Collection[str], now: float) -> None:
 
     gradio itself leaves aborted uploads, the files of a killed app, and those sent over MCP. `kept` are files that a
     page shows as long as it is served: their time is renewed, so that another app with the same folder keeps them, too.
-    Only names of gradio's pattern are removed.
+    Only names of gradio's pattern are removed. An emptied folder goes an hour later.
     """
     for path in kept:
         with contextlib.suppress(OSError):
             os.utime(path, (now, now))
-    with contextlib.suppress(OSError):
-        for entry in list(os.scandir(folder)):
-            with contextlib.suppress(OSError):  # another app was faster
-                if entry.is_file(follow_symlinks=False) and re.fullmatch(r"tmp\w{8}(\.\w+)?", entry.name):
-                    if now - entry.stat().st_mtime > HOUR:
-                        os.unlink(entry)
-                elif entry.is_dir(follow_symlinks=False) and re.fullmatch("[0-9a-f]{64}", entry.name):
-                    _sweep_upload(Path(entry), now)
+    folders = [one for one in folder.glob("[0-9a-f]" * 64) if not one.is_symlink()]
+    files = [(file, HOUR) for name in ("tmp????????", "tmp????????.*") for file in folder.glob(name)]
+    files += [(file, DAY) for one in folders for file in one.glob("*")]
+    for file, seconds in files:
+        with contextlib.suppress(OSError):  # another app was faster
+            if now - file.lstat().st_mtime > seconds:
+                file.unlink()
+    for one in folders:
+        with contextlib.suppress(OSError):  # as where something lies in it
+            if now - one.stat().st_mtime > HOUR:
+                one.rmdir()
 
 
-def _sweep_upload(folder: Path, now: float) -> None:
-    old = now - folder.stat().st_mtime > DAY
-    for file in folder.iterdir():
-        if now - file.lstat().st_mtime > DAY:
-            file.unlink()
-    if old:
-        folder.rmdir()  # raises OSError where something new lies in it
-
-
-class Quiet:
+def quiet() -> Callable[[asyncio.AbstractEventLoop, dict[str, Any]], None]:
     """An event loop's exception handler that logs a lack of file descriptors once a minute.
 
     asyncio itself reports it for each waiting connection, twenty thousand lines a second.
     """
+    next_at = 0.0
 
-    def __init__(self) -> None:
-        self._logged_at = -MINUTE
-
-    def handle(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    def handle(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        nonlocal next_at
         error = context.get("exception")
         if not isinstance(error, OSError) or error.errno not in NO_FILES:
             loop.default_exception_handler(context)
-        elif loop.time() - self._logged_at >= MINUTE:
-            self._logged_at = loop.time()
+        elif loop.time() >= next_at:
+            next_at = loop.time() + MINUTE
             _log.warning(
                 "Every file that this process may open is open: new connections wait. Raise the limit (ulimit -n), "
                 "or put a proxy that limits connections in front."
             )
+
+    return handle

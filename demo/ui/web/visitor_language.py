@@ -8,25 +8,24 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Callable
 from html import escape
 from typing import Any
+from urllib.parse import parse_qsl, urlencode
 
 import gradio as gr
 from starlette.requests import Request
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from demo.core.languages import ENGLISH, LANGUAGES, Language, choose
 from demo.ui.web.gradio_workarounds import PREVIEW_TAGS, language_script
 from demo.ui.web.preview import Previews
+from demo.ui.web.request_limits import path_of
 
 NAME = "lang"
 """The name of the parameter in an address, and of the cookie that keeps the choice made in the masthead."""
-
-
 IN_ENGLISH = '<div lang="en" dir="ltr">${value}</div>'
 """The template of an HTML component whose text is English in every language."""
-
-
 _WRITTEN: dict[str, dict[str, str]] = {code: {} for code in LANGUAGES}
 """The texts made by `written`, which the browser gets beside those of the files."""
 
@@ -58,11 +57,6 @@ def request_language(request: Any) -> Language:
     return choose(query.get(NAME), cookies.get(NAME), headers.get("accept-language"))
 
 
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-
-
 class Spoken:
     """ASGI middleware: writes the visitor's language and direction, and the tags of `previews`, into the page.
 
@@ -70,43 +64,31 @@ class Spoken:
     the head sets it. `first` is more HTML for the beginning of the head.
     """
 
-    def __init__(
-        self, app: Callable[[Message, Receive, Send], Awaitable[None]], previews: Previews, first: str = ""
-    ) -> None:
+    def __init__(self, app: ASGIApp, previews: Previews, first: str = "") -> None:
         self._app = app
         self._previews = previews
         self._first = first
 
-    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["method"] != "GET":
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["method"] != "GET" or path_of(scope) != "/":
             await self._app(scope, receive, send)
             return
-        held: Message | None = None
-        body = bytearray()
+        held: list[Message] = []
 
-        async def speaking(message: Message) -> None:
-            nonlocal held
-            if message["type"] == "http.response.start" and _is_html(message):
-                held = message
-            elif held is None or message["type"] != "http.response.body":
-                await send(message)
-            else:
-                body.extend(message.get("body", b""))
-                if not message.get("more_body"):
-                    language = request_language(Request(scope))
-                    page = bytes(body)
-                    if b"gradio_config" in page:  # any other HTML stays as it is
-                        first = await self._previews.tags(scope, language) + self._first
-                        page = _in_language(page, language, first)
-                    others = [pair for pair in held["headers"] if pair[0] != b"content-length"]
-                    await send({**held, "headers": [*others, (b"content-length", b"%d" % len(page))]})
-                    await send({"type": "http.response.body", "body": page})
+        async def hold(message: Message) -> None:
+            held.append(message)
 
-        await self._app(scope, receive, speaking)
-
-
-def _is_html(start: Message) -> bool:
-    return any(name == b"content-type" and value.startswith(b"text/html") for name, value in start["headers"])
+        # gradio would look for one of several pages, or for a stored state
+        pairs = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
+        query = urlencode([pair for pair in pairs if pair[0] not in ("page", "deep_link")]).encode()
+        await self._app({**scope, "query_string": query}, receive, hold)
+        start, *bodies = held
+        language = request_language(Request(scope))
+        first = language_script(language.code) + await self._previews.tags(scope, language) + self._first
+        page = _in_language(b"".join(body.get("body", b"") for body in bodies), language, first)
+        others = [pair for pair in start["headers"] if pair[0] != b"content-length"]
+        await send({**start, "headers": [*others, (b"content-length", b"%d" % len(page))]})
+        await send({"type": "http.response.body", "body": page})
 
 
 def _in_language(page: bytes, language: Language, first: str) -> bytes:
@@ -114,6 +96,5 @@ def _in_language(page: bytes, language: Language, first: str) -> bytes:
     direction = "rtl" if language.rtl else "ltr"
     bundled = escape(json.dumps(language.texts["note_bundled"].lower(), ensure_ascii=False))  # for page.css
     named = f'lang="{language.code}" dir="{direction}" style="--bundled: {bundled}"'
-    page = PREVIEW_TAGS.sub(b"", page)
-    page = page.replace(b'lang="en"', named.encode(), 1)
-    return page.replace(b"<head>", f"<head>{language_script(language.code)}{first}".encode(), 1)
+    page = PREVIEW_TAGS.sub(b"", page).replace(b'lang="en"', named.encode(), 1)
+    return page.replace(b"<head>", f"<head>{first}".encode(), 1)

@@ -6,17 +6,14 @@ import asyncio
 import inspect
 import re
 from pathlib import Path
-from typing import Any
 
 import gradio as gr
 import pytest
-from fastapi.testclient import TestClient
 from gradio.queueing import Queue
-from gradio.routes import App
 from page_support import answering
 from samples import ok_result
 
-from demo.ui.page import build, launch
+from demo.ui.page import build
 from demo.ui.web import gradio_workarounds
 
 
@@ -35,7 +32,7 @@ def test_the_queue_polls_as_seldom_as_is_set() -> None:
     page = build(answering(ok_result()))
     seconds = {name: getattr(page._queue, name) for name in names}
     assert names and min(seconds.values()) < gradio_workarounds.POLL_SECONDS  # still needed
-    gradio_workarounds.poll_less_often(page)
+    gradio_workarounds.set_queue(page)
     assert {getattr(page._queue, name) for name in names} == {gradio_workarounds.POLL_SECONDS}
 
 
@@ -43,8 +40,8 @@ def test_on_zero_gpu_events_may_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SPACES_ZERO_GPU", "true")
     page = build(answering(ok_result()))
     assert page._queue.max_size == 1  # still needed
-    monkeypatch.setattr(page, "launch", lambda **settings: page._queue.max_size)
-    assert launch(page) is None
+    gradio_workarounds.set_queue(page)
+    assert page._queue.max_size is None
 
 
 @pytest.mark.parametrize(("blocks", "kind"), [(gr.Blocks, ValueError), (gradio_workarounds.Blocks, gr.Error)])
@@ -61,15 +58,6 @@ def test_a_call_with_too_few_values_is_a_sentence_and_in_gradio_a_traceback(
 def test_gradios_template_still_has_its_own_tags_for_previews() -> None:
     template = Path(gr.__file__).parent / "templates" / "frontend" / "index.html"
     assert gradio_workarounds.PREVIEW_TAGS.search(template.read_bytes())
-
-
-def test_a_page_parameter_is_dropped_which_gradio_fails_on() -> None:
-    app = App.create_app(one_endpoint(gr.Blocks))
-    client = TestClient(app, raise_server_exceptions=False)
-    assert client.get("/?page=other").status_code >= 400  # still needed
-    scope: dict[str, Any] = {"query_string": b"a=1&page=other&b="}
-    gradio_workarounds.drop_page_parameter(scope)
-    assert scope["query_string"] == b"a=1&b="
 
 
 def test_gradios_mcp_server_still_asks_for_addresses_and_an_upload_tool() -> None:

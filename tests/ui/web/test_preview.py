@@ -23,7 +23,7 @@ from page_support import HOSTILE
 from samples import failed_result, ok_result
 from starlette.routing import Router
 
-from demo.core.languages import ENGLISH
+from demo.core.languages import ENGLISH, LANGUAGES
 from demo.core.spec import RunSpec
 from demo.present import link_preview
 from demo.store.history import History
@@ -189,13 +189,26 @@ def test_a_crawler_is_shown_the_run_of_a_link_and_its_card(served: str) -> None:
     assert tags["og:description"] == link_preview.description(RUN, ENGLISH)
     assert tags["og:image"] == f"https://203.0.113.7/card/{RUN.id}.png"
     assert (tags["og:image:width"], tags["og:image:height"]) == ("1200", "630")
-    for method in ("HEAD", "GET"):
-        for path, kind in ((f"/card/{RUN.id}.png", "image/png"), (f"/badge/{RUN.id}.svg", "image/svg+xml")):
-            status, headers, body = fetched(
-                served + path, method, **{"User-Agent": CRAWLER, "Sec-Fetch-Site": "cross-site"}
-            )
-            assert status == 200 and headers["content-type"] == kind and bool(body) == (method == "GET")
     assert fetched(f"{served}/?run={RUN.id}", "HEAD", **{"User-Agent": CRAWLER})[0] == 200
+
+
+def test_a_link_to_no_run_has_the_page_s_own_title_and_picture_in_the_visitor_s_language(served: str) -> None:
+    behind = {"X-Forwarded-Host": "203.0.113.7", "X-Forwarded-Proto": "https"}
+    page = fetched(f"{served}/?run=0123&lang=ja&__theme=%22dark", **behind)[2]
+    japanese = LANGUAGES["ja"].texts
+    assert told(page) == (
+        japanese["title"],
+        {
+            "og:type": "website",
+            "og:title": japanese["title"],
+            "og:description": re.sub("<[^>]*>", "", japanese["promise"]),
+            "og:url": "https://203.0.113.7/?run=0123&lang=ja",
+            "og:image": "https://203.0.113.7/preview.png",
+        },
+    )
+    assert fetched(f"{served}/?page=other&deep_link=other&lang=ja", **behind)[2].count(b'lang="ja"') == 1
+    assert b'lang="ja"' in page and page.count(b"twitter:") == 1
+    assert fetched(f"{served}/preview.png")[2].startswith(b"\x89PNG")
 
 
 def test_a_hostile_name_stays_text_in_the_tags_and_the_page_s_own_scripts_stay_scripts(served: str) -> None:

@@ -34,13 +34,16 @@ def test_old_files_go_and_young_kept_and_foreign_ones_stay(tmp_path: Path) -> No
     stay += [made("own/letter.txt", 99), made("d" * 63 + "/p.png", 99)]
     outside = tmp_path.parent / "outside"
     outside.mkdir(exist_ok=True)
+    foreign = outside / "letter.txt"
+    foreign.write_bytes(b"x")
+    os.utime(foreign, (now - 99 * 3600,) * 2)
     (tmp_path / ("e" * 64)).symlink_to(outside)
     upkeep.sweep(tmp_path, {str(tmp_path / shown)}, now)
     assert [path for path in gone if path.exists()] == []
     assert [path for path in stay if not path.exists()] == []
-    assert not (tmp_path / old).parent.exists() and outside.exists()
     upkeep.sweep(tmp_path, (), now + 23 * 3600)  # another app, which does not show that picture
-    assert (tmp_path / shown).exists()
+    assert (tmp_path / shown).exists() and not (tmp_path / old).parent.exists()
+    assert foreign.exists()
     upkeep.sweep(tmp_path / "none", (), now)
 
 
