@@ -12,7 +12,7 @@ from demo.core import format as fmt
 from demo.core import stats
 from demo.core.cores import BUSY_CPU
 from demo.core.languages import ENGLISH
-from demo.core.machine import Environment, GpuSample, HostSample
+from demo.core.machine import GpuSample, HostSample
 from demo.core.result import RunResult
 
 WIDE_SPREAD = 0.10
@@ -31,13 +31,6 @@ def of_workload(workload: Workload) -> list[str]:
     if on_gpu and spec.mode.startswith("max-autotune") and machine_probe.too_few_multiprocessors():
         found.append(ENGLISH.plain("caveat_few_multiprocessors"))
     return found
-
-
-def of_cores(environment: Environment) -> str:
-    """Why torch got fewer threads than usual, told before the timing. `environment` is what was found."""
-    cores = environment.cpu_count
-    busy = cores - (environment.free_cores or 1)
-    return ENGLISH.plain("caveat_busy_cores", busy=busy, cores=cores, threads=environment.threads)
 
 
 def of_timing(result: RunResult) -> list[str]:

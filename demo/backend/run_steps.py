@@ -34,9 +34,9 @@ from demo.backend import (
 )
 from demo.backend.events import Events, Job
 from demo.backend.failures import CannotLoad
-from demo.backend.memory_and_throughput import examined, peak_memory
+from demo.backend.memory_and_throughput import Peak, examined, peak_memory
 from demo.backend.monitor import Observer
-from demo.backend.workload import Eager, Variant, Variants, Workload
+from demo.backend.workload import Variant, Variants, Workload
 from demo.core import cores, refusals
 from demo.core.errors import BadInput
 from demo.core.languages import ENGLISH
@@ -69,6 +69,12 @@ class Run:
         self.events_before_timing = 0
         self.package: Path | None = None
         """With compiler "aot", once it is built."""
+        self.untouched: Any = None
+        """A twin of the model from before its first call, where that call changed it; else None."""
+        self.eager_outputs: Any = None
+        """Of one call before the compile, cloned."""
+        self.eager_peak: Peak | None = None
+        """Of memory on a GPU, before the compile; None on a CPU, where it is measured after the timing."""
 
     @property
     def spec(self) -> RunSpec:
@@ -101,7 +107,7 @@ class Run:
                 with self.figures_kept():
                     self.keep(**workload.time_last(self.result, self.events))
                 with self.figures_kept():
-                    self.capture_before_eager(workload, eager)
+                    self.capture_before_eager(workload)
                 self.compile_again(workload)
                 self.enter("done", 1.0)
         except CannotLoad as refusal:
@@ -156,32 +162,33 @@ class Run:
             gave_way = settings.give_way(self.spec, workload.device, free_cores)
             self.add_to("environment", threads=torch.get_num_threads(), free_cores=free_cores)
             known = self.result.environment
-            if gave_way and known is not None and known.gave_way:
+            if gave_way and free_cores is not None and known is not None and known.gave_way:
                 self.disturbed = True
-                self.warnings.append(caveats.of_cores(known))
+                busy = {"busy": known.cpu_count - free_cores, "cores": known.cpu_count, "threads": known.threads}
+                self.warnings.append(ENGLISH.plain("caveat_busy_cores", **busy))
         return workload
 
     # Warm up and compile
 
-    def warm_up_eager(self, workload: Workload) -> Eager:
+    def warm_up_eager(self, workload: Workload) -> Variant:
         self.enter("warm up", 0.1)
         model, events = workload.model, self.log.events()
-        untouched = None
         with self.figures_kept("Compiling before the first eager call was not tried: the model cannot be copied"):
-            untouched = compile_model.twin(model)
+            self.untouched = compile_model.twin(model)
         warmup = self.warm_up("eager", workload.eager, workload)
         if self.log.events() > events:
             self.warnings.append(ENGLISH.plain("caveat_compiles_itself"))
-        if untouched is not None and not compile_model.changed(untouched, model):
-            untouched = None
-        outputs = workload.outputs(model)
+        if self.untouched is not None and not compile_model.changed(self.untouched, model):
+            self.untouched = None
+        self.eager_outputs = workload.outputs(model)
         # Already kept here, so that a failed compile still shows what eager does.
         self.keep(eager=Measurement(tuple(warmup[1:]), None, tuple(warmup), 1))
         with self.figures_kept("The outputs could not be turned into predictions"):
-            if (predictions := workload.predictions(outputs)) is not None:
+            if (predictions := workload.predictions(self.eager_outputs)) is not None:
                 self.keep(predictions={"eager": predictions})
-        peak = peak_memory(workload.eager, workload.device) if workload.device.type == "cuda" else None
-        return Eager(workload.eager, warmup, model, outputs, untouched, peak)
+        if workload.device.type == "cuda":
+            self.eager_peak = peak_memory(workload.eager, workload.device)
+        return Variant(workload.eager, warmup, model)
 
     def warm_up(self, name: str, call: timing.Call, workload: Workload, **options: Any) -> list[float]:
         """The seconds of the warm-up's calls; notes where they did not settle."""
@@ -190,7 +197,7 @@ class Run:
             self.unsettled.append(name)
         return times
 
-    def compile(self, workload: Workload, eager: Eager) -> Variants:
+    def compile(self, workload: Workload, eager: Variant) -> Variants:
         """Compiles by warming up, or builds a package."""
         if workload.device.type == "cuda":
             torch.cuda.empty_cache()  # a CUDA graph's pool cannot use what eager left, nor have it given up
@@ -377,8 +384,8 @@ class Run:
     def examine(self, workload: Workload, variants: Variants, observer: Observer, together: bool) -> None:
         """The passes of their own: work on the GPU, back-to-back calls with their energy, memory."""
         self.enter("check", 0.9)
-        eager = variants.eager
-        self.keep(eager=examined(self.result.eager, eager.call, workload.device, observer, eager.peak))
+        eager = examined(self.result.eager, variants.eager.call, workload.device, observer, self.eager_peak)
+        self.keep(eager=eager)
         if together:
             self.examine_compiled(workload, variants, observer)
 
@@ -399,7 +406,7 @@ class Run:
             self.keep(predictions={"eager": pair[0], "compiled": pair[1]})
         peak_memory = self.result.eager.peak_memory_bytes if self.result.eager is not None else None
         reference = parity.float64_reference(workload, peak_memory)
-        self.keep(parity=parity.compare(variants.eager.outputs, again, outputs, self.spec.dtype, reference, pair))
+        self.keep(parity=parity.compare(self.eager_outputs, again, outputs, self.spec.dtype, reference, pair))
         self.keep(end_to_end=workload.end_to_end(outputs))
 
     # Explain
@@ -424,14 +431,14 @@ class Run:
         for one in protocols.other_sizes(workload, variants, self.log):
             self.keep(another_sizes=(*self.result.another_sizes, one))
 
-    def capture_before_eager(self, workload: Workload, eager: Eager) -> None:
+    def capture_before_eager(self, workload: Workload) -> None:
         """It comes late because it resets dynamo. Skipped where the first eager call changed nothing on the model."""
         compiled = self.result.compilation
         whole = self.spec.compiler == "jit" and self.spec.scope == "model"
-        if compiled is None or not whole or eager.untouched is None:
+        if compiled is None or not whole or self.untouched is None:
             return
         self.events.doing("capture", 0.95)
-        first = compile_model.compiled_first(eager.untouched, workload, self.log.first_capture)
+        first = compile_model.compiled_first(self.untouched, workload, self.log.first_capture)
         self.add_to("compilation", compiled_first=first)
 
     def compile_again(self, workload: Workload) -> None:

@@ -18,7 +18,6 @@ from torch.utils import _pytree as pytree
 from demo.backend import compilation, timing
 from demo.backend.compilation import CompileLog
 from demo.backend.events import Events
-from demo.backend.memory_and_throughput import Peak
 from demo.core import limits
 from demo.core.measurement import Compilation
 from demo.core.outputs import EndToEnd, ImageInfo, Predictions
@@ -45,20 +44,10 @@ class Variant:
 
 
 @dataclass(frozen=True)
-class Eager(Variant):
-    outputs: Any
-    """Outputs of one call, cloned."""
-    untouched: Any
-    """A twin of the model from before its first call, where that call changed it; else None."""
-    peak: Peak | None = None
-    """The peak of memory on a GPU, from before the compile; None on a CPU, where it is measured after the timing."""
-
-
-@dataclass(frozen=True)
 class Variants:
     """What is timed, after its warm-up."""
 
-    eager: Eager
+    eager: Variant
     compiled: Variant
     eager_warmup_again: list[float]
     """After compiling, which has filled the caches with other things and warmed the machine."""

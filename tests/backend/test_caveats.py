@@ -6,7 +6,7 @@ import dataclasses
 import json
 from typing import Any
 
-from samples import ENVIRONMENT, measurement, ok_result
+from samples import measurement, ok_result
 
 from demo.backend import caveats
 from demo.core.languages import ENGLISH, LANGUAGES, origin
@@ -68,10 +68,7 @@ def test_what_the_compiled_model_really_was_is_told() -> None:
         assert words in caveat
 
 
-def test_cores_that_others_keep_busy_are_counted_and_one_that_is_often_taken_is_told() -> None:
-    machine = dataclasses.replace(ENVIRONMENT, cpu_count=8, free_cores=5, threads=5)
-    told = "Cores that others keep busy: 3 of 8. Threads used for the timing: 5."
-    assert caveats.of_cores(machine) == told
+def test_a_core_that_is_often_taken_is_told() -> None:
     busy = ok_result(compilation=Compilation(1.0, "cold", 1), machine_states=(HostSample(0.5, 0.5, None, 1.0),))
     assert caveats.of_timing(busy) == [ENGLISH.plain("caveat_often_taken")]
 

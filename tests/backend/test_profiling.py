@@ -19,7 +19,7 @@ from demo.backend import profiling
 from demo.backend.events import Events, Job
 from demo.backend.own_model import OwnModel
 from demo.backend.run_steps import Run
-from demo.backend.workload import Eager, Variant, Variants
+from demo.backend.workload import Variant, Variants
 from demo.core import format as fmt
 from demo.core.languages import ENGLISH
 from demo.core.measurement import Kernel, Measurement, Profile, Roofline
@@ -179,8 +179,8 @@ def test_a_run_on_a_cpu_is_profiled_only_when_asked() -> None:
 def test_a_profiler_that_fails_costs_a_warning_and_no_figure(monkeypatch: pytest.MonkeyPatch) -> None:
     spec = RunSpec("shapes-vit", "image-classification", device="cpu", profile="on")
     workload = OwnModel(spec, CPU, Small(), {"ids": torch.arange(3)})
-    eager = Eager(workload.eager, [], workload.model, None, None)
-    variants = Variants(eager, Variant(workload.eager, [], workload.model), [], True)
+    variant = Variant(workload.eager, [], workload.model)
+    variants = Variants(variant, variant, [], True)
     run = Run(Job(spec, "none.png"), Events(io.StringIO()))
 
     def refused(*_: Any) -> Any:
