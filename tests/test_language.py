@@ -147,7 +147,7 @@ def test_what_every_failing_run_is_told_to_do_is_in_every_language() -> None:
         _, failure = failures.explain(error, phase, RunResult("one", "", "ok", spec))
         assert "\N{FIRST STRONG ISOLATE}" not in sentences.remedy(failure.remedy, LANGUAGES["ja"]), failure.remedy
     offline = failures.load_refusal("google/gemma-2b", ConnectionError("no"))
-    assert "\N{FIRST STRONG ISOLATE}" not in sentences.remedy(offline.remedy, LANGUAGES["ja"])
+    assert "\N{FIRST STRONG ISOLATE}" not in sentences.remedy(offline.failure.remedy, LANGUAGES["ja"])
 
 
 def test_values_cannot_become_html_in_any_language() -> None:

@@ -115,9 +115,7 @@ class CannotLoad(BadInput):
     def __init__(self, what: str, remedy: str, **change: Any) -> None:
         """`change` holds the settings that the remedy names, by the fields of `RunSpec`."""
         super().__init__(f"{what} {remedy}")
-        self.what = what
-        self.remedy = remedy
-        self.change = change
+        self.failure = Failure("load", what, remedy, change)
 
 
 def named(checkpoint: str) -> str:

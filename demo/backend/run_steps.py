@@ -41,7 +41,7 @@ from demo.core import cores, refusals
 from demo.core.errors import BadInput
 from demo.core.languages import ENGLISH
 from demo.core.measurement import Compilation, CompileCost, Measurement, StartUp
-from demo.core.result import Failure, RunResult
+from demo.core.result import RunResult
 from demo.core.spec import RunSpec
 
 SECONDS_A_TENSOR = 0.08
@@ -94,8 +94,10 @@ class Run:
                 if together:
                     with self.figures_kept():
                         self.keep(**workload.time_more(variants, self.log, self.events))
-                with self.figures_kept():
-                    self.examine(workload, variants, observer, together)
+                self.enter("check", 0.9)
+                for name in ("eager", "compiled") if together else ("eager",):
+                    with self.figures_kept():
+                        self.examine(name, workload, variants, observer)
                 with self.figures_kept():
                     self.check(workload, variants, lost_outputs)
                 if self.result.predictions is not None and "compiled" not in self.result.predictions:
@@ -111,8 +113,7 @@ class Run:
                 self.compile_again(workload)
                 self.enter("done", 1.0)
         except CannotLoad as refusal:
-            failure = Failure("load", refusal.what, refusal.remedy, refusal.change)
-            self.keep(status="failed", failure=failure)
+            self.keep(status="failed", failure=refusal.failure)
         except BadInput:
             raise
         except Exception as error:
@@ -357,7 +358,7 @@ class Run:
         half = protocols.calls_per_half_block(variants, self.spec)
         samples = timing.Samples(half, compiled=timing.time_one(compiled, workload.clock, plan, half))
         self.keep_compiled(workload, variants, samples)
-        self.examine_compiled(workload, variants, observer)
+        self.examine("compiled", workload, variants, observer)
         outputs = workload.outputs(variants.compiled.model)
         compilation.reset_compiler()
         observer.sample()
@@ -381,20 +382,13 @@ class Run:
 
     # Examine and check
 
-    def examine(self, workload: Workload, variants: Variants, observer: Observer, together: bool) -> None:
-        """The passes of their own: work on the GPU, back-to-back calls with their energy, memory."""
-        self.enter("check", 0.9)
-        eager = examined(self.result.eager, variants.eager.call, workload.device, observer, self.eager_peak)
-        self.keep(eager=eager)
-        if together:
-            self.examine_compiled(workload, variants, observer)
-
-    def examine_compiled(self, workload: Workload, variants: Variants, observer: Observer) -> None:
-        replays = self.result.compilation is not None and self.result.compilation.cudagraphs_used
-        # With added breaks the pools hold the CUDA graphs of that model, too: the peak is not known.
-        known = (None, None) if replays and variants.with_break is not None else None
-        compiled = examined(self.result.compiled, variants.compiled.call, workload.device, observer, known)
-        self.keep(compiled=compiled)
+    def examine(self, name: str, workload: Workload, variants: Variants, observer: Observer) -> None:
+        """The passes of their own over a variant: work on the GPU, back-to-back calls with their energy, memory."""
+        known, compiled = self.eager_peak if name == "eager" else None, self.result.compilation
+        if name == "compiled" and variants.with_break is not None and compiled is not None and compiled.cudagraphs_used:
+            known = (None, None)  # the pools hold the CUDA graphs of the model with added breaks, too
+        timed, call = getattr(self.result, name), getattr(variants, name).call
+        self.keep(**{name: examined(timed, call, workload.device, observer, known)})
 
     def check(self, workload: Workload, variants: Variants, lost_outputs: Any) -> None:
         """Compares the outputs of both, and times what a request needs beside the model."""

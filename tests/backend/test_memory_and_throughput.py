@@ -85,6 +85,7 @@ def test_eager_s_memory_holds_nothing_of_what_the_compile_left(cudagraphs: str, 
         "id", "", "ok", spec, eager=measurement(1e-3), compiled=measurement(1e-3),
         compilation=Compilation(1.0, "cold", 1, cudagraphs=cudagraphs),
     )  # fmt: skip
-    run.examine(workload, variants, Observer(GPU), together=True)
+    for name in ("eager", "compiled"):
+        run.examine(name, workload, variants, Observer(GPU))
     assert run.result.eager.peak_memory_bytes == 1050 and run.result.eager.peak_reserved_bytes == 1150
     assert run.result.compiled.peak_memory_bytes == 2070 - 20 + 300
