@@ -32,7 +32,6 @@ from demo.present.figure import (
     paired_bars,
     provenance,
     scale_of,
-    shortened,
     titled,
 )
 from demo.present.guide_comparison import GPUS, GuideComparison, versions
@@ -89,7 +88,7 @@ def published_bars(rows: Iterable[PublishedRow], checkpoint: str, lang: Language
         return None
     pairs = [_on_gpu(row.gpu, row, lang) for row in shown]
     source = [
-        shortened(checkpoint),
+        fmt.shortened(checkpoint, 48),
         lang.plain("chart_conditions", calls=PUBLISHED_CALLS, torch=shown[0].torch),
         lang.plain("chart_source"),
     ]
@@ -284,7 +283,12 @@ def _source(rows: Sequence[PublishedRow], lang: Language) -> list[str]:
     batch = lang.plain("asked_batch", size=first.batch_size)
     noted = [lang.plain("chart_noted")] if any(map(published.faults_at, rows)) else []
     own = lang.capital(lang.plain("published_measured"))
-    return [lang.listed([lang.plain_value(shortened(first.gpu)), batch]), how, *noted, *_origins(rows, own, lang)]
+    return [
+        lang.listed([lang.plain_value(first.gpu), batch]),
+        how,
+        *noted,
+        *_origins(rows, own, lang),
+    ]
 
 
 def by_batch(rows: Sequence[PublishedRow], lang: Language) -> go.Figure | None:
@@ -325,7 +329,7 @@ def by_batch(rows: Sequence[PublishedRow], lang: Language) -> go.Figure | None:
             )
         )
         sign = (_OPEN_SIGNS if own else _SIGNS)[number % len(_SIGNS)]
-        end, name, machine = means[max(means)], _name(gpu, 16), lang.plain_value(shortened(gpu))
+        end, name, machine = means[max(means)], _name(gpu, 16), lang.plain_value(gpu)
         if own:
             name, machine = f"{name}<br>{lang.plain('chart_own')}", f"{machine} {lang.plain('chart_own')}"
         named.append((f"{name} {fmt.ratio(end)}", sign, colour, end))

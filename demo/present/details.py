@@ -73,8 +73,6 @@ def another_size(result: RunResult, lang: Language) -> Part | None:
             times=lang.plain_value(times_of((one.eager.median_seconds, one.compiled.median_seconds))),
             ratio=lang.plain_value(fmt.ratio(one.speedup.ratio)),
         )
-        if one.fallbacks:
-            value = lang.listed([value, lang.plain("another_size_eager")])
         calls, pays = one.calls_to_pay, lang.plain("never")
         if calls is not None:
             pays = count(fmt.two_digits(calls), "call", lang)

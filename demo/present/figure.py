@@ -266,11 +266,6 @@ def scale_of(seconds: Iterable[float | None]) -> tuple[float, str]:
 def provenance(result: RunResult) -> list[str]:
     """'google/vit-base-patch16-224, torch 2.13.0, 2026-11-21' and 'Tesla T4'."""
     machine = result.environment
-    torch = [f"torch {shortened(machine.torch)}"] if machine else []
-    what = ", ".join([shortened(result.spec.checkpoint), *torch, shortened(result.started_at[:10])])
-    return [what, shortened(machine.device_name)] if machine else [what]
-
-
-def shortened(text: str) -> str:
-    """At most 48 characters: the ends of a longer text."""
-    return text if len(text) <= 48 else f"{text[:20]}…{text[-26:]}"
+    torch = [f"torch {machine.torch}"] if machine else []
+    what = ", ".join(fmt.shortened(part, 48) for part in (result.spec.checkpoint, *torch, result.started_at[:10]))
+    return [what, fmt.shortened(machine.device_name, 48)] if machine else [what]

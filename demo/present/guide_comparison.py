@@ -18,8 +18,6 @@ from demo.present import sentences
 from demo.store.tables import PublishedRow
 
 GPUS = ("A100", "V100", "T4")
-_DETAIL = {"release": 0, "reduce-overhead": 1, "nightly": 2}
-"""Order in which the guide's tables are preferred where several have a row for one GPU, batch size and mode."""
 
 
 @dataclass(frozen=True)
@@ -53,14 +51,14 @@ def compare_with_guide(result: RunResult, rows: Iterable[PublishedRow], lang: La
 def nearest_rows(spec: RunSpec, rows: Iterable[PublishedRow]) -> tuple[PublishedRow, ...]:
     """One row of the guide for each of its GPUs: in the run's mode, else in 'default'; then the nearest batch size.
 
-    Batch sizes are compared by their ratio; of two equally far ones the smaller is taken.
+    Batch sizes are compared by their ratio; of two equally far ones the smaller is taken, and of two tables the first.
     """
     nearest = []
     for gpu in GPUS:
         own = [row for row in rows if (row.measured, row.gpu, row.checkpoint) == (False, gpu, spec.checkpoint)]
         own = [row for row in own if row.mode == spec.mode] or [row for row in own if row.mode == "default"]
         if own:
-            nearest.append(min(own, key=lambda row: (_distance(row, spec), _DETAIL.get(row.subset, 9))))
+            nearest.append(min(own, key=lambda row: _distance(row, spec)))
     return tuple(nearest)
 
 

@@ -203,8 +203,6 @@ def _really_compiled(result: RunResult, compiled: Compilation, lang: Language) -
     if compiled.graph_breaks:
         breaks = count(len(compiled.graph_breaks), "break", lang)
         return lang.composed("compiled_breaks", graphs=counted, breaks=breaks)
-    if compiled.recompiles_while_timing:
-        return lang.plain("compiled_void")
     if compiled.graphs == 1 and result.spec.scope == "model":
         return lang.plain("compiled_whole")
     return lang.composed("compiled_graphs", graphs=counted)
