@@ -34,7 +34,7 @@ from demo.present.figure import (
     scale_of,
     titled,
 )
-from demo.present.guide_comparison import GPUS, GuideComparison, versions
+from demo.present.guide_comparison import GuideComparison, nearest_rows, versions
 from demo.present.palette import COMPILED, EAGER
 from demo.store import published
 from demo.store.measured import subset_of
@@ -78,12 +78,7 @@ def published_bars(rows: Iterable[PublishedRow], checkpoint: str, lang: Language
 
     None where the guide has no such row. A time that the guide lacks is 'out of memory'.
     """
-    by_gpu = {
-        row.gpu: row
-        for row in rows
-        if (row.checkpoint, row.subset, row.batch_size, row.mode) == (checkpoint, "release", 1, "default")
-    }
-    shown = [by_gpu[gpu] for gpu in GPUS if gpu in by_gpu]
+    shown = nearest_rows(rows, checkpoint)
     if not shown:
         return None
     pairs = [_on_gpu(row.gpu, row, lang) for row in shown]

@@ -39,31 +39,34 @@ def compare_with_guide(result: RunResult, rows: Iterable[PublishedRow], lang: La
 
     Out of memory counts as a result, and so does a void run, which is called void.
     """
-    nearest = nearest_rows(result.spec, rows)
+    spec = result.spec
+    nearest = nearest_rows(rows, spec.checkpoint, spec.mode, spec.batch_size)
     answered = result.status == "out_of_memory" or (result.status == "ok" and result.speedup is not None)
     if not answered or not nearest:
         return None
     ratio = result.speedup.ratio if result.speedup and sentences.outcome(result) in ("faster", "slower") else None
-    texts = tuple(_sentence(row, result.spec, lang) for row in nearest)
+    texts = tuple(_sentence(row, spec, lang) for row in nearest)
     return GuideComparison(nearest, texts, ratio, _here(result, lang), tuple(_differences(result, nearest, lang)))
 
 
-def nearest_rows(spec: RunSpec, rows: Iterable[PublishedRow]) -> tuple[PublishedRow, ...]:
-    """One row of the guide for each of its GPUs: in the run's mode, else in 'default'; then the nearest batch size.
+def nearest_rows(
+    rows: Iterable[PublishedRow], checkpoint: str, mode: str = "default", batch_size: int = 1
+) -> tuple[PublishedRow, ...]:
+    """One row of the guide for each of its GPUs: in this mode, else in 'default'; then the nearest batch size.
 
     Batch sizes are compared by their ratio; of two equally far ones the smaller is taken, and of two tables the first.
     """
+
+    def distance(row: PublishedRow) -> tuple[float, int]:
+        return round(abs(math.log(row.batch_size / batch_size)), 9), row.batch_size
+
     nearest = []
     for gpu in GPUS:
-        own = [row for row in rows if (row.measured, row.gpu, row.checkpoint) == (False, gpu, spec.checkpoint)]
-        own = [row for row in own if row.mode == spec.mode] or [row for row in own if row.mode == "default"]
+        own = [row for row in rows if (row.measured, row.gpu, row.checkpoint) == (False, gpu, checkpoint)]
+        own = [row for row in own if row.mode == mode] or [row for row in own if row.mode == "default"]
         if own:
-            nearest.append(min(own, key=lambda row: _distance(row, spec)))
+            nearest.append(min(own, key=distance))
     return tuple(nearest)
-
-
-def _distance(row: PublishedRow, spec: RunSpec) -> tuple[float, int]:
-    return round(abs(math.log(row.batch_size / spec.batch_size)), 9), row.batch_size
 
 
 def _here(result: RunResult, lang: Language) -> str:

@@ -15,17 +15,7 @@ from demo.core.languages import Language
 from demo.core.machine import Environment
 from demo.core.measurement import Compilation, GraphBreak
 from demo.core.result import RunResult
-from demo.present.sentences import (
-    break_cost,
-    compiled_first,
-    count,
-    grouped,
-    timed,
-    times_of,
-    variants,
-    with_ends,
-    worker_word,
-)
+from demo.present import sentences
 
 Row = tuple[str, str, str]
 """A name, its value, and what it means in one line."""
@@ -61,7 +51,7 @@ def calls(result: RunResult, lang: Language) -> Part | None:
     """All timed calls of each variant; of a text model its prompt and its whole answer, too."""
     if result.speedup is None:
         return None
-    sides = {name: side for name, side in timed(result).items() if side is not None and side.wall_seconds}
+    sides = {name: side for name, side in sentences.timed(result).items() if side is not None and side.wall_seconds}
     batch, rate = result.spec.batch_size, lang.plain(f"rate_{result.spec.unit}", rate="").strip()
     queued = [side.back_to_back for side in sides.values()]
     clocks = [side.median_device_seconds for side in sides.values()]
@@ -80,7 +70,7 @@ def calls(result: RunResult, lang: Language) -> Part | None:
     for key, both in (("row_first_token", result.prefill_latencies), ("row_answer", result.answer_seconds)):
         known = dict(zip(("eager", "compiled"), both or (), strict=False))
         lines[lang.plain(key)] = [fmt.latency(known[name]) if name in known else "" for name in sides]
-    number = lang.plain_value(grouped(max(len(side.wall_seconds) for side in sides.values())))
+    number = lang.plain_value(sentences.grouped(max(len(side.wall_seconds) for side in sides.values())))
     table = table_of((lang.plain(f"variant_{name}") for name in sides), lines, lang)
     rows = [*_of_text(result, lang), *_processes(result, lang)]
     return Part(lang.composed("section_calls", calls=number), (), table, rows)
@@ -93,11 +83,11 @@ def _of_text(result: RunResult, lang: Language) -> list[Row]:
         return []
     found = [row("row_key_values", lang.plain_value(fmt.size(asked.cache_bytes)), lang, places=asked.cache_tokens)]
     if known is not None:
-        gained = with_ends(lang.plain_value(fmt.ratio(known.ratio)), known, lang)
+        gained = sentences.with_ends(lang.plain_value(fmt.ratio(known.ratio)), known, lang)
         found.insert(0, row("row_first_token", gained, lang, tokens=asked.prompt_tokens))
     if asked.generate_seconds is not None:
         seconds = [one for one in (asked.generate_seconds, asked.automatic_seconds) if one is not None]
-        found.append(row("row_generate", lang.plain_value(times_of(seconds)), lang))
+        found.append(row("row_generate", lang.plain_value(sentences.times_of(seconds)), lang))
     return found
 
 
@@ -109,7 +99,7 @@ def _processes(result: RunResult, lang: Language) -> list[Row]:
     return [
         (
             lang.plain("row_process", number=number),
-            with_ends(lang.plain_value(fmt.ratio(one.within.ratio)), one.within, lang),
+            sentences.with_ends(lang.plain_value(fmt.ratio(one.within.ratio)), one.within, lang),
             lang.plain("row_process_why", id=one.id),
         )
         for number, one in enumerate(repeats, 1)
@@ -121,11 +111,11 @@ def _processes(result: RunResult, lang: Language) -> list[Row]:
 
 def why(result: RunResult, lang: Language) -> Part | None:
     """The share of launching kernels, the profiler's kernels or operators, and the roofline."""
-    sides = variants(result, lang)
+    sides = sentences.variants(result, lang)
     measured = [side for _, _, side in sides]
     busy = [side.busy_share for side in measured]
     launching = [side.launch_seconds and side.launch_seconds / side.median_seconds for side in measured]
-    counted = [side.profile and grouped(round(side.profile.kernels)) for side in measured]
+    counted = [side.profile and sentences.grouped(round(side.profile.kernels)) for side in measured]
     lines: dict[str, list[object]] = {
         lang.plain("head_launching"): list(map(_share, launching)),
         lang.plain("head_operators" if not any(busy) else "head_kernels"): list(counted),
@@ -139,7 +129,7 @@ def why(result: RunResult, lang: Language) -> Part | None:
         (
             lang.composed("row_longest", variant=variant, number=lang.plain_value(number)),
             lang.listed([lang.plain_value(fmt.latency(kernel.seconds)), lang.plain_value(fmt.percent(kernel.share))]),
-            lang.plain("row_longest_why", kernel=kernel.name, launches=grouped(round(kernel.launches))),
+            lang.plain("row_longest_why", kernel=kernel.name, launches=sentences.grouped(round(kernel.launches))),
         )
         for _, variant, side in sides
         if side.profile is not None
@@ -168,8 +158,8 @@ def compiled(result: RunResult, lang: Language) -> Part | None:
     found = result.compilation
     if found is None:
         return None
-    cost = break_cost(result, lang)
-    texts = [*([lang.sentence(cost)] if cost else []), *compiled_first(result, lang)]
+    cost = sentences.break_cost(result, lang)
+    texts = [*([lang.sentence(cost)] if cost else []), *sentences.compiled_first(result, lang)]
     if result.prefill is not None and found.recompiles:
         texts.append(lang.plain("compiled_two_lengths"))
     answer, rows = _really_compiled(result, found, lang), _places("row_break", found.graph_breaks, lang)
@@ -183,7 +173,7 @@ def compiled(result: RunResult, lang: Language) -> Part | None:
         how = "no_cudagraphs" if skipped else "some_cudagraphs"
         rows.append((lang.plain("row_cudagraphs"), lang.plain(how), lang.plain_quoted(reason)))
     elif found.cudagraphs != "not asked":
-        rows.append(row("row_cudagraphs", worker_word("cudagraphs", found.cudagraphs, lang), lang))
+        rows.append(row("row_cudagraphs", sentences.worker_word("cudagraphs", found.cudagraphs, lang), lang))
     if found.kernels is not None:
         counted = {"generated": found.kernels, "libraries": found.extern_kernels}
         rows.append(row("row_kernels", lang.plain("row_kernels_value", **counted), lang))
@@ -198,10 +188,10 @@ def _really_compiled(result: RunResult, compiled: Compilation, lang: Language) -
     if compiled.graphs == 0:
         return lang.plain("compiled_none")
     if compiled.fallbacks:
-        return lang.composed("compiled_fallbacks", frames=count(len(compiled.fallbacks), "frame", lang))
-    counted = count(compiled.graphs, "graph", lang)
+        return lang.composed("compiled_fallbacks", frames=sentences.count(len(compiled.fallbacks), "frame", lang))
+    counted = sentences.count(compiled.graphs, "graph", lang)
     if compiled.graph_breaks:
-        breaks = count(len(compiled.graph_breaks), "break", lang)
+        breaks = sentences.count(len(compiled.graph_breaks), "break", lang)
         return lang.composed("compiled_breaks", graphs=counted, breaks=breaks)
     if compiled.graphs == 1 and result.spec.scope == "model":
         return lang.plain("compiled_whole")
@@ -266,7 +256,7 @@ _SHARES = {
 
 def parity(result: RunResult, lang: Language) -> str:
     """'match', 'differ', 'not comparable'; '' where nothing was compared."""
-    return worker_word("parity", result.parity.verdict, lang) if result.parity is not None else ""
+    return sentences.worker_word("parity", result.parity.verdict, lang) if result.parity is not None else ""
 
 
 def parted_at(result: RunResult) -> int | None:
@@ -296,7 +286,7 @@ def machine(result: RunResult, lang: Language) -> Part | None:
     known = result.environment
     if known is None:
         return None
-    threads = count(known.threads, "thread", lang)
+    threads = sentences.count(known.threads, "thread", lang)
     cores = lang.composed("row_cpu_why", cores=lang.plain_value(known.cpu_count), threads=threads)
     libraries = f"torch {known.torch}, transformers {known.transformers}, Python {known.python}"
     rows = [
