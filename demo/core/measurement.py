@@ -70,17 +70,9 @@ class Roofline:
     """Bytes a second, read and written, of one large copy on the device."""
 
     @property
-    def compute_seconds(self) -> float:
-        return self.operations / self.matrix_rate
-
-    @property
-    def memory_seconds(self) -> float:
-        return self.least_bytes / self.copy_rate
-
-    @property
     def least_seconds(self) -> float:
         """No call can be much faster; convolutions that save multiplications (Winograd) may be slightly."""
-        return max(self.compute_seconds, self.memory_seconds)
+        return max(self.operations / self.matrix_rate, self.least_bytes / self.copy_rate)
 
 
 @dataclass(frozen=True)
