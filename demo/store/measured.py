@@ -1,12 +1,11 @@
 """Tables that this project measured itself: the guide's columns, the interval, and what the figures belong to.
 
-They are the files `assets/measured/*.csv`. A file that cannot be read as such a table is left out whole, and logged.
+They are the files `assets/measured/*.csv`. A file that cannot be read as such a table is left out whole.
 """
 
 from __future__ import annotations
 
 import csv
-import logging
 import re
 from collections.abc import Iterable
 from pathlib import Path
@@ -26,18 +25,17 @@ SUBSET = "measured"
 _UNNAMED = ("batch_size", "device", "weights", "text", "fullgraph", "graph_break")
 """Options with a column of their own, and those that the name of a subset has never held."""
 
-_log = logging.getLogger(__name__)
 
-
-def load(folder: Path | None = None) -> list[PublishedRow]:
-    """The rows of every table of `folder` (`FOLDER` if None), in the order of the files' names."""
+def load(folder: Path | None = None) -> tuple[list[PublishedRow], list[str]]:
+    """The rows of every table of `folder` (`FOLDER` if None), and a sentence for each file that cannot be read."""
     rows: list[PublishedRow] = []
+    problems: list[str] = []
     for path in sorted((folder or FOLDER).glob("*.csv")):
         try:
             rows += read(path)
         except BadInput as error:
-            _log.warning("%s", error)
-    return rows
+            problems.append(str(error))
+    return rows, problems
 
 
 def read(path: Path) -> list[PublishedRow]:
@@ -45,6 +43,8 @@ def read(path: Path) -> list[PublishedRow]:
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             lines = csv.DictReader(file, strict=True)
+            if missing := {*COLUMNS} - {*(lines.fieldnames or ())}:  # also where it has no rows
+                raise ValueError(f"the columns lack {', '.join(sorted(missing))}")
             return [
                 read_row({name: csv_text.original(line[name]) for name in COLUMNS}, measured=True) for line in lines
             ]

@@ -36,7 +36,7 @@ def rows() -> tuple[PublishedRow, ...]:
 
 def all_rows() -> tuple[PublishedRow, ...]:
     """The guide's rows, then those that this project measured. The latter are read at each call: a new table shows."""
-    return (*rows(), *measured.load())
+    return (*rows(), *measured.load()[0])
 
 
 @cache

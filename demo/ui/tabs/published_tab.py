@@ -14,7 +14,7 @@ from demo.core.errors import BadInput
 from demo.core.languages import Language
 from demo.core.spec import PUBLISHED_CALLS, TEXT_GENERATION
 from demo.present import charts, sentences
-from demo.store import published
+from demo.store import measured, published
 from demo.store.measured import SUBSET, further_settings, gain, settings_of
 from demo.store.tables import OOM, PublishedRow
 from demo.ui.html import actions
@@ -92,7 +92,8 @@ def published_table(
     The answer holds rows, each with origin ("published" or "measured by this project"), subset, gpu, torch, mode,
     batch_size, task, model, checkpoint, eager_ms and compiled_ms (milliseconds, or "OOM"), speedup, saved_percent and
     notes, and for measured rows speedup_low, speedup_high, dtype, weights, versions, device, driver, commit and date;
-    faults, which is what is known to be wrong in the guide; and sources.
+    faults, which is what is known to be wrong in the guide; sources; and problems, the measured tables that could not
+    be read.
 
     Args:
         subset: "release" (torch 2.0.1), "nightly" or "reduce-overhead" (2.1.0.dev), or "measured" and more; else all.
@@ -109,6 +110,7 @@ def published_table(
         "rows": [published.record(row) for row in rows],
         "faults": published.faults(),
         "sources": published.sources(),
+        "problems": measured.load()[1],
     }
 
 

@@ -269,7 +269,7 @@ def test_a_finished_sweep_can_stand_beside_the_guides_tables_but_not_on_a_space(
     *_, last = started(of)
     assert last[of.sweep_tab.keep_button]["visible"]
     assert "example-cpu.csv" in added(of, finished(of))
-    assert len(measured.load(tmp_path)) == 8
+    assert len(measured.load(tmp_path)[0]) == 8
     (tmp_path / "example-cpu.csv").unlink()
     monkeypatch.setenv("SPACE_ID", "somebody/space")
     *_, last = started(of)
