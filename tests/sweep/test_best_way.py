@@ -6,11 +6,12 @@ import dataclasses
 import hashlib
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from fake_runner import FakeRunner
 from samples import MACHINE, measurement, ok_result
 
 from demo.core import catalog
@@ -19,8 +20,6 @@ from demo.core.machine import HostSample
 from demo.core.measurement import Compilation
 from demo.core.result import Failure, Progress, RunResult
 from demo.core.spec import RunSpec
-from demo.core.speedup import ProcessResult
-from demo.runs.outcome import with_earlier_runs
 from demo.store.history import History
 from demo.store.reruns import compiled_spec
 from demo.sweep import best_way
@@ -42,45 +41,31 @@ def way_of(spec: RunSpec) -> str:
     return next(way.name for way in reversed(ways(SPEC, MACHINE, True)) if way.spec == compiled_spec(spec))
 
 
-class Made:
-    """A runner whose answer is what `answer` makes of a way's name: the seconds of a compiled call, a failed result's
+class Made(FakeRunner):
+    """A runner whose answer is what `told` makes of a way's name: the seconds of a compiled call, a failed result's
     changes, or an error to raise. Eager always takes 10 ms."""
 
-    def __init__(self, answer: Callable[[str], Any], history: History | None = None, clock: Any = None) -> None:
-        self.answer, self.history, self.clock = answer, history, clock
+    def __init__(self, told: Callable[[str], Any], history: History | None = None, clock: Any = None) -> None:
+        super().__init__(self._made, history=history)
+        self.told, self.clock = told, clock
         self.ran: list[tuple[str, bool]] = []
         """Way by way, and whether it was a quick run."""
 
-    def run(
-        self,
-        spec: RunSpec,
-        image: Path | None,
-        cancel: threading.Event | None = None,
-        *,
-        earlier: tuple[ProcessResult, ...] = (),
-    ) -> Iterator[RunResult]:
+    def _made(self, spec: RunSpec, image: Path | None) -> RunResult | Exception:
         name = way_of(spec)
         self.ran.append((name, spec.most_seconds == QUICK_SECONDS))
-        given = self.answer(name)
+        given = self.told(name)
         if isinstance(given, Exception):
-            raise given
+            return given
         if self.clock is not None:
             self.clock.now += 10.0
         cache = "cold" if self.ran.count(self.ran[-1]) == 1 and spec.cached else "warm"
-        made = ok_result(
-            id=f"run-{id(self)}-{len(self.ran)}", spec=spec, eager=measurement(0.010), control_times=measurement(0.010)
-        )
+        eager = measurement(0.010)
+        made = ok_result(id=f"run-{id(self)}-{len(self.ran)}", spec=spec, eager=eager, control_times=eager)
         made = dataclasses.replace(
             made, image=dataclasses.replace(made.image, sha256=SEEN), compilation=Compilation(5.0, cache, 1)
         )
-        if isinstance(given, float):
-            made = dataclasses.replace(made, compiled=measurement(given))
-        else:
-            made = dataclasses.replace(made, **given)
-        made = with_earlier_runs(made, earlier, self.history)
-        if self.history is not None:
-            self.history.append(made)
-        yield made
+        return dataclasses.replace(made, **({"compiled": measurement(given)} if isinstance(given, float) else given))
 
 
 class Clock:
@@ -126,10 +111,10 @@ def test_a_search_goes_on_from_what_this_machine_has_stored(tmp_path: Path) -> N
             cancel.set()
     assert not begun.complete and len(first.ran) == 4
     assert sum(row.result is not None for row in begun.table().rows) == 4  # a cancelled one keeps what it measured
-    second = Made(first.answer, history)
+    second = Made(first.told, history)
     search = searched(second, stored=history.all())
     assert second.ran[0][0] not in {name for name, _ in first.ran} and search.complete
-    third = Made(first.answer, history)
+    third = Made(first.told, history)
     assert searched(third, stored=history.all()).table().winner.way.name == "freezing" and third.ran == []
     other = dataclasses.replace(MACHINE, torch="2.15.0")
     assert all(row.result is None for row in Search(SPEC, other, history.all(), PICTURE).table().rows)
