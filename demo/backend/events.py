@@ -18,7 +18,6 @@ from PIL import Image
 
 from demo.backend import timing
 from demo.core import codec
-from demo.core.languages import ENGLISH
 from demo.core.result import Progress
 from demo.core.spec import PUBLISHED_CALLS, RunSpec
 
@@ -90,8 +89,8 @@ class Events:
         self.send("progress", progress=codec.plain(self._last))
 
     def doing(self, code: str, fraction: float, phase: str = "check") -> None:
-        """Progress within a phase, of one of `PROGRESS_CODES`."""
-        self.progress(phase, fraction, code=code, message=ENGLISH.plain(f"progress_{code}"))
+        """Progress within a phase: see `Progress.code`."""
+        self.progress(phase, fraction, code=code)
 
     def block_timed(self, samples: timing.Samples, plan: timing.Plan, elapsed: float) -> None:
         """Progress after a block of the interleaved protocol, `elapsed` seconds after the timing began."""
@@ -105,7 +104,7 @@ class Events:
             first = min(plan.longest_seconds, max(plan.max_seconds, enough))
             remaining = (first if elapsed < first else plan.longest_seconds) - elapsed
             if elapsed >= first:
-                told = {"code": "unclear", "message": ENGLISH.plain("progress_unclear")}
+                told = {"code": "unclear"}
             # The second stretch of time is rarely needed, so it gets the last tenth only.
             second = min(1.0, max(0.0, elapsed - first) / max(plan.longest_seconds - first, 1e-9))
             done = max(self._last.timing_done or 0.0, 0.9 * min(1.0, elapsed / first) + 0.1 * second)

@@ -77,8 +77,8 @@ def progress_text(progress: Progress) -> str:
         waited += f", about {sentences.rounded_duration(progress.remaining_seconds)} left"
     repeat = [f"run {progress.repeat} of {progress.repeats}"] if progress.repeats > 1 else []
     parts = [*repeat, progress.phase, waited]
-    if progress.message:
-        parts.append(progress.message)
+    if progress.code:
+        parts.append(sentences.worker_word("progress", progress.code, ENGLISH))
     latencies = {
         "eager": progress.eager_seconds,
         "compiled": progress.compiled_seconds,

@@ -49,8 +49,6 @@ PHASE_DOING = {
 }
 """What a sentence says of a phase, 'Cancelled while compiling.', in the order of the phases."""
 PHASES = tuple(PHASE_DOING)
-PROGRESS_CODES = tuple("fewer_threads prefill generate explain another_size capture compile_again unclear".split())
-"""What a worker may do within a phase that is worth telling: `Progress.code`."""
 
 
 @dataclass(frozen=True)
@@ -73,10 +71,8 @@ class Progress:
     """Share of the whole run that is over, 0 to 1; an estimate."""
     elapsed_seconds: float
     remaining_seconds: float | None = None
-    message: str = ""
-    """What the worker does beyond its phase, in English; '' where the phase says it all."""
     code: str = ""
-    """One of `PROGRESS_CODES`, which says what `message` does; '' without a message."""
+    """What the worker does beyond its phase, the end of a text's key: 'explain'; '' where the phase says it all."""
     calls: int = 0
     """Timed calls of each variant so far."""
     eager_seconds: float | None = None

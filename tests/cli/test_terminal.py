@@ -62,7 +62,7 @@ def test_progress_on_a_terminal_rewrites_one_line(monkeypatch: pytest.MonkeyPatc
     stream = Terminal()
     line = terminal.ProgressLine(stream)
     for step in range(5):
-        line.show(Progress("time", step / 5, float(step), message="a long message that does not fit" * 3))
+        line.show(Progress("time", step / 5, float(step), code="a long message that does not fit" * 3))
     line.end()
     written = stream.getvalue()
     assert "\n" not in written
@@ -94,7 +94,7 @@ def test_a_reader_of_the_progress_that_left_does_not_end_the_run(error: Exceptio
 
 def test_progress_tells_which_repeat_it_is_and_the_figures_so_far() -> None:
     so_far = Interval(1.44, 1.42, 1.46)
-    looked = Progress("time", 0.42, 3.2, 12.0, "", "", 80, 0.00147, 0.00102, so_far, repeat=2, repeats=3)
+    looked = Progress("time", 0.42, 3.2, 12.0, "", 80, 0.00147, 0.00102, so_far, repeat=2, repeats=3)
     assert terminal.progress_text(looked) == (
         " 42 %  run 2 of 3 · time · 3.2 s, about 10 s left · "
         "eager 1.47 ms, compiled 1.02 ms, 1.44× ±1.4 % in this process"

@@ -10,8 +10,9 @@ from markupsafe import Markup
 
 from demo.core import format as fmt
 from demo.core.languages import Language
-from demo.core.result import PROGRESS_CODES, Progress
+from demo.core.result import Progress
 from demo.core.spec import RunSpec
+from demo.present import sentences
 from demo.ui.html.elements import drawn, ruler
 
 STEPS = ("load", "warm_up", "compile", "time", "check")
@@ -28,11 +29,9 @@ def strip(progress: Progress, spec: RunSpec, lang: Language) -> Markup:
 
 
 def doing(progress: Progress, lang: Language) -> Markup:
-    """What the worker is doing. A message with a code that this page does not know is quoted."""
-    if progress.code in PROGRESS_CODES:
-        return Markup(lang.html(f"progress_{progress.code}"))
-    if progress.message:
-        return Markup(lang.quoted(progress.message))
+    """What the worker is doing."""
+    if progress.code:
+        return Markup(lang.marked(sentences.worker_word("progress", progress.code, lang)))
     step = STEP_OF_PHASE.get(progress.phase, 0)
     return Markup(lang.html("doing_done" if step == len(STEPS) else f"doing_{STEPS[step]}"))
 

@@ -92,7 +92,7 @@ def test_texts_from_models_files_and_errors_cannot_become_html() -> None:
         results.published_note(HOSTILE, "object-detection", ENGLISH),
         results.checkpoint_note(None, HOSTILE, ENGLISH),
         results.mode_note(HOSTILE, ENGLISH),
-        progress.strip(Progress(HOSTILE, 0.5, 1.0, message=HOSTILE), spec, ENGLISH),
+        progress.strip(Progress(HOSTILE, 0.5, 1.0, code=HOSTILE), spec, ENGLISH),
     ]
     for piece in pieces:
         tags = Tags(piece)
