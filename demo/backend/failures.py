@@ -139,9 +139,6 @@ def load_refusal(checkpoint: str, error: BaseException) -> BadInput:
     name, entry = named(checkpoint), catalog.find(checkpoint)
     if "attention implementation" in str(error):
         return BadInput(f"{name} does not have the attention implementation that was asked for. Choose auto or eager.")
-    if entry is not None and entry.bundled:
-        what = f"A file of {name}, which ships with this project, is damaged or missing."
-        return CannotLoad(what, "Get the project's folder assets again.")
     causes = tuple(_causes(error))
     # The catalogue has a config for each of its checkpoints.
     other = f"or {OTHER}." if entry is None else "or choose weights: random, which times its architecture all the same."

@@ -118,18 +118,9 @@ def loaded(monkeypatch: pytest.MonkeyPatch) -> list[Tiny]:
     return made
 
 
-@pytest.fixture(scope="module")
-def whole() -> RunResult:
-    """A run of the bundled classifier itself, compiled by inductor, in which nothing fails.
-
-    The compiled model is needed to its end, so nothing may reset the compiler.
-    """
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(compilation, "reset_compiler", failing(AssertionError("the compiled model is still needed")))
-        return result_of()
-
-
-def test_a_run_in_which_nothing_fails_has_every_figure_and_a_noise_floor(whole: RunResult) -> None:
+def test_a_run_in_which_nothing_fails_has_every_figure_and_a_noise_floor(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compilation, "reset_compiler", failing(AssertionError("the compiled model is still needed")))
+    whole = result_of()
     assert is_whole(whole)
     assert whole.interleaved and whole.control is not None
     assert (whole.id, whole.started_at) == ("made-up", "2026-11-21T09:00:00Z")
