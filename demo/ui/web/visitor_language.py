@@ -84,7 +84,8 @@ class Spoken:
         await self._app({**scope, "query_string": query}, receive, hold)
         start, *bodies = held
         language = request_language(Request(scope))
-        first = language_script(language.code) + await self._previews.tags(scope, language) + self._first
+        tags = await self._previews.tags(scope, language)
+        first = f"{language_script(language.code)}{tags}{self._first}"
         page = _in_language(b"".join(body.get("body", b"") for body in bodies), language, first)
         others = [pair for pair in start["headers"] if pair[0] != b"content-length"]
         await send({**start, "headers": [*others, (b"content-length", b"%d" % len(page))]})

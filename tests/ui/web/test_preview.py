@@ -208,6 +208,7 @@ def test_a_link_to_no_run_has_the_page_s_own_title_and_picture_in_the_visitor_s_
     )
     assert fetched(f"{served}/?page=other&deep_link=other&lang=ja", **behind)[2].count(b'lang="ja"') == 1
     assert b'lang="ja"' in page and page.count(b"twitter:") == 1
+    assert page.index(b"<head>") + len("<head>") == page.index(b"<script>Object.defineProperty(navigator,'language'")
     assert fetched(f"{served}/preview.png")[2].startswith(b"\x89PNG")
 
 
