@@ -22,7 +22,7 @@ from demo.store.journal import Journal
 LISTED = 50
 """Results that are listed when no limit was given: each one's interval takes some hundredths of a second."""
 LARGEST = 999_999_999
-_FORMS = "export FILE, card ID FILE, compare ID ID, delete ID ..."
+_FORMS = "export FILE, card ID FILE, compare ID ID, delete ID"
 _HELP = """the stored results, newest first
 
   history                       list them

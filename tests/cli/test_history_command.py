@@ -111,7 +111,7 @@ def test_a_slip_is_answered_with_a_sentence(stored: History, capsys: pytest.Capt
         (["export", "a.csv", "b.csv"], "Given: history export a.csv b.csv."),
         (["export", "runs.xlsx"], ".csv, .json, .parquet or .md"),
         (["export", "no/such/folder/runs.csv"], "does not exist"),
-        (["delete"], "delete ID ..."),
+        (["delete"], "compare ID ID, delete ID. Given"),
         (["delete", "nothing", "--yes"], "history lists them. Nothing was deleted."),
         (["one", "two"], "takes nothing, one id, or"),
     ):
