@@ -1,4 +1,4 @@
-"""`history`: the stored results listed, shown, drawn, written to a file or deleted."""
+"""`history`: the stored results listed, shown, drawn, written to a file or deleted; `script`: one as a program."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from demo.core.languages import ENGLISH
 from demo.core.numbers import number, whole_number
 from demo.core.result import RunResult
 from demo.present import advice, link_preview, markdown, sentences, upgrade
+from demo.present.script import script
 from demo.store import export, hub_dataset
 from demo.store.history import History
 from demo.store.journal import Journal
@@ -58,6 +59,16 @@ def add_to(commands: Any) -> None:
         "machine's price an hour",
     )
     history.add_argument("--yes", action="store_true", help="delete without asking")
+    program = commands.add_parser(
+        "script", help="a stored run as a script that needs torch and transformers, and pillow for a picture"
+    )
+    program.set_defaults(command=_script)
+    program.add_argument("id", metavar="ID", help="as `history` lists it")
+
+
+def _script(options: argparse.Namespace) -> int:
+    print(script(stored(History(), options.id)), end="")
+    return OK
 
 
 def _history(options: argparse.Namespace) -> int:

@@ -1,4 +1,4 @@
-"""The command line: `python -m demo COMMAND`. One module beside this one for each command.
+"""The command line: `python -m demo COMMAND`. The larger commands are files beside this one.
 
 Runs on a machine that has only what a run needs: neither gradio nor plotly is imported, except by `serve`.
 Standard output carries the answer, standard error everything else. Exit codes: 0 the run is ok, 1 it is not (or the
@@ -22,31 +22,28 @@ from demo.cli import (
     deploy_command,
     doctor_command,
     history_command,
-    list_command,
     published_command,
     run_command,
-    script_command,
-    serve_command,
     shapes_command,
     sweep_command,
     terminal,
 )
-from demo.cli.common import BAD_INPUT, FAILED, OK, PROGRAM, print_help
+from demo.cli.common import BAD_INPUT, FAILED, OK, PROGRAM, print_help, to_json
+from demo.core import catalog
+from demo.core import format as fmt
 from demo.core.errors import BadInput, WorkerDied
+from demo.core.spec import TEXT_GENERATION
 from demo.store.history import HistoryError
 
 COMMANDS = (
     run_command,
-    list_command,
     doctor_command,
     history_command,
     published_command,
-    script_command,
     sweep_command,
     cache_command,
     best_command,
     shapes_command,
-    serve_command,
     deploy_command,
 )
 READER_LEFT = 128 + signal.Signals["SIGPIPE"].value if hasattr(signal, "SIGPIPE") else FAILED
@@ -115,9 +112,35 @@ def parser() -> argparse.ArgumentParser:
     program.set_defaults(command=lambda options: print_help(program))
     program.add_argument("--version", action="store_true", help="the project's commit and the libraries' versions")
     commands = program.add_subparsers(metavar="COMMAND", parser_class=_Parser)
+    listing = commands.add_parser("list", help="the checkpoints to choose from")
+    listing.set_defaults(command=_list)
+    listing.add_argument("--json", action="store_true", help="print them as JSON")
     for command in COMMANDS:
         command.add_to(commands)
+    serving = commands.add_parser("serve", help="open the page, as `python app.py` does")
+    serving.set_defaults(command=_serve)
+    serving.add_argument("--mcp", action="store_true", help="offer the API as MCP tools, too; needs gradio[mcp]")
     return program
+
+
+def _list(options: argparse.Namespace) -> int:
+    if options.json:
+        print(to_json(catalog.CHECKPOINTS))
+        return OK
+    rows = [("checkpoint", "task", "model", "parameters", "input", "", "licence")]
+    for one in catalog.CHECKPOINTS:
+        size = "prompt" if one.task == TEXT_GENERATION else "{}x{}".format(*one.input_size)
+        note = "bundled" if one.bundled else "needs --text" if one.takes_text else ""
+        rows.append((one.id, one.task, one.title, fmt.parameters(one.parameters), size, note, one.licence))
+    print("\n".join(terminal.table(rows)))
+    return OK
+
+
+def _serve(options: argparse.Namespace) -> int:
+    from demo.ui.server import serve
+
+    serve(options.mcp)
+    return OK
 
 
 class _Parser(argparse.ArgumentParser):
