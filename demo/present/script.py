@@ -175,23 +175,19 @@ def _model(spec: RunSpec) -> dict[str, Any]:
     if spec.task == OWN_MODEL:
         file, _, function = spec.checkpoint.rpartition(":")
         return {"file": Path(file).name, "function": function, "place": place}
-    source, options = spec.checkpoint, dict[str, Any]()
-    files: dict[str, Any] = {"trust_remote_code": False}  # left out, transformers would ask
+    source, files = spec.checkpoint, dict[str, Any](trust_remote_code=False)  # left out, transformers would ask
     folder = catalog.config_folder(checkpoint).relative_to(catalog.ASSETS.parent).as_posix() if checkpoint else ""
+    revision = checkpoint.revision if checkpoint is not None else None
     if checkpoint is not None and (checkpoint.bundled or random):
         source = folder
-    elif not catalog.is_folder(source):
-        files["revision"] = (checkpoint.revision if checkpoint else None) or "main"
+    elif revision:
+        files["revision"] = revision
     kind = checkpoint.auto_class if checkpoint is not None else KINDS[spec.task]
     if spec.text:
         kind = "AutoModelForZeroShotObjectDetection"
     keys = None if random else KEY_MAPPINGS.get(spec.checkpoint)
     config = Code("source") if random else folder if _has_own_config(spec, checkpoint) else None
-    if config:
-        options["config"] = Code("config")
-    if not random:
-        options = {"dtype": Code("DTYPE")} | options | ({"key_mapping": Code("keys")} if keys else {})
-        options |= {} if checkpoint is not None and checkpoint.revision else {"use_safetensors": True}
+    given = {"config=config": config, "key_mapping=keys": keys, "use_safetensors=True": not revision}
     return {
         "source": source,
         "files": files,
@@ -199,7 +195,7 @@ def _model(spec: RunSpec) -> dict[str, Any]:
         "config": config,
         "keys": keys,
         "kind": Code(kind),
-        "arguments": Code(", ".join(f"{name}={literal(value)}" for name, value in options.items())),
+        "arguments": Code(", ".join(["dtype=DTYPE", *(text for text, wanted in given.items() if wanted)])),
         "place": place,
         "reads_text": bool(spec.text) or spec.task == TEXT_GENERATION,
     }

@@ -61,7 +61,7 @@ keys = fill("keys")
 # {% endif %}
 # {% if random %}
 torch.manual_seed(0)
-model = transformers.fill("kind").from_config(fill("arguments")).to(DTYPE)
+model = transformers.fill("kind").from_config(config).to(DTYPE)
 # {% else %}
 model = transformers.fill("kind").from_pretrained(source, fill("arguments"), **files)
 # {% endif %}

@@ -157,7 +157,7 @@ def test_with_random_weights_the_config_is_the_project_s_and_nothing_comes_from_
         folder = catalog.config_folder(checkpoint).relative_to(ROOT).as_posix()
         assert f'source, files = "{folder}", {{"trust_remote_code": False}}' in text
         assert "AutoConfig.from_pretrained(source, **files)" in text and "AutoTokenizer" not in text
-        assert ".from_config(config=config" in text and "key_mapping" not in text
+        assert ".from_config(config)" in text and "key_mapping" not in text
 
 
 def test_a_program_that_needs_files_of_the_project_says_where_to_start_it() -> None:
