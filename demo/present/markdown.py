@@ -30,20 +30,15 @@ def of_run(result: RunResult) -> str:
         *sentences.compiled_first(result, ENGLISH),
         *(step.words for step in advice.next_steps(result, ENGLISH)),
     ]
-    below = " ".join(
-        [f"{belongs_to(result)}.", *(escaped(ENGLISH.sentence(note.rstrip("."))) for note in notes if note)]
-    )
+    settings = sentences.settings_line(result.spec, ENGLISH)
+    place = escaped(", ".join([settings, *sentences.machine(result), result.started_at[:10]]))
+    told = [escaped(ENGLISH.sentence(note.rstrip("."))) for note in notes if note]
+    below = " ".join([f"{place}.", *told])
     worth = [advice.worth(result, ENGLISH), advice.worth_why(result, ENGLISH)]
     verdict = " ".join(escaped(ENGLISH.sentence(text)) for text in worth if text)
     answer = f"{speedup(result)}, 95 % confidence, {sentences.basis(result, ENGLISH)}."
     columns = "l" + "r" * len(latencies)
     return "\n".join([verdict, "", answer, "", *_table(heads, rows, columns), "", below, ""])
-
-
-def belongs_to(result: RunResult) -> str:
-    """Checkpoint, settings, machine, versions and date in one line."""
-    settings = sentences.settings_line(result.spec, ENGLISH)
-    return ", ".join(map(escaped, [settings, *sentences.machine(result), result.started_at[:10]]))
 
 
 def speedup(result: RunResult) -> str:

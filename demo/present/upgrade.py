@@ -116,14 +116,15 @@ def told(first: RunResult, second: RunResult, names: tuple[str, str], lang: Lang
     if found.verdict in ("fails", "mends"):
         why = lang.plain_quoted(failed.failure.message) if failed.failure is not None else ""
         return f"{verdict} {why}".strip()
-    cache, first_call = _first_calls(first, second)
+    costs = [one.compilation.known_costs if one.compilation else {} for one in (first, second)]
+    cache = "cold" if all("cold" in one for one in costs) else "warm"
     peaks = [one.compiled.peak_memory_bytes if one.compiled else None for one in (first, second)]
     figures = lang.composed(
         "upgrade_figures",
         eager=_ratio(found.eager, lang),
         compiled=_ratio(found.compiled, lang),
-        cache=lang.plain("head_cold" if cache == "cold" else "head_warm"),
-        first=lang.plain_value(first_call or "–"),
+        cache=lang.plain(f"head_{cache}"),
+        first=lang.plain_value(" → ".join(fmt.duration(one[cache]) if cache in one else "–" for one in costs)),
         memory=lang.plain_value(" → ".join(fmt.size(one) for one in peaks if one) if all(peaks) else "–"),
         outputs=sentences.worker_word("parity", found.outputs, lang),
     )
@@ -157,15 +158,6 @@ def _outputs(first: RunResult, second: RunResult) -> Literal["match", "differ", 
 def _seconds_apart(one: ProcessResult, other: ProcessResult) -> float:
     moments = [datetime.fromisoformat(process.started_at) for process in (one, other)]
     return abs((moments[0] - moments[1]).total_seconds())
-
-
-def _first_calls(first: RunResult, second: RunResult) -> tuple[str, str]:
-    """The cache and the two first compiled calls, '18 s → 22 s', with an empty cache where both know it."""
-    known = [one.compilation.known_costs if one.compilation else {} for one in (first, second)]
-    for cache in ("cold", "warm"):
-        if all(cache in costs for costs in known):
-            return cache, " → ".join(fmt.duration(costs[cache]) for costs in known)
-    return "cold", ""
 
 
 def _ratio(interval: stats.Interval | None, lang: Language) -> str:
