@@ -46,15 +46,12 @@ def answer(result: RunResult, lang: Language) -> str:
 
 def description(result: RunResult, lang: Language) -> str:
     """One sentence: the answer with its interval, or the failure; then device and versions."""
-    parts = sentences.headline_parts(result, lang)
-    if parts is not None:
-        told = [" ".join(filter(None, parts)), sentences.interval(result, lang)]
-    else:
-        told = [sentences.status(result, lang)]
-        told += [lang.plain_quoted(_clean(result.failure.message).rstrip("."))] if result.failure is not None else []
-    where = [lang.plain_value(_clean(value)) for value in sentences.machine(result)]
-    text = lang.sentence(lang.texts["semicolon"].join([*told, *([lang.listed(where)] if where else [])]))
-    return fmt.shortened(text, MAX_SENTENCE)
+    failed, why = result.failure, sentences.interval(result, lang)
+    if failed is not None:
+        why = lang.plain_quoted(_clean(failed.message).rstrip("."))
+    where = lang.listed([lang.plain_value(_clean(value)) for value in sentences.machine(result)])
+    told = lang.texts["semicolon"].join(filter(None, (answer(result, lang), why, where)))
+    return fmt.shortened(lang.sentence(told), MAX_SENTENCE)
 
 
 def _clean(text: str) -> str:
