@@ -120,18 +120,11 @@ class History:
         says of their outcome in any language ("slower", "did not compile"), whatever the case; more than `MAX_WORDS`
         raise BadInput. `checkpoints` keeps those of these checkpoints.
         """
-        where, values = searches.condition(search)
-        if checkpoints is not None:
-            where = f"{where} AND checkpoint IN ({', '.join('?' * len(checkpoints))})"
-            values += map(_encoded, checkpoints)
-        if not file.exists(self.path) or limit == 0:
+        # One query for the keys and one for each result: sorting the results themselves would hold them all.
+        keys = self._keys(search, checkpoints)
+        if not keys or limit == 0:
             return
         with self._database("read") as database:
-            source = searches.source(database) if search.split() else "results"
-            # One query for the keys and one for each result: sorting the results themselves would hold them all.
-            keys = database.execute(
-                f"SELECT rowid FROM {source} WHERE {where} ORDER BY started_at DESC, rowid DESC", values
-            ).fetchall()
             for key in keys:
                 row = database.execute("SELECT id, result FROM results WHERE rowid = ?", key).fetchone()
                 if row is None:  # deleted meanwhile
@@ -191,13 +184,19 @@ class History:
 
     def count(self, search: str = "") -> int:
         """How many results are stored, readable or not; of those that `search` keeps. Raises as `each` does."""
+        return len(self._keys(search))
+
+    def _keys(self, search: str, checkpoints: Collection[str] | None = None) -> list[tuple[int]]:
         where, values = searches.condition(search)
+        if checkpoints is not None:
+            where = f"{where} AND checkpoint IN ({', '.join('?' * len(checkpoints))})"
+            values += map(_encoded, checkpoints)
         if not file.exists(self.path):
-            return 0
+            return []
         with self._database("read") as database:
             source = searches.source(database) if search.split() else "results"
-            (number,) = database.execute(f"SELECT COUNT(*) FROM {source} WHERE {where}", values).fetchone()
-        return int(number)
+            newest = "ORDER BY started_at DESC, rowid DESC"
+            return database.execute(f"SELECT rowid FROM {source} WHERE {where} {newest}", values).fetchall()
 
     def stamp(self) -> object:
         """A value that changes when something is written. Looks at the files without opening them."""

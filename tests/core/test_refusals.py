@@ -52,23 +52,18 @@ ASKED: dict[str, dict[str, Any]] = {
     "gemma": GEMMA,
     "gemma bfloat16": {**GEMMA, "dtype": "bfloat16"},
 }
+BELOW_AMPERE = {
+    "tf32": "no tf32", "bfloat16": "no bfloat16", "gemma bfloat16": "no bfloat16",
+    "layers with graphs": "layers with CUDA graphs",
+}  # fmt: skip
 MATRIX: dict[str, dict[str, str]] = {
     "CPU": {"cuda": "no gpu", "tf32": "no tf32"},
     "no compiler": dict.fromkeys(ASKED, "no compiler"),
     "P100, torch for CUDA 12.6": dict.fromkeys(ASKED, "no triton"),
     "V100, torch for CUDA 13": {"cuda": "no gpu", "tf32": "no tf32"},
-    "V100, torch for CUDA 12.6": {
-        "tf32": "no tf32", "bfloat16": "no bfloat16", "gemma bfloat16": "no bfloat16",
-        "layers with graphs": "layers with CUDA graphs",
-    },
-    "T4 small": {
-        "tf32": "no tf32", "bfloat16": "no bfloat16", "gemma bfloat16": "no bfloat16",
-        "layers with graphs": "layers with CUDA graphs", "aot": "no CUDA toolkit",
-    },
-    "T4 in 8 GB of memory": {
-        "tf32": "no tf32", "bfloat16": "no bfloat16", "gemma bfloat16": "no bfloat16",
-        "layers with graphs": "layers with CUDA graphs", "gemma": "weights over the memory",
-    },
+    "V100, torch for CUDA 12.6": BELOW_AMPERE,
+    "T4 small": BELOW_AMPERE | {"aot": "no CUDA toolkit"},
+    "T4 in 8 GB of memory": BELOW_AMPERE | {"gemma": "weights over the memory"},
     "A100": {"layers with graphs": "layers with CUDA graphs"},
     "a tenth of an A100 (MIG)": {
         "layers with graphs": "layers with CUDA graphs",

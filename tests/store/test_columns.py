@@ -70,13 +70,6 @@ def test_every_table_has_the_columns_and_values_that_it_had(tmp_path: Path) -> N
     assert_same(tables(tmp_path), json.loads(FIXTURE.read_text(encoding="utf-8")))
 
 
-def test_a_table_of_this_project_is_read_back(tmp_path: Path) -> None:
-    for name, result in RESULTS.items():
-        device_table(result, tmp_path)
-        rows = measured.read(tmp_path / "table.csv")
-        assert [row.checkpoint for row in rows] == ([] if name == "interrupted" else [result.spec.checkpoint])
-
-
 def test_rates_are_of_what_a_model_gives_and_options_without_a_meaning_are_empty() -> None:
     own = ok_result(spec=RunSpec("net.py:make", OWN_MODEL, device="cpu"))
     file = export.encoded([ok_result(), text_result(), own], "csv").decode()

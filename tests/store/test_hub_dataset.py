@@ -179,8 +179,13 @@ def test_a_run_deleted_before_it_was_pushed_is_never_pushed() -> None:
     assert [row["id"] for row in hub.rows()] == [failed_result().id]
 
 
-def test_the_only_row_of_a_file_leaves_the_hub_too_also_when_the_command_line_deletes_it() -> None:
-    hub = Hub()
+def test_a_deleted_row_leaves_the_hub_too_also_when_the_command_line_deletes_it(data_folder: Path) -> None:
+    """Also the only row of its file; a file that is damaged stays."""
+    hub, damaged = Hub(), data_folder / "dataset" / "rows" / "2026-11-01-damaged.parquet"
+    damaged.parent.mkdir(parents=True)
+    damaged.write_bytes(b"half a file")
+    hub_dataset.withdraw(data_folder / "dataset", {ok_result().id})
+    damaged.unlink()
     command = ["history", "delete", "--yes", ok_result().id]
     for delete in (lambda history: history.delete([ok_result().id]), lambda _: main(command)):
         with opened(hub) as history:
@@ -204,14 +209,3 @@ def test_rows_of_a_day_are_one_file_that_holds_what_a_table_exports() -> None:
     rows = hub.rows()
     assert [row["id"] for row in rows] == [ok_result().id, "text", "next-day"]
     assert rows[0] == export.row(ok_result())
-
-
-def test_rows_that_were_pushed_are_pushed_again_without_a_deleted_one(data_folder: Path) -> None:
-    hub = Hub()
-    with opened(hub) as history:
-        history.append(ok_result())
-        history.append(failed_result())
-        (data_folder / "dataset" / "rows" / "2026-11-01-damaged.parquet").write_bytes(b"half a file")
-        assert history.delete([ok_result().id]) == 1
-        (data_folder / "dataset" / "rows" / "2026-11-01-damaged.parquet").unlink()
-    assert [row["id"] for row in hub.rows()] == [failed_result().id]
