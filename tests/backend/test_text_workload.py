@@ -11,7 +11,7 @@ import tiny_text
 import torch
 from samples import measurement, text_result
 
-from demo.backend import cache_artifacts, compile_model, parity, text_workload
+from demo.backend import compile_model, parity, text_workload
 from demo.backend.events import Events, Job
 from demo.backend.run_steps import Run
 from demo.backend.text_workload import TextWorkload, as_text
@@ -109,6 +109,21 @@ def test_after_the_last_token_the_cache_is_rewound_to_the_end_of_the_prompt(fold
     other()  # it begins anew, in the same cache, and the first one goes on from there
     call()
     assert decoding.token[-1, 0] == answer[2]
+
+
+def test_only_the_first_step_of_each_call_reads_the_prompt(folder: Path) -> None:
+    workload = loaded(folder / "gemma")
+    lengths: list[int] = []
+
+    def model(**batch: Any) -> Any:
+        lengths.append(batch["input_ids"].shape[1])
+        return workload.model(**batch)
+
+    step, prompt = workload.call(model), workload.ids.shape[1]
+    step()
+    step()
+    workload.call(model)()
+    assert lengths == [prompt, 1, 1, prompt, 1]
 
 
 def test_the_cache_lies_still_and_holds_the_prompt_and_the_answer(folder: Path) -> None:
@@ -314,16 +329,3 @@ def test_a_run_of_a_text_model_has_every_figure_and_no_picture(tmp_path: Path, m
     assert data["answer_ms"]["eager"] == pytest.approx(first + (TOKENS - 1) * step)
     assert data["eager"]["tokens_per_second"] == pytest.approx(1000 / step)
     assert RunResult.from_json(data).generation == result.generation
-
-
-def test_compiling_ahead_reads_no_picture_and_calls_the_prompt_and_two_steps(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    lengths = []
-
-    def compiled(model: Any, spec: RunSpec) -> Any:
-        return lambda **batch: lengths.append(batch["input_ids"].shape[1]) or model(**batch)
-
-    monkeypatch.setattr(compile_model, "compiled", compiled)
-    cache_artifacts.compile_ahead(spec_of(folder / "llama"), Path(tiny_text.__file__))
-    assert lengths == [8, 1, 1]

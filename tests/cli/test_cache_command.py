@@ -119,10 +119,10 @@ def test_what_cannot_be_compiled_is_named_and_nothing_is_written_where_nothing_c
 ) -> None:
     from demo.backend import cache_artifacts
 
-    def fail(spec: RunSpec, image: Path) -> None:
+    def fail(*_: Any, **__: Any) -> None:
         raise RuntimeError("no such operator")
 
-    monkeypatch.setattr(cache_artifacts, "compile_ahead", fail)
+    monkeypatch.setattr(cache_artifacts.first_call, "measure", fail)
     with pytest.raises(BadInput, match="Nothing was saved"):
         cache_artifacts.save(tmp_path / "vit.cache", [SPEC], PICTURE)
     assert "Not in the file" in (told := capsys.readouterr().err) and "shapes-vit, batch 1" in told
