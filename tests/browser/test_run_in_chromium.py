@@ -186,6 +186,10 @@ def test_a_link_fills_the_form_which_follows_the_model_and_nothing_below_moves(t
     tab.locator("#picture img[src$='lion.jpg']").wait_for()
     assert photographs.first.get_attribute("aria-label") == "Example: lion"
 
+    tab.get_by_label("Classification", exact=True).check(force=True)
+    tab.get_by_text("shapes-vit?").wait_for()
+    scenes.first.wait_for()
+
 
 def test_the_forecast_follows_the_form_and_the_masthead_copies_its_link_or_that_of_the_open_tab(
     tab: Any, address: str
