@@ -39,7 +39,6 @@ MACHINE_SECONDS = 30.0
 MAX_STORED = 500
 """Stored runs of the model, newest first, in which a search looks for what it need not run again."""
 
-TRACE, PACKAGE = "trace.json.gz", "model.pt2"
 Events = Generator[Event, None, None]
 
 
@@ -99,7 +98,7 @@ class Job(Work):
             return NO_FILES
         self._folder = tempfile.TemporaryDirectory(prefix="worth-compiling-", ignore_cleanup_errors=True)
         folder = Path(self._folder.name)
-        return Files(folder / TRACE if profiled else None, folder / PACKAGE if packaged else None)
+        return Files(folder / "trace.json.gz" if profiled else None, folder / "model.pt2" if packaged else None)
 
     def _events(self) -> Generator[Any, None, None]:
         with self.queue.join(self.visitor) as places:

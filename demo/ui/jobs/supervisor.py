@@ -164,10 +164,6 @@ class Supervisor:
         """The latest work of this visitor: running, or ended within KEPT_SECONDS."""
         return self._works.get(visitor)
 
-    def is_running(self, visitor: str) -> bool:
-        work = self.of(visitor)
-        return work is not None and not work.ended
-
     def cancel(self, visitor: str) -> None:
         """Asks this visitor's work to end. Every page that watches it then shows the outcome."""
         if (work := self.of(visitor)) is not None:

@@ -228,7 +228,8 @@ class RunTab(Watching):
 
     def is_running(self, request: gr.Request, visitor: str | None) -> bool:
         """Whether a run or a search of this visitor goes on. The pane then shows its progress."""
-        return self.works.is_running(self.name(request, visitor))
+        work = self.works.of(self.name(request, visitor))
+        return work is not None and not work.ended
 
     def _run(self, request: gr.Request, visitor: str | None, *values: Any) -> dict[Any, Any]:
         """A press of Run. The form keeps its values, and the Run button is enabled again in the end."""
