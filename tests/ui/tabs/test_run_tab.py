@@ -141,12 +141,6 @@ def test_an_unexpected_error_is_told_calmly_and_keeps_its_message_to_the_log(cap
     assert is_ready(page, last)
 
 
-def test_the_browser_gets_at_most_four_updates_a_second() -> None:
-    page = Page(answering(ok_result(), seconds=1.3))
-    updates = list(pressed(page))
-    assert 3 <= len(updates) <= 2 + 1.3 * 4 + 1
-
-
 def test_cancel_ends_the_run_and_shows_what_became_of_it() -> None:
     page = Page(answering(ok_result(), seconds=60))
     updates = pressed(page)
