@@ -142,7 +142,8 @@ def device(spec: RunSpec) -> str:
 
 
 def _program(result: RunResult, timed: bool) -> str:
-    spec, machine = result.spec, result.environment
+    spec, machine, image = result.spec, result.environment, result.image
+    scene = scenes.find_scene(image.sha256) if image else None
     answer = sentences.speedup_in_full(result, ENGLISH) or result.status
     spinning = machine.settings.get("spinning", "") if machine else ""
     where = f" on {machine.device_name}, torch {machine.torch}" if machine else ""
@@ -160,10 +161,13 @@ def _program(result: RunResult, timed: bool) -> str:
         "text": spec.task == TEXT_GENERATION,
         "random": spec.weights == "random",
         "prompt_tokens": tokens,
+        "picture": scene.relative_to(catalog.ASSETS.parent).as_posix() if scene else None,
+        "size": (image.width, image.height) if image else (640, 480),
+        "queries": list(spec.text),
+        "converted": Code("DTYPE, memory_format=torch.channels_last" if spec.channels_last else "DTYPE"),
         "aot": spec.compiler == "aot",
         "layers": spec.compiler == "jit" and spec.scope == "layers",
         **_model(spec),
-        **(_picture(result) if spec.sees_picture else {}),
     }
     return _TEMPLATES.get_template("script_template.py").render(**facts).strip() + "\n"
 
@@ -198,16 +202,4 @@ def _model(spec: RunSpec) -> dict[str, Any]:
         "arguments": Code(", ".join(["dtype=DTYPE", *(text for text, wanted in given.items() if wanted)])),
         "place": place,
         "reads_text": bool(spec.text) or spec.task == TEXT_GENERATION,
-    }
-
-
-def _picture(result: RunResult) -> dict[str, Any]:
-    """The run's picture where it ships with the project, else its size."""
-    spec, image = result.spec, result.image
-    scene = scenes.find_scene(image.sha256) if image else None
-    return {
-        "picture": scene.relative_to(catalog.ASSETS.parent).as_posix() if scene else None,
-        "size": (image.width, image.height) if image else (640, 480),
-        "queries": list(spec.text),
-        "converted": Code("DTYPE, memory_format=torch.channels_last" if spec.channels_last else "DTYPE"),
     }
