@@ -121,12 +121,16 @@ def test_a_new_space_gets_the_files_that_belong_there_and_no_others(
 ) -> None:
     (tree / "demo" / "scratch.py").write_text("untracked")
     (tree / "app.py").write_bytes(b"print('changed, not committed')\n")
+    os.symlink("/etc", tree / "docs" / "link")
+    subprocess.run(["git", "add", "--force", "docs/link"], cwd=tree, check=True)
+    (tree / "docs" / "page.md").unlink()
     assert main(["deploy", "me/bench"]) == OK
     space = hub.space
-    assert space.files == TREE | {".gitattributes": b"", "app.py": (tree / "app.py").read_bytes()}
+    sent = {name: (tree / name).read_bytes() for name in TREE if name != "docs/page.md"}
+    assert space.files == sent | {".gitattributes": b""}
     assert (space.private, space.hardware, space.variables, space.commits) == (False, FREE, {}, 1)
     said = capsys.readouterr()
-    assert said.out.endswith("/spaces/me/bench\n") and "7 files, 0.01 MB" in said.err
+    assert said.out.endswith("/spaces/me/bench\n") and "6 files, 0.01 MB" in said.err
 
 
 def test_hardware_visibility_and_the_dataset_are_as_asked(
@@ -140,13 +144,18 @@ def test_hardware_visibility_and_the_dataset_are_as_asked(
     assert "secret HF_TOKEN" in capsys.readouterr().err
 
 
-def test_a_second_deploy_removes_what_is_gone_and_keeps_the_settings(tree: Path, hub: Hub) -> None:
+def test_a_second_deploy_removes_what_is_gone_and_changes_only_the_settings_that_are_asked_for(
+    tree: Path, hub: Hub
+) -> None:
     hub.space = space = Space(True, "a10g-small", {"WORTH_COMPILING_BATCH": "8"})
     space.files |= TREE | {"demo/old.py": b"old"}
     (tree / "docs" / "page.md").write_bytes(b"# New page\n")
     assert main(["deploy", "me/bench"]) == OK
     assert space.files == TREE | {".gitattributes": b"", "docs/page.md": b"# New page\n"}
     assert (space.private, space.hardware, space.variables) == (True, "a10g-small", {"WORTH_COMPILING_BATCH": "8"})
+    space.private = False
+    assert main(["deploy", "me/bench", "--private", "--hardware", "l4x1"]) == OK
+    assert (space.private, space.hardware) == (True, "l4x1")
 
 
 def test_zero_gpu_gets_the_torch_that_it_has_and_keeps_it_at_the_next_deploy(tree: Path, hub: Hub) -> None:
@@ -154,12 +163,6 @@ def test_zero_gpu_gets_the_torch_that_it_has_and_keeps_it_at_the_next_deploy(tre
     for again, torch in (([], b"2.13.0"), (["--hardware", "zero-a10g"], b"2.11.0"), ([], b"2.11.0")):
         assert main(["deploy", "me/bench", *again]) == OK
         assert hub.space.files["requirements.txt"] == b"gradio\ntorch==" + torch + b"\n"
-
-
-def test_a_space_that_is_there_gets_the_hardware_and_the_privacy_that_are_asked_for(tree: Path, hub: Hub) -> None:
-    hub.space = space = Space(files=dict(TREE))
-    assert main(["deploy", "me/bench", "--private", "--hardware", "l4x1"]) == OK
-    assert (space.private, space.hardware) == (True, "l4x1")
 
 
 def test_a_space_with_something_else_is_left_as_it_is(tree: Path, hub: Hub, capsys: pytest.CaptureFixture[str]) -> None:
@@ -224,16 +227,6 @@ def test_bad_input_is_refused_before_the_network(
     said = capsys.readouterr().err
     assert says in said and "\x1b" not in said
     assert hub.api.mock_calls == []
-
-
-def test_tracked_files_that_are_gone_and_links_are_not_sent(tree: Path, hub: Hub) -> None:
-    os.symlink("/etc", tree / "docs" / "link")
-    subprocess.run(["git", "add", "--force", "docs/link"], cwd=tree, check=True)
-    (tree / "docs" / "page.md").unlink()
-    (tree / "demo" / "__init__.py").unlink()
-    assert main(["deploy", "me/bench"]) == OK
-    kept = {name: data for name, data in TREE.items() if name not in ("docs/page.md", "demo/__init__.py")}
-    assert hub.space.files == kept | {".gitattributes": b""}
 
 
 def test_this_projects_own_list_has_what_the_page_and_the_readme_need() -> None:

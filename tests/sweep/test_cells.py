@@ -64,19 +64,20 @@ def test_a_stored_cell_of_a_model_that_sees_no_picture_is_done_whatever_the_pict
     assert not made([stored(spec=spec, image=None)], dataclasses.replace(spec, prompt="A")).done
 
 
-def test_another_driver_of_the_gpu_is_another_device() -> None:
+def test_another_driver_and_another_environment_of_equal_versions_are_another_machine() -> None:
     gpu = dataclasses.replace(MACHINE, gpu="A GPU", driver="580.1", triton="3.5.0")
     environment = dataclasses.replace(ENVIRONMENT, device_name="A GPU", driver="580.1", triton="3.5.0")
-    result = stored(spec=SPEC.on("cuda"), environment=environment)
-    assert made([result], SPEC.on("auto"), gpu).done
-    assert not made([result], SPEC.on("auto"), dataclasses.replace(gpu, driver="581.0")).done
-
-
-def test_another_environment_of_equal_versions_answers_for_itself_only() -> None:
-    run, there = stored(), dataclasses.replace(MACHINE, interpreter="new-3fa2c1")
+    on_gpu = stored(spec=SPEC.on("cuda"), environment=environment)
+    there = dataclasses.replace(MACHINE, interpreter="new-3fa2c1")
     elsewhere = stored(environment=dataclasses.replace(ENVIRONMENT, interpreter="new-3fa2c1"))
-    for result, machine, done in ((run, there, False), (elsewhere, MACHINE, False), (elsewhere, there, True)):
-        assert made([result], machine=machine).done is done
+    for result, machine, done in (
+        (on_gpu, gpu, True),
+        (on_gpu, dataclasses.replace(gpu, driver="581.0"), False),
+        (stored(), there, False),
+        (elsewhere, MACHINE, False),
+        (elsewhere, there, True),
+    ):
+        assert made([result], SPEC.on("auto"), machine).done is done
 
 
 def test_a_folder_that_was_written_to_since_is_run_again(tmp_path: Path) -> None:
