@@ -50,16 +50,11 @@ def examined(
     )
 
 
-def device_calls(wall_seconds: float, max_calls: int) -> int:
-    """How many calls `device_times` makes where one takes `wall_seconds`, each behind a sleep of 1.5 times as long.
-
-    About `DEVICE_SECONDS` in all, but `MIN_DEVICE_CALLS` of a slow model.
-    """
-    return max(MIN_DEVICE_CALLS, min(max_calls, int(DEVICE_SECONDS / (2.5 * wall_seconds))))
-
-
 def device_times(call: Call, wall_seconds: float, max_calls: int = DEVICE_CALLS) -> tuple[float, ...]:
-    """Seconds of GPU work in further calls (see `device_calls`), by CUDA events with the launches queued ahead.
+    """Seconds of GPU work in further calls, by CUDA events with the launches queued ahead.
+
+    The calls take about `DEVICE_SECONDS` in all, each behind a sleep of 1.5 times its `wall_seconds`; of a slow model
+    they are `MIN_DEVICE_CALLS`.
 
     Events around a call on an idle GPU would count the gaps in which the GPU waits for the next launch. A sleep kernel
     therefore keeps the stream busy for longer than the launches take, as nvbench blocks its stream: what is left
@@ -67,7 +62,7 @@ def device_times(call: Call, wall_seconds: float, max_calls: int = DEVICE_CALLS)
     """
     cycles = int(3.0e9 * min(0.5, 1.5 * wall_seconds))  # no current GPU runs above 3 GHz
     times = []
-    for _ in range(device_calls(wall_seconds, max_calls)):
+    for _ in range(max(MIN_DEVICE_CALLS, min(max_calls, int(DEVICE_SECONDS / (2.5 * wall_seconds))))):
         start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
         torch.cuda.synchronize()
         torch.cuda._sleep(cycles)

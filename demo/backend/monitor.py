@@ -1,6 +1,6 @@
 """Samples what else the machine does during the timing.
 
-Covered: what other processes leave of the usable cores (Linux, see `demo.backend.cores`), and on an NVIDIA GPU its
+Covered: what other processes leave of the usable cores (Linux, see `demo.core.cores`), and on an NVIDIA GPU its
 clock, temperature, power, throttle reasons and other processes on it, through NVML (`nvidia-ml-py`). Not covered: what
 happens within a block, since samples are taken between blocks and half a second apart; memory bandwidth and caches that
 others use. Where /proc or NVML does not answer, that part is unknown and the run goes on.

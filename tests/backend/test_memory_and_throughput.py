@@ -26,10 +26,10 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> FakeCuda:
     return FakeCuda(monkeypatch)
 
 
-def test_the_pass_on_the_devices_clock_is_short_for_a_slow_model():
+def test_the_pass_on_the_devices_clock_is_short_for_a_slow_model(fake: FakeCuda) -> None:
     for seconds, calls in [(0.001, 20), (0.02, 20), (0.05, 8), (0.1, 4), (0.2, 3), (5.0, 3)]:
-        assert memory_and_throughput.device_calls(seconds, memory_and_throughput.DEVICE_CALLS) == calls
-        assert memory_and_throughput.device_calls(seconds, 7) == min(7, calls)
+        assert len(memory_and_throughput.device_times(lambda: fake.run(0.0), seconds)) == calls
+        assert len(memory_and_throughput.device_times(lambda: fake.run(0.0), seconds, 7)) == min(7, calls)
 
 
 def test_events_count_the_work_and_not_the_launches_that_the_gpu_waits_for(fake: FakeCuda) -> None:
