@@ -118,7 +118,6 @@ def environment(device: torch.device) -> Environment:
         memory_bytes=properties.total_memory,
         cuda=torch.version.cuda,
         compute_capability=f"{properties.major}.{properties.minor}",
-        cuda_toolkit=host().cuda_toolkit,
     )
 
 

@@ -136,11 +136,6 @@ def _is_full(database: sqlite3.Connection) -> bool:
     return bool((count - free) * size >= limits.current().history_bytes)
 
 
-def log_of(path: Path) -> Path:
-    """The write-ahead log: what was stored last stands there, until SQLite moves it into the main file."""
-    return path.with_name(path.name + "-wal")
-
-
 def set_aside(path: Path) -> str | None:
     """Renames a damaged file, its log and its index of the log; the new name. None if another process has done so.
 

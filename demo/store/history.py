@@ -199,10 +199,10 @@ class History:
             return database.execute(f"SELECT rowid FROM {source} WHERE {where} {newest}", values).fetchall()
 
     def stamp(self) -> object:
-        """A value that changes when something is written. Looks at the files without opening them."""
+        """A value that changes when something is written. Looks at the file and its log without opening them."""
         found = []
         with contextlib.suppress(OSError, HistoryError):
-            for each in (self.path, file.log_of(self.path)):
+            for each in (self.path, self.path.with_name(f"{self.path.name}-wal")):
                 seen = each.stat()
                 if seen.st_size:  # reading may create and remove an empty log
                     found.append((seen.st_ino, seen.st_size, seen.st_mtime_ns))
