@@ -97,20 +97,20 @@ class Worker:
         else:
             raise ValueError(f"no such event: {kind}")
 
-    def wait_until_ready(self) -> None:
-        """Returns when the worker has imported its libraries or has ended, or after READY_SECONDS."""
-        self._ready.wait(READY_SECONDS)
+    def machine_when_ready(self) -> HostInfo:
+        """What it says of the machine once it has imported its libraries.
 
-    def why_not_ready(self) -> str:
-        """Why `machine` is None after `wait_until_ready`: what it printed last, or how it ended."""
+        Raises WorkerDied, with what it printed last or how it ended, where it says nothing within READY_SECONDS.
+        """
+        self._ready.wait(READY_SECONDS)
+        if self.machine is not None:
+            return self.machine
         if self.refusal or self.unreadable:
-            return self.refusal or "it sent a message that cannot be read"
-        code = self.child.exit_code()
+            raise WorkerDied(self.refusal or "it sent a message that cannot be read")
+        code, words = self.child.exit_code(), self.child.last_words()
         if code is None:
-            return f"it was not ready after {READY_SECONDS:.0f} s"
-        if code < 0 or not self.child.last_words():
-            return f"it {ending(code)}"
-        return WorkerDied(self.child.last_words()).reason
+            raise WorkerDied(f"it was not ready after {READY_SECONDS:.0f} s")
+        raise WorkerDied(words if words and code >= 0 else f"it {ending(code)}")
 
     def next_event(self, seconds: float) -> Event | None:
         """The next event, or None if none came in this time.

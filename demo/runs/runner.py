@@ -102,16 +102,12 @@ class Runner:
         """
         try:
             self._spare = self._spare or Worker(self._worker_module, self._interpreter)
-        except OSError as error:
+            return self._spare.machine_when_ready()
+        except (OSError, WorkerDied) as error:
             if self._interpreter is None:
                 raise
-            raise self._interpreter.refused(error.strerror or str(error)) from error
-        self._spare.wait_until_ready()
-        if self._spare.machine is not None:
-            return self._spare.machine
-        if self._interpreter is None:
-            raise WorkerDied(self._spare.child.last_words())
-        raise self._interpreter.refused(self._spare.why_not_ready())
+            why = error.reason if isinstance(error, WorkerDied) else error.strerror or str(error)
+            raise self._interpreter.refused(why) from error
 
     def run(
         self,
