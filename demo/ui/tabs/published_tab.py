@@ -191,11 +191,9 @@ def _line(row: PublishedRow, brought: float | None, lang: Language) -> dict[str,
         how = ", ".join([how, row.dtype, *further_settings(row), row.date])
     against = None if brought is None else (fmt.ratio(brought), ", ".join(further_settings(row)))
     return {
-        "model": row.model,
-        "checkpoint": row.checkpoint,
+        **vars(row),
         "faults": published.faults_at(row),
         "here": _here(row, lang),
-        "gpu": row.gpu,
         "column_batch": row.batch_size,
         "column_eager": _milliseconds(row.eager_seconds),
         "column_compiled": _milliseconds(row.compiled_seconds),
