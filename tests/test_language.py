@@ -197,7 +197,8 @@ def test_the_tabs_ask_for_the_visitors_language() -> None:
     going = begun[tab.watched]
     following = handler(page, takes=tab.watched, only=[tab.status, tab.map])
     shown = [update[tab.status] for update in following(going, request=request)]
-    assert all(language.html("sweep_running") in status for status in shown if isinstance(status, str))
+    going_on = [language.html(key) for key in ("sweep_starting", "sweep_running")]
+    assert all(any(text in status for text in going_on) for status in shown if isinstance(status, str))
     ended = handler(page, takes=tab.watched, changes=tab.start_button)(going, request=request)
     assert language.html("sweep_done") in ended[tab.status]
     opened = handler(page, of=(tab.map, "select"))(going, request=request, data={"place": 0})
