@@ -27,7 +27,8 @@ from demo.core.result import Failure, Progress, RunResult
 from demo.core.spec import RunSpec
 from demo.core.stats import Interval
 from demo.present import charts, details, sentences
-from demo.ui.html import outputs_html, progress, results
+from demo.sweep.cells import Cell
+from demo.ui.html import outputs_html, progress, results, sweep_html, takeaway
 from demo.ui.html.elements import ruler
 from demo.ui.html.results import CHARTS, parts
 from demo.ui.tabs import form
@@ -65,8 +66,8 @@ def test_a_loss_is_told_as_large_as_a_win() -> None:
 
 
 def test_texts_from_models_files_and_errors_cannot_become_html() -> None:
-    hostile = Predictions(labels=(Label(HOSTILE, 0.9),))
-    good = ok_result()
+    hostile, bad = Predictions(labels=(Label(HOSTILE, 0.9),)), (GraphBreak(HOSTILE, HOSTILE, (HOSTILE,), HOSTILE),)
+    good = full_result()
     assert good.compilation is not None and good.environment is not None
     result = dataclasses.replace(
         good,
@@ -75,9 +76,12 @@ def test_texts_from_models_files_and_errors_cannot_become_html() -> None:
         image=ImageInfo(HOSTILE, 1, 1, "00", f'"{HOSTILE}'),
         warnings=(HOSTILE,),
         compilation=dataclasses.replace(
-            good.compilation, graph_breaks=(GraphBreak(HOSTILE, HOSTILE),), cudagraphs=HOSTILE
+            good.compilation, graph_breaks=bad, recompiles=bad, fallbacks=bad, cudagraphs=f"skipped: {HOSTILE}"
         ),
-        environment=dataclasses.replace(good.environment, device_name=HOSTILE, platform=HOSTILE),
+        environment=dataclasses.replace(
+            good.environment, device_name=HOSTILE, platform=HOSTILE, cpu=HOSTILE, driver=HOSTILE, compiler=HOSTILE
+        ),
+        machine_states=(HostSample(0.0, 0.0, GpuSample(None, None, None, None, (HOSTILE,))),),
         spec=RunSpec(f"{HOSTILE}/model", "image-classification"),
     )
     failed = failed_result(failure=Failure("load", HOSTILE, HOSTILE), warnings=(HOSTILE,))
@@ -85,7 +89,9 @@ def test_texts_from_models_files_and_errors_cannot_become_html() -> None:
     pieces = [
         results.headline(result, ENGLISH),
         outputs_html.shown(result, ENGLISH),
-        results.whole(result, ENGLISH),
+        *(results.whole(result, language) for language in LANGUAGES.values()),
+        takeaway.section(result, ENGLISH, badge=HOSTILE),
+        sweep_html.heatmap([Cell(spec), Cell(spec, result)], ENGLISH),
         results.failure(failed, ENGLISH),
         results.refusal("cannot_be_run", HOSTILE, ENGLISH),
         results.intro(HOSTILE, ENGLISH),
@@ -95,9 +101,7 @@ def test_texts_from_models_files_and_errors_cannot_become_html() -> None:
         progress.strip(Progress(HOSTILE, 0.5, 1.0, code=HOSTILE), spec, ENGLISH),
     ]
     for piece in pieces:
-        tags = Tags(piece)
-        assert not tags.runs_script
-        assert HOSTILE not in piece
+        assert not Tags(piece).runs_script and HOSTILE not in piece
 
 
 def test_boxes_and_masks_are_drawn_for_both_variants() -> None:
@@ -270,18 +274,6 @@ def test_below_breaks_stands_once_what_torch_says_may_help_and_its_page() -> Non
     assert ">GB0059</a>" in told and told.index("a.py:1") < told.index("Remove") < told.index("a.py:2")
     assert page in terminal.report(result) and "Remove the call. Or move it." in terminal.report(result)
     assert GraphBreak("print", "", number="GB0059/../x").page == ""
-
-
-def test_nothing_from_outside_becomes_html() -> None:
-    bad = (GraphBreak(HOSTILE, HOSTILE, (HOSTILE,), HOSTILE),)
-    result = compilation(graph_breaks=bad, recompiles=bad, fallbacks=bad, cudagraphs=f"skipped: {HOSTILE}")
-    assert result.environment is not None
-    result = dataclasses.replace(
-        result,
-        environment=dataclasses.replace(result.environment, cpu=HOSTILE, driver=HOSTILE, compiler=HOSTILE),
-        machine_states=(HostSample(0.0, 0.0, GpuSample(None, None, None, None, (HOSTILE,))),),
-    )
-    assert all("<img" not in html for language in LANGUAGES.values() for html in parts(result, language).values())
 
 
 # The break-even chart

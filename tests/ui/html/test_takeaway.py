@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 from fake_runner import MACHINE, FakeRunner
-from page_support import Tags, answering, opened
+from page_support import answering, opened
 from samples import ENVIRONMENT, failed_result, ok_result
 
 from demo.core.languages import ENGLISH, LANGUAGES
@@ -151,13 +151,6 @@ def test_script_and_json_are_files_to_download() -> None:
     )
     assert base64.b64decode(files["py"]).decode() == script(result)
     assert RunResult.from_json(json.loads(base64.b64decode(files["json"]))) == result
-
-
-def test_text_from_outside_is_shown_as_text() -> None:
-    environment = dataclasses.replace(ENVIRONMENT, device_name=HOSTILE, torch=HOSTILE)
-    hostile = ok_result(spec=OWL, environment=environment, id=HOSTILE)
-    tags = Tags(takeaway.section(hostile, ENGLISH, badge=HOSTILE))
-    assert "img" not in tags.names and not tags.runs_script
 
 
 def test_the_markdown_table_has_the_figures_and_no_markup_from_outside() -> None:
