@@ -8,6 +8,7 @@ import json
 import os
 import re
 import shlex
+from typing import Any
 from urllib.parse import quote
 
 import gradio as gr
@@ -113,12 +114,15 @@ def uploads(result: RunResult) -> bool:
     return result.spec.sees_picture and example(result) is None
 
 
+def _asked(result: RunResult) -> dict[str, Any]:
+    """What a call that repeats the run asks for, but for a picture of the visitor's own."""
+    named = example(result)
+    return catalog.arguments(result.spec) | ({"example": named} if named is not None else {})
+
+
 def curl(result: RunResult, address: str) -> str:
     """Shell commands that upload the picture, start the run and wait for its JSON on the event stream."""
-    asked, named, upload = catalog.arguments(result.spec), example(result), []
-    if named is not None:
-        asked["example"] = named
-    given = shlex.quote(json.dumps(asked))
+    given, upload = shlex.quote(json.dumps(_asked(result))), []
     if uploads(result):
         upload = [f"FILE=$(curl -sS -F files=@{UPLOADED} $SERVER/gradio_api/upload | cut -d '\"' -f 2)"]
         image = """, "image": {"path": "'"$FILE"'", "meta": {"_type": "gradio.FileData"}}}'"""
@@ -136,12 +140,9 @@ def curl(result: RunResult, address: str) -> str:
 
 def client(result: RunResult, address: str) -> str:
     """Python code for gradio_client."""
-    named = example(result)
-    given = [f"{name}={literal(value)}" for name, value in catalog.arguments(result.spec).items()]
+    given = [f"{name}={literal(value)}" for name, value in _asked(result).items()]
     if uploads(result):
         given.append(f"image=handle_file({literal(UPLOADED)})")
-    elif named is not None:
-        given.append(f"example={literal(named)}")
     lines = [
         f"from gradio_client import Client{', handle_file' if uploads(result) else ''}",
         f'client = Client("{address}")',
