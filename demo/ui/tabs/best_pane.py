@@ -46,7 +46,15 @@ class BestPane(Watching):
                     for draw in (best_html.crossover, best_html.ladder)
                 }
             self.opened = gr.HTML(elem_id="best-opened", apply_default_css=False)
-        super().__init__([self.head, self.table], [*self._by_goal, *run_tab.form.buttons, run_tab.pane.notice])
+        self._by_goal = [self.head, self.table, self.calls, self.restarts, self.code, *self.charts.values()]
+        """What depends on the goal."""
+        pane, buttons = run_tab.pane, run_tab.form.buttons
+        super().__init__([self.head, self.table], [*self._by_goal, *buttons, pane.notice])
+        shown = [pane.best, pane.notice, pane.live, *buttons, run_tab.has_run, run_tab.opened]
+        self._beginning = [*shown, *self._by_goal, self.opened, self.goal, self.watched]
+        """What the beginning of a search changes."""
+        self.arriving = list(dict.fromkeys([*run_tab.showing, *self._beginning]))
+        """What the arrival of a visitor may change."""
         self._wire()
 
     def arrive_after(self, arrived: Any) -> None:
@@ -55,27 +63,10 @@ class BestPane(Watching):
         shown.then(None, js=TO_ANSWER, api_visibility="private")
         self._watch_after(shown)
 
-    @property
-    def arriving(self) -> list[Any]:
-        """What the arrival of a visitor may change."""
-        return list(dict.fromkeys([*self._tab.showing, *self._changed]))
-
-    @property
-    def _changed(self) -> list[Any]:
-        """What the beginning of a search changes."""
-        tab, pane = self._tab, self._tab.pane
-        shown = [pane.best, pane.notice, pane.live, *tab.form.buttons, tab.has_run, tab.opened]
-        return [*shown, *self._by_goal, self.opened, self.goal, self.watched]
-
-    @property
-    def _by_goal(self) -> list[Any]:
-        """What depends on the goal."""
-        return [self.head, self.table, self.calls, self.restarts, self.code, *self.charts.values()]
-
     def _wire(self) -> None:
         form, goals = self._tab.form, [self.goal, self.calls, self.restarts]
         asked = [self._tab.visitor, form.minutes, form.other_formats, *form.inputs.values()]
-        begun = form.best.click(self._start, asked, self._changed, **UNREAD)
+        begun = form.best.click(self._start, asked, self._beginning, **UNREAD)
         begun.then(None, self._tab.opened, js=links.BEGUN, api_visibility="private")
         self._watch_after(begun)
         gr.on(

@@ -271,10 +271,7 @@ class Form:
             """Shown beside `busy`."""
             self.best = gr.Button(label("best"), size="lg", elem_id="best")
             self.cancel = gr.Button(label("cancel"), size="lg", interactive=False, elem_id="cancel")
-
-    @property
-    def buttons(self) -> list[gr.Button]:
-        return [self.run, self.run_when_quiet, self.best, self.cancel]
+        self.buttons = [self.run, self.run_when_quiet, self.best, self.cancel]
 
     def pressable(self, running: bool) -> dict[Any, Any]:
         """Updates of the buttons while something of this visitor runs, or nothing does."""

@@ -61,10 +61,7 @@ class Fold:
             self.files = {
                 file: gr.DownloadButton(label(file), visible=False, size="sm", elem_id=file) for file in files
             }
-
-    @property
-    def components(self) -> list[Any]:
-        return [*self.html.values(), *self.figures.values(), *self.files.values()]
+        self.components = [*self.html.values(), *self.figures.values(), *self.files.values()]
 
     def shown(self, parts: Mapping[str, str], result: RunResult, files: Files, lang: Language) -> dict[Any, Any]:
         """Updates that fill it, or hide it if none of its parts has something to tell.
@@ -116,19 +113,11 @@ class ResultPane:
             Fold("fold_cost", details.FOLDS["fold_cost"]),
             Fold("fold_take", ["takeaway"], ["trace", "package"], takeaway.component),
         ]
-
-    @property
-    def elements(self) -> list[Any]:
+        above = [self.notice, self.live, self.best, self.top, self.share, self.chart_note, self.chart, self.seen]
+        self.elements = [*above, *(fold.accordion for fold in self.folds)]
         """The components that are shown or hidden as a whole."""
-        return [
-            *(self.notice, self.live, self.best, self.top, self.share, self.chart_note, self.chart, self.seen),
-            *(fold.accordion for fold in self.folds),
-        ]
-
-    @property
-    def components(self) -> list[Any]:
+        self.components = [*self.elements, *(part for fold in self.folds for part in fold.components)]
         """All of them, those inside the folds included."""
-        return [*self.elements, *(part for fold in self.folds for part in fold.components)]
 
     def running(self, html: str) -> dict[Any, Any]:
         """Updates that show `html` alone and keep the previous content for later."""

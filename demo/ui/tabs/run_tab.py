@@ -74,16 +74,12 @@ class RunTab(Watching):
         self.visitor = gr.BrowserState(None, storage_key=BROWSER_KEY, secret=BROWSER_KEY)
         self.opened = gr.Textbox("", visible=False)
         """The id of the stored run that is shown, for `links.REMEMBER`."""
+        fields = [*self.form.inputs.values(), self.form.minutes, self.form.other_formats, self.form.picture_note]
+        self.showing = [*self.pane.components, *fields, self.has_run, self.opened]
+        """The components that `open` and `follow` may change."""
         super().__init__([self.pane.live], [*self.pane.components, *self.form.buttons, self.opened])
         self._wire_form()
         self._wire_buttons()
-
-    @property
-    def showing(self) -> list[gr.components.Component]:
-        """The components that `open` and `follow` may change."""
-        form = self.form
-        fields = [*form.inputs.values(), form.minutes, form.other_formats]
-        return [*self.pane.components, *fields, form.picture_note, self.has_run, self.opened]
 
     # ---- events
 

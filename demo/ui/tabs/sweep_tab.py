@@ -78,18 +78,16 @@ class SweepTab(Watching):
                     )
                 self.kept = gr.HTML("", elem_id="sweep-kept", apply_default_css=False)
                 self.opened = gr.HTML("", elem_id="sweep-opened", apply_default_css=False)
-        self._buttons = [self.start_button, self.stop_button, self.keep_button, *self.exports.values()]
-        super().__init__([self.status, self.map], [self.status, self.map, *self._buttons])
+        buttons = [self.start_button, self.stop_button, self.keep_button, *self.exports.values()]
+        super().__init__([self.status, self.map], [self.status, self.map, *buttons])
+        self._beginning = [*self._ending, self.kept, self.opened, self.watched]
+        """What the beginning of a sweep changes."""
         self._wire(tab)
 
     def arrive(self, blocks: gr.Blocks) -> None:
         """Connects what happens when a visitor opens the page: it shows the visitor's sweep. Call it once."""
-        changed = [*self._changed_by_a_start, *self.axes.values(), self._weights]
+        changed = [*self._beginning, *self.axes.values(), self._weights]
         self._watch_after(blocks.load(self._arrive, self._run_tab.visitor, changed, **AT_ONCE))
-
-    @property
-    def _changed_by_a_start(self) -> list[gr.components.Component]:
-        return [*self._ending, self.kept, self.opened, self.watched]
 
     def _wire(self, tab: gr.Tab) -> None:
         asked: list[Any] = [*self.axes.values(), self._weights, self._fresh]
@@ -106,7 +104,7 @@ class SweepTab(Watching):
             button.click(lambda values=values: values, None, list(self.axes.values()), **QUIET)
         self.start_button.click(None, js=TO_SWEEP, api_visibility="private")
         visitor = self._run_tab.visitor
-        begun = self.start_button.click(self._run, [visitor, *asked], self._changed_by_a_start, **AT_ONCE)
+        begun = self.start_button.click(self._run, [visitor, *asked], self._beginning, **AT_ONCE)
         self._watch_after(begun).then(self._planned, asked, self.plan, **AT_ONCE)
         self.stop_button.click(self._cancel, visitor, self.stop_button, queue=False, **QUIET)
         self.keep_button.click(self._as_measured, self.watched, self.kept, concurrency_limit=1, **QUIET)
