@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import subprocess
 from pathlib import Path
 from typing import Any
 
 from demo.cli import sweep_command
-from demo.cli.common import FAILED, picture, print_help
+from demo.cli.common import FAILED, PROGRAM, picture, print_help
 from demo.core.codec import plain
 from demo.core.errors import BadInput
 from demo.runs.child import child_process
@@ -47,7 +48,9 @@ def _load(options: argparse.Namespace) -> int:
 
 
 def process(job: dict[str, Any]) -> int:
-    """The exit code of a process that does the job, and says on standard error how it goes."""
+    """The exit code of a process that does the job, and says on standard error how it goes. Raises BadInput."""
+    if importlib.util.find_spec("torch") is None:
+        raise BadInput(f"torch is not installed here, and the compile cache is its own. `{PROGRAM} doctor` says more.")
     with child_process(MODULE, stdout=subprocess.PIPE, own_errors=False) as child:
         child.send({name: str(Path(job[name]).resolve()) if name != "specs" else job[name] for name in job})
         for line in filter(None, child.lines()):

@@ -75,12 +75,14 @@ def examine() -> Diagnosis:
             "run, all others with --weights random."
         )
     cached = [checkpoint.id for checkpoint in catalog.CHECKPOINTS if hub.holds_weights(checkpoint.id)]
-    history = History()
-    results, stored = str(history.path), 0
+    history, results, stored = History(), "", 0
     try:
         stored = history.count()
+        folder = next(parent for parent in history.path.parents if os.path.exists(parent))
+        if not os.access(folder, os.W_OK):
+            raise HistoryError(f"Results cannot be stored in {history.path}: {folder} does not allow writing.")
+        results = str(history.path)
     except HistoryError as error:
-        results = ""
         notes.append(f"{error} Set {FOLDER_VARIABLE} to a folder that can be written.")
     inductor = _folder(machine.inductor_cache) if machine is not None else None
     hubs = _folder(constants.HF_HUB_CACHE)

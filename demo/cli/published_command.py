@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from typing import Any
 
 from demo.cli import terminal
@@ -11,7 +12,7 @@ from demo.core import format as fmt
 from demo.core.languages import ENGLISH
 from demo.core.spec import TASKS
 from demo.present import sentences
-from demo.store import published
+from demo.store import measured, published
 from demo.store.measured import further_settings
 from demo.store.tables import OOM, PublishedRow
 
@@ -32,6 +33,8 @@ def add_to(commands: Any) -> None:
 def _published(options: argparse.Namespace) -> int:
     asked = (options.subset, options.gpu, options.batch_size, options.task, options.model)
     rows = published.select(published.all_rows(), *asked)
+    for problem in measured.load()[1]:
+        print(problem, file=sys.stderr)
     if options.json:
         print(published.to_json(rows))
     elif options.csv:

@@ -73,6 +73,8 @@ def another_size(result: RunResult, lang: Language) -> Part | None:
             times=lang.plain_value(times_of((one.eager.median_seconds, one.compiled.median_seconds))),
             ratio=lang.plain_value(fmt.ratio(one.speedup.ratio)),
         )
+        if one.fallbacks:
+            value = lang.listed([value, lang.plain("another_size_eager")])
         calls, pays = one.calls_to_pay, lang.plain("never")
         if calls is not None:
             pays = count(fmt.two_digits(calls), "call", lang)
@@ -83,10 +85,11 @@ def another_size(result: RunResult, lang: Language) -> Part | None:
 
 
 def _size(inputs: AnotherSize, lang: Language) -> str:
-    """'Batch 2, 224 × 224', width before height; of a text model 'Batch 2, prompt of 7 tokens'."""
+    """'Batch 2, 224 × 224', width before height; of a text model 'Batch 2, prompt of 7 tokens, cache of 71 places'."""
     batch = lang.capital(lang.plain("asked_batch", size=inputs.batch_size))
     if inputs.prompt_tokens:
-        return lang.listed([batch, lang.plain("another_prompt", tokens=inputs.prompt_tokens)])
+        prompt = lang.plain("another_prompt", tokens=inputs.prompt_tokens)
+        return lang.listed([batch, prompt, lang.plain("another_cache", places=inputs.cache_tokens)])
     return lang.listed([batch, lang.plain_value(f"{inputs.width} × {inputs.height}")])
 
 

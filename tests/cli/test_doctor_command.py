@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import subprocess
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -55,6 +56,25 @@ def test_the_doctor_as_json(machine: Any, capsys: pytest.CaptureFixture[str]) ->
     found = json.loads(capsys.readouterr().out)
     assert found["machine"]["modes"] == ["default", "reduce-overhead"]
     assert found["problems"] == []
+
+
+@pytest.mark.parametrize("home", ["read only", "none"])
+def test_the_doctor_says_that_results_cannot_be_stored(
+    home: str, machine: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def unknown() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    machine(MACHINE)
+    if home == "none":
+        monkeypatch.delenv("WORTH_COMPILING_DATA", raising=False)
+        monkeypatch.delenv("XDG_DATA_HOME", raising=False)
+        monkeypatch.setattr(Path, "home", unknown)
+    else:
+        monkeypatch.setattr("os.access", lambda *_: False)
+    assert main(["doctor"]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert "A run would work here" in out and "WORTH_COMPILING_DATA to a" in out
 
 
 def test_the_checks_of_a_gpu_end_with_0_where_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:

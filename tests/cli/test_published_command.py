@@ -56,7 +56,9 @@ def test_a_measured_table_is_listed(
 ) -> None:
     monkeypatch.setattr(measured, "FOLDER", tmp_path)
     write(tmp_path / "h200.csv", {"speedup_basis": "repeats", "repeats": "3", "threads": "2"})
+    (tmp_path / "broken.csv").write_text("gpu,batch_size\nT4\n")
     assert main(["published", "--gpu", "h200"]) == OK
-    shown = capsys.readouterr().out
+    shown, told = capsys.readouterr()
+    assert "broken.csv" in told
     assert "measured by this project: 1.60 to 1.64×, float32, 2 threads, 3 repeats, 2026-11-21" in shown
     assert "1.62×" in shown

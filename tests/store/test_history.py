@@ -241,6 +241,8 @@ def test_what_is_deleted_is_gone_from_the_log_beside_the_file_while_another_prog
     with contextlib.closing(sqlite3.connect(history.path)) as other:
         assert other.execute("SELECT COUNT(*) FROM results").fetchone() == (1,)
         history.append(ok_result(warnings=("a very particular sentence",)))
+        with other:  # as an earlier version, whose searches had a table of words
+            other.execute("CREATE TABLE search_words AS SELECT id, 'a very particular sentence' FROM results")
         assert history.delete([ok_result().id, "never there"]) == 1 and history.all() == [failed_result()]
         files = [file for file in history.path.parent.iterdir() if file.is_file()]
         assert not any(b"a very particular sentence" in file.read_bytes() for file in files)

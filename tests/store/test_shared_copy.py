@@ -127,6 +127,7 @@ def test_more_files_than_fit_leave_the_newest_days(
             f"rows/2026-11-{day}-cafe.parquet",
         )
     (repository / "rows" / "README.md").write_text("not a table")
+    write(repository, [cells(id="a wrong clock")], "rows/2126-11-03-cafe.parquet")
     monkeypatch.setattr(shared_copy, "MAX_FILES", 2)
     shared = looked(SharedCopy(DATASET))
     assert [row.id for row in shared.rows] == [cells()["id"], "day-02"] and shared.cut and len(online) == 2

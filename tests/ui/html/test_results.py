@@ -226,11 +226,14 @@ def test_another_size_is_told_with_its_first_call_and_when_that_pays() -> None:
     lost = dataclasses.replace(
         LARGER, changed="picture", batch_size=1, recompiles=0, fallbacks=1, eager=LARGER.compiled
     )
-    text = shown(ok_result(another_sizes=(LARGER, lost)))["another_size"]
+    longer = dataclasses.replace(LARGER, changed="cache", prompt_tokens=7, cache_tokens=142)
+    text = shown(ok_result(another_sizes=(LARGER, lost, longer)))["another_size"]
     assert text.startswith("Another size? Batch 2, 64 × 48")
     assert "first call 6.1 s, 1 recompile; then 4.08 ms → 3.06 ms, 1.33×" in text
     assert f"Pays for itself after: {sentences.grouped(fmt.two_digits(LARGER.calls_to_pay or 0))} calls" in text
     assert "Batch 1, 64 × 48" in text and "0 recompiles" in text
+    assert text.count("partly left to eager by dynamo") == 1
+    assert "Batch 2, prompt of 7 tokens, cache of 142 places" in text
     assert "Pays for itself after: never" in text
 
 
