@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
+import json
 import os
 import platform
 import re
 import shutil
 import subprocess
+import sys
 import time
 from dataclasses import replace
 from functools import cache
@@ -53,53 +56,82 @@ def seconds_since_start() -> float | None:
 def usable() -> bool:
     """Whether torch can compute on a GPU here: it sees one, and was built with code for it.
 
-    A build for CUDA 13 has none for cards from before Turing. Where the driver or the build does not say, the GPU is
-    tried.
+    A build runs on the compute capabilities in its list, on later minor versions of these, and from PTX on all later
+    ones. Where the driver or the build does not say, the GPU is tried.
     """
-    gpu = first_gpu()
-    built = [int(number) for number in re.findall(r"sm_(\d+)", " ".join(torch.cuda.get_arch_list()))]
-    too_old = gpu is not None and built and gpu.capability < divmod(min(built), 10)
-    return torch.cuda.is_available() and not too_old
+    gpu, built = first_gpu(), re.findall(r"(sm|compute)_(\d+)", " ".join(torch.cuda.get_arch_list()))
+    if gpu is None or not built:
+        return torch.cuda.is_available()
+    major, minor = gpu.capability
+    versions = [(kind, divmod(int(number), 10)) for kind, number in built]
+    has_code = any(
+        (kind == "compute" and have <= gpu.capability) or (have[0] == major and have[1] <= minor)
+        for kind, have in versions
+    )
+    return torch.cuda.is_available() and has_code
 
 
 def gpu_problem() -> str | None:
-    """Why torch cannot use the GPU that the machine seems to have; None where it can, or has none to use."""
+    """Why torch cannot use the GPU that the machine seems to have; None where it can, or has none to use.
+
+    A build for CUDA 13 has no code for cards from before Turing. Torch 2.14 is the last of the index cu126 (pytorch
+    issue 190385).
+    """
     gpu = first_gpu()
     if gpu is None or usable():
         return None
-    build = "a CPU build" if torch.version.cuda is None else f"built for CUDA {torch.version.cuda}"
-    new = int(gpu.driver.partition(".")[0]) >= CUDA_13_DRIVER and gpu.capability >= TURING
-    index = f"https://download.pytorch.org/whl/{'cu130' if new else 'cu126'}"
-    return (
-        f"torch {torch.__version__} is {build} and cannot use the {gpu.name} (compute capability "
-        f"{'.'.join(map(str, gpu.capability))}, driver {gpu.driver}); "
-        f"`pip install --force-reinstall torch --index-url {index}` installs one that can"
-    )
+    driver, cuda = driver_version(), torch.version.cuda
+    old_driver = driver is not None and int(driver.partition(".")[0]) < CUDA_13_DRIVER
+    old_card = gpu.capability < TURING
+    update = False
+    if cuda is None:
+        problem = f"is a CPU build although a {gpu.name} is present"
+    elif torch.cuda.is_available():
+        capability = ".".join(map(str, gpu.capability))
+        problem = f"for CUDA {cuda} has no code for the {gpu.name} (compute capability {capability})"
+        update = old_driver and not old_card
+    else:
+        tried = f"driver {driver}" if driver else "its driver"
+        problem = f"is built for CUDA {cuda} and cannot use the {gpu.name} with {tried}"
+        update = True
+    index = f"https://download.pytorch.org/whl/{'cu126' if old_driver or old_card else 'cu130'}"
+    other = f"`pip install --force-reinstall torch --index-url {index}` installs another build"
+    return f"torch {torch.__version__} {problem}; {'update the driver, or ' if update else ''}{other}"
+
+
+def driver_version() -> str | None:
+    """NVIDIA's, of which CUDA knows no name; None where NVML is not there, as in some containers."""
+    try:
+        import pynvml
+
+        pynvml.nvmlInit()
+        return str(pynvml.nvmlSystemGetDriverVersion())
+    except Exception:  # not installed, no driver, or it refuses: NVML raises classes of its own
+        return None
 
 
 class Gpu(NamedTuple):
     name: str
     memory_bytes: int
     capability: tuple[int, int]
-    driver: str
 
 
 @cache
 def first_gpu() -> Gpu | None:
-    """The GPU that torch calls cuda:0, as NVML tells without a CUDA context; None where it does not answer.
+    """The GPU that torch calls cuda:0; None where the driver does not say.
 
-    So it is in some containers, and without a GPU. Of a part of a card (MIG) it tells the whole card's name and memory;
-    a run's result has those of the part.
+    Asks CUDA's driver, as torch does. Unlike NVML it is present wherever torch can compute, respects
+    CUDA_VISIBLE_DEVICES and the order of the cards, and names a part of a card (MIG) as a run's result will. The
+    questions make no context, but start CUDA, after which a process cannot fork another that uses it: so a child asks
+    them. The child does not import torch, which would add seconds to the start of every worker.
     """
-    try:
-        import pynvml
-
-        handle = torch.cuda._get_pynvml_handler(0)  # heeds CUDA_VISIBLE_DEVICES
-        name, driver = pynvml.nvmlDeviceGetName(handle), pynvml.nvmlSystemGetDriverVersion()
-        major, minor = pynvml.nvmlDeviceGetCudaComputeCapability(handle)
-        return Gpu(str(name), int(pynvml.nvmlDeviceGetMemoryInfo(handle).total), (major, minor), str(driver))
-    except Exception:  # not installed, no driver, or it refuses: NVML raises classes of its own
-        return None
+    command = [sys.executable, "-I", "-S", str(Path(__file__).with_name("first_gpu.py"))]
+    with contextlib.suppress(OSError, subprocess.TimeoutExpired, ValueError):
+        answer = subprocess.run(command, capture_output=True, text=True, timeout=30)
+        if answer.returncode == 0:
+            name, size, major, minor = json.loads(answer.stdout)
+            return Gpu(name, size, (major, minor))
+    return None
 
 
 def environment(device: torch.device) -> Environment:
@@ -187,8 +219,8 @@ def host() -> HostInfo:
     from torch._inductor import list_mode_options
     from torch._inductor.runtime.cache_dir_utils import cache_dir
 
-    gpu, can_use = first_gpu(), usable()
-    used = gpu if can_use else None
+    can_use = usable()
+    gpu = first_gpu() if can_use else None
     return HostInfo(
         torch=torch.__version__,
         transformers=transformers.__version__,
@@ -197,12 +229,12 @@ def host() -> HostInfo:
         memory_bytes=machine_memory(),
         modes=tuple(list_mode_options()),
         compiler=compiler(),
-        gpu=used.name if used else "NVIDIA GPU" if can_use else None,
-        driver=gpu.driver if gpu else None,
+        gpu=gpu.name if gpu else "NVIDIA GPU" if can_use else None,
+        driver=driver_version(),
         gpu_problem=gpu_problem(),
         triton=_triton_version(),
         inductor_cache=cache_dir(),
-        gpu_memory_bytes=used.memory_bytes if used else None,
-        compute_capability=".".join(map(str, used.capability)) if used else None,
+        gpu_memory_bytes=gpu.memory_bytes if gpu else None,
+        compute_capability=".".join(map(str, gpu.capability)) if gpu else None,
         cuda_toolkit=cuda_toolkit(),
     )

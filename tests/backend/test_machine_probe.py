@@ -1,7 +1,8 @@
-"""What a waiting worker says of its machine, with a made-up NVML."""
+"""What a waiting worker says of its machine, with a driver of CUDA that is made up: some functions of a C library."""
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +13,24 @@ import torch
 
 from demo.backend import machine_probe
 
-CARDS = {"Tesla T4": (7, 5), "Tesla V100": (7, 0), "NVIDIA A100-SXM4-40GB": (8, 0)}
+PART = "NVIDIA A100-SXM4-40GB MIG 1g.5gb"
+DRIVER = """
+#include <stdlib.h>
+#include <string.h>
+extern "C" {
+int cuInit(unsigned flags) { return atoi(getenv("CU_INIT")); }
+int cuDeviceGet(int *device, int place) { *device = 7; return place; }
+int cuDeviceGetName(char *name, int length, int device) {
+    if (device == 7) strncpy(name, "%s", length);
+    return device != 7;
+}
+int cuDeviceTotalMem_v2(size_t *bytes, int device) { *bytes = 5100273664; return device != 7; }
+int cuDeviceGetAttribute(int *value, int which, int device) {
+    *value = which == 75 ? 8 : which == 76 ? 6 : -1;
+    return device != 7;
+}
+}
+"""
 
 
 @pytest.fixture(autouse=True)
@@ -24,73 +42,138 @@ def asked_anew() -> Iterator[None]:
         asked.cache_clear()
 
 
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Its cuInit answers what the variable CU_INIT says."""
+    folder = tmp_path_factory.mktemp("driver")
+    (folder / "driver.cpp").write_text(DRIVER % PART)
+    made = ["g++", "-shared", "-fPIC", "-o", str(folder / "libcuda.so.1"), str(folder / "driver.cpp")]
+    subprocess.run(made, check=True)
+    return folder
+
+
 @pytest.fixture
-def cards(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A machine with all of `CARDS`."""
-    names = list(CARDS)
+def driver(library: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Found by the loader as libcuda.so.1."""
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(library))
+    monkeypatch.setenv("CU_INIT", "0")
+
+
+@pytest.fixture
+def no_smi(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A container with the capability 'compute' only: torch computes, and NVML is not there."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setitem(sys.modules, "pynvml", None)
+
+
+def test_the_gpu_is_named_by_cudas_driver_where_it_finds_one(driver: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert machine_probe.first_gpu() == machine_probe.Gpu(PART, 5_100_273_664, (8, 6))
+    machine_probe.first_gpu.cache_clear()
+    monkeypatch.setenv("CU_INIT", "100")
+    assert machine_probe.first_gpu() is None
+
+
+def test_a_gpu_without_nvml_is_a_gpu_for_sweeps_and_the_page(driver: None, no_smi: None) -> None:
+    found = machine_probe.host()
+    assert (found.gpu, found.gpu_memory_bytes, found.driver) == (PART, 5_100_273_664, None)
+    assert found.compute_capability == "8.6"
+
+
+def test_nvmls_first_card_is_not_taken_for_the_one_that_torch_uses(
+    driver: None, no_smi: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """NVML counts by the bus, CUDA begins with the fastest: here the older card is NVML's first."""
     nvml = SimpleNamespace(
         nvmlInit=lambda: None,
         NVMLError_DriverNotLoaded=RuntimeError,
-        nvmlDeviceGetHandleByIndex=lambda place: names[place],
-        nvmlDeviceGetName=lambda name: name,
-        nvmlDeviceGetMemoryInfo=lambda name: SimpleNamespace(total=16_000_000_000),
-        nvmlDeviceGetCudaComputeCapability=lambda name: CARDS[name],
+        nvmlDeviceGetHandleByIndex=lambda place: place,
+        nvmlDeviceGetName=lambda handle: "NVIDIA GeForce GTX 1050",
+        nvmlDeviceGetMemoryInfo=lambda handle: SimpleNamespace(total=2_000_000_000),
+        nvmlDeviceGetCudaComputeCapability=lambda handle: (6, 1),
         nvmlSystemGetDriverVersion=lambda: "580.95",
     )
     monkeypatch.setitem(sys.modules, "pynvml", nvml)
     monkeypatch.setattr(torch.cuda, "pynvml", nvml, raising=False)
     monkeypatch.setattr(torch.cuda, "_HAS_PYNVML", True)
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-
-
-def test_the_gpu_is_the_first_visible_one(cards: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2,0")
+    monkeypatch.setattr(torch.cuda, "get_arch_list", lambda: ["sm_75", "sm_80"])
     found = machine_probe.host()
-    assert (found.gpu, found.gpu_memory_bytes, found.driver) == ("NVIDIA A100-SXM4-40GB", 16_000_000_000, "580.95")
-    assert (found.compute_capability, found.gpu_problem) == ("8.0", None)
+    assert (found.gpu, found.driver, found.gpu_problem) == (PART, "580.95", None)
 
 
-def test_a_gpu_without_nvml_is_a_gpu_for_sweeps_and_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(torch.cuda, "_HAS_PYNVML", False)
+def test_a_gpu_of_which_no_driver_says_anything_is_tried(no_smi: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine_probe, "first_gpu", lambda: None)
     found = machine_probe.host()
     assert (found.gpu, found.gpu_memory_bytes, found.driver, found.gpu_problem) == ("NVIDIA GPU", None, None, None)
 
 
+def test_a_machine_without_a_usable_gpu_has_no_name_of_one(driver: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    found = machine_probe.host()
+    assert (found.gpu, found.gpu_memory_bytes) == (None, None)
+
+
 @pytest.mark.parametrize(
-    ("card", "cuda", "built", "index"),
+    ("built", "works"),
     [
-        (0, "13.0", ["sm_75", "sm_80", "sm_90a"], None),
-        (0, "13.0", [], None),  # the build does not say
-        (1, "13.0", ["sm_75", "sm_80"], "cu126"),
-        (2, "12.6", ["sm_89", "compute_90"], "cu130"),
-        (0, None, None, "cu130"),
+        (["sm_75", "sm_80", "sm_90a"], True),
+        (["sm_89", "sm_90"], False),
+        (["sm_50", "compute_80"], True),
+        (["sm_50", "sm_75"], False),
+        (["sm_100", "compute_120"], False),
+        ([], True),
+    ],
+    ids=str,
+)
+def test_a_gpu_that_torch_has_no_code_for_is_explained_and_left_alone(
+    built: list[str], works: bool, driver: None, no_smi: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.version, "cuda", "13.0")
+    monkeypatch.setattr(torch.cuda, "get_arch_list", lambda: built)
+    assert machine_probe.usable() == works
+    if works:
+        assert machine_probe.gpu_problem() is None
+    else:
+        assert f"has no code for the {PART} (compute capability 8.6); `pip" in machine_probe.gpu_problem()
+        assert machine_probe.host().gpu is None
+
+
+@pytest.mark.parametrize(
+    ("build", "capability", "driver", "told"),
+    [
+        (None, (7, 5), "580.95", "is a CPU build although a Tesla T4 is present; `pip install --force-reinstall torch"),
+        (None, (7, 5), "580.95", "whl/cu130`"),
+        (None, (7, 5), None, "whl/cu130`"),
+        (None, (7, 0), "580.95", "whl/cu126`"),
+        (None, (7, 5), "550.54", "whl/cu126`"),
+        (
+            "13.0",
+            (7, 5),
+            "550.54",
+            "cannot use the Tesla T4 with driver 550.54; update the driver, or `pip install",
+        ),
     ],
 )
-def test_a_gpu_that_torch_cannot_use_is_left_alone_and_told_with_the_command_that_mends_it(
-    card: int,
-    cuda: str | None,
-    built: list[str] | None,
-    index: str | None,
-    cards: None,
+def test_a_gpu_that_torch_cannot_use_is_told_with_the_command_that_mends_it(
+    build: str | None,
+    capability: tuple[int, int],
+    driver: str | None,
+    told: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", str(card))
-    monkeypatch.setattr(torch.version, "cuda", cuda)
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: cuda is not None)
-    monkeypatch.setattr(torch.cuda, "get_arch_list", lambda: built or [])
-    found = machine_probe.host()
-    if index is None:
-        assert found.gpu == list(CARDS)[card] and found.gpu_problem is None
-    else:
-        assert found.gpu is None and f"/{index}` installs one that can" in found.gpu_problem
-        assert f"cannot use the {list(CARDS)[card]}" in found.gpu_problem
-
-
-def test_a_gpu_that_is_hidden_on_purpose_is_no_problem(cards: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    assert (machine_probe.host().gpu, machine_probe.gpu_problem()) == (None, None)
+    monkeypatch.setattr(torch.version, "cuda", build)
+    monkeypatch.setattr(machine_probe, "first_gpu", lambda: machine_probe.Gpu("Tesla T4", 16_000_000_000, capability))
+    monkeypatch.setattr(machine_probe, "driver_version", lambda: driver)
+    assert told in machine_probe.gpu_problem()
+
+
+def test_a_card_that_is_newer_than_build_and_driver_needs_a_newer_driver(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_arch_list", lambda: ["sm_50", "sm_90"])
+    monkeypatch.setattr(torch.version, "cuda", "12.6")
+    monkeypatch.setattr(machine_probe, "first_gpu", lambda: machine_probe.Gpu("NVIDIA B200", 1, (10, 0)))
+    monkeypatch.setattr(machine_probe, "driver_version", lambda: "570.86")
+    assert "no code for the NVIDIA B200 (compute capability 10.0); update the driver" in machine_probe.gpu_problem()
 
 
 def test_a_toolkit_without_headers_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
