@@ -18,7 +18,6 @@ from typing import Any
 
 import torch
 import torch._inductor.config
-from tokenizers.decoders import DecodeStream
 from transformers import StaticCache
 from transformers.cache_utils import StaticLayer
 
@@ -331,11 +330,18 @@ def tokenized(tokenizer: Any, spec: RunSpec) -> torch.Tensor:
 def as_text(tokenizer: Any, ids: list[int]) -> Predictions:
     """What each token adds to the text of those before.
 
-    The bytes of one character may be spread over several tokens; it comes with the last one.
+    A token is decoded behind the last ones that gave any text, since a tokenizer may drop a blank at the beginning of a
+    text. The bytes of one character may be spread over several tokens; it comes with the last one. A library's stream
+    of tokens does not do: not every tokenizer has one, and it raises at bytes that are no UTF-8.
     """
-    stream = DecodeStream(skip_special_tokens=True)
-    pieces = tuple(stream.step(tokenizer.backend_tokenizer, one) or "" for one in ids)
-    return Predictions(text="".join(pieces), pieces=pieces, token_ids=tuple(ids))
+    pieces, begin, told = [], 0, 0
+    for end in range(1, len(ids) + 1):
+        before, now = (tokenizer.decode(ids[begin:stop], skip_special_tokens=True) for stop in (told, end))
+        whole = not now.endswith("\ufffd")
+        pieces.append(now[len(before) :] if whole else "")
+        if pieces[-1]:
+            begin, told = told, end
+    return Predictions(text="".join(pieces), pieces=tuple(pieces), token_ids=tuple(ids))
 
 
 def _context(config: Any) -> int | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 import tiny_text
 import torch
 from samples import measurement, text_result
+from transformers import CTRLTokenizer
 
 from demo.backend import compile_model, parity, text_workload
 from demo.backend.events import Events, Job
@@ -223,6 +225,20 @@ def test_characters_of_several_tokens_come_with_their_last_one(folder: Path, kin
     cat = told.pieces.index("\N{CAT FACE}")
     assert told.pieces[cat - 3 : cat] == ("",) * 3  # its first three bytes
     assert "猫" in told.pieces and "\ufffd" not in told.text
+
+
+def test_bytes_that_are_no_text_cost_no_predictions(folder: Path) -> None:
+    """A library's stream of tokens raises: the text so far changes with the second byte."""
+    tokenizer = loaded(folder / "llama").loaded.tokenizer
+    ids = tokenizer.convert_tokens_to_ids(["<0x62>", "<0xCA>", "w"])
+    assert as_text(tokenizer, ids).pieces == ("b", "", "\ufffdw")
+
+
+def test_a_tokenizer_of_python_gives_its_text_too(tmp_path: Path) -> None:
+    (tmp_path / "vocab.json").write_text(json.dumps({"a": 0, "cat": 1, "<unk>": 2}))
+    (tmp_path / "merges.txt").write_text("#version: 0.2\nc a\n")
+    tokenizer = CTRLTokenizer(str(tmp_path / "vocab.json"), str(tmp_path / "merges.txt"))
+    assert as_text(tokenizer, [0, 1, 1]).pieces == ("a", " cat", " cat")
 
 
 # What is refused
