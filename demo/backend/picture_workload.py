@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -15,7 +15,7 @@ from demo.backend import models, predictions, timing
 from demo.backend.workload import Workload
 from demo.core import images
 from demo.core.errors import BadInput
-from demo.core.outputs import EndToEnd, Predictions
+from demo.core.outputs import EndToEnd, ImageInfo, Predictions
 from demo.core.spec import RunSpec
 
 CPU_CLOCK = timing.WallClock(torch.device("cpu"))
@@ -68,13 +68,17 @@ class PictureWorkload(Workload):
         )
 
 
-def load(spec: RunSpec, device: torch.device, file: Path | None) -> PictureWorkload:
+def load(
+    spec: RunSpec, device: torch.device, file: Path | None, told: Callable[[ImageInfo], None] | None
+) -> PictureWorkload:
     """Raises BadInput where there is no picture or it cannot be read, and what `models.load` raises."""
     if file is None:
         raise BadInput(f"{spec.checkpoint} sees a picture, and none was given. Name one.")
     picture, image = images.read(file)
+    if told is not None:
+        told(image)  # a run whose load fails is found again by its picture
     loaded = models.load(spec, device)
-    return PictureWorkload(spec, device, loaded.model, loaded, picture, file, image=image, warnings=loaded.warnings)
+    return PictureWorkload(spec, device, loaded.model, loaded, picture, file, warnings=loaded.warnings)
 
 
 def in_other_proportions(picture: Image.Image) -> Image.Image:

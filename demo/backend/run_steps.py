@@ -150,8 +150,8 @@ class Run:
         since, started = cores.read(), time.perf_counter()
         self.enter("load", 0.02)
         self.keep(spec=refusals.checked(self.spec, machine_probe.host()))
-        workload = workloads.load(self.spec, self.job.seen_file)
-        self.keep(environment=machine_probe.environment(workload.device), image=workload.image)
+        workload = workloads.load(self.spec, self.job.seen_file, lambda image: self.keep(image=image))
+        self.keep(environment=machine_probe.environment(workload.device))
         self.warnings += caveats.of_workload(workload)
         self.enter("prepare", 0.08)
         # Makes the batch, and reads the settings in force back from it and the model.

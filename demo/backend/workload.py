@@ -20,7 +20,7 @@ from demo.backend.compilation import CompileLog
 from demo.backend.events import Events
 from demo.core import limits
 from demo.core.measurement import Compilation
-from demo.core.outputs import EndToEnd, ImageInfo, Predictions
+from demo.core.outputs import EndToEnd, Predictions
 from demo.core.result import RunResult
 from demo.core.spec import RunSpec
 
@@ -70,8 +70,6 @@ class Workload(ABC):
     """On the device, in eval mode."""
     warnings: list[str] = field(default_factory=list, kw_only=True)
     """What loading the model found that a reader of the figures should know."""
-    image: ImageInfo | None = field(default=None, kw_only=True)
-    """The picture as a result keeps it; None for a model that sees none."""
 
     @abstractmethod
     def make_batch(self) -> Batch:

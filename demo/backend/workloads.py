@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
@@ -9,14 +10,15 @@ import torch
 from demo.backend import compile_model, machine_probe, own_model, picture_workload, settings, text_workload
 from demo.backend.workload import Workload
 from demo.core import refusals
+from demo.core.outputs import ImageInfo
 from demo.core.spec import OWN_MODEL, TEXT_GENERATION, RunSpec
 
 
-def load(spec: RunSpec, file: Path | None) -> Workload:
+def load(spec: RunSpec, file: Path | None, told: Callable[[ImageInfo], None] | None = None) -> Workload:
     """Sets how torch computes in this process, and loads the model on the device that the spec asks for.
 
-    `file` is the picture's, where the model sees one. Raises BadInput where the model cannot be run as asked, or not on
-    this machine.
+    `file` is the picture's, where the model sees one, and `told` is given what a result keeps of it, before the model
+    is loaded. Raises BadInput where the model cannot be run as asked, or not on this machine.
     """
     spec = refusals.checked(spec, machine_probe.host())
     device = torch.device(spec.device)
@@ -27,7 +29,7 @@ def load(spec: RunSpec, file: Path | None) -> Workload:
     elif spec.task == TEXT_GENERATION:
         workload = text_workload.load(spec, device)
     else:
-        workload = picture_workload.load(spec, device, file)
+        workload = picture_workload.load(spec, device, file, told)
     if spec.scope == "layers":
         compile_model.require_layers(workload.model, spec.checkpoint)
     return workload

@@ -30,6 +30,7 @@ from demo.backend import (
     timing,
 )
 from demo.backend.events import Events, Job
+from demo.backend.failures import CannotLoad
 from demo.backend.monitor import Observer
 from demo.backend.run_steps import Run
 from demo.core import catalog, cores
@@ -325,6 +326,15 @@ def test_a_failure_keeps_what_is_known_of_the_run(monkeypatch: pytest.MonkeyPatc
     assert "48*48" in result.failure.message and result.failure.remedy
     assert result.spec.device == "cpu" and result.image is not None and result.environment is not None
     assert result.eager is None and result.failure.change == {"dtype": "float32"}
+
+
+def test_a_model_that_cannot_be_loaded_keeps_its_picture(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sweep finds a stored failure by it."""
+    for error in (CannotLoad("No answer.", "Try again."), torch.OutOfMemoryError("made up")):
+        monkeypatch.setattr(models, "load", failing(error))
+        result = result_of()
+        assert result.failure.phase == "load"
+        assert result.image.name == SCENE.name and result.image.sha256
 
 
 def test_a_package_is_built_timed_and_loaded_once_more_elsewhere(
