@@ -19,14 +19,15 @@ from demo.store import hub_dataset
 def serve(mcp: bool) -> None:
     """Serves the page, and with `mcp` the API as MCP tools, until the process is told to end.
 
-    GRADIO_SERVER_NAME and GRADIO_SERVER_PORT, which gradio reads, set the address. On a Hugging Face Space the server
-    listens on all interfaces, else on 127.0.0.1. Raises BadInput for invalid settings.
+    GRADIO_SERVER_NAME and GRADIO_SERVER_PORT set the address. On a Hugging Face Space the server listens on all
+    interfaces, else on 127.0.0.1. Raises BadInput for invalid settings, and for a port that is taken.
     """
     if mcp and importlib.util.find_spec("mcp") is None:
         raise BadInput(f'MCP tools need gradio\'s own extra: pip install "gradio[mcp]=={version("gradio")}".')
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # a stopped container ends its worker too
     default_name = "0.0.0.0" if os.environ.get("SPACE_ID") else "127.0.0.1"
     name = os.environ.get("GRADIO_SERVER_NAME", default_name)
+    port = _port()
     limits.current()
     if limits.on_space():
         block_proc_access()
@@ -42,8 +43,18 @@ def serve(mcp: bool) -> None:
         from demo.ui.page import build, launch  # imports gradio while the worker loads torch
 
         page = build(runner, history=history)
-        _, address, _ = launch(page, server_name=name, mcp_server=mcp, prevent_thread_lock=True)
+        try:
+            _, address, _ = launch(page, server_name=name, server_port=port, mcp_server=mcp, prevent_thread_lock=True)
+        except OSError as error:
+            raise BadInput(f"The page cannot listen on port {port}. Choose another with GRADIO_SERVER_PORT.") from error
         print(f"Worth compiling? Find out at {address}", flush=True)
         if mcp:
             print(f"MCP tools at {address}gradio_api/mcp/", flush=True)
         page.block_thread()
+
+
+def _port() -> int:
+    given = os.environ.get("GRADIO_SERVER_PORT", "7860")
+    if not given.isascii() or not given.isdigit() or not 1 <= int(given) <= 65_535:
+        raise BadInput(f"GRADIO_SERVER_PORT must be a whole number from 1 to 65535. Given: {given[:80]!r}.")
+    return int(given)

@@ -28,6 +28,16 @@ def test_the_version_names_the_commit_and_the_libraries(capsys: pytest.CaptureFi
         assert f"{library} {metadata.version(library)}" in second
 
 
+@pytest.mark.parametrize("port", ["abc", "99999", "0", "-1", "²"])
+def test_a_port_that_is_none_is_one_sentence_and_exit_2(
+    port: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("signal.signal", lambda *_: None)
+    monkeypatch.setenv("GRADIO_SERVER_PORT", port)
+    assert main(["serve"]) == 2
+    assert "GRADIO_SERVER_PORT must be a whole number from 1 to 65535" in capsys.readouterr().err
+
+
 LONG = "x" * 300
 """No file can be called so."""
 
