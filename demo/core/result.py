@@ -379,7 +379,11 @@ class RunResult:
         requests = self.request_seconds if self.speedup is not None and self.speedup.verdict != "unsure" else None
         data["end_to_end_speedup"] = requests[0] / requests[1] if requests else None
         origins = [(text, *origin(text)) for text in self.warnings]
-        data["caveats"] = [{"text": text, "key": key, "values": values} for text, key, values in origins if key]
+        data["caveats"] = [
+            {"text": text, "key": key, "values": {name: _number(value) for name, value in values.items()}}
+            for text, key, values in origins
+            if key
+        ]
         if self.spec.task == TEXT_GENERATION:
             data |= self._text_figures(data)
         return data
@@ -428,6 +432,11 @@ def _pooled(
     """Seconds of eager and of compiled over all processes, weighted as the speed-up; `own` is this run's estimate."""
     eager, compiled = zip(*filter(None, [*earlier, own[1:]]), strict=True)
     return stats.geometric_mean(eager, speedup.weights), stats.geometric_mean(compiled, speedup.weights)
+
+
+def _number(text: str) -> int | str:
+    """A value of a sentence, a count as the number."""
+    return int(text) if text.isascii() and text.isdigit() else text
 
 
 def _control(eager: Measurement | None, again: Measurement | None) -> stats.Interval | None:

@@ -125,3 +125,7 @@ def test_caveats_are_told_in_the_reader_s_language_and_other_sentences_as_they_a
     assert result.to_json()["caveats"] == [{"text": english[0], "key": "caveat_others", "values": values}]
     unseen = ENGLISH.plain("caveat_break_unseen", places=3)  # also fits the text without "reported none"
     assert origin(unseen) == ("caveat_break_unseen", {"places": "3"})
+    (caveat,) = ok_result(warnings=(unseen,)).to_json()["caveats"]
+    assert caveat["values"] == {"places": 3}
+    left = {"count": "2", "place": "f in model.py:7", "reason": "skipped, since it is marked, as asked"}
+    assert origin(ENGLISH.plain("caveat_fallbacks", **left)) == ("caveat_fallbacks", left)

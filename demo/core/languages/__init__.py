@@ -114,7 +114,7 @@ def origin(english: str) -> tuple[str, dict[str, str]]:
 def _kept() -> dict[str, re.Pattern[str]]:
     """The texts of which a result keeps the English: by key a pattern, with a group for each placeholder."""
     keys = [key for key in ENGLISH.texts if key.startswith(("remedy_", "caveat_")) or key == "run_again"]
-    patterns = {key: re.sub(r"\\{(\w+)\\}", r"(?P<\1>.+)", re.escape(ENGLISH.texts[key])) for key in keys}
+    patterns = {key: re.sub(r"\\{(\w+)\\}", r"(?P<\1>.+?)", re.escape(ENGLISH.texts[key])) for key in keys}
     return {key: re.compile(pattern, re.DOTALL) for key, pattern in patterns.items()}
 
 
