@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from demo.core import catalog
 from demo.core import format as fmt
 from demo.core.languages import Language
 from demo.core.result import RunResult
@@ -110,7 +111,9 @@ def _differences(result: RunResult, rows: tuple[PublishedRow, ...], lang: Langua
             yield lang.composed("beside_setting_differs", name=lang.plain(name), **both)
     if spec.device == "cpu":
         yield lang.plain("beside_cpu")
-    yield lang.plain("beside_input", size="640 × 480", gpu="A100", dtype="TF32")
+    known = catalog.find(spec.checkpoint)
+    key = "beside_input" if known is not None and known.takes_text else "beside_picture"
+    yield lang.plain(key, size="640 × 480", gpu="A100", dtype="TF32")
     ours = f"torch {machine.torch}, transformers {machine.transformers}" if machine else "–"
     torch = sorted({row.torch for row in rows})
     yield lang.composed(
