@@ -93,7 +93,11 @@ def is_ours(host: str, names: Collection[str], space: bool = False) -> bool:
 def is_foreign(origin: str, host: str, names: Collection[str]) -> bool:
     """Whether an `Origin` header names a site other than the server asked (`host`) and `names`."""
     _, _, place = origin.partition("://")
-    return not place or (place.lower() != host.lower() and _name(place) not in names)
+    if place and place.lower() == host.lower():
+        return False
+    name = _name(place)
+    revision = re.fullmatch(r"(.+?)--.+(\.hf\.space)", name)  # another revision of the same Space
+    return name not in names and (revision is None or "".join(revision.groups()) not in names)
 
 
 def _name(host: str) -> str:

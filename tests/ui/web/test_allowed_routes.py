@@ -160,7 +160,7 @@ def test_on_a_space_its_own_names_and_those_of_its_proxy_do(page: gr.Blocks, mon
     assert read.hosts == ("someone-space.hf.space", "my.domain.example")
     for host in (*read.hosts, "10.0.3.7:7860", "proxy.spaces.internal.huggingface.tech"):
         assert asked(page, "/", names=read.hosts, host=host)[0] == 200
-        for origin in read.hosts:
+        for origin in (*read.hosts, "someone-space--1a2b3c.hf.space"):
             ours = {"host": host, "origin": f"https://{origin}", "sec_fetch_site": "same-origin"}
             assert asked(page, "/gradio_api/upload", "POST", read.hosts, **ours)[0] == 200
     for origin in (
