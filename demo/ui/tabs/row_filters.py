@@ -38,7 +38,7 @@ class RowFilters:
                 column: gr.Dropdown([(first[column],) * 2], value=first[column], label=label(text), min_width=120)
                 for column, text in lists.items()
             }
-            self._model = gr.Textbox(
+            self.model = gr.Textbox(
                 label=label("published_search"), placeholder="ViT, resnet-50 …", max_length=MAX_SEARCH, min_width=120
             )
         self.chosen = gr.Textbox("", visible=False)
@@ -46,11 +46,11 @@ class RowFilters:
 
     def wire(self, tab: gr.Tab, outputs: Sequence[gr.components.Component]) -> list[gr.components.Component]:
         """Shows the outputs when the tab is opened or a filter changes. Gives the components that `update` changes."""
-        filters = [*self.lists.values(), self._model]
+        filters = [*self.lists.values(), self.model]
         updated = [self.chosen, *filters, *outputs]
         event = gr.on(
             # a text field: `change`, see gradio_workarounds
-            [tab.select, *(one.input for one in self.lists.values()), self._model.change],
+            [tab.select, *(one.input for one in self.lists.values()), self.model.change],
             self.update,
             [self.chosen, *filters],
             updated,

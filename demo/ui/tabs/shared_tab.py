@@ -6,6 +6,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
+from urllib.parse import urlencode
 
 import gradio as gr
 
@@ -16,6 +17,7 @@ from demo.store.shared_rows import SharedRow
 from demo.ui.html import shared_html as html
 from demo.ui.jobs.queue import RunQueue
 from demo.ui.look import source
+from demo.ui.tabs import links
 from demo.ui.tabs.events import AT_ONCE
 from demo.ui.tabs.form import TASK_NAMES
 from demo.ui.tabs.row_filters import ALL, Choices, RowFilters, fitted
@@ -38,7 +40,7 @@ class SharedTab:
             self._filters = filters = RowFilters("shared", LISTS, FIRST, self._show)
             outputs = [status, *(gr.HTML(elem_id=f"shared-{one}", apply_default_css=False) for one in ("map", "table"))]
         updated = filters.wire(tab, outputs)
-        filters.remember(status.tick(self._follow, filters.chosen, updated, **AT_ONCE))
+        filters.remember(status.tick(self._follow, [filters.chosen, filters.model], updated, **AT_ONCE))
 
     def _look(self) -> Shared:
         return self._copy.look(len(self._queue) > 0)
@@ -49,9 +51,16 @@ class SharedTab:
         # the rows that are asked for may still arrive
         return ({}, asked, outputs) if shared.fetching else (choices, chosen, outputs)
 
-    def _follow(self, chosen: str, request: gr.Request) -> list[Any]:
-        """Shows the rows when they have arrived; else no change."""
-        return [gr.skip()] * 9 if self._look().fetching else self._filters.update(request, f"?{chosen}")
+    def _follow(self, chosen: str, typed: str, request: gr.Request) -> list[Any]:
+        """Shows the rows when they have arrived; else no change. The search stays, except that a link's is written."""
+        if self._look().fetching:
+            return [gr.skip()] * 9
+        asked = links.read_query(chosen) | ({"shared_model": typed} if typed else {})
+        updates = self._filters.update(request, f"?{urlencode(asked)}")
+        model = 1 + len(LISTS)
+        if typed or not updates[model]:
+            updates[model] = gr.skip()
+        return updates
 
 
 def shown(shared: Shared, asked: dict[str, str], lang: Language) -> tuple[Choices, dict[str, str], list[str]]:

@@ -79,13 +79,18 @@ def test_nothing_is_fetched_before_the_tab_is_opened_nor_while_a_run_goes_on(
     assert looks == []
     with page.queue.join():
         asked = "shared_device=Tesla+T4&shared_model=vit"
-        chosen, *filters, status, _, _ = select(f"?tab=shared&{asked}")
-        assert "when it has ended" in status and "data-fetching" in status and looks == []
+        chosen, *filters, told, _, _ = select(f"?tab=shared&{asked}")
+        assert "when it has ended" in told and "data-fetching" in told and looks == []
         assert chosen == asked and filters == [gr.skip()] * 5  # a device that may still arrive
     *_, model, _, _, _ = select("", *[""] * 4, "vit")
     assert model == gr.skip()  # somebody may be typing there
     history.shared._thread.join()  # type: ignore[union-attr]
     assert looks == [True]
+    (status,) = (block for block in page.blocks.blocks.values() if getattr(block, "elem_id", "") == "shared-status")
+    tick = handler(page, of=(status, "tick"))
+    held = [tick("shared_model=de", typed)[5] for typed in ("detr", "")]
+    assert held == [gr.skip(), "de"]  # a link's, which is not in the field yet
+    assert tick("", "")[5] == gr.skip()
 
 
 def test_one_setting_is_shown_at_first_that_of_most_rows(shared: Shared) -> None:
