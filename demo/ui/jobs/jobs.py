@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Generator, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -63,6 +64,8 @@ class Job(Work):
     """Repeats of this spec, from which the run goes on."""
     when_quiet: bool = False
     """It is to begin when no other program keeps the machine busy."""
+    _turn: ExitStack = field(default_factory=ExitStack, init=False)
+    """Its place in the queue, until it ends."""
     _files: Files = field(default=NO_FILES, init=False)
     _folder: tempfile.TemporaryDirectory[str] | None = field(default=None, init=False)
     """The folder of the run's files, if it is to leave any. Removed with the job, or when the app ends by itself; an
@@ -100,9 +103,12 @@ class Job(Work):
         folder = Path(self._folder.name)
         return Files(folder / "trace.json.gz" if profiled else None, folder / "model.pt2" if packaged else None)
 
+    def begin(self) -> None:
+        self._places = self._turn.enter_context(self.queue.join(self.visitor))
+
     def _events(self) -> Generator[Any, None, None]:
-        with self.queue.join(self.visitor) as places:
-            for ahead in places:
+        with self._turn:
+            for ahead in self._places:
                 yield Waiting(ahead)
                 if self.stopped:
                     return

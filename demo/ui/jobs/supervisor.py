@@ -26,6 +26,9 @@ UPDATE_SECONDS = 1.0
 """Between two updates that a browser gets: one costs some 20 ms of CPU time on the machine that is timed."""
 KEPT_SECONDS = 3600.0
 """How long ended work can be found. Its results stay in the history."""
+AGAIN_SECONDS = 10.0
+"""A page that opens so soon after the end of a run shows it, although another did: that one may have been loaded anew
+before its address had the run."""
 
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -63,6 +66,10 @@ class Work:
         return self._ended.is_set()
 
     @property
+    def ended_just_now(self) -> bool:
+        return self.ended and time.monotonic() - self.ended_at < AGAIN_SECONDS
+
+    @property
     def stopped(self) -> bool:
         return self._cancel.is_set()
 
@@ -89,6 +96,9 @@ class Work:
         neither in the end."""
         self.delivered = self.ended
         return self._outcome
+
+    def begin(self) -> None:
+        """Takes its place in the queue, if it needs one at once. Raises BadInput if there is none."""
 
     def forget(self) -> None:
         """Removes its files."""
@@ -132,7 +142,8 @@ class Supervisor:
         self._lock = threading.Lock()
 
     def start(self, visitor: str, work: W) -> W:
-        """Starts new work. Raises BadInput if work of this visitor goes on, or if too many others' does."""
+        """Starts new work. Raises BadInput if work of this visitor goes on, or if there is no place for it; the
+        visitor's last work then stays."""
         with self._lock:
             current = self._works.get(visitor)
             if current is not None and not current.ended:
@@ -141,6 +152,7 @@ class Supervisor:
                     "it. It is shown where this page is opened anew."
                 )
             self._make_room()
+            work.begin()
             # The visitor's request goes with the context: on ZeroGPU the package `spaces` reads whose quota it is.
             run = contextvars.copy_context().run
             threading.Thread(target=run, args=[work.run], daemon=True).start()

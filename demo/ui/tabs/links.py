@@ -74,6 +74,14 @@ def spec_of(query: Mapping[str, str], checkpoint: str) -> RunSpec | None:
     return catalog.make_spec(given.pop("checkpoint", checkpoint), task, **given)
 
 
+def asks_for_another(query: Mapping[str, str], spec: RunSpec) -> bool:
+    """Whether a link asks for another run than this, or for what is refused."""
+    try:
+        return spec_of(query, spec.checkpoint) not in (None, spec)
+    except BadInput:
+        return True
+
+
 def _given(query: Mapping[str, str]) -> dict[str, Any]:
     given = {name: query[name] for name in FIELDS if name in query}
     return {
@@ -113,7 +121,7 @@ def filled_for_search(form: Form, query: Mapping[str, str]) -> dict[Any, Any]:
 
 
 def read(query: Mapping[str, str], checkpoint: str, form: Form) -> tuple[RunSpec | None, dict[Any, Any], str]:
-    """What a link asks for, the updates that put it into the form, and the sentence of a refusal ('' if none).
+    """What the form is to ask for, the updates that put it there, and the sentence of a refusal ('' if none).
 
     Of a refused link the form takes the model, if it is one of the catalogue, so that Run does not time another one.
     """
@@ -122,5 +130,5 @@ def read(query: Mapping[str, str], checkpoint: str, form: Form) -> tuple[RunSpec
     except BadInput as refused:
         known = catalog.find(query.get("checkpoint", ""))
         model = spec_of({"checkpoint": known.id}, known.id) if known is not None else None
-        return None, filled(form, model) if model is not None else {}, str(refused)
+        return model, filled(form, model) if model is not None else {}, str(refused)
     return spec, (filled(form, spec) if spec is not None else {}) | search, ""

@@ -1,4 +1,4 @@
-"""Jobs: how often a page hears of one."""
+"""Jobs: how often a page hears of one, and what becomes of one that finds no place."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from samples import ok_result
 from demo.core.result import Progress, RunResult
 from demo.core.spec import RunSpec
 from demo.ui.jobs import jobs
-from demo.ui.jobs.queue import RunQueue
+from demo.ui.jobs.queue import Full, RunQueue
 from demo.ui.jobs.supervisor import Supervisor
 from demo.ui.tabs import form
 
@@ -34,6 +34,19 @@ def test_a_page_hears_little_while_the_cores_of_its_browser_may_be_timed(
     heard = [news.phase for news in job.watch() if isinstance(news, Progress)]
     assert (heard.count("time") > 3) is often
     assert heard.count("compile") > 3
+
+
+def test_a_full_queue_refuses_a_run_before_the_visitors_last_one_is_forgotten() -> None:
+    spec, queue, works = RunSpec("shapes-vit", "image-classification"), RunQueue(longest=1), Supervisor("run")
+    first, second = (jobs.Job(FakeRunner(lambda *_: ok_result()), queue, "one", spec, None) for _ in range(2))
+    works.start("one", first)
+    list(first.watch())
+    with queue.join("another"), pytest.raises(Full):
+        works.start("one", second)
+    assert works.of("one") is first
+    works.start("one", second)
+    list(second.watch())
+    assert isinstance(second.outcome(), RunResult) and len(queue) == 0
 
 
 @pytest.mark.parametrize("ends_by", ["itself", "time", "cancel", "another visitor"])
