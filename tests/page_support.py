@@ -140,6 +140,7 @@ def chosen(page: Page, checkpoint: str, task: str, has_run: bool = False) -> lis
     change = handler(page, changes=tab.pane.chart_note, of=(tab.form.inputs["checkpoint"], "change"))
     changed, fields = change(checkpoint, task, has_run), tab.form.inputs
     told = [fields["task"], tab.form.checkpoint_note, fields["text"], tab.pane.top, tab.pane.chart_note, tab.pane.chart]
+    assert set(changed) <= set(told)
     return [changed.get(component, gr.skip()) for component in told]
 
 

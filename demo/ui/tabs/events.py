@@ -33,9 +33,14 @@ def told(problem: Exception, lang: Language, way_out: str = "", title: str = "ca
     return results.problem("unexpected", "unexpected_words", lang, "unexpected_remedy")
 
 
+def data_of(event: gr.EventData) -> dict[str, Any]:
+    """What came with an event. It comes from the browser, so it may be missing or anything."""
+    return event._data if isinstance(event._data, dict) else {}
+
+
 def pressed_of(things: Sequence[T], event: gr.EventData) -> T | None:
-    """What was pressed of these. The place comes from the browser, so it may be anything."""
-    place = getattr(event, "place", None)
+    """What was pressed of these."""
+    place = data_of(event).get("place")
     return things[place] if isinstance(place, int) and 0 <= place < len(things) else None
 
 

@@ -24,7 +24,7 @@ from demo.ui.html.elements import drawn
 from demo.ui.look import source
 from demo.ui.look.scripts import press_download
 from demo.ui.tabs import links
-from demo.ui.tabs.events import AT_ONCE
+from demo.ui.tabs.events import AT_ONCE, data_of
 from demo.ui.tabs.run_tab import RunTab
 from demo.ui.web.visitor_language import IN_ENGLISH, label, request_language, written
 
@@ -173,7 +173,7 @@ class HistoryTab:
             return {
                 self.message: _message("A run of yours is going on and has the stage. Open this one when it has ended.")
             }
-        id = str(event._data.get("run"))
+        id = str(data_of(event).get("run"))
         shown = self._run_tab.open(id, request_language(request), self._run_tab.latest(request, visitor))
         return {self.tabs: gr.update(selected=self._room), self.message: ""} | shown
 
@@ -185,7 +185,7 @@ class HistoryTab:
         except (HistoryError, BadInput) as error:
             return gr.skip(), gr.skip(), _reason(error)
         if len(results) < least:
-            selected = len(results) or len(ids)
+            selected = len(ids) if len(ids) > most else len(results)
             return gr.skip(), gr.skip(), _message(f"Select {least} to {most} runs to compare. Selected: {selected}.")
         return comparison.comparison(results, request_language(request)), urlencode({COMPARE: " ".join(ids)}), ""
 

@@ -29,7 +29,7 @@ from demo.ui.jobs.supervisor import Supervisor, attempted, visitor_name
 from demo.ui.look import source
 from demo.ui.look.scripts import FOCUS_STAGE, REDRAW, TO_ANSWER, TO_STAGE
 from demo.ui.tabs import links
-from demo.ui.tabs.events import AT_ONCE, LATEST, QUIET, UNREAD, Watching, told
+from demo.ui.tabs.events import AT_ONCE, LATEST, QUIET, UNREAD, Watching, data_of, told
 from demo.ui.tabs.form import (
     FIRST,
     Form,
@@ -122,7 +122,7 @@ class RunTab(Watching):
         inputs["checkpoint"].change(
             self._chosen,
             [inputs["checkpoint"], inputs["task"], self.has_run],
-            [inputs["task"], form.checkpoint_note, inputs["text"], *pane.elements],
+            [inputs["task"], form.checkpoint_note, inputs["text"], pane.top, pane.chart_note, pane.chart],
             **QUIET,
         )
         pictures = [inputs["image"].input, *(thumbnails.click for thumbnails in form.thumbnails)]
@@ -175,9 +175,10 @@ class RunTab(Watching):
         }
         if has_run or not name:
             return updates
-        if catalog.refusal(name):
-            return updates | pane.only(results.intro(name, lang))
-        return updates | pane.before_a_run(name, its_task, lang)
+        refused = catalog.refusal(name)
+        shown = pane.only(results.intro(name, lang)) if refused else pane.before_a_run(name, its_task, lang)
+        # not the rest of the pane: a run may have begun meanwhile, and a notice stays
+        return updates | {part: shown[part] for part in (pane.top, pane.chart_note, pane.chart)}
 
     def _forecast(self, request: gr.Request, *values: Any) -> Any:
         """What to expect of the form's current values; '' while the machine is not known."""
@@ -243,7 +244,7 @@ class RunTab(Watching):
         """A press of Repeat: one more process for the result that is shown. `in_form` is the picture in the form."""
 
         def asked() -> Asked:
-            result = self.history.get(str(event._data.get("run")))
+            result = self.history.get(str(data_of(event).get("run")))
             if result is None:
                 raise BadInput("This run is not stored any more, so nothing can be added to it.")
             spec = one_more(result, self.runner.machine)
@@ -307,8 +308,8 @@ class RunTab(Watching):
     def _arrive(self, request: gr.Request, visitor: str | None) -> dict[Any, Any]:
         """A page has opened.
 
-        It shows the stored run that its link names; else the visitor's run that goes on or whose end no page has shown;
-        else the link's settings fill the form.
+        It shows the stored run that its link names; else the visitor's run that goes on or whose end no page has shown,
+        or that ended just now, if the link asks for nothing else; else the link's settings fill the form.
         """
         name = self.name(request, visitor)
         query, lang = request.query_params, request_language(request)
@@ -317,12 +318,18 @@ class RunTab(Watching):
             chart["value"] = published_chart(FIRST.id, FIRST.task, lang)
         updates: dict[Any, Any] = {self.visitor: name, self.watched: None, self.pane.chart: chart}
         job = self.latest(request, visitor)
-        if not query.get(links.RUN) and job is not None and not (job.ended and job.delivered):
+        if not query.get(links.RUN) and job is not None and self._to_be_shown(job, query):
             return updates | self._begun(job, lang) | links.filled(self.form, job.spec) | self.with_picture(job.image)
         followed, refusal = self.follow(query, lang, job)
         if refusal:
             followed |= {self.has_run: True} | self.pane.only(refusal)
         return updates | followed
+
+    def _to_be_shown(self, job: Job, query: Mapping[str, str]) -> bool:
+        """Whether a page that opens with this query shows the visitor's latest run."""
+        if not (job.ended and job.delivered):
+            return True
+        return job.ended_just_now and links.SEARCH not in query and not links.asks_for_another(query, job.spec)
 
     def follow(self, query: Mapping[str, str], lang: Language, latest: Job | None) -> tuple[dict[Any, Any], str]:
         """Updates for `showing` that a link with this query asks for, and its refusal as HTML ('' if none)."""
@@ -331,9 +338,9 @@ class RunTab(Watching):
             fields |= self.pane.refused(results.note("best_link", lang))
         if run := query.get(links.RUN):
             return self.open(run, lang, latest) | fields, ""
+        if spec is not None and not drawn_only(spec.checkpoint):  # the form opens with a drawn picture
+            fields[self.form.inputs["image"]] = gr.update(value=servable(default_picture(spec.checkpoint)))
         if not problem:
-            if spec is not None and not drawn_only(spec.checkpoint):  # the form opens with a drawn picture
-                fields[self.form.inputs["image"]] = gr.update(value=servable(default_picture(spec.checkpoint)))
             return fields, ""
         return fields, results.refusal("link_cannot_be_followed", problem, lang, f"<p>{lang.html('link_form')}</p>")
 
@@ -354,8 +361,8 @@ class RunTab(Watching):
     def _followed(
         self, event: gr.EventData, request: gr.Request, visitor: str | None, checkpoint: str | None, task: str
     ) -> dict[Any, Any]:
-        way, lang = str(event._data.get("way")), request_language(request)
-        query = links.read_query(str(event._data.get("query") or ""))
+        way, lang = str(data_of(event).get("way")), request_language(request)
+        query = links.read_query(str(data_of(event).get("query") or ""))
         if self.is_running(request, visitor):
             return {self.way: ""}  # a run that goes on stays shown, and its settings stay in the form
         run = query.pop(links.RUN, None)

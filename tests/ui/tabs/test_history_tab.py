@@ -243,8 +243,8 @@ def test_a_link_to_runs_that_are_not_here_says_so(page: Page) -> None:
 def test_any_other_number_is_answered_with_a_sentence(page: Page, history: History) -> None:
     for id in "abcde":
         history.append(failed_result(id=id))
-    for ticked in ("", "slower", "slower slower2 gone", "a b c d e"):
-        assert "Select 2 to 4 runs" in text(compared(page, ticked)[1])
+    for ticked, here in (("", 0), ("slower", 1), ("slower gone", 1), ("gone lost", 0), ("a b c d e", 5)):
+        assert f"Select 2 to 4 runs to compare. Selected: {here}." in text(compared(page, ticked)[1])
 
 
 # ---- taking away

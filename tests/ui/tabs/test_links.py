@@ -126,6 +126,8 @@ def test_of_a_refused_link_the_form_takes_the_model_if_it_is_of_the_table() -> N
         fields = [page.run_tab.form.inputs[name] for name in ("task", "checkpoint", "batch_size", "dtype")]
         now = [shown[field]["value"] for field in fields if field in shown]
         assert now == ([held, link["checkpoint"], 1, "float32"] if held else [])
+    (shown,) = opened(page, checkpoint="google/vit-base-patch16-224", batch_size="0")
+    assert Path(shown[page.run_tab.form.inputs["image"]]["value"]).name == form.photographs()[0].name
 
 
 def test_the_address_of_a_run_is_told_only_where_it_can_be_opened_again(history: History) -> None:

@@ -34,6 +34,7 @@ from demo.core.errors import BadInput
 from demo.core.languages import ENGLISH
 from demo.core.spec import RunSpec
 from demo.store.history import History
+from demo.ui.jobs import supervisor
 from demo.ui.page import Page
 from demo.ui.tabs import form
 
@@ -170,7 +171,8 @@ def test_leaving_the_page_ends_no_run_and_opening_it_again_brings_the_run_back()
     assert is_ready(page, last)
 
 
-def test_a_run_that_ended_while_nobody_watched_is_shown_once() -> None:
+def test_a_run_that_ended_while_nobody_watched_is_shown_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervisor, "AGAIN_SECONDS", 0.0)
     page = Page(answering(ok_result(), seconds=0.5))
     updates = pressed(page)
     job = next(updates)[page.run_tab.watched]
@@ -180,6 +182,18 @@ def test_a_run_that_ended_while_nobody_watched_is_shown_once() -> None:
     *_, last = opened(page)
     assert "2.00×" in stage_of(page, last)
     assert list(opened(page)) == []
+
+
+def test_a_page_loaded_anew_a_moment_after_its_answer_shows_it_again_unless_the_link_asks_for_something_else() -> None:
+    page = Page(answering(ok_result()))
+    list(pressed(page, batch_size=4))
+    for same in ({}, {"lang": "ja"}, {"batch_size": "4"}):
+        *_, last = opened(page, **same)
+        assert "2.00×" in stage_of(page, last) and is_ready(page, last)
+    for another in ({"batch_size": "2"}, {"batch_size": "many"}, {"best": ""}, {"run": "gone"}):
+        *_, last = opened(page, **another)
+        assert "2.00×" not in stage_of(page, last) and last[page.run_tab.watched] is None
+    assert list(opened(page, "two")) == []
 
 
 def test_a_run_of_text_generation_has_no_picture_and_a_reload_gives_its_prompt_back() -> None:
@@ -285,7 +299,7 @@ def test_a_link_inside_the_page_fills_the_form_presses_run_or_goes_back_to_a_run
     assert back[tab.opened] == ok_result().id and "2.00×" in stage_of(page, back)
     before = follow(page, {"query": "", "way": "back"})
     assert before[tab.opened] == "" and "Is it worth compiling" in stage_of(page, before)
-    for data in ({}, {"way": "run"}, {"query": 3, "way": "fly"}, {"query": "?run=%00&run", "way": "back"}):
+    for data in (None, [], {}, {"way": "run"}, {"query": 3, "way": "fly"}, {"query": "?run=%00&run", "way": "back"}):
         assert set(follow(page, data)) <= {way, *tab.showing}
     next(iter(pressed(page)))
     assert follow(page, {"query": "?batch_size=4", "way": "run"}) == {way: ""}  # the run that goes on is not touched
