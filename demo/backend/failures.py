@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import json
 import os
 import re
 from collections.abc import Iterator
@@ -18,6 +19,7 @@ from huggingface_hub.errors import (
     LocalEntryNotFoundError,
     RepositoryNotFoundError,
 )
+from safetensors import SafetensorError
 
 from demo.backend import compilation, own_model
 from demo.core import catalog
@@ -31,6 +33,7 @@ from demo.core.spec import OWN_MODEL, RunSpec
 OTHER = "choose another checkpoint"
 NO_ANSWER = (TimeoutError, ConnectionError, LocalEntryNotFoundError)
 NOT_WRITTEN = (*NO_ROOM, errno.EACCES, errno.EPERM)
+DAMAGED = (json.JSONDecodeError, UnicodeDecodeError, SafetensorError)
 OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "status_alloc_failed", "unable to find an engine")
 """In lower case: what allocators say, CUDA's and C++'s, Linux's, and that of cuBLAS and cuDNN; and what cuDNN says of a
 convolution whose workspace does not fit."""
@@ -56,7 +59,8 @@ def _remedy(phase: str, spec: RunSpec) -> tuple[str, dict[str, Any]]:
         return f"{AGAIN} {other}", change
     exact: dict[str, Any] = {} if spec.dtype in ("float32", "tf32") else {"dtype": "float32"}
     if spec.task == OWN_MODEL:
-        return "The module must run eagerly with the inputs that your function returns: fix it and run again.", exact
+        own = f"The module must run eagerly with the inputs that your function returns and weights of {spec.dtype}"
+        return f"{own}: fix it, or choose another --dtype, and run again.", exact
     if phase == "warm up" and exact:
         return ENGLISH.plain("remedy_eager"), exact
     if phase == "warm up" and spec.sees_picture:
@@ -153,9 +157,16 @@ def load_refusal(checkpoint: str, error: BaseException) -> BadInput:
         if isinstance(cause, HfHubHTTPError) and not isinstance(cause, EntryNotFoundError):
             what = f"The Hub answered {cause.response.status_code} for {name}."
             return CannotLoad(what, f"Try again later, log in, or {OTHER}.")
+        if isinstance(cause, OSError) and cause.errno in NOT_WRITTEN and not catalog.is_folder(checkpoint):
+            what = f"The Hugging Face cache cannot take {checkpoint}: {os.strerror(cause.errno)}."
+            return CannotLoad(what, "Make room and allow writing there, or set HF_HOME to another folder.")
     if any(isinstance(cause, NO_ANSWER) or type(cause).__module__.startswith("http") for cause in causes):
         what = f"The Hub cannot be reached and {name} is not complete in the local cache."
         return CannotLoad(what, f"Try again later, {other}", **change)
+    if any(isinstance(cause, DAMAGED) for cause in causes):
+        bundled = entry is not None and entry.bundled
+        again = "Get the project's folder assets again." if bundled else "Download or write the checkpoint again."
+        return CannotLoad(f"A file of {name} is damaged and cannot be read.", again)
     return BadInput(f"{name} could not be loaded: {_reason(error)}. {OTHER.capitalize()}.")
 
 

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 
+import pytest
 import torch
+from safetensors import SafetensorError
 
 from demo.backend import failures
 from demo.core import catalog
 from demo.core.result import RunResult
+from demo.core.spec import OWN_MODEL, RunSpec
+
+HUB = "microsoft/resnet-50"
 
 
 def test_a_remedy_hands_over_the_settings_that_it_names() -> None:
@@ -54,6 +60,34 @@ def test_a_remedy_hands_over_the_settings_that_it_names() -> None:
         for name, value in change.items():
             named = f"{name} {asked[name]}" if asked.get(name) not in (None, True) else name.replace("_", " ")
             assert str(value) in failure.remedy or named in failure.remedy
+
+
+@pytest.mark.parametrize(
+    ("checkpoint", "error", "message", "remedy"),
+    [
+        (HUB, OSError(errno.ENOSPC, "full"), f"The Hugging Face cache cannot take {HUB}: No space left", "HF_HOME"),
+        (HUB, PermissionError(errno.EACCES, "no"), "cannot take", "Make room and allow writing there"),
+        (HUB, SafetensorError("incomplete metadata"), "is damaged and cannot be read.", "Download or write"),
+        (HUB, json.JSONDecodeError("no end", "{", 1), "is damaged and cannot be read.", "Download or write"),
+        ("shapes-vit", SafetensorError("incomplete metadata"), "A file of shapes-vit is damaged", "folder assets"),
+    ],
+)
+def test_a_checkpoint_that_may_load_later_or_elsewhere_is_a_failure_and_no_refusal(
+    checkpoint: str, error: Exception, message: str, remedy: str
+) -> None:
+    """As transformers tells it: an error of its own, from that one."""
+    told = OSError("Can't load the model")
+    told.__cause__ = error
+    found = failures.load_refusal(checkpoint, told)
+    assert isinstance(found, failures.CannotLoad)
+    assert message in found.failure.message and remedy in found.failure.remedy
+
+
+def test_an_own_model_whose_inputs_are_of_another_format_is_told_of_the_dtype() -> None:
+    spec = RunSpec("/somewhere/mine.py:build", OWN_MODEL, device="cpu")
+    error = RuntimeError("mat1 and mat2 must have the same dtype, but got Half and Float")
+    _, failure = failures.explain(error, "warm up", RunResult("one", "", "ok", spec))
+    assert "weights of float32" in failure.remedy and "--dtype" in failure.remedy
 
 
 def test_a_remedy_is_for_what_was_asked_and_for_what_failed() -> None:

@@ -63,7 +63,7 @@ ONLINE = [
     (CLASSIFY, "stub/good", "loaded: ViTForImageClassification ViTImageProcessorPil", ""),
     (CLASSIFY, "stub/large", "refused", "have 50.0 GB, the limit here is 16.0 GB"),
     (CLASSIFY, "stub/code", "loaded: ViTForImageClassification", ""),
-    (CLASSIFY, "stub/damaged", "refused", "could not be loaded"),
+    (CLASSIFY, "stub/damaged", "refused", "stub/damaged is damaged and cannot be read. Download"),
     (CLASSIFY, "stub/blind", "refused", "image processor"),
     (CLASSIFY, "stub/missing", "refused", "was not found on the Hub"),
     (CLASSIFY, "stub/busy", "refused", "answered 429"),
