@@ -142,7 +142,11 @@ def test_texts_from_outside_cannot_become_html() -> None:
 
 
 def opened(page: Page, id: Any) -> dict[Any, Any]:
-    updates: dict[Any, Any] = handler(page, of=(tab(page).runs, "select"))(visitor("one"), data={"run": id})
+    return pressed_with(page, {"run": id})
+
+
+def pressed_with(page: Page, data: Any) -> dict[Any, Any]:
+    updates: dict[Any, Any] = handler(page, of=(tab(page).runs, "select"))(visitor("one"), data=data)
     return updates
 
 
@@ -156,6 +160,8 @@ def test_opening_a_run_goes_to_the_run_tab_and_shows_it_there(page: Page) -> Non
 def test_opening_a_run_that_is_gone_says_so(page: Page) -> None:
     for id in ("gone", None, {"a": 1}, HOSTILE):
         assert "Run not found" in stage_of(page, opened(page, id))
+    for data in (None, [], {}):
+        assert "Run not found" in stage_of(page, pressed_with(page, data))
 
 
 def test_a_run_that_goes_on_keeps_the_stage(page: Page) -> None:

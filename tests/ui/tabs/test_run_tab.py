@@ -275,6 +275,13 @@ def test_cancel_leaves_the_queue() -> None:
     assert "2.00×" in stage_of(page, third)
 
 
+def test_a_press_of_repeat_that_names_no_run_is_refused() -> None:
+    page = Page(answering(ok_result()))
+    repeat = handler(page, of=(page.run_tab.pane.top, "select"), changes=page.run_tab.watched)
+    for data in (None, [], {}):
+        assert "not stored any more" in stage_of(page, repeat(visitor("one"), None, data=data))
+
+
 # ---- links inside the page
 
 
