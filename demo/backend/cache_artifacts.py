@@ -17,7 +17,7 @@ import torch
 from torch._inductor.runtime.cache_dir_utils import cache_dir
 from torch.compiler._cache import CacheArtifact, CacheArtifactFactory, CacheArtifactManager
 
-from demo.backend import events, first_call, machine_probe
+from demo.backend import compile_model, events, machine_probe, workloads
 from demo.core import codec
 from demo.core import format as fmt
 from demo.core.errors import BadInput
@@ -65,6 +65,22 @@ def record_kernels() -> None:
             CacheArtifactManager.record_artifact(CpuKernel.type(), key, path.read_bytes())
 
 
+def compile_ahead(spec: RunSpec, input_file: Path) -> None:
+    """What a run does until its compiled model has been called: the same loading, picture and settings.
+
+    One eager call comes first, as in a run: models keep some tensors from their first call on, and a trace from before
+    it is another graph. Raises whatever the run would fail with.
+    """
+    workload = workloads.load(spec, input_file)
+    model = workload.model
+    with torch.no_grad():
+        workload.eager()
+        for one in [compile_model.with_breaks(model)[0], model] if spec.graph_break else [model]:
+            call = workload.call(compile_model.compiled(one, spec))
+            for _ in range(2):  # what is compiled again at the second call belongs into the cache too
+                call()
+
+
 def save(file: Path, specs: Iterable[RunSpec], input_file: Path) -> int:
     """Compiles the specs, which is quick where the cache has them, and writes the file. Returns how many could be.
 
@@ -74,8 +90,7 @@ def save(file: Path, specs: Iterable[RunSpec], input_file: Path) -> int:
     for spec in specs:
         print(f"{spec.checkpoint}, batch {spec.batch_size}, {spec.mode}, {spec.dtype}", file=sys.stderr, flush=True)
         try:
-            # An eager call comes first, as in a run: a trace from before it is another graph.
-            first_call.measure(spec, input_file, eager_first=True, package=None)
+            compile_ahead(spec, input_file)
             cells += 1
         except Exception:  # whatever the run would fail with
             print("Not in the file, because it could not be compiled: `run` says why.", file=sys.stderr)

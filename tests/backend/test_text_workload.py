@@ -13,7 +13,7 @@ import torch
 from samples import measurement, text_result
 from transformers import CTRLTokenizer
 
-from demo.backend import compile_model, parity, text_workload
+from demo.backend import cache_artifacts, compile_model, parity, text_workload
 from demo.backend.events import Events, Job
 from demo.backend.run_steps import Run
 from demo.backend.text_workload import TextWorkload, as_text
@@ -345,3 +345,16 @@ def test_a_run_of_a_text_model_has_every_figure_and_no_picture(tmp_path: Path, m
     assert data["answer_ms"]["eager"] == pytest.approx(first + (TOKENS - 1) * step)
     assert data["eager"]["tokens_per_second"] == pytest.approx(1000 / step)
     assert RunResult.from_json(data).generation == result.generation
+
+
+def test_compiling_ahead_reads_no_picture_and_calls_the_prompt_and_two_steps(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lengths = []
+
+    def compiled(model: Any, spec: RunSpec) -> Any:
+        return lambda **batch: lengths.append(batch["input_ids"].shape[1]) or model(**batch)
+
+    monkeypatch.setattr(compile_model, "compiled", compiled)
+    cache_artifacts.compile_ahead(spec_of(folder / "llama"), Path(tiny_text.__file__))
+    assert lengths == [8, 1, 1]

@@ -114,15 +114,32 @@ def test_a_file_that_does_not_fit_or_is_broken_is_refused_and_nothing_is_loaded(
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == [file]
 
 
+def test_with_graph_breaks_both_models_are_compiled_ahead_and_called_twice(
+    specs: list[RunSpec], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a run does: the model with breaks comes first, and what compiles only at the second call is saved too."""
+    from demo.backend import cache_artifacts, compile_model
+
+    called: list[Any] = []
+
+    def compiled(model: Any, spec: RunSpec) -> Any:
+        return lambda **batch: called.append(model) or model(**batch)
+
+    monkeypatch.setattr(compile_model, "compiled", compiled)
+    cache_artifacts.compile_ahead(dataclasses.replace(specs[0], fullgraph=False, graph_break=True), PICTURE)
+    broken, _, plain, _ = called
+    assert called == [broken, broken, plain, plain] and broken is not plain
+
+
 def test_what_cannot_be_compiled_is_named_and_nothing_is_written_where_nothing_could(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from demo.backend import cache_artifacts
 
-    def fail(*_: Any, **__: Any) -> None:
+    def fail(spec: RunSpec, image: Path) -> None:
         raise RuntimeError("no such operator")
 
-    monkeypatch.setattr(cache_artifacts.first_call, "measure", fail)
+    monkeypatch.setattr(cache_artifacts, "compile_ahead", fail)
     with pytest.raises(BadInput, match="Nothing was saved"):
         cache_artifacts.save(tmp_path / "vit.cache", [SPEC], PICTURE)
     assert "Not in the file" in (told := capsys.readouterr().err) and "shapes-vit, batch 1" in told
