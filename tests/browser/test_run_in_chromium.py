@@ -194,6 +194,7 @@ def test_a_link_fills_the_form_which_follows_the_model_and_nothing_below_moves(t
 def test_the_forecast_follows_the_form_and_the_masthead_copies_its_link_or_that_of_the_open_tab(
     tab: Any, address: str
 ) -> None:
+    opened(tab, f"{address}?batch_size=4&mode=reduce-overhead")
     tab.locator("#run:not([disabled])").wait_for()
     forecast = tab.locator("#forecast")
     forecast.get_by_text("which need a GPU").wait_for()
