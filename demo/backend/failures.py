@@ -31,6 +31,7 @@ from demo.core.result import PHASE_DOING, Failure, RunResult, Status
 from demo.core.spec import OWN_MODEL, RunSpec
 
 OTHER = "choose another checkpoint"
+ASSETS_AGAIN = "Get the project's folder assets again."
 NO_ANSWER = (TimeoutError, ConnectionError, LocalEntryNotFoundError)
 NOT_WRITTEN = (*NO_ROOM, errno.EACCES, errno.EPERM)
 DAMAGED = (json.JSONDecodeError, UnicodeDecodeError, SafetensorError)
@@ -143,7 +144,7 @@ def load_refusal(checkpoint: str, error: BaseException) -> BadInput:
     name, entry = named(checkpoint), catalog.find(checkpoint)
     if "attention implementation" in str(error):
         return BadInput(f"{name} does not have the attention implementation that was asked for. Choose auto or eager.")
-    causes = tuple(_causes(error))
+    causes, bundled = tuple(_causes(error)), entry is not None and entry.bundled
     # The catalogue has a config for each of its checkpoints.
     other = f"or {OTHER}." if entry is None else "or choose weights: random, which times its architecture all the same."
     change = {} if entry is None else {"weights": "random"}
@@ -157,17 +158,17 @@ def load_refusal(checkpoint: str, error: BaseException) -> BadInput:
         if isinstance(cause, HfHubHTTPError) and not isinstance(cause, EntryNotFoundError):
             what = f"The Hub answered {cause.response.status_code} for {name}."
             return CannotLoad(what, f"Try again later, log in, or {OTHER}.")
-        if isinstance(cause, OSError) and cause.errno in NOT_WRITTEN and not catalog.is_folder(checkpoint):
+        if isinstance(cause, OSError) and cause.errno in NOT_WRITTEN and not (bundled or catalog.is_folder(checkpoint)):
             what = f"The Hugging Face cache cannot take {checkpoint}: {os.strerror(cause.errno)}."
             return CannotLoad(what, "Make room and allow writing there, or set HF_HOME to another folder.")
     if any(isinstance(cause, NO_ANSWER) or type(cause).__module__.startswith("http") for cause in causes):
         what = f"The Hub cannot be reached and {name} is not complete in the local cache."
         return CannotLoad(what, f"Try again later, {other}", **change)
     if any(isinstance(cause, DAMAGED) for cause in causes):
-        bundled = entry is not None and entry.bundled
-        again = "Get the project's folder assets again." if bundled else "Download or write the checkpoint again."
+        again = ASSETS_AGAIN if bundled else "Download or write the checkpoint again."
         return CannotLoad(f"A file of {name} is damaged and cannot be read.", again)
-    return BadInput(f"{name} could not be loaded: {_reason(error)}. {OTHER.capitalize()}.")
+    what = f"{name} could not be loaded: {_reason(error)}."
+    return CannotLoad(what, ASSETS_AGAIN) if bundled else BadInput(f"{what} {OTHER.capitalize()}.")
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:

@@ -77,8 +77,10 @@ def gpu_problem() -> str | None:
     A build for CUDA 13 has no code for cards from before Turing. Torch 2.14 is the last of the index cu126 (pytorch
     issue 190385).
     """
-    gpu = first_gpu()
-    if gpu is None or usable():
+    if usable() or os.environ.get("CUDA_VISIBLE_DEVICES") == "":  # empty, it hides them on purpose
+        return None
+    gpu = first_gpu() or first_card()
+    if gpu is None:
         return None
     driver, cuda = driver_version(), torch.version.cuda
     old_driver = driver is not None and int(driver.partition(".")[0]) < CUDA_13_DRIVER
@@ -114,6 +116,19 @@ class Gpu(NamedTuple):
     name: str
     memory_bytes: int
     capability: tuple[int, int]
+
+
+def first_card() -> Gpu | None:
+    """NVML's first card, which answers also where CUDA does not start; None where NVIDIA's driver does not answer."""
+    try:
+        import pynvml
+
+        pynvml.nvmlInit()
+        card = pynvml.nvmlDeviceGetHandleByIndex(0)
+        major, minor = pynvml.nvmlDeviceGetCudaComputeCapability(card)
+        return Gpu(str(pynvml.nvmlDeviceGetName(card)), pynvml.nvmlDeviceGetMemoryInfo(card).total, (major, minor))
+    except Exception:  # not installed, no driver, or it refuses: NVML raises classes of its own
+        return None
 
 
 @cache

@@ -98,11 +98,11 @@ class SharedCopy:
         dataset, endpoint = self._shared.dataset, hub.endpoint()
         folder = cached_assets_path("worth-compiling", dataset, assets_dir=constants.HF_ASSETS_CACHE)
         about = HfApi(endpoint=endpoint).dataset_info(dataset, files_metadata=True, timeout=REQUEST_SECONDS)
-        sizes = {file.rfilename: file.size or 0 for file in about.siblings or () if _NAME.fullmatch(file.rfilename)}
-        tomorrow = (
-            f"{ROWS}/{datetime.now(UTC) + timedelta(days=1):%Y-%m-%d}~"  # a wrong clock must not push all others out
-        )
-        names = sorted(name for name, size in sizes.items() if size <= MAX_FILE_BYTES and name < tomorrow)[-MAX_FILES:]
+        # files of a day to come, by a wrong clock, would always be the newest
+        tomorrow = f"{ROWS}/{datetime.now(UTC) + timedelta(days=1):%Y-%m-%d}~"
+        listed = [file for file in about.siblings or () if _NAME.fullmatch(file.rfilename)]
+        sizes = {file.rfilename: file.size or 0 for file in listed if file.rfilename < tomorrow}
+        names = sorted(name for name, size in sizes.items() if size <= MAX_FILE_BYTES)[-MAX_FILES:]
         # what is listed is what is fetched, whatever is pushed in between
         asked: dict[str, Any] = {"revision": about.sha, "endpoint": endpoint, "etag_timeout": REQUEST_SECONDS}
         for name in names:

@@ -46,7 +46,10 @@ def serve(mcp: bool) -> None:
         try:
             _, address, _ = launch(page, server_name=name, server_port=port, mcp_server=mcp, prevent_thread_lock=True)
         except OSError as error:
-            raise BadInput(f"The page cannot listen on port {port}. Choose another with GRADIO_SERVER_PORT.") from error
+            where = f"{name}, port {port}"
+            raise BadInput(
+                f"The page cannot listen on {where}. Choose others with GRADIO_SERVER_NAME and GRADIO_SERVER_PORT."
+            ) from error
         print(f"Worth compiling? Find out at {address}", flush=True)
         if mcp:
             print(f"MCP tools at {address}gradio_api/mcp/", flush=True)

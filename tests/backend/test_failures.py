@@ -69,6 +69,7 @@ def test_a_remedy_hands_over_the_settings_that_it_names() -> None:
         (HUB, PermissionError(errno.EACCES, "no"), "cannot take", "Make room and allow writing there"),
         (HUB, SafetensorError("incomplete metadata"), "is damaged and cannot be read.", "Download or write"),
         (HUB, json.JSONDecodeError("no end", "{", 1), "is damaged and cannot be read.", "Download or write"),
+        ("shapes-vit", PermissionError(errno.EACCES, "Permission denied"), "shapes-vit could not", "folder assets"),
         ("shapes-vit", SafetensorError("incomplete metadata"), "A file of shapes-vit is damaged", "folder assets"),
     ],
 )

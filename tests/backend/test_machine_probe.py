@@ -167,6 +167,20 @@ def test_a_gpu_that_torch_cannot_use_is_told_with_the_command_that_mends_it(
     assert told in machine_probe.gpu_problem()
 
 
+def test_a_card_whose_cuda_does_not_start_is_told_by_nvmls_word_unless_it_is_hidden(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(torch.version, "cuda", "13.0")
+    monkeypatch.setattr(machine_probe, "first_gpu", lambda: None)
+    monkeypatch.setattr(machine_probe, "first_card", lambda: machine_probe.Gpu("NVIDIA H100", 1, (9, 0)))
+    monkeypatch.setattr(machine_probe, "driver_version", lambda: "580.95")
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    assert "cannot use the NVIDIA H100 with driver 580.95; update the driver" in machine_probe.gpu_problem()
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    assert machine_probe.gpu_problem() is None
+
+
 def test_a_card_that_is_newer_than_build_and_driver_needs_a_newer_driver(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "get_arch_list", lambda: ["sm_50", "sm_90"])

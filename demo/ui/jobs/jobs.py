@@ -90,6 +90,7 @@ class Job(Work):
         return self._files.written() if ended_with_it else NO_FILES
 
     def forget(self) -> None:
+        self._turn.close()
         if self._folder is not None:
             self._folder.cleanup()
 

@@ -155,7 +155,11 @@ class Supervisor:
             work.begin()
             # The visitor's request goes with the context: on ZeroGPU the package `spaces` reads whose quota it is.
             run = contextvars.copy_context().run
-            threading.Thread(target=run, args=[work.run], daemon=True).start()
+            try:
+                threading.Thread(target=run, args=[work.run], daemon=True).start()
+            except RuntimeError as error:  # the machine has as many threads as it may
+                work.forget()
+                raise BadInput("This machine cannot start another run just now. Try again in a minute.") from error
             if (old := self._works.pop(visitor, None)) is not None:
                 old.forget()
             self._works[visitor] = work  # so that the newest stands last

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import threading
 import time
 
 import pytest
 from fake_runner import MACHINE, FakeRunner
 from samples import ok_result
 
+from demo.core.errors import BadInput
 from demo.core.result import Progress, RunResult
 from demo.core.spec import RunSpec
 from demo.ui.jobs import jobs
@@ -47,6 +49,22 @@ def test_a_full_queue_refuses_a_run_before_the_visitors_last_one_is_forgotten() 
     works.start("one", second)
     list(second.watch())
     assert isinstance(second.outcome(), RunResult) and len(queue) == 0
+
+
+def test_a_run_whose_thread_cannot_start_gives_its_place_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    queue, works = RunQueue(longest=1), Supervisor("run")
+
+    def refused(self: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    job = jobs.Job(
+        FakeRunner(lambda *_: ok_result()), queue, "one", RunSpec("shapes-vit", "image-classification"), None
+    )
+    with monkeypatch.context() as full:
+        full.setattr(threading.Thread, "start", refused)
+        with pytest.raises(BadInput, match="cannot start another run just now"):
+            works.start("one", job)
+    assert len(queue) == 0 and works.of("one") is None
 
 
 @pytest.mark.parametrize("ends_by", ["itself", "time", "cancel", "another visitor"])
