@@ -205,6 +205,7 @@ def test_runs_are_searched_compared_taken_away_and_opened_and_back_brings_the_co
     tab: Any, address: str, shots: Path
 ) -> None:
     tab.goto(f"{address}?tab=history")
+    tab.locator("#runs caption").wait_for()  # gradio loses what is typed before it has the page together
     searched(tab, "owlvit", 1)
     searched(tab, "2026-11-21", 3)
     pick(tab, "slower", failed_result().id, ok_result().id)
