@@ -55,7 +55,8 @@ class Job:
 def job_and_answers() -> tuple[dict[str, Any], int]:
     """Of a process that is no worker: its job, one line of JSON on standard input, and the descriptor for its answers.
 
-    That is a copy of standard output. What a library prints from now on goes to standard error.
+    That is a copy of standard output. What a library prints from now on goes to standard error. Pillow's own limit of
+    pixels is switched off, as in a worker: that of `demo.core.images` holds.
     """
     answers = os.dup(1)  # not inherited: a process that it starts must not keep the parent waiting for the pipe's end
     os.dup2(2, 1)

@@ -146,7 +146,12 @@ def load_refusal(checkpoint: str, error: BaseException) -> BadInput:
         return BadInput(f"{name} does not have the attention implementation that was asked for. Choose auto or eager.")
     causes, bundled = tuple(_causes(error)), entry is not None and entry.bundled
     # The catalogue has a config for each of its checkpoints.
-    other = f"or {OTHER}." if entry is None else "or choose weights: random, which times its architecture all the same."
+    other, later = f"or {OTHER}.", f"Try again later, or {OTHER}."
+    if entry is not None:
+        other, later = (
+            "or choose weights: random, which times its architecture all the same.",
+            ENGLISH.plain("remedy_later"),
+        )
     change = {} if entry is None else {"weights": "random"}
     if any(isinstance(cause, GatedRepoError) for cause in causes):
         login = f"Accept its licence at https://huggingface.co/{name} and log in (hf auth login)"
@@ -163,7 +168,7 @@ def load_refusal(checkpoint: str, error: BaseException) -> BadInput:
             return CannotLoad(what, "Make room and allow writing there, or set HF_HOME to another folder.")
     if any(isinstance(cause, NO_ANSWER) or type(cause).__module__.startswith("http") for cause in causes):
         what = f"The Hub cannot be reached and {name} is not complete in the local cache."
-        return CannotLoad(what, f"Try again later, {other}", **change)
+        return CannotLoad(what, later, **change)
     if any(isinstance(cause, DAMAGED) for cause in causes):
         again = ASSETS_AGAIN if bundled else "Download or write the checkpoint again."
         return CannotLoad(f"A file of {name} is damaged and cannot be read.", again)

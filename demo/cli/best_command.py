@@ -119,7 +119,7 @@ def report(table: BestTable, complete: bool, image: str | None = None) -> str:
         lines.append("The time was up before all was tried: the same command goes on, --minutes gives it more.")
     head = ("", *(ENGLISH.plain(f"best_column_{column}") for column in best_words.COLUMNS))
     rows = [
-        (str(row.rank or ""), *(text[:80] for text in best_words.cells(row, ENGLISH).values()))
+        (str(row.rank or ""), *(fmt.shortened(text, 80) for text in best_words.cells(row, ENGLISH).values()))
         for row in table.rows
         if not row.way.refused
     ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -139,8 +140,15 @@ def _export(history: History, file: Path, options: argparse.Namespace) -> int:
         raise BadInput(f"The file's name says how to write it: .csv, .json, .parquet or .md. Given: {str(file)!r}.")
     export.check_place(file, "table")
     limit = _limit(options.limit)
-    count = min(limit or LARGEST, history.count(options.search))
-    results = history.each(limit, options.search)
+    count = 0
+
+    def counted() -> Iterator[RunResult]:
+        nonlocal count
+        for result in history.each(limit, options.search):
+            count += 1
+            yield result
+
+    results = counted()  # rows that cannot be read are left out, and do not count
     with replacing(file) as draft:
         if format == "md":
             cells = ((result.spec, result, sentences.status(result, ENGLISH)) for result in results)

@@ -32,8 +32,9 @@ def add_to(commands: Any) -> None:
 
 def _published(options: argparse.Namespace) -> int:
     asked = (options.subset, options.gpu, options.batch_size, options.task, options.model)
-    rows = published.select(published.all_rows(), *asked)
-    for problem in measured.load()[1]:
+    own, problems = measured.load()
+    rows = published.select((*published.rows(), *own), *asked)
+    for problem in problems:
         print(problem, file=sys.stderr)
     if options.json:
         print(published.to_json(rows))

@@ -95,13 +95,12 @@ def _run(options: argparse.Namespace) -> int:
     print(result.dumps() if options.json else terminal.report(result))
     if options.json and result.failure is not None:
         print(f"{result.failure.message} {result.failure.remedy}", file=sys.stderr)
-    stored = history.get(result.id) is not None
+    if stored := history.get(result.id) is not None:
+        print(f"Stored as {result.id}: {PROGRAM} history {result.id}", file=sys.stderr)
     if table is not None and sentences.outcome(result) is not None:
         table.write_text(markdown.of_run(result), encoding="utf-8")
     elif table is not None:
         print(f"The run has no figures, so {table} was not written.", file=sys.stderr)
-    if stored:
-        print(f"Stored as {result.id}: {PROGRAM} history {result.id}", file=sys.stderr)
     if received:
         return 128 + received[0]
     return OK if result.status == "ok" and stored else FAILED

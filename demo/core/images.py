@@ -137,8 +137,11 @@ def _decode(data: bytes, name: str) -> Image.Image:
             known = ", ".join(FORMATS)
             raise BadInput(f"'{name}' is not a picture that can be read. Give one of these: {known}.") from None
         except Exception as error:  # Decoders raise a dozen kinds on malformed data, struct.error and IndexError too.
-            why = "needs more memory than there is" if isinstance(error, MemoryError) else "is damaged or cut short"
-            raise BadInput(f"'{name}' {why}: decoding it failed. Save or download the picture again.") from None
+            if isinstance(error, MemoryError):
+                raise BadInput(f"'{name}' needs more memory than there is: decoding it failed. Resize it.") from None
+            raise BadInput(
+                f"'{name}' is damaged or cut short: decoding it failed. Save or download the picture again."
+            ) from None
 
 
 def _check_shape(size: tuple[int, int], name: str) -> None:

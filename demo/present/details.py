@@ -79,7 +79,9 @@ def another_size(result: RunResult, lang: Language) -> Part | None:
         if calls is not None:
             pays = count(fmt.two_digits(calls), "call", lang)
         rows.append((_size(one, lang), value, lang.composed("setting", name=lang.plain("compared_pays"), value=pays)))
-        answer = rows[0][0]
+    if rows:
+        ratio = lang.plain_value(fmt.ratio(result.another_sizes[0].speedup.ratio))
+        answer = lang.composed("setting", name=rows[0][0], value=ratio)
     told = lang.plain("another_size_note" if rows else "another_size_invites")
     return Part(lang.composed("section_another_size", answer=answer), [told], None, rows)
 

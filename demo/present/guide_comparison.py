@@ -1,6 +1,7 @@
 """A run compared with the guide's rows for the same checkpoint: which rows, and what differs, as sentences.
 
-Every setting in which the run and a row differ has a sentence of its own. One more says what is not known of the guide.
+Each setting that the guide's examples name and in which the run differs has a sentence. One more tells the guide's
+picture and precision.
 """
 
 from __future__ import annotations

@@ -90,10 +90,7 @@ def forecast(spec: RunSpec, checkpoint: Checkpoint | None, earlier: Sequence[Run
 
 
 def forecast_sweep(specs: Sequence[RunSpec], earlier: Sequence[RunResult], machine: HostInfo) -> SweepForecast:
-    """The seconds of `forecast`, added up. The specs' device is 'cpu' or 'cuda'; `earlier` is newest first.
-
-    Compiling ahead, which saves time, is not taken into account.
-    """
+    """The seconds of `forecast`, added up. The specs' device is 'cpu' or 'cuda'; `earlier` is newest first."""
     here = {device: on_this_machine(earlier, machine, device) for device in {spec.device for spec in specs}}
     found = [
         forecast(spec, find(spec.checkpoint), here[spec.device])

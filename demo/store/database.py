@@ -82,7 +82,9 @@ class DamagedFile(HistoryError):
     """SQLite cannot read the file: it is another kind of file, is empty, or parts of it were overwritten."""
 
     def __init__(self, path: Path, reason: object) -> None:
-        super().__init__(f"The file of results {path} is damaged ({reason}). The next run starts a new one.")
+        super().__init__(
+            f"The file of results {path} is damaged ({reason}). The next run keeps it aside and starts a new one."
+        )
         self.reason = str(reason)
 
 
@@ -100,11 +102,6 @@ def opened(path: Path, purpose: str) -> Iterator[sqlite3.Connection]:
                 _make(path)
             database = _connected(path)
         with contextlib.closing(database):
-            if purpose == "stored" and _is_full(database):
-                raise HistoryError(
-                    f"The file of results has reached its limit of {fmt.size(limits.current().history_bytes)}. Raise "
-                    f"{limits.variable('history_bytes')}, {_ELSEWHERE}"
-                )
             yield database
     except (sqlite3.Error, OSError, UnicodeDecodeError) as error:  # the last for a message of SQLite's that is no text
         raise _explained(error, path, purpose) from error
@@ -129,11 +126,15 @@ def _explained(error: Exception, path: Path, purpose: str) -> HistoryError:
     )
 
 
-def _is_full(database: sqlite3.Connection) -> bool:
-    """Whether what is in the file has reached the limit of the settings; pages of deleted results do not count."""
+def check_limit(database: sqlite3.Connection) -> None:
+    """Raises HistoryError where the file has reached its limit of bytes. Pages of deleted results do not count."""
     facts = ("page_size", "page_count", "freelist_count")
     size, count, free = (database.execute(f"PRAGMA {fact}").fetchone()[0] for fact in facts)
-    return bool((count - free) * size >= limits.current().history_bytes)
+    if (count - free) * size >= limits.current().history_bytes:
+        raise HistoryError(
+            f"The file of results has reached its limit of {fmt.size(limits.current().history_bytes)}. Raise "
+            f"{limits.variable('history_bytes')}, {_ELSEWHERE}"
+        )
 
 
 def set_aside(path: Path) -> str | None:

@@ -95,6 +95,7 @@ class History:
         values = (result.id, result.started_at, result.status, *of_spec, *of_machine, result.dumps())
         row = [_encoded(value) if isinstance(value, str) else value for value in values]
         with self._database("stored") as database:
+            file.check_limit(database)
             stored = database.execute(file.INSERT, row)
             if stored.rowcount:
                 with contextlib.suppress(sqlite3.Error):  # the result is stored, with the index of searches or without

@@ -1,10 +1,10 @@
 """The search for the best way to run one model: what it tries next, and when it ends.
 
 Successive halving (Jamieson and Talwalkar, 2016) over runs that are stored like any other: each way once, for a short
-time unless it compiles in each process anew; once more where that run had to fill the cache, so that the first answer
-over a filled one is known; the faster half to the usual precision; the best two until each has `FINALS` such runs.
-What is stored already is not run again, so a search that was stopped goes on where it was. Every row's interval rests
-on all its processes (`demo.store.reruns`).
+time unless a second run would compile it again; once more where that run had to fill the cache, so that the first
+answer over a filled one is known; the faster half to the usual precision; the best two until each has `FINALS` such
+runs. What is stored already is not run again, so a search that was stopped goes on where it was. Every row's interval
+rests on all its processes (`demo.store.reruns`).
 
 Covered: time for runs is a budget, and waiting for other visitors' runs is not counted. Not covered: a run that takes
 longer than what is left is ended when the budget is.
@@ -159,5 +159,5 @@ class Search:
 
 
 def _first(spec: RunSpec) -> RunSpec:
-    """The first run of a way. Where no cache spares the compile it is timed as usual: a second would compile again."""
+    """The first run of a way. Where the compile cache spares a second run no compile, it is timed as usual at once."""
     return dataclasses.replace(spec, most_seconds=QUICK_SECONDS) if spec.cached else spec

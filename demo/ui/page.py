@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
+import time
+from collections.abc import Iterator
 from typing import Any
 
 import gradio as gr
 from fastapi.exceptions import RequestValidationError
 
 from demo.core import limits
-from demo.core.errors import BadInput
 from demo.core.languages import LANGUAGES, Language
 from demo.core.machine import HostInfo
 from demo.runs.runner import Runner
@@ -19,7 +19,7 @@ from demo.store.hub_dataset import PushedHistory
 from demo.ui import api
 from demo.ui.html import takeaway
 from demo.ui.html.elements import drawn
-from demo.ui.jobs.jobs import machine_of
+from demo.ui.jobs.jobs import MACHINE_SECONDS
 from demo.ui.jobs.queue import RunQueue
 from demo.ui.look import script
 from demo.ui.look.scripts import name_thumbnails
@@ -150,12 +150,14 @@ class Page:
         self.best_pane.arrive_after(self.run_tab.arrive(self.blocks))
         self.sweep_tab.arrive(self.blocks)
 
-    def _greet(self, request: gr.Request) -> tuple[Any, Any]:
+    def _greet(self, request: gr.Request) -> Iterator[tuple[Any, Any]]:
         """Tells a new page what machine this is, when the waiting worker has said so."""
-        with contextlib.suppress(BadInput):
-            machine_of(self._runner)
+        deadline = time.monotonic() + MACHINE_SECONDS
+        while self._runner.machine is None and time.monotonic() < deadline:
+            time.sleep(0.2)
+            yield gr.skip(), gr.skip()  # gives the thread back, and ends where the page was closed
         machine = self._runner.machine
-        return masthead(machine, request_language(request), waited=True), gr.update(choices=list(self._runner.modes))
+        yield masthead(machine, request_language(request), waited=True), gr.update(choices=list(self._runner.modes))
 
 
 def masthead(machine: HostInfo | None, lang: Language, waited: bool = False) -> str:

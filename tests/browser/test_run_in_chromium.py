@@ -643,7 +643,12 @@ SMALL = """() => [...document.querySelectorAll('#stage *, #stage-words *')].filt
 
 def _fills_the_screen(tab: Any) -> None:
     """Figure and interval on one side, the picture on the other, all of it above the bar."""
-    for part in (".speed", ".latencies", ":is(.interval, .break-interval):visible"):
+    for part in (
+        ".speed",
+        ".latencies",
+        ":is(.interval, .break-interval):visible",
+        ":is(.verdict, .without-break):visible",
+    ):
         _ends_above_the_bar(tab, f"#top .headline {part}")
     for part in ("#seen img", "#seen .sides"):
         _ends_above_the_bar(tab, f"{part}:visible")

@@ -90,5 +90,5 @@ def test_each_difference_is_said_and_only_where_there_is_one() -> None:
 def test_queries_of_the_guide_are_spoken_of_only_where_a_model_takes_some() -> None:
     owlvit = run("google/owlvit-base-patch32", "object-detection", text=("a cat",))
     for result, said in ((run(), False), (owlvit, True)):
-        (also,) = [one for one in found(result).differences if one.startswith("Also in the guide: a picture of 640")]
+        (also,) = [one for one in found(result).differences if one.startswith("The guide's input: a picture of 640")]
         assert ("queries" in also) is said
