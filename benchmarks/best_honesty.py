@@ -8,8 +8,6 @@ Aims, of 100 searches of each case: the winner is right in 95; two equal ways ar
 faster than eager, eager wins in 95; a way that does not agree never wins.
 """
 
-from __future__ import annotations
-
 import hashlib
 import sys
 import threading

@@ -9,8 +9,6 @@ Aims on two idle cores: the second search of `shapes-vit` takes at most 90 s; th
 the parts of a first answer add up to the stopwatch's time within 5 % (the median of `STARTS` starts).
 """
 
-from __future__ import annotations
-
 import json
 import statistics
 import subprocess

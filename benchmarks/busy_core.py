@@ -7,8 +7,6 @@ compiles from nothing. Aims, for the medians of the rounds: with the busy proces
 most 3 times the idle one's, the same verdict in every round, and at most twice the wall time.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import dataclasses

@@ -3,8 +3,6 @@
 Each row runs `shapes-vit` in a process of its own; the file is saved from the local cache and loaded into an empty one.
 """
 
-from __future__ import annotations
-
 import os
 import tempfile
 from pathlib import Path

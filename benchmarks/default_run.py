@@ -4,8 +4,6 @@ Cold is a first run over an empty inductor cache (a folder of its own), warm the
 Limits on two CPU cores: 1.0 s to the first eager call, 20 s cold, 8 s warm.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 import tempfile

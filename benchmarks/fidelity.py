@@ -8,8 +8,6 @@ system puts the weights moved a median by up to a fifth on the machine of the re
 three full-size ones with random weights. Aim: 0.98 to 1.02, as medians of 9 rounds.
 """
 
-from __future__ import annotations
-
 import io
 import statistics
 import sys

@@ -4,8 +4,6 @@ First view: from the request until question and Run button stand there, nothing 
 run's latency. The visitors' browser runs on the same machine, which theirs does not.
 """
 
-from __future__ import annotations
-
 import statistics
 import sys
 import threading

@@ -10,8 +10,6 @@ measures the program of another checkout on the same store, too, for a compariso
 TMPDIR and need 2 GB there.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import os

@@ -10,8 +10,6 @@ compiled latency over those of a steady call (aim 0.99 to 1.01). Timing may take
 took; for each speed that of a model of about this speed is taken.
 """
 
-from __future__ import annotations
-
 import sys
 from dataclasses import dataclass
 

@@ -7,8 +7,6 @@ further process compile once more.
     python -m benchmarks.kills [--kills 24] [--seed 0]
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import random

@@ -9,8 +9,6 @@ server's memory, descriptors, processes and temporary files are compared early a
 `--real` loads and times the bundled classifier instead of a worker that only speaks the protocol.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import inspect

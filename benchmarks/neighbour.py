@@ -1,7 +1,5 @@
 """A second process that keeps one core busy half of the time. It ends with the one that started it."""
 
-from __future__ import annotations
-
 import contextlib
 import subprocess
 import sys

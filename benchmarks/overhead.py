@@ -3,8 +3,6 @@
 From whole runs of the bundled checkpoints: the share of the timing's wall clock outside timed calls. Aim: under 5 %.
 """
 
-from __future__ import annotations
-
 import sys
 
 from benchmarks import report

@@ -1,7 +1,5 @@
 """From `python app.py` to the first HTTP answer, and the memory of the page's process. Limits: 4 s and 400 MB."""
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import socket

@@ -3,8 +3,6 @@
 A run lasts `iterations` milliseconds (100 without). No torch, no model, no compiler.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import os

@@ -1,7 +1,5 @@
 """A benchmark's table: printed, and written to `benchmarks/results/` with the machine and the versions named."""
 
-from __future__ import annotations
-
 import os
 import platform
 from collections.abc import Sequence

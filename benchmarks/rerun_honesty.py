@@ -11,8 +11,6 @@ and in every case the median half-width never grows with a further process. Told
 assumed spread stands in for the true one.
 """
 
-from __future__ import annotations
-
 import math
 import statistics
 import sys

@@ -16,8 +16,6 @@ condition: capture 0.75 to 0.92, the mean inside 0.90 to 0.99, and no checkpoint
 stopped, and judges the kept runs by the statistics of today. The table is written when all runs are there.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import dataclasses

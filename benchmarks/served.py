@@ -4,8 +4,6 @@ Two processes that time the same model differ by more than a visitor does. So on
 come and go, and its calls with them are compared with its calls without them.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shutil

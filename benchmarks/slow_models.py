@@ -9,8 +9,6 @@ thirty contradicts, and at least four in five have a verdict where the mean lies
 judges the kept runs by the statistics of today.
 """
 
-from __future__ import annotations
-
 import argparse
 import dataclasses
 import json

@@ -5,8 +5,6 @@ Afterwards the history must hold exactly one row a run, each with the status tha
     python -m benchmarks.soak [--runs 500] [--seed 0] [--real]
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import os

@@ -4,8 +4,6 @@ A speaker's limit is a minute on two idle CPU cores. Let nothing else run meanwh
 10` runs the preset with graph breaks ten times over a filled cache instead, and counts what it said they cost.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 import tempfile

@@ -8,8 +8,6 @@ between two plain loops of whole answers, first of eager and then of compiled, a
 give the time of a step. What differs shows what taking turns costs a step of one or two milliseconds.
 """
 
-from __future__ import annotations
-
 import os
 import statistics
 import sys

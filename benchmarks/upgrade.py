@@ -9,8 +9,6 @@ processes a delay of 10 % is found in 19 of 20 on the quiet and the usual machin
 environment, and outputs that differ, are always told. The restless machine has no aim of finding.
 """
 
-from __future__ import annotations
-
 import sys
 from collections import Counter
 from collections.abc import Iterator

@@ -3,8 +3,6 @@
 Limit: 1 % on an idle machine. The browser runs on the same machine, which a visitor's does not.
 """
 
-from __future__ import annotations
-
 import sys
 
 from benchmarks import report, served

@@ -8,8 +8,6 @@ Aims on two cores: a package is loaded in less than 0.1 s; with layers the first
 model's, for ViT and BEiT; freezing is at least 1.3 times as fast as without, for ResNet-50.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import sys

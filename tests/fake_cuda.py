@@ -1,7 +1,5 @@
 """Stands in for `torch.cuda`: a GPU that works through a queue on a simulated clock, and torch's allocator."""
 
-from __future__ import annotations
-
 import time
 from typing import Any
 
@@ -29,7 +27,7 @@ class FakeCuda:
                 fake.run(0.0)
                 self.at = fake.busy_until
 
-            def elapsed_time(self, end: Event) -> float:
+            def elapsed_time(self, end: "Event") -> float:
                 return (end.at - self.at) * 1e3
 
         monkeypatch.setattr(time, "perf_counter", lambda: self.now)

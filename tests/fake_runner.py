@@ -3,8 +3,6 @@
 For tests of the page, and for looking at it: nothing is loaded and nothing is timed.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import threading
 import time

@@ -1,7 +1,5 @@
 """A Hub on loopback: serves folders as repositories, and answers some ids with the Hub's failures."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import threading

@@ -1,7 +1,5 @@
 """Rows of a measured table, for tests."""
 
-from __future__ import annotations
-
 import csv
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A workload of a module and its inputs, for tests of what takes one."""
 
-from __future__ import annotations
-
 import torch
 
 from demo.backend.own_model import OwnModel

@@ -1,7 +1,5 @@
 """The page without a browser, for tests: its events are triggered as gradio triggers them, and answer with updates."""
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """The benchmarks' quick worker with the fault that the FAULT variable names: what a worker may do to its runner."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import os

@@ -4,8 +4,6 @@ Writes a line into the file QUICK_LOG when a job has come. What comes of a job i
 While the file QUICK_HOLD exists, jobs of a batch size above 3 are not answered.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import os

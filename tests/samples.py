@@ -1,7 +1,5 @@
 """Results made by hand, for tests that need no model: shaped as a worker sends them."""
 
-from __future__ import annotations
-
 import dataclasses
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Stands in for the runner in tests of the command line, in this process."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import threading
@@ -35,7 +33,7 @@ class ScriptedRunner:
         self.closed = False
         self.history: History | None = None
 
-    def __call__(self, history: History, interpreter: Interpreter | None = None) -> ScriptedRunner:
+    def __call__(self, history: History, interpreter: Interpreter | None = None) -> "ScriptedRunner":
         self.history = history
         self.interpreter = interpreter
         return self

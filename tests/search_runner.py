@@ -1,7 +1,5 @@
 """A runner for tests of the search for the best way: each way has figures of its own, and every run is stored."""
 
-from __future__ import annotations
-
 import hashlib
 import itertools
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Parquet files as `PushedHistory` pushes them, with any change of their cells, for tests of what is read back."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Whole runs with real compiles: the command line as a process, each bundled checkpoint, on a scene or a prompt."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

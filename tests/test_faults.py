@@ -1,7 +1,5 @@
 """Whatever breaks, a run ends in a stored result with a clear sentence, and the next one works. Faults are injected."""
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import errno

@@ -1,7 +1,5 @@
 """One story in figures: no place contradicts another, and a ratio that is not known is stated nowhere."""
 
-from __future__ import annotations
-
 import dataclasses
 import html
 import json

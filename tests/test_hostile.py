@@ -1,7 +1,5 @@
 """Input of somebody who means harm, or types nonsense: a documented refusal, and nothing opened, fetched, allocated."""
 
-from __future__ import annotations
-
 import argparse
 import dataclasses
 import errno

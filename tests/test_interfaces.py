@@ -1,7 +1,5 @@
 """What others rely on, held against fixtures of November 2026: API, JSON, columns, command line, links and grids."""
 
-from __future__ import annotations
-
 import inspect
 import json
 import re

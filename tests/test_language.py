@@ -1,7 +1,5 @@
 """Four languages: each says everything, and a visitor gets the right one."""
 
-from __future__ import annotations
-
 import dataclasses
 import re
 import string

@@ -1,7 +1,5 @@
 """One option, one place: a copy of the program gets one more, declared in the table and named in the languages."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

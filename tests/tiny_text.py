@@ -3,8 +3,6 @@
 Each config.json holds entries that published ones of its kind have, with smaller sizes.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

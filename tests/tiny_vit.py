@@ -1,7 +1,5 @@
 """Classifiers of one or two layers, each in a folder: they compile much sooner than the bundled one."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import torch

@@ -1,7 +1,5 @@
 """What a browser's tab complains of."""
 
-from __future__ import annotations
-
 from typing import Any
 
 LEAVING = "this page is being left"

@@ -4,8 +4,6 @@
 the calls of CUDA in `spaces` are left out, so that the fork gets as far as starting a worker.
 """
 
-from __future__ import annotations
-
 import functools
 import json
 import os

@@ -1,7 +1,5 @@
 """A worker without torch that tells, in a warning of its result, what it sees of ZeroGPU."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import os

@@ -19,8 +19,6 @@ which transformers makes LABEL_0, LABEL_1, ... when it reads the file.
 Repeatable: the same transformers writes the same bytes. `--check` writes nothing and exits 1 where a file differs.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import logging

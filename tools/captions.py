@@ -10,8 +10,6 @@ Questions are about the shape that was described last: a model of a million para
 hour to look further back. `check` does not judge whether the places fit together.
 """
 
-from __future__ import annotations
-
 import random
 import re
 from dataclasses import dataclass

@@ -11,8 +11,6 @@ The checkpoints go through their own processors and post-processing, as in the a
 - *false boxes*: boxes over the score threshold that serve no shape (a second box on one shape is false), an image.
 """
 
-from __future__ import annotations
-
 import argparse
 import io
 import json

@@ -9,8 +9,6 @@ The model writes on as in the app: always the likeliest next token. What each fi
 - *right answers*: share of descriptions of which one question is answered in exactly the words of the grammar.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import random

@@ -6,8 +6,6 @@ That command writes a short table for readers, benchmarks/results/gpu_evidence.m
 table to the device's file in assets/measured/.
 """
 
-from __future__ import annotations
-
 import argparse
 import dataclasses
 import gzip

@@ -3,8 +3,6 @@
 python -m tools.examples                      draw them into assets/examples and check the checkpoints on them
 """
 
-from __future__ import annotations
-
 from functools import cache
 from pathlib import Path
 from typing import Any

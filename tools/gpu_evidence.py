@@ -42,8 +42,6 @@ benchmarks/results/.
 """
 # ruff: noqa: E402
 
-from __future__ import annotations
-
 import time
 
 STARTED = time.monotonic()
@@ -429,7 +427,7 @@ def _ends_with(parent: int) -> None:
 class Child:
     """A forked cell, seen from the script."""
 
-    open: list[Child] = []  # noqa: RUF012
+    open: list["Child"] = []  # noqa: RUF012
 
     def __init__(self, task: Task, image: Path, noise: Path) -> None:
         self.task = task

@@ -5,8 +5,6 @@ nobody asked for tuning. Its choice goes into the compile cache. Covered: what i
 compiled, and the work that is handed to `alone`. Not covered: processes of other programs.
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
 from collections.abc import Callable, Iterator

@@ -14,8 +14,6 @@ longer write (`torch_dtype`, the buffers of positions), and that Conditional DET
 That the DETRs' revision without timm holds `"dilation": null` is told in public issues, and is what 4.57.3 writes.
 """
 
-from __future__ import annotations
-
 import importlib
 import json
 import re

@@ -8,8 +8,6 @@ filming does not disturb the figures, and each frame of the film lasts as long a
 what comes before and after the timing. Let nothing else run meanwhile.
 """
 
-from __future__ import annotations
-
 import io
 import itertools
 import tempfile

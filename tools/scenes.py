@@ -9,8 +9,6 @@ the picture, turned by at most 30 degrees, at most a fifth hidden, and unlike in
 Nothing here resembles a photograph.
 """
 
-from __future__ import annotations
-
 import argparse
 import io
 import math

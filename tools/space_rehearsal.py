@@ -8,8 +8,6 @@ script, mounted read-only, so they have to load with the libraries of Debian 13.
 Python, its proxy, a GPU, and a home that may be written.
 """
 
-from __future__ import annotations
-
 import os
 import shlex
 import shutil

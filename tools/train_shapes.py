@@ -8,8 +8,6 @@ sums, so that their order never changes. Another torch or processor rounds diffe
 good. Training wants no GPU; the model cards say how many minutes each took on one CPU core.
 """
 
-from __future__ import annotations
-
 import argparse
 import math
 import time

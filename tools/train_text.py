@@ -6,8 +6,6 @@ It is built as Gemma is, from random weights. Same torch and same processor give
 `tools/train_shapes.py`: everything random comes from fixed seeds, and one thread does the sums.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import time

@@ -5,8 +5,6 @@ the sizes and aspect ratios of ordinary pictures and then squeezed to the models
 filter, which is what the image processors of the checkpoints do later.
 """
 
-from __future__ import annotations
-
 import hashlib
 import multiprocessing
 import os

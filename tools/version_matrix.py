@@ -7,8 +7,6 @@ history that is thrown away. The environments take turns, A B B A, so that a dri
 New cells replace those of the same versions in benchmarks/results/versions.json; versions.md is its table.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -12,8 +12,6 @@ After refused or result the process ends. It is run by `demo.backend.lifeline`: 
 is gone, and the whole process group is killed, inductor's compile processes included.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal

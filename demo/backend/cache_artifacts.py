@@ -5,8 +5,6 @@ that says what it was made with, followed by what `torch.compiler.save_cache_art
 its own.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import sys

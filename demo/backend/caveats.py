@@ -1,7 +1,5 @@
 """What a reader of a run's figures should know before using them: a result's warnings and caveats."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """torch.compile, and what it did: read from dynamo's and inductor's own counters and log, without a second trace."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import gc

@@ -5,8 +5,6 @@ its own, and a graph is made once for all layers that are alike. Also: what is c
 before its first eager call. All but the first work on a twin of the model, so the model itself is not changed.
 """
 
-from __future__ import annotations
-
 import copy
 import functools
 from pathlib import Path

@@ -3,8 +3,6 @@
 Nothing that a library prints can get between them. The messages are listed in `demo.backend.__main__`.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import statistics

@@ -1,7 +1,5 @@
 """What failed in a run, and what to change: an exception and its phase become a status and a Failure."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import json

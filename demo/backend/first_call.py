@@ -11,8 +11,6 @@ With a package of AOTInductor the first call is to load it and to call it once. 
 answer.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -5,8 +5,6 @@ output that a later replay overwrote, memory that is not counted, a number forma
 whole models, for which there are `tests/gpu`. Nobody has run these checks on a GPU yet.
 """
 
-from __future__ import annotations
-
 import statistics
 import sys
 from collections.abc import Callable

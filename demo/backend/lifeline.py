@@ -9,8 +9,6 @@ while another process holds a copy of the writing end; systems without `fork` an
 another environment's Python runs, so it also says where that Python is too old.
 """
 
-from __future__ import annotations
-
 import os
 import runpy
 import select

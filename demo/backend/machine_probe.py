@@ -1,7 +1,5 @@
 """What machine this is: versions, device, driver, compiler. Only `environment` makes a CUDA context."""
 
-from __future__ import annotations
-
 import contextlib
 import importlib.util
 import json

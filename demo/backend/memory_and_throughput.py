@@ -6,8 +6,6 @@ calls; a model that waits for the GPU within its forward is still timed with its
 of the whole process.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from dataclasses import replace

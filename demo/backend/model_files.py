@@ -5,8 +5,6 @@ are no safetensors, its parameters (counted without allocating any), and the pic
 covered: the memory that a call takes, which depends on the batch and the input.
 """
 
-from __future__ import annotations
-
 import copy
 import json
 from dataclasses import dataclass

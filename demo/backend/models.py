@@ -1,7 +1,5 @@
 """From a spec to a model in eval mode with its processor: from the Hub, a bundled folder, or with random weights."""
 
-from __future__ import annotations
-
 import dataclasses
 import re
 from collections.abc import Iterable

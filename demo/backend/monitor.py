@@ -6,8 +6,6 @@ happens within a block, since samples are taken between blocks and half a second
 others use. Where /proc or NVML does not answer, that part is unknown and the run goes on.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import time
@@ -93,7 +91,7 @@ class Nvml:
         self._handle = handle
 
     @classmethod
-    def of(cls, device: torch.device) -> Nvml | None:
+    def of(cls, device: torch.device) -> "Nvml | None":
         """None on a CPU, without `nvidia-ml-py`, or where the driver refuses (some containers, MIG)."""
         if device.type != "cuda":
             return None

@@ -5,8 +5,6 @@ run's device and number format, and put in eval mode. Not covered: what the func
 user's own code and runs as such.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import inspect
 import sys

@@ -5,8 +5,6 @@ picture size, or with dynamic "on" any that the model can be exported for. Not c
 transformers, other processors and GPUs; a package notes what it was built for, see `built_for`.
 """
 
-from __future__ import annotations
-
 import contextlib
 import platform
 import time

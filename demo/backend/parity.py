@@ -7,8 +7,6 @@ dynamo's benchmarks do. Not covered: other inputs, outputs that are no tensors, 
 gradients.
 """
 
-from __future__ import annotations
-
 import copy
 import math
 from collections.abc import Callable

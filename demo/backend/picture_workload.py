@@ -1,7 +1,5 @@
 """A checkpoint that is called with one picture, repeated to a batch."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property

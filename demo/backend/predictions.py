@@ -1,7 +1,5 @@
 """From a picture to the model's inputs, and from its outputs to labels, boxes and segments."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -3,8 +3,6 @@
 Both are passes of their own after the timing, since a profiler slows down what it watches.
 """
 
-from __future__ import annotations
-
 import gzip
 import json
 import tempfile

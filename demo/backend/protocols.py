@@ -3,8 +3,6 @@
 `both_timed` is the interleaved protocol for what is timed after them: a text model's prompt, other input sizes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 

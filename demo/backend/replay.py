@@ -9,8 +9,6 @@ The job is {"spec": ..., "input_file": ..., "sizes": [...], "compiled": true, "c
 line, {"refused": ...}, {"failed": ...} or {"seconds": [...], "waited": [...], "recompiles": 0, "fallbacks": 0}.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import os

@@ -4,8 +4,6 @@
 that a failure in any phase loses nothing of what was measured before.
 """
 
-from __future__ import annotations
-
 import contextlib
 import tempfile
 import time

@@ -1,7 +1,5 @@
 """How torch computes: number format, memory format and threads, set from the spec and read back from the process."""
 
-from __future__ import annotations
-
 import os
 from typing import Any
 

@@ -7,8 +7,6 @@ Covered: one prompt, repeated to a batch; keys and values of full and of sliding
 answer. Not covered: models that keep another state, padding, sampling, and an answer that ends before its last token.
 """
 
-from __future__ import annotations
-
 import functools
 import re
 from collections.abc import Iterator

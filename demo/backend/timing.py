@@ -10,8 +10,6 @@ what differs from process to process or from day to day. Stopping by the interva
 The functions time callables and know nothing of models. The clock is a parameter, so that tests can simulate one.
 """
 
-from __future__ import annotations
-
 import contextlib
 import gc
 import itertools
@@ -103,7 +101,7 @@ class Plan:
     """Exactly this many calls of each variant instead, rounded up to whole blocks."""
 
     @classmethod
-    def of(cls, spec: RunSpec, first_call_seconds: float) -> Plan:
+    def of(cls, spec: RunSpec, first_call_seconds: float) -> "Plan":
         """The spec's limit, at most doubled. Where nobody chose one, the timing may also take as long as the first
         compiled call did: a slow model, which compiles for long, needs long."""
         longest = 2 * spec.most_seconds

@@ -4,8 +4,6 @@
 file; `demo.backend.workloads` makes each from a spec. `Variants` are the ways to call its model, eager and compiled.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -133,6 +131,6 @@ class Workload(ABC):
         """Figures for the result that have to be timed after everything else, because that changes the process."""
         return {}
 
-    def of_other_sizes(self) -> Iterator[tuple[Workload, dict[str, Any]]]:
+    def of_other_sizes(self) -> Iterator[tuple["Workload", dict[str, Any]]]:
         """Workloads over the same model with inputs of other sizes, each with the size as fields of `AnotherSize`."""
         return iter(())

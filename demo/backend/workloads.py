@@ -1,7 +1,5 @@
 """From a spec to what its run times."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`python -m demo best`: which way to run a model is best here, from eager to a package, and what each start costs."""
 
-from __future__ import annotations
-
 import argparse
 import shlex
 import sys

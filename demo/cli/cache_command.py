@@ -1,7 +1,5 @@
 """`python -m demo cache save|load`: the compile cache as a file, by a process of `demo.backend.cache_artifacts`."""
 
-from __future__ import annotations
-
 import argparse
 import importlib.util
 import subprocess

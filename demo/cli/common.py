@@ -1,7 +1,5 @@
 """What the commands share: exit codes, the options of a run, files to write, questions on a terminal."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys

@@ -4,8 +4,6 @@ What is covered: a Space that holds something else is refused before anything is
 commit. What is not covered: whether the Space then builds and starts; its page shows that.
 """
 
-from __future__ import annotations
-
 import argparse
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """`python -m demo doctor`: would a run work on this machine? What is there, what is in the way, what to do about it."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import subprocess

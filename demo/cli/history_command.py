@@ -1,7 +1,5 @@
 """`history`: the stored results listed, shown, drawn, written to a file or deleted; `script`: one as a program."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Iterator

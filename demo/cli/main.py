@@ -5,8 +5,6 @@ Standard output carries the answer, standard error everything else. Exit codes: 
 doctor found a problem), 2 the input was bad, 130 Ctrl-C, 143 SIGTERM, 141 the reader of the output left.
 """
 
-from __future__ import annotations
-
 import argparse
 import difflib
 import io

@@ -1,7 +1,5 @@
 """`python -m demo published`: the guide's tables and this project's own, through the same filter as the page."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 from typing import Any

@@ -1,7 +1,5 @@
 """`python -m demo run`: one checkpoint timed, eager and compiled, on one picture or one prompt."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import signal

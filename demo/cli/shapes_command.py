@@ -1,7 +1,5 @@
 """`python -m demo shapes`: what a log of input sizes costs, eager and with each way to compile for many sizes."""
 
-from __future__ import annotations
-
 import argparse
 import dataclasses
 import json

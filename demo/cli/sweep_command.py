@@ -1,7 +1,5 @@
 """`python -m demo sweep`: a grid of runs, resumed from what is stored."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import signal

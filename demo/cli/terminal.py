@@ -1,7 +1,5 @@
 """What the command line shows: progress on one line, a result as a report, tables of plain text."""
 
-from __future__ import annotations
-
 import platform
 import shutil
 import textwrap

@@ -5,8 +5,6 @@ that `demo.backend.parity` and the drawn differences use as well, so that figure
 Not covered: raw outputs, which only a run has at hand: `demo.backend.parity` compares those.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 

@@ -4,8 +4,6 @@ Says what a checkpoint is and where its config lies. `demo.backend` loads it: ne
 here. `make_spec` makes a `RunSpec` of what somebody typed; every way of asking for a run uses it.
 """
 
-from __future__ import annotations
-
 import csv
 import difflib
 import os

@@ -3,8 +3,6 @@
 A field's key in JSON is its name, or the `key` of its metadata.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import math
 import types

@@ -1,7 +1,5 @@
 """The commit that this copy of the project is at."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 

@@ -5,8 +5,6 @@ hypervisor took of them between two readings. Not covered: children of this proc
 others but for `others_share`; systems without /proc, where nothing is known.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import time
@@ -35,14 +33,14 @@ class Reading:
     own: float
     """What this process and its ended children used."""
 
-    def foreign_share(self, later: Reading) -> float | None:
+    def foreign_share(self, later: "Reading") -> float | None:
         """The share of the cores, 0 to 1, that others used until `later`; None where no time had passed."""
         total = later.total - self.total
         if total <= 0:
             return None
         return min(1.0, max(0.0, (later.busy - self.busy - later.own + self.own) / total))
 
-    def free(self, later: Reading) -> float | None:
+    def free(self, later: "Reading") -> float | None:
         """The cores that others left until `later`, as a fraction, at most the quota; None where no time had passed."""
         share = self.foreign_share(later)
         return None if share is None else min(usable_cores(), later.cores * (1 - share))

@@ -1,7 +1,5 @@
 """The errors that more than one room knows."""
 
-from __future__ import annotations
-
 import errno
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)

@@ -1,7 +1,5 @@
 """Numbers to text. The only place that turns seconds into milliseconds."""
 
-from __future__ import annotations
-
 import math
 import re
 import unicodedata

@@ -1,7 +1,5 @@
 """Whether the Hugging Face Hub can be reached: one short request, its answer kept for a minute."""
 
-from __future__ import annotations
-
 import os
 import threading
 import time

@@ -4,8 +4,6 @@ Called in the worker's process, before the model: what a hostile file may still 
 Only the decoders named in `FORMATS` are ever reached; Pillow knows forty more, one of which calls Ghostscript.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import io

@@ -1,7 +1,5 @@
 """Renamings of weights that are published under the names of another library."""
 
-from __future__ import annotations
-
 import re
 
 

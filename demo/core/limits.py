@@ -4,8 +4,6 @@ The variables are read once. A value that is not allowed stops the program with 
 its place.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import os
 import re

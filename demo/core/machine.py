@@ -1,7 +1,5 @@
 """The machine: its hardware and versions, and its state at a moment."""
 
-from __future__ import annotations
-
 import contextlib
 import math
 import os
@@ -62,7 +60,7 @@ class Environment(Machine):
     known: on a GPU, without /proc, and in older results."""
 
     @classmethod
-    def of_host(cls, host: HostInfo, device: str) -> Environment:
+    def of_host(cls, host: "HostInfo", device: str) -> "Environment":
         """What is known of a run that ended before its worker recorded the machine; `threads` are 0 then."""
         facts, name = host.facts(), host.cpu
         if device != "cpu" and host.gpu:
@@ -76,7 +74,7 @@ class Environment(Machine):
         """Whether torch got fewer threads because other processes kept cores busy."""
         return self.free_cores is not None and self.threads == self.free_cores < self.cpu_count
 
-    def oversubscribed(self, samples: Sequence[HostSample]) -> bool:
+    def oversubscribed(self, samples: Sequence["HostSample"]) -> bool:
         """Whether fewer cores were free than torch used threads, on average over these samples of the timing.
 
         Threads then wait for a core that others use, which lengthens each variant by how often its threads meet, and a

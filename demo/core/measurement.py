@@ -3,8 +3,6 @@
 Seconds and bytes. Raw times are stored; whatever can be computed from them is a property.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from typing import Literal
@@ -136,7 +134,7 @@ class Measurement:
     def median_device_seconds(self) -> float | None:
         return float(np.median(self.device_seconds)) if self.device_seconds else None
 
-    def beside(self, other: Measurement) -> tuple[np.ndarray, np.ndarray]:
+    def beside(self, other: "Measurement") -> tuple[np.ndarray, np.ndarray]:
         """Seconds of this variant and of `other`, taken beside each other: see `stats.side_by_side`."""
         return stats.side_by_side(self.wall_seconds, other.wall_seconds, self.calls_per_block)
 

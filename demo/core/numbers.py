@@ -1,7 +1,5 @@
 """Numbers as people and tables write them. Python's own `int` and `float` also take '1_000', '²' or 'nan'."""
 
-from __future__ import annotations
-
 import math
 import re
 from typing import Any

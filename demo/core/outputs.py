@@ -1,7 +1,5 @@
 """What the outputs of eager and compiled show, and whether they agree."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Literal
 

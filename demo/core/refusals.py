@@ -5,8 +5,6 @@ advice read it. Covered: what is certain before anything is loaded. What is unkn
 covered: memory beyond that of the weights, kernels that a model alone needs, and on a CPU everything about GPUs.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any

@@ -1,7 +1,5 @@
 """What to try where a run fails, in the English that a result keeps; `Language.retold` has it in each language."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from demo.core.languages import ENGLISH

@@ -5,8 +5,6 @@ the JSON. Raw times are stored, everything that can be computed from them is a p
 needs no new run.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Sequence
@@ -407,7 +405,7 @@ class RunResult:
         return json.dumps(self.to_json(), allow_nan=False, ensure_ascii=False)
 
     @classmethod
-    def from_json(cls, data: dict[str, Any]) -> RunResult:
+    def from_json(cls, data: dict[str, Any]) -> "RunResult":
         """Reads what `to_json` wrote in any version. Derived and unknown keys are ignored, so newer rows load, too.
 
         Raises ValueError where a needed key is missing or of the wrong kind.

@@ -1,7 +1,5 @@
 """The drawn scenes that come with the project, and the checkpoints that know nothing but drawn shapes."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from functools import cache

@@ -4,8 +4,6 @@ A line is a batch size, with height and width for pictures (`4 480 640`) or the 
 may begin with how often that size comes in a row (`20x 4 480 640`). Empty lines and what follows a # do not count.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass, replace
 
@@ -30,7 +28,7 @@ class Size:
     def __str__(self) -> str:
         return " × ".join(str(part) for part in vars(self).values() if part is not None)
 
-    def padded(self) -> Size:
+    def padded(self) -> "Size":
         """With the batch size rounded up to a power of two."""
         return replace(self, batch_size=1 << (self.batch_size - 1).bit_length())
 
@@ -53,7 +51,7 @@ def read_log(text: str, of_text: bool) -> tuple[Size, ...]:
     return tuple(calls)
 
 
-def _size(text: str, of_text: bool) -> Size:
+def _size(text: str, of_text: bool) -> "Size":
     """Raises ValueError for what is no size."""
     parts = text.split()
     if not all(part.isdecimal() for part in parts) or len(parts) not in ((2,) if of_text else (1, 3)):

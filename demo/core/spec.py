@@ -5,8 +5,6 @@ the form, the API, links, grids and the sentences about a run read `OPTIONS`, so
 in `demo.backend`, and named in `demo/core/languages/`.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import re
 from collections.abc import Iterable
@@ -356,7 +354,7 @@ class RunSpec:
                 "jit."
             )
 
-    def on(self, device: str) -> RunSpec:
+    def on(self, device: str) -> "RunSpec":
         """This spec with the device that 'auto' came to mean."""
         return dataclasses.replace(self, device=device)
 

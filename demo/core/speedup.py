@@ -1,7 +1,5 @@
 """The speed-up of a run with its two levels: within one process, and for a rerun in another one."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

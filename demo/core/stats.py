@@ -6,8 +6,6 @@ one: where memory lies and which core a thread gets is decided once in a process
 versions or machines.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """What an engineer takes home from a run: whether to compile, what to try next, and what a month of traffic saves."""
 
-from __future__ import annotations
-
 import dataclasses
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """What Pillow draws: the typeface, and a picture with boxes, masks and captions."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from functools import lru_cache

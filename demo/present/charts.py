@@ -4,8 +4,6 @@ In these each GPU has a colour and a shape, none of them eager's or compiled's; 
 open marks, a dashed line and a label that says so.
 """
 
-from __future__ import annotations
-
 import html
 import math
 from collections.abc import Iterable, Sequence

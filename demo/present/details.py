@@ -4,8 +4,6 @@ It is made once for a result, as plain text in the language asked for; the page,
 are the parts on what compiling costs; `why_parts` has those that explain the answer. A part without data is None.
 """
 
-from __future__ import annotations
-
 from demo.core import format as fmt
 from demo.core.languages import Language
 from demo.core.measurement import AnotherSize

@@ -6,8 +6,6 @@ figure has a legend: names are written where the bars and dots are. Margins are 
 serves a phone of 390 pixels and a projector of 1920.
 """
 
-from __future__ import annotations
-
 import html
 import itertools
 import re

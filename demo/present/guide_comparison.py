@@ -4,8 +4,6 @@ Each setting that the guide's examples name and in which the run differs has a s
 picture and precision.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """What is told of a run where its link is shared: a title, a sentence, a card, and a badge for a README."""
 
-from __future__ import annotations
-
 import io
 import textwrap
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Results as GitHub's Markdown: one run as a table of its two variants, several as a table with a line each."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Sequence
 

@@ -4,8 +4,6 @@ The variants have colours of their own (`EAGER`, `COMPILED`); labels have colour
 variants.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Literal
 

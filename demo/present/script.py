@@ -4,8 +4,6 @@ Both are the file `script_template.py`, filled in: its `# {%` lines are statemen
 value. Text of users and of the Hub appears in a program only as a literal of `repr`.
 """
 
-from __future__ import annotations
-
 import re
 import shlex
 from pathlib import Path

@@ -3,8 +3,6 @@
 All are plain text in the language asked for; `Language.marked` makes HTML of them.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from typing import Any, Literal

@@ -8,8 +8,6 @@ Not covered: processes that ran more than `BESIDE_SECONDS` apart, since what cha
 count as the environment's; raw outputs across environments, which only a run has at hand.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass

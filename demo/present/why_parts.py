@@ -4,8 +4,6 @@ Each part is made once, as plain text in the language asked for. A part without 
 that does not report it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 

@@ -15,8 +15,6 @@ Not covered:
 - Outside Linux nothing decides which process is killed when memory runs out.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

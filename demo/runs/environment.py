@@ -9,8 +9,6 @@ same network. Root with the capability to trace processes can still read the app
 lacks that capability unless it was given.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import getpass

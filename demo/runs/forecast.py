@@ -5,8 +5,6 @@ nothing. Not covered: how far a run may be from it, that a run after the first f
 download of weights, and the load by other programs.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import math
 import statistics

@@ -1,7 +1,5 @@
 """What becomes of a run: its latest progress, the result it gets where its worker gives none, what is added to it."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import logging
@@ -33,7 +31,7 @@ class Files:
     package: Path | None = None
     """What AOTInductor built, with compiler "aot"."""
 
-    def written(self) -> Files:
+    def written(self) -> "Files":
         """Without those that do not exist."""
         return Files(**{name: file for name, file in vars(self).items() if file is not None and file.is_file()})
 

@@ -1,7 +1,5 @@
 """The worker process as its runner sees it: the events that it sends through a pipe, and its death."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import json

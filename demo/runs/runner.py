@@ -4,8 +4,6 @@ A spare worker that has already imported torch and transformers waits, so that a
 next spare is started when a run has ended, never while one is being timed.
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import logging

@@ -3,9 +3,8 @@
 Raw times and predictions are in a result's JSON only.
 """
 
-from __future__ import annotations
-
 import dataclasses
+import typing
 from collections.abc import Callable
 from typing import Any
 
@@ -26,8 +25,9 @@ class Column:
     """None where it was not measured."""
 
 
-def _option(name: str, annotation: str) -> Column:
-    kinds = {"str": _TEXT, "tuple": _TEXT, "int": _WHOLE, "float": _NUMBER, "bool": _SWITCH}
+def _option(name: str, annotation: Any) -> Column:
+    kinds = {str: _TEXT, int: _WHOLE, float: _NUMBER, bool: _SWITCH}
+    kind, *_ = (*typing.get_args(annotation), annotation)  # of `int | None` int, of `tuple[str, ...]` str
 
     def value(result: RunResult) -> Any:
         if name in without_meaning(result.spec.task):
@@ -35,7 +35,7 @@ def _option(name: str, annotation: str) -> Column:
         found = getattr(result.spec, name)
         return ", ".join(found) if isinstance(found, tuple) else found
 
-    return Column(kinds[annotation.split(" ")[0].split("[")[0]], value)
+    return Column(kinds[kind], value)
 
 
 def _part(kind: str, path: str, convert: Callable[[Any], Any] = lambda found: found) -> Column:
@@ -75,7 +75,7 @@ def _rate(variant: str, unit: str) -> Column:
     return Column(_NUMBER, value)
 
 
-_FIELDS = {field.name: str(field.type) for field in dataclasses.fields(RunSpec)}
+_FIELDS = {field.name: field.type for field in dataclasses.fields(RunSpec)}
 _LAST_FIELDS = (
     "iterations", "precision", "most_seconds", "threads", "profile", "repeats", "compiler", "scope", "freezing",
     "dynamic", "another_size", "prompt", "tokens"

@@ -5,8 +5,6 @@ space, a tab or a line's end. An apostrophe in front makes it a text. Numbers st
 Not covered: a program that splits the lines at another character than the comma.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import re

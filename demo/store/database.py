@@ -18,8 +18,6 @@ What is not covered:
   is passed over by `History`.
 """
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import logging

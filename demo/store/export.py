@@ -1,7 +1,5 @@
 """Results as files for other programs: one flat table (CSV, Parquet), or the whole results (JSON)."""
 
-from __future__ import annotations
-
 import io
 import json
 import os
@@ -40,7 +38,7 @@ def row(result: RunResult) -> dict[str, Any]:
     }
 
 
-def table(results: Iterable[RunResult]) -> pd.DataFrame:
+def table(results: Iterable[RunResult]) -> "pd.DataFrame":
     """One row a result, in the order given. What was not measured is missing, not zero."""
     import pandas as pd
 

@@ -7,8 +7,6 @@ is kept under another name and a new one is started. `demo.store.database` has t
 A run that is killed before it ends has not been appended: `demo.store.journal` keeps what is known of it.
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import json

@@ -10,8 +10,6 @@ answers. A file of rows that changes in the moment in which it is pushed may arr
 `shared_copy` reads the rows back.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import re

@@ -15,8 +15,6 @@ What is not covered:
 - A run whose file could not be written: nothing is stored of it if its app is killed.
 """
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import json

@@ -3,8 +3,6 @@
 They are the files `assets/measured/*.csv`. A file that cannot be read as such a table is left out whole.
 """
 
-from __future__ import annotations
-
 import csv
 import re
 from collections.abc import Iterable

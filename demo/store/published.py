@@ -4,8 +4,6 @@ They are shown as they were published, mistakes included; notes say what is know
 line and the API share one filter.
 """
 
-from __future__ import annotations
-
 import csv
 import json
 from collections.abc import Iterable, Sequence

@@ -11,8 +11,6 @@ differ in it alone. Not covered: options that change eager as well, such as the 
 the spread of reruns, which is for the reader of a `Gain` to know.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import math
 import statistics

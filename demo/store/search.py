@@ -5,8 +5,6 @@ keeps it in step with the results, whichever program writes them. A file without
 stored; until then a search reads the JSON of every result.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import sqlite3

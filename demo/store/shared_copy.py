@@ -7,8 +7,6 @@ later fetches until it ends; a file that was changed and has kept its size is no
 the middle may leave an older version of a file.
 """
 
-from __future__ import annotations
-
 import logging
 import re
 import threading

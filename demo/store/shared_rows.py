@@ -6,8 +6,6 @@ What is not covered: false figures that look true; files made to exploit the Par
 a newer version of this program knows.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from dataclasses import dataclass
@@ -120,7 +118,7 @@ def read(path: Path) -> tuple[list[SharedRow], int]:
     return rows, len(table) - len(rows)
 
 
-def _table(path: Path) -> pd.DataFrame:
+def _table(path: Path) -> "pd.DataFrame":
     """The known columns, with the types of an export. Raises as `read` does."""
     import pandas as pd  # here, because only a page with a dataset needs them
     from pyarrow import parquet
@@ -143,7 +141,7 @@ def _table(path: Path) -> pd.DataFrame:
     return frame.astype({name: EXPORTED[name].kind for name in present}).reindex(columns=_COLUMNS)
 
 
-def _sensible(table: pd.DataFrame) -> pd.Series[bool]:
+def _sensible(table: "pd.DataFrame") -> "pd.Series[bool]":
     """Which rows have possible values, and where a run ended well figures that agree with each other."""
     import pandas as pd
 

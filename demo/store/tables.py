@@ -1,7 +1,5 @@
 """A row of the guide's tables, and of those that this project measured in the same form, and how a CSV holds it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any

@@ -10,8 +10,6 @@ rank is 1 and the number of ways that are better so. Not covered: first answers 
 `START_SPREAD` count as equal.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import math
 import statistics

@@ -10,8 +10,6 @@ Covered: time for runs is a budget, and waiting for other visitors' runs is not 
 longer than what is left is ended when the budget is.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import statistics
 import threading

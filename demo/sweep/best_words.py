@@ -4,8 +4,6 @@ In any language; page and terminal show the same. Not covered: why a way cannot 
 the refusal of a machine says it.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from demo.core import codec

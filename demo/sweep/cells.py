@@ -4,8 +4,6 @@ A sweep keeps no state of its own: a cell is done when the history holds its res
 most the run in progress.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 import os

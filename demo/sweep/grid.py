@@ -1,7 +1,5 @@
 """A grid: the specs of a sweep as lists of checkpoints, batch sizes, modes and dtypes, and settings for all cells."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Iterable, Mapping

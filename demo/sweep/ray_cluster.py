@@ -7,8 +7,6 @@ type of GPU is lost waits until the cluster has one again. The project must lie 
 requirements installed. Nodes are trusted.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import logging
 import os

@@ -3,8 +3,6 @@
 In two environments the processes of each cell take turns, A B B A, so that drift of the machine hits both.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import threading
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """A sweep as a table: as a file for other programs, or as this project's own measured table of its device."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 from collections.abc import Iterable

@@ -4,8 +4,6 @@ Covered: each way alone, everything else as asked. Not covered: ways joined, suc
 and settings inside a way, such as single options of inductor.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass

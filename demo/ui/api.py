@@ -1,7 +1,5 @@
 """The API: `/benchmark` runs one setting, `/best` searches for the best one, `/history` lists stored results."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import inspect

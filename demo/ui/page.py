@@ -1,7 +1,5 @@
 """The page: the masthead, the tabs below it, and the API."""
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Iterator
@@ -50,7 +48,7 @@ NAME_THUMBNAILS = name_thumbnails(
 )
 
 
-def build(runner: Runner, history: History | None = None) -> Blocks:
+def build(runner: Runner, history: History | None = None) -> "Blocks":
     """The page for this runner. `history` has the stored runs that it shows; without it, the user's own."""
     return Page(runner, history).blocks
 

@@ -1,7 +1,5 @@
 """Serves the page: the settings from the environment, the runner and its history, gradio's server."""
 
-from __future__ import annotations
-
 import contextlib
 import importlib.util
 import os

@@ -9,8 +9,6 @@ The fork starts the usual worker as its child. When the fork ends, however it en
 Not covered: nobody has tried this on a ZeroGPU Space; see docs/space.md.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 from collections.abc import Generator

@@ -1,7 +1,5 @@
 """What the samples of a machine, the compile and the precision make a reader of the figures wary of."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 from typing import Any

@@ -1,7 +1,5 @@
 """What torch.compile did, as told of small models that break, recompile, fall back or fail on purpose."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 from pathlib import Path

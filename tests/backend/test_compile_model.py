@@ -1,7 +1,5 @@
 """torch.compile of a model, of its layers, with added breaks and before an eager call, on modules of a few weights."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 from typing import Any

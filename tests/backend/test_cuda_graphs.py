@@ -6,8 +6,6 @@ and who reads one otherwise finds NaN or -1, which parity tells. Not covered: wh
 graphs are skipped.
 """
 
-from __future__ import annotations
-
 import io
 from collections.abc import Iterable
 from typing import Any

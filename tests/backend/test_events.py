@@ -1,7 +1,5 @@
 """What a worker sends, how often, and never while a call is being timed."""
 
-from __future__ import annotations
-
 import io
 import json
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """What a run says of its failure, and which settings it offers as the way out."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os

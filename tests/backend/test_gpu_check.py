@@ -1,7 +1,5 @@
 """The checks of `doctor --gpu`, on a made-up GPU and without one."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from fake_cuda import FakeCuda

@@ -1,7 +1,5 @@
 """A process that ends with its parent, whatever it is doing; torch is not needed for that."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """What a waiting worker says of its machine, with a driver of CUDA that is made up: some functions of a C library."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Iterator

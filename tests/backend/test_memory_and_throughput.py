@@ -1,7 +1,5 @@
 """The passes after the timing, on a made-up GPU."""
 
-from __future__ import annotations
-
 import io
 
 import pytest

@@ -1,7 +1,5 @@
 """What the files of a checkpoint that somebody named may ask of this machine."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import huggingface_hub

@@ -1,7 +1,5 @@
 """Checkpoints from folders, from a Hub (a stub on loopback) and from nowhere: loaded, or refused in a sentence."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

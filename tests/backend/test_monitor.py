@@ -1,7 +1,5 @@
 """Samples of the machine, with a made-up NVML."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from types import SimpleNamespace

@@ -3,8 +3,6 @@
 `tools/old_layouts.py` made `tests/backend/old_layouts` with transformers 4.57.3 and says what of it is from memory.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

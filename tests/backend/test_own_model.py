@@ -1,7 +1,5 @@
 """A user's own model: what its function may return, what is refused, and a whole run of one."""
 
-from __future__ import annotations
-
 import io
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A real package of a module of a few weights: built, loaded here and in a process without this project."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import struct

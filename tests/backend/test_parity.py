@@ -1,7 +1,5 @@
 """Agreement of eager and compiled: by tensors, against a float64 reference, and as a user sees it."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """Pictures in, labels, boxes and segments out, with models whose right answer is known."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any

@@ -1,7 +1,5 @@
 """Why: what is read from a profiler's trace, what a call asks for at least, and how it is told."""
 
-from __future__ import annotations
-
 import dataclasses
 import gzip
 import io

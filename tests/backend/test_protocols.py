@@ -1,7 +1,5 @@
 """Both variants called with another size after the timing, by a run in this process."""
 
-from __future__ import annotations
-
 import io
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A log of sizes replayed: dynamo's recompiles are those that its rules give by hand."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A run in this process: what it gives, and what stays where a part of it fails."""
 
-from __future__ import annotations
-
 import dataclasses
 import io
 import json

@@ -1,7 +1,5 @@
 """How torch is told to compute, and what it says it does."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

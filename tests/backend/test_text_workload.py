@@ -1,7 +1,5 @@
 """Text generation with tiny models: decoding over the shared static cache, its parity, and what is refused."""
 
-from __future__ import annotations
-
 import io
 import json
 from pathlib import Path

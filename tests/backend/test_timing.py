@@ -1,7 +1,5 @@
 """The measurement protocol on simulated clocks: no test here waits for, or asserts, real time."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import random

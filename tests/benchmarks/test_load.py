@@ -1,7 +1,5 @@
 """The benchmarks of load and soak, cut short: what must hold whatever the machine's speed."""
 
-from __future__ import annotations
-
 import sys
 import tempfile
 from pathlib import Path

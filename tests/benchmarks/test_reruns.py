@@ -1,7 +1,5 @@
 """The arithmetic of the reruns' report, and that a start goes on where the last one stopped."""
 
-from __future__ import annotations
-
 import dataclasses
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A real Chromium for every test of this folder, and the place of its pictures."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Callable, Iterator

@@ -4,8 +4,6 @@ Every state of the page must break no rule of WCAG 2.2 A and AA that axe-core kn
 a phone. No rule is left out. A fake runner stands for the models.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import time
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """The page as a visitor meets it: the real app, the real worker, a real browser."""
 
-from __future__ import annotations
-
 import os
 import re
 import socket

@@ -1,8 +1,6 @@
 """The tab Run as a visitor meets it: from the form to an answer, and what can be done with that. A fake runner, a real
 browser."""
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 import re

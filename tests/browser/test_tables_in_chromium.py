@@ -1,8 +1,6 @@
 """The tabs History, Published, Shared and Sweep in a real browser. A fake runner stands for the models, a Hub on
 loopback for the one that is shared with."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Every test of the command line has a data folder of its own."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

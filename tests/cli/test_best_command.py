@@ -1,7 +1,5 @@
 """`python -m demo best` with a runner that makes times up: its report, its JSON, its exit codes and its refusals."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """What was compiled ahead, saved as a file and loaded elsewhere is found by a run; what would not fit is refused."""
 
-from __future__ import annotations
-
 import base64
 import dataclasses
 import json

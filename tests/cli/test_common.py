@@ -1,7 +1,5 @@
 """The options of a run on the command line, as the commands that take them read them."""
 
-from __future__ import annotations
-
 from demo.cli import sweep_command
 from demo.cli.common import given_options
 from demo.cli.main import parser

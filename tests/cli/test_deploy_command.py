@@ -1,7 +1,5 @@
 """`deploy`: what it asks of the Hub's library, and what is said where something is in the way."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

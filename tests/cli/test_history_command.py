@@ -1,7 +1,5 @@
 """`history`: stored results listed and shown."""
 
-from __future__ import annotations
-
 import dataclasses
 import io
 import json

@@ -1,7 +1,5 @@
 """The command line: bad input, and what only a process can tell."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """`python -m demo published`, called in this process."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

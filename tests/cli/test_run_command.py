@@ -1,7 +1,5 @@
 """`run`: what is asked, what is printed, how a signal ends it. A scripted runner stands in for the real one."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import os

@@ -1,7 +1,5 @@
 """`shapes`: the rows, the cheapest, and what is refused. The recompiles are held by tests/backend/test_replay.py."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import json

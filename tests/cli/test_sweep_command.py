@@ -1,7 +1,5 @@
 """The command `sweep`: what it says, what it writes, and what a kill at any moment costs."""
 
-from __future__ import annotations
-
 import os
 import random
 import signal

@@ -1,7 +1,5 @@
 """Progress and reports as a terminal shows them."""
 
-from __future__ import annotations
-
 import io
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Which boxes and masks of two sets of predictions belong together."""
 
-from __future__ import annotations
-
 import itertools
 import random
 

@@ -4,8 +4,6 @@ Models are built on the `meta` device: shapes without weights. `tests/backend/te
 published.
 """
 
-from __future__ import annotations
-
 import csv
 import os
 import re

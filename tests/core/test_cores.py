@@ -1,7 +1,5 @@
 """What other processes leave of the cores, by readings of a made-up /proc."""
 
-from __future__ import annotations
-
 import itertools
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """How many cores a process may use, by its affinity and its control groups."""
 
-from __future__ import annotations
-
 import math
 import os
 from pathlib import Path

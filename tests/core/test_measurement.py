@@ -1,7 +1,5 @@
 """What is derived from the times of one variant."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import pytest

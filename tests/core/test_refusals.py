@@ -1,7 +1,5 @@
 """The refusal matrix: which settings each kind of machine refuses, and that all who ask are told the same."""
 
-from __future__ import annotations
-
 import dataclasses
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What is derived from the times of a run."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import math

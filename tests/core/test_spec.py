@@ -1,7 +1,5 @@
 """What may be asked of a run, and how a refusal says what is allowed."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The tests of this folder need a GPU that torch can use; without one they are skipped, and say so."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """What only a GPU can show. No test takes a fixture, so that `tools/gpu_evidence.py` can call them without pytest."""
 
-from __future__ import annotations
-
 import io
 import statistics
 import sys

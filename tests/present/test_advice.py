@@ -1,7 +1,5 @@
 """What an engineer takes home: whether it is worth it, and what to try next."""
 
-from __future__ import annotations
-
 import dataclasses
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What is told of a run where its link is shared: title, sentence, badge, card."""
 
-from __future__ import annotations
-
 import dataclasses
 import io
 import re

@@ -1,7 +1,5 @@
 """A run as a program: what it holds, that it is short and free of strangers' code, and that it runs."""
 
-from __future__ import annotations
-
 import ast
 import dataclasses
 import hashlib

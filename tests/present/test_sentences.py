@@ -1,7 +1,5 @@
 """The sentences that page and terminal share."""
 
-from __future__ import annotations
-
 import dataclasses
 import html
 import re

@@ -1,7 +1,5 @@
 """Should I upgrade? The verdict on two runs of one spec in two environments."""
 
-from __future__ import annotations
-
 import dataclasses
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What is told of a text model's run, as words, as HTML and as JSON."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 

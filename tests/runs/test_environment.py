@@ -1,7 +1,5 @@
 """Another environment's Python: what cannot run the worker is refused in one sentence, and what can is told apart."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Callable

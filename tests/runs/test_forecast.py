@@ -1,7 +1,5 @@
 """The forecast: from earlier runs of the same, else roughly by size; and what is known to be pointless here."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import pytest

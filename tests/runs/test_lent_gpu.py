@@ -3,8 +3,6 @@
 `tests/ui/test_zero_gpu.py` tries the same with the package `spaces`.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import os
 import threading

@@ -1,7 +1,5 @@
 """What becomes of a run when it ends."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """What a worker's pipe may bring: its events, and what is none."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,7 +1,5 @@
 """Repeats: one spec in fresh processes one after another, each stored, the last resting on all of them."""
 
-from __future__ import annotations
-
 import itertools
 from pathlib import Path
 

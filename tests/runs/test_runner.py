@@ -1,7 +1,5 @@
 """The runner against real worker processes, faulty ones above all: each fault ends in a result that says it."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import itertools

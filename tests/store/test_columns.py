@@ -1,7 +1,5 @@
 """The columns of every table, and their values, held against a fixture of November 2026."""
 
-from __future__ import annotations
-
 import csv
 import dataclasses
 import json

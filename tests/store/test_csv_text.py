@@ -1,7 +1,5 @@
 """Cells that a spreadsheet would take for formulas, in every CSV that the project writes."""
 
-from __future__ import annotations
-
 import csv
 import dataclasses
 import io

@@ -1,7 +1,5 @@
 """Exports read back by the libraries that people will read them with."""
 
-from __future__ import annotations
-
 import dataclasses
 import io
 import json

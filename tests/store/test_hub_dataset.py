@@ -1,7 +1,5 @@
 """Pushing results to a dataset: with a scheduler that fails in every way, and with the real one before a stub."""
 
-from __future__ import annotations
-
 import io
 import json
 import re

@@ -1,7 +1,5 @@
 """The spread between processes and what other ways to compile brought, from the runs of a history."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from pathlib import Path

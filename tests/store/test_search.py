@@ -1,7 +1,5 @@
 """A search reads no stored JSON. What it finds is held in test_history.py."""
 
-from __future__ import annotations
-
 import dataclasses
 import sqlite3
 from contextlib import closing

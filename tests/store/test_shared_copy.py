@@ -1,7 +1,5 @@
 """The copy of a dataset's rows, from a Hub on loopback: fetched, kept, and shown without one."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from pathlib import Path

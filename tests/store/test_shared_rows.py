@@ -1,7 +1,5 @@
 """Rows that others shared: what is kept of good files, and what bad ones cost."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The table of a search: what each row's figures are made of, ranks that the intervals carry, and the answer."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 import statistics

@@ -1,7 +1,5 @@
 """A whole search with a runner that makes times up: what is tried, what is stored, when it ends."""
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 import threading

@@ -1,7 +1,5 @@
 """Which cells the history answers already."""
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 import os

@@ -1,7 +1,5 @@
 """Grids: the specs of a sweep, and what is refused."""
 
-from __future__ import annotations
-
 import pytest
 
 from demo.core import catalog

@@ -1,7 +1,5 @@
 """A sweep over a real local Ray cluster of two nodes, one of which is killed meanwhile."""
 
-from __future__ import annotations
-
 import importlib.util
 import threading
 import time

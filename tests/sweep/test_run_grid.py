@@ -1,7 +1,5 @@
 """Running the cells of a grid: failures, cancelling, waiting; two environments in turns."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 import threading

@@ -1,7 +1,5 @@
 """A sweep as a file and as the measured table of its device."""
 
-from __future__ import annotations
-
 import dataclasses
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The script that measures on a GPU, run once on a CPU, and the tables that are made of what it keeps."""
 
-from __future__ import annotations
-
 import contextlib
 import csv
 import json

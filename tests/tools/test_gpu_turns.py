@@ -1,7 +1,5 @@
 """Who compiles beside others on a GPU, with a made-up one."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The bundled checkpoints see what is drawn and write their grammar."""
 
-from __future__ import annotations
-
 import torch
 
 from tools import captions, evaluate_shapes, evaluate_text, training_set

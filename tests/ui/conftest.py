@@ -1,7 +1,5 @@
 """Pages of these tests store in a folder of their own, one for each file of tests."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

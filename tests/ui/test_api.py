@@ -1,7 +1,5 @@
 """The API over HTTP. A fake runner stands for the models."""
 
-from __future__ import annotations
-
 import re
 import threading
 import time

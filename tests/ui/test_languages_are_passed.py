@@ -1,7 +1,5 @@
 """A text of the page is in the visitor's language: no function of the page falls back to one."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 from pathlib import Path

@@ -3,8 +3,6 @@
 gradio hands an answer over as the text of a Python literal.
 """
 
-from __future__ import annotations
-
 import ast
 import asyncio
 import base64

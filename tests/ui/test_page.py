@@ -1,7 +1,5 @@
 """The page as a whole: what its process imports, what it serves, how its server is set."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

@@ -4,8 +4,6 @@ A stub stands for the service that lends GPUs. A Space is stopped
 that does not report a decorated function when gradio launches: `spaces/zero/__init__.py`.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -4,8 +4,6 @@
 Text without a key, such as an error of torch, stays English and is marked as English (`plain_quoted`, `quoted`).
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping

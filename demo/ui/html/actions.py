@@ -3,8 +3,6 @@
 Each is an ordinary link: opened in another tab it fills the form there. `address.js` handles a plain click.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from typing import Any, Literal
 from urllib.parse import urlencode

@@ -1,8 +1,6 @@
 """The search for the best way as HTML: its answer, what it is doing and its table. And its charts: total time by calls,
 and what comes before the first answer."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Sequence

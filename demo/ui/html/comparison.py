@@ -1,7 +1,5 @@
 """Stored runs as HTML: their list, and two to four side by side."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Callable, Iterator, Sequence

@@ -4,8 +4,6 @@ A template takes plain text and escapes it. Only `Markup` goes in unchanged: wha
 `Language` made of a text of this program, with everything else in it escaped.
 """
 
-from __future__ import annotations
-
 import functools
 import math
 import re

@@ -1,7 +1,5 @@
 """What eager and compiled saw or wrote, side by side, as HTML: texts, or labels, boxes and segments on the picture."""
 
-from __future__ import annotations
-
 import base64
 import io
 from collections.abc import Mapping

@@ -4,8 +4,6 @@ gradio replaces only the nodes that differ. So the order and number of elements 
 bars only change their length.
 """
 
-from __future__ import annotations
-
 from markupsafe import Markup
 
 from demo.core import format as fmt

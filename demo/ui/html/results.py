@@ -1,8 +1,6 @@
 """The result pane before and after a run, as HTML. Its folds Why and Cost are the parts of `demo.present.details`, each
 with the chart that it has."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 

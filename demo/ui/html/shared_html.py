@@ -1,7 +1,5 @@
 """The shared rows as HTML: of when the copy is, the map of models and devices, the table of rows."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections import Counter
 from collections.abc import Sequence

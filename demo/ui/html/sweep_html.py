@@ -5,8 +5,6 @@ it fills while the sweep runs, and each cell is a button that opens its run. A c
 variant: blue for compiled, orange for eager.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

@@ -1,8 +1,6 @@
 """What a visitor can take away from a result: link, card and badge, what to try next, code, figures, a table to paste,
 calls of the API."""
 
-from __future__ import annotations
-
 import base64
 import json
 import os

@@ -1,7 +1,5 @@
 """What a visitor starts: a run, a search for the best way, a sweep. Each of their runs has a turn in the queue."""
 
-from __future__ import annotations
-
 import tempfile
 import time
 from collections.abc import Generator, Iterator

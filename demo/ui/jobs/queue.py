@@ -1,7 +1,5 @@
 """The queue of the page and the API: first come, first served, one run at a time."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Iterator

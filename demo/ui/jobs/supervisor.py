@@ -4,8 +4,6 @@ Each works on a thread of its own and keeps its latest state. Any number of page
 found by the id of its visitor, which the browser keeps.
 """
 
-from __future__ import annotations
-
 import contextvars
 import hashlib
 import logging

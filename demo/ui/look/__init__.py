@@ -1,7 +1,5 @@
 """How the page looks: theme, style sheets, and the scripts that run in the browser."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from markupsafe import Markup

@@ -1,7 +1,5 @@
 """The functions of `events.js`, as gradio's events call them in the browser."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 

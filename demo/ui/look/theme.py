@@ -4,8 +4,6 @@ Black on white: eager's orange and compiled's blue are the only colours, so that
 gradio's package: nothing is fetched from outside.
 """
 
-from __future__ import annotations
-
 import gradio as gr
 from gradio.themes.utils import fonts, sizes
 

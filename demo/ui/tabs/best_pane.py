@@ -1,7 +1,5 @@
 """The search for the best way on the tab Run: its button, its stage in the result pane, and its goal."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import gradio as gr

@@ -1,7 +1,5 @@
 """What the events of the tabs share: options of gradio, what was pressed, and how a refusal is told."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any, TypeVar
 

@@ -1,7 +1,5 @@
 """The form: its fields, how their values become a `RunSpec` and perhaps a picture, and the forecast of its run."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 from collections.abc import Iterable, Mapping

@@ -1,7 +1,5 @@
 """The tab of stored runs: search, open, compare, export, delete."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode

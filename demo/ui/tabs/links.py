@@ -1,7 +1,5 @@
 """Links to this page: the run that a link's query asks for, and the calls of `address.js`."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import parse_qsl

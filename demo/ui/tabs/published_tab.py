@@ -1,7 +1,5 @@
 """The tab of the guide's tables and this project's own: filters, the guide's charts, the table, its known faults."""
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Sequence
 from typing import Any, Literal

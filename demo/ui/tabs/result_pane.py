@@ -3,8 +3,6 @@
 Repeat is one more process for a result that is shown, so that its interval rests on how processes really differ.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial

@@ -1,7 +1,5 @@
 """Four lists and a search for a model above a table of rows; what they choose stands in the address."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from urllib.parse import urlencode

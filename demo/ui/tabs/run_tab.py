@@ -1,7 +1,5 @@
 """The tab of one run: the form on the left, the result pane on the right, and the events between them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any

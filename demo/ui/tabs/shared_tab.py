@@ -1,7 +1,5 @@
 """The tab of shared results: filters, a map of models and devices, the rows of one setting."""
 
-from __future__ import annotations
-
 import hashlib
 from collections import Counter
 from collections.abc import Iterable, Sequence

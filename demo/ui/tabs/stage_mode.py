@@ -3,8 +3,6 @@
 The form's Run and Cancel are moved into the bar by stage.css.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import gradio as gr

@@ -1,7 +1,5 @@
 """The tab of sweeps: choose a grid, watch it fill, open a cell, stop, continue, export the table."""
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path

@@ -6,8 +6,6 @@ another site, by `Origin` and `Sec-Fetch-Site`, which all current browsers send.
 Not covered: programs that are no browser, which can send any header; other users of the same machine or network.
 """
 
-from __future__ import annotations
-
 import ipaddress
 import re
 from collections.abc import Collection

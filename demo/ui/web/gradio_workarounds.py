@@ -18,8 +18,6 @@ Others are part of a file of their own:
 - `look/theme.py`: the semi-bold cuts of IBM Plex contain a few letters only. No upstream issue found.
 """
 
-from __future__ import annotations
-
 import logging
 import re
 from typing import Any

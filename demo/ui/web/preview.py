@@ -9,8 +9,6 @@ take the processor from what is being timed; as many wait as `MAX_WAITING`.
 Not covered: the rate of requests for badges and for cards that are drawn already, of which `KEPT` are kept.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import re

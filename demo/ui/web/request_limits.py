@@ -8,8 +8,6 @@ gradio limits, and their number; what a picture holds, which the worker reads; a
 `jobs.queue` limits.
 """
 
-from __future__ import annotations
-
 import asyncio
 import errno
 import json

@@ -7,8 +7,6 @@ Not covered: a disk that fills up within an hour (limit uploads in front of the 
 the number of connections.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import logging

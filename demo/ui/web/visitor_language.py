@@ -4,8 +4,6 @@ gradio translates labels, tabs and buttons in the browser (`label`). What the se
 request (`request_language`).
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Buttons and links for the next step after a run."""
 
-from __future__ import annotations
-
 import dataclasses
 from pathlib import Path
 

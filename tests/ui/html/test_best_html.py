@@ -1,7 +1,5 @@
 """The charts of a search for the best way."""
 
-from __future__ import annotations
-
 import dataclasses
 import threading
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Runs side by side: which compiled model is the fastest, and by how much."""
 
-from __future__ import annotations
-
 import dataclasses
 import re
 from typing import Any

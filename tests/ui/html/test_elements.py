@@ -1,7 +1,5 @@
 """Text from outside in HTML: escaped wherever it stands."""
 
-from __future__ import annotations
-
 import re
 from html.parser import HTMLParser
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The page while a run goes: what the lanes show."""
 
-from __future__ import annotations
-
 import dataclasses
 import re
 from typing import Any

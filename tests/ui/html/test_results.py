@@ -1,7 +1,5 @@
 """The result pane as HTML; its folds: titles that answer, and everything that was measured behind them."""
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 import json

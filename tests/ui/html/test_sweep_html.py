@@ -1,7 +1,5 @@
 """The heat map of a sweep."""
 
-from __future__ import annotations
-
 import dataclasses
 import re
 

@@ -1,7 +1,5 @@
 """What a visitor carries off: the snippets really ask a running server for the run, and nothing in them gets out."""
 
-from __future__ import annotations
-
 import base64
 import dataclasses
 import hashlib

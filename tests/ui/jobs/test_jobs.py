@@ -1,7 +1,5 @@
 """Jobs: how often a page hears of one, and what becomes of one that finds no place."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 import threading

@@ -1,7 +1,5 @@
 """The queue of runs."""
 
-from __future__ import annotations
-
 import pytest
 
 from demo.core.errors import BadInput

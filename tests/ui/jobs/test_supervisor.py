@@ -1,7 +1,5 @@
 """The ids of visitors."""
 
-from __future__ import annotations
-
 from demo.ui.jobs.supervisor import visitor_name
 
 

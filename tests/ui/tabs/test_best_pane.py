@@ -1,7 +1,5 @@
 """The search for the best way on the page, without a browser. A fake runner stands for the models."""
 
-from __future__ import annotations
-
 import dataclasses
 import re
 import time

@@ -1,7 +1,5 @@
 """The form: its first values, the picture that suits a model, and how its values become a spec."""
 
-from __future__ import annotations
-
 import dataclasses
 from pathlib import Path
 from typing import Any

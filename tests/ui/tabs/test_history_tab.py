@@ -1,7 +1,5 @@
 """The tab of stored runs without a browser: its handlers, and the HTML that they send."""
 
-from __future__ import annotations
-
 import dataclasses
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Links to the page: stored runs, settings that fill the form, and links that are refused."""
 
-from __future__ import annotations
-
 import hashlib
 from pathlib import Path
 

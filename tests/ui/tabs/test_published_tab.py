@@ -1,7 +1,5 @@
 """The tab of the published tables without a browser, and its endpoint."""
 
-from __future__ import annotations
-
 import base64
 import csv
 import io

@@ -1,7 +1,5 @@
 """What the result pane offers beside an answer: the files of a run, and one more process."""
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 import os

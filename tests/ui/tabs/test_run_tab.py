@@ -1,7 +1,5 @@
 """The Run tab without a browser: what its events send. A fake runner stands for the models."""
 
-from __future__ import annotations
-
 import dataclasses
 import html
 import threading

@@ -1,7 +1,5 @@
 """The tab of shared results without a browser."""
 
-from __future__ import annotations
-
 import re
 from html import unescape
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The presets of stage mode."""
 
-from __future__ import annotations
-
 from fake_runner import FakeRunner
 from samples import ok_result
 

@@ -1,7 +1,5 @@
 """The tab of sweeps without a browser: its handlers and its heat map. A fake runner stands for the models."""
 
-from __future__ import annotations
-
 import csv
 import os
 import threading

@@ -1,7 +1,5 @@
 """What of the server is open: routes, names and origins, met at the guard itself; and what it removes beside."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Each work-around for gradio is still needed, and still works."""
 
-from __future__ import annotations
-
 import asyncio
 import inspect
 import re

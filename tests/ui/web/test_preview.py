@@ -1,7 +1,5 @@
 """Cards, badges and tags of stored runs, asked for as a crawler does: at the routes, and at a served page."""
 
-from __future__ import annotations
-
 import asyncio
 import dataclasses
 import itertools

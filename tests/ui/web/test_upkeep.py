@@ -1,7 +1,5 @@
 """Old temporary files are removed, and a lack of file descriptors is logged once."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import re
