@@ -222,7 +222,7 @@ MAX_STORED = 200
 def stored(kept: History) -> Callable[..., list[dict[str, Any]]]:
     """The function behind `/history`. gradio shows its name and docstring to users of the API and of MCP."""
 
-    def history(id: str = "", search: str = "", limit: int = 20, whole: bool = False) -> list[dict[str, Any]]:
+    def history(id: str = "", search: str = "", limit: int = 20, whole: bool = False) -> "list[dict[str, Any]]":
         """Lists the runs stored on this server's machine, newest first: finished, failed, cancelled and interrupted.
 
         The answer is a list of rows with id, started_at, status, checkpoint, task, batch_size, mode, dtype, device,

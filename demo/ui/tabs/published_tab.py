@@ -84,7 +84,7 @@ def published_table(
     batch_size: int | None = None,
     task: Literal["image-classification", "object-detection", "image-segmentation"] | None = None,
     model: str | None = None,
-) -> dict[str, Any]:
+) -> "dict[str, Any]":  # as text: gradio then describes the answer as any JSON
     """The published speed-ups of torch.compile for vision models, and those that this project measured itself.
 
     The answer holds rows, each with origin ("published" or "measured by this project"), subset, gpu, torch, mode,
