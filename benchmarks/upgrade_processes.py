@@ -43,8 +43,7 @@ def kept(folder: Path) -> list[RunResult]:
     """The results of all sweeps that have figures, in the order of time."""
     found: list[RunResult] = []
     for number in range(SWEEPS):
-        with History(folder / str(number) / FILE_NAME) as history:
-            found += [one for one in history.all() if one.as_processes()]
+        found += [one for one in History(folder / str(number) / FILE_NAME).all() if one.as_processes()]
     return sorted(found, key=lambda one: one.started_at)
 
 
