@@ -103,7 +103,7 @@ def serve(module: str, iterations: int) -> None:
     """What the server's process does: prints its address and the body of a run, then waits for its end."""
     from demo.runs.runner import Runner
     from demo.ui import api
-    from demo.ui.jobs.queue import RunQueue
+    from demo.ui.jobs import RunQueue
     from demo.ui.page import build, launch
 
     runner = Runner(History(), spare=True, worker_module=module)

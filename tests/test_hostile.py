@@ -38,7 +38,7 @@ from demo.core.spec import OPTIONS, TASKS, Option, RunSpec
 from demo.store.history import FOLDER_VARIABLE, History
 from demo.sweep.grid import read_grid
 from demo.ui import api
-from demo.ui.jobs.queue import RunQueue
+from demo.ui.jobs import RunQueue
 from demo.ui.page import Page, build, launch
 from demo.ui.tabs import links
 from demo.ui.web.request_limits import MAX_BYTES

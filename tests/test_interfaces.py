@@ -18,7 +18,7 @@ from demo.sweep import grid
 from demo.sweep import table as sweep_table
 from demo.sweep.cells import Cell
 from demo.ui.api import endpoint
-from demo.ui.jobs.queue import RunQueue
+from demo.ui.jobs import RunQueue
 from demo.ui.page import Page, build
 from demo.ui.tabs import links
 

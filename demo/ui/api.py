@@ -23,8 +23,7 @@ from demo.store.history import History, HistoryError
 from demo.store.journal import Journal
 from demo.sweep import best_way, best_words
 from demo.sweep.best_table import GOALS, Goal
-from demo.ui.jobs.jobs import is_closing, make_search
-from demo.ui.jobs.queue import RunQueue
+from demo.ui.jobs import RunQueue, is_closing, make_search
 from demo.ui.tabs.form import default_picture, uploaded
 from demo.ui.tabs.form import example as named_example
 

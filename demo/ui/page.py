@@ -17,8 +17,7 @@ from demo.store.hub_dataset import PushedHistory
 from demo.ui import api
 from demo.ui.html import takeaway
 from demo.ui.html.elements import drawn
-from demo.ui.jobs.jobs import MACHINE_SECONDS
-from demo.ui.jobs.queue import RunQueue
+from demo.ui.jobs import MACHINE_SECONDS, RunQueue
 from demo.ui.look import script
 from demo.ui.look.scripts import name_thumbnails
 from demo.ui.look.theme import CSS, HEAD, Paper

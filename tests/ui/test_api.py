@@ -22,7 +22,7 @@ from demo.core.result import RunResult
 from demo.core.spec import OPTIONS, RunSpec
 from demo.store.history import History
 from demo.ui import api
-from demo.ui.jobs.queue import RunQueue
+from demo.ui.jobs import RunQueue
 from demo.ui.page import build, launch
 from demo.ui.tabs import form
 

@@ -19,7 +19,7 @@ from demo.sweep.run_grid import Event, Timing, Waiting
 from demo.sweep.ways import EAGER as PLAIN
 from demo.ui.html import progress
 from demo.ui.html.elements import drawn
-from demo.ui.jobs.jobs import BestSearch
+from demo.ui.jobs import BestSearch
 
 KINDS = {"way": "way", "agreement": "note"}
 """The CSS class of a column; the others have figures."""

@@ -16,7 +16,7 @@ from demo.core.languages import ENGLISH, Language
 from demo.present import sentences
 from demo.sweep.cells import Cell, downloads
 from demo.ui.html.elements import drawn
-from demo.ui.jobs.jobs import Sweep
+from demo.ui.jobs import Sweep
 
 BYTES_A_PARAMETER = 4
 """The published weights are float32."""

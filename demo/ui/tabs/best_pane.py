@@ -8,8 +8,7 @@ from demo.core.errors import BadInput
 from demo.core.languages import Language
 from demo.sweep.best_table import GOALS, Goal
 from demo.ui.html import best_html, results, takeaway
-from demo.ui.jobs.jobs import BestSearch, make_search
-from demo.ui.jobs.supervisor import attempted
+from demo.ui.jobs import BestSearch, attempted, make_search
 from demo.ui.look import source
 from demo.ui.look.scripts import TO_ANSWER
 from demo.ui.tabs import links
@@ -88,7 +87,7 @@ class BestPane(Watching):
         def start() -> BestSearch:
             spec, image = read(dict(zip(tab.form.inputs, values, strict=True)))
             search = make_search(tab.runner, tab.history, spec, image, bool(other_formats), minutes)
-            return tab.works.start(name, BestSearch(search, spec, image, tab.runner, tab.queue, name))
+            return tab.works.start(BestSearch(tab.runner, tab.queue, name, search, spec, image))
 
         going = attempted(start)
         if isinstance(going, Exception):  # what is shown stays, an ended search too

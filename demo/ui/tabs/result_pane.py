@@ -23,7 +23,7 @@ from demo.store import published
 from demo.sweep.cells import measured_on
 from demo.ui.html import outputs_html, results, takeaway
 from demo.ui.html.elements import drawn
-from demo.ui.jobs.jobs import Job
+from demo.ui.jobs import Job
 from demo.ui.look import source
 from demo.ui.tabs.form import find_picture, uploaded
 from demo.ui.web.visitor_language import label, written

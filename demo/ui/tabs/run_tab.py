@@ -21,9 +21,7 @@ from demo.store.journal import Journal
 from demo.sweep.run_grid import Waiting
 from demo.ui.html import actions, progress, results
 from demo.ui.html.elements import drawn
-from demo.ui.jobs.jobs import Job, WaitingForQuiet
-from demo.ui.jobs.queue import RunQueue
-from demo.ui.jobs.supervisor import Supervisor, attempted, visitor_name
+from demo.ui.jobs import Job, RunQueue, Supervisor, WaitingForQuiet, attempted, visitor_name
 from demo.ui.look import source
 from demo.ui.look.scripts import FOCUS_STAGE, REDRAW, TO_ANSWER, TO_STAGE
 from demo.ui.tabs import links
@@ -255,7 +253,7 @@ class RunTab(Watching):
     ) -> dict[Any, Any]:
         """Starts the run that `asked` describes, or says why it cannot."""
         lang, name = request_language(request), self.name(request, visitor)
-        job = attempted(lambda: self.works.start(name, Job(self.runner, self.queue, name, *asked(), when_quiet)))
+        job = attempted(lambda: self.works.start(Job(self.runner, self.queue, name, *asked(), when_quiet)))
         if isinstance(job, Exception):
             refused = self.pane.refused(told(job, lang))
             return self.form.pressable(running=False) | refused | {self.watched: None}

@@ -13,7 +13,7 @@ from demo.present import sentences
 from demo.store.shared_copy import Shared, SharedCopy
 from demo.store.shared_rows import SharedRow
 from demo.ui.html import shared_html as html
-from demo.ui.jobs.queue import RunQueue
+from demo.ui.jobs import RunQueue
 from demo.ui.look import source
 from demo.ui.tabs import links
 from demo.ui.tabs.events import AT_ONCE

@@ -21,8 +21,7 @@ from demo.sweep.run_grid import Done, Timing, Waiting
 from demo.sweep.table import write_device_table, write_table
 from demo.ui.html import progress, results, sweep_html
 from demo.ui.html.elements import drawn
-from demo.ui.jobs.jobs import Sweep, machine_of
-from demo.ui.jobs.supervisor import Supervisor, attempted
+from demo.ui.jobs import Supervisor, Sweep, attempted, machine_of
 from demo.ui.look import source
 from demo.ui.look.scripts import TO_SWEEP
 from demo.ui.tabs import form
@@ -111,7 +110,7 @@ class SweepTab(Watching):
     def _run(self, request: gr.Request, visitor: str | None, *values: Any) -> dict[Any, Any]:
         """A press of Start. After a stop it continues: stored results are not run again."""
         lang, name = request_language(request), self._run_tab.name(request, visitor)
-        new = attempted(lambda: self.sweeps.start(name, self._sweep(values, name)))
+        new = attempted(lambda: self.sweeps.start(self._sweep(values, name)))
         if isinstance(new, Exception):
             return {self.status: told(new, lang), self.watched: None}
         return self._begun(new, lang)
@@ -132,7 +131,7 @@ class SweepTab(Watching):
         tab, checkpoints = self._run_tab, {spec.checkpoint for spec in specs}
         stored = tab.history.all(min(STORED_A_CELL * len(specs), MAX_STORED), checkpoints=checkpoints)
         cells = make_cells(specs, stored, machine_of(tab.runner), PICTURE, bool(fresh))
-        return Sweep(tuple(cells), stored, tab.runner, tab.queue, visitor)
+        return Sweep(tab.runner, tab.queue, visitor, tuple(cells), stored)
 
     def _planned(self, request: gr.Request, *values: Any) -> str:
         """What Start would do: cells, time and downloads, or why it would be refused."""

@@ -5,7 +5,7 @@ depth and strictness of its JSON; addresses in place of uploaded files. An error
 
 Not covered: who sends a request, as there is no log-in; the rate of requests; the size of each uploaded file, which
 gradio limits, and their number; what a picture holds, which the worker reads; a visitor's share of the queue, which
-`jobs.queue` limits.
+`ui/jobs.py` limits.
 """
 
 import asyncio

@@ -15,8 +15,8 @@ from search_runner import SCENE, SearchRunner, measured
 from demo.core.errors import BadInput
 from demo.core.spec import RunSpec
 from demo.store.history import FOLDER_VARIABLE, History
-from demo.ui.jobs import supervisor
-from demo.ui.jobs.jobs import BestSearch
+from demo.ui import jobs
+from demo.ui.jobs import BestSearch
 from demo.ui.page import Page
 
 ME = visitor("me")
@@ -25,7 +25,7 @@ ME = visitor("me")
 @pytest.fixture(autouse=True)
 def data_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path / "data"))
-    monkeypatch.setattr(supervisor, "UPDATE_SECONDS", 0.01)
+    monkeypatch.setattr(jobs, "UPDATE_SECONDS", 0.01)
 
 
 def page_of(answer: Any = measured, seconds: float = 0.0) -> tuple[Page, SearchRunner]:

@@ -76,7 +76,7 @@ def test_a_package_is_to_be_taken_along_where_the_page_is_local(
 def test_a_job_that_is_forgotten_takes_its_trace_along(monkeypatch: pytest.MonkeyPatch) -> None:
     page = Page(runner := TracingRunner(lambda *_: full_result()))
     list(pressed(page, profile="on"))
-    monkeypatch.setattr("demo.ui.jobs.supervisor.KEPT_SECONDS", -1.0)
+    monkeypatch.setattr("demo.ui.jobs.KEPT_SECONDS", -1.0)
     list(pressed(page, "two"))
     assert runner.asked[0] is not None and not runner.asked[0].parent.exists()
 

@@ -32,7 +32,7 @@ from demo.core.errors import BadInput
 from demo.core.languages import ENGLISH
 from demo.core.spec import RunSpec
 from demo.store.history import History
-from demo.ui.jobs import supervisor
+from demo.ui import jobs
 from demo.ui.page import Page
 from demo.ui.tabs import form
 
@@ -170,7 +170,7 @@ def test_leaving_the_page_ends_no_run_and_opening_it_again_brings_the_run_back()
 
 
 def test_a_run_that_ended_while_nobody_watched_is_shown_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(supervisor, "AGAIN_SECONDS", 0.0)
+    monkeypatch.setattr(jobs, "AGAIN_SECONDS", 0.0)
     page = Page(answering(ok_result(), seconds=0.5))
     updates = pressed(page)
     job = next(updates)[page.run_tab.watched]

@@ -21,8 +21,8 @@ from demo.core.spec import RunSpec
 from demo.store import measured
 from demo.store.history import FOLDER_VARIABLE
 from demo.sweep.grid import AXES, PRESETS
-from demo.ui.jobs import jobs, supervisor
-from demo.ui.jobs.jobs import Sweep
+from demo.ui import jobs
+from demo.ui.jobs import Sweep
 from demo.ui.page import Page
 
 HOSTILE = "<img src=x onerror=alert(1)>"
@@ -31,7 +31,7 @@ HOSTILE = "<img src=x onerror=alert(1)>"
 @pytest.fixture(autouse=True)
 def data_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path / "data"))
-    monkeypatch.setattr(supervisor, "UPDATE_SECONDS", 0.01)
+    monkeypatch.setattr(jobs, "UPDATE_SECONDS", 0.01)
     return tmp_path / "data"
 
 

@@ -1,26 +1,27 @@
-"""Jobs: how often a page hears of one, and what becomes of one that finds no place."""
+"""What visitors have started: its queue, how often a page hears of it, and what becomes of a run without a place."""
 
 import dataclasses
 import itertools
 import threading
 import time
+from typing import Any
 
 import pytest
 from fake_runner import MACHINE, FakeRunner
+from page_support import answering
 from samples import ok_result
 
 from demo.core.errors import BadInput
 from demo.core.result import Progress, RunResult
 from demo.core.spec import RunSpec
-from demo.ui.jobs import jobs
-from demo.ui.jobs.queue import Full, RunQueue
-from demo.ui.jobs.supervisor import Supervisor
-from demo.ui.tabs import form
+from demo.ui import jobs
+from demo.ui.jobs import Full, Job, RunQueue, Supervisor, visitor_name
+
+OK = ok_result()
 
 
-def started(runner: FakeRunner, queue: RunQueue, when_quiet: bool = False) -> jobs.Job:
-    spec, image = RunSpec("shapes-vit", "image-classification"), form.scenes()[0]
-    return Supervisor("run").start("one", jobs.Job(runner, queue, "one", spec, image, when_quiet=when_quiet))
+def job(runner: FakeRunner, queue: RunQueue, **changes: Any) -> Job:
+    return Job(runner, queue, "one", RunSpec("shapes-vit", "image-classification"), None, **changes)
 
 
 @pytest.mark.parametrize(("gpu", "often"), [(None, False), ("Tesla T4", True)], ids=["a CPU", "a GPU"])
@@ -29,24 +30,34 @@ def test_a_page_hears_little_while_the_cores_of_its_browser_may_be_timed(
 ) -> None:
     monkeypatch.setattr(jobs, "OFTEN_SECONDS", 0.01)
     monkeypatch.setattr(jobs, "UPDATE_SECONDS", 0.6)
-    runner = FakeRunner(lambda *_: ok_result(), seconds=2.0, machine=dataclasses.replace(MACHINE, gpu=gpu))
-    job = started(runner, RunQueue())
-    heard = [news.phase for news in job.watch() if isinstance(news, Progress)]
+    runner = FakeRunner(lambda *_: OK, seconds=2.0, machine=dataclasses.replace(MACHINE, gpu=gpu))
+    going = Supervisor("run").start(job(runner, RunQueue()))
+    heard = [news.phase for news in going.watch() if isinstance(news, Progress)]
     assert (heard.count("time") > 3) is often
     assert heard.count("compile") > 3
 
 
-def test_a_full_queue_refuses_a_run_before_the_visitors_last_one_is_forgotten() -> None:
-    spec, queue, works = RunSpec("shapes-vit", "image-classification"), RunQueue(longest=1), Supervisor("run")
-    first, second = (jobs.Job(FakeRunner(lambda *_: ok_result()), queue, "one", spec, None) for _ in range(2))
-    works.start("one", first)
+def test_a_full_queue_refuses_a_run_at_once_and_before_the_visitors_last_one_is_forgotten() -> None:
+    queue, works = RunQueue(longest=1), Supervisor("run")
+    first, second = (job(answering(OK), queue) for _ in range(2))
+    works.start(first)
     list(first.watch())
-    with queue.join("another"), pytest.raises(Full):
-        works.start("one", second)
+    with queue.join("another"), pytest.raises(Full, match="Try again in a few minutes"):
+        works.start(second)
     assert works.of("one") is first
-    works.start("one", second)
+    works.start(second)
     list(second.watch())
     assert isinstance(second.outcome(), RunResult) and len(queue) == 0
+
+
+def test_one_that_is_patient_waits_for_a_place() -> None:
+    queue = RunQueue(longest=1)
+    with queue.join(patient=True) as patient:
+        with queue.join():
+            assert next(patient) == 1
+        assert list(patient) == []
+        assert len(queue) == 1
+    assert len(queue) == 0
 
 
 def test_a_run_whose_thread_cannot_start_gives_its_place_back(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -55,13 +66,10 @@ def test_a_run_whose_thread_cannot_start_gives_its_place_back(monkeypatch: pytes
     def refused(self: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
 
-    job = jobs.Job(
-        FakeRunner(lambda *_: ok_result()), queue, "one", RunSpec("shapes-vit", "image-classification"), None
-    )
     with monkeypatch.context() as full:
         full.setattr(threading.Thread, "start", refused)
         with pytest.raises(BadInput, match="cannot start another run just now"):
-            works.start("one", job)
+            works.start(job(answering(OK), queue))
     assert len(queue) == 0 and works.of("one") is None
 
 
@@ -82,12 +90,18 @@ def test_a_run_that_waits_for_a_quiet_machine_tells_the_share_of_others_and_ends
     monkeypatch.setattr(jobs.cores, "others_share", share)
     monkeypatch.setattr(jobs, "OFTEN_SECONDS", 0.01)
     monkeypatch.setattr(jobs, "MOST_QUIET_SECONDS", 0.3 if ends_by == "time" else 60.0)
-    job = started(FakeRunner(lambda *_: ok_result(), seconds=0.5), queue, when_quiet=True)
+    going = Supervisor("run").start(job(answering(OK, seconds=0.5), queue, when_quiet=True))
     heard = []
-    for news in job.watch():
+    for news in going.watch():
         heard.append(news)
         if ends_by == "cancel" and isinstance(news, jobs.WaitingForQuiet):
-            job.cancel()
+            going.cancel()
     if ends_by != "another visitor":  # that wait is over before a page hears of it
         assert 0.8 in [news.share for news in heard if isinstance(news, jobs.WaitingForQuiet)]
-    assert isinstance(job.outcome(), RunResult) is (ends_by != "cancel")
+    assert isinstance(going.outcome(), RunResult) is (ends_by != "cancel")
+
+
+def test_new_visitors_have_ids_of_their_own_which_their_browser_keeps() -> None:
+    one, two = visitor_name(None, "page 1"), visitor_name(None, "page 2")
+    assert one != two and one == visitor_name("not an id", "page 1")
+    assert visitor_name(one, "page 2") == one

@@ -1,0 +1,450 @@
+"""What visitors have started: runs, searches for the best way, sweeps. Each of their runs has a turn in one queue.
+
+They outlive the page that started them: a reload or a lost connection ends none. Each works on a thread of its own and
+keeps its latest state. Any number of pages may watch it. It is found by its visitor's id, which the browser keeps.
+"""
+
+import contextvars
+import hashlib
+import logging
+import re
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Generator, Iterator
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+from demo.core import cores, limits
+from demo.core.errors import BadInput
+from demo.core.machine import HostInfo
+from demo.core.result import Progress, RunResult
+from demo.core.spec import RunSpec
+from demo.core.speedup import ProcessResult
+from demo.runs.forecast import SweepForecast, forecast_sweep
+from demo.runs.outcome import NO_FILES, Files
+from demo.runs.runner import Runner
+from demo.store.history import History, HistoryError
+from demo.sweep.best_table import Goal
+from demo.sweep.best_way import STEADY, Search
+from demo.sweep.cells import Cell, unfinished
+from demo.sweep.grid import PICTURE
+from demo.sweep.run_grid import Done, Event, Waiting, run_cells
+from demo.sweep.ways import OTHER_FORMATS
+
+WAITING_SECONDS = 0.5
+UPDATE_SECONDS = 1.0
+"""Between two updates that a browser gets: one costs some 20 ms of CPU time on the machine that is timed."""
+OFTEN_SECONDS = 0.25
+"""Between two updates of a run, except while a CPU is timed."""
+KEPT_SECONDS = 3600.0
+"""How long ended work can be found. Its results stay in the history."""
+AGAIN_SECONDS = 10.0
+"""A page that opens so soon after the end of a run shows it, although another did: that one may have been loaded anew
+before its address had the run."""
+MOST_QUIET_SECONDS = 300.0
+"""A run that waits for a quiet machine begins after this long in any case."""
+UNWATCHED_SECONDS = 120.0
+"""On a Space, a series that no page has watched for this time ends: other visitors wait at each of its runs."""
+MACHINE_SECONDS = 30.0
+MAX_STORED = 500
+"""Stored runs of the model, newest first, in which a search looks for what it need not run again."""
+
+_log = logging.getLogger(__name__)
+T = TypeVar("T")
+W = TypeVar("W", bound="Work")
+
+
+class Full(BadInput):
+    """The queue has no place left, for anybody."""
+
+
+class RunQueue:
+    """The queue of the page and the API: first come, first served, one run at a time."""
+
+    def __init__(self, longest: int | None = None) -> None:
+        """`longest` is for tests; without it the limit from the settings holds."""
+        self._places: dict[object, str] = {}
+        """The visitors by their tickets, in order."""
+        self._changed = threading.Condition()
+        self.longest = longest or limits.current().queue
+
+    def __len__(self) -> int:
+        """Runs that wait or run."""
+        return len(self._places)
+
+    @contextmanager
+    def join(self, visitor: str = "", patient: bool = False) -> Iterator[Iterator[int]]:
+        """A place at the end of the queue, left with the context. Yields the numbers of runs ahead, every
+        WAITING_SECONDS until it is this one's turn.
+
+        Raises Full if there is no place, BadInput if this visitor has too many. One that is `patient` waits for a place
+        while its numbers are read.
+        """
+        ticket = object()
+        if not patient:
+            self._take_place(ticket, visitor)
+        try:
+            yield self._ahead(ticket, visitor)
+        finally:
+            with self._changed:
+                self._places.pop(ticket, None)
+                self._changed.notify_all()
+
+    def _take_place(self, ticket: object, visitor: str) -> None:
+        with self._changed:
+            if len(self) >= self.longest:
+                raise Full(f"The queue is full: {len(self)} runs are waiting. Try again in a few minutes.")
+            if visitor and list(self._places.values()).count(visitor) >= limits.current().runs_a_visitor:
+                raise BadInput("Your last run is not over yet. Wait for its result, or cancel it, and try again.")
+            self._places[ticket] = visitor
+
+    def _ahead(self, ticket: object, visitor: str) -> Iterator[int]:
+        while ticket not in self._places:
+            try:
+                self._take_place(ticket, visitor)
+            except Full:
+                time.sleep(WAITING_SECONDS)
+                yield self.longest
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: next(iter(self._places)) is ticket, WAITING_SECONDS)
+                ahead = list(self._places).index(ticket)
+            if ahead == 0:
+                return
+            yield ahead
+
+
+def attempted(work: Callable[[], T]) -> T | Exception:
+    """What `work` gives, or why it could not: a refusal, or an unexpected error, which the log then has."""
+    try:
+        return work()
+    except (BadInput, HistoryError) as refused:
+        return refused.with_traceback(None)
+    except Exception as error:
+        _log.exception("what a visitor asked for failed inside the page")
+        return error.with_traceback(None)
+
+
+@dataclass(eq=False)
+class Work:
+    """One run, search or sweep, from its place in the queue to its outcome."""
+
+    runner: Runner
+    queue: RunQueue
+    visitor: str
+    title: str = field(default="", init=False)
+    """What it works on, for a sentence that begins with 'A run of yours is going on already'."""
+    doing: Any = field(default=None, init=False)
+    """The latest event."""
+    delivered: bool = field(default=False, init=False)
+    """Whether a page has shown the outcome."""
+    ended_at: float = field(default=0.0, init=False)
+    _outcome: Any = field(default=None, init=False)
+    _cancel: threading.Event = field(default_factory=threading.Event, init=False)
+    _ended: threading.Event = field(default_factory=threading.Event, init=False)
+    _watched_at: float = field(default_factory=time.monotonic, init=False)
+
+    @property
+    def ended(self) -> bool:
+        return self._ended.is_set()
+
+    @property
+    def ended_just_now(self) -> bool:
+        return self.ended and time.monotonic() - self.ended_at < AGAIN_SECONDS
+
+    @property
+    def stopped(self) -> bool:
+        return self._cancel.is_set()
+
+    def cancel(self) -> None:
+        """Asks the work to end. It does within a second, with an outcome."""
+        self._cancel.set()
+
+    def watch(self) -> Iterator[Any]:
+        """Yields the latest event, at once and then every `pause_seconds`. Ends with the work.
+
+        An unchanged event comes again: gradio notices a closed page only when it sends something.
+        """
+        while not self.ended:
+            self._watched_at = time.monotonic()
+            yield self.doing
+            self._ended.wait(self.pause_seconds)
+
+    @property
+    def pause_seconds(self) -> float:
+        return UPDATE_SECONDS
+
+    def outcome(self) -> Any:
+        """A result or an exception, which then counts as delivered; None while there is neither."""
+        self.delivered = self.ended
+        return self._outcome
+
+    def begin(self) -> None:
+        """Takes its place in the queue, if it needs one at once. Raises BadInput if there is none."""
+
+    def forget(self) -> None:
+        """Removes its files."""
+
+    def run(self) -> None:
+        """Works to the end. Called on the work's own thread."""
+        self._outcome = attempted(self._work)
+        self.ended_at = time.monotonic()
+        self._ended.set()
+
+    def _work(self) -> RunResult | None:
+        with closing(self._events()) as events:
+            for event in events:
+                if isinstance(event, RunResult):
+                    return event
+                self._note(event)
+        return None
+
+    def _events(self) -> Generator[Any, None, None]:
+        """What happens, in the end the result of a run."""
+        raise NotImplementedError
+
+    def _note(self, event: Any) -> None:
+        """Called with each event, on the work's own thread."""
+        self.doing = event
+
+
+@dataclass(frozen=True)
+class WaitingForQuiet:
+    """It is this run's turn, and other programs keep this share of the cores busy, from 0 to 1."""
+
+    share: float
+
+
+@dataclass(eq=False)
+class Job(Work):
+    """One run. Its outcome is a RunResult, an exception, or None where the visitor cancelled before it began."""
+
+    spec: RunSpec
+    image: Path | None
+    earlier: tuple[ProcessResult, ...] = ()
+    """Repeats of this spec, from which the run goes on."""
+    when_quiet: bool = False
+    """It is to begin when no other program keeps the machine busy."""
+    _turn: ExitStack = field(default_factory=ExitStack, init=False)
+    """Its place in the queue, until it ends."""
+    _files: Files = field(default=NO_FILES, init=False)
+    _folder: tempfile.TemporaryDirectory[str] | None = field(default=None, init=False)
+    """The folder of the run's files, if it is to leave any. An app that is killed leaves it."""
+
+    def __post_init__(self) -> None:
+        self.title = f", {self.spec.checkpoint} with batch size {self.spec.batch_size}"
+        repeat = len(self.earlier) + 1
+        self.at_the_start = Progress("start", 0.0, 0.0, repeat=repeat, repeats=max(repeat, self.spec.repeats))
+        self.doing = Waiting(ahead) if (ahead := len(self.queue)) else self.at_the_start
+        machine = self.runner.machine
+        self._on_gpu = machine is not None and machine.gpu is not None and self.spec.device != "cpu"
+
+    @property
+    def pause_seconds(self) -> float:
+        timing = isinstance(self.doing, Progress) and self.doing.phase == "time"
+        return UPDATE_SECONDS if timing and not self._on_gpu else OFTEN_SECONDS
+
+    def files_of(self, id: str) -> Files:
+        """The files that the run of this id left, if this job ended with it."""
+        ended_with_it = isinstance(self._outcome, RunResult) and self._outcome.id == id
+        return self._files.written() if ended_with_it else NO_FILES
+
+    def begin(self) -> None:
+        self._places = self._turn.enter_context(self.queue.join(self.visitor))
+
+    def forget(self) -> None:
+        self._turn.close()
+        if self._folder is not None:
+            self._folder.cleanup()
+
+    def _wanted_files(self) -> Files:
+        """Where the run is to leave its files: the package not where the page is other people's."""
+        profiled = self.spec.profile == "on" or (self.spec.profile == "auto" and self._on_gpu)
+        packaged = self.spec.compiler == "aot" and not limits.on_space()
+        if not (profiled or packaged):
+            return NO_FILES
+        self._folder = tempfile.TemporaryDirectory(prefix="worth-compiling-", ignore_cleanup_errors=True)
+        folder = Path(self._folder.name)
+        return Files(folder / "trace.json.gz" if profiled else None, folder / "model.pt2" if packaged else None)
+
+    def _events(self) -> Generator[Any, None, None]:
+        with self._turn:
+            for ahead in self._places:
+                yield Waiting(ahead)
+                if self.stopped:
+                    return
+            yield self.at_the_start
+            if self.when_quiet:
+                yield from self._until_quiet()
+            if not self.stopped:
+                self._files = self._wanted_files()
+                yield from self.runner.run(self.spec, self.image, self._cancel, self._files, self.earlier)
+
+    def _until_quiet(self) -> Iterator[WaitingForQuiet]:
+        """Until other programs leave the machine alone; not where others wait for their turn, and not for ever."""
+        end = time.monotonic() + MOST_QUIET_SECONDS
+        while len(self.queue) == 1 and time.monotonic() < end and not self.stopped:
+            share = cores.others_share(windows=1)
+            if share is None or share < cores.BUSY_CPU:
+                break
+            yield WaitingForQuiet(share)
+
+
+@dataclass(eq=False)
+class Series(Work):
+    """Runs one after another. It has no result: what there is to show are the runs."""
+
+    def _note(self, event: Event) -> None:
+        super()._note(event)
+        unwatched = time.monotonic() - self._watched_at > UNWATCHED_SECONDS
+        if is_closing(event) or (unwatched and limits.on_space()):
+            self.cancel()
+
+    def _next_turn(self) -> AbstractContextManager[Iterator[int]]:
+        """The place of its next run in the queue."""
+        return self.queue.join(f"{type(self).__name__} of {self.visitor}", patient=True)
+
+
+def is_closing(event: Event) -> bool:
+    """Whether the app is closing: each further run would start only to be ended."""
+    result = event.cell.result if isinstance(event, Done) else None
+    return result is not None and result.status == "interrupted"
+
+
+@dataclass(eq=False)
+class Sweep(Series):
+    """One sweep."""
+
+    cells: tuple[Cell, ...]
+    """Some may have values already."""
+    stored: list[RunResult]
+    """Earlier runs, newest first, for the forecast of the time."""
+
+    def forecast(self) -> SweepForecast:
+        """How long the cells without a value will take."""
+        return forecast_sweep(unfinished(self.cells), self.stored, machine_of(self.runner))
+
+    def _events(self) -> Generator[Event, None, None]:
+        return run_cells(self.cells, self.runner, PICTURE, self._cancel, self._next_turn)
+
+    def _note(self, event: Event) -> None:
+        """Replaces the tuple of cells whole, so that no page reads it half changed."""
+        if isinstance(event, Done):
+            self.cells = (*self.cells[: event.place], event.cell, *self.cells[event.place + 1 :])
+            if event.cell.result is not None:
+                self.stored.insert(0, event.cell.result)
+        super()._note(event)
+
+
+@dataclass(eq=False)
+class BestSearch(Series):
+    """One search for the best way to run a model. Several pages may watch it; they share its goal."""
+
+    search: Search
+    spec: RunSpec
+    """What the form asked for, to fill it again, as `image`."""
+    image: Path | None
+    goal: Goal = STEADY
+
+    def __post_init__(self) -> None:
+        spec = self.spec
+        self.title = f", the search for the best way to run {spec.checkpoint} with batch size {spec.batch_size}"
+
+    def _events(self) -> Generator[Event, None, None]:
+        return self.search.run(self.runner, self._cancel, self._next_turn)
+
+    @property
+    def other_formats(self) -> bool:
+        """Whether it tries other number formats, too."""
+        return any(way.name in OTHER_FORMATS for way in self.search.ways)
+
+    @property
+    def others(self) -> int:
+        """Runs that wait while one of this search goes on; each goes before the next run of it."""
+        return len(self.queue) - 1
+
+
+def make_search(
+    runner: Runner, history: History, spec: RunSpec, image: Path | None, other_formats: bool, minutes: float
+) -> Search:
+    """The search for a model, an input and a batch size. Raises BadInput and HistoryError."""
+    stored = history.all(MAX_STORED, checkpoints={spec.checkpoint})
+    return Search(spec, machine_of(runner), stored, image or PICTURE, other_formats, minutes)
+
+
+def machine_of(runner: Runner) -> HostInfo:
+    """What the waiting worker says of the machine. Raises BadInput where it has said nothing within MACHINE_SECONDS."""
+    deadline = time.monotonic() + MACHINE_SECONDS
+    while (machine := runner.machine) is None:
+        if time.monotonic() > deadline:
+            raise BadInput("The process that runs models has not started yet. Try again in a moment.")
+        time.sleep(0.2)
+    return machine
+
+
+class Supervisor:
+    """The latest work of each visitor. A visitor has one running run or search, and one running sweep, at a time.
+
+    As many go on at once as the queue has places, and as many ended ones are kept: a client can send any number of ids.
+    """
+
+    def __init__(self, kind: Literal["run", "sweep"]) -> None:
+        self._kind = kind
+        self._works: dict[str, Work] = {}
+        self._lock = threading.Lock()
+
+    def start(self, work: W) -> W:
+        """Raises BadInput if its visitor's last work goes on, or if there is no place; that work then stays."""
+        with self._lock:
+            current = self._works.get(work.visitor)
+            if current is not None and not current.ended:
+                raise BadInput(
+                    f"A {self._kind} of yours is going on already{current.title}: wait until it has ended, or cancel "
+                    "it. It is shown where this page is opened anew."
+                )
+            self._make_room()
+            work.begin()
+            # The visitor's request goes with the context: on ZeroGPU the package `spaces` reads whose quota it is.
+            run = contextvars.copy_context().run
+            try:
+                threading.Thread(target=run, args=[work.run], daemon=True).start()
+            except RuntimeError as error:  # the machine has as many threads as it may
+                work.forget()
+                raise BadInput("This machine cannot start another run just now. Try again in a minute.") from error
+            if (old := self._works.pop(work.visitor, None)) is not None:
+                old.forget()
+            self._works[work.visitor] = work  # so that the newest stands last
+        return work
+
+    def _make_room(self) -> None:
+        """Forgets old work, and all but the newest of what has ended. Raises BadInput where too much goes on."""
+        places = limits.current().queue
+        ended = [name for name, work in self._works.items() if work.ended]
+        if (going := len(self._works) - len(ended)) >= places:
+            raise BadInput(f"{going} {self._kind}s are going on here already. Try again in a few minutes.")
+        for name in ended:
+            newer = len(ended) - ended.index(name)
+            if newer > places or self._works[name].ended_at < time.monotonic() - KEPT_SECONDS:
+                self._works.pop(name).forget()
+
+    def of(self, visitor: str) -> Work | None:
+        """The latest work of this visitor: running, or ended within KEPT_SECONDS."""
+        return self._works.get(visitor)
+
+    def cancel(self, visitor: str) -> None:
+        """Asks this visitor's work to end. Every page that watches it then shows the outcome."""
+        if (work := self.of(visitor)) is not None:
+            work.cancel()
+
+
+def visitor_name(kept: object, session: str | None) -> str:
+    """The id of a visitor: `kept`, which the browser sent and which may be anything, or one made of gradio's session.
+
+    A new page may send its first Run before it has received its id; all its requests have the same session.
+    """
+    if isinstance(kept, str) and re.fullmatch("[0-9a-f]{32}", kept):
+        return kept
+    return hashlib.sha256((session or "").encode()).hexdigest()[:32]
