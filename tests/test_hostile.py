@@ -41,7 +41,7 @@ from demo.ui import api
 from demo.ui.jobs import RunQueue
 from demo.ui.page import Page, build, launch
 from demo.ui.tabs import links
-from demo.ui.web.request_limits import MAX_BYTES
+from demo.ui.web.guard import MAX_BYTES
 from demo.ui.web.visitor_language import translations
 from tests.backend.test_models import VIT
 

@@ -31,8 +31,8 @@ from demo.ui.tabs.run_tab import RunTab
 from demo.ui.tabs.shared_tab import SharedTab
 from demo.ui.tabs.sweep_tab import SweepTab
 from demo.ui.web import gradio_workarounds, visitor_language
+from demo.ui.web.guard import Guard, unreadable
 from demo.ui.web.preview import Previews
-from demo.ui.web.request_limits import Guard, unreadable
 from demo.ui.web.upkeep import upkeep
 from demo.ui.web.visitor_language import Spoken, label, request_language, written
 

@@ -27,7 +27,7 @@ from gradio.blocks import BlockFunction
 from gradio.state_holder import SessionState
 from gradio.utils import get_function_params
 
-from demo.ui.web.request_limits import no_room
+from demo.ui.web.guard import no_room
 
 _log = logging.getLogger(__name__)
 

@@ -18,7 +18,7 @@ from typing import Any
 
 from gradio.utils import get_upload_folder
 
-from demo.ui.web.request_limits import NO_FILES
+from demo.ui.web.guard import NO_FILES
 
 _log = logging.getLogger(__name__)
 

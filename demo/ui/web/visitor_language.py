@@ -17,8 +17,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from demo.core.languages import ENGLISH, LANGUAGES, Language, choose
 from demo.ui.web.gradio_workarounds import PREVIEW_TAGS, language_script
+from demo.ui.web.guard import path_of
 from demo.ui.web.preview import Previews
-from demo.ui.web.request_limits import path_of
 
 NAME = "lang"
 """The name of the parameter in an address, and of the cookie that keeps the choice made in the masthead."""

@@ -1,18 +1,21 @@
 """Checks every request before gradio reads it.
 
-Covered: the server's name, the site that a request comes from, the routes (all three by `allowed_routes`); the size,
-depth and strictness of its JSON; addresses in place of uploaded files. An error of gradio's routes becomes a sentence.
+Covered: routes of gradio that this page does not use; DNS rebinding, by the `Host` header; requests sent by a page of
+another site, by `Origin` and `Sec-Fetch-Site`, which all current browsers send; the size, depth and strictness of a
+request's JSON; addresses in place of uploaded files. An error of gradio's routes becomes a sentence.
 
-Not covered: who sends a request, as there is no log-in; the rate of requests; the size of each uploaded file, which
-gradio limits, and their number; what a picture holds, which the worker reads; a visitor's share of the queue, which
-`ui/jobs.py` limits.
+Not covered: who sends a request, as there is no log-in; programs that are no browser, which can send any header; other
+users of the same machine or network; the rate of requests; the size of each uploaded file, which gradio limits, and
+their number; what a picture holds, which the worker reads; a visitor's share of the queue, which `ui/jobs.py` limits.
 """
 
 import asyncio
 import errno
+import ipaddress
 import json
 import logging
 import re
+from collections.abc import Collection
 from typing import Any
 
 from fastapi import HTTPException as Refused
@@ -21,12 +24,13 @@ from fastapi.responses import JSONResponse
 from gradio import Blocks
 from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect, Request
+from starlette.routing import compile_path  # gradio's own router
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from demo.core import format as fmt
 from demo.core import limits
 from demo.core.errors import NO_ROOM
-from demo.ui.web import allowed_routes
+from demo.ui.web import preview
 
 _log = logging.getLogger(__name__)
 
@@ -35,6 +39,53 @@ MAX_BYTES = 2_000_000
 MAX_DEPTH = 64
 UPLOAD = "/gradio_api/upload"
 NO_FILES = {errno.EMFILE, errno.ENFILE}
+
+MCP = ("/gradio_api/mcp", "/gradio_api/mcp/", "/gradio_api/mcp/http", "/gradio_api/mcp/http/")
+"""These and others below exist with --mcp only."""
+ROUTES = {
+    "GET": (
+        "/",
+        "/config",
+        "/theme.css",
+        "/favicon.ico",
+        "/manifest.json",
+        "/robots.txt",
+        preview.ADDRESS,
+        preview.CARD,
+        preview.BADGE,
+        "/static/{path:path}",
+        "/assets/{path:path}",
+        "/gradio_api/info",
+        "/gradio_api/app_id",  # a page whose connection was lost asks whether it is still the same server
+        "/gradio_api/startup-events",  # gradio asks it of itself when it starts
+        "/gradio_api/heartbeat/{session_hash}",
+        "/gradio_api/queue/data",
+        "/gradio_api/upload_progress",
+        "/gradio_api/file={path_or_url:path}",
+        "/gradio_api/call/{api_name}/{event_id}",
+        "/gradio_api/call/v2/{api_name}/{event_id}",
+        *(*MCP, "/gradio_api/mcp/schema", "/gradio_api/mcp/sse"),
+    ),
+    "HEAD": ("/", preview.ADDRESS, preview.CARD, preview.BADGE, "/gradio_api/file={path_or_url:path}"),
+    "POST": (
+        "/gradio_api/queue/join",
+        "/gradio_api/run/predict",  # events that do not queue, such as Cancel
+        "/gradio_api/upload",
+        "/gradio_api/cancel",
+        "/gradio_api/reset",
+        "/gradio_api/call/{api_name}",
+        "/gradio_api/call/{api_name}/",
+        "/gradio_api/call/v2/{api_name}",
+        "/gradio_api/call/v2/{api_name}/",
+        *(*MCP, "/gradio_api/mcp/messages/"),
+    ),
+    "DELETE": MCP,
+}
+"""By method, in gradio's notation."""
+_OPEN = [(method, compile_path(route)[0]) for method, routes in ROUTES.items() for route in routes]
+_HOST = re.compile(r"(?:\[([0-9a-f:.]+)\]|([^\[\]:/@\s]+?)\.?)(?::\d*)?", re.IGNORECASE)
+HUGGING_FACE = (".hf.space", ".huggingface.tech")
+"""Ends of the names by which browsers and the proxy ask a Space. Only Hugging Face gives out such names."""
 
 
 class Guard:
@@ -84,7 +135,7 @@ class Guard:
         # gradio builds the addresses in its answers from X-Forwarded-Host
         forwarded = ",".join(headers.getlist("x-forwarded-host")).split(",")
         for host in (*headers.getlist("host"), *(part.strip() for part in forwarded if part.strip())):
-            if not allowed_routes.is_ours(host, self._names, self._space):
+            if not is_ours(host, self._names, self._space):
                 raise Refused(
                     403,
                     f"This server does not go by the name {host[:80]!r}. Open it as localhost or by its address, "
@@ -94,20 +145,49 @@ class Guard:
             raise Refused(403, "This server fetches nothing from an address.")
         if scope["method"] not in ("GET", "HEAD"):
             origins = headers.getlist("origin")
-            foreign = [one for one in origins if allowed_routes.is_foreign(one, headers.get("host", ""), self._names)]
+            foreign = [one for one in origins if is_foreign(one, headers.get("host", ""), self._names)]
             if foreign or (not origins and headers.get("sec-fetch-site", "none") not in ("same-origin", "none")):
                 raise Refused(
                     403,
                     f"A page of another site ({(foreign or ['unnamed'])[0][:80]}) may not send requests to this one, "
                     f"unless its name is in {limits.HOSTS_VARIABLE}.",
                 )
-        if not allowed_routes.is_open(scope["method"], path):
+        if not any(scope["method"] == method and route.match(path) for method, route in _OPEN):
             raise Refused(404, f"There is nothing at {path[:80]!r} for {scope['method'][:10]}.")
         if called := re.match(r"/gradio_api/call/(?:v2/)?([^/]+)", path):
             endpoints = [str(fn.api_name) for fn in self._page.fns.values() if fn.api_visibility == "public"]
             if called[1] not in endpoints:
                 known = ", ".join(f"/{name}" for name in endpoints)
                 raise Refused(404, f"There is no endpoint {called[1][:80]!r}. There are {known}.")
+
+
+def is_ours(host: str, names: Collection[str], space: bool = False) -> bool:
+    """Whether a `Host` header names this server: this machine, one of `names`, or any literal address.
+
+    A page of another site whose name was made to lead here (DNS rebinding) sends that name, never an address.
+    """
+    name = _name(host)
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return name == "localhost" or name in names or (space and name.endswith(HUGGING_FACE))
+    return True
+
+
+def is_foreign(origin: str, host: str, names: Collection[str]) -> bool:
+    """Whether an `Origin` header names a site other than the server asked (`host`) and `names`."""
+    _, _, place = origin.partition("://")
+    if place and place.lower() == host.lower():
+        return False
+    name = _name(place)
+    revision = re.fullmatch(r"(.+?)--.+(\.hf\.space)", name)  # another revision of the same Space
+    return name not in names and (revision is None or "".join(revision.groups()) not in names)
+
+
+def _name(host: str) -> str:
+    """Without port, brackets and final dot; '' if it is not a host."""
+    parts = _HOST.fullmatch(host)
+    return (parts[1] or parts[2]).lower() if parts else ""
 
 
 async def _checked(scope: Scope, receive: Receive) -> Receive:

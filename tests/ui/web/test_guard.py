@@ -13,8 +13,8 @@ from gradio.routes import App
 from demo.core import limits
 from demo.core.errors import BadInput
 from demo.ui.page import launch
-from demo.ui.web import allowed_routes, preview
-from demo.ui.web.request_limits import Guard
+from demo.ui.web import preview
+from demo.ui.web.guard import ROUTES, Guard
 
 REFUSED = set(
     """
@@ -35,7 +35,7 @@ REFUSED = set(
     /monitoring/summary /monitoring/{key} /openapi.json /pwa_icon /pwa_icon/{size} /svelte/{path:path}
     """.split()
 )
-"""gradio's routes that neither the page nor the API nor MCP uses. A new one belongs here or into `allowed_routes`."""
+"""gradio's routes that neither the page nor the API nor MCP uses. A new one belongs here or into `ROUTES`."""
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +65,7 @@ def test_every_route_of_gradio_is_used_or_refused_by_name(page: gr.Blocks) -> No
     pytest.importorskip("mcp", reason="gradio[mcp] is not installed")
     app = App.create_app(page, mcp_server=True)
     found = {path for _, path in routes(app)}
-    used = {path for paths in (*allowed_routes.ROUTES.values(), *allowed_routes.MCP_ROUTES.values()) for path in paths}
+    used = {path for paths in ROUTES.values() for path in paths}
     # gradio's MCP server takes its paths apart by itself
     inside_mcp = {"/gradio_api/mcp", "/gradio_api/mcp/http", "/gradio_api/mcp/http/"}
     ours = {preview.ADDRESS, preview.CARD, preview.BADGE}
