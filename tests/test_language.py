@@ -22,8 +22,7 @@ from demo.present import details, sentences
 from demo.runs.forecast import Doubt
 from demo.ui.html import progress, results
 from demo.ui.page import Page
-from demo.ui.tabs import published_tab as published_tab
-from demo.ui.tabs import stage_mode
+from demo.ui.tabs import stage_mode, table_tabs
 from demo.ui.web.visitor_language import translations, written
 
 ARABIC = LANGUAGES["ar"]
@@ -185,7 +184,7 @@ def test_what_the_page_holds_at_first_is_handed_to_the_browser_in_every_language
 def test_the_tabs_ask_for_the_visitors_language() -> None:
     language = ARABIC
     request: Any = SimpleNamespace(query_params={"lang": language.code}, cookies={}, headers={}, session_hash="one")
-    choices, _, told = published_tab.shown(published_tab.FIRST, language)
+    choices, _, told = table_tabs.published_shown(table_tabs.FIRST_PUBLISHED, language)
     assert language.html("published_about") in told[-1] and choices["task"][0][0] == language.texts["choice_all"]
     page = Page(FakeRunner(lambda spec, image: ok_result(spec=spec)))
     tab = page.sweep_tab

@@ -1,4 +1,4 @@
-"""The API: `/benchmark` runs one setting, `/best` searches for the best one, `/history` lists stored results."""
+"""The API: `/benchmark` runs one setting, `/best` searches for the best, `/history` and `/published` list results."""
 
 import contextlib
 import functools
@@ -18,7 +18,7 @@ from demo.core.errors import BadInput
 from demo.core.result import RunResult
 from demo.core.spec import OPTIONS, TASKS, Option, RunSpec
 from demo.runs.runner import Runner
-from demo.store import export
+from demo.store import export, measured, published
 from demo.store.history import History, HistoryError
 from demo.store.journal import Journal
 from demo.sweep import best_way, best_words
@@ -247,3 +247,36 @@ def stored(kept: History) -> Callable[..., list[dict[str, Any]]]:
             return [result.to_json() if whole else export.row(result) for result in results]
 
     return history
+
+
+def published_table(
+    subset: str | None = None,
+    gpu: str | None = None,
+    batch_size: int | None = None,
+    task: Literal["image-classification", "object-detection", "image-segmentation"] | None = None,
+    model: str | None = None,
+) -> "dict[str, Any]":  # as text: gradio then describes the answer as any JSON
+    """The published speed-ups of torch.compile for vision models, and those that this project measured itself.
+
+    The answer holds rows, each with origin ("published" or "measured by this project"), subset, gpu, torch, mode,
+    batch_size, task, model, checkpoint, eager_ms and compiled_ms (milliseconds, or "OOM"), speedup, saved_percent and
+    notes, and for measured rows speedup_low, speedup_high, dtype, weights, versions, device, driver, commit and date;
+    faults, which is what is known to be wrong in the guide; sources; and problems, the measured tables that could not
+    be read.
+
+    Args:
+        subset: "release" (torch 2.0.1), "nightly" or "reduce-overhead" (2.1.0.dev), or "measured" and more; else all.
+        gpu: "A100", "V100" or "T4", or a device that this project measured.
+        batch_size: 1, 4 or 16 in the guide.
+        task: One of the three tasks.
+        model: A part of a model's name or checkpoint, such as "vit" or "facebook/detr".
+    """
+    with _refusals():
+        own, problems = measured.load()
+        rows = published.select((*published.rows(), *own), subset, gpu, batch_size, task, model)
+        return {
+            "rows": [published.record(row) for row in rows],
+            "faults": published.faults(),
+            "sources": published.sources(),
+            "problems": problems,
+        }

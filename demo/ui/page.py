@@ -26,10 +26,9 @@ from demo.ui.tabs.best_pane import BestPane
 from demo.ui.tabs.events import AT_ONCE
 from demo.ui.tabs.form import GALLERIES, examples
 from demo.ui.tabs.history_tab import HistoryTab
-from demo.ui.tabs.published_tab import PublishedTab, published_table
 from demo.ui.tabs.run_tab import RunTab
-from demo.ui.tabs.shared_tab import SharedTab
 from demo.ui.tabs.sweep_tab import SweepTab
+from demo.ui.tabs.table_tabs import PublishedTab, SharedTab
 from demo.ui.web import gradio_workarounds, visitor_language
 from demo.ui.web.guard import Guard, unreadable
 from demo.ui.web.preview import Previews
@@ -131,7 +130,7 @@ class Page:
             self._wire()
             endpoints = {
                 "benchmark": api.endpoint(runner, queue),
-                "published": published_table,
+                "published": api.published_table,
                 "history": api.stored(history),
                 "best": api.best(runner, queue, history),
             }

@@ -22,8 +22,8 @@ from samples import failed_result, ok_result
 from demo.core.result import RunResult
 from demo.core.spec import RunSpec
 from demo.store.history import History
+from demo.ui.api import published_table
 from demo.ui.page import build, launch
-from demo.ui.tabs.published_tab import published_table
 
 SEEN: list[bytes] = []
 """The pictures that were run on, as files."""

@@ -13,7 +13,7 @@ Others are part of a file of their own:
   https://github.com/gradio-app/gradio/issues/8098 (open)
 - `tabs/form.py`, `galleries`: changing a `gr.Dataset` sends its pictures again, which gradio refuses for files of its
   own package. No upstream issue found.
-- `tabs/row_filters.py`: a text field's `input` event misses Backspace and pasted text, so `change` is used. No upstream
+- `tabs/table_tabs.py`: a text field's `input` event misses Backspace and pasted text, so `change` is used. No upstream
   issue found.
 - `look/theme.py`: the semi-bold cuts of IBM Plex contain a few letters only. No upstream issue found.
 """

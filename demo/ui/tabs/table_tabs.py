@@ -1,0 +1,372 @@
+"""The tabs of results that were measured before: the guide's tables with this project's own, and shared runs.
+
+Each has four lists and a search for a model above its rows; what they choose stands in the address.
+"""
+
+import base64
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+from urllib.parse import urlencode
+
+import gradio as gr
+
+from demo.core import catalog
+from demo.core import format as fmt
+from demo.core.errors import BadInput
+from demo.core.languages import Language
+from demo.core.spec import PUBLISHED_CALLS, TEXT_GENERATION
+from demo.present import charts, sentences
+from demo.store import published
+from demo.store.measured import SUBSET, further_settings, gain, settings_of
+from demo.store.shared_copy import Shared, SharedCopy
+from demo.store.shared_rows import SharedRow
+from demo.store.tables import OOM, PublishedRow
+from demo.ui.html import actions, shared_html
+from demo.ui.html.elements import drawn
+from demo.ui.jobs import RunQueue
+from demo.ui.look import source
+from demo.ui.tabs import links
+from demo.ui.tabs.events import AT_ONCE
+from demo.ui.tabs.form import TASK_NAMES
+from demo.ui.web.visitor_language import label, request_language, written
+
+ALL = ""
+"""The value of a list that lets everything through."""
+MAX_SEARCH = 80
+"""Characters of a search for a model."""
+
+Choices = dict[str, list[tuple[str, str]]]
+"""The labels and values of each list, by column."""
+Show = Callable[[dict[str, str], Language], tuple[Choices, Mapping[str, str], Sequence[Any]]]
+"""For what is asked, by column: the choices of the lists, what of them is chosen, and updates for the outputs. Lists
+without choices stay as they are."""
+
+
+class RowFilters:
+    """The filters of the tab `name`: `lists` are the column and the label of each list.
+
+    `first` has the values that stand there at first, by column, the search as 'model' last.
+    """
+
+    def __init__(self, name: str, lists: Mapping[str, str], first: Mapping[str, str], show: Show) -> None:
+        self._name, self._first, self._show = name, first, show
+        with gr.Row(elem_id=f"{name}-filters", equal_height=False):
+            self.lists = {
+                column: gr.Dropdown([(first[column],) * 2], value=first[column], label=label(text), min_width=120)
+                for column, text in lists.items()
+            }
+            self.model = gr.Textbox(
+                label=label("published_search"), placeholder="ViT, resnet-50 …", max_length=MAX_SEARCH, min_width=120
+            )
+        self.chosen = gr.Textbox("", visible=False)
+        """What is chosen, as a query."""
+
+    def wire(self, tab: gr.Tab, outputs: Sequence[gr.components.Component]) -> list[gr.components.Component]:
+        """Shows the outputs when the tab is opened or a filter changes. Gives the components that `update` changes."""
+        filters = [*self.lists.values(), self.model]
+        updated = [self.chosen, *filters, *outputs]
+        event = gr.on(
+            # a text field: `change`, see gradio_workarounds
+            [tab.select, *(one.input for one in self.lists.values()), self.model.change],
+            self.update,
+            [self.chosen, *filters],
+            updated,
+            js=links.with_choices(self._name),
+            trigger_mode="always_last",
+            **AT_ONCE,
+        )
+        self.remember(event)
+        return updated
+
+    def remember(self, event: Any) -> None:
+        """Puts what is chosen into the address after this event."""
+        event.then(None, self.chosen, js=links.chosen(self._name), api_visibility="private")
+
+    def update(self, request: gr.Request, query: str, *held: str) -> list[Any]:
+        """Shows what the `query` of the address chooses, or without one what the filters hold.
+
+        A search that somebody may be typing stays.
+        """
+        if query:
+            given = links.read_query(query)
+            asked = {name: given.get(f"{self._name}_{name}", value) for name, value in self._first.items()}
+        else:
+            asked = dict(zip(self._first, held, strict=True))
+        asked["model"] = asked["model"][:MAX_SEARCH]
+        choices, chosen, outputs = self._show(asked, request_language(request))
+        lists = [
+            gr.update(choices=choices[name], value=chosen[name] or choices[name][0][1]) if choices else gr.skip()
+            for name in self.lists
+        ]
+        model = asked["model"] if query and choices else gr.skip()
+        now = {**asked, **chosen, "model": asked["model"].strip()}
+        in_address = {f"{self._name}_{name}": value for name, value in now.items() if value != self._first[name]}
+        return [urlencode(in_address), *lists, model, *outputs]
+
+
+def fitted(choices: Choices, asked: Mapping[str, str]) -> dict[str, str]:
+    """What is chosen of these lists: `ALL` where one lacks what is asked."""
+    return {
+        name: asked[name] if asked[name] in [value for _, value in listed] else ALL for name, listed in choices.items()
+    }
+
+
+# ---- Published
+
+PUBLISHED_LISTS = {"subset": "published_table", "gpu": "gpu", "batch_size": "batch_size", "task": "task"}
+FIRST_PUBLISHED = {"subset": "release", "gpu": "A100", "batch_size": "1", "task": ALL, "model": ALL}
+_SUBSET_NAMES = {
+    "release": "torch 2.0.1",
+    "nightly": "torch 2.1 nightly",
+    "reduce-overhead": "reduce-overhead",
+}
+
+
+class PublishedTab:
+    """Make it inside the tab that holds it."""
+
+    def __init__(self, tab: gr.Tab) -> None:
+        with gr.Column(elem_id="published"):
+            heading = written(lambda lang: f'<h2 class="display small">{lang.html("published_heading")}</h2>')
+            gr.HTML(heading, apply_default_css=False)
+            filters = RowFilters("published", PUBLISHED_LISTS, FIRST_PUBLISHED, published_shown)
+            scope = gr.HTML(elem_id="published-scope", apply_default_css=False)
+            with gr.Row(elem_id="published-charts", equal_height=False):
+                durations = gr.Plot(show_label=False, elem_id="published-durations", min_width=320)
+                by_batch = gr.Plot(show_label=False, elem_id="published-by-batch", min_width=320)
+            table = gr.HTML(elem_id="published-table", apply_default_css=False)
+        # filled when it is opened, which also reads new measured tables
+        filters.wire(tab, [scope, durations, by_batch, table])
+
+
+def published_shown(asked: dict[str, str], lang: Language) -> tuple[Choices, dict[str, str], list[Any]]:
+    """The line of the scope, the two charts and the table, with the lists above them.
+
+    A choice that the chosen table does not have becomes "all".
+    """
+    every = published.all_rows()
+    choices = _choices(every, asked["subset"], lang)
+    chosen, model = fitted(choices, asked), asked["model"]
+    one: list[PublishedRow] = []
+    """Rows with the subset, GPU and batch size of the first one: what one chart of models can show."""
+    comparable: list[PublishedRow] = []
+    try:
+        rows = published.select(every, **chosen, model=model)
+        scope = lang.plain("published_no_row")
+    except BadInput as refused:
+        rows, scope = [], lang.plain_quoted(str(refused))
+    if rows:
+        first = rows[0]
+        alike = (first.subset, first.gpu, first.batch_size, first.measured)
+        one = published.newest(row for row in rows if (row.subset, row.gpu, row.batch_size, row.measured) == alike)
+        comparable = charts.comparable_rows(first, published.select(every, task=chosen["task"], model=model))
+        setting = {"gpu": first.gpu, "batch": first.batch_size, "torch": first.torch, "mode": first.mode}
+        scope = "" if len(one) == len(rows) else lang.plain("published_scope", **setting)
+    figures = [charts.durations(one, lang), charts.by_batch(comparable, lang)]
+    plots = [gr.update(value=figure, visible=figure is not None) for figure in figures]
+    status = drawn("published.status", lang, scope) if scope else ""
+    return choices, chosen, [status, *plots, _table(rows, every, lang)]
+
+
+def _choices(rows: Sequence[PublishedRow], subset: str, lang: Language) -> Choices:
+    """(label, value) of each list; GPUs, batch sizes and tasks are those of the chosen subset."""
+    subsets = published.values(rows, "subset")
+    within = [row for row in rows if row.subset == subset] if subset in subsets else rows
+    published_here = {row.gpu for row in within if not row.measured}
+    gpus = {
+        gpu: gpu if gpu in published_here else lang.listed([gpu, lang.plain("published_measured")])
+        for gpu in published.values(within, "gpu")
+    }
+    every = (lang.plain("choice_all"), ALL)
+    return {
+        "subset": [every, *((_subset(name, lang), name) for name in subsets)],
+        "gpu": [every, *((name, gpu) for gpu, name in gpus.items())],
+        "batch_size": [every, *((str(size), str(size)) for size in published.values(within, "batch_size"))],
+        "task": [every, *((lang.plain(TASK_NAMES[task]), task) for task in published.values(within, "task"))],
+    }
+
+
+def _subset(name: str, lang: Language) -> str:
+    """The name of a subset: of the guide's, torch's version or mode; of this project's, the settings that differ."""
+    if name in _SUBSET_NAMES:
+        return _SUBSET_NAMES[name]
+    return lang.plain("published_own_table", settings=name.removeprefix(SUBSET).strip()).strip()
+
+
+_COLUMNS = (
+    ("column_model", ""),
+    ("tab_run", "here"),
+    ("gpu", ""),
+    ("column_batch", "figure"),
+    ("column_eager", "figure"),
+    ("column_compiled", "figure"),
+    ("row_speedup", "figure strong"),
+    ("column_saved", "figure saved"),
+    ("column_with", "how"),
+)
+
+
+def _table(rows: Sequence[PublishedRow], every: Sequence[PublishedRow], lang: Language) -> str:
+    files = (
+        ("csv", "text/csv", published.to_csv(rows)),
+        ("json", "application/json", published.to_json(rows)),
+    )
+    return drawn(
+        "published.table",
+        lang,
+        _COLUMNS,
+        [_line(row, gain(row, every), lang) for row in rows],
+        count=sentences.count(len(rows), "row", lang),
+        downloads=[(kind, mime, base64.b64encode(text.encode()).decode()) for kind, mime, text in files],
+        random=any(row.weights == "random" for row in rows),
+        about={
+            "words": {"year": 2023, "calls": PUBLISHED_CALLS, "formula": "1 − 1 / speed-up"},
+            "faults": [fault for fault in published.faults() if fault["rows"] is None],
+            "sources": published.sources(),
+        },
+    )
+
+
+def _line(row: PublishedRow, brought: float | None, lang: Language) -> dict[str, object]:
+    """What the template shows of a row; `brought` is what its further settings brought: see `gain`."""
+    how = f"torch {row.torch}, {row.mode}"
+    if row.measured:
+        how = ", ".join([how, row.dtype, *further_settings(row), row.date])
+    against = None if brought is None else (fmt.ratio(brought), ", ".join(further_settings(row)))
+    return {
+        **vars(row),
+        "faults": published.faults_at(row),
+        "here": _here(row, lang),
+        "column_batch": row.batch_size,
+        "column_eager": _milliseconds(row.eager_seconds),
+        "column_compiled": _milliseconds(row.compiled_seconds),
+        "against": against,
+        "row_speedup": OOM if row.speedup is None else fmt.ratio(row.speedup),
+        "ends": sentences.ends(row.speedup_low, row.speedup_high) if row.speedup_low and row.speedup_high else None,
+        "column_saved": OOM if row.saved is None else f"{row.saved * 100:.1f} %".replace("-", "−"),
+        "column_with": how,
+        "own": row.measured,
+        "threads": sentences.count(row.threads, "thread", lang) if row.threads is not None else "",
+        "repeats": row.repeats if row.repeats is not None and row.repeats > 1 else None,
+    }
+
+
+def _milliseconds(seconds: float | None) -> str:
+    return OOM if seconds is None else f"{fmt.milliseconds(seconds):.3f}"
+
+
+def _here(row: PublishedRow, lang: Language) -> str:
+    """A link that fills the form with what this row measured; '' if this page cannot run that.
+
+    How often and how long it was timed is left to the form.
+    """
+    asked: dict[str, Any] = {"batch_size": row.batch_size, "mode": row.mode}
+    if row.measured:
+        asked |= settings_of(row.subset) | {"dtype": row.dtype, "weights": row.weights}
+    known = catalog.find(row.checkpoint)
+    if known is not None and known.takes_text:
+        asked["text"] = catalog.QUERIES
+    if row.task == TEXT_GENERATION:
+        asked.setdefault("prompt", catalog.PROMPT)
+    # '' for a checkpoint or a batch that this page does not run, a mode of another torch
+    return actions.fill(lang.html("run_this_here"), checkpoint=row.checkpoint, task=row.task, **asked)
+
+
+# ---- Shared
+
+SHARED_LISTS = {"setting": "shared_setting", "task": "task", "device": "device", "torch": "compared_torch"}
+FIRST_SHARED = dict.fromkeys((*SHARED_LISTS, "model"), ALL)
+"""`ALL` is also the value of the settings that most rows have."""
+MAX_CHOICES = 100
+"""Entries of a list. The most frequent ones stay."""
+
+
+class SharedTab:
+    """Make it inside the `gr.Tab` that holds it."""
+
+    def __init__(self, copy: SharedCopy, queue: RunQueue, tab: gr.Tab) -> None:
+        """The copy is renewed when the tab is opened. A fetch does not begin while `queue` has a run."""
+        self._copy, self._queue = copy, queue
+        with gr.Column(elem_id="shared"):
+            status = gr.HTML(elem_id="shared-status", apply_default_css=False, js_on_load=source("shared.js"))
+            self._filters = filters = RowFilters("shared", SHARED_LISTS, FIRST_SHARED, self._show)
+            outputs = [status, *(gr.HTML(elem_id=f"shared-{one}", apply_default_css=False) for one in ("map", "table"))]
+        updated = filters.wire(tab, outputs)
+        filters.remember(status.tick(self._follow, [filters.chosen, filters.model], updated, **AT_ONCE))
+
+    def _look(self) -> Shared:
+        return self._copy.look(len(self._queue) > 0)
+
+    def _show(self, asked: dict[str, str], lang: Language) -> tuple[Choices, dict[str, str], list[str]]:
+        shared = self._look()
+        choices, chosen, outputs = shared_shown(shared, asked, lang)
+        # the rows that are asked for may still arrive
+        return ({}, asked, outputs) if shared.fetching else (choices, chosen, outputs)
+
+    def _follow(self, chosen: str, typed: str, request: gr.Request) -> list[Any]:
+        """Shows the rows when they have arrived; else no change. The search stays, except that a link's is written."""
+        if self._look().fetching:
+            return [gr.skip()] * 9
+        asked = links.read_query(chosen) | ({"shared_model": typed} if typed else {})
+        updates = self._filters.update(request, f"?{urlencode(asked)}")
+        model = 1 + len(SHARED_LISTS)
+        if typed or not updates[model]:
+            updates[model] = gr.skip()
+        return updates
+
+
+def shared_shown(shared: Shared, asked: dict[str, str], lang: Language) -> tuple[Choices, dict[str, str], list[str]]:
+    """The status, the map and the table, with the lists above them.
+
+    A choice that the rows do not have becomes "all"; of the settings, the most frequent.
+    """
+    rows = shared.rows
+    names = {name: lang.plain(text) for name, text in TASK_NAMES.items()}
+    values = {
+        "task": _frequent(row.spec.task for row in rows),
+        "device": _frequent(row.device_name for row in rows),
+        "torch": sorted(_frequent(row.torch for row in rows), reverse=True),
+    }
+    every = (lang.plain("choice_all"), ALL)
+    choices = {name: [every, *((names.get(one, one), one) for one in found)] for name, found in values.items()}
+    chosen = fitted(choices, asked)
+    groups = _groups(
+        row
+        for row in rows
+        if chosen["task"] in (ALL, row.spec.task)
+        and chosen["device"] in (ALL, row.device_name)
+        and chosen["torch"] in (ALL, row.torch)
+        and asked["model"].strip().lower() in row.spec.checkpoint.lower()
+    )
+    most = next(iter(groups), ALL)
+    place = asked["setting"] if asked["setting"] in groups else most
+    choices["setting"] = [(_group_name(group, lang), key) for key, group in groups.items()] or [("–", ALL)]
+    chosen["setting"] = ALL if place == most else place
+    status = shared_html.status(shared, lang)
+    if groups:
+        return (
+            choices,
+            chosen,
+            [status, shared_html.heatmap(groups[place], lang), shared_html.table(groups[place], lang)],
+        )
+    nothing = lang.html("published_no_row" if rows else "shared_none")
+    return choices, chosen, [status, "" if shared.fetching else f'<p class="scope">{nothing}</p>', ""]
+
+
+def _frequent(values: Iterable[str]) -> list[str]:
+    return [value for value, _ in Counter(values).most_common(MAX_CHOICES)]
+
+
+def _groups(rows: Iterable[SharedRow]) -> dict[str, list[SharedRow]]:
+    """Rows of equal versions and settings, those with most rows first, by a key for the list."""
+    groups: dict[tuple[Any, ...], list[SharedRow]] = {}
+    for row in rows:
+        groups.setdefault(row.setting, []).append(row)
+    largest = sorted(groups.items(), key=lambda pair: -len(pair[1]))[:MAX_CHOICES]
+    return {hashlib.sha256(repr(setting).encode()).hexdigest()[:12]: group for setting, group in largest}
+
+
+def _group_name(rows: Sequence[SharedRow], lang: Language) -> str:
+    return " · ".join([*shared_html.setting_words(rows[0], lang), sentences.count(len(rows), "row", lang)])
