@@ -20,6 +20,7 @@ from search_runner import SearchRunner
 from demo.core.errors import BadInput
 from demo.core.result import RunResult
 from demo.core.spec import OPTIONS, RunSpec
+from demo.store import published
 from demo.store.history import History
 from demo.ui import api
 from demo.ui.jobs import RunQueue
@@ -124,6 +125,8 @@ def test_the_api_refuses_with_a_sentence(served: Any) -> None:
     ]:
         with pytest.raises(AppError, match=re.escape(sentence)):
             client.predict(**given, api_name="/best")
+    with pytest.raises(AppError, match=r"no GPU 'H100'\. They have: A100, V100, T4"):
+        client.predict(gpu="H100", api_name="/published")
 
 
 def test_the_api_searches_for_the_best_way_and_answers_with_its_table(served: Any) -> None:
@@ -169,6 +172,13 @@ def test_the_api_gives_one_stored_run_whole(served: Any) -> None:
     assert RunResult.from_json(one) == ok_result()
     (same,) = client.predict(search=ok_result().id, whole=True, api_name="/history")
     assert same == one
+
+
+def test_the_api_gives_published_rows_faults_and_sources(served: Any) -> None:
+    given = served[0].predict(gpu="T4", subset="nightly", batch_size=16, api_name="/published")
+    assert [(row["model"], row["eager_ms"]) for row in given["rows"]] == [("BeiT", 42.179), ("DETR", "OOM")]
+    assert "Repeats" in given["rows"][0]["notes"][0]
+    assert len(given["faults"]) == len(published.faults()) and given["sources"] and given["problems"] == []
 
 
 def test_the_api_offers_its_endpoints_and_documents_their_fields(served: Any) -> None:

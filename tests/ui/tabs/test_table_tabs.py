@@ -46,9 +46,8 @@ def asked_by(table: str) -> list[RunSpec | None]:
 
 
 def block_of(page: Page, id: str) -> Any:
-    (found,) = (
-        one for one in page.blocks.blocks.values() if id in (getattr(one, "id", ""), getattr(one, "elem_id", ""))
-    )
+    blocks = page.blocks.blocks.values()
+    (found,) = (one for one in blocks if id in (getattr(one, "id", ""), getattr(one, "elem_id", "")))
     return found
 
 
@@ -82,7 +81,7 @@ def test_the_charts_show_the_rows_of_the_table() -> None:
 def test_a_note_stands_at_the_faulty_row() -> None:
     table = view(subset="nightly", gpu="T4", batch_size="16")["table"]
     beit = next(line for line in lines(table) if line[0].startswith("BeiT"))
-    assert beit[0].startswith("BeiT †") and "Repeats the A100&#x27;s row" in beit[0]
+    assert beit[0].startswith("BeiT †") and "Repeats the A100's row" in beit[0]
 
 
 def test_a_table_of_this_project_compares_with_and_without_its_settings_and_says_once_what_all_rows_share() -> None:
@@ -327,10 +326,8 @@ def test_the_status_says_of_when_the_copy_is_why_and_what_is_left_out(shared: Sh
         assert lang.html("shared_cut", count="360") in old
         assert lang.html("shared_busy") in said(lang, problem="busy")
         assert "data-fetching" not in old and "data-fetching" in said(lang, fetching=True)
-        assert (
-            lang.html("shared_none")
-            in view_shared(Shared("somebody/runs", fetched_at="2026-11-23T08:00:00Z"), lang)["map"]
-        )
+        nothing = Shared("somebody/runs", fetched_at="2026-11-23T08:00:00Z")
+        assert lang.html("shared_none") in view_shared(nothing, lang)["map"]
 
 
 def test_figures_of_an_arabic_map_and_table_run_from_left_to_right(shared: Shared) -> None:
