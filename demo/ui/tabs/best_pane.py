@@ -3,12 +3,13 @@
 from typing import Any
 
 import gradio as gr
+from markupsafe import Markup
 
 from demo.core.errors import BadInput
 from demo.core.languages import Language
 from demo.sweep.best_table import GOALS, Goal
 from demo.ui.html import best_html, results, takeaway
-from demo.ui.jobs import BestSearch, attempted, make_search
+from demo.ui.jobs import BestSearch, make_search
 from demo.ui.look import source
 from demo.ui.look.scripts import TO_ANSWER
 from demo.ui.tabs import links
@@ -46,7 +47,7 @@ class BestPane(Watching):
         self._by_goal = [self.head, self.table, self.calls, self.restarts, self.code, *self.charts.values()]
         """What depends on the goal."""
         pane, buttons = run_tab.pane, run_tab.form.buttons
-        super().__init__([self.head, self.table], [*self._by_goal, *buttons, pane.notice])
+        super().__init__(run_tab.works, [self.head, self.table], [*self._by_goal, *buttons, pane.notice])
         shown = [pane.best, pane.notice, pane.live, *buttons, run_tab.has_run, run_tab.opened]
         self._beginning = [*shown, *self._by_goal, self.opened, self.goal, self.watched]
         """What the beginning of a search changes."""
@@ -63,7 +64,7 @@ class BestPane(Watching):
     def _wire(self) -> None:
         form, goals = self._tab.form, [self.goal, self.calls, self.restarts]
         asked = [self._tab.visitor, form.minutes, form.other_formats, *form.inputs.values()]
-        begun = form.best.click(self._start, asked, self._beginning, **UNREAD)
+        begun = form.best.click(self._search, asked, self._beginning, **UNREAD)
         begun.then(None, self._tab.opened, js=links.BEGUN, api_visibility="private")
         self._watch_after(begun)
         gr.on(
@@ -78,21 +79,22 @@ class BestPane(Watching):
 
     # ---- a search
 
-    def _start(
+    def _search(
         self, request: gr.Request, visitor: str | None, minutes: Any, other_formats: Any, *values: Any
     ) -> dict[Any, Any]:
         """A press of the button. What is stored already is not run again."""
-        tab, lang, name = self._tab, request_language(request), self._tab.name(request, visitor)
+        tab = self._tab
 
-        def start() -> BestSearch:
+        def make(name: str) -> BestSearch:
             spec, image = read(dict(zip(tab.form.inputs, values, strict=True)))
             search = make_search(tab.runner, tab.history, spec, image, bool(other_formats), minutes)
-            return tab.works.start(BestSearch(tab.runner, tab.queue, name, search, spec, image))
+            return BestSearch(tab.runner, tab.queue, name, search, spec, image)
 
-        going = attempted(start)
-        if isinstance(going, Exception):  # what is shown stays, an ended search too
-            return tab.form.pressable(running=False) | tab.pane.refused(told(going, lang))
-        return self._begun(going, lang)
+        return self._start(request, visitor, make)
+
+    def _refused(self, card: Markup) -> dict[Any, Any]:
+        """What is shown stays, an ended search too."""
+        return self._tab.form.pressable(running=False) | self._tab.pane.refused(card)
 
     def _begun(self, going: BestSearch, lang: Language) -> dict[Any, Any]:
         tab, goal = self._tab, going.goal
@@ -126,11 +128,10 @@ class BestPane(Watching):
         One whose end was shown already gives way to a link that asks for something else.
         """
         tab, lang = self._tab, request_language(request)
-        going = tab.works.of(tab.name(request, visitor))
+        going = self.work_of(request, visitor)
         if not isinstance(going, BestSearch) or links.RUN in request.query_params:
             return {self.watched: None}
-        linked, _, problem = links.read(request.query_params, going.spec.checkpoint, tab.form)
-        if going.ended and going.delivered and (problem or linked not in (None, going.spec)):
+        if going.ended and going.delivered and links.asks_for_another(request.query_params, going.spec):
             return {self.watched: None}
         form = {tab.form.minutes: going.search.seconds / 60, tab.form.other_formats: going.other_formats}
         form |= links.filled(tab.form, going.spec) | tab.with_picture(going.image)

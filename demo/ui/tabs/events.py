@@ -1,6 +1,6 @@
-"""What the events of the tabs share: options of gradio, what was pressed, and how a refusal is told."""
+"""What the events of the tabs share: options of gradio, what was pressed, how a refusal is told, work that goes on."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 import gradio as gr
@@ -11,6 +11,7 @@ from demo.core.errors import BadInput
 from demo.core.languages import Language
 from demo.store.history import HistoryError
 from demo.ui.html import results
+from demo.ui.jobs import Supervisor, Work, attempted, visitor_name
 from demo.ui.web.visitor_language import request_language
 
 QUIET: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
@@ -43,22 +44,47 @@ def pressed_of(things: Sequence[T], event: gr.EventData) -> T | None:
 
 
 class Watching:
-    """A part of the page that shows a visitor's work: what `_now` gives of it while it goes on, and `_end` in the end.
+    """A part of the page that shows a visitor's work: updates as it begins, while it goes on and in the end.
 
     gradio redraws every output of a running event at each update. So the many updates of work go to the few components
     of `live`, and its end comes in an event of its own, for those of `ending`.
     """
 
-    def __init__(self, live: list[Any], ending: list[Any]) -> None:
+    def __init__(self, works: Supervisor, live: list[Any], ending: list[Any]) -> None:
+        self.works = works
         self.watched = gr.State(None)
         """The work that this page shows."""
         self._live, self._ending = live, ending
+
+    def _refused(self, card: Markup) -> dict[Any, Any]:
+        raise NotImplementedError
+
+    def _begun(self, going: Any, lang: Language) -> dict[Any, Any]:
+        raise NotImplementedError
 
     def _now(self, going: Any, lang: Language) -> dict[Any, Any]:
         raise NotImplementedError
 
     def _end(self, going: Any, lang: Language) -> dict[Any, Any]:
         raise NotImplementedError
+
+    def work_of(self, request: gr.Request, visitor: str | None) -> Work | None:
+        """The visitor's latest work, running or ended; `visitor` is what the browser keeps."""
+        return self.works.of(visitor_name(visitor, request.session_hash))
+
+    def is_running(self, request: gr.Request, visitor: str | None) -> bool:
+        work = self.work_of(request, visitor)
+        return work is not None and not work.ended
+
+    def _start(self, request: gr.Request, visitor: str | None, make: Callable[[str], Work]) -> dict[Any, Any]:
+        """Starts the work that `make` gives for the visitor's id, or says why it cannot."""
+        lang, name = request_language(request), visitor_name(visitor, request.session_hash)
+        work = attempted(lambda: self.works.start(make(name)))
+        return self._refused(told(work, lang)) if isinstance(work, Exception) else self._begun(work, lang)
+
+    def _cancel(self, request: gr.Request, visitor: str | None) -> Any:
+        self.works.cancel(visitor_name(visitor, request.session_hash))
+        return gr.update(interactive=False)
 
     def _watch_after(self, event: Any) -> Any:
         """Connects what is shown once `event` has made this page watch something; returns the last event."""

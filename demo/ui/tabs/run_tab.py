@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import gradio as gr
+from markupsafe import Markup
 
 from demo.core import catalog
 from demo.core import format as fmt
@@ -59,8 +60,6 @@ class RunTab(Watching):
 
     def __init__(self, runner: Runner, queue: RunQueue, history: History) -> None:
         self.runner, self.queue, self.history = runner, queue, history
-        self.works = Supervisor("run")
-        """Runs, and searches for the best way: a visitor has one of both at a time."""
         with gr.Row(elem_id="desk", equal_height=False):
             with gr.Column(elem_id="form", scale=0, min_width=320):
                 self.form = Form()
@@ -73,7 +72,8 @@ class RunTab(Watching):
         fields = [*self.form.inputs.values(), self.form.minutes, self.form.other_formats, self.form.picture_note]
         self.showing = [*self.pane.components, *fields, self.has_run, self.opened]
         """The components that `open` and `follow` may change."""
-        super().__init__([self.pane.live], [*self.pane.components, *self.form.buttons, self.opened])
+        works = Supervisor("run")  # and searches for the best way: a visitor has one of both at a time
+        super().__init__(works, [self.pane.live], [*self.pane.components, *self.form.buttons, self.opened])
         self._wire_form()
         self._wire_buttons()
 
@@ -210,19 +210,10 @@ class RunTab(Watching):
 
     # ---- a run
 
-    def name(self, request: gr.Request, visitor: str | None) -> str:
-        """The id of a visitor, also before the browser knows it."""
-        return visitor_name(visitor, request.session_hash)
-
     def latest(self, request: gr.Request, visitor: str | None) -> Job | None:
         """The visitor's latest run, running or ended; None if the latest work is a search."""
-        work = self.works.of(self.name(request, visitor))
+        work = self.work_of(request, visitor)
         return work if isinstance(work, Job) else None
-
-    def is_running(self, request: gr.Request, visitor: str | None) -> bool:
-        """Whether a run or a search of this visitor goes on. The pane then shows its progress."""
-        work = self.works.of(self.name(request, visitor))
-        return work is not None and not work.ended
 
     def _run(self, request: gr.Request, visitor: str | None, *values: Any) -> dict[Any, Any]:
         """A press of Run. The form keeps its values, and the Run button is enabled again in the end."""
@@ -251,13 +242,10 @@ class RunTab(Watching):
     def _started(
         self, request: gr.Request, visitor: str | None, asked: Callable[[], Asked], when_quiet: bool = False
     ) -> dict[Any, Any]:
-        """Starts the run that `asked` describes, or says why it cannot."""
-        lang, name = request_language(request), self.name(request, visitor)
-        job = attempted(lambda: self.works.start(Job(self.runner, self.queue, name, *asked(), when_quiet)))
-        if isinstance(job, Exception):
-            refused = self.pane.refused(told(job, lang))
-            return self.form.pressable(running=False) | refused | {self.watched: None}
-        return self._begun(job, lang)
+        return self._start(request, visitor, lambda name: Job(self.runner, self.queue, name, *asked(), when_quiet))
+
+    def _refused(self, card: Markup) -> dict[Any, Any]:
+        return self.form.pressable(running=False) | self.pane.refused(card) | {self.watched: None}
 
     def _begun(self, job: Job, lang: Language) -> dict[Any, Any]:
         form = self.form
@@ -295,10 +283,6 @@ class RunTab(Watching):
                 card = told(outcome, lang, actions.other_device(job.spec, machine, lang))
         return ready | pane.refused(card)
 
-    def _cancel(self, request: gr.Request, visitor: str | None) -> Any:
-        self.works.cancel(self.name(request, visitor))
-        return gr.update(interactive=False)
-
     # ---- links
 
     def _arrive(self, request: gr.Request, visitor: str | None) -> dict[Any, Any]:
@@ -307,11 +291,11 @@ class RunTab(Watching):
         It shows the stored run that its link names; else the visitor's run that goes on or whose end no page has shown,
         or that ended just now, if the link asks for nothing else; else the link's settings fill the form.
         """
-        name = self.name(request, visitor)
         query, lang = request.query_params, request_language(request)
         chart = gr.update(visible=True)
         if lang is not ENGLISH:  # the page holds an English one: it was built before the visitor's language was known
             chart["value"] = published_chart(FIRST.id, FIRST.task, lang)
+        name = visitor_name(visitor, request.session_hash)
         updates: dict[Any, Any] = {self.visitor: name, self.watched: None, self.pane.chart: chart}
         job = self.latest(request, visitor)
         if not query.get(links.RUN) and job is not None and self._to_be_shown(job, query):

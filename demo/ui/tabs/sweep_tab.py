@@ -8,6 +8,7 @@ from typing import Any
 import gradio as gr
 from gradio.processing_utils import save_bytes_to_cache
 from gradio.utils import get_upload_folder
+from markupsafe import Markup
 
 from demo.core import catalog, limits
 from demo.core import format as fmt
@@ -40,7 +41,6 @@ class SweepTab(Watching):
     def __init__(self, run_tab: RunTab, tab: gr.Tab) -> None:
         """`run_tab` knows the visitors; `tab` is the tab of the sweeps."""
         self._run_tab = run_tab
-        self.sweeps = Supervisor("sweep")
         with gr.Row(elem_id="sweep-desk", equal_height=False):
             with gr.Column(elem_id="sweep-form", scale=0, min_width=320):
                 self.axes = _axis_fields()
@@ -76,7 +76,7 @@ class SweepTab(Watching):
                 self.kept = gr.HTML("", elem_id="sweep-kept", apply_default_css=False)
                 self.opened = gr.HTML("", elem_id="sweep-opened", apply_default_css=False)
         buttons = [self.start_button, self.stop_button, self.keep_button, *self.exports.values()]
-        super().__init__([self.status, self.map], [self.status, self.map, *buttons])
+        super().__init__(Supervisor("sweep"), [self.status, self.map], [self.status, self.map, *buttons])
         self._beginning = [*self._ending, self.kept, self.opened, self.watched]
         """What the beginning of a sweep changes."""
         self._wire(tab)
@@ -109,11 +109,10 @@ class SweepTab(Watching):
 
     def _run(self, request: gr.Request, visitor: str | None, *values: Any) -> dict[Any, Any]:
         """A press of Start. After a stop it continues: stored results are not run again."""
-        lang, name = request_language(request), self._run_tab.name(request, visitor)
-        new = attempted(lambda: self.sweeps.start(self._sweep(values, name)))
-        if isinstance(new, Exception):
-            return {self.status: told(new, lang), self.watched: None}
-        return self._begun(new, lang)
+        return self._start(request, visitor, lambda name: self._sweep(values, name))
+
+    def _refused(self, card: Markup) -> dict[Any, Any]:
+        return {self.status: card, self.watched: None}
 
     def _sweep(self, values: Iterable[Any], visitor: str = "") -> Sweep:
         """The sweep that Start would begin, with the results that are stored already.
@@ -143,7 +142,7 @@ class SweepTab(Watching):
 
     def _arrive(self, request: gr.Request, visitor: str | None) -> dict[Any, Any]:
         """A page has opened: it shows its visitor's sweep that goes on, or whose end no page has shown."""
-        going = self.sweeps.of(self._run_tab.name(request, visitor))
+        going = self.work_of(request, visitor)
         if not isinstance(going, Sweep) or (going.ended and going.delivered):
             return {self.watched: None}
         # the choices that made the cells, so that Start on a page that was loaded anew continues them
@@ -221,10 +220,6 @@ class SweepTab(Watching):
         if cell.result is None:
             return results.refusal("cannot_be_run", cell.refused, lang) if cell.refused else ""
         return results.opened(cell.result, lang)
-
-    def _cancel(self, request: gr.Request, visitor: str | None) -> Any:
-        self.sweeps.cancel(self._run_tab.name(request, visitor))
-        return gr.update(interactive=False)
 
 
 def _axis_fields() -> dict[str, gr.Dropdown]:

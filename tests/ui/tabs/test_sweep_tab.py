@@ -231,7 +231,7 @@ def test_many_names_start_no_more_sweeps_than_the_queue_has_places(monkeypatch: 
     fake.seconds = 0.0
     for number in range(5):
         ended(next(started(of, session=f"later {number}"))[of.sweep_tab.watched])
-    assert len(of.sweep_tab.sweeps._works) <= 3
+    assert len(of.sweep_tab.works._works) <= 3
 
 
 def ended(going: Sweep) -> None:
