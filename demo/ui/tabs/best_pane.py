@@ -134,7 +134,7 @@ class BestPane(Watching):
         if going.ended and going.delivered and links.asks_for_another(request.query_params, going.spec):
             return {self.watched: None}
         form = {tab.form.minutes: going.search.seconds / 60, tab.form.other_formats: going.other_formats}
-        form |= links.filled(tab.form, going.spec) | tab.with_picture(going.image)
+        form |= links.filled(tab.form, going.spec) | tab.form.with_picture(going.image)
         return self._begun(going, lang) | form
 
     def _now(self, going: BestSearch, lang: Language) -> dict[Any, Any]:

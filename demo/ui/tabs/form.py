@@ -1,8 +1,8 @@
-"""The form: its fields, how their values become a `RunSpec` and perhaps a picture, and the forecast of its run."""
+"""The form: its fields, what they hold of each other, and how they become a `RunSpec` and perhaps a picture."""
 
 import contextlib
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -11,13 +11,11 @@ import gradio as gr
 from gradio.processing_utils import save_file_to_cache
 from gradio.utils import get_upload_folder, is_in_or_equal
 
-from demo.core import catalog, cores, hub, limits
-from demo.core import format as fmt
+from demo.core import catalog, hub, limits
 from demo.core.errors import BadInput
 from demo.core.languages import ENGLISH, Language
 from demo.core.machine import HostInfo
-from demo.core.refusals import on_machine, refusal
-from demo.core.result import RunResult
+from demo.core.outputs import ImageInfo
 from demo.core.scenes import scenes
 from demo.core.spec import (
     DTYPES,
@@ -31,11 +29,10 @@ from demo.core.spec import (
     RunSpec,
     without_meaning,
 )
-from demo.runs import forecast
-from demo.store.history import History, HistoryError
 from demo.sweep import best_way
-from demo.ui.html import actions, results
+from demo.ui.html import results
 from demo.ui.look.scripts import TO_ADVANCED
+from demo.ui.tabs.events import LATEST, QUIET, UNREAD
 from demo.ui.web.gradio_workarounds import NOT_UPLOADED
 from demo.ui.web.visitor_language import label, request_language, written
 
@@ -56,8 +53,6 @@ PROMPTS = (
     "The picture shows a tiny white ring",
 )
 """The prompts offered as examples."""
-MAX_RUNS = 100
-"""Runs that a forecast looks at. `History` keeps as many in memory, so that after a run only the new one is read."""
 FIRST = next(entry for entry in catalog.CHECKPOINTS if entry.id == catalog.DEFAULT)
 """What the form holds at first."""
 VIT = "google/vit-base-patch16-224"
@@ -270,6 +265,40 @@ class Form:
             self.best = gr.Button(label("best"), size="lg", elem_id="best")
             self.cancel = gr.Button(label("cancel"), size="lg", interactive=False, elem_id="cancel")
         self.buttons = [self.run, self.run_when_quiet, self.best, self.cancel]
+        self._wire()
+
+    def _wire(self) -> None:
+        """Connects what a choice changes in the form itself."""
+        inputs, galleries = self.inputs, [self.galleries[True], self.galleries[False]]
+        suit: Any = (picture_for, [inputs["checkpoint"], inputs["image"]], inputs["image"])
+        inputs["task"].input(
+            lambda task: gr.update(choices=checkpoints(task), value=checkpoints(task)[0]),
+            inputs["task"],
+            inputs["checkpoint"],
+            **QUIET,
+            **LATEST,
+        ).then(*suit, **UNREAD)
+        inputs["checkpoint"].input(*suit, **UNREAD, **LATEST)
+        inputs["checkpoint"].change(gallery_for, inputs["checkpoint"], galleries, **QUIET)
+        pictures = [inputs["image"].input, *(thumbnails.click for thumbnails in self.thumbnails)]
+        gr.on(pictures, lambda: gr.update(visible=False), None, self.picture_note, **QUIET)
+        inputs["mode"].change(mode_note, inputs["mode"], self.mode_note, **QUIET)
+
+    def with_picture(self, picture: Path | None) -> dict[Any, Any]:
+        """Updates that put the picture of a run into the form again, if it had one and its file still exists."""
+        note = {self.picture_note: gr.update(visible=False)}
+        return note | {self.inputs["image"]: servable(picture)} if picture and picture.is_file() else note
+
+    def with_picture_of(self, info: ImageInfo | None, own: Path | None, lang: Language) -> dict[Any, Any]:
+        """Updates that put a stored run's picture into the form, or say that the run used another picture.
+
+        `own` is the picture of the visitor's latest run.
+        """
+        picture = find_picture(info.sha256, own) if info is not None else None
+        if info is None or picture:
+            return self.with_picture(picture)
+        note = lang.html("picture_note", name=info.name)
+        return {self.picture_note: gr.update(value=f"<p class='note'>{note}</p>", visible=True)}
 
     def pressable(self, running: bool) -> dict[Any, Any]:
         """Updates of the buttons while something of this visitor runs, or nothing does."""
@@ -360,42 +389,3 @@ class Form:
             )
             self.other_formats = gr.Checkbox(False, label=label("best_formats"), info=label("best_formats_info"))
         advanced.expand(None, js=TO_ADVANCED, api_visibility="private")
-
-
-# ---- above the button Run
-
-
-def others(request: gr.Request) -> tuple[Any, Any]:
-    """That other programs keep this machine busy, and the button that waits; both hidden where they do not."""
-    share = cores.others_share()
-    if share is None or share < cores.BUSY_CPU:
-        return gr.update(visible=False), gr.update(visible=False)
-    told = request_language(request).html("busy_before_run", share=fmt.percent(share))
-    return gr.update(value=f'<p class="note">{told}</p>', visible=True), gr.update(visible=True)
-
-
-def expected(values: Mapping[str, Any], machine: HostInfo, history: History, lang: Language) -> str | None:
-    """HTML for the form's values without the picture; None if checkpoint and task do not fit each other yet.
-
-    A browser takes over the values of a link, a preset or an opened run one by one and asks for a forecast after each.
-    The checkpoint comes later than its task. A visitor's choice does not end like that: see `RunTab._chosen`.
-    """
-    checkpoint = catalog.find(values["checkpoint"] or "")
-    if checkpoint is not None and checkpoint.task != values["task"]:
-        return None
-    try:
-        spec = read_spec(dict(values))
-    except BadInput as refused:
-        return results.no_forecast(str(refused), lang)
-    query = actions.query(spec)
-    if limits.on_zero_gpu() and spec.compiler == "aot" and spec.device != "cpu":
-        return ""  # it runs on a GPU of which nothing is known before
-    spec = on_machine(spec, machine)
-    if (here_not := refusal(spec, machine)) and here_not.name not in forecast.REFUSED:
-        return results.no_forecast(str(here_not), lang)
-    latest: list[RunResult] = []
-    with contextlib.suppress(HistoryError):
-        latest = history.all(limit=MAX_RUNS)
-    here = forecast.on_this_machine(latest, machine, spec.device)
-    likely = forecast.forecast(spec, checkpoint, here)
-    return results.forecast(likely, checkpoint, forecast.doubts(spec, machine, likely, here), lang, query)

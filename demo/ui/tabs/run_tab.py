@@ -1,5 +1,6 @@
 """The tab of one run: the form on the left, the result pane on the right, and the events between them."""
 
+import contextlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -7,17 +8,18 @@ from typing import Any
 import gradio as gr
 from markupsafe import Markup
 
-from demo.core import catalog
+from demo.core import catalog, cores, limits
 from demo.core import format as fmt
 from demo.core.errors import BadInput
 from demo.core.languages import ENGLISH, Language
-from demo.core.outputs import ImageInfo
+from demo.core.refusals import on_machine, refusal
 from demo.core.result import RunResult
 from demo.core.spec import RunSpec
 from demo.core.speedup import ProcessResult
+from demo.runs import forecast
 from demo.runs.outcome import NO_FILES
 from demo.runs.runner import Runner
-from demo.store.history import History
+from demo.store.history import History, HistoryError
 from demo.store.journal import Journal
 from demo.sweep.run_grid import Waiting
 from demo.ui.html import actions, progress, results
@@ -25,31 +27,18 @@ from demo.ui.html.elements import drawn
 from demo.ui.jobs import Job, RunQueue, Supervisor, WaitingForQuiet, attempted, visitor_name
 from demo.ui.look import source
 from demo.ui.look.scripts import FOCUS_STAGE, REDRAW, TO_ANSWER, TO_STAGE
+from demo.ui.tabs import form as forms
 from demo.ui.tabs import links
 from demo.ui.tabs.events import AT_ONCE, LATEST, QUIET, UNREAD, Watching, data_of, told
-from demo.ui.tabs.form import (
-    FIRST,
-    Form,
-    checkpoints,
-    default_checkpoint,
-    default_picture,
-    drawn_only,
-    expected,
-    find_picture,
-    gallery_for,
-    mode_note,
-    others,
-    picture_for,
-    read,
-    servable,
-    takes_text,
-)
+from demo.ui.tabs.form import FIRST
 from demo.ui.tabs.result_pane import ResultPane, one_more, picture_of, published_chart
 from demo.ui.web.visitor_language import request_language
 
 BROWSER_KEY = "worth-compiling-visitor"
 """The key under which the browser keeps the visitor's id. It is also the secret with which gradio encrypts the id: a
 fixed one, so that the id stays readable after a restart of the server. The id protects nothing."""
+MAX_RUNS = 100
+"""Runs that a forecast looks at. `History` keeps as many in memory, so that after a run only the new one is read."""
 
 Asked = tuple[RunSpec, Path | None, tuple[ProcessResult, ...]]
 """A run's spec and picture, and the processes that it goes on from."""
@@ -62,7 +51,7 @@ class RunTab(Watching):
         self.runner, self.queue, self.history = runner, queue, history
         with gr.Row(elem_id="desk", equal_height=False):
             with gr.Column(elem_id="form", scale=0, min_width=320):
-                self.form = Form()
+                self.form = forms.Form()
             with gr.Column(elem_id="stage", min_width=320):
                 self.pane = ResultPane(FIRST.id, FIRST.task)
         self.has_run = gr.State(False)
@@ -98,32 +87,17 @@ class RunTab(Watching):
             [inputs["checkpoint"], inputs["image"]],
             **UNREAD,
         ).then(self._forecast, list(inputs.values()), self.form.forecast, **UNREAD).then(
-            others, None, [self.form.busy, self.form.run_when_quiet], **UNREAD
+            _others, None, [self.form.busy, self.form.run_when_quiet], **UNREAD
         )
 
     def _wire_form(self) -> None:
         form, pane, inputs = self.form, self.pane, self.form.inputs
-        suit: Any = (picture_for, [inputs["checkpoint"], inputs["image"]], inputs["image"])
-        inputs["task"].input(
-            lambda task: gr.update(choices=checkpoints(task), value=checkpoints(task)[0]),
-            inputs["task"],
-            inputs["checkpoint"],
-            **QUIET,
-            **LATEST,
-        ).then(*suit, **UNREAD)
-        inputs["checkpoint"].input(*suit, **UNREAD, **LATEST)
-        inputs["checkpoint"].change(
-            gallery_for, inputs["checkpoint"], [form.galleries[True], form.galleries[False]], **QUIET
-        )
         inputs["checkpoint"].change(
             self._chosen,
             [inputs["checkpoint"], inputs["task"], self.has_run],
             [inputs["task"], form.checkpoint_note, inputs["text"], pane.top, pane.chart_note, pane.chart],
             **QUIET,
         )
-        pictures = [inputs["image"].input, *(thumbnails.click for thumbnails in form.thumbnails)]
-        gr.on(pictures, lambda: gr.update(visible=False), None, form.picture_note, **QUIET)
-        inputs["mode"].change(mode_note, inputs["mode"], form.mode_note, **QUIET)
         gr.on(
             [field.change for name, field in inputs.items() if name != "image"],
             self._forecast,
@@ -167,7 +141,7 @@ class RunTab(Watching):
         updates = {
             form.inputs["task"]: its_task if its_task != task else gr.skip(),
             form.checkpoint_note: results.checkpoint_note(entry, name, lang),
-            form.inputs["text"]: gr.update(visible=takes_text(name, its_task)),
+            form.inputs["text"]: gr.update(visible=forms.takes_text(name, its_task)),
         }
         if has_run or not name:
             return updates
@@ -177,36 +151,43 @@ class RunTab(Watching):
         return updates | {part: shown[part] for part in (pane.top, pane.chart_note, pane.chart)}
 
     def _forecast(self, request: gr.Request, *values: Any) -> Any:
-        """What to expect of the form's current values; '' while the machine is not known."""
-        machine = self.runner.machine
+        """What to expect of the form's current values; '' while the machine is not known.
+
+        A browser takes over the values of a link, a preset or an opened run one by one and asks for a forecast after
+        each. The checkpoint comes later than its task. A visitor's choice does not end like that: see `_chosen`.
+        """
+        machine, lang = self.runner.machine, request_language(request)
         if machine is None:
             return ""
         fields = dict(zip(self.form.inputs, values, strict=True))
         del fields["image"]
-        html = expected(fields, machine, self.history, request_language(request))
-        return gr.skip() if html is None else html
+        checkpoint = catalog.find(fields["checkpoint"] or "")
+        if checkpoint is not None and checkpoint.task != fields["task"]:
+            return gr.skip()
+        try:
+            spec = forms.read_spec(fields)
+        except BadInput as refused:
+            return results.no_forecast(str(refused), lang)
+        query = actions.query(spec)
+        if limits.on_zero_gpu() and spec.compiler == "aot" and spec.device != "cpu":
+            return ""  # it runs on a GPU of which nothing is known before
+        spec = on_machine(spec, machine)
+        if (here_not := refusal(spec, machine)) and here_not.name not in forecast.REFUSED:
+            return results.no_forecast(str(here_not), lang)
+        latest: list[RunResult] = []
+        with contextlib.suppress(HistoryError):
+            latest = self.history.all(limit=MAX_RUNS)
+        here = forecast.on_this_machine(latest, machine, spec.device)
+        likely = forecast.forecast(spec, checkpoint, here)
+        return results.forecast(likely, checkpoint, forecast.doubts(spec, machine, likely, here), lang, query)
 
     def _settle(
         self, checkpoint: str, image: dict[str, Any] | None, has_run: bool, request: gr.Request
     ) -> tuple[Any, Any]:
         """When the machine is known: its default checkpoint and picture, if the visitor has not changed the form."""
         untouched = checkpoint == FIRST.id and not has_run and "checkpoint" not in request.query_params
-        default = default_checkpoint(self.runner.machine) if untouched else FIRST.id
-        return (gr.skip(), gr.skip()) if default == FIRST.id else (default, picture_for(default, image))
-
-    def with_picture(self, picture: Path | None) -> dict[Any, Any]:
-        """Updates that put the picture of a run into the form again, if it had one and its file still exists."""
-        note = {self.form.picture_note: gr.update(visible=False)}
-        return note | {self.form.inputs["image"]: servable(picture)} if picture and picture.is_file() else note
-
-    def _with_picture_of(self, info: ImageInfo | None, latest: Job | None, lang: Language) -> dict[Any, Any]:
-        """Updates that put a stored run's picture into the form, or say that the run used another picture."""
-        if info is None:
-            return {self.form.picture_note: gr.update(visible=False)}
-        if picture := find_picture(info.sha256, latest.image if latest is not None else None):
-            return self.with_picture(picture)
-        note = lang.html("picture_note", name=info.name)
-        return {self.form.picture_note: gr.update(value=f"<p class='note'>{note}</p>", visible=True)}
+        default = forms.default_checkpoint(self.runner.machine) if untouched else FIRST.id
+        return (gr.skip(), gr.skip()) if default == FIRST.id else (default, forms.picture_for(default, image))
 
     # ---- a run
 
@@ -223,7 +204,7 @@ class RunTab(Watching):
         return self._started(request, visitor, lambda: self._asked(values), when_quiet=True)
 
     def _asked(self, values: tuple[Any, ...]) -> Asked:
-        return *read(dict(zip(self.form.inputs, values, strict=True))), ()
+        return *forms.read(dict(zip(self.form.inputs, values, strict=True))), ()
 
     def _repeat(
         self, event: gr.EventData, request: gr.Request, visitor: str | None, in_form: dict[str, Any] | None
@@ -299,7 +280,9 @@ class RunTab(Watching):
         updates: dict[Any, Any] = {self.visitor: name, self.watched: None, self.pane.chart: chart}
         job = self.latest(request, visitor)
         if not query.get(links.RUN) and job is not None and self._to_be_shown(job, query):
-            return updates | self._begun(job, lang) | links.filled(self.form, job.spec) | self.with_picture(job.image)
+            return (
+                updates | self._begun(job, lang) | links.filled(self.form, job.spec) | self.form.with_picture(job.image)
+            )
         followed, refusal = self.follow(query, lang, job)
         if refusal:
             followed |= {self.has_run: True} | self.pane.only(refusal)
@@ -318,8 +301,8 @@ class RunTab(Watching):
             fields |= self.pane.refused(results.note("best_link", lang))
         if run := query.get(links.RUN):
             return self.open(run, lang, latest) | fields, ""
-        if spec is not None and not drawn_only(spec.checkpoint):  # the form opens with a drawn picture
-            fields[self.form.inputs["image"]] = gr.update(value=servable(default_picture(spec.checkpoint)))
+        if spec is not None and not forms.drawn_only(spec.checkpoint):  # the form opens with a drawn picture
+            fields[self.form.inputs["image"]] = gr.update(value=forms.servable(forms.default_picture(spec.checkpoint)))
         if not problem:
             return fields, ""
         return fields, results.refusal("link_cannot_be_followed", problem, lang, f"<p>{lang.html('link_form')}</p>")
@@ -370,5 +353,14 @@ class RunTab(Watching):
             {self.has_run: True, self.opened: id}
             | self.pane.result(result, files, True, self.runner.machine, lang)
             | links.filled(self.form, result.spec)
-            | self._with_picture_of(result.image, latest, lang)
+            | self.form.with_picture_of(result.image, latest.image if latest is not None else None, lang)
         )
+
+
+def _others(request: gr.Request) -> tuple[Any, Any]:
+    """That other programs keep this machine busy, and the button that waits; both hidden where they do not."""
+    share = cores.others_share()
+    if share is None or share < cores.BUSY_CPU:
+        return gr.update(visible=False), gr.update(visible=False)
+    told = request_language(request).html("busy_before_run", share=fmt.percent(share))
+    return gr.update(value=f'<p class="note">{told}</p>', visible=True), gr.update(visible=True)
