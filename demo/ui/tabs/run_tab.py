@@ -280,9 +280,8 @@ class RunTab(Watching):
         updates: dict[Any, Any] = {self.visitor: name, self.watched: None, self.pane.chart: chart}
         job = self.latest(request, visitor)
         if not query.get(links.RUN) and job is not None and self._to_be_shown(job, query):
-            return (
-                updates | self._begun(job, lang) | links.filled(self.form, job.spec) | self.form.with_picture(job.image)
-            )
+            filled = links.filled(self.form, job.spec) | self.form.with_picture(job.image)
+            return updates | self._begun(job, lang) | filled
         followed, refusal = self.follow(query, lang, job)
         if refusal:
             followed |= {self.has_run: True} | self.pane.only(refusal)
