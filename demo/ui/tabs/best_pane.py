@@ -123,10 +123,7 @@ class BestPane(Watching):
         return self._now(going, lang) | changes
 
     def _arrive(self, request: gr.Request, visitor: str | None) -> dict[Any, Any]:
-        """A page has opened: it shows its visitor's search where that is the latest that the visitor began.
-
-        One whose end was shown already gives way to a link that asks for something else.
-        """
+        """A page has opened: it shows its visitor's search, unless its end was shown and the link asks for another."""
         tab, lang = self._tab, request_language(request)
         going = self.work_of(request, visitor)
         if not isinstance(going, BestSearch) or links.RUN in request.query_params:

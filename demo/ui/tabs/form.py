@@ -146,11 +146,7 @@ def _heading(key: str) -> None:
 
 
 def _folded(option: Option) -> gr.components.Component:
-    """The component of an option in the fold.
-
-    Its texts have the keys `<name>` and `<name>_info`, and where an empty field means None `<name>_placeholder`; those
-    of a choice's values `choice_<value>`, where they are translated.
-    """
+    """The component of an option in the fold. `<name>_placeholder` is the text of an empty field that means None."""
     texts: dict[str, Any] = {"label": label(option.name), "info": label(f"{option.name}_info")}
     texts["elem_classes"] = ["not-for-text"] if option.name in without_meaning(TEXT_GENERATION) else []
     if option.kind == "switch":
@@ -192,10 +188,7 @@ def uploaded(file: Any) -> Path:
 
 
 def read(values: dict[str, Any]) -> tuple[RunSpec, Path | None]:
-    """The form's values, as the browser sent them, as a spec and the path of a picture, None for text generation.
-
-    Raises BadInput.
-    """
+    """The spec and the picture, None for text generation, of values as the browser sent them. Raises BadInput."""
     asked = dict(values)
     image = asked.pop("image")
     spec = read_spec(asked)
@@ -231,10 +224,9 @@ def gallery_for(checkpoint: str | None) -> list[Any]:
 
 
 def picture_for(checkpoint: str | None, image: dict[str, Any] | None) -> Any:
-    """The default picture of a model that was just chosen; no change if the visitor chose the picture.
+    """The default picture of a model that was just chosen, where there is none or that of the other kind of model.
 
-    It is replaced only where there is none, or where it is the default picture of the other kind of model: gradio keeps
-    equal files at one path.
+    gradio keeps equal files at one path, so any other path is a picture that the visitor chose.
     """
     drawn = drawn_only((checkpoint or "").strip())
     chosen = image is not None and image.get("path") != servable(examples(not drawn)[0])
@@ -290,10 +282,7 @@ class Form:
         return note | {self.inputs["image"]: servable(picture)} if picture and picture.is_file() else note
 
     def with_picture_of(self, info: ImageInfo | None, own: Path | None, lang: Language) -> dict[Any, Any]:
-        """Updates that put a stored run's picture into the form, or say that the run used another picture.
-
-        `own` is the picture of the visitor's latest run.
-        """
+        """The same for a stored run, or a note that it used another one. `own` is that of the visitor's latest run."""
         picture = find_picture(info.sha256, own) if info is not None else None
         if info is None or picture:
             return self.with_picture(picture)
@@ -340,9 +329,8 @@ class Form:
                 note = written(partial(results.note, "picture_public"))
                 gr.HTML(note, apply_default_css=False, elem_id="picture-public")
             self.galleries: dict[bool, gr.Column] = {}
-            """The columns of thumbnails, by whether they suit models of drawn shapes. Columns are hidden and shown
-            because an update of a `gr.Dataset` sends its pictures again, which gradio refuses for files in its own
-            package."""
+            """The columns of thumbnails, by whether they suit models of drawn shapes. They are hidden and shown as an
+            update of a `gr.Dataset` sends its pictures again, which gradio refuses for files in its own package."""
             self.thumbnails: list[gr.Dataset] = []
             for name, drawn in GALLERIES.items():
                 first = shown(drawn is FIRST.drawn_only)

@@ -16,8 +16,7 @@ RUN = "run"
 """The parameter that names a stored run. The others are fields of `RunSpec`; unknown ones are ignored."""
 
 SEARCH, FORMATS = "best", "other_formats"
-"""The parameters of a link to the search for the best way: its minutes, and whether it tries other number formats. Such
-a link fills the form; the search begins when its button is pressed."""
+"""The parameters of a link to the search for the best way. It fills the form, and begins nothing."""
 FIELDS = ("checkpoint", "task", *OPTIONS)
 MAX_QUERY = 20_000
 """Characters of a query. It comes from a browser, so it may be anything."""
@@ -89,10 +88,7 @@ def _given(query: Mapping[str, str]) -> dict[str, Any]:
 
 
 def filled(form: Form, spec: RunSpec) -> dict[Any, Any]:
-    """Updates that make the form ask for `spec`. The picture stays: a link brings none along.
-
-    The form cannot ask for a user's own model, and stays as it is.
-    """
+    """Updates that make the form ask for `spec`, without its picture; none for a user's own model."""
     if spec.task == OWN_MODEL:
         return {}
     hidden = without_meaning(spec.task)

@@ -44,8 +44,7 @@ class Fold:
         files: Sequence[str] = (),
         component: Callable[[str], gr.HTML] = hidden,
     ) -> None:
-        """`name`, such as 'fold_why', is the key of its title; `files` are those of the run to download, by their names
-        in `Files`."""
+        """`name`, such as 'fold_why', is the key of its title; `files` are names of `Files` to download."""
         self._name = name
         self.html: dict[str, gr.HTML] = {}
         """By the name of the part, as the figures."""
@@ -62,10 +61,7 @@ class Fold:
         self.components = [*self.html.values(), *self.figures.values(), *self.files.values()]
 
     def shown(self, parts: Mapping[str, str], result: RunResult, files: Files, lang: Language) -> dict[Any, Any]:
-        """Updates that fill it, or hide it if none of its parts has something to tell.
-
-        `parts` is the HTML of each part that has; `files` are those of the run.
-        """
+        """Updates that fill it with the HTML of its parts and the run's files, or hide it if no part has any."""
         updates: dict[Any, Any] = {}
         for name, component in self.html.items():
             updates[component] = gr.update(value=parts.get(name, ""), visible=bool(parts.get(name)))
@@ -80,18 +76,12 @@ class Fold:
 
 
 class ResultPane:
-    """The right side of the Run tab.
-
-    While `live` or `best` is visible, the style sheet hides everything below it. The components keep their content, so
-    a refused run can bring back what was shown before.
-    """
+    """The right side of the Run tab. While `live` or `best` is visible, the style sheet hides everything below it. That
+    keeps its content: a refused run can bring it back."""
 
     def __init__(self, checkpoint: str, task: str) -> None:
-        """The pane as a page opens with it: the question, and the guide's chart for this checkpoint.
-
-        The chart becomes visible when the page has loaded. Plotly keeps a browser busy for about a second, and the
-        question and the form need not wait for it.
-        """
+        """As a page opens: the question, and the guide's chart for this checkpoint, which becomes visible when the page
+        has loaded. Plotly keeps a browser busy for about a second, and the question and the form need not wait."""
         self.notice = gr.HTML(visible=False, elem_id="notice", apply_default_css=False)
         """Why nothing was run. Stands above the previous content."""
         self.live = gr.HTML(visible=False, elem_id="live", apply_default_css=False)
@@ -141,10 +131,7 @@ class ResultPane:
     def result(
         self, result: RunResult, files: Files, stored: bool, machine: HostInfo | None, lang: Language
     ) -> dict[Any, Any]:
-        """Updates that show a result; `files` are what the run left, `stored` says whether the run has a link.
-
-        `machine` is this one, for what the page may run on it next.
-        """
+        """Updates that show a result; `stored` says whether the run has a link, `machine` is this one, for Repeat."""
         shown: dict[Any, Any] = {self.share: gr.update(value=takeaway.share(result, stored, lang), visible=True)}
         parts = {
             "beside": results.beside(result, lang),
@@ -185,10 +172,8 @@ def repeat_button(result: RunResult, machine: HostInfo | None, lang: Language) -
 
 
 def one_more(result: RunResult, machine: HostInfo | None) -> RunSpec:
-    """The spec that adds one more process to a result. Raises BadInput where this page cannot run it.
-
-    `machine` is this one, None while it is not known: processes of other machines or versions do not join one answer.
-    """
+    """The spec that adds one more process to a result. Raises BadInput where this page cannot run it on this machine:
+    processes of other machines or versions do not join one answer."""
     if not result.as_processes():
         raise BadInput("This run has no speed-up that a repeat could add to.")
     if machine is not None and not measured_on(result, machine):

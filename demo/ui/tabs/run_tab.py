@@ -69,8 +69,7 @@ class RunTab(Watching):
     # ---- events
 
     def arrive(self, blocks: gr.Blocks) -> Any:
-        """Connects what happens when a visitor opens the page, and returns the first event. Call it once, for the page
-        that holds this tab."""
+        """Connects what happens when a visitor opens the page, and returns the first event."""
         changed = [*self.showing, *self.form.buttons, self.visitor, self.watched]
         arrived = blocks.load(self._arrive, self.visitor, changed, **AT_ONCE)
         arrived.then(None, self.opened, js=links.ARRIVED, api_visibility="private")
@@ -267,11 +266,8 @@ class RunTab(Watching):
     # ---- links
 
     def _arrive(self, request: gr.Request, visitor: str | None) -> dict[Any, Any]:
-        """A page has opened.
-
-        It shows the stored run that its link names; else the visitor's run that goes on or whose end no page has shown,
-        or that ended just now, if the link asks for nothing else; else the link's settings fill the form.
-        """
+        """A page has opened: it shows the stored run that its link names; else the visitor's run that goes on, ended
+        unseen, or ended just now and the link asks for nothing else; else the link fills the form."""
         query, lang = request.query_params, request_language(request)
         chart = gr.update(visible=True)
         if lang is not ENGLISH:  # the page holds an English one: it was built before the visitor's language was known
@@ -307,8 +303,7 @@ class RunTab(Watching):
         return fields, results.refusal("link_cannot_be_followed", problem, lang, f"<p>{lang.html('link_form')}</p>")
 
     def follow_links(self) -> None:
-        """Makes the component that hears of a link followed inside the page: a button under an answer, a row of a
-        table, the browser's Back button. Call it once, inside the `gr.Blocks` and outside its tabs."""
+        """Makes what hears of a link followed inside the page: a button under an answer, a row, the browser's Back."""
         requests = gr.HTML("", elem_id="requests", apply_default_css=False, js_on_load=source("requests.js"))
         self.way = gr.Textbox("", visible=False)
         """What the browser does when the form is filled: see `address.js`."""
@@ -337,10 +332,8 @@ class RunTab(Watching):
         return unopened | self.pane.before_a_run((checkpoint or "").strip(), task, lang)
 
     def open(self, id: str, lang: Language, latest: Job | None) -> dict[Any, Any]:
-        """Updates for `showing` that show a stored run as it was shown when it ended, and fill the form as it was.
-
-        `latest` is the visitor's latest run. If it is this one, its picture and its files still exist.
-        """
+        """Updates for `showing` that show a stored run, and the form, as they were when it ended; of `latest`, the
+        visitor's latest run, the picture and the files still exist."""
         Journal(self.history).recover()
         result = attempted(lambda: self.history.get(id))
         if not isinstance(result, RunResult):

@@ -19,18 +19,14 @@ from demo.ui.tabs.form import Form, default_picture, read_spec, servable
 from demo.ui.web.visitor_language import label, request_language, written
 
 SEGFORMER = "nvidia/segformer-b0-finetuned-ade-512-512"
-
-
 Preset = dict[str, Any]
 """Arguments of `catalog.make_spec`."""
 
 
 def presets(gpu: bool, loadable: bool = True) -> tuple[Preset, ...]:
-    """The runs of the keys 1 to 4, for a machine with or without a GPU. `loadable`: SegFormer's weights are available;
-    else random ones are used.
+    """The runs of the keys 1 to 4, for a machine with or without a GPU. `loadable`: SegFormer's weights are at hand.
 
-    The models are small, so that nobody waits: `python -m benchmarks.stage_presets` checks that each run takes at most
-    a minute on two CPU cores.
+    `python -m benchmarks.stage_presets` checks that none takes more than a minute on two CPU cores.
     """
     bundled = {"task": "image-segmentation", "checkpoint": "shapes-segformer"}
     full_size = bundled | {"checkpoint": SEGFORMER, "weights": "pretrained" if loadable else "random"}
@@ -48,10 +44,7 @@ NUMBERS = range(1, len(presets(gpu=False)) + 1)
 
 
 class StageBar:
-    """The bar at the bottom: the chosen preset, if the form holds one, the presets and the keys.
-
-    Make it inside the `gr.Blocks`.
-    """
+    """The bar at the bottom: the chosen preset, if the form holds one, the presets and the keys."""
 
     def __init__(self, runner: Runner, form: Form) -> None:
         self._runner = runner

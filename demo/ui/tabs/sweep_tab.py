@@ -115,10 +115,7 @@ class SweepTab(Watching):
         return {self.status: card, self.watched: None}
 
     def _sweep(self, values: Iterable[Any], visitor: str = "") -> Sweep:
-        """The sweep that Start would begin, with the results that are stored already.
-
-        Raises BadInput for a choice that cannot be run, and HistoryError.
-        """
+        """The sweep that Start would begin, with what is stored already. Raises BadInput and HistoryError."""
         *axes, weights, fresh = values
         given = dict(zip(self.axes, axes, strict=True)) | {"weights": weights}
         specs = read_grid(given | {"text": catalog.QUERIES, "prompt": catalog.PROMPT}, "The sweep").specs()

@@ -45,10 +45,7 @@ without choices stay as they are."""
 
 
 class RowFilters:
-    """The filters of the tab `name`: `lists` are the column and the label of each list.
-
-    `first` has the values that stand there at first, by column, the search as 'model' last.
-    """
+    """`lists` are columns and labels of the lists, `first` the first values by column, the search as `model` last."""
 
     def __init__(self, name: str, lists: Mapping[str, str], first: Mapping[str, str], show: Show) -> None:
         self._name, self._first, self._show = name, first, show
@@ -85,10 +82,7 @@ class RowFilters:
         event.then(None, self.chosen, js=links.chosen(self._name), api_visibility="private")
 
     def update(self, request: gr.Request, query: str, *held: str) -> list[Any]:
-        """Shows what the `query` of the address chooses, or without one what the filters hold.
-
-        A search that somebody may be typing stays.
-        """
+        """Shows what the address's `query` chooses, else what the filters hold. A search that is being typed stays."""
         if query:
             given = links.read_query(query)
             asked = {name: given.get(f"{self._name}_{name}", value) for name, value in self._first.items()}
@@ -142,10 +136,7 @@ class PublishedTab:
 
 
 def published_shown(asked: dict[str, str], lang: Language) -> tuple[Choices, dict[str, str], list[Any]]:
-    """The line of the scope, the two charts and the table, with the lists above them.
-
-    A choice that the chosen table does not have becomes "all".
-    """
+    """The lists, their choices (what the chosen table lacks becomes "all"), and scope, charts and table below them."""
     every = published.all_rows()
     choices = _choices(every, asked["subset"], lang)
     chosen, model = fitted(choices, asked), asked["model"]
@@ -258,10 +249,7 @@ def _milliseconds(seconds: float | None) -> str:
 
 
 def _here(row: PublishedRow, lang: Language) -> str:
-    """A link that fills the form with what this row measured; '' if this page cannot run that.
-
-    How often and how long it was timed is left to the form.
-    """
+    """A link that fills the form with what this row measured, but for how long; '' if this page cannot run that."""
     asked: dict[str, Any] = {"batch_size": row.batch_size, "mode": row.mode}
     if row.measured:
         asked |= settings_of(row.subset) | {"dtype": row.dtype, "weights": row.weights}
@@ -318,10 +306,7 @@ class SharedTab:
 
 
 def shared_shown(shared: Shared, asked: dict[str, str], lang: Language) -> tuple[Choices, dict[str, str], list[str]]:
-    """The status, the map and the table, with the lists above them.
-
-    A choice that the rows do not have becomes "all"; of the settings, the most frequent.
-    """
+    """The lists, their choices (what the rows lack becomes "all", of settings the most frequent), and what is below."""
     rows = shared.rows
     names = {name: lang.plain(text) for name, text in TASK_NAMES.items()}
     values = {

@@ -136,6 +136,4 @@ PREVIEW_TAGS = re.compile(rb'<meta\s+(?:property="og:|name="twitter:)[^>]*>')
 
 
 def language_script(code: str) -> str:
-    """A script for the beginning of the head: gradio reads `navigator.language` before scripts of the page run."""
-    answer = f"Object.defineProperty(navigator,'language',{{get:()=>'{code}',configurable:true}})"
-    return f"<script>{answer}</script>"
+    return f"<script>Object.defineProperty(navigator,'language',{{get:()=>'{code}',configurable:true}})</script>"

@@ -89,12 +89,10 @@ HUGGING_FACE = (".hf.space", ".huggingface.tech")
 
 
 class Guard:
-    """ASGI middleware. A refused request is answered with a status and a sentence as JSON: {"detail": "..."}.
-
-    `page` is what is served; `names` are the server's names besides `localhost` and its addresses.
-    """
+    """ASGI middleware. A refused request is answered with a status and a sentence as JSON: {"detail": "..."}."""
 
     def __init__(self, app: ASGIApp, page: Blocks, names: tuple[str, ...] = ()) -> None:
+        """`names` are the server's besides `localhost` and its addresses."""
         self._app = app
         self._page = page
         self._names = names

@@ -111,10 +111,7 @@ class Previews:
             return None
 
     async def tags(self, scope: Scope, language: Language) -> str:
-        """HTML for the head of the page that answers this request. Its addresses are absolute, also behind a proxy.
-
-        An address that names a stored run is told by that run's title, answer and card.
-        """
+        """HTML for the head, of the stored run that the address names, else the page's own; with absolute addresses."""
         root = route_utils.get_root_url(route_utils.fastapi.Request(scope), scope["path"], scope.get("root_path"))
         # on a Space, parameters that begin with two underscores are the frame's own
         query = [pair for pair in parse_qsl(scope["query_string"].decode("latin-1")) if not pair[0].startswith("__")]

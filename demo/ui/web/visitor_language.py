@@ -56,11 +56,8 @@ def request_language(request: Any) -> Language:
 
 
 class Spoken:
-    """ASGI middleware: writes the visitor's language and direction, and the tags of `previews`, into the page.
-
-    gradio's front end reads `navigator.language` before any script of the page runs, so a script at the beginning of
-    the head sets it. `first` is more HTML for the beginning of the head.
-    """
+    """ASGI middleware: writes the visitor's language and direction, the tags of `previews`, and `first`, which is HTML,
+    into the head of the page. gradio's front end reads `navigator.language` before any other script runs."""
 
     def __init__(self, app: ASGIApp, previews: Previews, first: str = "") -> None:
         self._app = app
