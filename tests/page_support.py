@@ -133,11 +133,12 @@ def cancel(page: Page, session: str) -> None:
 
 
 def chosen(page: Page, checkpoint: str, task: str, has_run: bool = False) -> list[Any]:
-    """What a change of the checkpoint sends: task, note, queries, and the pane's top, note and chart."""
+    """What a change of the checkpoint sends: task, note, queries, the pane's top, note and chart, and the thumbnails."""
     tab = page.run_tab
     change = handler(page, changes=tab.pane.chart_note, of=(tab.form.inputs["checkpoint"], "change"))
     changed, fields = change(checkpoint, task, has_run), tab.form.inputs
     told = [fields["task"], tab.form.checkpoint_note, fields["text"], tab.pane.top, tab.pane.chart_note, tab.pane.chart]
+    told += tab.form.galleries.values()
     assert set(changed) <= set(told)
     return [changed.get(component, gr.skip()) for component in told]
 

@@ -117,7 +117,7 @@ class Page:
                     self.run_tab = RunTab(runner, queue, history)
                     self.best_pane = BestPane(self.run_tab)
                 with gr.Tab(label("tab_history"), id="history") as tab:
-                    self.history_tab = HistoryTab(self.run_tab, tabs, tab, "run")
+                    self.history_tab = HistoryTab(self.run_tab, tabs, tab)
                 with gr.Tab(label("tab_published"), id="published") as published:
                     PublishedTab(published)
                 if isinstance(history, PushedHistory):

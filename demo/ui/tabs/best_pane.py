@@ -128,7 +128,8 @@ class BestPane(Watching):
         going = self.work_of(request, visitor)
         if not isinstance(going, BestSearch) or links.RUN in request.query_params:
             return {self.watched: None}
-        if going.ended and going.delivered and links.asks_for_another(request.query_params, going.spec):
+        linked, _, problem = links.read(request.query_params, going.spec.checkpoint, tab.form)
+        if going.ended and going.delivered and (problem or linked not in (None, going.spec)):
             return {self.watched: None}
         form = {tab.form.minutes: going.search.seconds / 60, tab.form.other_formats: going.other_formats}
         form |= links.filled(tab.form, going.spec) | tab.form.with_picture(going.image)

@@ -217,12 +217,6 @@ def mode_note(mode: str, request: gr.Request) -> str:
     return results.mode_note(mode, request_language(request))
 
 
-def gallery_for(checkpoint: str | None) -> list[Any]:
-    """Which thumbnails suit the model: those of drawn scenes, or photographs."""
-    drawn = drawn_only((checkpoint or "").strip())
-    return [gr.update(visible=shown(drawn)), gr.update(visible=shown(not drawn))]
-
-
 def picture_for(checkpoint: str | None, image: dict[str, Any] | None) -> Any:
     """The default picture of a model that was just chosen, where there is none or that of the other kind of model.
 
@@ -261,7 +255,7 @@ class Form:
 
     def _wire(self) -> None:
         """Connects what a choice changes in the form itself."""
-        inputs, galleries = self.inputs, [self.galleries[True], self.galleries[False]]
+        inputs = self.inputs
         suit: Any = (picture_for, [inputs["checkpoint"], inputs["image"]], inputs["image"])
         inputs["task"].input(
             lambda task: gr.update(choices=checkpoints(task), value=checkpoints(task)[0]),
@@ -271,10 +265,14 @@ class Form:
             **LATEST,
         ).then(*suit, **UNREAD)
         inputs["checkpoint"].input(*suit, **UNREAD, **LATEST)
-        inputs["checkpoint"].change(gallery_for, inputs["checkpoint"], galleries, **QUIET)
         pictures = [inputs["image"].input, *(thumbnails.click for thumbnails in self.thumbnails)]
         gr.on(pictures, lambda: gr.update(visible=False), None, self.picture_note, **QUIET)
         inputs["mode"].change(mode_note, inputs["mode"], self.mode_note, **QUIET)
+
+    def gallery_for(self, checkpoint: str) -> dict[Any, Any]:
+        """Updates that show the thumbnails that suit the model: drawn scenes, or photographs."""
+        chosen = drawn_only(checkpoint)
+        return {gallery: gr.update(visible=shown(drawn is chosen)) for drawn, gallery in self.galleries.items()}
 
     def with_picture(self, picture: Path | None) -> dict[Any, Any]:
         """Updates that put the picture of a run into the form again, if it had one and its file still exists."""

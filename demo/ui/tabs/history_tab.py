@@ -11,7 +11,7 @@ from gradio.utils import get_upload_folder
 from demo.core import format as fmt
 from demo.core import limits
 from demo.core.errors import BadInput
-from demo.core.languages import ENGLISH, Language
+from demo.core.languages import ENGLISH
 from demo.core.result import RunResult
 from demo.present import sentences
 from demo.store import export
@@ -58,11 +58,10 @@ class ListState:
 class HistoryTab:
     """Make it inside the `gr.Tab` that holds it."""
 
-    def __init__(self, run_tab: RunTab, tabs: gr.Tabs, tab: gr.Tab, room: str) -> None:
-        """Opening a run shows it in `run_tab`, which is the tab `room` of `tabs`; `tab` is this one."""
+    def __init__(self, run_tab: RunTab, tabs: gr.Tabs, tab: gr.Tab) -> None:
+        """Opening a run shows it in `run_tab`, which is one of `tabs`; `tab` is this one."""
         self._history = run_tab.history
         self._run_tab = run_tab
-        self._room = room
         self.tabs = tabs
         self._may_delete = not limits.on_space()  # on a Space the runs are those of many people
         with gr.Column(elem_id="history"):
@@ -100,8 +99,8 @@ class HistoryTab:
     def _wire(self, tab: gr.Tab) -> None:
         shown = [self.runs, self.more_button, self.shown]
         self.runs.tick(self._follow, [self.search, self.shown], shown, **AT_ONCE)
-        tab.select(self._show_first, self.search, shown, **AT_ONCE)
-        self.search.change(self._show_first, self.search, shown, trigger_mode="always_last", **AT_ONCE)
+        tab.select(self._show, self.search, shown, **AT_ONCE)
+        self.search.change(self._show, self.search, shown, trigger_mode="always_last", **AT_ONCE)
         # a comparison stands above the list and would hide what the search finds
         compared = [self.compared, self.chosen]
         address: dict[str, Any] = {"js": links.chosen("history"), "api_visibility": "private"}
@@ -143,8 +142,9 @@ class HistoryTab:
         for event in answered:
             event.then(None, js="() => runList.toDelete()", api_visibility="private")
 
-    def _show(self, search: str, lang: Language, most: int = PAGE) -> tuple[str, Any, ListState]:
+    def _show(self, search: str, request: gr.Request, most: int = PAGE) -> tuple[str, Any, ListState]:
         """The list, the button for more of it, and what it was made from."""
+        lang = request_language(request)
         Journal(self._history).recover()
         stamp = self._history.stamp()  # before reading: what is stored meanwhile shows the next time
         try:
@@ -154,17 +154,14 @@ class HistoryTab:
         more = gr.update(visible=most < min(stored, MAX_AT_ONCE))
         return comparison.listing(results, stored, search, lang), more, ListState(most, search, stamp)
 
-    def _show_first(self, search: str, request: gr.Request) -> tuple[str, Any, ListState]:
-        return self._show(search, request_language(request))
-
     def _show_more(self, search: str, shown: ListState, request: gr.Request) -> tuple[str, Any, ListState]:
-        return self._show(search, request_language(request), min(shown.most + PAGE, MAX_AT_ONCE))
+        return self._show(search, request, min(shown.most + PAGE, MAX_AT_ONCE))
 
     def _follow(self, search: str, shown: ListState, request: gr.Request) -> tuple[Any, Any, Any]:
         """A new list if something was stored or deleted, or the list is of another search; else no change."""
         if (shown.search, shown.stamp) == (search, self._history.stamp()):
             return gr.skip(), gr.skip(), gr.skip()
-        return self._show(search, request_language(request), shown.most if shown.search == search else PAGE)
+        return self._show(search, request, shown.most if shown.search == search else PAGE)
 
     def _open(self, event: gr.EventData, request: gr.Request, visitor: str | None) -> dict[Any, Any]:
         if self._run_tab.is_running(request, visitor):
@@ -173,7 +170,7 @@ class HistoryTab:
             }
         id = str(data_of(event).get("run"))
         shown = self._run_tab.open(id, request_language(request), self._run_tab.latest(request, visitor))
-        return {self.tabs: gr.update(selected=self._room), self.message: ""} | shown
+        return {self.tabs: gr.update(selected="run"), self.message: ""} | shown
 
     def _compare_ticked(self, ticked: str, request: gr.Request) -> tuple[Any, ...]:
         least, most = comparison.MIN_COMPARED, comparison.MAX_COMPARED
@@ -231,7 +228,7 @@ class HistoryTab:
             message = _message(f"{ENGLISH.capital(sentences.count(deleted, 'run', ENGLISH))} deleted.")
         except (HistoryError, BadInput) as error:
             message = _reason(error)
-        return gr.update(visible=False), message, "", "", *self._show(search, request_language(request))
+        return gr.update(visible=False), message, "", "", *self._show(search, request)
 
     def _results(self, ids: list[str]) -> list[RunResult]:
         """These runs, oldest first, without those deleted meanwhile."""

@@ -56,9 +56,12 @@ def spec_of(query: Mapping[str, str], checkpoint: str) -> RunSpec | None:
     `checkpoint` is used where the link names none. A zero-shot detector for which the link names no queries gets
     `catalog.QUERIES`, and text generation without a prompt `catalog.PROMPT`, which the form then shows.
     """
-    given = _given(query)
+    given: dict[str, Any] = {name: query[name] for name in FIELDS if name in query}
     if not given:
         return None
+    for name, value in given.items():
+        if name in OPTIONS and OPTIONS[name].kind == "switch":
+            given[name] = _SWITCHES.get(value.lower(), value)
     task = given.pop("task", None)
     if "checkpoint" not in given and task in TASKS:
         fitting = checkpoints(task)
@@ -77,14 +80,6 @@ def asks_for_another(query: Mapping[str, str], spec: RunSpec) -> bool:
         return spec_of(query, spec.checkpoint) not in (None, spec)
     except BadInput:
         return True
-
-
-def _given(query: Mapping[str, str]) -> dict[str, Any]:
-    given = {name: query[name] for name in FIELDS if name in query}
-    return {
-        name: _SWITCHES.get(value.lower(), value) if name in OPTIONS and OPTIONS[name].kind == "switch" else value
-        for name, value in given.items()
-    }
 
 
 def filled(form: Form, spec: RunSpec) -> dict[Any, Any]:

@@ -23,7 +23,6 @@ from demo.store import published
 from demo.sweep.cells import measured_on
 from demo.ui.html import outputs_html, results, takeaway
 from demo.ui.html.elements import drawn
-from demo.ui.jobs import Job
 from demo.ui.look import source
 from demo.ui.tabs.form import find_picture, uploaded
 from demo.ui.web.visitor_language import label, written
@@ -181,13 +180,12 @@ def one_more(result: RunResult, machine: HostInfo | None) -> RunSpec:
     return catalog.make_spec(**catalog.arguments(dataclasses.replace(result.spec, repeats=1)))
 
 
-def picture_of(result: RunResult, latest: Job | None, in_form: dict[str, Any] | None) -> Path | None:
+def picture_of(result: RunResult, latest: Path | None, in_form: dict[str, Any] | None) -> Path | None:
     """The file of the run's picture: an example, that of the visitor's latest run, or the form's; None if the run saw
     none. Raises BadInput if it is gone."""
     if result.image is None:
         return None
-    own = [latest.image if latest is not None else None, uploaded(in_form) if in_form else None]
-    if (file := find_picture(result.image.sha256, *own)) is None:
+    if (file := find_picture(result.image.sha256, latest, uploaded(in_form) if in_form else None)) is None:
         name = result.image.name
         raise BadInput(f"Its picture, {name}, is no longer here. Choose it in the form, then press Repeat once more.")
     return file

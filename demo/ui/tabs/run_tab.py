@@ -1,8 +1,7 @@
 """The tab of one run: the form on the left, the result pane on the right, and the events between them."""
 
 import contextlib
-from collections.abc import Callable, Mapping
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
 import gradio as gr
@@ -14,8 +13,6 @@ from demo.core.errors import BadInput
 from demo.core.languages import ENGLISH, Language
 from demo.core.refusals import on_machine, refusal
 from demo.core.result import RunResult
-from demo.core.spec import RunSpec
-from demo.core.speedup import ProcessResult
 from demo.runs import forecast
 from demo.runs.outcome import NO_FILES
 from demo.runs.runner import Runner
@@ -39,9 +36,6 @@ BROWSER_KEY = "worth-compiling-visitor"
 fixed one, so that the id stays readable after a restart of the server. The id protects nothing."""
 MAX_RUNS = 100
 """Runs that a forecast looks at. `History` keeps as many in memory, so that after a run only the new one is read."""
-
-Asked = tuple[RunSpec, Path | None, tuple[ProcessResult, ...]]
-"""A run's spec and picture, and the processes that it goes on from."""
 
 
 class RunTab(Watching):
@@ -90,11 +84,11 @@ class RunTab(Watching):
         )
 
     def _wire_form(self) -> None:
-        form, pane, inputs = self.form, self.pane, self.form.inputs
+        form, inputs, guide = self.form, self.form.inputs, [self.pane.top, self.pane.chart_note, self.pane.chart]
         inputs["checkpoint"].change(
             self._chosen,
             [inputs["checkpoint"], inputs["task"], self.has_run],
-            [inputs["task"], form.checkpoint_note, inputs["text"], pane.top, pane.chart_note, pane.chart],
+            [inputs["task"], form.checkpoint_note, inputs["text"], *form.galleries.values(), *guide],
             **QUIET,
         )
         gr.on(
@@ -132,7 +126,7 @@ class RunTab(Watching):
     # ---- the form
 
     def _chosen(self, checkpoint: str | None, task: str, has_run: bool, request: gr.Request) -> dict[Any, Any]:
-        """After a change of the checkpoint: its task and note, the field of queries, and the pane before a run."""
+        """After a change of the checkpoint: its task, note, thumbnails and queries, and the pane before a run."""
         lang, form, pane = request_language(request), self.form, self.pane
         name = (checkpoint or "").strip()
         entry = catalog.find(name)
@@ -141,6 +135,7 @@ class RunTab(Watching):
             form.inputs["task"]: its_task if its_task != task else gr.skip(),
             form.checkpoint_note: results.checkpoint_note(entry, name, lang),
             form.inputs["text"]: gr.update(visible=forms.takes_text(name, its_task)),
+            **form.gallery_for(name),
         }
         if has_run or not name:
             return updates
@@ -197,32 +192,29 @@ class RunTab(Watching):
 
     def _run(self, request: gr.Request, visitor: str | None, *values: Any) -> dict[Any, Any]:
         """A press of Run. The form keeps its values, and the Run button is enabled again in the end."""
-        return self._started(request, visitor, lambda: self._asked(values))
+        return self._start(request, visitor, lambda name: self._job(name, values))
 
     def _run_when_quiet(self, request: gr.Request, visitor: str | None, *values: Any) -> dict[Any, Any]:
-        return self._started(request, visitor, lambda: self._asked(values), when_quiet=True)
+        return self._start(request, visitor, lambda name: self._job(name, values, when_quiet=True))
 
-    def _asked(self, values: tuple[Any, ...]) -> Asked:
-        return *forms.read(dict(zip(self.form.inputs, values, strict=True))), ()
+    def _job(self, name: str, values: tuple[Any, ...], when_quiet: bool = False) -> Job:
+        spec, image = forms.read(dict(zip(self.form.inputs, values, strict=True)))
+        return Job(self.runner, self.queue, name, spec, image, when_quiet=when_quiet)
 
     def _repeat(
         self, event: gr.EventData, request: gr.Request, visitor: str | None, in_form: dict[str, Any] | None
     ) -> dict[Any, Any]:
         """A press of Repeat: one more process for the result that is shown. `in_form` is the picture in the form."""
 
-        def asked() -> Asked:
+        def one_more_process(name: str) -> Job:
             result = self.history.get(str(data_of(event).get("run")))
             if result is None:
                 raise BadInput("This run is not stored any more, so nothing can be added to it.")
-            spec = one_more(result, self.runner.machine)
-            return spec, picture_of(result, self.latest(request, visitor), in_form), result.as_processes()
+            spec, latest = one_more(result, self.runner.machine), self.latest(request, visitor)
+            picture = picture_of(result, latest.image if latest is not None else None, in_form)
+            return Job(self.runner, self.queue, name, spec, picture, result.as_processes())
 
-        return self._started(request, visitor, asked)
-
-    def _started(
-        self, request: gr.Request, visitor: str | None, asked: Callable[[], Asked], when_quiet: bool = False
-    ) -> dict[Any, Any]:
-        return self._start(request, visitor, lambda name: Job(self.runner, self.queue, name, *asked(), when_quiet))
+        return self._start(request, visitor, one_more_process)
 
     def _refused(self, card: Markup) -> dict[Any, Any]:
         return self.form.pressable(running=False) | self.pane.refused(card) | {self.watched: None}

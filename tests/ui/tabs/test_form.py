@@ -7,13 +7,7 @@ from typing import Any
 import gradio as gr
 import pytest
 from fake_runner import MACHINE, FakeRunner
-from page_support import (
-    answering,
-    field_values,
-    handler,
-    in_the_form,
-    opened,
-)
+from page_support import answering, chosen, field_values, in_the_form, opened
 from page_support import forecast as forecast_of
 from samples import ENVIRONMENT, ok_result
 
@@ -64,9 +58,8 @@ def test_picture_and_thumbnails_follow_the_model_until_the_visitor_chose_one(tmp
     galleries = page.run_tab.form.galleries
     assert [galleries[drawn].visible for drawn in (True, False)] == [True, "hidden"]
     assert [len(gallery.samples) for gallery in page.run_tab.form.thumbnails] == [5, 3]
-    offered = handler(page, changes=page.run_tab.form.galleries[True])
     for checkpoint, seen in (("shapes-vit", [True, "hidden"]), (detr, ["hidden", True]), (None, ["hidden", True])):
-        assert [update["visible"] for update in offered(checkpoint)] == seen
+        assert [update["visible"] for update in chosen(page, checkpoint, "object-detection")[-2:]] == seen
     (linked,) = opened(page, checkpoint=detr)
     assert Path(linked[page.run_tab.form.inputs["image"]]["value"]).name == "lion.jpg"
 

@@ -56,7 +56,7 @@ def test_a_gpu_machine_changes_only_a_form_that_nobody_touched(monkeypatch: pyte
 def test_what_names_no_model_is_not_asked_about_but_refused() -> None:
     page = Page(answering(ok_result()))
     for named in ["not a model!!", "../etc", ""]:
-        _, note, _, top, *guides = chosen(page, named, "image-classification", False)
+        _, note, _, top, *guides = chosen(page, named, "image-classification", False)[:6]
         refused = html.escape(catalog.refusal(named))
         assert refused and refused in note and "Hub, safetensors" not in note
         if named:
@@ -66,13 +66,13 @@ def test_what_names_no_model_is_not_asked_about_but_refused() -> None:
 
 def test_choosing_a_checkpoint_shows_what_the_guide_measured_until_there_is_a_result() -> None:
     page = Page(answering(ok_result()))
-    task, _, text, top, note, chart = chosen(page, "google/owlvit-base-patch32", "object-detection", False)
+    task, _, text, top, note, chart = chosen(page, "google/owlvit-base-patch32", "object-detection", False)[:6]
     assert text["visible"] is True and "value" not in task
     assert "owlvit-base-patch32" in top
     assert "What the guide measured" in note["value"]
     assert chart["visible"] is True
     assert all(
-        "value" not in update for update in chosen(page, "microsoft/resnet-50", "image-classification", True)[3:]
+        "value" not in update for update in chosen(page, "microsoft/resnet-50", "image-classification", True)[3:6]
     )
     typed = chosen(page, "microsoft/resnet-50", "object-detection", False)
     assert typed[0] == "image-classification" and typed[2]["visible"] is False
