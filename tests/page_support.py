@@ -133,7 +133,7 @@ def cancel(page: Page, session: str) -> None:
 
 
 def chosen(page: Page, checkpoint: str, task: str, has_run: bool = False) -> list[Any]:
-    """What a change of the checkpoint sends: task, note, queries, the pane's top, note and chart, and the thumbnails."""
+    """What a change of the checkpoint sends: task, note, queries, the pane's top, note and chart, the thumbnails."""
     tab = page.run_tab
     change = handler(page, changes=tab.pane.chart_note, of=(tab.form.inputs["checkpoint"], "change"))
     changed, fields = change(checkpoint, task, has_run), tab.form.inputs
