@@ -67,6 +67,11 @@ def handler(
     return call
 
 
+def press(page: Page, component: Any, *values: Any, event: str = "click", request: Any = None, data: Any = None) -> Any:
+    """What this event of a component sends, for the values of its inputs."""
+    return handler(page, of=(component, event))(*values, request=request, data=data)
+
+
 # ---- the Run tab
 
 
@@ -129,7 +134,7 @@ def opened(page: Page, session: str = "one", **query: str) -> Iterator[dict[Any,
 
 
 def cancel(page: Page, session: str) -> None:
-    handler(page, of=(page.run_tab.form.cancel, "click"))(visitor(session))
+    press(page, page.run_tab.form.cancel, visitor(session))
 
 
 def chosen(page: Page, checkpoint: str, task: str, has_run: bool = False) -> list[Any]:

@@ -1,10 +1,12 @@
 """Pages of these tests store in a folder of their own, one for each file of tests."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from demo.store.history import FOLDER_VARIABLE
+from demo.store.history import FOLDER_VARIABLE, History
+from demo.ui import jobs
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -12,3 +14,16 @@ def data_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as changes:
         changes.setenv(FOLDER_VARIABLE, str(tmp_path_factory.mktemp("data")))
         yield
+
+
+@pytest.fixture
+def history(tmp_path: Path) -> History:
+    """An empty one."""
+    return History(tmp_path / "history.sqlite3")
+
+
+@pytest.fixture
+def quick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A page hears of its work often, and stores in a folder for one test."""
+    monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path / "data"))
+    monkeypatch.setattr(jobs, "UPDATE_SECONDS", 0.01)

@@ -9,7 +9,7 @@ import gradio as gr
 import pandas as pd
 import pytest
 from fake_runner import FakeRunner
-from page_support import HOSTILE, Tags, cancel, from_browser, handler, pressed, stage_of, visitor
+from page_support import HOSTILE, Tags, cancel, handler, press, pressed, stage_of, visitor
 from samples import ENVIRONMENT, failed_result, measurement, ok_result
 
 from demo.core.catalog import PROMPT
@@ -17,21 +17,19 @@ from demo.core.languages import ENGLISH
 from demo.core.result import Failure
 from demo.core.spec import TEXT_GENERATION, RunSpec, without_meaning
 from demo.core.speedup import Spread
-from demo.store.history import FOLDER_VARIABLE, History
+from demo.store.history import History
 from demo.store.journal import Journal
 from demo.ui.html import comparison
 from demo.ui.page import Page
-from demo.ui.tabs import history_tab as history_tab
-from demo.ui.tabs.history_tab import PAGE, HistoryTab
+from demo.ui.tabs import history_tab
+from demo.ui.tabs.history_tab import PAGE
 
 SLOWER = ok_result(id="slower", compiled=measurement(0.004), started_at="2026-11-21T10:00:00Z")
 
 
-@pytest.fixture(autouse=True)
-def history(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> History:
-    monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path))
-    monkeypatch.delenv("SPACE_ID", raising=False)
-    history = History()
+@pytest.fixture
+def history(tmp_path: Path) -> History:
+    history = History(tmp_path / "history.sqlite3")
     for result in (ok_result(), failed_result(), SLOWER):
         history.append(result)
     return history
@@ -42,53 +40,39 @@ def page(history: History) -> Page:
     return Page(FakeRunner(lambda *_: ok_result(), seconds=60), history=history)
 
 
-def tab(page: Page) -> HistoryTab:
-    return page.history_tab
-
-
 def shown(page: Page, search: str = "") -> tuple[str, Any, Any]:
     """The list for this search, the button for more of it, and what it was made from."""
-    first: tuple[str, Any, Any] = handler(page, changes=tab(page).runs, of=(tab(page).search, "change"))(search)
-    return first
-
-
-def more(page: Page, search: str, state: Any) -> tuple[str, Any, Any]:
-    """The same after a press of "Show more"."""
-    longer: tuple[str, Any, Any] = handler(page, of=(tab(page).more_button, "click"))(search, state)
-    return longer
+    tab = page.history_tab
+    return handler(page, changes=tab.runs, of=(tab.search, "change"))(search)
 
 
 def compared(page: Page, ticked: str) -> tuple[Any, str]:
     """The comparison of the ticked runs, and a message."""
-    html, _, message = handler(page, of=(tab(page).compare_button, "click"))(ticked)
+    html, _, message = press(page, page.history_tab.compare_button, ticked)
     return html, message
 
 
-def exported(page: Page, format: str, ticked: str, search: str) -> tuple[Any, str]:
+def exported(page: Page, ticked: str, search: str = "") -> tuple[Any, str]:
     """The path of the export, and a message."""
-    answer: tuple[Any, str] = handler(page, of=(tab(page).exports[format], "click"))(ticked, search)
-    return answer
+    return press(page, page.history_tab.exports["csv"], ticked, search)
 
 
-def asked(page: Page, ticked: str, language: str = "en") -> tuple[Any, str, str]:
+def asked(page: Page, ticked: str) -> tuple[Any, str, str]:
     """Whether the question before a deletion is shown, the question, and a message."""
-    ask = handler(page, of=(tab(page).delete_button, "click"))
-    answer: tuple[Any, str, str] = ask(ticked, request=from_browser(lang=language))
-    return answer
+    return press(page, page.history_tab.delete_button, ticked)
 
 
 def deleted(page: Page, ids: str) -> tuple[Any, ...]:
     """What the page shows after the deletion was confirmed: question, message, the comparison and its link, list."""
-    answer: tuple[Any, ...] = handler(page, of=(tab(page).for_good_button, "click"))(ids, "")
-    return answer
+    return press(page, page.history_tab.for_good_button, ids, "")
+
+
+def opened(page: Page, data: Any) -> dict[Any, Any]:
+    return press(page, page.history_tab.runs, visitor("one"), event="select", data=data)
 
 
 def text(html: str) -> str:
     return " ".join(re.sub(r"<[^>]+>", " ", html).split())
-
-
-def told(updates: dict[Any, Any], page: Page) -> str:
-    return text(updates[tab(page).message])
 
 
 # ---- the list
@@ -106,8 +90,8 @@ def test_every_run_is_listed_newest_first_with_what_came_of_it(page: Page) -> No
 
 def test_a_search_leaves_what_fits_and_says_where_nothing_does(page: Page) -> None:
     assert "1 run " in text(shown(page, "owlvit")[0])
-    assert text(shown(page, HOSTILE)[0]).startswith("No stored run holds")
-    assert not Tags(shown(page, HOSTILE)[0]).runs_script
+    nothing, *_ = shown(page, HOSTILE)
+    assert text(nothing).startswith("No stored run holds") and not Tags(nothing).runs_script
 
 
 def test_a_long_history_is_shown_piece_by_piece(page: Page, history: History) -> None:
@@ -116,7 +100,7 @@ def test_a_long_history_is_shown_piece_by_piece(page: Page, history: History) ->
     html, button, state = shown(page)
     assert f"The newest {PAGE} of {PAGE + 3} runs" in html
     assert button["visible"] is True
-    html, button, _ = more(page, "", state)
+    html, button, _ = press(page, page.history_tab.more_button, "", state)
     assert f"{PAGE + 3} runs" in html
     assert button["visible"] is False
 
@@ -139,38 +123,27 @@ def test_texts_from_outside_cannot_become_html() -> None:
 # ---- opening
 
 
-def opened(page: Page, id: Any) -> dict[Any, Any]:
-    return pressed_with(page, {"run": id})
-
-
-def pressed_with(page: Page, data: Any) -> dict[Any, Any]:
-    updates: dict[Any, Any] = handler(page, of=(tab(page).runs, "select"))(visitor("one"), data=data)
-    return updates
-
-
 def test_opening_a_run_goes_to_the_run_tab_and_shows_it_there(page: Page) -> None:
-    updates = opened(page, ok_result().id)
-    assert updates[tab(page).tabs]["selected"] == "run"
+    updates = opened(page, {"run": ok_result().id})
+    assert updates[page.history_tab.tabs]["selected"] == "run"
     assert "2.00×" in stage_of(page, updates)
     assert updates[page.run_tab.opened] == ok_result().id
 
 
 def test_opening_a_run_that_is_gone_says_so(page: Page) -> None:
-    for id in ("gone", None, {"a": 1}, HOSTILE):
-        assert "Run not found" in stage_of(page, opened(page, id))
-    for data in (None, [], {}):
-        assert "Run not found" in stage_of(page, pressed_with(page, data))
+    for data in (None, [], {}, *({"run": id} for id in ("gone", None, {"a": 1}, HOSTILE))):
+        assert "Run not found" in stage_of(page, opened(page, data))
 
 
 def test_a_run_that_goes_on_keeps_the_stage(page: Page) -> None:
     running = pressed(page)
     next(running)
-    updates = opened(page, ok_result().id)
-    assert "going on" in told(updates, page)
+    updates = opened(page, {"run": ok_result().id})
+    assert "going on" in updates[page.history_tab.message]
     assert page.run_tab.pane.top not in updates
     cancel(page, "one")
     list(running)
-    assert "2.00×" in stage_of(page, opened(page, ok_result().id))
+    assert "2.00×" in stage_of(page, opened(page, {"run": ok_result().id}))
 
 
 # ---- comparing
@@ -222,14 +195,12 @@ def test_equal_runs_whose_answers_differ_too_much_are_not_said_to_differ_by_nois
 
 def linked(page: Page, query: str, chosen: str = "") -> tuple[Any, str, Any]:
     """The comparison that a link brings to a page that shows the one of `chosen`, its query, and a message."""
-    follow = handler(page, takes=tab(page).asked, changes=tab(page).compared)
-    compared, now, message = follow(query, chosen)
-    return compared, now, message
+    return handler(page, takes=page.history_tab.asked, changes=page.history_tab.compared)(query, chosen)
 
 
 def test_a_link_shows_the_comparison_that_it_was_copied_from(page: Page) -> None:
     ids = f"slower {ok_result().id}"
-    head, chosen, _ = handler(page, of=(tab(page).compare_button, "click"))(ids)
+    head, chosen, _ = press(page, page.history_tab.compare_button, ids)
     assert chosen == f"history_compare={ids.replace(' ', '+')}"
     assert linked(page, f"?tab=history&{chosen}&lang=en") == (head, chosen, "")
     stays = gr.skip()
@@ -255,21 +226,19 @@ def test_any_other_number_is_answered_with_a_sentence(page: Page, history: Histo
 
 
 def test_an_export_holds_the_ticked_runs_or_all_that_the_search_leaves(page: Page) -> None:
-    path, message = exported(page, "csv", "slower", "owlvit")
+    path, message = exported(page, "slower", "owlvit")
     assert list(pd.read_csv(path)["id"]) == ["slower"]
     assert Path(path).name == "worth-compiling-runs.csv" and "1 run written" in text(message)
-    path, _ = exported(page, "csv", "", "owlvit")
+    path, _ = exported(page, "", "owlvit")
     assert list(pd.read_csv(path)["id"]) == [failed_result().id]
 
 
-def test_an_export_holds_the_newest_and_says_where_the_rest_is(
-    page: Page, history: History, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_export_holds_the_newest_and_says_where_the_rest_is(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(history_tab, "MAX_AT_ONCE", 2)
-    path, message = exported(page, "csv", "", "")
+    path, message = exported(page, "")
     assert list(pd.read_csv(path)["id"]) == ["slower", failed_result().id]
     assert "2 runs written" in text(message) and "the newest of 3; on the command line" in text(message)
-    _, message = exported(page, "csv", "", "owlvit")
+    _, message = exported(page, "", "owlvit")
     assert "newest" not in text(message)
 
 
@@ -277,12 +246,12 @@ def test_ticked_ids_are_read_once_each_and_not_without_end(page: Page, monkeypat
     read: list[str] = []
     get = History.get
     monkeypatch.setattr(History, "get", lambda self, id: read.append(id) or get(self, id))
-    path, _ = exported(page, "csv", "slower " * 150_000, "")
+    path, _ = exported(page, "slower " * 150_000)
     assert list(pd.read_csv(path)["id"]) == ["slower"] == read
     many = " ".join(map(str, range(history_tab.MAX_AT_ONCE + 1)))
     read.clear()
     with pytest.raises(gr.Error, match="At most 1000 runs at once"):
-        exported(page, "csv", many, "")
+        exported(page, many)
     assert "At most 1000 runs at once" in text(compared(page, many)[1])
     assert "Selected: 5" in text(compared(page, "a b c d e")[1])
     sure, question, message = asked(page, many)
@@ -293,17 +262,12 @@ def test_ticked_ids_are_read_once_each_and_not_without_end(page: Page, monkeypat
 # ---- deleting
 
 
-def questioned(page: Page, ticked: str, language: str = "en") -> tuple[str, str]:
-    """What the question before a deletion says, and the ids that the page then sends."""
-    sure, html, _ = asked(page, ticked, language)
-    assert sure["visible"] is True
-    (ids,) = re.findall(r'data-runs="([^"]*)"', html)
-    return text(html), ids
-
-
 def test_deleting_asks_first_and_then_removes_what_the_question_named_only(page: Page, history: History) -> None:
-    said, ids = questioned(page, "slower")
-    assert "Delete 1 run?" in said and "shapes-vit" in said and "2026-11-21 10:00 UTC · slower" in said
+    sure, question, _ = asked(page, "slower")
+    (ids,) = re.findall(r'data-runs="([^"]*)"', question)
+    said = text(question)
+    assert sure["visible"] is True and "Delete 1 run?" in said
+    assert "shapes-vit" in said and "2026-11-21 10:00 UTC · slower" in said
     assert history.count() == 3
     sure, message, compared, _, html, *_ = deleted(page, ids)
     assert sure["visible"] is False and "1 run deleted." in message
@@ -319,7 +283,7 @@ def test_deleting_nothing_says_what_to_tick(page: Page) -> None:
 def test_on_a_space_nothing_can_be_deleted_from_the_page(history: History, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SPACE_ID", "somebody/space")
     page = Page(FakeRunner(lambda *_: ok_result()), history=history)
-    assert tab(page).delete_button.visible is False
+    assert page.history_tab.delete_button.visible is False
     assert "0 runs deleted." in text(deleted(page, "slower")[1])
     assert history.count() == 3
 
@@ -329,7 +293,7 @@ def test_on_a_space_nothing_can_be_deleted_from_the_page(history: History, monke
 
 def followed(page: Page, search: str, state: Any) -> tuple[str | None, Any]:
     """The new list, None where there is none, and what it was made from."""
-    html, _, now = handler(page, of=(tab(page).runs, "tick"))(search, state)
+    html, _, now = press(page, page.history_tab.runs, search, state, event="tick")
     return (text(html), now) if isinstance(html, str) else (None, state)
 
 
