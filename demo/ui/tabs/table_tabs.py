@@ -329,12 +329,12 @@ def shared_shown(shared: Shared, asked: dict[str, str], lang: Language) -> tuple
     place = asked["setting"] if asked["setting"] in groups else most
     choices["setting"] = [(_group_name(group, lang), key) for key, group in groups.items()] or [("–", ALL)]
     chosen["setting"] = ALL if place == most else place
+    below: list[str] = ["", ""]
     if group := groups.get(place):
-        drawing, table = shared_html.heatmap(group, lang), shared_html.table(group, lang)
-    else:
-        nothing = lang.html("published_no_row" if rows else "shared_none")
-        drawing, table = "" if shared.fetching else f'<p class="scope">{nothing}</p>', ""
-    return choices, chosen, [shared_html.status(shared, lang), drawing, table]
+        below = [shared_html.heatmap(group, lang), shared_html.table(group, lang)]
+    elif not shared.fetching:
+        below[0] = f'<p class="scope">{lang.html("published_no_row" if rows else "shared_none")}</p>'
+    return choices, chosen, [shared_html.status(shared, lang), *below]
 
 
 def _frequent(values: Iterable[str]) -> list[str]:

@@ -46,9 +46,9 @@ def asked_by(table: str) -> list[RunSpec | None]:
 
 
 def block_of(page: Page, id: str) -> Any:
+    """A tab, or the component of this id."""
     blocks = page.blocks.blocks.values()
-    (found,) = (one for one in blocks if id in (getattr(one, "id", ""), getattr(one, "elem_id", "")))
-    return found
+    return next(one for one in blocks if id in (getattr(one, "id", ""), getattr(one, "elem_id", "")))
 
 
 # ---- published
