@@ -54,7 +54,9 @@ def results(scene: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, R
 
 
 @pytest.mark.parametrize("name", BUNDLED)
-def test_a_run_measures_both_variants_with_interval_and_noise_floor(results: dict[str, RunResult], name: str):
+def test_a_bundled_checkpoint_is_timed_with_interval_and_noise_floor_compiles_without_a_break_and_agrees(
+    results: dict[str, RunResult], name: str
+):
     result = results[name]
     assert result.status == "ok"
     assert len(result.eager.wall_seconds) == len(result.compiled.wall_seconds) >= 20
@@ -67,11 +69,6 @@ def test_a_run_measures_both_variants_with_interval_and_noise_floor(results: dic
     assert result.machine_states
     assert result.request_seconds[0] > result.latencies["eager"]
     assert result.timing_seconds > sum(result.eager.wall_seconds)
-
-
-@pytest.mark.parametrize("name", BUNDLED)
-def test_a_bundled_checkpoint_compiles_without_a_break_and_agrees_with_itself(results: dict[str, RunResult], name: str):
-    result = results[name]
     assert result.compilation.graphs == (2 if result.spec.task == TEXT_GENERATION else 1)  # the prompt's and a step's
     assert result.compilation.graph_breaks == ()
     assert result.compilation.first_call_seconds == result.compiled.warmup_seconds[0]

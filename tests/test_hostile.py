@@ -534,7 +534,8 @@ def test_the_command_line_answers_anything_with_a_documented_code_and_a_sentence
 
     class Runner(FakeRunner):
         def __init__(self, *_: Any, **__: Any) -> None:
-            super().__init__(lambda spec, image: ok_result(spec=spec))
+            refused = BadInput("It refuses random weights.")
+            super().__init__(lambda spec, image: refused if spec.weights == "random" else ok_result(spec=spec))
 
         def inspect(self) -> HostInfo:
             return MACHINE

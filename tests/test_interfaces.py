@@ -30,20 +30,6 @@ def fake_runner() -> FakeRunner:
     return FakeRunner(lambda spec, image: ok_result(spec=spec))
 
 
-def api() -> dict[str, Any]:
-    """What `/gradio_api/info` answers."""
-    page = build(fake_runner())
-    try:
-        return page.get_api_info()
-    finally:
-        page.close(verbose=False)
-
-
-def docstring() -> str:
-    """The docstring of `/benchmark`: gradio makes the description of the tool and of each argument for MCP from it."""
-    return inspect.getdoc(endpoint(fake_runner(), RunQueue())) or ""
-
-
 def kinds(data: Any, path: str = "") -> dict[str, str]:
     """The type of every value by its path; of a list the first item stands for all."""
     if isinstance(data, dict):
@@ -51,31 +37,6 @@ def kinds(data: Any, path: str = "") -> dict[str, str]:
     if isinstance(data, list) and data:
         return kinds(data[0], f"{path}[]")
     return {path.lstrip("."): type(data).__name__}
-
-
-def result_kinds() -> dict[str, dict[str, str]]:
-    results = {
-        "full": full_result(),
-        "failed": failed_result(),
-        "boxes": ok_result(predictions={"eager": BOXES, "compiled": BOXES}),
-        "segments": ok_result(predictions={"eager": SEGMENTS, "compiled": SEGMENTS}),
-    }
-    return {name: kinds(result.to_json()) for name, result in results.items()}
-
-
-def form_fields() -> list[dict[str, Any]]:
-    fields = []
-    for name, field in Page(fake_runner()).run_tab.form.inputs.items():
-        seen = {"name": name, "kind": type(field).__name__, "choices": getattr(field, "choices", None)}
-        texts = {fact: str(getattr(field, fact, None)) for fact in ("label", "info", "placeholder")}
-        fields.append(seen | texts | ({} if name == "image" else {"value": field.value}))
-    return json.loads(json.dumps(fields))
-
-
-def help_options(command: list[str], capsys: pytest.CaptureFixture[str]) -> list[str]:
-    with pytest.raises(SystemExit):
-        main([*command, "--help"])
-    return sorted(set(re.findall(r"(?<![\w-])--[a-z][a-z-]*", capsys.readouterr().out)))
 
 
 def as_known(specs: list[RunSpec]) -> list[Any]:
@@ -87,7 +48,10 @@ def as_known(specs: list[RunSpec]) -> list[Any]:
 
 
 def test_the_api_is_described_byte_for_byte_as_it_was_and_new_arguments_stand_behind() -> None:
-    known, now = json.loads((FIXTURES / "api_v1.json").read_text(encoding="utf-8")), api()
+    known = json.loads((FIXTURES / "api_v1.json").read_text(encoding="utf-8"))
+    page = build(fake_runner())
+    now = page.get_api_info()
+    page.close(verbose=False)
     old, new = (one["named_endpoints"]["/benchmark"]["parameters"] for one in (known, now))
     added = new[len(old) :]
     del new[len(old) :]
@@ -97,14 +61,20 @@ def test_the_api_is_described_byte_for_byte_as_it_was_and_new_arguments_stand_be
 
 
 def test_the_api_says_of_itself_what_it_said() -> None:
-    lines = docstring().splitlines()
+    """gradio makes the description of the tool and of each argument for MCP from the docstring of `/benchmark`."""
+    lines = (inspect.getdoc(endpoint(fake_runner(), RunQueue())) or "").splitlines()
     assert [line for line in KNOWN["docstring"].splitlines() if line not in lines] == []
 
 
 def test_no_key_of_a_result_is_lost_or_changes_its_type() -> None:
-    now = result_kinds()
-    for name, known in KNOWN["result"].items():
-        assert {path: now[name].get(path) for path in known} == known
+    for name, result in {
+        "full": full_result(),
+        "failed": failed_result(),
+        "boxes": ok_result(predictions={"eager": BOXES, "compiled": BOXES}),
+        "segments": ok_result(predictions={"eager": SEGMENTS, "compiled": SEGMENTS}),
+    }.items():
+        now, known = kinds(result.to_json()), KNOWN["result"][name]
+        assert {path: now.get(path) for path in known} == known
 
 
 def test_no_column_of_an_export_is_lost_and_their_order_stays() -> None:
@@ -117,7 +87,10 @@ def test_no_column_of_an_export_is_lost_and_their_order_stays() -> None:
 
 def test_every_option_of_a_command_is_still_listed(capsys: pytest.CaptureFixture[str]) -> None:
     for command, options in KNOWN["help"].items():
-        assert set(options) <= set(help_options(command.split(), capsys)), command
+        with pytest.raises(SystemExit):
+            main([*command.split(), "--help"])
+        listed = re.findall(r"(?<![\w-])--[a-z][a-z-]*", capsys.readouterr().out)
+        assert set(options) <= set(listed), command
 
 
 def test_an_old_link_still_means_the_same_run() -> None:
@@ -128,7 +101,12 @@ def test_an_old_link_still_means_the_same_run() -> None:
 
 def test_the_form_keeps_its_fields() -> None:
     """Their order is that of the groups of `demo.core.spec.FOLDS`."""
-    now = {field["name"]: field for field in form_fields()}
+    now = {}
+    for name, field in Page(fake_runner()).run_tab.form.inputs.items():
+        now[name] = {"name": name, "kind": type(field).__name__, "choices": getattr(field, "choices", None)}
+        now[name] |= {fact: str(getattr(field, fact, None)) for fact in ("label", "info", "placeholder")}
+        now[name] |= {} if name == "image" else {"value": field.value}
+    now = json.loads(json.dumps(now))
     assert [now.get(field["name"]) for field in KNOWN["form"]] == KNOWN["form"]
 
 

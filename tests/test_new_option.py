@@ -7,8 +7,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 ROOT = Path(__file__).resolve().parent.parent
 MAX_FILES = 6
 DECLARED = """    shiny: bool = switch("Polish every kernel.", fold="timing")
@@ -65,30 +63,24 @@ print(json.dumps({
 """
 
 
-@pytest.fixture(scope="module")
-def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy whose table has one more option, with its texts in every language."""
-    root = tmp_path_factory.mktemp("program")
-    shutil.copytree(ROOT / "demo", root / "demo", ignore=shutil.ignore_patterns("__pycache__"))
-    (root / "assets").symlink_to(ROOT / "assets")
-    table = root / "demo" / "core" / "spec.py"
+def test_a_new_option_reaches_every_way_of_asking_without_another_edit(tmp_path: Path) -> None:
+    """In a copy whose table has one more option, with its texts in every language."""
+    shutil.copytree(ROOT / "demo", tmp_path / "demo", ignore=shutil.ignore_patterns("__pycache__"))
+    (tmp_path / "assets").symlink_to(ROOT / "assets")
+    table = tmp_path / "demo" / "core" / "spec.py"
     declared = table.read_text(encoding="utf-8")
     assert declared.count("\n    def __post_init__(self)") == 1
     table.write_text(declared.replace("    def __post_init__(self)", DECLARED), encoding="utf-8")
-    for file in (root / "demo" / "core" / "languages").glob("*.json"):
+    for file in (tmp_path / "demo" / "core" / "languages").glob("*.json"):
         texts = {"shiny": "Shiny", "shiny_info": "Polishes every kernel", "asked_shiny": "polished"}
         file.write_text(json.dumps(json.loads(file.read_text(encoding="utf-8")) | texts), encoding="utf-8")
-    return root
-
-
-def test_a_new_option_reaches_every_way_of_asking_without_another_edit(program: Path) -> None:
     child = subprocess.run(
         [sys.executable, "-c", CHILD],
-        cwd=program,
+        cwd=tmp_path,
         capture_output=True,
         text=True,
         timeout=120,
-        env={"PYTHONPATH": f"{program}:{ROOT / 'tests'}", "PATH": "/usr/bin:/bin", "HOME": str(program)},
+        env={"PYTHONPATH": f"{tmp_path}:{ROOT / 'tests'}", "PATH": "/usr/bin:/bin", "HOME": str(tmp_path)},
     )
     assert child.returncode == 0, child.stderr[-3000:]
     found: dict[str, Any] = json.loads(child.stdout.splitlines()[-1])
