@@ -1,4 +1,4 @@
-"""What a browser's tab complains of."""
+"""What a browser's tab complains of, and what it shows where nobody sees it."""
 
 from typing import Any
 
@@ -8,15 +8,13 @@ CUT_OFF = ("AbortError", "Connection errored out")
 """What gradio says of answers that were still under way when it closed its streams because its page is left."""
 
 
-def heard(tab: Any, address: str | None = None) -> list[str]:
-    """Grows with every error that the tab logs or throws from now on; call it before the tab's first page.
+def heard(tab: Any, address: str, troubles: list[str]) -> None:
+    """Adds to `troubles` every error that the tab logs or throws from now on, and what it asks of any other address;
+    call it before the tab's first page.
 
-    With an address also with what the tab asks of any other one.
-
-    Not with what a page says of answers that it cut off itself because it was being left: on a page that stays, the
-    same words are a trouble.
+    Not what a page says of answers that it cut off itself because it was being left: on a page that stays, the same
+    words are a trouble.
     """
-    troubles: list[str] = []
     leaving = False
 
     def hear(text: str) -> None:
@@ -31,7 +29,7 @@ def heard(tab: Any, address: str | None = None) -> list[str]:
             hear(message.text)
 
     def ask(request: Any) -> None:
-        if address is not None and not request.url.startswith((address, "data:", "blob:")):
+        if not request.url.startswith((address, "data:", "blob:")):
             troubles.append(request.url)
 
     def arrive(frame: Any) -> None:
@@ -44,4 +42,17 @@ def heard(tab: Any, address: str | None = None) -> list[str]:
     tab.on("pageerror", lambda error: hear(str(error)))
     tab.on("framenavigated", arrive)
     tab.on("request", ask)
-    return troubles
+
+
+BEYOND = """() => [...document.querySelectorAll('main *')]
+  .filter(part => part.checkVisibility() && part.getBoundingClientRect().width > 1)
+  .filter(part => part.getBoundingClientRect().left < -1 || part.getBoundingClientRect().right > innerWidth + 1)
+  .filter(part => !part.closest('.js-plotly-plot, .unseen'))
+  .filter(part => {
+    for (let frame = part.parentElement; frame; frame = frame.parentElement)
+      if (/auto|scroll/.test(getComputedStyle(frame).overflowX) && frame.clientWidth < innerWidth) return false;
+    return true;
+  })
+  .map(part => part.outerHTML.slice(0, 120))
+  .concat(document.documentElement.scrollWidth > innerWidth ? ['the page scrolls sideways'] : [])"""
+"""What reaches beyond the window's edges and lies in no frame that can be scrolled by itself."""

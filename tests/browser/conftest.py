@@ -1,5 +1,6 @@
 """A real Chromium for every test of this folder, and the place of its pictures."""
 
+import contextlib
 import os
 import shutil
 from collections.abc import Callable, Iterator
@@ -7,8 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from troubles import heard
 
 from demo.core import cores
+from demo.ui.page import launch
 
 CHROMIUM = shutil.which("chromium-headless-shell") or shutil.which("chromium") or "/usr/bin/chromium"
 """The shell first: it draws no window of its own, which costs as much as the page does."""
@@ -31,8 +34,35 @@ def chromium() -> Iterator[Any]:
 
 
 @pytest.fixture(scope="module")
-def new_tab(chromium: Any) -> Iterator[Callable[..., Any]]:
-    """Opens a tab of a visitor who was never here, and closes the one before.
+def served() -> Iterator[Callable[[Any], str]]:
+    """Serves a page until the module's tests are over, and returns its address."""
+    with contextlib.ExitStack() as at_the_end:
+
+        def serve(page: Any) -> str:
+            _, address, _ = launch(page, server_name="127.0.0.1", prevent_thread_lock=True, server_port=None)
+            at_the_end.callback(page.close, verbose=False)
+            return str(address)
+
+        yield serve
+
+
+@pytest.fixture(scope="module")
+def troubles() -> list[str]:
+    """What the tabs of this module complain of."""
+    return []
+
+
+@pytest.fixture(autouse=True)
+def untroubled(troubles: list[str]) -> Iterator[None]:
+    yield
+    found = troubles.copy()
+    troubles.clear()
+    assert found == []
+
+
+@pytest.fixture(scope="module")
+def new_tab(chromium: Any, address: str, troubles: list[str]) -> Iterator[Callable[..., Any]]:
+    """Opens a tab of a visitor who was never here, for the module's `address`, and closes the one before.
 
     The tabs of a file share what Chromium keeps of the page's scripts: compiling them anew takes three seconds.
     """
@@ -45,6 +75,7 @@ def new_tab(chromium: Any) -> Iterator[Callable[..., Any]]:
             tab.close()
         tab = window.new_page()
         tab.set_viewport_size({"width": width, "height": height})
+        heard(tab, address, troubles)
         return tab
 
     yield opened

@@ -15,6 +15,7 @@ import shared_tables
 from fake_runner import FakeRunner
 from page_support import stored
 from samples import failed_result, full_result, measurement, ok_result, text_result
+from troubles import BEYOND
 
 from demo.core.errors import BadInput
 from demo.core.measurement import Compilation, CompileCost, StartUp
@@ -25,7 +26,7 @@ from demo.store import shared_rows
 from demo.store.history import FOLDER_VARIABLE
 from demo.store.hub_dataset import PushedHistory
 from demo.store.shared_copy import Shared
-from demo.ui.page import Page, launch
+from demo.ui.page import Page
 
 DESKTOP = {"width": 1920, "height": 1080}
 PHONE = {"width": 320, "height": 640}
@@ -74,7 +75,7 @@ RUNNER = FakeRunner(answer, seconds=0.4)
 
 
 @pytest.fixture(scope="module")
-def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def address(tmp_path_factory: pytest.TempPathFactory, served: Any) -> Iterator[str]:
     with pytest.MonkeyPatch.context() as patch:
         folder = str(tmp_path_factory.mktemp("data"))
         patch.setenv(FOLDER_VARIABLE, folder)
@@ -84,11 +85,8 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         patch.setattr(history.shared, "look", lambda busy: shown)
         for result in (full_result(), failed_result(), ok_result()):
             history.append(result)
-        page = Page(RUNNER, history=history)
-        _, url, _ = launch(page.blocks, prevent_thread_lock=True)
-        yield url
+        yield served(Page(RUNNER, history=history).blocks)
         RUNNER.hold = False
-        page.blocks.close(verbose=False)
 
 
 @pytest.fixture(scope="module")
@@ -281,18 +279,6 @@ CONTRAST = """() => {
 digit stand for a colour that a word beside them names."""
 
 
-CUT_OFF = """() => [...document.querySelectorAll('main *')]
-  .filter(part => part.checkVisibility() && part.getBoundingClientRect().right > innerWidth + 1)
-  .filter(part => !part.closest('.js-plotly-plot, .unseen'))
-  .filter(part => {
-    for (let frame = part.parentElement; frame; frame = frame.parentElement)
-      if (/auto|scroll/.test(getComputedStyle(frame).overflowX) && frame.clientWidth < innerWidth) return false;
-    return true;
-  })
-  .map(part => part.outerHTML.slice(0, 120))
-  .concat(document.documentElement.scrollWidth > innerWidth ? ['the page scrolls sideways'] : [])"""
-"""What reaches beyond the window's edge and lies in no frame that can be scrolled by itself."""
-
 UNTOLD = """() => [...document.querySelectorAll('.js-plotly-plot')].filter(figure => figure.checkVisibility())
   .map(figure => [figure, figure.querySelector('.gtitle')?.textContent.trim(), figure.getAttribute('aria-label')])
   .filter(([figure, title, said]) => !(figure.role === 'img' && title && said?.startsWith(title)))
@@ -307,11 +293,11 @@ def test_no_state_breaks_a_rule_or_loses_anything_on_a_desktop_on_a_phone_or_zoo
     broken = {}
     for name, dark, size in (("light, desktop", False, DESKTOP), ("dark, phone", True, PHONE)):
         _look(reached, dark, size)
-        broken[name] = _settled(reached, lambda: reached.evaluate(CUT_OFF) + reached.evaluate(UNTOLD))
+        broken[name] = _settled(reached, lambda: reached.evaluate(BEYOND) + reached.evaluate(UNTOLD))
         broken[name] += _broken(reached, STANDARD)
         broken[name] += [f"{ratio:.2f}:1 {text}" for text, ratio in reached.evaluate(CONTRAST) if ratio < 4.5]
     _look(reached, False, ZOOMED)
-    broken["zoomed"] = _settled(reached, lambda: reached.evaluate(CUT_OFF))
+    broken["zoomed"] = _settled(reached, lambda: reached.evaluate(BEYOND))
     assert broken == {name: [] for name in broken}
     figures = reached.locator(".js-plotly-plot:visible").count()
     assert figures >= FIGURES.get(request.node.callspec.params["reached"], 0)
@@ -330,7 +316,7 @@ def test_on_paper_the_open_tab_stands_alone_whole_legible_and_without_controls(r
     reached.evaluate("dispatchEvent(new Event('beforeprint'))")
     try:
         assert reached.locator("#rooms > .tabitem:visible").count() == 1
-        assert _settled(reached, lambda: reached.evaluate(CONTROLS) + reached.evaluate(CUT_OFF)) == []
+        assert _settled(reached, lambda: reached.evaluate(CONTROLS) + reached.evaluate(BEYOND)) == []
         assert _broken(reached, COLOURS) == []
     finally:
         reached.evaluate("dispatchEvent(new Event('afterprint'))")
@@ -394,14 +380,6 @@ def test_the_tab_key_goes_from_task_to_run_and_every_stop_shows_the_focus(tab: A
             tab.keyboard.press("Tab")
             name, ring = tab.evaluate(FOCUSED, {})
             assert ring, name
-
-
-def test_axe_finds_what_is_wrong(tab: Any) -> None:
-    _room(tab, 0)
-    tab.evaluate("""() => document.querySelector('#top').insertAdjacentHTML(
-        'beforeend', '<p style="color: #999; background: #fff">too pale</p><input><img src="data:,">')""")
-    rules = {breach.partition(":")[0] for breach in _broken(tab, STANDARD)}
-    assert rules >= {"color-contrast", "label", "image-alt"}
 
 
 def test_while_a_run_goes_the_tab_key_reaches_cancel_and_nothing_moves(tab: Any) -> None:

@@ -11,13 +11,12 @@ from fake_runner import FakeRunner
 from huggingface_hub import constants
 from samples import failed_result, measurement, ok_result
 from shared_tables import plausible, write
-from troubles import heard
 
 from demo.core.result import RunResult
 from demo.core.spec import RunSpec
 from demo.store.history import FOLDER_VARIABLE
 from demo.store.hub_dataset import PushedHistory
-from demo.ui.page import Page, launch
+from demo.ui.page import Page
 from demo.ui.tabs import history_tab
 from tests import hub_stub
 
@@ -60,20 +59,13 @@ def history(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PushedHistory]
 
 
 @pytest.fixture(scope="module")
-def address(history: PushedHistory) -> Iterator[str]:
-    page = Page(RUNNER, history=history).blocks
-    _, url, _ = launch(page, prevent_thread_lock=True)
-    yield url
-    page.close()
+def address(history: PushedHistory, served: Any) -> str:
+    return str(served(Page(RUNNER, history=history).blocks))
 
 
 @pytest.fixture
-def tab(new_tab: Any, address: str) -> Iterator[Any]:
-    """A fresh tab, which must not log an error."""
-    tab = new_tab()
-    troubles = heard(tab, address)
-    yield tab
-    assert troubles == []
+def tab(new_tab: Any) -> Any:
+    return new_tab()
 
 
 def width(tab: Any) -> int:
