@@ -9,7 +9,6 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
-import textwrap
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -170,40 +169,6 @@ def test_when_memory_runs_out_linux_ends_the_worker_first() -> None:
 # ---- the app's end
 
 
-RUN_IN_AN_APP = """
-import sys
-from pathlib import Path
-from demo.core import catalog
-from demo.store.history import History
-from demo.runs.runner import Runner
-runner = Runner(History(Path(sys.argv[1])), spare=True, worker_module=sys.argv[2])
-for event in runner.run(catalog.make_spec("shapes-vit", iterations=10_000), Path(sys.argv[3])):
-    print(getattr(event, "phase", "end"), flush=True)
-"""
-
-
-@contextlib.contextmanager
-def app_in_a_run(history: History, module: str, phase: str, **environment: str) -> Iterator[subprocess.Popen[str]]:
-    """A process like the app's with a run under way that has reached `phase`."""
-    app = subprocess.Popen(
-        [sys.executable, "-c", RUN_IN_AN_APP, str(history.path), module, str(SCENE)],
-        cwd=ROOT,
-        env=os.environ | environment | {"PYTHONPATH": str(ROOT)},
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert app.stdout is not None
-    try:
-        for line in app.stdout:
-            if line.strip() == phase:
-                break
-        yield app
-    finally:
-        app.kill()
-        app.wait()
-        app.stdout.close()
-
-
 def wait_until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
@@ -211,65 +176,57 @@ def wait_until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
         time.sleep(0.02)
 
 
-def killed(app: subprocess.Popen[str]) -> None:
-    app.kill()
-    app.wait()
+APP = f"""
+import sys
+from pathlib import Path
+from demo.cli import cache_command
+from demo.core import catalog
+from demo.runs.runner import Runner
+from demo.store.history import History
+history, spec = History(Path(sys.argv[1])), catalog.make_spec("shapes-vit", iterations=10_000)
+endless, scene = "tests.endless_import", Path({str(SCENE)!r})
+cache_command.MODULE = endless
+"""
+WORK = {
+    "a run that compiles": ("compile_worker", "list(Runner(history, spare=True).run(spec, scene))"),
+    "a run that imports": ("endless", "list(Runner(history, worker_module=endless).run(spec, scene))"),
+    "what loads a compile cache, as it imports": ("endless", "cache_command.process({'file': scene})"),
+}
+"""What an app does when it is killed, and what the command line of one of its processes holds by then."""
 
 
 @needs_linux
-def test_no_process_and_no_folder_outlives_an_app_that_was_killed(history: History, tmp_path: Path) -> None:
-    """The real worker while inductor's compile processes are at work, over an empty cache."""
+@pytest.mark.parametrize("what", WORK)
+def test_no_process_and_no_folder_outlives_an_app_that_is_killed_and_its_run_is_stored_as_interrupted(
+    what: str, history: History, tmp_path: Path
+) -> None:
+    """The real worker compiles over an empty cache, and inductor's compile processes are at work."""
+    held, code = WORK[what]
     marker, temporary = f"KILLED_APP={tmp_path}", tmp_path / "temporary"
     temporary.mkdir()
-    environment = {"KILLED_APP": str(tmp_path), "TMPDIR": str(temporary)}
+    environment = {"KILLED_APP": str(tmp_path), "TMPDIR": str(temporary), "PYTHONPATH": str(ROOT)}
     environment |= {"TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "cache"), "TORCHINDUCTOR_WORKER_START": "subprocess"}
-    with app_in_a_run(history, "demo.backend", "compile", **environment) as app:
-        wait_until(lambda: len(set(processes_with(marker)) - {app.pid}) >= 3)  # the worker, its watcher, a compiler
+    app = subprocess.Popen([sys.executable, "-c", APP + code, str(history.path)], env=os.environ | environment)
+
+    def at_work() -> bool:
+        """The app, its process and the watcher of that, and whatever compiles."""
+        found = [Path(f"/proc/{pid}/cmdline") for pid in processes_with(marker)]
+        return len(found) >= 3 and any(held in line.read_text() for line in found if line.exists())
+
+    try:
+        wait_until(at_work)
         assert list(temporary.glob("worth-compiling-*"))
-        killed(app)
+    finally:
+        app.kill()
+        app.wait()
     assert gone(marker)
     assert not list(temporary.glob("worth-compiling-*"))
     assert history.all() == []
     for _ in range(2):
         Runner(history).close()
-    (stored,) = history.all()
-    assert (stored.status, stored.failure.phase) == ("interrupted", "start")
-    assert "app was ended in the middle" in stored.failure.message
-    assert list(Journal(history).folder.iterdir()) == []
-
-
-STARTING = {
-    "a run": """
-        from demo.runs.runner import Runner
-        list(Runner(None, worker_module=endless).run(catalog.make_spec("shapes-vit"), scene))
-    """,
-    "what loads a compile cache": """
-        from demo.cli import cache_command
-        cache_command.MODULE = endless
-        cache_command.process({"file": scene})
-    """,
-}
-
-
-@needs_linux
-@pytest.mark.parametrize("what", STARTING)
-def test_no_process_outlives_an_app_that_is_killed_while_that_process_still_imports(what: str, tmp_path: Path) -> None:
-    code = f"""
-        from pathlib import Path
-        from demo.core import catalog
-        endless, scene = "tests.endless_import", Path({str(SCENE)!r})
-        {STARTING[what].lstrip()}"""
-    marker = f"STARTING={tmp_path}"
-    app = subprocess.Popen(
-        [sys.executable, "-c", textwrap.dedent(code)],
-        cwd=ROOT,
-        env=os.environ | {"STARTING": str(tmp_path), "TMPDIR": str(tmp_path)},
-    )
-    try:
-        wait_until(lambda: len(processes_with(marker)) == 3)  # the app, the process and its watcher
-    finally:
-        killed(app)
-    assert gone(marker)
+    assert [result.status for result in history.all()] == ["interrupted"] * ("a run" in what)
+    assert all("app was ended in the middle" in result.failure.message for result in history.all())
+    assert list(Journal(history).folder.glob("*")) == []
 
 
 def test_an_app_killed_between_storing_and_ending_a_run_leaves_what_was_stored(history: History) -> None:
