@@ -5,6 +5,7 @@ import statistics
 import tempfile
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -74,33 +75,22 @@ def test_out_of_memory_is_a_result_and_the_next_run_works() -> None:
     assert run(spec_of()).status == "ok"
 
 
-def test_the_two_clocks_agree_on_long_kernels() -> None:
+def wall_and_device(call: Callable[[], None]) -> tuple[float, float]:
+    """Medians of the seconds of a call by both clocks."""
+    clock = timing.WallClock(GPU)
+    clock.time(call)
+    wall = statistics.median(clock.time(call) for _ in range(7))
+    return wall, statistics.median(memory_and_throughput.device_times(call, wall, 7))
+
+
+def test_the_two_clocks_agree_on_long_kernels_and_launches_that_wait_are_no_work_of_the_gpu() -> None:
     """Copies and not matrix products: under those a small card's clock sinks from one call to the next."""
-    source = torch.ones(2**27, device=GPU)
+    source, small = torch.ones(2**27, device=GPU), torch.randn(64, 64, device=GPU)
     target = torch.empty_like(source)
-
-    def long() -> None:
-        for _ in range(20):
-            target.copy_(source)
-
-    clock = timing.WallClock(GPU)
-    clock.time(long)
-    wall = statistics.median(clock.time(long) for _ in range(7))
-    on_device = statistics.median(memory_and_throughput.device_times(long, wall, 7))
+    wall, on_device = wall_and_device(lambda: [target.copy_(source) for _ in range(20)])
     assert 0.95 < on_device / wall < 1.05
-
-
-def test_launches_that_wait_are_no_work_of_the_gpu() -> None:
-    small = torch.randn(64, 64, device=GPU)
-
-    def many() -> None:
-        for _ in range(200):
-            torch.relu(small)
-
-    clock = timing.WallClock(GPU)
-    clock.time(many)
-    wall = statistics.median(clock.time(many) for _ in range(7))
-    assert statistics.median(memory_and_throughput.device_times(many, wall, 7)) < 0.9 * wall
+    wall, on_device = wall_and_device(lambda: [torch.relu(small) for _ in range(200)])
+    assert on_device < 0.9 * wall
 
 
 def test_cancelling_frees_the_memory() -> None:
