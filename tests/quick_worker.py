@@ -5,11 +5,14 @@ While the file QUICK_HOLD exists, jobs of a batch size above 3 are not answered.
 """
 
 import dataclasses
+import hashlib
 import json
 import os
 import select
 import sys
+from pathlib import Path
 
+from benchmarks.quick_worker import Events
 from demo.core import codec
 from demo.core.result import Failure, RunResult
 from demo.core.spec import RunSpec
@@ -20,10 +23,7 @@ ODD = {101: "out_of_memory", 102: "compile_failed", 103: "crash", 104: "refuse"}
 
 def result(job: dict) -> RunResult:
     spec = codec.load(RunSpec, job["spec"])
-    import hashlib
-
-    with open(job["input_file"], "rb") as file:
-        digest = hashlib.sha256(file.read()).hexdigest()
+    digest = hashlib.sha256(Path(job["input_file"]).read_bytes()).hexdigest()
     made = samples.ok_result(id=job["id"], started_at=job["started_at"], spec=spec)
     made = dataclasses.replace(made, image=dataclasses.replace(made.image, sha256=digest))
     status = ODD.get(spec.batch_size, "ok")
@@ -34,13 +34,8 @@ def result(job: dict) -> RunResult:
 
 
 def main() -> None:
-    events = os.fdopen(int(sys.argv[1]), "w", encoding="utf-8")
-
-    def send(**event: object) -> None:
-        events.write(json.dumps(event) + "\n")
-        events.flush()
-
-    send(event="ready", version=codec.WIRE_VERSION, machine=codec.plain(samples.MACHINE))
+    events = Events()
+    events.send("ready", version=codec.WIRE_VERSION, machine=codec.plain(samples.MACHINE))
     line = sys.stdin.buffer.readline()
     if not line:
         return
@@ -52,7 +47,7 @@ def main() -> None:
     if what == "crash":
         os._exit(3)
     if what == "refuse":
-        send(event="refused", message="This one is not to be had.")
+        events.send("refused", message="This one is not to be had.")
         return
     seconds = float(os.environ.get("QUICK_SECONDS", "0"))
     gone, _, _ = select.select([sys.stdin], [], [], seconds)
@@ -60,7 +55,7 @@ def main() -> None:
     while not gone and job["spec"]["batch_size"] > 3 and os.path.exists(hold):
         gone, _, _ = select.select([sys.stdin], [], [], 0.05)
     if not gone:
-        send(event="result", result=result(job).to_json())
+        events.send("result", result=result(job).to_json())
 
 
 if __name__ == "__main__":

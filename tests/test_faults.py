@@ -188,7 +188,7 @@ endless, scene = "tests.endless_import", Path({str(SCENE)!r})
 cache_command.MODULE = endless
 """
 WORK = {
-    "a run that compiles": ("compile_worker", "list(Runner(history, spare=True).run(spec, scene))"),
+    "a run that compiles": ("cc1plus", "list(Runner(history, spare=True).run(spec, scene))"),
     "a run that imports": ("endless", "list(Runner(history, worker_module=endless).run(spec, scene))"),
     "what loads a compile cache, as it imports": ("endless", "cache_command.process({'file': scene})"),
 }
@@ -200,7 +200,7 @@ WORK = {
 def test_no_process_and_no_folder_outlives_an_app_that_is_killed_and_its_run_is_stored_as_interrupted(
     what: str, history: History, tmp_path: Path
 ) -> None:
-    """The real worker compiles over an empty cache, and inductor's compile processes are at work."""
+    """The first is the real worker over an empty cache, with inductor's compiler at work."""
     held, code = WORK[what]
     marker, temporary = f"KILLED_APP={tmp_path}", tmp_path / "temporary"
     temporary.mkdir()

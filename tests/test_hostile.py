@@ -33,7 +33,6 @@ from demo.core import catalog, codec, limits
 from demo.core import format as fmt
 from demo.core.errors import BadInput
 from demo.core.languages import ENGLISH
-from demo.core.machine import HostInfo
 from demo.core.outputs import MASK_SIDE
 from demo.core.result import RunResult
 from demo.core.spec import OPTIONS, TASKS, Option, RunSpec
@@ -524,24 +523,16 @@ def test_the_command_line_answers_anything_with_a_documented_code_and_a_sentence
     """Each command up to where a model would be loaded: nothing is compiled, searched or packed."""
     said, told = io.StringIO(), io.StringIO()
 
-    class Runner(FakeRunner):
-        def __init__(self, *_: Any, **__: Any) -> None:
-            refused = BadInput("It refuses random weights.")
-            super().__init__(lambda spec, image: refused if spec.weights == "random" else ok_result(spec=spec))
-
-        def inspect(self) -> HostInfo:
-            return MACHINE
-
-    def swept(*asked: Any) -> Iterator[Any]:
-        yield from ()
-
+    refused = BadInput("It refuses random weights.")
+    runner = FakeRunner(lambda spec, image: refused if spec.weights == "random" else ok_result(spec=spec))
+    runner.inspect = lambda: MACHINE
     with (
         tempfile.TemporaryDirectory() as folder,
         contextlib.chdir(folder),  # for what is written
         mock.patch.dict(os.environ, {"WORTH_COMPILING_DATA": folder}),
-        mock.patch("demo.runs.runner.Runner", Runner),
-        mock.patch("demo.cli.sweep_command.run_cells", swept),
-        mock.patch("demo.sweep.best_way.Search.run", swept),
+        mock.patch("demo.runs.runner.Runner", return_value=runner),
+        mock.patch("demo.cli.sweep_command.run_cells", lambda *_: (event for event in ())),
+        mock.patch("demo.sweep.best_way.Search.run", lambda *_: (event for event in ())),
         mock.patch("demo.cli.cache_command.process", return_value=0),
         mock.patch("demo.sweep.ray_cluster.connected", side_effect=BadInput("There is no cluster here.")),
         contextlib.redirect_stdout(said),

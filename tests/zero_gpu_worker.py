@@ -5,25 +5,21 @@ import json
 import os
 import sys
 
+from benchmarks.quick_worker import Events
 from demo.core import codec
 from demo.core.spec import RunSpec
 from tests import samples
 
 
 def main() -> None:
-    events = os.fdopen(int(sys.argv[1]), "w", encoding="utf-8")
-
-    def send(**event: object) -> None:
-        events.write(json.dumps(event) + "\n")
-        events.flush()
-
-    send(event="ready", version=codec.WIRE_VERSION, machine=codec.plain(samples.MACHINE))
+    events = Events()
+    events.send("ready", version=codec.WIRE_VERSION, machine=codec.plain(samples.MACHINE))
     if not (line := sys.stdin.buffer.readline()):
         return
     job = json.loads(line)
     made = samples.ok_result(id=job["id"], started_at=job["started_at"], spec=codec.load(RunSpec, job["spec"]))
     seen = {"gpu": os.environ.get("CUDA_VISIBLE_DEVICES"), "patched": "spaces" in sys.modules, "pid": os.getppid()}
-    send(event="result", result=dataclasses.replace(made, warnings=(json.dumps(seen),)).to_json())
+    events.send("result", result=dataclasses.replace(made, warnings=(json.dumps(seen),)).to_json())
 
 
 if __name__ == "__main__":
