@@ -6,7 +6,7 @@ With --mcp the API is offered as MCP tools, too.
 import argparse
 import sys
 
-from demo.core.errors import BadInput
+from demo.core.spec import BadInput
 from demo.ui.server import serve
 
 if __name__ == "__main__":

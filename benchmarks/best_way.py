@@ -21,8 +21,7 @@ from pathlib import Path
 
 from benchmarks import report
 from demo.cli.best_command import report as told
-from demo.core import catalog, codec
-from demo.core import format as fmt
+from demo.core import catalog, codec, format as fmt
 from demo.core.spec import RunSpec
 from demo.runs.outcome import Files
 from demo.runs.runner import Runner

@@ -9,8 +9,7 @@ from pathlib import Path
 
 from benchmarks import report
 from demo.cli import cache_command
-from demo.core import catalog
-from demo.core import format as fmt
+from demo.core import catalog, format as fmt
 from demo.core.codec import plain
 from demo.core.result import RunResult
 from demo.runs.runner import Runner

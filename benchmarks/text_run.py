@@ -21,8 +21,7 @@ import torch
 from benchmarks import report
 from benchmarks.default_run import one_run
 from demo.backend import compile_model, timing, workloads
-from demo.core import catalog
-from demo.core import format as fmt
+from demo.core import catalog, format as fmt
 from demo.core.languages import ENGLISH
 from demo.present import sentences
 from demo.runs.runner import Runner

@@ -16,8 +16,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from benchmarks import report
-from demo.core import catalog
-from demo.core import format as fmt
+from demo.core import catalog, format as fmt
 from demo.core.languages import ENGLISH
 from demo.core.result import RunResult
 from demo.present import sentences

@@ -17,8 +17,7 @@ from samples import full_result
 from test_architecture import FLOORS, ROOT, pins, sources
 
 from demo.cli.main import main
-from demo.core import catalog, limits
-from demo.core import format as fmt
+from demo.core import catalog, format as fmt, limits
 from demo.core.spec import OPTIONS
 from demo.store import export
 from demo.store.history import History

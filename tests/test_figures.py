@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterable
 import pytest
 from samples import full_result, measurement, ok_result
 
-from demo.cli import sweep_command as sweep_command
-from demo.cli import terminal
+from demo.cli import sweep_command as sweep_command, terminal
 from demo.core import format as fmt
 from demo.core.languages import ENGLISH, LANGUAGES
 from demo.core.measurement import Compilation, Measurement

@@ -23,19 +23,16 @@ import gradio as gr
 import httpx
 import pytest
 from fake_runner import MACHINE, FakeRunner
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 from page_support import handler
 from samples import ok_result
 
 from demo.cli.main import main, parser
-from demo.core import catalog, codec, limits
-from demo.core import format as fmt
-from demo.core.errors import BadInput
+from demo.core import catalog, codec, format as fmt, limits
 from demo.core.languages import ENGLISH
 from demo.core.outputs import MASK_SIDE
 from demo.core.result import RunResult
-from demo.core.spec import OPTIONS, TASKS, Option, RunSpec
+from demo.core.spec import OPTIONS, TASKS, BadInput, Option, RunSpec
 from demo.store.history import FOLDER_VARIABLE, History
 from demo.sweep.grid import read_grid
 from demo.ui import api

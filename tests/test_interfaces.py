@@ -14,8 +14,7 @@ from demo.cli.main import main
 from demo.core.codec import plain
 from demo.core.spec import RunSpec
 from demo.store import export
-from demo.sweep import grid
-from demo.sweep import table as sweep_table
+from demo.sweep import grid, table as sweep_table
 from demo.sweep.cells import Cell
 from demo.ui.api import endpoint
 from demo.ui.jobs import RunQueue

@@ -19,7 +19,7 @@ from demo.cli.main import parser
 from demo.cli import run_command
 from demo.core.catalog import arguments, make_spec
 from demo.core.codec import plain
-from demo.core.errors import BadInput
+from demo.core.spec import BadInput
 from demo.core.languages import ENGLISH
 from demo.core.spec import RunSpec
 from demo.present import markdown

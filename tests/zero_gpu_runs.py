@@ -24,8 +24,8 @@ def as_built_for_cuda() -> None:
 
 def told(runner: Any, **options: str) -> None:
     from demo.core import catalog
-    from demo.core.errors import BadInput
     from demo.core.result import RunResult
+    from demo.core.spec import BadInput
 
     try:
         for event in runner.run(catalog.make_spec("shapes-vit", **options), None):

@@ -17,14 +17,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from demo.core import agreement, stats
-from demo.core import format as fmt
-from demo.core.errors import BadInput
+from demo.core import format as fmt, outputs, stats
 from demo.core.files import replacing
 from demo.core.languages import ENGLISH
 from demo.core.measurement import Roofline
 from demo.core.result import RunResult
-from demo.core.spec import RunSpec
+from demo.core.spec import BadInput, RunSpec
 from demo.core.speedup import ASSUMED
 from demo.present import sentences, why_parts
 from demo.store import csv_text, measured
@@ -277,7 +275,7 @@ def _best(book: Book) -> str:
             continue
         if (result.spec.dtype, result.spec.mode) == ("float32", "default"):
             plain[place] = result.eager.median_seconds
-        if agreement.with_own_eager(result.parity):
+        if outputs.with_own_eager(result.parity):
             continue  # faster is no merit where the answer is another one
         known = fastest.get(place)
         if known is None or known.compiled is None or result.compiled.median_seconds < known.compiled.median_seconds:

@@ -90,13 +90,12 @@ from demo.backend import (
 from demo.backend.events import Events, Job
 from demo.backend.run_steps import Run
 from demo.backend.workload import Variants, Workload
-from demo.core import catalog
-from demo.core import format as fmt
-from demo.core.commit import current_commit
+from demo.core import catalog, format as fmt
 from demo.core.machine import usable_cores
 from demo.core.result import Failure, RunResult, Status
 from demo.core.spec import PUBLISHED_CALLS, TEXT_GENERATION, RunSpec
 from demo.present import sentences
+from demo.store.measured import current_commit
 from tools import gpu_turns
 from tools.evidence_tables import Book, result_of, write_tables
 

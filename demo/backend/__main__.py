@@ -23,7 +23,7 @@ from demo.backend import machine_probe
 from demo.backend.events import Events, Job
 from demo.backend.run_steps import Run
 from demo.core import codec
-from demo.core.errors import BadInput
+from demo.core.spec import BadInput
 
 
 def read_job(line: bytes) -> Job:

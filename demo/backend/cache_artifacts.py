@@ -16,11 +16,9 @@ from torch._inductor.runtime.cache_dir_utils import cache_dir
 from torch.compiler._cache import CacheArtifact, CacheArtifactFactory, CacheArtifactManager
 
 from demo.backend import compile_model, events, machine_probe, workloads
-from demo.core import codec
-from demo.core import format as fmt
-from demo.core.errors import BadInput
+from demo.core import codec, format as fmt
 from demo.core.files import replacing
-from demo.core.spec import RunSpec
+from demo.core.spec import BadInput, RunSpec
 
 KERNEL = re.compile(r"[a-z0-9]{2}/[a-z0-9]+(\.main)?\.so")
 """Names of a CPU's kernels in the cache; packages of AOTInductor leave others there."""

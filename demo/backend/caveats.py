@@ -6,8 +6,7 @@ import numpy as np
 
 from demo.backend import machine_probe
 from demo.backend.workload import Workload
-from demo.core import format as fmt
-from demo.core import stats
+from demo.core import format as fmt, stats
 from demo.core.cores import BUSY_CPU
 from demo.core.languages import ENGLISH
 from demo.core.machine import GpuSample, HostSample

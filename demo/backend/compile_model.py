@@ -15,10 +15,9 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 
 from demo.backend import compilation
 from demo.backend.workload import Workload
-from demo.core.errors import BadInput
 from demo.core.languages import ENGLISH
 from demo.core.measurement import CompiledFirst, GraphBreak
-from demo.core.spec import RunSpec
+from demo.core.spec import BadInput, RunSpec
 
 DYNAMIC = {"auto": None, "on": True, "off": False}
 """torch.compile's argument, by the option's value."""

@@ -20,13 +20,12 @@ from huggingface_hub.errors import (
 from safetensors import SafetensorError
 
 from demo.backend import compilation, own_model
-from demo.core import catalog
-from demo.core import format as fmt
-from demo.core.errors import NO_ROOM, BadInput
+from demo.core import catalog, format as fmt
+from demo.core.files import NO_ROOM
 from demo.core.languages import ENGLISH
-from demo.core.remedies import AGAIN, other_way_to_compile
+from demo.core.refusals import AGAIN, other_way_to_compile
 from demo.core.result import PHASE_DOING, Failure, RunResult, Status
-from demo.core.spec import OWN_MODEL, RunSpec
+from demo.core.spec import OWN_MODEL, BadInput, RunSpec
 
 OTHER = "choose another checkpoint"
 ASSETS_AGAIN = "Get the project's folder assets again."

@@ -12,8 +12,7 @@ from collections.abc import Callable
 import torch
 
 from demo.backend import compilation, compile_model, machine_probe, memory_and_throughput, profiling, settings, timing
-from demo.core import catalog, refusals
-from demo.core import format as fmt
+from demo.core import catalog, format as fmt, refusals
 from demo.core.spec import DTYPES
 
 GPU = torch.device("cuda")

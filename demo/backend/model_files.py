@@ -18,12 +18,9 @@ from transformers import CONFIG_MAPPING, PreTrainedConfig
 from transformers.utils import cached_file
 
 from demo.backend.failures import OTHER, named
-from demo.core import catalog, hub, limits
-from demo.core import format as fmt
-from demo.core.catalog import Checkpoint
-from demo.core.errors import BadInput
-from demo.core.key_mappings import KEY_MAPPINGS
-from demo.core.spec import RunSpec
+from demo.core import catalog, format as fmt, hub, limits
+from demo.core.catalog import KEY_MAPPINGS, Checkpoint
+from demo.core.spec import BadInput, RunSpec
 
 MAX_LABEL = 200
 MAX_NUMBER = 10_000_000

@@ -14,9 +14,8 @@ from demo.backend.failures import OTHER, in_sentences, named
 from demo.backend.model_files import MAX_LABEL, Source
 from demo.core import catalog
 from demo.core.catalog import Checkpoint
-from demo.core.errors import BadInput
 from demo.core.languages import ENGLISH
-from demo.core.spec import TEXT_GENERATION, RunSpec
+from demo.core.spec import TEXT_GENERATION, BadInput, RunSpec
 
 SEED = 0
 """Random weights are the same in every run."""

@@ -21,8 +21,7 @@ from torch.utils import _pytree as pytree
 from demo.backend import settings
 from demo.backend.workload import Batch, Workload, tensors
 from demo.core.catalog import own_model_parts
-from demo.core.errors import BadInput
-from demo.core.spec import RunSpec
+from demo.core.spec import BadInput, RunSpec
 
 SEED = 0
 """Weights that `build` draws are the same in every process of a run."""

@@ -16,8 +16,7 @@ from typing import Any
 import torch
 
 from demo.backend.workload import Workload, tensors
-from demo.core import agreement
-from demo.core import format as fmt
+from demo.core import format as fmt, outputs
 from demo.core.outputs import Box, Parity, Predictions, Segment, Verdict
 
 TOLERANCE = 1e-3
@@ -195,12 +194,12 @@ def task_agreement(eager: Predictions, compiled: Predictions) -> dict[str, float
     if eager.segments is not None and compiled.segments is not None:
         return _masks(eager.segments, compiled.segments)
     if eager.token_ids is not None and compiled.token_ids is not None:
-        return {"same_tokens": agreement.same_tokens(eager.token_ids, compiled.token_ids) / len(eager.token_ids)}
+        return {"same_tokens": outputs.same_tokens(eager.token_ids, compiled.token_ids) / len(eager.token_ids)}
     return {}
 
 
 def _other_token(eager: Predictions, compiled: Predictions) -> str:
-    same = agreement.same_tokens(eager.token_ids or (), compiled.token_ids or ())
+    same = outputs.same_tokens(eager.token_ids or (), compiled.token_ids or ())
     return f"The answers part at token {same + 1} of {len(eager.token_ids or ())}: compiled chooses another one there."
 
 
@@ -209,16 +208,16 @@ def _matched(eager: tuple[Box, ...], compiled: tuple[Box, ...]) -> dict[str, flo
 
     Of the pairs, the lowest IoU and the largest difference of scores.
     """
-    pairs = agreement.pairs(eager, compiled, agreement.SAME_BOX_IOU)
+    pairs = outputs.pairs(eager, compiled, outputs.SAME_BOX_IOU)
     total = max(len(eager), len(compiled))
     shares = {"matched_boxes": len(pairs) / total if total else 1.0}
     if pairs:
-        shares["box_iou"] = min(agreement.iou(*pair) for pair in pairs)
+        shares["box_iou"] = min(outputs.iou(*pair) for pair in pairs)
         shares["score_difference"] = max(abs(ours.score - theirs.score) for ours, theirs in pairs)
     return shares
 
 
 def _masks(eager: tuple[Segment, ...], compiled: tuple[Segment, ...]) -> dict[str, float]:
     """Mean IoU of the labels' masks, and the share of pixels whose label changed."""
-    changed = agreement.changed_pixels(eager, compiled)
-    return {"mask_iou": agreement.mask_overlap(eager, compiled), "changed_pixels": float(changed.mean())}
+    changed = outputs.changed_pixels(eager, compiled)
+    return {"mask_iou": outputs.mask_overlap(eager, compiled), "changed_pixels": float(changed.mean())}

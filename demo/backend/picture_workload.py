@@ -12,9 +12,8 @@ from PIL import Image
 from demo.backend import models, predictions, timing
 from demo.backend.workload import Workload
 from demo.core import images
-from demo.core.errors import BadInput
 from demo.core.outputs import EndToEnd, ImageInfo, Predictions
-from demo.core.spec import RunSpec
+from demo.core.spec import BadInput, RunSpec
 
 CPU_CLOCK = timing.WallClock(torch.device("cpu"))
 

@@ -13,9 +13,8 @@ from demo.backend.model_files import MAX_SIDE
 from demo.backend.models import Loaded
 from demo.core import images
 from demo.core.catalog import Checkpoint
-from demo.core.errors import BadInput
 from demo.core.outputs import Box, Label, Predictions, Segment
-from demo.core.spec import RunSpec
+from demo.core.spec import BadInput, RunSpec
 
 TOP = 5
 BOX_THRESHOLD = 0.55

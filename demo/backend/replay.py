@@ -21,9 +21,8 @@ from demo.backend import compilation, compile_model, events, predictions, worklo
 from demo.backend.text_workload import TextWorkload
 from demo.backend.workload import Workload
 from demo.core import codec
-from demo.core.errors import BadInput
 from demo.core.size_log import Size
-from demo.core.spec import RunSpec
+from demo.core.spec import BadInput, RunSpec
 
 
 def inputs(workload: Workload, size: Size) -> dict[str, Any]:

@@ -36,11 +36,10 @@ from demo.backend.memory_and_throughput import Peak, examined, peak_memory
 from demo.backend.monitor import Observer
 from demo.backend.workload import Variant, Variants, Workload
 from demo.core import cores, refusals
-from demo.core.errors import BadInput
 from demo.core.languages import ENGLISH
 from demo.core.measurement import Compilation, CompileCost, Measurement, StartUp
 from demo.core.result import RunResult
-from demo.core.spec import RunSpec
+from demo.core.spec import BadInput, RunSpec
 
 SECONDS_A_TENSOR = 0.08
 """Rough cost of a cold compile by the number of a model's parameter tensors, only for the time left."""

@@ -25,11 +25,10 @@ from demo.backend.events import Events
 from demo.backend.failures import OTHER, named
 from demo.backend.picture_workload import CPU_CLOCK
 from demo.backend.workload import Batch, Variant, Variants, Workload
-from demo.core.errors import BadInput
 from demo.core.measurement import Generation, Prefill
 from demo.core.outputs import EndToEnd, Predictions
 from demo.core.result import RunResult
-from demo.core.spec import MAX_TOKENS, MIN_TOKENS, RunSpec
+from demo.core.spec import MAX_TOKENS, MIN_TOKENS, BadInput, RunSpec
 
 COMPARED_TOKENS = 64
 """Tokens of an answer whose logits are compared. A vocabulary has up to some 260,000 words, each with a logit."""

@@ -22,11 +22,9 @@ from demo.cli.common import (
     to_json,
 )
 from demo.cli.run_command import make_spec
-from demo.core import catalog, numbers
-from demo.core import format as fmt
-from demo.core.errors import BadInput
+from demo.core import catalog, format as fmt
 from demo.core.languages import ENGLISH
-from demo.core.spec import OWN_MODEL, RunSpec
+from demo.core.spec import OWN_MODEL, BadInput, RunSpec
 from demo.present.script import script
 from demo.present.sentences import rounded_duration
 from demo.store.history import History
@@ -61,7 +59,7 @@ def _best(options: argparse.Namespace) -> int:
     if options.name != "best":
         print(f"{options.name} is called best now. The old name goes in the next version.", file=sys.stderr)
     spec = make_spec(options, given_options(options, ASKED))
-    goal, minutes = _goal(options), numbers.parse_number(options.minutes)
+    goal, minutes = _goal(options), fmt.parse_number(options.minutes)
     image = picture(options.image, [spec])
     to = file_to_write(options.script, "script")
     history = History()
@@ -88,7 +86,7 @@ def _best(options: argparse.Namespace) -> int:
 
 def _goal(options: argparse.Namespace) -> Goal:
     given = {name: getattr(options, name) for name in ("calls", "restarts")}
-    asked = {name: numbers.parse_number(value) for name, value in given.items() if value is not None}
+    asked = {name: fmt.parse_number(value) for name, value in given.items() if value is not None}
     goal = Goal(options.goal or GOALS[0], **asked)
     if asked and goal.name != "traffic":
         raise BadInput(f"--{min(asked)} belongs to --goal traffic. Given: --goal {goal.name}.")

@@ -9,7 +9,7 @@ from typing import Any
 from demo.cli import sweep_command
 from demo.cli.common import FAILED, PROGRAM, picture, print_help
 from demo.core.codec import plain
-from demo.core.errors import BadInput
+from demo.core.spec import BadInput
 from demo.runs.child import child_process
 from demo.store.export import check_place
 

@@ -12,10 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from demo.cli.common import FAILED, OK
-from demo.core import format as fmt
-from demo.core import hub
+from demo.core import format as fmt, hub
 from demo.core.catalog import is_hub_id
-from demo.core.errors import BadInput
+from demo.core.spec import BadInput
 from demo.store import hub_dataset
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -10,10 +10,9 @@ from typing import Any
 
 from demo.cli.common import FAILED, OK, to_json
 from demo.cli.terminal import hanging
-from demo.core import catalog, hub, refusals
-from demo.core import format as fmt
-from demo.core.errors import WorkerDied
+from demo.core import catalog, format as fmt, hub, refusals
 from demo.core.machine import HostInfo
+from demo.runs.process import WorkerDied
 from demo.store.history import FOLDER_VARIABLE, History, HistoryError
 
 

@@ -8,11 +8,11 @@ from typing import Any
 
 from demo.cli import terminal
 from demo.cli.common import FAILED, OK, stored
-from demo.core.errors import BadInput
 from demo.core.files import replacing
+from demo.core.format import number, whole_number
 from demo.core.languages import ENGLISH
-from demo.core.numbers import number, whole_number
 from demo.core.result import RunResult
+from demo.core.spec import BadInput
 from demo.present import advice, link_preview, markdown, sentences, upgrade
 from demo.present.script import script
 from demo.store import export, hub_dataset

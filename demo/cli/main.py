@@ -27,10 +27,9 @@ from demo.cli import (
     terminal,
 )
 from demo.cli.common import BAD_INPUT, FAILED, OK, PROGRAM, print_help, to_json
-from demo.core import catalog
-from demo.core import format as fmt
-from demo.core.errors import BadInput, WorkerDied
-from demo.core.spec import TEXT_GENERATION
+from demo.core import catalog, format as fmt
+from demo.core.spec import TEXT_GENERATION, BadInput
+from demo.runs.process import WorkerDied
 from demo.store.history import HistoryError
 
 COMMANDS = (

@@ -23,12 +23,10 @@ from demo.cli.common import (
     listed,
     picture,
 )
-from demo.core import catalog, cores
-from demo.core import format as fmt
-from demo.core.errors import BadInput
+from demo.core import catalog, cores, format as fmt
 from demo.core.languages import ENGLISH
 from demo.core.result import RunResult
-from demo.core.spec import TASKS, TEXT_GENERATION, RunSpec
+from demo.core.spec import TASKS, TEXT_GENERATION, BadInput, RunSpec
 from demo.present import markdown, sentences
 from demo.present.script import loading_lines
 from demo.runs.environment import Interpreter, other_python

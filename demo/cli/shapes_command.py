@@ -18,12 +18,10 @@ import numpy as np
 from demo.cli import terminal
 from demo.cli.common import FAILED, OK, PROGRAM, add_options, given_options, picture, to_json
 from demo.cli.run_command import make_spec
-from demo.core import format as fmt
-from demo.core import limits
+from demo.core import format as fmt, limits
 from demo.core.codec import plain
-from demo.core.errors import BadInput
 from demo.core.size_log import Size, read_log
-from demo.core.spec import TEXT_GENERATION, RunSpec
+from demo.core.spec import TEXT_GENERATION, BadInput, RunSpec
 from demo.runs.child import Child, child_process
 from demo.runs.process import ending
 

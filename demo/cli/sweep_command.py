@@ -22,9 +22,8 @@ from demo.cli.common import (
     picture,
     wanted,
 )
-from demo.core.errors import BadInput
 from demo.core.result import RunResult
-from demo.core.spec import RunSpec
+from demo.core.spec import BadInput, RunSpec
 from demo.present import markdown, sentences
 from demo.runs.environment import other_python
 from demo.runs.forecast import SweepForecast, forecast_sweep

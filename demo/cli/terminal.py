@@ -9,9 +9,7 @@ from itertools import zip_longest
 from typing import TextIO
 
 from demo.cli.common import flag
-from demo.core import format as fmt
-from demo.core import scenes
-from demo.core.commit import current_commit
+from demo.core import catalog, format as fmt
 from demo.core.languages import ENGLISH
 from demo.core.outputs import Predictions
 from demo.core.result import Progress, RunResult
@@ -20,6 +18,7 @@ from demo.present.guide_comparison import compare_with_guide
 from demo.present.script import snippet
 from demo.present.why_parts import Part
 from demo.store import published
+from demo.store.measured import current_commit
 
 SPARSE_SECONDS = 10.0
 """In a log file, a phase that lasts says so this often."""
@@ -104,7 +103,8 @@ def report(result: RunResult) -> str:
     sections[1] += [line for caveat in sentences.caveats(result, ENGLISH) for line in hanging("- ", caveat)]
     sections.append(table(_asked(result)))
     if result.predictions:
-        warned = hanging("", ENGLISH.plain("beyond_shapes")) if scenes.is_beyond(result) else []
+        beyond = catalog.is_beyond(result.spec.checkpoint, result.image and result.image.sha256)
+        warned = hanging("", ENGLISH.plain("beyond_shapes")) if beyond else []
         parted = why_parts.parted(result, ENGLISH)
         said = [why_parts.agreement(result, ENGLISH), *(hanging("", parted) if parted else [])]
         sections.append([*_side_by_side(result.predictions), *said, *warned])

@@ -6,16 +6,18 @@ here. `make_spec` makes a `RunSpec` of what somebody typed; every way of asking 
 
 import csv
 import difflib
+import hashlib
+import json
 import os
 import re
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from demo.core import limits
 from demo.core.codec import shown
-from demo.core.errors import BadInput
-from demo.core.spec import OPTIONS, OWN_MODEL, TASKS, TEXT_GENERATION, RunSpec
+from demo.core.spec import OPTIONS, OWN_MODEL, TASKS, TEXT_GENERATION, BadInput, RunSpec
 
 
 @dataclass(frozen=True)
@@ -89,6 +91,36 @@ PUBLISHED = tuple(one for one in CHECKPOINTS if not one.bundled and one.task != 
 BUNDLED_VISION = tuple(one for one in CHECKPOINTS if one.bundled and one.task != TEXT_GENERATION)
 
 
+def _timm_resnet_to_transformers(backbone: str) -> dict[str, str]:
+    """Renamings from timm's ResNet keys below `backbone` to those of transformers' ResNet.
+
+    Made for `from_pretrained(key_mapping=...)`, which applies every rule that matches, one after the other, and knows
+    only one back-reference. So a key goes there in two steps: layer1.0.conv2 -> encoder.stages.0.layers.0.conv2 ->
+    encoder.stages.0.layers.0.layer.1.convolution. For bottleneck blocks (ResNet-50 and deeper), without a classifier.
+    """
+    escaped = re.escape(backbone)
+    rules = {
+        rf"{escaped}\.conv1": f"{backbone}.embedder.embedder.convolution",
+        rf"{escaped}\.bn1": f"{backbone}.embedder.embedder.normalization",
+    }
+    rules |= {rf"{escaped}\.layer{n}": f"{backbone}.encoder.stages.{n - 1}.layers" for n in (1, 2, 3, 4)}
+    block = rf"({escaped}\.encoder\.stages\.\d+\.layers\.\d+)"
+    for n in (1, 2, 3):
+        rules[rf"{block}\.conv{n}"] = rf"\1.layer.{n - 1}.convolution"
+        rules[rf"{block}\.bn{n}"] = rf"\1.layer.{n - 1}.normalization"
+    rules[rf"{block}\.downsample\.0"] = r"\1.shortcut.convolution"
+    rules[rf"{block}\.downsample\.1"] = r"\1.shortcut.normalization"
+    return rules
+
+
+KEY_MAPPINGS: dict[str, dict[str, str]] = {
+    # Published with a timm backbone only. Loaded with the shipped config, which builds the same ResNet-50 from
+    # transformers, and with these renamings. The DETRs need none: their `no_timm` revision already has such keys.
+    "microsoft/conditional-detr-resnet-50": _timm_resnet_to_transformers("backbone.conv_encoder.model"),
+}
+"""Renamings of weights that are published under the names of another library."""
+
+
 def find(id: str) -> Checkpoint | None:
     """The catalogue's entry, or None for anything else that may be named."""
     return next((checkpoint for checkpoint in CHECKPOINTS if checkpoint.id == id), None)
@@ -106,6 +138,30 @@ def config_folder(checkpoint: Checkpoint) -> Path:
     if checkpoint.bundled:
         return ASSETS / "checkpoints" / checkpoint.id
     return ASSETS / "configs" / checkpoint.id.replace("/", "--")
+
+
+@cache
+def scenes() -> tuple[Path, ...]:
+    """The drawn scenes that come with the project, in the order of their names."""
+    return tuple(sorted((ASSETS / "examples").glob("*.png")))
+
+
+def find_scene(sha256: str) -> Path | None:
+    """The drawn scene whose file has this checksum; None for any other picture."""
+    return next((file for file in scenes() if hashlib.sha256(file.read_bytes()).hexdigest() == sha256), None)
+
+
+@cache
+def drawn_shapes(checkpoint: Checkpoint) -> tuple[str, ...]:
+    """The labels of a model of drawn shapes, from its config, but for the background."""
+    config = json.loads((config_folder(checkpoint) / "config.json").read_bytes())
+    return tuple(label for label in config["id2label"].values() if label != "background")
+
+
+def is_beyond(checkpoint: str, sha256: str | None) -> bool:
+    """Whether a model of drawn shapes only was run on another picture, of this checksum: it may see nonsense there."""
+    entry = find(checkpoint)
+    return entry is not None and entry.drawn_only and sha256 is not None and find_scene(sha256) is None
 
 
 def segmentation_in(name: str) -> str | None:

@@ -1,10 +1,14 @@
-"""Files that are complete or not there."""
+"""Files that are complete or not there, and disks that take nothing more."""
 
+import errno
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
+
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
+"""`OSError.errno` of a disk that takes nothing more."""
 
 
 @contextmanager

@@ -18,10 +18,9 @@ import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
 
 from demo.core import limits
-from demo.core.errors import BadInput
-from demo.core.format import printable, shortened
-from demo.core.format import size as size_text
+from demo.core.format import printable, shortened, size as size_text
 from demo.core.outputs import MASK_SIDE, ImageInfo
+from demo.core.spec import BadInput
 
 FORMATS = ("PNG", "JPEG", "WEBP", "AVIF", "GIF", "BMP", "TIFF")
 """Pillow's names of the decoders that may run. The JPEG one also opens MPO, a phone's two pictures in one file."""

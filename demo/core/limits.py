@@ -12,9 +12,8 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-from demo.core import numbers
-from demo.core.errors import BadInput
-from demo.core.spec import MAX_BATCH_SIZE
+from demo.core import format as fmt
+from demo.core.spec import MAX_BATCH_SIZE, BadInput
 
 
 def _setting(default: float, variable: str, unit: str, low: float, high: float, factor: int = 1) -> Any:
@@ -94,7 +93,7 @@ def variable(name: str) -> str:
 
 
 def _number(given: str, variable: str, unit: str, low: float, high: float, factor: int, whole: bool) -> float:
-    value = numbers.whole_number(given) if whole else numbers.number(given)
+    value = fmt.whole_number(given) if whole else fmt.number(given)
     if value is None or not low <= value <= high:
         kind = "a whole number" if whole else "a number"
         raise BadInput(f"{variable} must be {kind} of {unit} from {low:,} to {high:,}. Given: {given[:80]!r}.")

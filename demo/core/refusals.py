@@ -9,14 +9,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from demo.core import catalog
-from demo.core import format as fmt
-from demo.core.errors import BadInput
+from demo.core import catalog, format as fmt
+from demo.core.languages import ENGLISH
 from demo.core.machine import Environment, HostInfo
-from demo.core.spec import CUDA_GRAPH_MODES, DTYPES, MODES, RunSpec
+from demo.core.spec import CUDA_GRAPH_MODES, DTYPES, MODES, OPTIONS, BadInput, RunSpec
 
 TRITON, AMPERE = (7, 0), (8, 0)
 """Compute capabilities: the least that Triton compiles for, and the first with TensorFloat-32 and bfloat16."""
+AGAIN = ENGLISH.texts["run_again"]
+"""A remedy, in the English that a result keeps; `Language.retold` has it in each language."""
 BYTES = {"float32": 4, "tf32": 4, "float16": 2, "bfloat16": 2}
 
 
@@ -176,3 +177,21 @@ def on_lent_gpu(spec: RunSpec) -> str:
         "On ZeroGPU torch.compile is timed on the CPU; its GPU takes packages only. Choose device auto or cpu, or "
         "compiler aot."
     )
+
+
+def other_way_to_compile(spec: RunSpec) -> tuple[str, dict[str, Any]]:
+    """What to try where compiling fails: a sentence, and the options that it names, at their defaults.
+
+    ('Without freezing or mode lite it may work.', both at their defaults); of another mode or torch, and {}, where
+    nothing but the default way to compile was asked for.
+    """
+    asked = {
+        name: value
+        for name, value in spec.departures().items()
+        if name == "mode" or (OPTIONS[name].fold == "compile" and not OPTIONS[name].timing)
+    }
+    if not asked:
+        return ENGLISH.plain("remedy_other_mode"), {}
+    words = [name.replace("_", " ") if value is True else f"{name} {value}" for name, value in asked.items()]
+    change = {name: OPTIONS[name].default for name in asked}
+    return ENGLISH.plain("remedy_without", settings=" or ".join(words)), change

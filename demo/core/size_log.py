@@ -7,8 +7,8 @@ may begin with how often that size comes in a row (`20x 4 480 640`). Empty lines
 import re
 from dataclasses import dataclass, replace
 
-from demo.core.errors import BadInput
 from demo.core.limits import MAX_BATCH_SIZE
+from demo.core.spec import BadInput
 
 MAX_CALLS = 1000
 MAX_PIXELS, MAX_TOKENS = 2048, 4096

@@ -11,9 +11,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from demo.core import numbers
+from demo.core import format as fmt
 from demo.core.codec import shown
-from demo.core.errors import BadInput
+
+
+class BadInput(ValueError):
+    """Something that was asked for cannot be run. The message is a whole sentence for the person who asked."""
+
 
 TEXT_GENERATION = "text-generation"
 TASKS = ("image-classification", "object-detection", "image-segmentation", TEXT_GENERATION)
@@ -99,9 +103,9 @@ class Option:
         """`given` with numbers and queries that were typed as text read; `check` refuses what cannot be read."""
         match self.kind:
             case "whole":
-                return numbers.parse_whole(given)
+                return fmt.parse_whole(given)
             case "number":
-                return numbers.parse_number(given)
+                return fmt.parse_number(given)
             case "queries":
                 return _parse_queries(given)
         return given

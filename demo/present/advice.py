@@ -3,12 +3,10 @@
 import dataclasses
 from typing import Any, NamedTuple
 
-from demo.core import format as fmt
-from demo.core import refusals
-from demo.core.errors import BadInput
+from demo.core import format as fmt, refusals
 from demo.core.languages import Language
 from demo.core.result import RunResult
-from demo.core.spec import OWN_MODEL
+from demo.core.spec import OWN_MODEL, BadInput
 from demo.present.script import device
 from demo.present.sentences import calls_to_pay, cost_key, named_setting, outcome
 

@@ -9,8 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from demo.core import catalog
-from demo.core import format as fmt
+from demo.core import catalog, format as fmt
 from demo.core.languages import Language
 from demo.core.result import RunResult
 from demo.core.spec import PUBLISHED_CALLS, RunSpec

@@ -7,8 +7,7 @@ from pathlib import Path
 import jinja2
 from PIL import Image, ImageDraw
 
-from demo.core import catalog
-from demo.core import format as fmt
+from demo.core import catalog, format as fmt
 from demo.core.languages import ENGLISH, Language
 from demo.core.result import RunResult
 from demo.present import palette, sentences

@@ -11,13 +11,11 @@ from typing import Any
 
 import jinja2
 
-from demo.core import catalog, scenes
-from demo.core.catalog import Checkpoint
-from demo.core.errors import BadInput
-from demo.core.key_mappings import KEY_MAPPINGS
+from demo.core import catalog
+from demo.core.catalog import KEY_MAPPINGS, Checkpoint
 from demo.core.languages import ENGLISH
 from demo.core.result import RunResult
-from demo.core.spec import OPTIONS, OWN_MODEL, TEXT_GENERATION, RunSpec
+from demo.core.spec import OPTIONS, OWN_MODEL, TEXT_GENERATION, BadInput, RunSpec
 from demo.present import sentences
 
 KINDS = {
@@ -141,7 +139,7 @@ def device(spec: RunSpec) -> str:
 
 def _program(result: RunResult, timed: bool) -> str:
     spec, machine, image = result.spec, result.environment, result.image
-    scene = scenes.find_scene(image.sha256) if image else None
+    scene = catalog.find_scene(image.sha256) if image else None
     answer = sentences.speedup_in_full(result, ENGLISH) or result.status
     spinning = machine.settings.get("spinning", "") if machine else ""
     where = f" on {machine.device_name}, torch {machine.torch}" if machine else ""

@@ -7,8 +7,7 @@ import re
 from collections.abc import Iterable
 from typing import Any, Literal
 
-from demo.core import format as fmt
-from demo.core import stats
+from demo.core import format as fmt, stats
 from demo.core.languages import ENGLISH, Language
 from demo.core.measurement import BreakEven, Compilation, Measurement
 from demo.core.result import RunResult

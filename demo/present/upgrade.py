@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-from demo.core import agreement, stats
-from demo.core import format as fmt
+from demo.core import format as fmt, outputs, stats
 from demo.core.languages import Language
 from demo.core.machine import Environment
 from demo.core.result import RunResult
@@ -149,7 +148,7 @@ def _outputs(first: RunResult, second: RunResult) -> Literal["match", "differ", 
     ours, theirs = first.predictions, second.predictions
     if not ours or not theirs:
         return "not comparable"
-    shown = [agreement.difference(ours[name], theirs[name]) for name in ours if name in theirs]
+    shown = [outputs.difference(ours[name], theirs[name]) for name in ours if name in theirs]
     return "differ" if any(shown) else "match"
 
 

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from demo.core import format as fmt
-from demo.core.agreement import same_tokens
 from demo.core.languages import Language
 from demo.core.machine import Environment
 from demo.core.measurement import Compilation, GraphBreak
+from demo.core.outputs import same_tokens
 from demo.core.result import RunResult
 from demo.present import sentences
 

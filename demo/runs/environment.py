@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from demo.core import limits
-from demo.core.errors import BadInput
+from demo.core.spec import BadInput
 
 ROOT = Path(__file__).resolve().parents[2]
 NEEDED = re.compile(

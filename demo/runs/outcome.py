@@ -8,10 +8,9 @@ import signal
 from pathlib import Path
 from typing import Any
 
-from demo.core import format as fmt
-from demo.core import limits
+from demo.core import format as fmt, limits
 from demo.core.languages import ENGLISH
-from demo.core.remedies import AGAIN, other_way_to_compile
+from demo.core.refusals import AGAIN, other_way_to_compile
 from demo.core.result import PHASE_DOING, Failure, Progress, RunResult, Status
 from demo.core.spec import OWN_MODEL, RunSpec
 from demo.core.speedup import ProcessResult

@@ -9,11 +9,10 @@ import signal
 import threading
 from typing import Any
 
-from demo.core import codec
-from demo.core import format as fmt
-from demo.core.errors import BadInput, WorkerDied
+from demo.core import codec, format as fmt
 from demo.core.machine import HostInfo
 from demo.core.result import Progress, RunResult
+from demo.core.spec import BadInput
 from demo.runs.child import child_process
 from demo.runs.environment import Interpreter
 
@@ -22,6 +21,15 @@ MAX_MESSAGE_CHARACTERS = 64_000_000
 """A result with its masks and raw times has a few million characters; a longer message is an error of the worker."""
 UNREADABLE = (ValueError, KeyError, TypeError, RecursionError)
 """What parsing a message that is no event raises."""
+
+
+class WorkerDied(RuntimeError):
+    """A process that runs torch ended without an answer. The text is the end of its standard error."""
+
+    @property
+    def reason(self) -> str:
+        """The last line of that, without its full stop."""
+        return (str(self).strip().splitlines() or ["it said nothing"])[-1].rstrip(".")
 
 
 class WorkerExited:

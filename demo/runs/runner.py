@@ -17,14 +17,13 @@ from pathlib import Path
 from typing import Any
 
 from demo.core import codec, limits, refusals
-from demo.core.errors import BadInput, WorkerDied
 from demo.core.machine import Environment, HostInfo
 from demo.core.result import Progress, RunResult
-from demo.core.spec import MODES, RunSpec
+from demo.core.spec import MODES, BadInput, RunSpec
 from demo.core.speedup import ProcessResult
 from demo.runs.environment import Interpreter
 from demo.runs.outcome import NO_FILES, Files, OngoingRun, redacted, stored, with_earlier_costs, with_earlier_runs
-from demo.runs.process import Worker
+from demo.runs.process import Worker, WorkerDied
 from demo.store.history import History, HistoryError
 from demo.store.journal import Journal
 

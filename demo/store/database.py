@@ -28,8 +28,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
-from demo.core import format as fmt
-from demo.core import limits
+from demo.core import format as fmt, limits
 
 FOLDER_VARIABLE = "WORTH_COMPILING_DATA"
 FILE_VERSION = 1

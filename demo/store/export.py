@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from demo.core.errors import BadInput
 from demo.core.result import RunResult
+from demo.core.spec import BadInput
 from demo.store import csv_text
 from demo.store.columns import EXPORTED
 

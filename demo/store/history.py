@@ -22,8 +22,7 @@ from typing import Any
 
 from demo.core.measurement import CompileCost
 from demo.core.result import RunResult
-from demo.store import database as file
-from demo.store import search as searches
+from demo.store import database as file, search as searches
 from demo.store.database import FOLDER_VARIABLE, DamagedFile, HistoryError
 from demo.store.reruns import NEWEST, REREAD, StoredRun, compiled_spec, reread
 

@@ -20,9 +20,9 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-from demo.core.errors import BadInput
 from demo.core.files import replacing
 from demo.core.result import RunResult
+from demo.core.spec import BadInput
 from demo.store import export
 from demo.store.history import History
 from demo.store.shared_copy import ROWS, SharedCopy

@@ -5,16 +5,15 @@ They are the files `assets/measured/*.csv`. A file that cannot be read as such a
 
 import csv
 import re
+import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from demo.core import catalog
-from demo.core.commit import current_commit
-from demo.core.errors import BadInput
 from demo.core.files import replacing
 from demo.core.result import RunResult
-from demo.core.spec import OPTIONS, RunSpec
+from demo.core.spec import OPTIONS, BadInput, RunSpec
 from demo.store import csv_text
 from demo.store.tables import COLUMNS, PublishedRow, cells, read_row
 
@@ -186,3 +185,13 @@ def _measured_row(result: RunResult, commit: str) -> PublishedRow | None:
         repeats=len(result.earlier) + 1,
         threads=machine.threads if spec.device == "cpu" else None,
     )
+
+
+def current_commit() -> str:
+    """The commit that this copy of the project is at, '-dirty' behind it where files differ; '' without git."""
+    root = Path(__file__).resolve().parents[2]
+    command = ["git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
+    try:
+        return subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=10, check=True).stdout.strip()
+    except (OSError, subprocess.SubprocessError):
+        return ""

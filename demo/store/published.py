@@ -11,8 +11,7 @@ from functools import cache
 from typing import Any
 
 from demo.core import catalog
-from demo.core.errors import BadInput
-from demo.core.spec import TASKS
+from demo.core.spec import TASKS, BadInput
 from demo.core.stats import geometric_mean
 from demo.store import csv_text, measured
 from demo.store.tables import PublishedRow, cells, read_row

@@ -9,10 +9,9 @@ import json
 import re
 import sqlite3
 
-from demo.core.errors import BadInput
 from demo.core.languages import ENGLISH, LANGUAGES
 from demo.core.result import STATUSES
-from demo.core.spec import OPTIONS
+from demo.core.spec import OPTIONS, BadInput
 
 MAX_WORDS = 20
 """Each word of a search is a term of SQLite's condition, and a thousand are too many for it."""

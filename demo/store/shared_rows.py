@@ -14,11 +14,9 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from demo.core import format as fmt
-from demo.core import stats
-from demo.core.errors import BadInput
+from demo.core import format as fmt, stats
 from demo.core.result import STATUSES
-from demo.core.spec import MAX_PROMPT, OPTIONS, OWN_MODEL, RunSpec
+from demo.core.spec import MAX_PROMPT, OPTIONS, OWN_MODEL, BadInput, RunSpec
 from demo.core.stats import Verdict
 from demo.store.columns import EXPORTED
 

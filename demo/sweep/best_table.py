@@ -16,9 +16,9 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from demo.core import agreement, stats
-from demo.core.errors import BadInput
+from demo.core import outputs, stats
 from demo.core.result import RunResult
+from demo.core.spec import BadInput
 from demo.core.stats import Interval
 from demo.sweep.ways import EAGER, Way
 
@@ -177,10 +177,10 @@ def why_out(result: RunResult, reference: RunResult | None) -> str:
         return f"{result.status.replace('_', ' ')}: {result.failure.message}"
     if result.speedup is None:
         return "has no figures"
-    own = agreement.with_own_eager(result.parity)
+    own = outputs.with_own_eager(result.parity)
     if own or reference is None or not reference.predictions or not result.predictions:
         return own
-    return agreement.difference(reference.predictions["eager"], result.predictions["compiled"]) or ""
+    return outputs.difference(reference.predictions["eager"], result.predictions["compiled"]) or ""
 
 
 def _over_plain_eager(result: RunResult, eagers: Sequence[float]) -> Interval | None:

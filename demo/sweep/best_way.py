@@ -17,10 +17,9 @@ import time
 from collections.abc import Generator, Iterable
 from pathlib import Path
 
-from demo.core.errors import BadInput
 from demo.core.machine import HostInfo
 from demo.core.result import RunResult
-from demo.core.spec import RunSpec
+from demo.core.spec import BadInput, RunSpec
 from demo.runs.runner import Runner
 from demo.store.reruns import compiled_spec
 from demo.sweep.best_table import BestTable, Goal, Row, best_table

@@ -6,8 +6,7 @@ the refusal of a machine says it.
 
 from typing import Any
 
-from demo.core import codec
-from demo.core import format as fmt
+from demo.core import codec, format as fmt
 from demo.core.languages import ENGLISH, Language
 from demo.core.spec import DTYPES, MODES, OPTIONS
 from demo.present import sentences

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from demo.core import catalog
-from demo.core.errors import BadInput
-from demo.core.spec import OPTIONS, TEXT_GENERATION, RunSpec, without_meaning
+from demo.core.spec import OPTIONS, TEXT_GENERATION, BadInput, RunSpec, without_meaning
 
 AXES = {"checkpoints": "checkpoint", "batch_sizes": "batch_size", "modes": "mode", "dtypes": "dtype"}
 """A grid's lists, and the field of a spec that each of them fills."""

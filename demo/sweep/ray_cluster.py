@@ -18,10 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from demo.core.errors import BadInput
 from demo.core.machine import HostInfo
 from demo.core.result import RunResult
-from demo.core.spec import RunSpec
+from demo.core.spec import BadInput, RunSpec
 from demo.runs.outcome import stored as now_stored
 from demo.runs.runner import WORKER_MODULE, Runner
 from demo.store.history import History

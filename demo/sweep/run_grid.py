@@ -10,10 +10,9 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
-from demo.core.errors import BadInput
 from demo.core.languages import ENGLISH
 from demo.core.result import Progress
-from demo.core.spec import RunSpec
+from demo.core.spec import BadInput, RunSpec
 from demo.present import sentences, upgrade
 from demo.runs.runner import Runner
 from demo.sweep.cells import Cell

@@ -8,8 +8,8 @@ from typing import Any
 
 from demo.core import catalog
 from demo.core.catalog import Checkpoint
-from demo.core.errors import BadInput
 from demo.core.files import replacing
+from demo.core.spec import BadInput
 from demo.store import csv_text, export, measured
 from demo.store.export import check_place
 from demo.sweep.cells import Cell

@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from demo.core import catalog
-from demo.core.errors import BadInput
 from demo.core.machine import HostInfo
 from demo.core.refusals import on_machine, refusal
-from demo.core.spec import CUDA_GRAPH_MODES, OPTIONS, RunSpec
+from demo.core.spec import CUDA_GRAPH_MODES, OPTIONS, BadInput, RunSpec
 
 EAGER, DEFAULT = "eager", "default"
 WAYS: dict[str, dict[str, Any]] = {

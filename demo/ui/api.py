@@ -12,11 +12,9 @@ from typing import Any, Literal
 import gradio as gr
 from gradio import FileData
 
-from demo.core import catalog
-from demo.core import format as fmt
-from demo.core.errors import BadInput
+from demo.core import catalog, format as fmt
 from demo.core.result import RunResult
-from demo.core.spec import OPTIONS, TASKS, Option, RunSpec
+from demo.core.spec import OPTIONS, TASKS, BadInput, Option, RunSpec
 from demo.runs.runner import Runner
 from demo.store import export, measured, published
 from demo.store.history import History, HistoryError
@@ -24,8 +22,7 @@ from demo.store.journal import Journal
 from demo.sweep import best_way, best_words
 from demo.sweep.best_table import GOALS, Goal
 from demo.ui.jobs import RunQueue, is_closing, make_search
-from demo.ui.tabs.form import default_picture, uploaded
-from demo.ui.tabs.form import example as named_example
+from demo.ui.tabs.form import default_picture, example as named_example, uploaded
 
 _log = logging.getLogger(__name__)
 

@@ -18,10 +18,9 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from demo.core import cores, limits
-from demo.core.errors import BadInput
 from demo.core.machine import HostInfo
 from demo.core.result import Progress, RunResult
-from demo.core.spec import RunSpec
+from demo.core.spec import BadInput, RunSpec
 from demo.core.speedup import ProcessResult
 from demo.runs.forecast import SweepForecast, forecast_sweep
 from demo.runs.outcome import NO_FILES, Files

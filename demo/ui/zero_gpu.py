@@ -16,9 +16,9 @@ from pathlib import Path
 
 import spaces
 
-from demo.core.errors import BadInput, WorkerDied
 from demo.core.result import Progress, RunResult
-from demo.core.spec import RunSpec
+from demo.core.spec import BadInput, RunSpec
+from demo.runs.process import WorkerDied
 from demo.runs.runner import Runner
 
 SECONDS = 120

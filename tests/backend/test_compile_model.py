@@ -11,9 +11,8 @@ from torch._dynamo.utils import counters
 from transformers.modeling_layers import GradientCheckpointingLayer
 
 from demo.backend import compilation, compile_model, settings
-from demo.core.errors import BadInput
 from demo.core.measurement import GraphBreak
-from demo.core.spec import RunSpec
+from demo.core.spec import BadInput, RunSpec
 
 
 class Layer(GradientCheckpointingLayer):

@@ -11,8 +11,7 @@ from demo.backend import events, protocols, timing
 from demo.backend.__main__ import read_job
 from demo.backend.events import Events
 from demo.core import codec
-from demo.core.errors import BadInput
-from demo.core.spec import RunSpec
+from demo.core.spec import BadInput, RunSpec
 
 SPEC = RunSpec("shapes-vit", "image-classification", batch_size=4, iterations=80)
 

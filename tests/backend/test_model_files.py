@@ -7,7 +7,7 @@ import pytest
 
 from demo.backend import model_files
 from demo.backend.model_files import Source
-from demo.core.errors import BadInput
+from demo.core.spec import BadInput
 
 
 def look(monkeypatch: pytest.MonkeyPatch, sizes: dict[str, int]) -> None:

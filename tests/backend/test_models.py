@@ -19,8 +19,7 @@ from transformers import (
 
 from demo.backend import models, text_workload
 from demo.core import catalog
-from demo.core.errors import BadInput
-from demo.core.spec import TEXT_GENERATION, RunSpec
+from demo.core.spec import TEXT_GENERATION, BadInput, RunSpec
 from tests import hub_stub
 from tests.backend.test_old_layouts import written
 

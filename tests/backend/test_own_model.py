@@ -11,8 +11,8 @@ from demo.backend import own_model
 from demo.backend.events import Events, Job
 from demo.backend.run_steps import Run
 from demo.core import catalog, cores
-from demo.core.errors import BadInput
 from demo.core.result import RunResult
+from demo.core.spec import BadInput
 
 CPU = torch.device("cpu")
 SOURCE = """

@@ -16,9 +16,8 @@ from transformers.models.maskformer.modeling_maskformer import MaskFormerForInst
 from demo.backend import models, predictions
 from demo.core import catalog, images
 from demo.core.catalog import Checkpoint
-from demo.core.errors import BadInput
 from demo.core.outputs import Predictions
-from demo.core.spec import RunSpec
+from demo.core.spec import BadInput, RunSpec
 
 
 def loaded(processor, checkpoint: Checkpoint, labels: dict[int, str]) -> models.Loaded:

@@ -9,8 +9,8 @@ import torch
 
 from demo.backend import compile_model, replay, workloads
 from demo.core import catalog
-from demo.core.errors import BadInput
 from demo.core.size_log import read_log
+from demo.core.spec import BadInput
 
 SCENE = Path(__file__).resolve().parents[2] / "assets" / "examples" / "shapes-scene-1.png"
 

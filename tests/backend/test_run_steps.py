@@ -32,11 +32,10 @@ from demo.backend.failures import CannotLoad
 from demo.backend.monitor import Observer
 from demo.backend.run_steps import Run
 from demo.core import catalog, cores
-from demo.core.errors import BadInput
 from demo.core.languages import ENGLISH
 from demo.core.measurement import CompileCost
 from demo.core.result import PHASES, RunResult
-from demo.core.spec import PUBLISHED_CALLS
+from demo.core.spec import PUBLISHED_CALLS, BadInput
 from tools.scenes import draw_scene
 
 SCENE = catalog.ASSETS / "examples" / "shapes-scene-1.png"

@@ -7,8 +7,7 @@ import torch
 
 from demo.backend import models, predictions, settings
 from demo.core import catalog
-from demo.core.errors import BadInput
-from demo.core.spec import RunSpec
+from demo.core.spec import BadInput, RunSpec
 
 CPU = torch.device("cpu")
 

@@ -16,10 +16,9 @@ from demo.backend.events import Events, Job
 from demo.backend.run_steps import Run
 from demo.backend.text_workload import TextWorkload, as_text
 from demo.core import cores
-from demo.core.errors import BadInput
 from demo.core.measurement import Generation, Prefill
 from demo.core.result import RunResult
-from demo.core.spec import TEXT_GENERATION, RunSpec
+from demo.core.spec import TEXT_GENERATION, BadInput, RunSpec
 
 CPU = torch.device("cpu")
 TOKENS = 9

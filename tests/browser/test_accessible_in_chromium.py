@@ -17,11 +17,10 @@ from page_support import stored
 from samples import failed_result, full_result, measurement, ok_result, text_result
 from troubles import BEYOND
 
-from demo.core.errors import BadInput
 from demo.core.measurement import Compilation, CompileCost, StartUp
 from demo.core.outputs import Parity
 from demo.core.result import RunResult
-from demo.core.spec import RunSpec
+from demo.core.spec import BadInput, RunSpec
 from demo.store import shared_rows
 from demo.store.history import FOLDER_VARIABLE
 from demo.store.hub_dataset import PushedHistory

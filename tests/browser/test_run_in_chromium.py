@@ -17,10 +17,9 @@ from samples import ENVIRONMENT, MACHINE, full_result, measurement
 from search_runner import measured
 from troubles import BEYOND, heard
 
-from demo.core.errors import BadInput
 from demo.core.languages import LANGUAGES
 from demo.core.result import RunResult
-from demo.core.spec import RunSpec
+from demo.core.spec import BadInput, RunSpec
 from demo.core.speedup import Spread
 from demo.store.history import History
 from demo.ui.look import script

@@ -17,9 +17,8 @@ import tiny_vit
 from demo.cli import cache_command
 from demo.cli.main import main
 from demo.core import catalog
-from demo.core.errors import BadInput
 from demo.core.result import RunResult
-from demo.core.spec import RunSpec
+from demo.core.spec import BadInput, RunSpec
 from demo.runs.runner import Runner
 from demo.sweep.grid import PICTURE
 

@@ -19,8 +19,7 @@ from PIL import Image
 
 from demo.core import catalog
 from demo.core.catalog import Checkpoint
-from demo.core.errors import BadInput
-from demo.core.spec import TASKS
+from demo.core.spec import TASKS, BadInput
 
 ROOT = Path(catalog.__file__).resolve().parents[2]
 GUIDE = list(catalog.PUBLISHED)

@@ -2,8 +2,7 @@ import re
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from demo.core import format as fmt
 

@@ -14,9 +14,9 @@ import pytest
 from PIL import Image, PngImagePlugin
 
 from demo.core import images, limits
-from demo.core.errors import BadInput
 from demo.core.images import MAX_ASPECT, decode_mask, decode_preview, encode_mask, read
 from demo.core.outputs import MASK_SIDE
+from demo.core.spec import BadInput
 
 MAX_FILE_BYTES, MAX_PIXELS = limits.Limits.file_bytes, limits.Limits.pixels
 WHITE = (255, 255, 255)

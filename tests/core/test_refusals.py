@@ -7,9 +7,9 @@ import pytest
 from samples import GPU, MACHINE, ok_result
 
 from demo.core import catalog, refusals
-from demo.core.errors import BadInput
 from demo.core.languages import ENGLISH
 from demo.core.machine import HostInfo
+from demo.core.spec import BadInput
 from demo.core.speedup import Gain
 from demo.present import advice
 from demo.sweep.ways import ways

@@ -2,8 +2,8 @@
 
 import pytest
 
-from demo.core.errors import BadInput
 from demo.core.size_log import Size, read_log
+from demo.core.spec import BadInput
 
 
 def test_a_line_is_a_call_of_its_size_and_a_count_repeats_it() -> None:

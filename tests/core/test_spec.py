@@ -3,11 +3,9 @@
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from demo.core.errors import BadInput
-from demo.core.spec import MAX_BATCH_SIZE, MAX_PROMPT, MIN_ITERATIONS, OPTIONS, TEXT_GENERATION, RunSpec
+from demo.core.spec import MAX_BATCH_SIZE, MAX_PROMPT, MIN_ITERATIONS, OPTIONS, TEXT_GENERATION, BadInput, RunSpec
 
 garbage: st.SearchStrategy[Any] = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.binary(),

@@ -27,8 +27,7 @@ from demo.present.charts import (
 from demo.present.figure import TEXT, spread
 from demo.present.guide_comparison import compare_with_guide
 from demo.present.palette import COMPILED, EAGER, contrast
-from demo.store import measured as measured_tables
-from demo.store import published
+from demo.store import measured as measured_tables, published
 from demo.store.tables import PublishedRow
 
 GPU = dataclasses.replace(ENVIRONMENT, device_name="Tesla T4")

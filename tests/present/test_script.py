@@ -17,18 +17,16 @@ import pytest
 import tokenizers
 import torch
 import transformers
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from samples import ENVIRONMENT, failed_result, ok_result
 
 from demo.backend import text_workload
 from demo.cli.main import main, parser
 from demo.core import catalog
-from demo.core.errors import BadInput
 from demo.core.measurement import Generation
 from demo.core.outputs import ImageInfo
 from demo.core.result import RunResult
-from demo.core.spec import OWN_MODEL, TEXT_GENERATION, RunSpec
+from demo.core.spec import OWN_MODEL, TEXT_GENERATION, BadInput, RunSpec
 from demo.present.script import literal, needs_folder, script, short_starts, snippet
 from demo.store.history import History
 

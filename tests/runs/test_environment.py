@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from demo.core import catalog
-from demo.core.errors import BadInput
 from demo.core.result import RunResult
+from demo.core.spec import BadInput
 from demo.runs import process
 from demo.runs.environment import other_python, worker_environment
 from demo.runs.runner import Runner

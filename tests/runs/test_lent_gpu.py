@@ -14,10 +14,10 @@ import pytest
 from samples import ok_result
 
 from demo.core import catalog
-from demo.core.errors import BadInput, WorkerDied
 from demo.core.result import Progress, RunResult
-from demo.core.spec import RunSpec
+from demo.core.spec import BadInput, RunSpec
 from demo.runs.environment import worker_environment
+from demo.runs.process import WorkerDied
 from demo.runs.runner import Runner
 from demo.store.history import History
 

@@ -15,9 +15,9 @@ import pytest
 from test_faults import gone, needs_linux, processes_with, wait_until
 
 from demo.core import catalog
-from demo.core.errors import BadInput
 from demo.core.measurement import CompileCost
 from demo.core.result import Progress, RunResult
+from demo.core.spec import BadInput
 from demo.runs.outcome import OngoingRun
 from demo.runs.process import Worker
 from demo.runs.runner import Runner

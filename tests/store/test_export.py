@@ -12,8 +12,8 @@ import pandas as pd
 import pytest
 from samples import failed_result, full_result, ok_result
 
-from demo.core.errors import BadInput
 from demo.core.result import Failure, RunResult
+from demo.core.spec import BadInput
 from demo.store import columns, export
 
 RESULTS = [ok_result(), failed_result()]

@@ -20,9 +20,9 @@ from samples import failed_result, ok_result, text_result
 
 from demo.cli.main import main
 from demo.core import limits
-from demo.core.errors import BadInput
 from demo.core.measurement import Compilation
 from demo.core.result import RunResult
+from demo.core.spec import BadInput
 from demo.store import export, hub_dataset
 from demo.store.history import FOLDER_VARIABLE, History, HistoryError
 

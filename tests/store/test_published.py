@@ -6,7 +6,7 @@ import pytest
 from measured_tables import write
 
 from demo.core import catalog
-from demo.core.errors import BadInput
+from demo.core.spec import BadInput
 from demo.store import measured, published
 
 

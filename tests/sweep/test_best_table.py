@@ -9,12 +9,12 @@ import pytest
 from samples import LABELS, MACHINE, measurement, ok_result
 
 from demo.core import catalog
-from demo.core.errors import BadInput
 from demo.core.languages import ENGLISH, LANGUAGES
 from demo.core.machine import HostSample
 from demo.core.measurement import Compilation, CompileCost, StartUp
 from demo.core.outputs import Label, Parity, Predictions
 from demo.core.result import Failure, RunResult
+from demo.core.spec import BadInput
 from demo.core.speedup import Spread
 from demo.sweep import best_words
 from demo.sweep.best_table import BestTable, Goal, Row, best_table, first_answers

@@ -13,11 +13,10 @@ from fake_runner import FakeRunner
 from samples import MACHINE, measurement, ok_result
 
 from demo.core import catalog
-from demo.core.errors import BadInput
 from demo.core.machine import HostSample
 from demo.core.measurement import Compilation
 from demo.core.result import Failure, Progress, RunResult
-from demo.core.spec import RunSpec
+from demo.core.spec import BadInput, RunSpec
 from demo.store.history import History
 from demo.store.reruns import compiled_spec
 from demo.sweep import best_way

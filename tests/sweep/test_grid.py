@@ -3,8 +3,7 @@
 import pytest
 
 from demo.core import catalog
-from demo.core.errors import BadInput
-from demo.core.spec import TEXT_GENERATION
+from demo.core.spec import TEXT_GENERATION, BadInput
 from demo.sweep.grid import AXES, PRESETS, Grid, read_grid
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from demo.core.errors import BadInput
+from demo.core.spec import BadInput
 from demo.store.history import History
 from demo.sweep import ray_cluster
 from demo.sweep.cells import Cell

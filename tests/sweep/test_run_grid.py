@@ -13,10 +13,9 @@ import pytest
 from fake_runner import FakeRunner
 from samples import ENVIRONMENT, MACHINE, failed_result, ok_result
 
-from demo.core.errors import BadInput
 from demo.core.machine import HostSample
 from demo.core.result import RunResult
-from demo.core.spec import RunSpec
+from demo.core.spec import BadInput, RunSpec
 from demo.runs.runner import Runner
 from demo.store.history import History
 from demo.sweep.cells import Cell, make_cells

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from samples import ENVIRONMENT, measurement, ok_result
 
-from demo.core.errors import BadInput
 from demo.core.result import RunResult
+from demo.core.spec import BadInput
 from demo.store import measured
 from demo.sweep.cells import Cell
 from demo.sweep.table import write_device_table, write_table

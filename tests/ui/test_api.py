@@ -17,9 +17,8 @@ from page_support import stored
 from samples import failed_result, ok_result
 from search_runner import SearchRunner
 
-from demo.core.errors import BadInput
 from demo.core.result import RunResult
-from demo.core.spec import OPTIONS, RunSpec
+from demo.core.spec import OPTIONS, BadInput, RunSpec
 from demo.store import published
 from demo.store.history import History
 from demo.ui import api

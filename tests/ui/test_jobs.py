@@ -11,9 +11,8 @@ from fake_runner import MACHINE, FakeRunner
 from page_support import answering
 from samples import ok_result
 
-from demo.core.errors import BadInput
 from demo.core.result import Progress, RunResult
-from demo.core.spec import RunSpec
+from demo.core.spec import BadInput, RunSpec
 from demo.ui import jobs
 from demo.ui.jobs import Full, Job, RunQueue, Supervisor, visitor_name
 

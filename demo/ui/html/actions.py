@@ -10,11 +10,10 @@ from urllib.parse import urlencode
 from markupsafe import Markup
 
 from demo.core import catalog
-from demo.core.errors import BadInput
 from demo.core.languages import Language
 from demo.core.machine import HostInfo
 from demo.core.result import RunResult
-from demo.core.spec import OWN_MODEL, RunSpec
+from demo.core.spec import OWN_MODEL, BadInput, RunSpec
 from demo.present import sentences
 
 LONGER_SECONDS = 30.0

@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from markupsafe import Markup
 
-from demo.core import format as fmt
-from demo.core import stats
+from demo.core import format as fmt, stats
 from demo.core.languages import Language
 from demo.core.result import RunResult
 from demo.core.spec import RunSpec, without_meaning

@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from markupsafe import Markup
 from PIL import Image
 
-from demo.core import agreement, scenes
-from demo.core import format as fmt
+from demo.core import catalog, format as fmt, outputs
 from demo.core.images import decode_preview
 from demo.core.languages import Language
 from demo.core.outputs import Box, ImageInfo, Predictions
@@ -36,7 +35,8 @@ def shown(result: RunResult, lang: Language) -> Markup:
         body = _labels(info, seen, lang)
     else:
         body = _pictures(result, info, seen, lang) if info is not None else Markup()
-    notes = drawn("outputs.notes", lang, why_parts.agreement(result, lang), scenes.is_beyond(result))
+    beyond = catalog.is_beyond(result.spec.checkpoint, info and info.sha256)
+    notes = drawn("outputs.notes", lang, why_parts.agreement(result, lang), beyond)
     return drawn("outputs.section", lang, heading, notes + body)
 
 
@@ -184,13 +184,13 @@ def draw_segments(preview: Image.Image, predictions: Mapping[str, Predictions], 
 def difference(preview: Image.Image, info: ImageInfo, eager: Predictions, compiled: Predictions) -> Image.Image | None:
     """Where two sets of boxes or segments differ, on a faded picture; None where they do not, or hold only labels.
 
-    Boxes: those without a partner of the same label at an IoU of `agreement.SAME_BOX_IOU`, each in its variant's
+    Boxes: those without a partner of the same label at an IoU of `outputs.SAME_BOX_IOU`, each in its variant's
     colour. Segments: every pixel whose label changed, widened so that a single one can be seen. Not compared: scores,
     and which objects of one label a pixel belongs to.
     """
     canvas = Canvas(preview, faded=True)
     if eager.segments is not None and compiled.segments is not None:
-        changed = agreement.changed_pixels(eager.segments, compiled.segments)
+        changed = outputs.changed_pixels(eager.segments, compiled.segments)
         if not changed.any():
             return None
         share = float(changed.mean())
@@ -199,7 +199,7 @@ def difference(preview: Image.Image, info: ImageInfo, eager: Predictions, compil
         canvas.note(f"{shown} of the pixels differ", CHANGED)
         return canvas.image
     ours, theirs = eager.boxes or (), compiled.boxes or ()
-    pairs = agreement.match_boxes(ours, theirs, agreement.SAME_BOX_IOU)
+    pairs = outputs.match_boxes(ours, theirs, outputs.SAME_BOX_IOU)
     matched = [{pair[side] for pair in pairs} for side in (0, 1)]
     only = [(box, f"only eager: {box.label}", EAGER) for i, box in enumerate(ours) if i not in matched[0]]
     only += [(box, f"only compiled: {box.label}", COMPILED) for j, box in enumerate(theirs) if j not in matched[1]]

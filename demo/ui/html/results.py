@@ -6,8 +6,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from demo.core import catalog, scenes, stats
-from demo.core import format as fmt
+from demo.core import catalog, format as fmt, stats
 from demo.core.catalog import Checkpoint
 from demo.core.languages import Language
 from demo.core.result import RunResult
@@ -101,7 +100,7 @@ def checkpoint_note(checkpoint: Checkpoint | None, named: str, lang: Language) -
         refused = catalog.refusal(named)
         told = lang.plain_quoted(refused) if refused else lang.plain("note_hub", named=named)
         return drawn("results.note", lang, told)
-    shapes = scenes.shapes(checkpoint) if checkpoint.drawn_only and checkpoint.task != TEXT_GENERATION else ()
+    shapes = catalog.drawn_shapes(checkpoint) if checkpoint.drawn_only and checkpoint.task != TEXT_GENERATION else ()
     return drawn("results.facts", lang, checkpoint, lang.listed([lang.plain_quoted(shape) for shape in shapes]))
 
 

@@ -7,8 +7,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from demo.core import catalog
-from demo.core import format as fmt
+from demo.core import catalog, format as fmt
 from demo.core.hub import endpoint
 from demo.core.languages import Language
 from demo.present import sentences

@@ -10,8 +10,7 @@ from collections.abc import Sequence
 
 from markupsafe import Markup
 
-from demo.core import format as fmt
-from demo.core import hub
+from demo.core import format as fmt, hub
 from demo.core.languages import ENGLISH, Language
 from demo.present import sentences
 from demo.sweep.cells import Cell, downloads

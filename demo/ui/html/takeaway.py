@@ -12,11 +12,10 @@ from urllib.parse import quote
 import gradio as gr
 from markupsafe import Markup
 
-from demo.core import catalog, limits
-from demo.core import format as fmt
-from demo.core.errors import BadInput
+from demo.core import catalog, format as fmt, limits
 from demo.core.languages import Language
 from demo.core.result import RunResult
+from demo.core.spec import BadInput
 from demo.present import link_preview, markdown, sentences
 from demo.present.advice import next_steps, start_seconds
 from demo.present.script import literal, needs_folder, script, short_starts, snippet

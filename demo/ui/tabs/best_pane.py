@@ -5,8 +5,8 @@ from typing import Any
 import gradio as gr
 from markupsafe import Markup
 
-from demo.core.errors import BadInput
 from demo.core.languages import Language
+from demo.core.spec import BadInput
 from demo.sweep.best_table import GOALS, Goal
 from demo.ui.html import best_html, results, takeaway
 from demo.ui.jobs import BestSearch, make_search

@@ -7,8 +7,8 @@ import gradio as gr
 from markupsafe import Markup
 
 from demo.core import format as fmt
-from demo.core.errors import BadInput
 from demo.core.languages import Language
+from demo.core.spec import BadInput
 from demo.store.history import HistoryError
 from demo.ui.html import results
 from demo.ui.jobs import Supervisor, Work, attempted, visitor_name

@@ -12,11 +12,10 @@ from gradio.processing_utils import save_file_to_cache
 from gradio.utils import get_upload_folder, is_in_or_equal
 
 from demo.core import catalog, hub, limits
-from demo.core.errors import BadInput
+from demo.core.catalog import scenes
 from demo.core.languages import ENGLISH, Language
 from demo.core.machine import HostInfo
 from demo.core.outputs import ImageInfo
-from demo.core.scenes import scenes
 from demo.core.spec import (
     DTYPES,
     FOLDS,
@@ -25,6 +24,7 @@ from demo.core.spec import (
     MODES,
     OPTIONS,
     TEXT_GENERATION,
+    BadInput,
     Option,
     RunSpec,
     without_meaning,

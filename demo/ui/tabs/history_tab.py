@@ -8,11 +8,10 @@ import gradio as gr
 from gradio.processing_utils import save_bytes_to_cache
 from gradio.utils import get_upload_folder
 
-from demo.core import format as fmt
-from demo.core import limits
-from demo.core.errors import BadInput
+from demo.core import format as fmt, limits
 from demo.core.languages import ENGLISH
 from demo.core.result import RunResult
+from demo.core.spec import BadInput
 from demo.present import sentences
 from demo.store import export
 from demo.store.history import HistoryError

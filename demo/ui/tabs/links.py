@@ -6,9 +6,8 @@ from urllib.parse import parse_qsl
 
 import gradio as gr
 
-from demo.core import catalog, numbers
-from demo.core.errors import BadInput
-from demo.core.spec import OPTIONS, OWN_MODEL, TASKS, TEXT_GENERATION, RunSpec, without_meaning
+from demo.core import catalog, format as fmt
+from demo.core.spec import OPTIONS, OWN_MODEL, TASKS, TEXT_GENERATION, BadInput, RunSpec, without_meaning
 from demo.sweep import best_way
 from demo.ui.tabs.form import OPTIONAL, Form, checkpoints, takes_text
 
@@ -103,7 +102,7 @@ def filled_for_search(form: Form, query: Mapping[str, str]) -> dict[Any, Any]:
     """Updates of the search's fields, where a link asks for a search. Raises BadInput."""
     if SEARCH not in query:
         return {}
-    minutes = numbers.parse_number(query[SEARCH] or best_way.MINUTES)
+    minutes = fmt.parse_number(query[SEARCH] or best_way.MINUTES)
     best_way.check_minutes(minutes)
     formats = _SWITCHES.get(query.get(FORMATS, "no").lower(), False)
     return {form.minutes: minutes, form.other_formats: formats}

@@ -12,11 +12,10 @@ from typing import Any
 import gradio as gr
 
 from demo.core import catalog
-from demo.core.errors import BadInput
 from demo.core.languages import ENGLISH, Language
 from demo.core.machine import HostInfo
 from demo.core.result import RunResult
-from demo.core.spec import TEXT_GENERATION, RunSpec
+from demo.core.spec import TEXT_GENERATION, BadInput, RunSpec
 from demo.present import charts, details, sentences
 from demo.runs.outcome import Files
 from demo.store import published

@@ -7,12 +7,11 @@ from typing import Any
 import gradio as gr
 from markupsafe import Markup
 
-from demo.core import catalog, cores, limits
-from demo.core import format as fmt
-from demo.core.errors import BadInput
+from demo.core import catalog, cores, format as fmt, limits
 from demo.core.languages import ENGLISH, Language
 from demo.core.refusals import on_machine, refusal
 from demo.core.result import RunResult
+from demo.core.spec import BadInput
 from demo.runs import forecast
 from demo.runs.outcome import NO_FILES
 from demo.runs.runner import Runner
@@ -24,8 +23,7 @@ from demo.ui.html.elements import drawn
 from demo.ui.jobs import Job, RunQueue, Supervisor, WaitingForQuiet, attempted, visitor_name
 from demo.ui.look import source
 from demo.ui.look.scripts import FOCUS_STAGE, REDRAW, TO_ANSWER, TO_STAGE
-from demo.ui.tabs import form as forms
-from demo.ui.tabs import links
+from demo.ui.tabs import form as forms, links
 from demo.ui.tabs.events import AT_ONCE, LATEST, QUIET, UNREAD, Watching, data_of, told
 from demo.ui.tabs.form import FIRST
 from demo.ui.tabs.result_pane import ResultPane, one_more, picture_of, published_chart

@@ -8,9 +8,8 @@ from typing import Any
 import gradio as gr
 
 from demo.core import catalog, hub
-from demo.core.errors import BadInput
 from demo.core.languages import Language
-from demo.core.spec import TEXT_GENERATION
+from demo.core.spec import TEXT_GENERATION, BadInput
 from demo.runs.runner import Runner
 from demo.ui.look.scripts import MARK_PRESET, PRESS_BEST
 from demo.ui.tabs import links

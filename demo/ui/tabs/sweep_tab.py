@@ -10,11 +10,9 @@ from gradio.processing_utils import save_bytes_to_cache
 from gradio.utils import get_upload_folder
 from markupsafe import Markup
 
-from demo.core import catalog, limits
-from demo.core import format as fmt
-from demo.core.errors import BadInput
+from demo.core import catalog, format as fmt, limits
 from demo.core.languages import Language
-from demo.core.spec import DTYPES, MODES, WEIGHTS
+from demo.core.spec import DTYPES, MODES, WEIGHTS, BadInput
 from demo.store.history import HistoryError
 from demo.sweep.cells import Cell, make_cells
 from demo.sweep.grid import AXES, PICTURE, PRESETS, Grid, read_grid

@@ -12,11 +12,9 @@ from urllib.parse import urlencode
 
 import gradio as gr
 
-from demo.core import catalog
-from demo.core import format as fmt
-from demo.core.errors import BadInput
+from demo.core import catalog, format as fmt
 from demo.core.languages import Language
-from demo.core.spec import PUBLISHED_CALLS, TEXT_GENERATION
+from demo.core.spec import PUBLISHED_CALLS, TEXT_GENERATION, BadInput
 from demo.present import charts, sentences
 from demo.store import published
 from demo.store.measured import SUBSET, further_settings, gain, settings_of

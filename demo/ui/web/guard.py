@@ -27,9 +27,8 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.routing import compile_path  # gradio's own router
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from demo.core import format as fmt
-from demo.core import limits
-from demo.core.errors import NO_ROOM
+from demo.core import format as fmt, limits
+from demo.core.files import NO_ROOM
 from demo.ui.web import preview
 
 _log = logging.getLogger(__name__)

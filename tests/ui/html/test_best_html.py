@@ -10,9 +10,8 @@ import pytest
 from search_runner import SCENE, SearchRunner, measured
 
 from demo.core import catalog
-from demo.core.errors import BadInput
 from demo.core.languages import ENGLISH, LANGUAGES
-from demo.core.spec import RunSpec
+from demo.core.spec import BadInput, RunSpec
 from demo.store.history import History
 from demo.sweep.best_table import BestTable, Goal
 from demo.sweep.best_way import Search

@@ -15,8 +15,7 @@ from page_support import (
 from samples import failed_result, full_result, measurement, ok_result
 
 from demo.cli import terminal
-from demo.core import catalog
-from demo.core import format as fmt
+from demo.core import catalog, format as fmt
 from demo.core.languages import ENGLISH, LANGUAGES
 from demo.core.machine import GpuSample, HostSample
 from demo.core.measurement import AnotherSize, Compilation, CompileCost, GraphBreak

@@ -12,8 +12,7 @@ from page_support import HOSTILE, Tags, field_values, from_browser, handler, in_
 from samples import failed_result
 from search_runner import SCENE, SearchRunner, measured
 
-from demo.core.errors import BadInput
-from demo.core.spec import RunSpec
+from demo.core.spec import BadInput, RunSpec
 from demo.store.history import FOLDER_VARIABLE, History
 from demo.ui import jobs
 from demo.ui.jobs import BestSearch

@@ -7,8 +7,7 @@ from typing import Any
 import gradio as gr
 import pytest
 from fake_runner import MACHINE, FakeRunner
-from page_support import answering, chosen, field_values, in_the_form, opened
-from page_support import forecast as forecast_of
+from page_support import answering, chosen, field_values, forecast as forecast_of, in_the_form, opened
 from samples import ENVIRONMENT, ok_result
 
 from demo.core.spec import RunSpec

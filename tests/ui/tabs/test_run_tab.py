@@ -28,9 +28,8 @@ from page_support import (
 from samples import failed_result, full_result, ok_result
 
 from demo.core import catalog
-from demo.core.errors import BadInput
 from demo.core.languages import ENGLISH
-from demo.core.spec import RunSpec
+from demo.core.spec import BadInput, RunSpec
 from demo.store.history import History
 from demo.ui import jobs
 from demo.ui.page import Page

@@ -13,11 +13,9 @@ from fake_runner import FakeRunner
 from page_support import from_browser, handler
 from samples import failed_result, ok_result
 
-from demo.core import catalog, limits
-from demo.core import format as fmt
-from demo.core.errors import BadInput
+from demo.core import catalog, format as fmt, limits
 from demo.core.result import RunResult
-from demo.core.spec import RunSpec
+from demo.core.spec import BadInput, RunSpec
 from demo.store import measured
 from demo.store.history import FOLDER_VARIABLE
 from demo.sweep.grid import AXES, PRESETS

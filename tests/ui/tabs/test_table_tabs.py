@@ -17,8 +17,7 @@ from page_support import HOSTILE, Tags, answering, handler
 from samples import ok_result
 from shared_tables import cells, plausible, write
 
-from demo.core import format as fmt
-from demo.core import limits
+from demo.core import format as fmt, limits
 from demo.core.languages import ENGLISH, LANGUAGES, Language
 from demo.core.spec import RunSpec
 from demo.present import sentences

@@ -11,7 +11,7 @@ import pytest
 from gradio.routes import App
 
 from demo.core import limits
-from demo.core.errors import BadInput
+from demo.core.spec import BadInput
 from demo.ui.page import launch
 from demo.ui.web import preview
 from demo.ui.web.guard import ROUTES, Guard

@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 
 from demo.backend import parity
-from demo.core import agreement
+from demo.core import outputs
 from demo.core.outputs import Box, ImageInfo, Label, Predictions
 from demo.ui.html import outputs_html
 
@@ -31,19 +31,19 @@ def difference_is_drawn(eager: tuple[Box, ...], compiled: tuple[Box, ...]) -> bo
 def test_parity_agreement_and_the_picture_match_the_same_boxes() -> None:
     """In order, the first box would take the second one's only partner; there is one for each."""
     eager, compiled = boxes(4.5, 10), boxes(0, 8.5)
-    assert agreement.match_boxes(eager, compiled, 0.9) == [(0, 0), (1, 1)]
+    assert outputs.match_boxes(eager, compiled, 0.9) == [(0, 0), (1, 1)]
     assert share_matched(eager, compiled) == 1.0 and not difference_is_drawn(eager, compiled)
-    assert agreement.difference(Predictions(boxes=eager), Predictions(boxes=compiled)) is None
+    assert outputs.difference(Predictions(boxes=eager), Predictions(boxes=compiled)) is None
 
 
 def test_a_box_that_moved_too_far_is_missing_in_all_three() -> None:
     eager, compiled = boxes(0, 300), boxes(0, 320)
     assert share_matched(eager, compiled) == 0.5 and difference_is_drawn(eager, compiled)
-    assert "2 boxes" in (agreement.difference(Predictions(boxes=eager), Predictions(boxes=compiled)) or "")
+    assert "2 boxes" in (outputs.difference(Predictions(boxes=eager), Predictions(boxes=compiled)) or "")
 
 
 def test_the_pairs_are_those_with_the_largest_total_likeness() -> None:
-    assert agreement.match_boxes(boxes(0, 5), boxes(4.9, 10), 0.9) == [(0, 0), (1, 1)]  # the nearest pair is (1, 0)
+    assert outputs.match_boxes(boxes(0, 5), boxes(4.9, 10), 0.9) == [(0, 0), (1, 1)]  # the nearest pair is (1, 0)
     rng = random.Random(1)
 
     def likeness(one: float, other: float) -> float:
@@ -51,7 +51,7 @@ def test_the_pairs_are_those_with_the_largest_total_likeness() -> None:
 
     for _ in range(50):
         ours, theirs = ([rng.random() for _ in range(3)] for _ in range(2))
-        pairs = agreement.match(ours, theirs, likeness)
+        pairs = outputs.match(ours, theirs, likeness)
         best = max(sum(map(likeness, ours, order)) for order in itertools.permutations(theirs))
         assert sum(likeness(ours[i], theirs[j]) for i, j in pairs) == pytest.approx(best)
 
@@ -60,7 +60,7 @@ def test_boxes_of_other_labels_or_without_a_place_have_no_partner() -> None:
     nowhere = Box("cat", 0.9, (float("nan"), 0.0, 1.0, 1.0))
     endless = Box("cat", 0.9, (0.0, 0.0, float("inf"), float("inf")))
     for others in (boxes(0, label="dog"), (nowhere,), (endless,), ()):
-        assert agreement.pairs(boxes(0), others, 0.9) == agreement.pairs(others, boxes(0), 0.9) == []
+        assert outputs.pairs(boxes(0), others, 0.9) == outputs.pairs(others, boxes(0), 0.9) == []
 
 
 def labels(name: str, score: float) -> Predictions:
@@ -87,5 +87,5 @@ CAT, NO_LABEL = labels("cat", 0.9), Predictions(labels=())
 def test_a_user_sees_a_difference_in_labels_and_boxes(
     first: Predictions, second: Predictions, words: str | None
 ) -> None:
-    found = agreement.difference(first, second)
+    found = outputs.difference(first, second)
     assert found is None if words is None else found is not None and words in found
