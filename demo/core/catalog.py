@@ -1,7 +1,7 @@
 """The checkpoints to choose from: the guide's, and four small ones that ship with the project.
 
 Says what a checkpoint is, where its config lies, and which drawn scenes come with it. `demo.backend` loads it: neither
-torch nor transformers is imported here. `make_spec` makes a `RunSpec` of what somebody typed; every way of asking for a run uses it.
+torch nor transformers is imported here. `make_spec` makes a `RunSpec` of what somebody typed, however it was asked for.
 """
 
 import csv
