@@ -208,7 +208,7 @@ def _matched(eager: tuple[Box, ...], compiled: tuple[Box, ...]) -> dict[str, flo
 
     Of the pairs, the lowest IoU and the largest difference of scores.
     """
-    pairs = outputs.pairs(eager, compiled, outputs.SAME_BOX_IOU)
+    pairs = [(eager[i], compiled[j]) for i, j in outputs.match_boxes(eager, compiled, outputs.SAME_BOX_IOU)]
     total = max(len(eager), len(compiled))
     shares = {"matched_boxes": len(pairs) / total if total else 1.0}
     if pairs:

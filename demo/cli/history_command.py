@@ -9,7 +9,7 @@ from typing import Any
 from demo.cli import terminal
 from demo.cli.common import FAILED, OK, stored
 from demo.core.files import replacing
-from demo.core.format import number, whole_number
+from demo.core.format import parse_number, parse_whole
 from demo.core.languages import ENGLISH
 from demo.core.result import RunResult
 from demo.core.spec import BadInput
@@ -122,13 +122,13 @@ def _show(history: History, id: str, options: argparse.Namespace) -> int:
 
 def _traffic(given: str) -> tuple[float, float, float | None]:
     """Calls a day, restarts a day, and the price of an hour, if any."""
-    numbers = [number(part) for part in given.split(",")]
-    if len(numbers) not in (2, 3) or any(value is None or value < 0 for value in numbers):
+    numbers = [parse_number(part) for part in given.split(",")]
+    if len(numbers) not in (2, 3) or any(isinstance(value, str) or value < 0 for value in numbers):
         raise BadInput(
             "The traffic is calls a day, restarts a day and, if you like, the machine's price an hour, such as "
             f"--traffic 50000,4,2.50. Given: {given[:80]!r}."
         )
-    calls, restarts, *price = (value or 0.0 for value in numbers)
+    calls, restarts, *price = numbers
     return calls, restarts, price[0] if price else None
 
 
@@ -200,7 +200,7 @@ def _delete(history: History, ids: list[str], options: argparse.Namespace) -> in
 def _limit(given: str | None) -> int | None:
     if given is None:
         return None
-    limit = whole_number(given)
-    if limit is None or not 1 <= limit <= LARGEST:
+    limit = parse_whole(given)
+    if isinstance(limit, str) or not 1 <= limit <= LARGEST:
         raise BadInput(f"The limit must be a whole number from 1 to {LARGEST:,}. Given: {given[:80]!r}.")
-    return limit
+    return int(limit)

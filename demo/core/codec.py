@@ -1,7 +1,4 @@
-"""Dataclasses to JSON and back.
-
-A field's key in JSON is its name, or the `key` of its metadata.
-"""
+"""Dataclasses to JSON and back. A field's key in JSON is its name, or the `key` of its metadata."""
 
 import dataclasses
 import math
@@ -40,8 +37,7 @@ def _readers(kind: type) -> list[tuple[str, str, Any]]:
 
 
 def _key(field: dataclasses.Field[Any]) -> str:
-    key: str = field.metadata.get("key", field.name)
-    return key
+    return str(field.metadata.get("key", field.name))
 
 
 def load(kind: Any, data: Any) -> Any:

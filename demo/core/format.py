@@ -156,28 +156,13 @@ def printable(text: str, kept: str = "\n\t") -> str:
     )
 
 
-def whole_number(text: str) -> int | None:
-    """None for anything else than up to 18 digits, with a sign or without."""
-    return int(text) if _WHOLE.fullmatch(text) else None
-
-
-def number(text: str) -> float | None:
-    """None for anything else than a finite number, with an exponent or without."""
-    value = float(text) if _DECIMAL.fullmatch(text) else math.nan
-    return value if math.isfinite(value) else None
-
-
 def parse_whole(given: Any) -> Any:
-    """An int where `given` is the text of one, or a whole float; anything else as it came."""
-    if isinstance(given, str) and (value := whole_number(given)) is not None:
-        return value
-    if isinstance(given, float) and given.is_integer():
-        return int(given)
-    return given
+    """An int where `given` is the text of one, of up to 18 digits, or a whole float; anything else as it came."""
+    is_whole = _WHOLE.fullmatch(given) if isinstance(given, str) else isinstance(given, float) and given.is_integer()
+    return int(given) if is_whole else given
 
 
 def parse_number(given: Any) -> Any:
-    """A float where `given` is the text of a number; anything else as it came."""
-    if isinstance(given, str) and (value := number(given)) is not None:
-        return value
-    return given
+    """A float where `given` is the text of a finite number; anything else as it came."""
+    value = float(given) if isinstance(given, str) and _DECIMAL.fullmatch(given) else math.nan
+    return value if math.isfinite(value) else given

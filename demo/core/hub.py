@@ -5,6 +5,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 
@@ -34,22 +35,20 @@ def reachable() -> bool:
 
 @lru_cache(maxsize=8)
 def _answers(address: str, minute: int) -> bool:
-    # A thread, because looking up the host's name is not under urlopen's timeout and can hang for much longer.
     heard: list[bool] = []
-    asking = threading.Thread(target=lambda: heard.append(_probe(address)), daemon=True)
+
+    def ask() -> None:
+        request = urllib.request.Request(address, method="HEAD")
+        with suppress(OSError, ValueError):
+            with suppress(urllib.error.HTTPError):
+                urllib.request.urlopen(request, timeout=PROBE_SECONDS).close()
+            heard.append(True)
+
+    # A thread, because looking up the host's name is not under urlopen's timeout and can hang for much longer.
+    asking = threading.Thread(target=ask, daemon=True)
     asking.start()
     asking.join(PROBE_SECONDS)
-    return any(heard)
-
-
-def _probe(address: str) -> bool:
-    try:
-        with urllib.request.urlopen(urllib.request.Request(address, method="HEAD"), timeout=PROBE_SECONDS):
-            return True
-    except urllib.error.HTTPError:
-        return True
-    except (OSError, ValueError):
-        return False
+    return bool(heard)
 
 
 def holds_weights(checkpoint: str) -> bool:

@@ -17,8 +17,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
 
-from demo.core import limits
-from demo.core.format import printable, shortened, size as size_text
+from demo.core import format as fmt, limits
 from demo.core.outputs import MASK_SIDE, ImageInfo
 from demo.core.spec import BadInput
 
@@ -39,16 +38,16 @@ def read(path: Path) -> tuple[Image.Image, ImageInfo]:
     Raises `BadInput`, naming the file but never its folder, for everything that cannot be read: see `demo.core.limits`
     and `MAX_ASPECT`. The pixel limit is checked on the header, before anything is decoded.
     """
-    name = _shown(Path(path).name)
-    data = _bytes(Path(path), name)
+    name = _shown(path)
+    data = _bytes(path, name)
     image = _decode(data, name)
     return image, ImageInfo(name, *image.size, hashlib.sha256(data).hexdigest(), _preview(image))
 
 
 def decode(path: Path) -> Image.Image:
     """The picture alone, as `read` gives it: what a request pays before the processor. Raises BadInput."""
-    name = _shown(Path(path).name)
-    return _decode(_bytes(Path(path), name), name)
+    name = _shown(path)
+    return _decode(_bytes(path, name), name)
 
 
 def encode_mask(mask: np.ndarray) -> str:
@@ -87,7 +86,7 @@ def _bytes(path: Path, name: str) -> bytes:
         raise BadInput(f"'{name}' is empty: it has 0 bytes. Save or download the picture again.")
     if len(data) > most:
         raise BadInput(
-            f"'{name}' has {size_text(max(status.st_size, len(data)))}, the limit is {size_text(most)}. "
+            f"'{name}' has {fmt.size(max(status.st_size, len(data)))}, the limit is {fmt.size(most)}. "
             "Save the picture smaller, or as a JPEG."
         )
     return data
@@ -133,9 +132,9 @@ def _decode(data: bytes, name: str) -> Image.Image:
         except UnidentifiedImageError:
             known = ", ".join(FORMATS)
             raise BadInput(f"'{name}' is not a picture that can be read. Give one of these: {known}.") from None
-        except Exception as error:  # Decoders raise a dozen kinds on malformed data, struct.error and IndexError too.
-            if isinstance(error, MemoryError):
-                raise BadInput(f"'{name}' needs more memory than there is: decoding it failed. Resize it.") from None
+        except MemoryError:
+            raise BadInput(f"'{name}' needs more memory than there is: decoding it failed. Resize it.") from None
+        except Exception:  # Decoders raise a dozen kinds on malformed data, struct.error and IndexError too.
             raise BadInput(
                 f"'{name}' is damaged or cut short: decoding it failed. Save or download the picture again."
             ) from None
@@ -191,6 +190,6 @@ def _stored(text: str, kind: str) -> Image.Image:
     return image
 
 
-def _shown(name: str) -> str:
-    """A file's name for display: unprintable and direction-changing characters replaced, long names cut."""
-    return shortened(printable(name, kept=""), 80)
+def _shown(path: Path) -> str:
+    """The file's name for display: unprintable and direction-changing characters replaced, long names cut."""
+    return fmt.shortened(fmt.printable(path.name, kept=""), 80)

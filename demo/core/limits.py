@@ -17,10 +17,8 @@ from demo.core.spec import MAX_BATCH_SIZE, BadInput
 
 
 def _setting(default: float, variable: str, unit: str, low: float, high: float, factor: int = 1) -> Any:
-    return field(
-        default=default,
-        metadata={"variable": variable, "unit": unit, "low": low, "high": high, "factor": factor},
-    )
+    metadata = {"variable": variable, "unit": unit, "low": low, "high": high, "factor": factor}
+    return field(default=default, metadata=metadata)
 
 
 @dataclass(frozen=True)
@@ -93,8 +91,8 @@ def variable(name: str) -> str:
 
 
 def _number(given: str, variable: str, unit: str, low: float, high: float, factor: int, whole: bool) -> float:
-    value = fmt.whole_number(given) if whole else fmt.number(given)
-    if value is None or not low <= value <= high:
+    value = fmt.parse_whole(given) if whole else fmt.parse_number(given)
+    if isinstance(value, str) or not low <= value <= high:
         kind = "a whole number" if whole else "a number"
         raise BadInput(f"{variable} must be {kind} of {unit} from {low:,} to {high:,}. Given: {given[:80]!r}.")
     return value * factor

@@ -30,11 +30,9 @@ class Kernel:
     name: str
     """The profiler's name, shortened."""
     launches: float
-    """A call."""
     seconds: float
-    """Seconds of a call, all launches together."""
     share: float
-    """Share of the time of all kernels, 0 to 1."""
+    """Of the time of all kernels, 0 to 1."""
 
 
 @dataclass(frozen=True)
@@ -151,7 +149,6 @@ class Prefill:
     eager: Measurement
     compiled: Measurement
     control_times: Measurement | None = None
-    """Eager against eager in the same blocks."""
 
 
 @dataclass(frozen=True)
@@ -164,8 +161,7 @@ class Generation:
     cache_bytes: int
     """Keys and values of all layers, at this batch."""
     generate_seconds: float | None = None
-    """The user's whole call of transformers' generate(), over a static cache and without compiling; None where it was
-    not measured."""
+    """The user's whole call of transformers' generate(), over a static cache, not compiled; None if not measured."""
     automatic_seconds: float | None = None
     """The user's call of generate() that compiles by itself, as on a GPU. None where it does not."""
 
@@ -184,12 +180,12 @@ class AnotherSize:
     recompiles: int
     """Functions that dynamo compiled again for it; 0 where what was compiled takes this size, too."""
     fallbacks: int
-    """Functions that dynamo gave up at this size and left to eager, such as at its recompile limit."""
+    """Functions that dynamo left to eager at this size, such as at its recompile limit."""
     eager: Measurement
     compiled: Measurement
     prompt_tokens: int = 0
     cache_tokens: int = 0
-    """Tokens of the prompt and places of the cache of a text model."""
+    """Of a text model."""
 
     @property
     def speedup(self) -> stats.Interval:
@@ -232,26 +228,22 @@ class CompileCost:
     first_call_seconds: float
     """Wall time: it traces, compiles and runs once."""
     parts: dict[str, float]
-    """Seconds by part, which add up to the first call: 'dynamo', 'aot_autograd', 'inductor', 'backend compile' (torch's
-    own words) and 'first run'; of a package of AOTInductor 'export', 'build', 'load' and 'first run'. 'instruction
-    probe' is there only where inductor tried which vector instructions it can
-    compile for: in the first call of a process, on a CPU. Results of before it was measured have it within a step."""
+    """Seconds by part, together the first call: 'dynamo', 'aot_autograd', 'inductor', 'backend compile' (torch's own
+    words) and 'first run'; of a package of AOTInductor 'export', 'build', 'load' and 'first run'. 'instruction probe'
+    is there only where inductor tried which vector instructions it can compile for: in a process's first call, on a
+    CPU; older results have it within a step."""
     run_id: str = ""
     """The stored run that measured it; '' for this one."""
 
 
 @dataclass(frozen=True)
 class StartUp:
-    """What a process does before its first call of the model, in the process that measured the run.
-
-    Older results have none, nor has a run on a system that does not tell when a process began.
-    """
+    """What a process does before its first call of the model, where the system tells when it began."""
 
     import_seconds: float
     """From the start of the process until torch, transformers and this program's own modules are imported."""
     load_seconds: float
-    """Until model and inputs are ready: the checkpoint's files read, the picture or prompt prepared, all on the
-    device."""
+    """Until model and inputs are ready on the device: the checkpoint's files read, the picture or prompt prepared."""
 
 
 @dataclass(frozen=True)
@@ -265,16 +257,15 @@ class BreakEven:
     images: int | None
     """Images, or tokens of a text model: calls times the batch size."""
     seconds: float | None
-    """Seconds of work until then, without a pause: the first call, which compiles, and `calls` compiled ones.
-
-    Eager works as long for as many calls, up to the rounding to whole calls."""
+    """Seconds of work until then: the first call, which compiles, and `calls` compiled ones. Eager works as long for as
+    many calls, up to the rounding to whole calls."""
     answers: int | None = None
     """Whole answers of a text model, the calls that read their prompts counted in; None of other models."""
 
 
 @dataclass(frozen=True)
 class CompiledFirst:
-    """What torch.compile captures of a model whose first call is a compiled one, without an eager call before."""
+    """What torch.compile captures of a model that was never called eager before."""
 
     graphs: int
     graph_breaks: tuple[GraphBreak, ...] = ()
@@ -299,9 +290,8 @@ class Compilation:
     cudagraphs: str = "not asked"
     """'used', 'not asked', or `CUDAGRAPHS_SKIPPED` or `CUDAGRAPHS_PARTLY` and the reason."""
     cold: CompileCost | None = None
-    """The cost with this model missing from the cache, or a package to be built; None where neither this run nor an
-    earlier one on this machine measured it. Only a run with `cache="empty"` is sure to find nothing: kernels of other
-    models may be of use."""
+    """With this model missing from the cache, or a package to be built; None where neither this run nor an earlier one
+    on this machine measured it. Only with `cache="empty"` there are no kernels of other models either."""
     warm: CompileCost | None = None
     """In a further process over the cache that the cold one filled, or that loads the package."""
     recompiles: tuple[GraphBreak, ...] = ()

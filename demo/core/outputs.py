@@ -5,15 +5,14 @@ that `demo.backend.parity` and the drawn differences use as well, so that figure
 Not covered: raw outputs, which only a run has at hand: `demo.backend.parity` compares those.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal, TypeVar
+from typing import Literal
 
 import numpy as np
 
 from demo.core import format as fmt
 
-T = TypeVar("T")
 SAME_BOX_IOU = 0.9
 """Eager's and compiled's boxes of one run are the same from this IoU on."""
 BOX_IOU = 0.8
@@ -136,7 +135,7 @@ def difference(reference: Predictions, other: Predictions) -> str | None:
         if abs(first.score - second.score) > SCORE:
             return f"gives {first.label} {fmt.percent(second.score)} where plain eager gives {fmt.percent(first.score)}"
     if reference.boxes is not None and other.boxes is not None:
-        lost = len(reference.boxes) + len(other.boxes) - 2 * len(pairs(reference.boxes, other.boxes, BOX_IOU))
+        lost = len(reference.boxes) + len(other.boxes) - 2 * len(match_boxes(reference.boxes, other.boxes, BOX_IOU))
         if lost:
             return f"has {lost} boxes more, fewer or elsewhere than plain eager"
     if reference.token_ids is not None and other.token_ids is not None:
@@ -155,28 +154,17 @@ def same_tokens(first: Sequence[int], second: Sequence[int]) -> int:
     return next((at for at, (one, other) in enumerate(zip(first, second, strict=False)) if one != other), len(first))
 
 
-def pairs(first: Sequence[Box], second: Sequence[Box], min_iou: float) -> list[tuple[Box, Box]]:
-    """The boxes of `match_boxes` themselves."""
-    return [(first[i], second[j]) for i, j in match_boxes(first, second, min_iou)]
-
-
 def match_boxes(first: Sequence[Box], second: Sequence[Box], min_iou: float) -> list[tuple[int, int]]:
-    """`match` of boxes by their IoU, which has to be at least `min_iou`; boxes of different labels never match."""
-    return match(first, second, lambda one, other: iou(one, other) if one.label == other.label else 0.0, min_iou)
+    """Pairs (index in `first`, index in `second`) with the largest total IoU, each box in one pair at most.
 
-
-def match(
-    first: Sequence[T], second: Sequence[T], likeness: Callable[[T, T], float], least: float = 0.0
-) -> list[tuple[int, int]]:
-    """Pairs (index in `first`, index in `second`), each item in one pair at most, with the largest total likeness.
-
-    Only items whose likeness is above 0 and at least `least` make a pair; a likeness that is NaN makes none. Solved as
-    a linear assignment problem.
+    Boxes of different labels make no pair, nor do those whose IoU is NaN or below `min_iou`. Solved as a linear
+    assignment problem.
     """
     from scipy.optimize import linear_sum_assignment  # takes 0.3 s to import, which the page's start need not wait for
 
-    scores = np.array([[likeness(one, other) for other in second] for one in first]).reshape(len(first), len(second))
-    scores[~((scores > 0) & (scores >= least))] = 0.0
+    ious = [[iou(one, other) if one.label == other.label else 0.0 for other in second] for one in first]
+    scores = np.array(ious).reshape(len(first), len(second))
+    scores[~(scores >= min_iou)] = 0.0
     rows, columns = linear_sum_assignment(scores, maximize=True)
     return [(int(i), int(j)) for i, j in zip(rows, columns, strict=True) if scores[i, j] > 0]
 
@@ -185,16 +173,13 @@ def iou(one: Box, other: Box) -> float:
     """Intersection over union, whatever the labels; 1 for equal boxes, also where they have no area."""
     if one.box == other.box:
         return 1.0
-    width = min(one.box[2], other.box[2]) - max(one.box[0], other.box[0])
-    height = min(one.box[3], other.box[3]) - max(one.box[1], other.box[1])
-    both = max(0.0, width) * max(0.0, height)
-    union = _area(one) + _area(other) - both
+
+    def area(x0: float, y0: float, x1: float, y1: float) -> float:
+        return max(0.0, x1 - x0) * max(0.0, y1 - y0)
+
+    both = area(*map(max, one.box[:2], other.box[:2]), *map(min, one.box[2:], other.box[2:]))
+    union = area(*one.box) + area(*other.box) - both
     return both / union if union > 0 else 0.0
-
-
-def _area(box: Box) -> float:
-    x0, y0, x1, y1 = box.box
-    return max(0.0, x1 - x0) * max(0.0, y1 - y0)
 
 
 def masks(segments: Sequence[Segment]) -> dict[str, np.ndarray]:

@@ -14,7 +14,7 @@ from typing import Any, Literal, get_args
 
 from demo.core import stats
 from demo.core.codec import load, plain
-from demo.core.format import milliseconds
+from demo.core.format import milliseconds, parse_whole
 from demo.core.languages import origin
 from demo.core.machine import Environment, HostSample
 from demo.core.measurement import (
@@ -166,9 +166,8 @@ class RunResult:
     def latencies(self) -> dict[str, float]:
         """Seconds of one call, 'eager' and 'compiled', wherever one figure stands for all calls of a variant.
 
-        Where there is a speed-up, eager's over compiled's is its estimate: both come from the same calls, and are
-        geometric means over the processes, weighted as the estimate. Without one it is the median of those variants
-        that were timed.
+        Where there is a speed-up, it is their quotient: geometric means over the processes, weighted as the estimate.
+        Without one, the median of those variants that were timed.
         """
         if self._estimate is not None and self.speedup is not None:
             known = [(run.eager_seconds, run.compiled_seconds) for run in self.earlier]
@@ -178,10 +177,9 @@ class RunResult:
 
     @property
     def with_break_latency(self) -> float | None:
-        """Seconds of one call of the compiled model with added graph breaks.
+        """Seconds of one call of the compiled model with added graph breaks; None where it was not timed.
 
-        The compiled model's latency times `break_cost`, so that these figures agree, too; without one the median. None
-        where it was not timed.
+        The compiled model's latency times `break_cost`, so that these figures agree, too; without one the median.
         """
         if self.with_break is None:
             return None
@@ -246,10 +244,9 @@ class RunResult:
 
     @cached_property
     def break_cost(self) -> Speedup | None:
-        """Time of the compiled model with added graph breaks over its time without; above 1 the breaks cost.
+        """Time of the compiled model with added graph breaks over its time without; None where none were added.
 
-        The verdict is that of the model without them: 'faster' means that they make a call slower. None where none
-        were added.
+        The verdict is that of the model without them: 'faster' means that they make a call slower.
         """
         compared = self._compared(self.with_break, self.compiled)
         return self._judged(compared and compared[0], [run.break_cost for run in self.earlier], self.pooled_control)
@@ -316,10 +313,8 @@ class RunResult:
 
     @property
     def request_seconds(self) -> tuple[float, float] | None:
-        """Seconds of a whole request, eager and compiled: every picture prepared, copied, run and decoded.
-
-        With a text model every prompt, and the whole answer to it.
-        """
+        """Seconds of a whole request, eager and compiled: every picture, or prompt with its whole answer, prepared,
+        copied, run and decoded."""
         parts, batch, latencies = self.end_to_end, self.spec.batch_size, self.latencies
         if parts is None or len(latencies) < 2:
             return None
@@ -334,7 +329,6 @@ class RunResult:
     def to_json(self) -> dict[str, Any]:
         """The documented JSON: every stored field, and the figures derived from them.
 
-        `eager_ms` and `compiled_ms` are the `latencies`, images per second the batch size over them.
         `break_even_calls` and `break_even_seconds` are null unless compiled is faster, `end_to_end_speedup` where the
         verdict is 'unsure'.
         """
@@ -376,10 +370,9 @@ class RunResult:
         }
         requests = self.request_seconds if self.speedup is not None and self.speedup.verdict != "unsure" else None
         data["end_to_end_speedup"] = requests[0] / requests[1] if requests else None
-        origins = [(text, *origin(text)) for text in self.warnings]
         data["caveats"] = [
-            {"text": text, "key": key, "values": {name: _number(value) for name, value in values.items()}}
-            for text, key, values in origins
+            {"text": text, "key": key, "values": {name: parse_whole(value) for name, value in values.items()}}
+            for text, (key, values) in zip(self.warnings, map(origin, self.warnings), strict=True)
             if key
         ]
         if self.spec.task == TEXT_GENERATION:
@@ -430,11 +423,6 @@ def _pooled(
     """Seconds of eager and of compiled over all processes, weighted as the speed-up; `own` is this run's estimate."""
     eager, compiled = zip(*filter(None, [*earlier, own[1:]]), strict=True)
     return stats.geometric_mean(eager, speedup.weights), stats.geometric_mean(compiled, speedup.weights)
-
-
-def _number(text: str) -> int | str:
-    """A value of a sentence, a count as the number."""
-    return int(text) if text.isascii() and text.isdigit() else text
 
 
 def _control(eager: Measurement | None, again: Measurement | None) -> stats.Interval | None:

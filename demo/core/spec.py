@@ -1,6 +1,6 @@
 """What is asked of one run, and the table of options from which every way of asking is made.
 
-A field of `RunSpec` that `option`, or one of the four functions below it, declares is an `Option`. The command line,
+A field of `RunSpec` that `option`, or one of the three functions below it, declares is an `Option`. The command line,
 the form, the API, links, grids and the sentences about a run read `OPTIONS`, so a new option is declared here, applied
 in `demo.backend`, and named in `demo/core/languages/`.
 """
@@ -27,26 +27,10 @@ MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagrap
 """The names of `torch._inductor.list_mode_options()`; the worker refuses one that its torch does not know."""
 CUDA_GRAPH_MODES = ("reduce-overhead", "max-autotune")
 """Modes that record CUDA graphs, on a GPU."""
-COMPILERS = ("jit", "aot")
-SCOPES = ("model", "layers")
-"""What becomes a graph: the whole model, or each of its repeated layers (PyTorch calls that regional compilation)."""
-DYNAMICS = ("auto", "on", "off")
-"""torch.compile's `dynamic`: None, True and False."""
 DTYPES = ("float32", "tf32", "float16", "bfloat16")
 """'tf32' is float32 whose matrix products and convolutions may use TensorFloat-32: compute capability 8.0 and up."""
-ATTENTIONS = ("auto", "eager", "sdpa")
-"""transformers' `attn_implementation`; 'auto' leaves the choice to the checkpoint's class."""
-PROTOCOLS = ("interleaved", "as published")
-CACHES = ("keep", "empty")
-PROFILES = ("auto", "on", "off")
-DEVICES = ("auto", "cpu", "cuda")
 WEIGHTS = ("pretrained", "random")
 MAX_BATCH_SIZE = 256
-MIN_ITERATIONS, MAX_ITERATIONS = 10, 10_000
-MIN_PRECISION, MAX_PRECISION = 0.001, 0.2
-MIN_SECONDS, MAX_SECONDS = 0.5, 300.0
-MAX_THREADS = 1024
-MAX_REPEATS = 20
 MAX_QUERIES, MAX_QUERY_LENGTH = 32, 200
 MAX_PROMPT = 20_000
 """Characters."""
@@ -79,7 +63,7 @@ class Option:
     help: str
     """In English, one sentence or two, for `--help` and the API's documentation."""
     title: str = ""
-    """How a refusal calls it; the name where nothing is given."""
+    """How a refusal calls it; where nothing is given the name, and 'The number of ...' where it is a whole number."""
     values: tuple[str, ...] = ()
     """What a choice may be; the first is the default."""
     low: float = 0
@@ -90,7 +74,7 @@ class Option:
     fold: str | None = None
     """Its group in the form's fold 'Advanced', one of `FOLDS`; None: the form lays it out itself."""
     timing: bool = False
-    """It decides how a run is timed and examined, but not what is compiled."""
+    """It decides how a run is timed and examined, but not what is compiled: all of the fold 'timing', and the cache."""
     for_speed: bool = False
     """It may make calls faster without changing what is asked of the model; plain eager has its default."""
 
@@ -101,14 +85,8 @@ class Option:
 
     def parsed(self, given: Any) -> Any:
         """`given` with numbers and queries that were typed as text read; `check` refuses what cannot be read."""
-        match self.kind:
-            case "whole":
-                return fmt.parse_whole(given)
-            case "number":
-                return fmt.parse_number(given)
-            case "queries":
-                return _parse_queries(given)
-        return given
+        readers = {"whole": fmt.parse_whole, "number": fmt.parse_number, "queries": _parse_queries}
+        return readers[self.kind](given) if self.kind in readers else given
 
     def check(self, value: Any) -> None:
         """Raises BadInput for a value that the option does not allow."""
@@ -130,13 +108,15 @@ class Option:
     def _check_number(self, value: Any) -> None:
         allowed, called = (int, "whole number") if self.kind == "whole" else (int | float, "number")
         if isinstance(value, bool) or not isinstance(value, allowed) or not self.low <= value <= self.high:
-            title, bounds = self.title or self.name, f"from {self.low:g} to {self.high:g}"
+            title = self.title or (f"The number of {self.name}" if self.kind == "whole" else self.name)
+            bounds = f"from {self.low:g} to {self.high:g}"
             raise BadInput(f"{title} must be a {called} {bounds}. Given: {shown(value)}.")
 
 
 def option(kind: str, default: Any, help: str, **facts: Any) -> Any:
     """A field that is an `Option`, of which `facts` are further fields."""
-    return field(default=default, metadata={"kind": kind, "help": help, **facts})
+    metadata = {"kind": kind, "help": help, "timing": facts.get("fold") == "timing"}
+    return field(default=default, metadata=metadata | facts)
 
 
 def choice(values: tuple[str, ...], help: str, **facts: Any) -> Any:
@@ -149,14 +129,10 @@ def switch(help: str, **facts: Any) -> Any:
     return option("switch", False, help, **facts)
 
 
-def whole(default: int | None, low: int, high: int, help: str, **facts: Any) -> Any:
-    """A field with a whole number from `low` to `high`."""
-    return option("whole", default, help, low=low, high=high, **facts)
-
-
-def number(default: float, low: float, high: float, help: str, **facts: Any) -> Any:
-    """A field with a number from `low` to `high`."""
-    return option("number", default, help, low=low, high=high, **facts)
+def number(default: float | None, low: float, high: float, help: str, **facts: Any) -> Any:
+    """A field with a number from `low` to `high`, a whole one where these are."""
+    kind = "whole" if isinstance(low, int) else "number"
+    return option(kind, default, help, low=low, high=high, **facts)
 
 
 @dataclass(frozen=True)
@@ -169,7 +145,7 @@ class RunSpec:
 
     checkpoint: str
     task: str
-    batch_size: int = whole(
+    batch_size: int = number(
         1,
         1,
         MAX_BATCH_SIZE,
@@ -181,70 +157,63 @@ class RunSpec:
         "Fail instead of falling back to eager where the graph breaks.", fold="compile", for_speed=True
     )
     dtype: str = choice(DTYPES, "The number format of weights and inputs.", for_speed=True)
-    device: str = choice(DEVICES, '"auto" takes the GPU where there is one.', fold="machine")
+    device: str = choice(("auto", "cpu", "cuda"), '"auto" takes the GPU where there is one.', fold="machine")
     """A result carries the device that was used."""
     weights: str = choice(
         WEIGHTS, '"random" needs no download: latency stays true, predictions mean nothing.', fold="machine"
     )
     text: tuple[str, ...] = option("queries", (), "For a zero-shot detector: what to look for, separated by commas.")
-    iterations: int | None = whole(
+    iterations: int | None = number(
         None,
-        MIN_ITERATIONS,
-        MAX_ITERATIONS,
-        f"Timed calls of each variant, {MIN_ITERATIONS} to {MAX_ITERATIONS}; without it, until the speed-up is known "
-        "well enough.",
+        10,
+        10_000,
+        "Timed calls of each variant, 10 to 10000; without it, until the speed-up is known well enough.",
         title="The number of timed calls",
         fold="timing",
-        timing=True,
     )
     """Rounded up to whole A B B A blocks."""
     protocol: str = choice(
-        PROTOCOLS,
+        ("interleaved", "as published"),
         f'"as published" is the guide\'s: {PUBLISHED_CALLS} calls of eager, then {PUBLISHED_CALLS} of compiled, and '
         "their means.",
         fold="timing",
-        timing=True,
     )
     precision: float = number(
         0.01,
-        MIN_PRECISION,
-        MAX_PRECISION,
+        0.001,
+        0.2,
         "Stop when the 95 % interval is within this share of the speed-up on both sides; 0.01 is +-1 %.",
         fold="timing",
-        timing=True,
     )
     most_seconds: float = number(
         3.5,
-        MIN_SECONDS,
-        MAX_SECONDS,
+        0.5,
+        300.0,
         "Stop timing after so many seconds, twice that where the verdict is unsure. Left alone, a slow model may "
         "take as long as its first compiled call, a minute at most.",
         aliases=("--max-seconds",),
         fold="timing",
-        timing=True,
     )
     channels_last: bool = switch(
         "Weights and pictures in memory with the channels last.", fold="machine", for_speed=True
     )
     """Convolutions on tensor cores like them so."""
     attention: str = choice(
-        ATTENTIONS,
+        ("auto", "eager", "sdpa"),
         'The attention implementation; "auto" leaves it to the checkpoint\'s class.',
         title="attention implementation",
         fold="machine",
         for_speed=True,
     )
-    threads: int | None = whole(
+    threads: int | None = number(
         None,
         1,
-        MAX_THREADS,
+        1024,
         "Threads of torch on a CPU; without it torch's own choice, but no more than other programs leave cores free.",
-        title="The number of threads",
         fold="machine",
     )
-    """Intra-op threads."""
     cache: str = choice(
-        CACHES,
+        ("keep", "empty"),
         '"empty" compiles with an empty cache, and once more in a further process from the filled one.',
         title="compile cache",
         fold="compile",
@@ -254,53 +223,50 @@ class RunSpec:
         "Add graph breaks within each layer, and time compiled with and without them.", fold="compile"
     )
     profile: str = choice(
-        PROFILES, 'Count kernels and operations with torch.profiler; "auto" does on a GPU.', fold="timing", timing=True
+        ("auto", "on", "off"), 'Count kernels and operations with torch.profiler; "auto" does on a GPU.', fold="timing"
     )
     """'auto' leaves it out on a CPU, where there are no launches to explain and it would lengthen a short run."""
-    repeats: int = whole(
+    repeats: int = number(
         1,
         1,
-        MAX_REPEATS,
-        f"1 to {MAX_REPEATS} fresh processes; the answer rests on all of them.",
-        title="The number of repeats",
+        20,
+        "1 to 20 fresh processes; the answer rests on all of them.",
         fold="timing",
-        timing=True,
     )
     compiler: str = choice(
-        COMPILERS,
+        ("jit", "aot"),
         '"jit" is torch.compile, "aot" torch.export and AOTInductor: a package that other processes load.',
         fold="compile",
         for_speed=True,
     )
     scope: str = choice(
-        SCOPES,
+        ("model", "layers"),
         '"layers" compiles each repeated layer instead of the whole model: a shorter first call where they are alike.',
         fold="compile",
         for_speed=True,
     )
+    """PyTorch calls that regional compilation."""
     freezing: bool = switch(
         "Inductor's freezing: weights become constants of the graph.", fold="compile", for_speed=True
     )
     """Folded into one another and laid out anew where that helps, such as batch norm into convolutions."""
     dynamic: str = choice(
-        DYNAMICS,
+        ("auto", "on", "off"),
         'Shapes: "on" compiles for any size, "off" for each size anew, "auto" for any size from the second on.',
-        title="dynamic",
         fold="compile",
         for_speed=True,
     )
+    """torch.compile's `dynamic`: None, True and False."""
     another_size: bool = switch(
         "After the timing, call the compiled model with another batch size and in other proportions, too.",
         fold="timing",
-        timing=True,
     )
     prompt: str = option("passage", "", "For text generation: the text that the model goes on from.")
-    tokens: int = whole(
+    tokens: int = number(
         64,
         MIN_TOKENS,
         MAX_TOKENS,
         f"For text generation: tokens to generate, {MIN_TOKENS} to {MAX_TOKENS}.",
-        title="The number of tokens",
     )
 
     def __post_init__(self) -> None:
