@@ -180,17 +180,11 @@ def arguments(spec: RunSpec) -> dict[str, Any]:
 
 
 def is_folder(given: str) -> bool:
-    """Whether this names a folder on this machine rather than a model on the Hub; such a folder need not exist."""
+    """Whether this names a folder on this machine, which need not exist, rather than a model on the Hub."""
     return given.startswith((".", "~", "/", "\\")) or os.path.isabs(given) or os.path.isdir(given)
 
 
-def make_spec(
-    checkpoint: str,
-    task: str | None = None,
-    *,
-    folders: bool = False,
-    **asked: Any,
-) -> RunSpec:
+def make_spec(checkpoint: str, task: str | None = None, *, folders: bool = False, **asked: Any) -> RunSpec:
     """A checked spec of what somebody typed. Raises BadInput.
 
     `asked` holds options by name; numbers may be text, queries one text with commas. The task is needed only for a

@@ -70,7 +70,7 @@ def read() -> Reading | None:
 def others_share(windows: int = 3, seconds: float = 0.4) -> float | None:
     """The share of the cores, 0 to 1, that programs other than this one and its children use now; None if not known.
 
-    The least of so many windows of so many seconds, in which this thread sleeps: a moment of work is no busy machine.
+    The least of several windows in which this thread sleeps: a moment of work is no busy machine.
     """
     shares = []
     for _ in range(windows):

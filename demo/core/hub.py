@@ -25,8 +25,7 @@ def can_load(checkpoint: str) -> bool:
 def reachable() -> bool:
     """True where anything answers at the Hub's address, with whatever status.
 
-    `from_pretrained` retries for some 26 s before it gives up on a dead network; this asks first, for at most
-    2 s, and remembers the answer for a minute.
+    `from_pretrained` retries for some 26 s before it gives up on a dead network; this asks first, for 2 s at most.
     """
     if os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE"):
         return False
@@ -38,8 +37,8 @@ def _answers(address: str, minute: int) -> bool:
     heard: list[bool] = []
 
     def ask() -> None:
-        request = urllib.request.Request(address, method="HEAD")
         with suppress(OSError, ValueError):
+            request = urllib.request.Request(address, method="HEAD")
             with suppress(urllib.error.HTTPError):
                 urllib.request.urlopen(request, timeout=PROBE_SECONDS).close()
             heard.append(True)

@@ -53,8 +53,7 @@ class Environment(Machine):
     """Intra-op threads of torch, in the timing."""
     cuda: str | None = None
     settings: dict[str, str] = field(default_factory=dict)
-    """How torch computed, read back from it: attention, memory format, dtype of the weights, matrix products, and how
-    long its threads spin while they wait."""
+    """How torch computed, read back from it: attention, memory format, dtype of weights, matrix products, spinning."""
     free_cores: int | None = None
     """Cores of `cpu_count` that other processes left free when the timing began, one at least; None where it is not
     known: on a GPU, without /proc, and in older results."""
@@ -126,8 +125,7 @@ class HostSample:
     """Share of the usable cores that other processes used since the last sample, 0 to 1; None without /proc."""
     gpu: GpuSample | None = None
     free_cores: float | None = None
-    """Cores that other processes left since the last sample, as a fraction; None as `Environment.free_cores`, and where
-    the last sample was too short ago to tell."""
+    """Cores that other processes left since the last sample, as a fraction; None also where that was just now."""
 
 
 def whole_cores(free: float) -> int:

@@ -51,7 +51,7 @@ def read_log(text: str, of_text: bool) -> tuple[Size, ...]:
     return tuple(calls)
 
 
-def _size(text: str, of_text: bool) -> "Size":
+def _size(text: str, of_text: bool) -> Size:
     """Raises ValueError for what is no size."""
     parts = text.split()
     if not all(part.isdecimal() for part in parts) or len(parts) not in ((2,) if of_text else (1, 3)):

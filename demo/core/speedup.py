@@ -17,20 +17,17 @@ the model was recompiled while it was timed. '' where there is one."""
 
 
 @dataclass(frozen=True)
-class Speedup(stats.Interval):
+class Speedup(stats.Pooled):
     """`low` and `high` hold for a rerun in another process, as far as `basis` says."""
 
     verdict: stats.Verdict
     within: stats.Interval
     """The estimate of this run's own process, and the interval that holds in it."""
     basis: Basis
-    processes: int = 1
-    deviation: float = 0.0
-    """Standard deviation between processes that the interval counts in, of the logarithm of the speed-up."""
-    weights: tuple[float, ...] = (1.0,)
-    """Share of each process in the estimate, this run's own last; 1 together."""
-    open_because: OpenBecause = ""
-    widened: bool = False
+    processes: int
+    """This run's own is the last of them, in `weights` too."""
+    open_because: OpenBecause
+    widened: bool
     """This run's process lies so far from those before it that the interval is wider with it than without."""
 
 
@@ -109,15 +106,11 @@ def judged(
     if verdict == "unsure" and not because:
         because = "interval" if found.low <= 1 <= found.high else "control"
     return Speedup(
-        found.ratio,
-        found.low,
-        found.high,
-        "unsure" if because else verdict,
-        within,
-        basis,
-        len(before) + 1,
-        found.deviation,
-        found.weights,
-        because,
-        bool(before) and found.half_width > pooled(before).half_width,
+        **vars(found),
+        verdict="unsure" if because else verdict,
+        within=within,
+        basis=basis,
+        processes=len(before) + 1,
+        open_because=because,
+        widened=bool(before) and found.half_width > pooled(before).half_width,
     )
