@@ -10,28 +10,15 @@ from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any
 
+from samples import MACHINE
+
 from demo.core.machine import HostInfo
 from demo.core.result import Failure, Progress, RunResult
-from demo.core.spec import MODES, RunSpec
+from demo.core.spec import RunSpec
 from demo.core.speedup import ProcessResult
 from demo.core.stats import Interval
 from demo.runs.outcome import NO_FILES, Files
 from demo.store.history import History
-
-MACHINE = HostInfo(
-    torch="2.13.0",
-    transformers="5.23.0",
-    python="3.11.2",
-    cpu="A made-up CPU",
-    memory_bytes=8_000_000_000,
-    modes=MODES,
-    compiler="g++ 12.2.0",
-    gpu=None,
-    driver=None,
-    gpu_problem=None,
-    triton=None,
-    inductor_cache="",
-)
 
 
 class FakeRunner:

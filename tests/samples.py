@@ -33,20 +33,7 @@ ENVIRONMENT = Environment(
     memory_bytes=16_000_000_000,
     compiler="g++ 12.2.0",
 )
-MACHINE = HostInfo(
-    torch=ENVIRONMENT.torch,
-    transformers=ENVIRONMENT.transformers,
-    python=ENVIRONMENT.python,
-    cpu=ENVIRONMENT.cpu,
-    memory_bytes=ENVIRONMENT.memory_bytes,
-    modes=MODES,
-    compiler=ENVIRONMENT.compiler,
-    gpu=None,
-    driver=None,
-    gpu_problem=None,
-    triton=None,
-    inductor_cache="",
-)
+MACHINE = HostInfo(**ENVIRONMENT.facts(), modes=MODES, gpu=None, gpu_problem=None, inductor_cache="")
 """The machine of `ENVIRONMENT`, as its waiting worker tells it."""
 LABELS = Predictions(labels=(Label("circle", 0.98), Label("ring", 0.015), Label("star", 0.005)))
 BOXES = Predictions(boxes=(Box("circle", 0.97, (10.0, 20.0, 60.5, 80.0)), Box("star", 0.91, (50.0, 5.0, 90.0, 44.0))))

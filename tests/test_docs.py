@@ -7,10 +7,10 @@ import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import Any
 from urllib.parse import unquote
 
 import pytest
+import yaml
 from fake_runner import FakeRunner
 from huggingface_hub import SpaceHardware
 from samples import full_result
@@ -54,8 +54,12 @@ NOT_OF_THE_PROJECT = {"summary.md", "gpu_evidence.md", "YOUR_PICTURE.png", "ID.p
 """Files that a command of the pages writes, that the page serves, or that the reader has."""
 
 
+def _read(page: Path) -> str:
+    return page.read_text(encoding="utf-8")
+
+
 def _text(name: str) -> str:
-    return (ROOT / "docs" / name).read_text(encoding="utf-8")
+    return _read(ROOT / "docs" / name)
 
 
 def _prose(text: str) -> str:
@@ -89,16 +93,8 @@ def _spans(text: str) -> list[str]:
 # The README
 
 
-def _front_matter() -> dict[str, str]:
-    """The scalar entries of the YAML block that a Space reads."""
-    block = re.match(r"---\n(.*?)\n---\n", README.read_text(encoding="utf-8"), re.DOTALL)
-    assert block is not None
-    pairs = re.findall(r"^(\w+): *(.+)$", block[1], re.MULTILINE)
-    return {key: value.strip("\"'") for key, value in pairs}
-
-
 def test_the_front_matter_fits_the_project() -> None:
-    front = _front_matter()
+    front = yaml.safe_load(README.read_text(encoding="utf-8").split("---")[1])  # what a Space reads
     assert front["sdk"] == "gradio"
     assert front["sdk_version"] == pins("requirements.txt")["gradio"]
     assert front["python_version"] == "3.12.12"  # ZeroGPU has this one and 3.10.13
@@ -109,7 +105,7 @@ def test_the_front_matter_fits_the_project() -> None:
 
 
 def test_the_readme_and_the_checks_give_the_two_commands() -> None:
-    readme, script = README.read_text(encoding="utf-8"), (ROOT / ".ci" / "run").read_text()
+    readme, script = _read(README), _read(ROOT / ".ci" / "run")
     assert "\npip install -r requirements.txt && python app.py\n" in readme
     assert "\npip install -r requirements.txt -r requirements-dev.txt && python -m pytest\n" in readme
     assert "\npython -m pytest\n" in script
@@ -130,53 +126,36 @@ def test_every_decimal_figure_was_measured() -> None:
         (SECURITY, "Measured under load", ("load", "soak", "kills")),
     ]:
         files = [ROOT / "benchmarks" / "results" / f"{name}.md" for name in results]
-        tables = [file.read_text(encoding="utf-8") for file in files if file.exists()]
-        measured = {figure for table in tables for figure in re.findall(r"\d+(?:\.\d+)+", table)}
-        figures = re.findall(r"\d+(?:\.\d+)+", _section(page.read_text(encoding="utf-8"), heading))
+        measured = {figure for file in files for figure in re.findall(r"\d+(?:\.\d+)+", _read(file))}
+        figures = re.findall(r"\d+(?:\.\d+)+", _section(_read(page), heading))
         assert figures and [figure for figure in figures if figure not in measured] == []
 
 
 def test_every_link_leads_to_a_file_and_a_heading() -> None:
     for page in EVERY_PAGE:
-        lost = []
-        for link in re.findall(r"\]\((?!\w+:)([^)\s]+)\)", _prose(page.read_text(encoding="utf-8"))):
+        for link in re.findall(r"\]\((?!\w+:)([^)\s]+)\)", _prose(_read(page))):
             path, _, anchor = unquote(link).partition("#")
             target = page.parent / path if path else page
-            if not target.exists() or (
-                anchor and anchor not in map(_anchor, _headings(target.read_text(encoding="utf-8")))
-            ):
-                lost.append(link)
-        assert lost == []
+            assert target.exists() and (not anchor or anchor in map(_anchor, _headings(_read(target)))), (page, link)
 
 
 def test_every_file_that_a_page_names_exists() -> None:
     for page in EVERY_PAGE:
-        kinds = "py|md|json|css|js|txt|toml|csv|png"
-        named = [
-            span for span in _spans(page.read_text(encoding="utf-8")) if re.fullmatch(rf"[\w./-]+\.({kinds})", span)
-        ]
-        named += [
-            span for span in _spans(page.read_text(encoding="utf-8")) if re.fullmatch(r"[\w.-]+(/[\w.-]+)*/", span)
-        ]
+        path = r"[\w./-]+\.(py|md|json|css|js|txt|toml|csv|png)|[\w.-]+(/[\w.-]+)*/"
+        named = [span for span in _spans(_read(page)) if re.fullmatch(path, span)]
         roots = [ROOT, page.parent, *([ROOT / "tests"] if page == SECURITY else [])]
         gone = [name for name in named if not any((root / name).exists() for root in roots)]
         assert [name for name in gone if Path(name).name not in NOT_OF_THE_PROJECT] == []
 
 
 def test_every_module_that_a_page_tells_to_run_exists_and_takes_its_options() -> None:
-    asked = [
-        (module, options)
-        for page in EVERY_PAGE
-        for module, options in re.findall(
-            r"python -m ((?:tools|benchmarks)\.\w+)([^`#\n]*)", page.read_text(encoding="utf-8")
-        )
-    ]
+    command = r"python -m ((?:tools|benchmarks)\.\w+)([^`#\n]*)"
+    asked = [found for page in EVERY_PAGE for found in re.findall(command, _read(page))]
     assert asked
     for module, options in asked:
-        source = (ROOT / f"{module.replace('.', '/')}.py").read_text(encoding="utf-8")
-        assert [
-            name for name in re.findall(r"--[a-z-]+", re.sub(r"\$\(.*?\)", "", options)) if f'"{name}"' not in source
-        ] == []
+        source = _read(ROOT / f"{module.replace('.', '/')}.py")
+        names = re.findall(r"--[a-z-]+", re.sub(r"\$\(.*?\)", "", options))
+        assert [name for name in names if f'"{name}"' not in source] == []
 
 
 # Options and exit codes
@@ -206,10 +185,6 @@ def _flags(command: str) -> list[list[str]]:
     return [names for names in flags if names != ["--help"]]
 
 
-def _options(command: str) -> set[str]:
-    return {name for names in _flags(command) for name in names}
-
-
 def test_every_option_of_a_command_stands_in_its_section() -> None:
     for command in COMMANDS:
         page, heading = COMMANDS[command]
@@ -218,11 +193,7 @@ def test_every_option_of_a_command_stands_in_its_section() -> None:
 
 
 def test_every_command_line_of_the_pages_can_be_typed() -> None:
-    lines = [
-        line
-        for page in EVERY_PAGE
-        for line in re.findall(r"python -m demo\b([^`#>|\n]*)", page.read_text(encoding="utf-8"))
-    ]
+    lines = [line for page in EVERY_PAGE for line in re.findall(r"python -m demo\b([^`#>|\n]*)", _read(page))]
     assert len(lines) > 20
     known = set(_commands())
     for line in lines:
@@ -230,7 +201,7 @@ def test_every_command_line_of_the_pages_can_be_typed() -> None:
         command = next((name for name in (" ".join(words[:2]), " ".join(words[:1])) if name in known), "")
         assert command or not words or words[0] in ("--help", "--version"), line
         given = {word for word in words if word.startswith("--")}
-        assert given <= _options(command) | {"--help", "--version"}, line
+        assert given <= {"--help", "--version"}.union(*_flags(command)), line
 
 
 def test_the_row_of_an_option_has_its_values_bounds_and_default() -> None:
@@ -253,7 +224,7 @@ def _read_variables() -> set[str]:
     """Names of the environment variables that the program reads."""
     own = r"(WORTH_COMPILING_[A-Z_]+)"
     others = r"environ(?:ment)?(?:\.get\(|\[)\"([A-Z_]+)\"(?!\] =)"
-    return {name for file in sources() for pattern in (own, others) for name in re.findall(pattern, file.read_text())}
+    return {name for file in sources() for pattern in (own, others) for name in re.findall(pattern, _read(file))}
 
 
 def test_every_environment_variable_is_explained() -> None:
@@ -276,27 +247,22 @@ def test_the_limits_have_the_defaults_of_the_table() -> None:
 # The API, exports, links of the page
 
 
-@pytest.fixture(scope="module")
-def endpoints(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    history = History(tmp_path_factory.mktemp("history") / "results.sqlite3")
-    return build(FakeRunner(lambda spec, image: full_result()), history=history).get_api_info()["named_endpoints"]
-
-
-def test_the_api_page_has_a_section_for_every_endpoint(endpoints: dict[str, Any]) -> None:
+def test_the_api_page_has_a_section_for_every_endpoint(tmp_path: Path) -> None:
+    history = History(tmp_path / "results.sqlite3")
+    page = build(FakeRunner(lambda spec, image: full_result()), history=history)
+    endpoints = page.get_api_info()["named_endpoints"]
     assert {heading for heading in _headings(_text("api.md"), "##") if heading.startswith("/")} == set(endpoints)
 
 
 def test_every_column_of_an_export_is_named() -> None:
     columns = export.encoded([], "csv").decode().strip().split(",")
-    named = _spans(_section(_text("command-line.md"), "Columns of an export"))
-    assert set(columns) <= set(named)
-    listed = "".join(
-        re.findall(r"^- (?:.|\n(?!\n|- ))+", _section(_text("command-line.md"), "Columns of an export"), re.M)
-    )
+    section = _section(_text("command-line.md"), "Columns of an export")
+    assert set(columns) <= set(_spans(section))
+    listed = "".join(re.findall(r"^- (?:.|\n(?!\n|- ))+", section, re.M))
     assert [name for name in _spans(listed) if name not in columns] == []
 
 
-def _checkpoint_table() -> str:
+def test_the_table_of_checkpoints_is_the_catalogue() -> None:
     lines = ["| Checkpoint | Task | Parameters | Input | Licence |", "|---|---|--:|--:|---|"]
     for checkpoint in catalog.CHECKPOINTS:
         name = f"`{checkpoint.id}`"
@@ -306,11 +272,7 @@ def _checkpoint_table() -> str:
         seen = f"{height} × {width}" if (height, width) != catalog.NO_PICTURE else "prompt"
         count = fmt.parameters(checkpoint.parameters)
         lines.append(f"| {name} | {checkpoint.task} | {count} | {seen} | {checkpoint.licence} |")
-    return "\n".join(lines) + "\n"
-
-
-def test_the_table_of_checkpoints_is_the_catalogue() -> None:
-    table = _checkpoint_table()
+    table = "\n".join(lines) + "\n"
     assert table in _text("checkpoints.md"), f"The table of docs/checkpoints.md should read:\n{table}"
 
 

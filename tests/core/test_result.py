@@ -6,7 +6,7 @@ import math
 from pathlib import Path
 
 import pytest
-from samples import failed_result, measurement, ok_result
+from samples import measurement, ok_result
 
 from demo.core.machine import HostSample
 from demo.core.measurement import Compilation, Measurement
@@ -18,36 +18,6 @@ from demo.core.speedup import Spread
 OLD_FILE = Path(__file__).parents[1] / "fixtures" / "result_v1.json"
 
 
-def test_the_json_has_the_documented_keys() -> None:
-    data = ok_result().to_json()
-    assert data["schema_version"] == 2
-    assert {"id", "started_at", "status", "failure", "spec", "environment", "eager", "compiled", "speedup", "control",
-            "compilation", "break_even_calls", "parity", "predictions", "warnings"} <= data.keys()  # fmt: skip
-    assert {"median_ms", "mean_ms", "p95_ms", "images_per_second", "peak_memory_bytes", "wall_seconds",
-            "device_seconds", "warmup_seconds"} <= data["eager"].keys() & data["compiled"].keys()  # fmt: skip
-    assert {"checkpoint", "task", "batch_size", "mode", "dtype", "device", "weights"} <= data["spec"].keys()
-    assert data["speedup"].keys() == {
-        *("ratio", "low", "high", "verdict", "within", "basis", "processes", "deviation", "weights"),
-        *("open_because", "widened"),
-    }
-    assert data["control"].keys() == {"ratio", "low", "high"}
-    assert {"first_call_seconds", "cache", "graphs", "graph_breaks", "recompiles_while_timing", "cudagraphs"} <= data[
-        "compilation"
-    ].keys()
-    assert {"verdict", "max_abs_error", "task"} <= data["parity"].keys()
-
-
-def test_the_json_of_a_failure_has_its_figures_as_null() -> None:
-    data = failed_result().to_json()
-    assert data["failure"] == {
-        "stage": "compile",
-        "message": "Batch size 256 ran out of memory on a T4 (15 GB) while compiling.",
-        "remedy": "Try 64.",
-        "change": {},
-    }
-    assert [data[key] for key in ("eager", "compiled", "speedup", "control", "break_even_calls")] == [None] * 5
-
-
 def test_derived_figures_follow_from_the_raw_times() -> None:
     result = ok_result(
         spec=RunSpec("shapes-vit", "image-classification", batch_size=4),
@@ -56,18 +26,10 @@ def test_derived_figures_follow_from_the_raw_times() -> None:
         control_times=None,
     )
     eager = result.to_json()["eager"]
-    assert eager["median_ms"] == pytest.approx(25)
-    assert eager["mean_ms"] == pytest.approx(40)
-    assert eager["p95_ms"] == pytest.approx(89.5)
-    assert eager["images_per_second"] == pytest.approx(4 / 0.025)
-
-
-def test_the_speedup_is_eager_over_compiled() -> None:
+    found = [eager[name] for name in ("median_ms", "mean_ms", "p95_ms", "images_per_second")]
+    assert found == pytest.approx([25, 40, 89.5, 4 / 0.025])
     speedup = ok_result().speedup
-    assert speedup is not None
-    assert speedup.ratio == pytest.approx(2)
-    assert speedup.low <= speedup.ratio <= speedup.high
-    assert speedup.verdict == "faster"
+    assert speedup is not None and speedup.low <= speedup.ratio == pytest.approx(2) <= speedup.high
 
 
 def test_the_verdict_looks_at_the_interval_for_a_rerun_and_a_run_that_recompiled_while_timing_has_none() -> None:
@@ -147,10 +109,8 @@ def test_break_even_counts_calls_and_work_until_compiling_has_paid() -> None:
 def test_an_old_file_always_loads() -> None:
     old = json.loads(OLD_FILE.read_text(encoding="utf-8"))
     result = RunResult.from_json(old)
-    assert result.status == "ok"
-    assert result.speedup is not None
+    assert result.speedup is not None and result.eager is not None
     assert result.speedup.ratio == pytest.approx(old["speedup"]["ratio"], rel=0.05)
-    assert result.eager is not None
     assert list(result.eager.wall_seconds) == old["eager"]["wall_seconds"]
 
 
