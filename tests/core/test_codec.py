@@ -24,8 +24,6 @@ FILLED = full_result(
     start_up=StartUp(3.1, 0.4),
     rough=True,
 )
-
-
 SAMPLES = (
     FILLED,
     failed_result(),
@@ -45,11 +43,6 @@ def test_the_samples_fill_every_field_of_a_result() -> None:
     for field in dataclasses.fields(RunResult):
         several = len({repr(getattr(result, field.name)) for result in SAMPLES}) > 1
         assert several or field.name == "schema_version", field.name
-
-
-def test_a_figure_that_is_not_finite_never_becomes_json() -> None:
-    with pytest.raises(ValueError):
-        ok_result(elapsed_seconds=math.nan).dumps()
 
 
 def test_unknown_keys_of_a_newer_version_are_passed_over() -> None:
@@ -77,9 +70,9 @@ def test_a_damaged_result_is_a_value_error() -> None:
     for data in (*damaged, *lacking):
         with pytest.raises(ValueError):
             RunResult.from_json(data)
-
-
-def test_whole_numbers_are_read_as_floats_where_floats_are_meant_and_true_is_no_number() -> None:
-    assert isinstance(load(float, 3), float)
     with pytest.raises(ValueError):
-        load(int, True)
+        ok_result(elapsed_seconds=math.nan).dumps()
+
+
+def test_whole_numbers_are_read_as_floats_where_floats_are_meant() -> None:
+    assert isinstance(load(float, 3), float)

@@ -10,13 +10,8 @@ from demo.core import format as fmt
 @pytest.mark.parametrize(
     ("told", "texts"),
     [
-        (
-            fmt.latency,
-            {
-                0.00000413: "0.0041 ms", 0.0000197: "0.020 ms", 0.000431: "0.43 ms", 0.0144: "14.4 ms",
-                0.9994: "999 ms", 0.9996: "1.00 s", 2.6: "2.60 s",
-            },
-        ),
+        (fmt.latency, {0.00000413: "0.0041 ms", 0.0000197: "0.020 ms", 0.000431: "0.43 ms", 0.0144: "14.4 ms"}),
+        (fmt.latency, {0.9994: "999 ms", 0.9996: "1.00 s", 2.6: "2.60 s"}),
         (fmt.duration, {0.42: "0.4 s", 12.3: "12 s", 60: "60 s", 260: "4 min 20 s", 300: "5 min"}),
         (fmt.work_time, {0.9: "0.9 s", 260: "4 min 20 s", 2530: "42 min", 12_600: "3.5 h", 432_000: "120 h"}),
         (fmt.ratio, {2.294: "2.29×", 12.34: "12.3×", 0.098: "0.10×", 1.0: "1.00×"}),
@@ -51,14 +46,8 @@ def test_a_longer_wait_never_reads_shorter(one: float, other: float) -> None:
 
 
 def test_letters_marks_and_composed_emoji_stay_and_what_turns_text_around_or_cannot_be_seen_is_replaced() -> None:
-    for text in (
-        "\U0001f469\u200d\U0001f4bb",
-        "❤\ufe0f\u200d\U0001f525",
-        "می\u200cخواهم",
-        "e\u0301",
-        "黒\u3000猫",
-        "a\u00a0b",
-    ):
+    emoji = "\U0001f469\u200d\U0001f4bb", "❤\ufe0f\u200d\U0001f525"
+    for text in (*emoji, "می\u200cخواهم", "e\u0301", "黒\u3000猫", "a\u00a0b"):
         assert fmt.printable(text) == fmt.redact(text) == text
     for hidden in "\u202e\u2066\u200b\ufeff\x1b\x9b\x00\u2028\u200d\u3164\U000e0041":
         assert fmt.printable(f"cat{hidden}s") == "cat\N{REPLACEMENT CHARACTER}s"

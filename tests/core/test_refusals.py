@@ -104,8 +104,8 @@ def test_the_advice_offers_nothing_that_the_result_s_machine_refuses() -> None:
     gains = (Gain("scope", "layers", 2.0, ("shapes-vit",)), Gain("compiler", "aot", 2.0, ("shapes-vit",)))
 
     def offered(toolkit: str | None, **asked: Any) -> set[str]:
-        one = ok_result(spec=dataclasses.replace(spec, **asked), environment=GPU, gains=gains)
-        one = dataclasses.replace(one, environment=dataclasses.replace(GPU, cuda_toolkit=toolkit))
+        environment = dataclasses.replace(GPU, cuda_toolkit=toolkit)
+        one = ok_result(spec=dataclasses.replace(spec, **asked), environment=environment, gains=gains)
         return {step.option for step in advice.next_steps(one, ENGLISH)} & {"scope", "compiler"}
 
     assert offered(None) == set()

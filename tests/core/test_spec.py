@@ -53,16 +53,12 @@ def test_a_refusal_says_what_was_given_and_what_is_allowed() -> None:
         assert allowed in str(refusal.value)
 
 
-def test_a_spec_without_a_checkpoint_is_refused() -> None:
-    for checkpoint in ["", "   ", None, 7]:
-        with pytest.raises(BadInput, match="No checkpoint"):
-            RunSpec(checkpoint, "image-classification")
-
-
-def test_text_queries_are_a_tuple_of_texts_that_say_something() -> None:
-    for text in [("",), (" ",), ["a cat"], "a cat", (1,)]:
-        with pytest.raises(BadInput, match="text queries"):
-            RunSpec("google/owlvit-base-patch32", "object-detection", text=text)
+def test_a_checkpoint_and_text_queries_say_something() -> None:
+    nothing = [("checkpoint", value, "No checkpoint") for value in ("", "   ", None, 7)]
+    nothing += [("text", value, "text queries") for value in (("",), (" ",), ["a cat"], "a cat", (1,))]
+    for field, value, words in nothing:
+        with pytest.raises(BadInput, match=words):
+            RunSpec(**{"checkpoint": "google/owlvit-base-patch32", "task": "object-detection", field: value})
 
 
 def test_departures_are_the_options_that_are_not_at_their_default() -> None:
