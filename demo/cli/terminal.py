@@ -103,7 +103,7 @@ def report(result: RunResult) -> str:
     sections[1] += [line for caveat in sentences.caveats(result, ENGLISH) for line in hanging("- ", caveat)]
     sections.append(table(_asked(result)))
     if result.predictions:
-        beyond = catalog.is_beyond(result.spec.checkpoint, result.image and result.image.sha256)
+        beyond = catalog.is_beyond(result.spec.checkpoint, result.image.sha256 if result.image else None)
         warned = hanging("", ENGLISH.plain("beyond_shapes")) if beyond else []
         parted = why_parts.parted(result, ENGLISH)
         said = [why_parts.agreement(result, ENGLISH), *(hanging("", parted) if parted else [])]

@@ -35,7 +35,7 @@ def shown(result: RunResult, lang: Language) -> Markup:
         body = _labels(info, seen, lang)
     else:
         body = _pictures(result, info, seen, lang) if info is not None else Markup()
-    beyond = catalog.is_beyond(result.spec.checkpoint, info and info.sha256)
+    beyond = catalog.is_beyond(result.spec.checkpoint, info.sha256 if info else None)
     notes = drawn("outputs.notes", lang, why_parts.agreement(result, lang), beyond)
     return drawn("outputs.section", lang, heading, notes + body)
 
