@@ -9,7 +9,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 MAX_FILES = 6
-DECLARED = """    shiny: bool = switch("Polish every kernel.", fold="timing")
+DECLARED = """    shiny: bool = switch("Polish every kernel.", fold="timing", timing=False)
 
     def __post_init__(self)"""
 CHILD = """

@@ -29,7 +29,7 @@ def test_derived_figures_follow_from_the_raw_times() -> None:
     found = [eager[name] for name in ("median_ms", "mean_ms", "p95_ms", "images_per_second")]
     assert found == pytest.approx([25, 40, 89.5, 4 / 0.025])
     speedup = ok_result().speedup
-    assert speedup is not None and speedup.low <= speedup.ratio == pytest.approx(2) <= speedup.high
+    assert speedup is not None and speedup.ratio == pytest.approx(2) and speedup.low <= speedup.ratio <= speedup.high
 
 
 def test_the_verdict_looks_at_the_interval_for_a_rerun_and_a_run_that_recompiled_while_timing_has_none() -> None:
