@@ -37,8 +37,8 @@ from demo.core.result import RunResult
 from demo.core.spec import RunSpec
 from demo.core.speedup import Speedup
 from demo.runs.runner import Runner
-from demo.store import measured
 from demo.store.history import History
+from demo.store.published import current_commit
 from demo.store.reruns import NEWEST, StoredRun, deviation, rerun_of, spread
 
 RUNS, GUIDE_RUNS = 15, 5
@@ -142,7 +142,7 @@ def run_remaining(todo: Sequence[Place], path: Path, kept: list[Kept], folder: P
         runner = Runner(histories[place.condition, place.protocol])
         with CONDITIONS[place.condition]():
             result = _run(runner, place.spec)
-        one = Kept(place, measured.current_commit(), result)
+        one = Kept(place, current_commit(), result)
         keep(path, one)
         kept.append(one)
         shown = f"{result.speedup.ratio:.3f}" if result.speedup else result.status

@@ -26,7 +26,6 @@ from demo.core.result import RunResult
 from demo.core.spec import RunSpec
 from demo.runs.runner import Runner
 from demo.store.history import History
-from demo.store.journal import Journal
 
 SCENE = catalog.ASSETS / "examples" / "shapes-scene-1.png"
 FATES = ("left alone", "cancelled", "closed", "worker killed", "app killed")
@@ -96,7 +95,7 @@ def one_app(path: Path, module: str, iterations: int, after: float) -> None:
     app.stdout.readline()
     # A run exists once it has been written down.
     deadline = time.monotonic() + 30
-    while not list(Journal(History(path)).folder.glob("*.json")) and app.poll() is None and time.monotonic() < deadline:
+    while not list(History(path).running.glob("*.json")) and app.poll() is None and time.monotonic() < deadline:
         time.sleep(0.005)
     time.sleep(after)
     app.kill()
@@ -127,7 +126,7 @@ def soak(runs: int, seed: int, module: str, folder: Path) -> tuple[list[list[str
             deadline = time.monotonic() + 10
             while True:
                 Runner(history, worker_module=module).close()
-                if not list(Journal(history).folder.glob("*.json")) or time.monotonic() > deadline:
+                if not list(history.running.glob("*.json")) or time.monotonic() > deadline:
                     break
                 time.sleep(0.05)
         else:
@@ -152,7 +151,7 @@ def soak(runs: int, seed: int, module: str, folder: Path) -> tuple[list[list[str
     left = {
         "processes": len(children()),
         "folders of temporary files": len(list(folder.glob("worth-compiling-*"))),
-        "notes of runs under way": len(list(Journal(history).folder.glob("*"))),
+        "notes of runs under way": len(list(history.running.glob("*"))),
         "file descriptors more than early on": max(0, len(os.listdir("/proc/self/fd")) - descriptors),
     }
     rows = [["runs", str(runs), ""], ["rows in the history", str(history.count()), str(runs)]]

@@ -22,8 +22,7 @@ from demo.core.result import RunResult
 from demo.present import sentences
 from demo.runs.runner import Runner
 from demo.store.history import History
-from demo.sweep.cells import Cell, make_cells
-from demo.sweep.grid import PICTURE
+from demo.sweep.grid import PICTURE, Cell, make_cells
 from demo.sweep.run_grid import Done, run_cells
 
 WAYS: dict[str, dict[str, Any]] = {

@@ -12,7 +12,6 @@ from urllib.parse import unquote
 import pytest
 from huggingface_hub import constants, hf_api
 
-COMMIT = "0123456789abcdef0123456789abcdef01234567"
 FAILURES: dict[str, tuple[int, dict[str, str]]] = {
     "stub/missing": (404, {"X-Error-Code": "RepoNotFound"}),
     "stub/private": (401, {"X-Error-Code": "RepoNotFound"}),
@@ -23,22 +22,16 @@ FAILURES: dict[str, tuple[int, dict[str, str]]] = {
 }
 
 
-def _blob(file: Path) -> str:
-    return hashlib.sha1(file.read_bytes()).hexdigest()
-
-
-def _commit(folder: Path) -> str:
-    """Changes with every file of a dataset."""
-    files = sorted(file for file in folder.rglob("*") if file.is_file())
-    return hashlib.sha1("".join(f"{file} {_blob(file)}" for file in files).encode()).hexdigest()
+def _tag(file: Path) -> str:
+    return hashlib.sha1(f"{file} {file.stat().st_size} {file.stat().st_mtime_ns}".encode()).hexdigest()
 
 
 @contextmanager
 def serve(repositories: dict[str, Path], fetched: list[str] | None = None) -> Iterator[str]:
     """The address of a stub that serves each id from its folder, as huggingface_hub asks for files.
 
-    The id of a dataset begins with `datasets/`; its commit changes with its files.
-    `fetched` takes the path of each file whose bytes were asked for.
+    The id of a dataset begins with `datasets/`. The commit of a repository changes with its files. `fetched` takes the
+    path of each file whose bytes were asked for.
     """
 
     class Handler(BaseHTTPRequestHandler):
@@ -53,54 +46,35 @@ def serve(repositories: dict[str, Path], fetched: list[str] | None = None) -> It
 
         def answer(self, body: bool) -> None:
             parts = unquote(self.path.partition("?")[0]).strip("/").split("/")
-            if parts[:2] == ["api", "datasets"]:
-                name, rest = "/".join(parts[1:4]), ["api", *parts[4:]]
-            elif parts[0] == "datasets":
-                name, rest = "/".join(parts[:3]), parts[3:]
-            elif parts[:2] == ["api", "models"]:
-                name, rest = "/".join(parts[2:4]), ["api", *parts[4:]]
-            else:
-                name, rest = "/".join(parts[:2]), parts[2:]
+            about = parts[0] == "api"
+            parts = parts[2:] if parts[:2] == ["api", "models"] else parts[about:]
+            words = 3 if parts[0] == "datasets" else 2
+            name, rest = "/".join(parts[:words]), parts[words:]
             if name in FAILURES:
                 status, headers = FAILURES[name]
-                self.reply(status, b"no", headers, body)
-            elif name not in repositories:
-                self.reply(404, b"no such repository", {"X-Error-Code": "RepoNotFound"}, body)
-            elif rest[:1] == ["api"] and name.startswith("datasets/"):
-                self.answer_of_dataset(repositories[name], name.removeprefix("datasets/"), rest[1:], body)
-            elif rest[:1] == ["api"]:
-                files = [{"rfilename": file.name, "size": file.stat().st_size} for file in repositories[name].iterdir()]
-                if rest[1:2] == ["tree"]:
-                    tree = [{"type": "file", "path": file["rfilename"], "size": 1, "oid": "0"} for file in files]
-                    self.reply(200, json.dumps(tree).encode(), {}, body)
-                else:
-                    self.reply(200, json.dumps({"id": name, "sha": COMMIT, "siblings": files}).encode(), {}, body)
-            else:
-                file = repositories[name].joinpath(*rest[2:])
-                outdated = name.startswith("datasets/") and rest[1] not in ("main", _commit(repositories[name]))
-                if rest[:1] != ["resolve"] or outdated or not file.is_file():
-                    self.reply(404, b"no such file", {"X-Error-Code": "EntryNotFound", "X-Repo-Commit": COMMIT}, body)
-                else:
-                    if body and fetched is not None:
-                        fetched.append(f"{name}/{file.name}")
-                    size = file.stat().st_size
-                    tag, commit = hashlib.sha256(f"{file} {size}".encode()).hexdigest()[:40], COMMIT
-                    if name.startswith("datasets/"):
-                        tag, commit = _blob(file), _commit(repositories[name])
-                    data = file.read_bytes() if body else b""
-                    headers = {"ETag": f'"{tag}"', "X-Repo-Commit": commit}
-                    self.reply(200, data, headers, body, size)
-
-        def answer_of_dataset(self, folder: Path, id: str, asked: list[str], body: bool) -> None:
-            """What a dataset is, and its files."""
-            commit = _commit(folder)
-            if asked in ([], ["revision", "main"], ["revision", commit]):
-                files = [file for file in sorted(folder.rglob("*")) if file.is_file()]
-                named = [{"rfilename": str(file.relative_to(folder)), "size": file.stat().st_size} for file in files]
-                told = {"id": id, "sha": commit, "siblings": named}
+                return self.reply(status, b"no", headers, body)
+            if name not in repositories:
+                return self.reply(404, b"no such repository", {"X-Error-Code": "RepoNotFound"}, body)
+            folder = repositories[name]
+            files = {str(file.relative_to(folder)): file for file in sorted(folder.rglob("*")) if file.is_file()}
+            commit = hashlib.sha1("".join(map(_tag, files.values())).encode()).hexdigest()
+            file = files.get("/".join(rest[2:]))
+            if len(rest) > 1 and rest[0] in ("resolve", "revision") and rest[1] not in ("main", commit):
+                self.reply(404, b"outdated", {"X-Error-Code": "RevisionNotFound", "X-Repo-Commit": commit}, body)
+            elif about and rest[:1] == ["tree"]:
+                tree = [{"type": "file", "path": path, "size": 1, "oid": "0"} for path in files]
+                self.reply(200, json.dumps(tree).encode(), {}, body)
+            elif about:
+                listed = [{"rfilename": path, "size": file.stat().st_size} for path, file in files.items()]
+                told = {"id": name.removeprefix("datasets/"), "sha": commit, "siblings": listed}
                 self.reply(200, json.dumps(told).encode(), {}, body)
+            elif rest[:1] != ["resolve"] or file is None:
+                self.reply(404, b"no such file", {"X-Error-Code": "EntryNotFound", "X-Repo-Commit": commit}, body)
             else:
-                self.reply(404, b"{}", {"X-Error-Code": "EntryNotFound", "X-Repo-Commit": commit}, body)
+                if body and fetched is not None:
+                    fetched.append(f"{name}/{file.name}")
+                headers = {"ETag": f'"{_tag(file)}"', "X-Repo-Commit": commit}
+                self.reply(200, file.read_bytes() if body else b"", headers, body, file.stat().st_size)
 
         def reply(self, status: int, data: bytes, headers: dict[str, str], body: bool, size: int | None = None) -> None:
             self.send_response(status)

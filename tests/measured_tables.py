@@ -3,7 +3,7 @@
 import csv
 from pathlib import Path
 
-from demo.store.tables import COLUMNS
+from demo.store.published import COLUMNS
 
 LINE = {
     "subset": "measured",

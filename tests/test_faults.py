@@ -29,7 +29,6 @@ from demo.runs.environment import worker_environment
 from demo.runs.runner import Runner
 from demo.store import database as database_file
 from demo.store.history import FOLDER_VARIABLE, DamagedFile, History, HistoryError
-from demo.store.journal import Journal
 
 ROOT = Path(__file__).resolve().parent.parent
 SCENE = catalog.ASSETS / "examples" / "shapes-scene-1.png"
@@ -226,26 +225,24 @@ def test_no_process_and_no_folder_outlives_an_app_that_is_killed_and_its_run_is_
         Runner(history).close()
     assert [result.status for result in history.all()] == ["interrupted"] * ("a run" in what)
     assert all("app was ended in the middle" in result.failure.message for result in history.all())
-    assert list(Journal(history).folder.glob("*")) == []
+    assert list(history.running.glob("*")) == []
 
 
 def test_an_app_killed_between_storing_and_ending_a_run_leaves_what_was_stored(history: History) -> None:
-    journal = Journal(history)
-    entry = journal.begin(failed_result(id="one"))
+    entry = history.begin_run(failed_result(id="one"))
     history.append(ok_result(id="one"))
     entry.close()  # as a process's end does
-    assert journal.recover() == 0
+    assert history.recover() == 0
     assert history.get("one").status == "ok"
-    assert list(journal.folder.iterdir()) == []
+    assert list(history.running.iterdir()) == []
 
 
 def test_a_run_under_way_that_a_full_disk_does_not_take_leaves_no_file(
     history: History, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    journal = Journal(history)
     monkeypatch.setattr(os, "fsync", Mock(side_effect=OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))))
-    assert journal.begin(failed_result()) is None
-    assert list(journal.folder.iterdir()) == []
+    assert history.begin_run(failed_result()) is None
+    assert list(history.running.iterdir()) == []
 
 
 # ---- the file of results

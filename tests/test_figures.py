@@ -22,8 +22,7 @@ from demo.core.stats import Interval
 from demo.present import charts, guide_comparison, markdown, sentences, why_parts
 from demo.present.script import script
 from demo.store import export, published
-from demo.sweep.cells import Cell
-from demo.sweep.table import record
+from demo.sweep.grid import Cell, record
 from demo.ui.html import comparison, progress, results, sweep_html, takeaway
 
 NUMBERS = {"faster": (1.45, 0.05), "slower": (0.7, 0.05), "same": (1.004, 0.008), "unsure": (1.37, 0.9)}

@@ -14,8 +14,8 @@ from demo.cli.main import main
 from demo.core.codec import plain
 from demo.core.spec import RunSpec
 from demo.store import export
-from demo.sweep import grid, table as sweep_table
-from demo.sweep.cells import Cell
+from demo.sweep import grid
+from demo.sweep.grid import Cell
 from demo.ui.api import endpoint
 from demo.ui.jobs import RunQueue
 from demo.ui.page import Page, build
@@ -80,7 +80,7 @@ def test_no_column_of_an_export_is_lost_and_their_order_stays() -> None:
     known = KNOWN["columns"]
     kept = {name: str(kind) for name, kind in export.table([full_result()]).dtypes.items() if name in known["runs"]}
     assert list(kept.items()) == list(known["runs"].items())
-    sweep = sweep_table.record(Cell(full_result().spec, full_result()))
+    sweep = grid.record(Cell(full_result().spec, full_result()))
     assert set(known["sweep"]) <= set(sweep)
 
 

@@ -25,7 +25,7 @@ from demo.core.result import RunResult
 from demo.core.spec import BadInput, RunSpec
 from demo.core.speedup import ASSUMED
 from demo.present import sentences, why_parts
-from demo.store import csv_text, measured
+from demo.store import export, published
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -126,10 +126,10 @@ def write_tables(folder: Path, book: Book, commit: str | None) -> None:
     cells = [record for record in book.records.values() if "result" in record]
     if cells:
         lines = [row(record) for record in cells]
-        text = csv_text.written(list(lines[0]), lines)
+        text = export.csv_text(list(lines[0]), lines)
         (folder / "cells.csv").write_text(text, encoding="utf-8", newline="")
     if tables := _tables(book):
-        measured.add_measured(tables, folder / "measured.csv", commit)
+        published.add_measured(tables, folder / "measured.csv", commit)
     (folder / "summary.md").write_text(summary(book, commit), encoding="utf-8")
 
 
@@ -421,9 +421,9 @@ def publish(folder: Path, root: Path = ROOT) -> list[Path]:
             f"{folder} is no evidence of one GPU: its table is of {', '.join(sorted(devices)) or 'nothing'}."
         )
     commit = next((record["facts"].get("commit") for record in book.of("machine")), None)
-    rows = root / "assets" / "measured" / measured.file_of(devices.pop())
+    rows = root / "assets" / "measured" / published.file_of(devices.pop())
     table = root / "benchmarks" / "results" / "gpu_evidence.md"
-    measured.add_measured(results, rows, commit or "")
+    published.add_measured(results, rows, commit or "")
     table.parent.mkdir(parents=True, exist_ok=True)
     table.write_text(short_table(book, commit, f"../../assets/measured/{rows.name}"), encoding="utf-8")
     return [rows, table]

@@ -95,7 +95,7 @@ from demo.core.machine import usable_cores
 from demo.core.result import Failure, RunResult, Status
 from demo.core.spec import PUBLISHED_CALLS, TEXT_GENERATION, RunSpec
 from demo.present import sentences
-from demo.store.measured import current_commit
+from demo.store.published import current_commit
 from tools import gpu_turns
 from tools.evidence_tables import Book, result_of, write_tables
 

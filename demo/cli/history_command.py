@@ -17,7 +17,6 @@ from demo.present import advice, link_preview, markdown, sentences, upgrade
 from demo.present.script import script
 from demo.store import export, hub_dataset
 from demo.store.history import History
-from demo.store.journal import Journal
 
 LISTED = 50
 """Results that are listed when no limit was given: each one's interval takes some hundredths of a second."""
@@ -74,7 +73,7 @@ def _history(options: argparse.Namespace) -> int:
     if options.traffic is not None and (len(options.words) != 1 or options.json):
         raise BadInput("--traffic goes with the id of one result, and not with --json.")
     history = History()
-    Journal(history).recover()
+    history.recover()
     match options.words:
         case []:
             return _list(history, options)

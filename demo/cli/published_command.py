@@ -10,9 +10,8 @@ from demo.core import format as fmt
 from demo.core.languages import ENGLISH
 from demo.core.spec import TASKS
 from demo.present import sentences
-from demo.store import measured, published
-from demo.store.measured import further_settings
-from demo.store.tables import OOM, PublishedRow
+from demo.store import published
+from demo.store.published import OOM, PublishedRow, further_settings
 
 
 def add_to(commands: Any) -> None:
@@ -30,7 +29,7 @@ def add_to(commands: Any) -> None:
 
 def _published(options: argparse.Namespace) -> int:
     asked = (options.subset, options.gpu, options.batch_size, options.task, options.model)
-    own, problems = measured.load()
+    own, problems = published.measured_rows()
     rows = published.select((*published.rows(), *own), *asked)
     for problem in problems:
         print(problem, file=sys.stderr)

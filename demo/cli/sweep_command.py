@@ -28,10 +28,9 @@ from demo.present import markdown, sentences
 from demo.runs.environment import other_python
 from demo.runs.forecast import SweepForecast, forecast_sweep
 from demo.store.history import History
-from demo.sweep.cells import Cell, make_cells, unfinished
-from demo.sweep.grid import AXES, PRESETS, SETTINGS, Grid, read_grid
+from demo.sweep import grid as grids
+from demo.sweep.grid import AXES, KINDS, PRESETS, SETTINGS, Cell, Grid, make_cells, read_grid, unfinished
 from demo.sweep.run_grid import Done, Event, Timing, paired, run_cells, run_in_turns, verdicts, with_repeats
-from demo.sweep.table import KINDS, check_table, write_device_table, write_table
 
 
 def add_to(commands: Any) -> None:
@@ -109,7 +108,7 @@ def _sweep(options: argparse.Namespace) -> int:
     specs = grid(options).specs(folders=True)
     image, out = picture(options.image, specs), Path(options.out) if options.out else None
     if out:
-        check_table(out)
+        grids.check_table(out)
     text = file_to_write(options.export_markdown, "table")
     if options.engine != "ray" and (options.address or options.gpu_type):
         raise BadInput("--address and --gpu-type are for a cluster: give --engine ray with them.")
@@ -134,7 +133,7 @@ def _sweep(options: argparse.Namespace) -> int:
         finally:
             if any(cell.done for cell in cells):  # an earlier table is worth more than an empty one
                 if out is not None:
-                    write_table(out, cells)
+                    grids.write_table(out, cells)
                 if text is not None:
                     rows = ((cell.spec, cell.result, cell.value or "not run") for cell in cells)
                     text.write_text(markdown.of_cells(rows), encoding="utf-8")
@@ -142,7 +141,7 @@ def _sweep(options: argparse.Namespace) -> int:
         for verdict in verdicts(cells):
             print(f"\n{verdict}")
     if options.measured:
-        print(f"Kept as {write_device_table(cells)}: `published` and the page show it.", file=sys.stderr)
+        print(f"Kept as {grids.write_device_table(cells)}: `published` and the page show it.", file=sys.stderr)
     return OK if any(cell.result and cell.result.status == "ok" for cell in cells) else FAILED
 
 

@@ -18,7 +18,7 @@ from demo.present.guide_comparison import compare_with_guide
 from demo.present.script import snippet
 from demo.present.why_parts import Part
 from demo.store import published
-from demo.store.measured import current_commit
+from demo.store.published import current_commit
 
 SPARSE_SECONDS = 10.0
 """In a log file, a phase that lasts says so this often."""

@@ -35,8 +35,7 @@ from demo.present.figure import (
 from demo.present.guide_comparison import GuideComparison, nearest_rows, versions
 from demo.present.palette import COMPILED, EAGER
 from demo.store import published
-from demo.store.measured import subset_of
-from demo.store.tables import PublishedRow
+from demo.store.published import PublishedRow, subset_of
 
 SLOWEST_SHOWN = 3.0
 """The scale of `trace` ends at this multiple of the slower median."""
@@ -293,7 +292,7 @@ def by_batch(rows: Sequence[PublishedRow], lang: Language) -> go.Figure | None:
     rows = published.newest(rows)
     series: dict[tuple[str, str], list[PublishedRow]] = {}
     for row in rows:
-        series.setdefault((published.origin(row), row.gpu), []).append(row)
+        series.setdefault((row.origin, row.gpu), []).append(row)
     points = {key: means for key, own in series.items() if (means := _means(own))}
     if not points:
         return None

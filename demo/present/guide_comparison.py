@@ -14,7 +14,7 @@ from demo.core.languages import Language
 from demo.core.result import RunResult
 from demo.core.spec import PUBLISHED_CALLS, RunSpec
 from demo.present import sentences
-from demo.store.tables import PublishedRow
+from demo.store.published import PublishedRow
 
 GPUS = ("A100", "V100", "T4")
 

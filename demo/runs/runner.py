@@ -25,7 +25,6 @@ from demo.runs.environment import Interpreter
 from demo.runs.outcome import NO_FILES, Files, OngoingRun, redacted, stored, with_earlier_costs, with_earlier_runs
 from demo.runs.process import Worker, WorkerDied
 from demo.store.history import History, HistoryError
-from demo.store.journal import Journal
 
 WORKER_MODULE = "demo.backend"
 POLL_SECONDS = 0.2
@@ -58,7 +57,6 @@ class Runner:
         """
         self.timeout_seconds = timeout_seconds or limits.current().seconds
         self._history = history
-        self._journal = Journal(history) if history is not None else None
         self._worker_module = worker_module
         self._lent_gpu = lent_gpu
         self._interpreter = interpreter
@@ -68,8 +66,8 @@ class Runner:
         self._machine: HostInfo | None = None
         self._spare: Worker | None = None
         self._busy: Worker | None = None
-        if self._journal is not None:
-            self._journal.recover()
+        if history is not None:
+            history.recover()
         self._renew_spare()
 
     def _renew_spare(self) -> None:
@@ -121,8 +119,8 @@ class Runner:
         the one that is yielded, or the first that has no answer.
 
         Setting `cancel` ends the run with a result of status 'cancelled'; so does closing the generator, where only the
-        history gets it. Closing the runner makes it 'interrupted'; so does a kill of this program, as the journal shows
-        at the next start. Raises BadInput where the worker finds that the job cannot be run as given; nothing is stored
+        history gets it. Closing the runner makes it 'interrupted'; so does a kill of this program, as the next
+        start shows. Raises BadInput where the worker finds that the job cannot be run as given; nothing is stored
         then. Likewise for torch.compile on a lent GPU.
 
         `input_file` is not looked at where the model sees none. `files` are where the run is to leave what its result
@@ -156,7 +154,7 @@ class Runner:
         """One process: its progress, and last its result, which is then stored."""
         started = time.monotonic()
         run = OngoingRun(spec, uuid.uuid4().hex[:12], datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"))
-        marker = self._journal.begin(run.interrupted()) if self._journal is not None else None
+        marker = self._history.begin_run(run.interrupted()) if self._history is not None else None
         result: RunResult | None = None
         refused = False
         try:
@@ -171,7 +169,7 @@ class Runner:
             if not refused:
                 result = self._keep(result or run.cancelled(), earlier, time.monotonic() - started)
             if marker is not None:
-                Journal.end(marker)
+                History.end_run(marker)
             self._renew_spare()
         yield result
 

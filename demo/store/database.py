@@ -34,7 +34,15 @@ FOLDER_VARIABLE = "WORTH_COMPILING_DATA"
 FILE_VERSION = 1
 BUSY_SECONDS = 30.0
 """How long a writer waits for another one. A write takes milliseconds; a busy disk may take seconds."""
-TABLE = """
+_TEXTS = (
+    "id", "started_at", "status", "task", "checkpoint", "mode", "dtype", "device", "weights", "device_name", "torch"
+)  # fmt: skip
+SEARCHED = "lower(" + " || ' ' || ".join(f"COALESCE({column}, '')" for column in _TEXTS) + ")"
+TOLD = "CASE WHEN json_valid(result) THEN json_extract(result, '$.speedup.verdict', '$.spec') END"
+INDEX = f"CREATE INDEX IF NOT EXISTS results_by_words ON results (started_at, id, status, {SEARCHED}, {TOLD})"
+"""What a search looks into: the texts of the columns, the verdict and the settings. SQLite keeps it in step with the
+results, whichever program writes them."""
+TABLE = f"""
 CREATE TABLE results (
     id TEXT PRIMARY KEY,
     started_at TEXT NOT NULL,
@@ -51,6 +59,7 @@ CREATE TABLE results (
     result TEXT NOT NULL
 );
 CREATE INDEX results_by_time ON results (started_at);
+{INDEX};
 """
 _COLUMNS = (
     "id", "started_at", "status", "task", "checkpoint", "batch_size", "mode", "dtype", "device", "weights",
@@ -135,10 +144,7 @@ def check_limit(database: sqlite3.Connection) -> None:
 
 
 def set_aside(path: Path) -> str | None:
-    """Renames a damaged file, its log and its index of the log; the new name. None if another process has done so.
-
-    Raises HistoryError where it cannot be renamed.
-    """
+    """Renames a damaged file and its log; the new name, None if another process has done so. Raises HistoryError."""
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%f")
     aside = f"{path.name}.damaged-{stamp}"
     try:

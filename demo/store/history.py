@@ -1,29 +1,44 @@
-"""Every result, failures too, in one SQLite file of the user's.
+"""Every result, failures too, in one SQLite file of the user's, with the runs under way beside it, and its search.
 
-The whole result is kept as its JSON; the columns beside it repeat a few of its fields, so that they can be searched.
+The whole result is kept as its JSON, about 50 kB; the columns beside it repeat a few of its fields, and an index holds
+what is searched.
 
-What is covered: an `append` that has returned survives a crash, a kill and another process that writes. A damaged file
-is kept under another name and a new one is started. `demo.store.database` has the list, and what is not covered.
-A run that is killed before it ends has not been appended: `demo.store.journal` keeps what is known of it.
+A run under way is a small file with the result to store if it never ends. Its process keeps the file locked; when that
+process dies, however it dies, the kernel releases the lock. So a file that can be locked belongs to a run that was
+lost. This also works where two apps, or two containers, share the folder.
+
+What is covered:
+- An `append` that has returned survives a crash, a kill and another process that writes. A damaged file is kept under
+  another name and a new one is started. `demo.store.database` has the list, and what is not covered.
+- A crash or a kill of the app while a run is under way: the run is stored once, whoever finds its file first. A kill
+  between the storing of a result and the removal of its file does not replace that result.
+- A file of a run that is cut short, by a full disk or by a machine that goes down: it is removed, and its run is not
+  stored. Where it could not be written, the run goes on without it, and a warning is logged.
+
+What is not covered: network file systems where `flock` does not reach the other machines.
 """
 
 import contextlib
 import dataclasses
+import fcntl
 import json
 import logging
 import os
+import re
 import sqlite3
 import sys
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
+from demo.core.languages import ENGLISH, LANGUAGES
 from demo.core.measurement import CompileCost
-from demo.core.result import RunResult
-from demo.store import database as file, search as searches
-from demo.store.database import FOLDER_VARIABLE, DamagedFile, HistoryError
+from demo.core.result import STATUSES, RunResult
+from demo.core.spec import OPTIONS, BadInput
+from demo.store import database as file
+from demo.store.database import FOLDER_VARIABLE, SEARCHED, TOLD, DamagedFile, HistoryError
 from demo.store.reruns import NEWEST, REREAD, StoredRun, compiled_spec, reread
 
 FILE_NAME = "history.sqlite3"
@@ -37,10 +52,7 @@ _log = logging.getLogger(__name__)
 
 
 def default_folder() -> Path:
-    """Where the platform keeps an application's data, unless the environment names a folder.
-
-    Raises HistoryError where the user has no home folder.
-    """
+    """The platform's folder for an app's data, or what the environment names. Raises HistoryError without a home."""
     if chosen := os.environ.get(FOLDER_VARIABLE):
         return Path(chosen).expanduser()
     try:
@@ -95,8 +107,6 @@ class History:
             file.check_limit(database)
             stored = database.execute(file.INSERT, row)
             if stored.rowcount:
-                with contextlib.suppress(sqlite3.Error):  # the result is stored, with the index of searches or without
-                    database.execute(searches.MAKE_INDEX)
                 return
             other = database.execute("SELECT result FROM results WHERE id = ?", (result.id,)).fetchone()
         if other != (row[-1].encode(),):
@@ -172,29 +182,27 @@ class History:
 
     def _like(self, like: RunResult, what: str, where: str, most: int) -> list[tuple[Any, ...]]:
         """The newest rows that fit a condition on the values of `like`; none for a run without a machine."""
-        if like.environment is None or not file.exists(self.path):
+        if like.environment is None:
             return []
         values = {name: getattr(like.spec, name) for name in ("checkpoint", "batch_size", "mode", "dtype")}
         values |= {"id": like.id, "device_name": like.environment.device_name, "torch": like.environment.torch}
         newest = f"ORDER BY started_at DESC, rowid DESC LIMIT {most}"
-        with self._database("read") as database:
-            return database.execute(f"SELECT {what} FROM results WHERE {where} {newest}", values).fetchall()
+        return self._read(f"SELECT {what} FROM results WHERE {where} {newest}", values)
 
     def count(self, search: str = "") -> int:
         """How many results are stored, readable or not; of those that `search` keeps. Raises as `each` does."""
         return len(self._keys(search))
 
-    def _keys(self, search: str, checkpoints: Collection[str] | None = None) -> list[tuple[int]]:
-        where, values = searches.condition(search)
+    def _keys(self, search: str, checkpoints: Collection[str] | None = None) -> list[tuple[Any, ...]]:
+        where, values = _condition(search)
         if checkpoints is not None:
             where = f"{where} AND checkpoint IN ({', '.join('?' * len(checkpoints))})"
             values += map(_encoded, checkpoints)
-        if not file.exists(self.path):
-            return []
-        with self._database("read") as database:
-            source = searches.source(database) if search.split() else "results"
-            newest = "ORDER BY started_at DESC, rowid DESC"
-            return database.execute(f"SELECT rowid FROM {source} WHERE {where} {newest}", values).fetchall()
+        source = "results"
+        if search.split():
+            self._read(file.INDEX)  # for a file of an older version
+            source = "results INDEXED BY results_by_words"
+        return self._read(f"SELECT rowid FROM {source} WHERE {where} ORDER BY started_at DESC, rowid DESC", values)
 
     def stamp(self) -> object:
         """A value that changes when something is written. Looks at the file and its log without opening them."""
@@ -221,14 +229,71 @@ class History:
 
     def get(self, id: str) -> RunResult | None:
         """The result with this id, or None. Raises HistoryError where its row cannot be read."""
-        if not file.exists(self.path):
-            return None
-        with self._database("read") as database:
-            row = database.execute("SELECT result FROM results WHERE id = ?", (_encoded(id),)).fetchone()
+        rows = self._read("SELECT result FROM results WHERE id = ?", (_encoded(id),))
         try:
-            return None if row is None else _result(row[0])
+            return _result(rows[0][0]) if rows else None
         except ValueError as error:
             raise HistoryError(f"The result {id} in {self.path} cannot be read: {error}.") from error
+
+    @property
+    def running(self) -> Path:
+        """The folder of the runs under way."""
+        return self.path.with_suffix(".running")
+
+    def begin_run(self, if_lost: RunResult) -> BinaryIO | None:
+        """The open file with the result to store if the process dies before `end_run`; None where it cannot be."""
+        marker = None
+        try:
+            self.running.mkdir(parents=True, exist_ok=True)
+            marker = (self.running / f"{if_lost.id}.json").open("xb")
+            fcntl.flock(marker, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            marker.write(if_lost.dumps().encode("utf-8", "backslashreplace"))
+            marker.flush()
+            os.fsync(marker.fileno())
+        except (OSError, HistoryError) as error:
+            _log.warning("the marker of a run could not be written: %s", error)
+            if marker is not None:
+                self.end_run(marker)
+            return None
+        return marker
+
+    @staticmethod
+    def end_run(marker: BinaryIO) -> None:
+        """Call it when the run has ended, stored or not. What a read-only disk keeps, the next start removes."""
+        with contextlib.suppress(OSError), marker:
+            os.unlink(marker.name)
+
+    def recover(self) -> int:
+        """Stores every run whose process is gone; how many there were. A file that cannot be read is removed."""
+        try:
+            paths = sorted(self.running.glob("*.json"))
+        except (OSError, HistoryError):
+            return 0
+        return sum(self._recovered(path) for path in paths)
+
+    def _recovered(self, path: Path) -> bool:
+        try:
+            with path.open("rb") as file:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                try:
+                    result = RunResult.from_json(json.loads(file.read()))
+                    is_new = self.get(result.id) is None  # else its process died after storing it
+                    if is_new:
+                        self.append(result)
+                except (ValueError, RecursionError):  # cut short
+                    is_new = False
+                path.unlink(missing_ok=True)
+                return is_new
+        except (OSError, HistoryError) as error:  # BlockingIOError: the run is still going on
+            _log.info("%s is left for later: %s", path.name, error)
+            return False
+
+    def _read(self, statement: str, values: Any = ()) -> list[tuple[Any, ...]]:
+        """The rows that the statement gives; none where there is no file yet."""
+        if not file.exists(self.path):
+            return []
+        with self._database("read") as database:
+            return database.execute(statement, values).fetchall()
 
     @contextmanager
     def _database(self, purpose: str) -> Iterator[sqlite3.Connection]:
@@ -252,3 +317,53 @@ def _result(text: bytes) -> RunResult:
         return RunResult.from_json(json.loads(text))
     except (TypeError, RecursionError) as error:  # a damaged row may hold a number, or nothing
         raise ValueError(f"it is no result: {error}") from error
+
+
+# Searching
+
+MAX_WORDS = 20
+"""Each word of a search is a term of SQLite's condition, and a thousand are too many for it."""
+
+
+def _in_all_languages(*keys: str) -> str:
+    """These texts in every language, in lower case, without their places for values."""
+    texts = " ".join(language.texts[key] for language in LANGUAGES.values() for key in keys)
+    return re.sub(r"\{\w+\}", "", texts).lower()
+
+
+_STATUS_WORDS = {status: _in_all_languages(f"status_{status}") for status in STATUSES}
+_VERDICT_WORDS = {
+    "faster": _in_all_languages("answer_faster"),
+    "slower": _in_all_languages("answer_slower"),
+    "same": f"same {_in_all_languages('answer_same')}",
+    "unsure": f"unsure {_in_all_languages('answer_unsure', 'answer_narrow', 'answer_busy')}",
+}
+_OPTION_WORDS = {
+    name: _in_all_languages(key if (key := f"asked_{name}") in ENGLISH.texts else name)
+    for name, option in OPTIONS.items()
+    if f"asked_{name}" in ENGLISH.texts or option.kind == "switch"
+}
+"""What the page says of a run, by what is stored."""
+
+
+def _departs(name: str) -> str:
+    """SQL for the runs whose option of this name is not at its default. Older runs lack newer options."""
+    default = json.dumps(OPTIONS[name].default)
+    return f"(instr({TOLD}, '\"{name}\":') > 0 AND instr({TOLD}, '\"{name}\":{default}') = 0)"
+
+
+def _condition(search: str) -> tuple[str, list[str]]:
+    """SQL for the rows that hold every word of `search`, and its values. Raises BadInput."""
+    words = search.lower().split()
+    if len(words) > MAX_WORDS:
+        raise BadInput(f"A search has at most {MAX_WORDS} words. Given: {len(words)}. Leave some out.")
+    terms = []
+    for word in words:
+        either = [f"instr({SEARCHED}, ?) > 0"]
+        either.append(f"instr({TOLD}, ':\"' || ?) > 0")  # the value of an option, such as "layers"
+        either += [f"status = '{status}'" for status, text in _STATUS_WORDS.items() if word in text]
+        either += [f"{TOLD} LIKE '[\"{verdict}\"%'" for verdict, text in _VERDICT_WORDS.items() if word in text]
+        either += [_departs(name) for name, text in _OPTION_WORDS.items() if word in text]
+        terms.append(f"({' OR '.join(either)})")
+    values = [word.encode("utf-8", "backslashreplace").decode() for word in words]
+    return " AND ".join(terms) or "1", [value for value in values for _ in range(2)]

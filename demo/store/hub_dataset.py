@@ -1,13 +1,12 @@
 """Pushes each result to a dataset on the Hugging Face Hub, too, where the environment names one.
 
-For a page on a machine whose disk does not last, such as a Space. The page only reads the local file. No run waits for
-the Hub.
+For a page on a machine whose disk does not last, such as a Space. The page only reads the local file, no run waits for
+the Hub, and `shared_rows` reads the rows back.
 
 What is covered: a Hub that cannot be reached, refuses or is slow; the results stay in a local folder and are pushed
 later, also by the next program that uses this folder.
 What is not covered: a disk that is lost before the next push, which is `EVERY_MINUTES` away at most while the Hub
 answers. A file of rows that changes in the moment in which it is pushed may arrive cut off, until the next push.
-`shared_copy` reads the rows back.
 """
 
 import logging
@@ -25,7 +24,7 @@ from demo.core.result import RunResult
 from demo.core.spec import BadInput
 from demo.store import export
 from demo.store.history import History
-from demo.store.shared_copy import ROWS, SharedCopy
+from demo.store.shared_rows import ROWS, SharedCopy
 
 VARIABLE = "WORTH_COMPILING_DATASET"
 FOLDER = "dataset"
@@ -50,8 +49,7 @@ def open_history(scheduler: Callable[..., Any] | None = None) -> Iterator[Histor
 
     `scheduler` replaces `huggingface_hub.CommitScheduler` in tests. Raises BadInput for a name that is no dataset's.
     """
-    dataset = named()
-    if not dataset:
+    if not (dataset := named()):
         yield History()
         return
     with closing(PushedHistory(dataset, scheduler)) as history:
@@ -114,21 +112,19 @@ class PushedHistory(History):
         scheduler.stop()
 
     def _write(self, result: RunResult) -> None:
-        folder = self.path.parent / FOLDER / "runs" / result.started_at[:10]
-        folder.mkdir(parents=True, exist_ok=True)
-        with replacing(folder / f"{result.id}.json") as draft:  # so that the scheduler never pushes half a file
-            draft.write(f"{result.dumps()}\n".encode("utf-8", "backslashreplace"))
-        if not result.void:  # its figures mean nothing, and no column of a row says so
-            self._add_row(result)
-
-    def _add_row(self, result: RunResult) -> None:
         import pandas as pd
 
-        file = self.path.parent / FOLDER / ROWS / f"{result.started_at[:10]}-{self._program}.parquet"
-        file.parent.mkdir(parents=True, exist_ok=True)
+        folder, day = self.path.parent / FOLDER, result.started_at[:10]
+        whole, table = folder / "runs" / day / f"{result.id}.json", folder / ROWS / f"{day}-{self._program}.parquet"
+        for file in (whole, table):
+            file.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(whole) as draft:  # so that the scheduler never pushes half a file
+            draft.write(f"{result.dumps()}\n".encode("utf-8", "backslashreplace"))
+        if result.void:  # its figures mean nothing, and no column of a row says so
+            return
         with self._rows:
-            rows = [pd.read_parquet(file, dtype_backend="numpy_nullable")] if file.exists() else []
-            with replacing(file) as draft:
+            rows = [pd.read_parquet(table, dtype_backend="numpy_nullable")] if table.exists() else []
+            with replacing(table) as draft:
                 pd.concat([*rows, export.table([result])]).to_parquet(draft, index=False)
 
     def _start(self) -> None:
@@ -154,10 +150,7 @@ class PushedHistory(History):
 
 
 def withdraw(folder: Path, ids: set[str]) -> None:
-    """Removes these results from what is pushed from this folder.
-
-    Not covered: a row that another program adds to the same file in the same moment.
-    """
+    """Removes these results from what this folder pushes. Not covered: a row that another program adds meanwhile."""
     for file in folder.glob("runs/*/*.json"):
         if file.stem in ids:
             file.unlink(missing_ok=True)

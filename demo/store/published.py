@@ -1,52 +1,150 @@
-"""The guide's own tables, what Transformers measured in 2023 on an A100, a V100 and a T4, and what this project adds.
+"""The guide's tables, what Transformers measured in 2023 on an A100, a V100 and a T4, and this project's own.
 
-They are shown as they were published, mistakes included; notes say what is known to be wrong. The page, the command
-line and the API share one filter.
+The guide's are shown as they were published, mistakes included; notes say what is known to be wrong. This project's are
+the files `assets/measured/*.csv`: the guide's columns, the interval, and what the figures belong to. The page, the
+command line and the API share one filter.
 """
 
 import csv
 import json
-from collections.abc import Iterable, Sequence
+import re
+import subprocess
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from demo.core import catalog
-from demo.core.spec import TASKS, BadInput
+from demo.core.files import replacing
+from demo.core.format import milliseconds
+from demo.core.result import RunResult
+from demo.core.spec import OPTIONS, TASKS, BadInput, RunSpec
 from demo.core.stats import geometric_mean
-from demo.store import csv_text, measured
-from demo.store.tables import PublishedRow, cells, read_row
+from demo.store.export import csv_text, original
 
 SOURCE = "https://huggingface.co/docs/transformers/perf_torch_compile"
 """Every row comes from this guide: its long form printed the tables, today's short form embeds a viewer of them.
 A cell is the mean of 300 calls after a warm-up."""
 
-PUBLISHED, MEASURED = "published", "measured by this project"
-_FOLDER = catalog.ASSETS / "published"
+MEASURED = "measured by this project"
+_GUIDE_FOLDER = catalog.ASSETS / "published"
+OOM = "OOM"
+"""Stands in a table for the time of a variant that ran out of memory, as in the guide."""
+MEASURED_FOLDER = catalog.ASSETS / "measured"
+SUBSET = "measured"
+_UNNAMED = ("batch_size", "device", "weights", "text", "fullgraph", "graph_break")
+"""Options with a column of their own, and those that the name of a subset has never held."""
+
+
+@dataclass(frozen=True)
+class PublishedRow:
+    """One row of a table of the guide or of this project.
+
+    None stands for 'OOM'. Times are the guide's means of 300 calls, or the `latencies` of a run of this project. What
+    stands below the times is of a row of this project only.
+    """
+
+    subset: str
+    """'release', 'nightly', 'reduce-overhead'; one that this project measured begins with 'measured'."""
+    gpu: str
+    torch: str
+    mode: str
+    batch_size: int
+    task: str
+    model: str
+    checkpoint: str
+    eager_seconds: float | None
+    compiled_seconds: float | None
+    measured: bool = False
+    """Whether this project measured it."""
+    estimate: float | None = None
+    speedup_low: float | None = None
+    speedup_high: float | None = None
+    """The estimate and the ends of its 95 % interval; None where either variant ran out of memory."""
+    dtype: str = ""
+    weights: str = ""
+    transformers: str = ""
+    triton: str = ""
+    device: str = ""
+    """The device's name in full."""
+    driver: str = ""
+    commit: str = ""
+    """The commit of this project; '' where it was not under version control."""
+    date: str = ""
+    """UTC: '2026-11-21'."""
+    speedup_basis: str = ""
+    """What the interval's spread between processes is taken from, as `RunResult.speedup.basis`."""
+    repeats: int | None = None
+    """How many processes the row rests on."""
+    threads: int | None = None
+    """The threads of torch; None on a GPU."""
+
+    @property
+    def origin(self) -> str:
+        return MEASURED if self.measured else "published"
+
+    @property
+    def speedup(self) -> float | None:
+        if self.eager_seconds is None or self.compiled_seconds is None:
+            return None
+        return self.estimate if self.estimate is not None else self.eager_seconds / self.compiled_seconds
+
+    @property
+    def saved(self) -> float | None:
+        """Share of the eager time that compiling saves: 0.23 is 23 %; below 0 where compiled is slower."""
+        return None if self.speedup is None else 1 - 1 / self.speedup
+
+
+GUIDE = ("subset", "gpu", "torch", "mode", "batch_size", "task", "model", "checkpoint", "eager_ms", "compiled_ms")
+"""The columns of the guide's CSV."""
+_TEXTS = ("dtype", "weights", "transformers", "triton", "device", "driver", "commit", "date", "speedup_basis")
+COLUMNS = (*GUIDE, "speedup", "speedup_low", "speedup_high", *_TEXTS, "repeats", "threads")
+"""The columns of a CSV of this project."""
+
+
+def read_row(cells: Mapping[str, str], measured: bool = False) -> PublishedRow:
+    """A line of CSV, `measured` here or the guide's. Raises KeyError, ValueError or TypeError for a bad one."""
+    values: dict[str, Any] = {"measured": measured}
+    for name in COLUMNS if measured else GUIDE:
+        cell = cells[name]
+        if name in ("eager_ms", "compiled_ms"):
+            values[name.replace("_ms", "_seconds")] = None if cell == OOM else float(cell) / 1e3
+        elif name in ("speedup", "speedup_low", "speedup_high"):
+            values["estimate" if name == "speedup" else name] = float(cell) if cell else None
+        elif name in ("repeats", "threads"):
+            values[name] = int(cell) if cell else None
+        else:
+            values[name] = int(cell) if name == "batch_size" else cell
+    return PublishedRow(**values)
+
+
+# The guide's tables
 
 
 @cache
 def rows() -> tuple[PublishedRow, ...]:
     """The guide's rows, in the order of the file."""
-    with (_FOLDER / "published.csv").open(newline="", encoding="utf-8") as file:
+    with (_GUIDE_FOLDER / "published.csv").open(newline="", encoding="utf-8") as file:
         return tuple(map(read_row, csv.DictReader(file)))
 
 
 def all_rows() -> tuple[PublishedRow, ...]:
     """The guide's rows, then those that this project measured. The latter are read at each call: a new table shows."""
-    return (*rows(), *measured.load()[0])
+    return (*rows(), *measured_rows()[0])
 
 
 @cache
 def faults() -> list[dict[str, Any]]:
     """What is known to be wrong or missing in the guide: 'id', 'note', 'source' (where it stands there) and 'rows', the
     columns and values of the rows that the note belongs to, None for the guide as a whole."""
-    return list(json.loads((_FOLDER / "faults.json").read_text(encoding="utf-8")))
+    return list(json.loads((_GUIDE_FOLDER / "faults.json").read_text(encoding="utf-8")))
 
 
 @cache
 def sources() -> list[dict[str, str]]:
     """What the tables were taken from, 'what' and 'where'."""
-    return list(json.loads((_FOLDER / "sources.json").read_text(encoding="utf-8")))
+    return list(json.loads((_GUIDE_FOLDER / "sources.json").read_text(encoding="utf-8")))
 
 
 def notes(row: PublishedRow) -> tuple[str, ...]:
@@ -60,10 +158,6 @@ def faults_at(row: PublishedRow) -> tuple[str, ...]:
     """What is known to be wrong of a row of the guide."""
     of_rows = [] if row.measured else [fault for fault in faults() if fault["rows"] is not None]
     return tuple(fault["note"] for fault in of_rows if fault["rows"].items() <= vars(row).items())
-
-
-def origin(row: PublishedRow) -> str:
-    return MEASURED if row.measured else PUBLISHED
 
 
 # The filter
@@ -140,7 +234,19 @@ def mean_speedup(given: Iterable[PublishedRow]) -> float | None:
 
 def record(row: PublishedRow) -> dict[str, Any]:
     """A row as JSON's own kinds, times in milliseconds; 'OOM' is a value of either time, None of the speed-up."""
-    return {"origin": origin(row), **cells(row), "notes": list(notes(row))}
+    times = {"eager_ms": row.eager_seconds, "compiled_ms": row.compiled_seconds}
+    own = vars(row) if row.measured else {}
+    return {
+        "origin": row.origin,
+        **{name: getattr(row, name) for name in GUIDE[:-2]},
+        **{name: OOM if seconds is None else round(milliseconds(seconds), 4) for name, seconds in times.items()},
+        "speedup": None if row.speedup is None else round(row.speedup, 4),
+        "speedup_low": row.speedup_low,
+        "speedup_high": row.speedup_high,
+        "saved_percent": None if row.saved is None else round(row.saved * 100, 2),
+        **{name: own.get(name) for name in (*_TEXTS, "repeats", "threads")},
+        "notes": list(notes(row)),
+    }
 
 
 def to_json(given: Iterable[PublishedRow]) -> str:
@@ -150,4 +256,174 @@ def to_json(given: Iterable[PublishedRow]) -> str:
 def to_csv(given: Iterable[PublishedRow]) -> str:
     """The records as CSV: an empty cell for None, notes in one cell."""
     lines = ({**one, "notes": " ".join(one["notes"])} for one in map(record, given))
-    return csv_text.written(list(record(rows()[0])), lines)
+    return csv_text(list(record(rows()[0])), lines)
+
+
+# This project's tables
+
+
+def current_commit() -> str:
+    """The commit that this copy of the project is at, '-dirty' behind it where files differ; '' without git."""
+    root = Path(__file__).resolve().parents[2]
+    command = ["git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
+    try:
+        return subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=10, check=True).stdout.strip()
+    except (OSError, subprocess.SubprocessError):
+        return ""
+
+
+def measured_rows(folder: Path | None = None) -> tuple[list[PublishedRow], list[str]]:
+    """The rows of every table of a folder, `MEASURED_FOLDER` if None, and a sentence for each that cannot be read."""
+    rows: list[PublishedRow] = []
+    problems: list[str] = []
+    for path in sorted((folder or MEASURED_FOLDER).glob("*.csv")):
+        try:
+            rows += read_measured(path)
+        except BadInput as error:
+            problems.append(str(error))
+    return rows, problems
+
+
+def read_measured(path: Path) -> list[PublishedRow]:
+    """One table. Raises BadInput with a sentence that names the file and what is wrong with it."""
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            lines = csv.DictReader(file, strict=True)
+            if missing := {*COLUMNS} - {*(lines.fieldnames or ())}:  # also where it has no rows
+                raise ValueError(f"the columns lack {', '.join(sorted(missing))}")
+            return [read_row({name: original(line[name]) for name in COLUMNS}, measured=True) for line in lines]
+    except (OSError, ValueError, KeyError, TypeError, csv.Error) as error:
+        raise BadInput(
+            f"The measured table {path.parent.name}/{path.name} is left out: {type(error).__name__}: {error}. "
+            "Write it again with demo.store.published.add_measured."
+        ) from error
+
+
+def file_of(device_name: str) -> str:
+    """The name of a device's table: 'h200.csv' for 'NVIDIA H200'."""
+    return (re.sub(r"[^a-z0-9]+", "-", device_label(device_name).lower()).strip("-") or "device") + ".csv"
+
+
+def add_measured(results: Iterable[RunResult], path: Path, commit: str | None = None) -> list[RunResult]:
+    """Writes the rows of `results` into a table that may exist, and returns the results that have no row.
+
+    A row needs a machine and either a speed-up or the word OOM. Runs that failed otherwise, were cancelled or
+    recompiled while they were timed have none. A row replaces an earlier one of the same checkpoint, batch size and
+    subset. `commit` is this project's; git is asked if it is None. The file is replaced as a whole or not at all; if
+    `results` give no row it is left as it is. Raises BadInput, and changes nothing, if the existing table cannot be
+    read, and OSError where it cannot be written.
+    """
+    commit = current_commit() if commit is None else commit
+    made = [(result, _measured_row(result, commit)) for result in results]
+    if rows := [row for _, row in made if row is not None]:
+        replaced = set(map(_place, rows))
+        earlier = read_measured(path) if path.exists() else []
+        rows = [*(row for row in earlier if _place(row) not in replaced), *rows]
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(path) as draft:
+            lines = ({name: found[name] for name in COLUMNS} for found in map(record, rows))
+            draft.write(csv_text(COLUMNS, lines).encode())
+    return [result for result, row in made if row is None]
+
+
+def _place(row: PublishedRow) -> tuple[str, int, str]:
+    return row.checkpoint, row.batch_size, row.subset
+
+
+def subset_of(spec: RunSpec) -> str:
+    """'measured', and every setting in which the run departs from the guide's: 'measured reduce-overhead float16'.
+
+    Random weights are not among them: latency does not depend on the values.
+    """
+    named = []
+    for name, value in spec.departures().items():
+        if OPTIONS[name].kind == "switch":
+            words = name.replace("_", "-")
+        else:
+            words = value if name in ("mode", "dtype") else f"{name}-{value}"
+        if not OPTIONS[name].timing and name not in _UNNAMED:
+            named.append(words)
+    return " ".join([SUBSET, *named])
+
+
+def settings_of(subset: str) -> dict[str, Any]:
+    """The settings that `subset_of` named in this subset, by option, values as text; mode and dtype are left out."""
+    settings, prompt, rest = subset.partition(" prompt-")
+    named: dict[str, Any] = {}
+    if prompt:  # it may hold anything, and is followed by the tokens alone
+        named["prompt"], _, tokens = rest.rpartition(" tokens-") if " tokens-" in rest else (rest, "", "")
+        named |= {"tokens": tokens} if tokens else {}
+    for word in settings.split(" ")[1:]:
+        for name, option in OPTIONS.items():
+            if option.kind == "switch" and word == name.replace("_", "-"):
+                named[name] = True
+            elif option.kind != "switch" and word.startswith(f"{name}-"):
+                named[name] = word.removeprefix(f"{name}-")
+    return named
+
+
+def further_settings(row: PublishedRow) -> list[str]:
+    """What the name of a table says beside compile mode and number format, which have columns: ['freezing']."""
+    return [word for word in row.subset.split(" ")[1:] if word not in (row.mode, row.dtype)]
+
+
+def gain(row: PublishedRow, rows: Iterable[PublishedRow]) -> float | None:
+    """How many times as fast compiled is with the row's `further_settings` as without: 1.4.
+
+    The quotient of two speed-ups and not of two compiled times: each speed-up has its own eager time, so a machine that
+    had another speed on another day changes nothing. The newest row of the same device without those settings counts.
+    None without such a row, and where either ran out of memory.
+    """
+    if not row.measured or not further_settings(row):
+        return None
+
+    def place(one: PublishedRow) -> tuple[object, ...]:
+        return one.measured, one.checkpoint, one.batch_size, one.mode, one.dtype, one.device
+
+    alike = [other for other in rows if place(other) == place(row) and not further_settings(other)]
+    plain = max(alike, key=lambda other: other.date, default=None)
+    if plain is None or not plain.speedup or not row.speedup:
+        return None
+    return row.speedup / plain.speedup
+
+
+def device_label(name: str) -> str:
+    """'T4' for 'Tesla T4', 'H200' for 'NVIDIA H200'; any other name as it is."""
+    return name.removeprefix("NVIDIA ").removeprefix("Tesla ").strip() or name
+
+
+def _measured_row(result: RunResult, commit: str) -> PublishedRow | None:
+    """The row of a run; None for one that `add_measured` leaves out."""
+    spec, machine, speedup = result.spec, result.environment, result.speedup
+    out_of_memory = result.status == "out_of_memory"
+    answered = result.status == "ok" and not result.void and speedup is not None
+    if machine is None or not (answered or out_of_memory):
+        return None
+    known = catalog.find(spec.checkpoint)
+    row = PublishedRow(
+        subset=subset_of(spec),
+        gpu=device_label(machine.device_name),
+        torch=machine.torch,
+        mode=spec.mode,
+        batch_size=spec.batch_size,
+        task=spec.task,
+        model=known.family if known else spec.checkpoint.rsplit("/", 1)[-1],
+        checkpoint=spec.checkpoint,
+        eager_seconds=result.latencies.get("eager"),
+        compiled_seconds=None if out_of_memory else result.latencies["compiled"],
+        measured=True,
+        dtype=spec.dtype,
+        weights=spec.weights,
+        transformers=machine.transformers,
+        triton=machine.triton or "",
+        device=machine.device_name,
+        driver=machine.driver or "",
+        commit=commit,
+        date=result.started_at[:10],
+        repeats=len(result.earlier) + 1,
+        threads=machine.threads if spec.device == "cpu" else None,
+    )
+    if out_of_memory or speedup is None:
+        return row
+    ratio, low, high = (round(value, 4) for value in (speedup.ratio, speedup.low, speedup.high))
+    return replace(row, estimate=ratio, speedup_low=low, speedup_high=high, speedup_basis=speedup.basis)

@@ -93,11 +93,8 @@ def comparable(
     own = rerun_of(of)
     if own is None:
         return ()
-    stored = [
-        one.process
-        for one in others
-        if one.process is not None and (one.spec, one.settings) == (own.spec, own.settings) and one.id != of.id
-    ]
+    alike = [one for one in others if (one.spec, one.settings) == (own.spec, own.settings) and one.id != of.id]
+    stored = [one.process for one in alike if one.process is not None]
     known = {process.id for process in stored}
     deleted = [one for one in kept if one.id not in known and one.threads == of.threads]
     return (*deleted, *reversed(stored))[-(MOST_PROCESSES - 1) :]
@@ -115,17 +112,12 @@ def spread(of: RunResult, others: Iterable[StoredRun]) -> Spread:
         groups.pop((own.spec, own.settings), None)
     repeated = [group for group in groups.values() if len(group) > 1]
     freedom = sum(len(group) - 1 for group in repeated)
-    return Spread("this machine", *moderated(deviation(repeated), freedom)) if freedom >= ENOUGH else ASSUMED
-
-
-def moderated(measured: float, freedom: float) -> tuple[float, float]:
-    """A measured deviation and its degrees of freedom, with the assumed one and its own counted in.
-
-    Source: the moderated variance of Smyth 2004, "Linear models and empirical Bayes methods".
-    """
+    if freedom < ENOUGH:
+        return ASSUMED
+    # The moderated variance of Smyth 2004, "Linear models and empirical Bayes methods".
     assumed = ASSUMED.freedom or 0.0
-    variance = (freedom * measured**2 + assumed * ASSUMED.deviation**2) / (freedom + assumed)
-    return math.sqrt(variance), freedom + assumed
+    variance = (freedom * deviation(repeated) ** 2 + assumed * ASSUMED.deviation**2) / (freedom + assumed)
+    return Spread("this machine", math.sqrt(variance), freedom + assumed)
 
 
 def deviation(groups: Sequence[Sequence[Interval]]) -> float:
@@ -162,11 +154,9 @@ def gains(of: RunResult, others: Iterable[StoredRun]) -> tuple[Gain, ...]:
         without = values.pop(getattr(own.spec, way), [])
         for value, found in values.items() if without else ():
             brought[way, value][checkpoint].append(geometric_mean(found) / geometric_mean(without))
-    return tuple(
-        _gain(way, value, {own.spec.checkpoint: found[own.spec.checkpoint]} if own.spec.checkpoint in found else found)
-        for (way, value), found in brought.items()
-    )
-
-
-def _gain(way: str, value: Any, found: dict[str, list[float]]) -> Gain:
-    return Gain(way, value, geometric_mean([geometric_mean(ratios) for ratios in found.values()]), tuple(sorted(found)))
+    learnt = []
+    for (way, value), by_model in brought.items():
+        models = [own.spec.checkpoint] if own.spec.checkpoint in by_model else sorted(by_model)
+        ratio = geometric_mean([geometric_mean(by_model[model]) for model in models])
+        learnt.append(Gain(way, value, ratio, tuple(models)))
+    return tuple(learnt)

@@ -1,4 +1,8 @@
-"""What a search for the best way knows of each way: a row each, ranked by a goal, with the winner that they carry.
+"""The ways to run a model, and what a search for the best one knows of each: a row each, ranked by a goal, with the
+winner that they carry.
+
+Each way is tried alone, everything else as asked. Not covered: ways joined, such as freezing with the channels last,
+and settings inside a way, such as single options of inductor.
 
 A way that leaves eager as it is has the speed-up of its own runs, in which drift of the machine cancels. A way that
 changes eager too is compared with the plain eager of the other ways' processes: there nothing cancels, so its interval
@@ -15,12 +19,91 @@ import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
-from demo.core import outputs, stats
+from demo.core import catalog, outputs, stats
+from demo.core.machine import HostInfo
+from demo.core.refusals import on_machine, refusal
 from demo.core.result import RunResult
-from demo.core.spec import BadInput
+from demo.core.spec import CUDA_GRAPH_MODES, OPTIONS, BadInput, RunSpec
 from demo.core.stats import Interval
-from demo.sweep.ways import EAGER, Way
+
+EAGER, DEFAULT = "eager", "default"
+WAYS: dict[str, dict[str, Any]] = {
+    EAGER: {},
+    DEFAULT: {},
+    "freezing": {"freezing": True},
+    "package": {"compiler": "aot"},
+    "layers": {"scope": "layers"},
+    "reduce-overhead": {"mode": "reduce-overhead"},
+    "channels_last": {"channels_last": True},
+    "lite": {"mode": "lite"},
+    "max-autotune-no-cudagraphs": {"mode": "max-autotune-no-cudagraphs"},
+    "max-autotune": {"mode": "max-autotune"},
+    "tf32": {"dtype": "tf32"},
+    "bfloat16": {"dtype": "bfloat16"},
+    "float16": {"dtype": "float16"},
+}
+"""The options in which a way departs from plain torch.compile, by the way's name. A search tries them in this order:
+those that try kernels out while they compile take minutes, and come late."""
+OTHER_FORMATS = ("tf32", "bfloat16", "float16")
+"""Ways in another number format. They change the outputs, so they are tried only where they are asked for."""
+SIMPLEST = (EAGER, DEFAULT, "reduce-overhead", "layers", "channels_last", "freezing", "lite", "package")
+"""Which of two equal ways is taken: the one that asks least of the code around it. Those that are not listed come last,
+in the order of `WAYS`."""
+
+
+@dataclass(frozen=True)
+class Way:
+    name: str
+    """A key of `WAYS`."""
+    spec: RunSpec
+    """What is run for it. Eager needs no run of its own: every run measures it."""
+    refused: str = ""
+    """Why it cannot be run here, as a sentence; '' where it can."""
+
+    @property
+    def simplicity(self) -> int:
+        """The lower, the simpler."""
+        names = [*SIMPLEST, *(name for name in WAYS if name not in SIMPLEST)]
+        return names.index(self.name)
+
+    @property
+    def changes_eager(self) -> bool:
+        """Whether its runs time another eager than the plain one, so that their own speed-up is over that one."""
+        return not WAYS[self.name].keys().isdisjoint(("channels_last", "dtype"))
+
+
+def plain(spec: RunSpec, machine: HostInfo) -> RunSpec:
+    """The spec on its device, without any setting that could make it faster, timed in the usual manner."""
+    kept = {name: option.default for name, option in OPTIONS.items() if option.for_speed or option.timing}
+    return on_machine(dataclasses.replace(spec, graph_break=False, **kept), machine)
+
+
+def ways(spec: RunSpec, machine: HostInfo, other_formats: bool = False) -> list[Way]:
+    """Every way for this model, input and batch size, refused ones too. Raises BadInput where not even eager can run.
+
+    Left out because they would change nothing: on a CPU the modes that differ by their CUDA graphs alone; the channels
+    last for a model without pictures, or one that is known to do little in convolutions.
+    """
+    bare, known = plain(spec, machine), catalog.find(spec.checkpoint)
+    if refused := refusal(bare, machine):
+        raise BadInput(str(refused))
+    found = []
+    for name, changes in WAYS.items():
+        alike = bare.device == "cpu" and (changes.get("mode") in CUDA_GRAPH_MODES or name == "tf32")
+        no_use = name == "channels_last" and not (bare.sees_picture and (known is None or known.convolutional))
+        if alike or no_use or (name in OTHER_FORMATS and not other_formats):
+            continue
+        try:
+            changed = dataclasses.replace(bare, **changes)
+            found.append(Way(name, changed, str(refusal(changed, machine) or "")))
+        except BadInput as error:  # what torch, or this program, does not have for the task
+            found.append(Way(name, bare, str(error)))
+    return found
+
+
+# The table
 
 GOALS = ("steady", "soonest", "traffic")
 START_SPREAD = 0.1
@@ -253,11 +336,9 @@ def _carried(row: Row, goal: Goal) -> bool:
     if row.result is None or goal.name == "soonest":
         return True
     speedup = row.result.speedup
-    return (
-        speedup is not None and not speedup.open_because
-        if row.way.changes_eager
-        else (speedup is not None and speedup.verdict != "unsure")
-    )
+    if speedup is None:
+        return False
+    return not speedup.open_because if row.way.changes_eager else speedup.verdict != "unsure"
 
 
 def _winner(first: Sequence[Row], costs: Mapping[str, Interval]) -> tuple[Row, tuple[Row, ...]]:
@@ -271,13 +352,12 @@ def _winner(first: Sequence[Row], costs: Mapping[str, Interval]) -> tuple[Row, t
 
 def _crossover(winner: Row, rows: Sequence[Row]) -> Crossover | None:
     """None where the winner also answers first, or its first answer is not known."""
-    start = winner.first_answer("next")
-    sooner = [row for row in rows if row.rank and (row.first_answer("next") or math.inf) < (start or 0.0)]
-    if start is None or winner.speedup is None or not sooner:
+    answers = {row.way.name: row.first_answer("next") or math.inf for row in rows if row.rank}
+    rival = min((row for row in rows if row.rank), key=lambda row: answers[row.way.name])
+    later = (winner.first_answer("next") or 0.0) - answers[rival.way.name]
+    if later <= 0 or not winner.seconds or not winner.speedup or not rival.seconds or not rival.speedup:
         return None
-    rival = min(sooner, key=lambda row: row.first_answer("next") or math.inf)
-    later = start - (rival.first_answer("next") or 0.0)
-    if winner.seconds is None or rival.seconds is None or rival.speedup is None or rival.seconds <= winner.seconds:
+    if rival.seconds <= winner.seconds:
         return None
     eager = winner.seconds * winner.speedup.ratio
 

@@ -22,10 +22,9 @@ from demo.core.result import RunResult
 from demo.core.spec import BadInput, RunSpec
 from demo.runs.runner import Runner
 from demo.store.reruns import compiled_spec
-from demo.sweep.best_table import BestTable, Goal, Row, best_table
-from demo.sweep.cells import Cell, still_true
+from demo.sweep.best_table import EAGER, BestTable, Goal, Way, best_table, ways
+from demo.sweep.grid import Cell, still_true
 from demo.sweep.run_grid import Done, Event, Turn, Waiting, at_once, run_one
-from demo.sweep.ways import EAGER, Way, ways
 
 MINUTES, MIN_MINUTES, MAX_MINUTES = 3.0, 1.0, 60.0
 QUICK_SECONDS = 1.0
@@ -113,18 +112,15 @@ class Search:
             if cancel.is_set() or self._spent > self.seconds:
                 stop.set()
             if isinstance(event, Done):
-                self._keep(way, event.cell)
+                if event.cell.result is None:
+                    self._refused[way.name] = event.cell.refused
+                else:
+                    self._runs[way.name].append(event.cell.result)
                 self._took.append(self._spent - spent)
             self.doing = event
             yield event
         if stop.is_set():
             self._spent = max(self._spent, self.seconds)
-
-    def _keep(self, way: Way, cell: Cell) -> None:
-        if cell.result is None:
-            self._refused[way.name] = cell.refused
-        else:
-            self._runs[way.name].append(cell.result)
 
     def _next(self) -> tuple[Way, RunSpec] | None:
         """The next run; None where nothing is left to try, or no time for it."""
@@ -136,23 +132,18 @@ class Search:
 
     def _missing(self) -> list[tuple[Way, RunSpec]]:
         """All that is to be tried by what is known now, in its order; later runs may change what the best ones are."""
-        named = set(self._by_spec.values()) - self._refused.keys()
-        open_ways = [way for way in self.ways if way.name in named]
-        steps = [(way, _first(way.spec)) for way in open_ways if not self._runs[way.name]]
+        to_run = set(self._by_spec.values()) - self._refused.keys()
+        steps = [(way, _first(way.spec)) for way in self.ways if way.name in to_run and not self._runs[way.name]]
         good = [row for row in self.table().rows if row.rank is not None and row.way.name != EAGER]
-        steps += [(row.way, _first(row.way.spec)) for row in good if self._lacks_a_warm_start(row)]
+        for row in good:
+            if len(self._runs[row.way.name]) == 1 and "next" not in row.first_answers and row.way.spec.cached:
+                steps.append((row.way, _first(row.way.spec)))
         better = good[: max(FINALS, -(-len(good) // 2))]
         for finals, rows in ((1, better), (FINALS, good[:2])):
-            steps += [(row.way, row.way.spec) for row in rows for _ in range(finals - self._full_runs(row.way))]
+            for row in rows:  # by the runs that were timed as long as usual, failed ones too
+                if sum(run.spec == row.way.spec for run in self._runs[row.way.name]) < finals:
+                    steps.append((row.way, row.way.spec))
         return list(dict.fromkeys(steps))
-
-    def _lacks_a_warm_start(self, row: Row) -> bool:
-        runs = self._runs[row.way.name]
-        return len(runs) == 1 and "next" not in row.first_answers and row.way.spec.cached
-
-    def _full_runs(self, way: Way) -> int:
-        """Its runs that were timed as long as usual, failed ones too."""
-        return sum(run.spec == way.spec for run in self._runs[way.name])
 
 
 def _first(spec: RunSpec) -> RunSpec:

@@ -10,8 +10,7 @@ from demo.core import codec, format as fmt
 from demo.core.languages import ENGLISH, Language
 from demo.core.spec import DTYPES, MODES, OPTIONS
 from demo.present import sentences
-from demo.sweep.best_table import BestTable, Crossover, Row
-from demo.sweep.ways import DEFAULT, EAGER, WAYS, Way
+from demo.sweep.best_table import DEFAULT, EAGER, WAYS, BestTable, Crossover, Row, Way
 
 COLUMNS = ("way", "speedup", "seconds", "nothing", "next", "memory", "agreement")
 """The columns of the table, each with a text `best_column_<name>`."""
@@ -68,43 +67,37 @@ def answer(table: BestTable, lang: Language) -> list[str]:
     winner = table.winner
     if winner is None:
         return [lang.plain("best_nothing")]
-    known = {"way": name(winner.way, lang)}
-    if winner.way.name == EAGER and table.equals:
-        return [lang.plain("best_eager"), *_best_guess(table, lang), *_disturbed(table, lang)]
+    said = [lang.capital(_first(table, winner, lang))]
+    guess = table.rows[0]  # the way that looks best; it cannot be told from eager where eager wins
+    if winner.way.name != EAGER and table.equals:
+        said.append(lang.composed("best_equals", ways=lang.listed([name(row.way, lang) for row in table.equals])))
+    elif table.equals and table.goal.name == "steady" and guess.way.name != EAGER and guess.speedup is not None:
+        said.append(_with_figures("best_guess", guess, lang))
+    return [*said, lang.plain("best_disturbed")] if table.disturbed else said
+
+
+def _first(table: BestTable, winner: Row, lang: Language) -> str:
+    """The way and what the goal asks of it."""
+    way = name(winner.way, lang)
+    if winner.way.name == EAGER and (table.equals or table.goal.name == "steady"):
+        return lang.plain("best_eager")
     if table.goal.name == "steady":
-        first = lang.plain("best_eager") if winner.way.name == EAGER else _steady(winner, table.crossover, lang)
-    elif table.goal.name == "soonest":
+        return _steady(winner, table.crossover, lang)
+    if table.goal.name == "soonest":
         start = winner.first_answer("next") or 0.0
-        first = lang.composed("best_soonest", time=lang.plain_value(fmt.duration(start)), **known)
-    else:
-        cost = winner.cost(table.goal)
-        month = lang.plain_value(fmt.work_time(cost.ratio if cost is not None else 0.0))
-        first = lang.composed("best_traffic", time=month, **known)
-    equals = [name(row.way, lang) for row in table.equals]
-    more = [lang.composed("best_equals", ways=lang.listed(equals))] if equals else []
-    return [lang.capital(first), *more, *_disturbed(table, lang)]
+        return lang.composed("best_soonest", time=lang.plain_value(fmt.duration(start)), way=way)
+    cost = winner.cost(table.goal)
+    month = lang.plain_value(fmt.work_time(cost.ratio if cost is not None else 0.0))
+    return lang.composed("best_traffic", time=month, way=way)
 
 
-def _disturbed(table: BestTable, lang: Language) -> list[str]:
-    return [lang.plain("best_disturbed")] if table.disturbed else []
-
-
-def _best_guess(table: BestTable, lang: Language) -> list[str]:
-    """The speed-up of the way that looks best and cannot be told from eager, where speed is the goal."""
-    guess = table.rows[0]
-    if table.goal.name != "steady" or guess.way.name == EAGER or guess.speedup is None:
-        return []
-    known = {"ratio": lang.plain_value(speedup(guess)), "interval": interval(guess, lang)}
-    return [lang.composed("best_guess", way=name(guess.way, lang), **known)]
+def _with_figures(key: str, row: Row, lang: Language) -> str:
+    ratio = lang.plain_value(speedup(row))
+    return lang.composed(key, way=name(row.way, lang), ratio=ratio, interval=interval(row, lang))
 
 
 def _steady(winner: Row, crossover: Crossover | None, lang: Language) -> str:
-    said = lang.composed(
-        "best_steady",
-        way=name(winner.way, lang),
-        ratio=lang.plain_value(speedup(winner)),
-        interval=interval(winner, lang),
-    )
+    said = _with_figures("best_steady", winner, lang)
     if (start := winner.first_answer("next")) is not None:
         said = lang.composed("best_first", said=said, time=lang.plain_value(fmt.duration(start)))
     if crossover is not None:
@@ -130,13 +123,7 @@ def as_json(table: BestTable) -> dict[str, Any]:
         "answer": answer(table, ENGLISH),
         "winner": table.winner and table.winner.way.name,
         "equals": [row.way.name for row in table.equals],
-        "crossover": crossover
-        and {
-            "rival": crossover.rival.way.name,
-            "calls": crossover.calls,
-            "low": crossover.low,
-            "high": crossover.high,
-        },
+        "crossover": crossover and vars(crossover) | {"rival": crossover.rival.way.name},
         "rows": [_row_json(row) for row in table.rows],
     }
 

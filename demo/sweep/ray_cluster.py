@@ -24,8 +24,8 @@ from demo.core.spec import BadInput, RunSpec
 from demo.runs.outcome import stored as now_stored
 from demo.runs.runner import WORKER_MODULE, Runner
 from demo.store.history import History
-from demo.sweep import cells as local_cells
-from demo.sweep.cells import Cell
+from demo.sweep import grid
+from demo.sweep.grid import Cell
 from demo.sweep.run_grid import Done
 
 POLL_SECONDS = 0.2
@@ -51,10 +51,7 @@ class Fleet:
 
 @contextmanager
 def connected(address: str | None) -> Iterator[None]:
-    """Ray at this address ('auto': the cluster this machine is part of), or a local one.
-
-    Raises BadInput where it cannot be reached or is not installed.
-    """
+    """Ray at this address ('auto': this machine's cluster), or a local one. Raises BadInput where there is none."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_task_oom_retries", str(RETRIES))  # else a cell too large for its node has no end
     try:
@@ -115,7 +112,7 @@ def make_cells(
     machine."""
     found = []
     for gpu_type, machine in fleet.machines.items():
-        for cell in local_cells.make_cells(specs, stored, machine, picture, fresh):
+        for cell in grid.make_cells(specs, stored, machine, picture, fresh):
             found.append(dataclasses.replace(cell if cell.done else Cell(cell.spec), gpu_type=gpu_type))
     return found
 

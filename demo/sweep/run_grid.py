@@ -15,7 +15,7 @@ from demo.core.result import Progress
 from demo.core.spec import BadInput, RunSpec
 from demo.present import sentences, upgrade
 from demo.runs.runner import Runner
-from demo.sweep.cells import Cell
+from demo.sweep.grid import Cell
 
 PROCESSES = 4
 """Of each environment, where no number of repeats was asked for: A B B A A B B A. With so many a difference of 10 % is
@@ -119,10 +119,7 @@ def paired(first: Sequence[Cell], second: Sequence[Cell], pythons: Sequence[str]
 def run_in_turns(
     cells: Sequence[Cell], runners: Sequence[Runner], picture: Path, cancel: threading.Event
 ) -> Generator[Event, None, None]:
-    """Runs the pairs of `paired` that have no value yet; `runners` are those of the two environments.
-
-    A failure ends the turns of its environment, and is that cell's value.
-    """
+    """Runs the pairs of `paired` by their two `runners`. A failure ends its own turns, and is its cell's value."""
     for place in range(0, len(cells), 2):
         pair = list(cells[place : place + 2])
         for side, last in order(pair[0].spec.repeats):

@@ -16,9 +16,8 @@ from demo.core import catalog, format as fmt
 from demo.core.result import RunResult
 from demo.core.spec import OPTIONS, TASKS, BadInput, Option, RunSpec
 from demo.runs.runner import Runner
-from demo.store import export, measured, published
+from demo.store import export, published
 from demo.store.history import History, HistoryError
-from demo.store.journal import Journal
 from demo.sweep import best_way, best_words
 from demo.sweep.best_table import GOALS, Goal
 from demo.ui.jobs import RunQueue, is_closing, make_search
@@ -234,7 +233,7 @@ def stored(kept: History) -> Callable[..., list[dict[str, Any]]]:
         with _refusals():
             if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= MAX_STORED:
                 raise BadInput(f"The limit must be a whole number from 1 to {MAX_STORED}. Given: {str(limit)[:80]}.")
-            Journal(kept).recover()
+            kept.recover()
             if id:
                 found = kept.get(str(id))
                 if found is None:
@@ -269,7 +268,7 @@ def published_table(
         model: A part of a model's name or checkpoint, such as "vit" or "facebook/detr".
     """
     with _refusals():
-        own, problems = measured.load()
+        own, problems = published.measured_rows()
         rows = published.select((*published.rows(), *own), subset, gpu, batch_size, task, model)
         return {
             "rows": [published.record(row) for row in rows],

@@ -26,12 +26,10 @@ from demo.runs.forecast import SweepForecast, forecast_sweep
 from demo.runs.outcome import NO_FILES, Files
 from demo.runs.runner import Runner
 from demo.store.history import History, HistoryError
-from demo.sweep.best_table import Goal
+from demo.sweep.best_table import OTHER_FORMATS, Goal
 from demo.sweep.best_way import STEADY, Search
-from demo.sweep.cells import Cell, unfinished
-from demo.sweep.grid import PICTURE
+from demo.sweep.grid import PICTURE, Cell, unfinished
 from demo.sweep.run_grid import Done, Event, Waiting, run_cells
-from demo.sweep.ways import OTHER_FORMATS
 
 WAITING_SECONDS = 0.5
 UPDATE_SECONDS = 1.0

@@ -24,7 +24,7 @@ from demo.core.spec import BadInput, RunSpec
 from demo.store import shared_rows
 from demo.store.history import FOLDER_VARIABLE
 from demo.store.hub_dataset import PushedHistory
-from demo.store.shared_copy import Shared
+from demo.store.shared_rows import Shared
 from demo.ui.page import Page
 
 DESKTOP = {"width": 1920, "height": 1080}

@@ -15,7 +15,7 @@ from scripted_runner import EXAMPLE, ROOT, RUN, python
 from demo.cli.main import main
 from demo.core import catalog
 from demo.store.history import FOLDER_VARIABLE, History
-from demo.store.measured import current_commit
+from demo.store.published import current_commit
 
 
 def test_the_version_names_the_commit_and_the_libraries(capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,7 +10,7 @@ from measured_tables import write
 
 from demo.cli.common import BAD_INPUT, OK
 from demo.cli.main import main
-from demo.store import measured, published
+from demo.store import published
 
 
 def test_all_rows_are_printed_as_csv(capsys: pytest.CaptureFixture[str]) -> None:
@@ -52,7 +52,7 @@ def test_a_bad_value_is_one_sentence_and_exit_code_2(capsys: pytest.CaptureFixtu
 def test_a_measured_table_is_listed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(measured, "FOLDER", tmp_path)
+    monkeypatch.setattr(published, "MEASURED_FOLDER", tmp_path)
     write(tmp_path / "h200.csv", {"speedup_basis": "repeats", "repeats": "3", "threads": "2"})
     (tmp_path / "broken.csv").write_text("gpu,batch_size\nT4\n")
     assert main(["published", "--gpu", "h200"]) == OK

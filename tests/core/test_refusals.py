@@ -12,7 +12,7 @@ from demo.core.machine import HostInfo
 from demo.core.spec import BadInput
 from demo.core.speedup import Gain
 from demo.present import advice
-from demo.sweep.ways import ways
+from demo.sweep.best_table import ways
 
 
 def machine(gpu: str | None, capability: str | None = None, **more: Any) -> HostInfo:

@@ -27,8 +27,8 @@ from demo.present.charts import (
 from demo.present.figure import TEXT, spread
 from demo.present.guide_comparison import compare_with_guide
 from demo.present.palette import COMPILED, EAGER, contrast
-from demo.store import measured as measured_tables, published
-from demo.store.tables import PublishedRow
+from demo.store import published
+from demo.store.published import PublishedRow
 
 GPU = dataclasses.replace(ENVIRONMENT, device_name="Tesla T4")
 
@@ -253,7 +253,7 @@ def test_every_line_s_colour_is_seen_on_both_papers() -> None:
 
 @pytest.fixture
 def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(measured_tables, "FOLDER", tmp_path)
+    monkeypatch.setattr(published, "MEASURED_FOLDER", tmp_path)
     return tmp_path
 
 

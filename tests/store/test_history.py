@@ -10,21 +10,25 @@ import threading
 from multiprocessing.queues import SimpleQueue
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
+from typing import Any
 
 import pytest
 from samples import failed_result, measurement, ok_result
 
 from demo.core.measurement import CompileCost
 from demo.core.outputs import ImageInfo
+from demo.core.result import RunResult
 from demo.core.spec import RunSpec
-from demo.store.database import FILE_VERSION
 from demo.store.history import FOLDER_VARIABLE, History, HistoryError, default_folder
-from demo.store.journal import Journal
 
 
 @pytest.fixture
 def history(tmp_path: Path) -> History:
     return History(tmp_path / "data" / "history.sqlite3")
+
+
+def ids(history: History, search: str = "") -> list[str]:
+    return [result.id for result in history.all(search=search)]
 
 
 def _change(history: History, statement: str, *values: object) -> None:
@@ -40,6 +44,8 @@ def test_what_was_appended_is_read_back_once_failures_too_and_reading_creates_no
     with pytest.raises(HistoryError, match="another one with the id"):
         history.append(ok_result(elapsed_seconds=99.0))
     assert history.all() == [failed_result(), ok_result()] and history.count() == 2
+    with contextlib.closing(sqlite3.connect(history.path)) as database:
+        assert database.execute("PRAGMA journal_mode").fetchone() == ("wal",)
     assert history.get(ok_result().id) == ok_result() and history.get("no such id") is None
 
 
@@ -48,7 +54,7 @@ def test_the_newest_come_first_and_of_one_second_those_stored_last_up_to_a_limit
         for id in ("b", "a"):
             history.append(ok_result(id=f"{minute}{id}", started_at=f"2026-11-21T09:0{minute}:00Z"))
     newest = ["2a", "2b", "1a", "1b", "0a", "0b"]
-    assert [result.id for result in history.all()] == newest
+    assert ids(history) == newest
     assert [result.id for result in history.all(limit=3)] == newest[:3]
 
 
@@ -63,13 +69,6 @@ def test_a_row_that_cannot_be_read_never_hides_the_others(history: History, capl
         assert "broken" in caplog.text
     with pytest.raises(HistoryError, match="broken"):
         history.get("broken")
-
-
-def test_the_file_is_in_wal_mode_and_carries_its_version(history: History) -> None:
-    history.append(ok_result())
-    with contextlib.closing(sqlite3.connect(history.path)) as database:
-        assert database.execute("PRAGMA journal_mode").fetchone() == ("wal",)
-        assert database.execute("PRAGMA user_version").fetchone() == (FILE_VERSION,)
 
 
 def test_a_place_that_cannot_be_is_an_error_with_the_way_out(tmp_path: Path) -> None:
@@ -97,7 +96,6 @@ sys.path[:0] = {[str(Path(__file__).parents[1]), str(Path(__file__).parents[2])]
 from pathlib import Path
 from samples import ok_result
 from demo.store.history import History, HistoryError
-from demo.store.journal import Journal
 history = History(Path(sys.argv[1]))
 """
     command = [sys.executable, "-c", prelude + textwrap.dedent(code), str(history.path)]
@@ -151,7 +149,7 @@ def test_a_full_disk_is_an_error_and_what_was_stored_stays(history: History) -> 
     said, errors = child.communicate()
     assert errors == ""
     assert "cannot be stored" in said and "Make room" in said
-    assert [result.id for result in history.all()] == ["before"]
+    assert ids(history) == ["before"]
 
 
 def test_a_process_killed_right_after_appending_loses_nothing(history: History) -> None:
@@ -164,16 +162,16 @@ def test_a_process_killed_right_after_appending_loses_nothing(history: History) 
 
 def test_an_interrupted_run_is_stored_once_however_many_look(history: History) -> None:
     begin = """
-        entry = Journal(history).begin(ok_result(status="interrupted"))
+        entry = history.begin_run(ok_result(status="interrupted"))
         print("begun", flush=True)
         sys.stdin.read()
         """
     child = _in_a_child(begin, history)
     assert child.stdout is not None and child.stdout.readline() == "begun\n"
-    assert Journal(history).recover() == 0  # it goes on
+    assert history.recover() == 0  # it goes on
     child.kill()
     child.communicate()
-    threads = [threading.Thread(target=Journal(history).recover) for _ in range(8)]
+    threads = [threading.Thread(target=history.recover) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -189,7 +187,7 @@ def test_a_file_of_version_1_is_read_and_written_on(tmp_path: Path) -> None:
     (old,) = history.all()
     assert (old.id, old.status) == ("20260801T120000-0ld0ld", "ok")
     history.append(ok_result())
-    assert [result.id for result in history.all()] == [ok_result().id, old.id]
+    assert ids(history) == [ok_result().id, old.id]
 
 
 # ---- searching and deleting
@@ -214,7 +212,7 @@ def test_a_search_leaves_what_holds_every_word(history: History) -> None:
         "Out of memory": ["b"],
         "finished": ["a"],
     }.items():
-        assert [result.id for result in history.all(search=search)] == found, search
+        assert ids(history, search) == found, search
         assert history.count(search) == len(found), search
 
 
@@ -229,8 +227,74 @@ def test_a_search_knows_what_came_of_a_run_in_every_language(history: History) -
         "failed": ("did not compile", "编译失败"),
     }.items():
         for word in words:
-            assert [result.id for result in history.all(search=word)] == [id], word
-    assert history.all(search="{ratio}") == []  # a place for a value is no word
+            assert ids(history, word) == [id], word
+    assert ids(history, "{ratio}") == []  # a place for a value is no word
+
+
+SEARCHES = {"slower": 4, "FASTER vit": 4, "out of memory": 4, "2026-11-21 default": 12, "interrupted": 0, "": 12}
+
+
+@pytest.fixture
+def many(history: History) -> History:
+    for number in range(4):
+        history.append(ok_result(id=f"faster-{number}"))
+        history.append(ok_result(id=f"slower-{number}", compiled=measurement(0.004)))
+        history.append(failed_result(id=f"failed-{number}"))
+    return history
+
+
+def test_a_search_looks_into_no_stored_json(many: History, monkeypatch: pytest.MonkeyPatch) -> None:
+    texts: list[bytes] = []
+    made = sqlite3.connect
+
+    def is_json(text: bytes) -> bool:
+        texts.append(text)
+        return True
+
+    def counting(*arguments: Any, **options: Any) -> sqlite3.Connection:
+        database = made(*arguments, **options)
+        database.create_function("json_valid", 1, is_json, deterministic=True)
+        return database
+
+    monkeypatch.setattr(sqlite3, "connect", counting)
+    assert {search: many.count(search) for search in SEARCHES} == SEARCHES and texts == []
+    many.append(ok_result(id="one more", compiled=measurement(0.004)))
+    assert many.count("slower") == 5 and len(texts) == 1
+
+
+def test_a_search_parses_no_more_results_than_it_gives(many: History, monkeypatch: pytest.MonkeyPatch) -> None:
+    parsed: list[str] = []
+    from_json = RunResult.from_json
+    monkeypatch.setattr(RunResult, "from_json", lambda data: parsed.append(data["id"]) or from_json(data))
+    for number in range(3):  # not yet read by any test
+        many.append(ok_result(id=f"unread-{number}-{many.path.parent}", compiled=measurement(0.004)))
+    results = many.each(search="slower unread")
+    assert next(results).id.startswith("unread-2") and len(parsed) == 1
+    assert many.count("slower unread") == 3 and len(parsed) == 1
+    assert [result.id[:8] for result in results] == ["unread-1", "unread-0"] and len(parsed) == 3
+
+
+def test_a_file_of_an_older_version_without_the_index_gets_it_with_the_first_search(many: History) -> None:
+    _change(many, "DROP INDEX results_by_words")
+    assert {search: many.count(search) for search in SEARCHES} == SEARCHES
+
+
+def test_a_run_is_found_by_the_options_that_its_row_shows(history: History) -> None:
+    spec = RunSpec("shapes-vit", "image-classification", device="cpu")
+    history.append(ok_result(id="plain", spec=spec))
+    changes: dict[str, dict[str, Any]] = {
+        "freezing": {"freezing": True},
+        "freezing shapes-vit": {"freezing": True},
+        "layers": {"scope": "layers"},
+        "graph breaks": {"graph_break": True},
+        "repeats": {"repeats": 3},
+        "aot": {"compiler": "aot"},
+        "dynamic": {"dynamic": "on"},
+    }
+    for search, change in changes.items():
+        history.append(ok_result(id=search, spec=dataclasses.replace(spec, **change)))
+        found = ids(history, search)
+        assert search in found and "plain" not in found
 
 
 def test_what_is_deleted_is_gone_from_the_log_beside_the_file_while_another_program_has_both_open(

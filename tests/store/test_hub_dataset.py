@@ -81,42 +81,37 @@ def connected(history: History) -> None:
         pass
 
 
-def test_without_the_variable_nothing_is_pushed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_variable_nothing_is_pushed_and_what_is_no_dataset_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.delenv(hub_dataset.VARIABLE)
     with hub_dataset.open_history(scheduler=lambda **_: pytest.fail("a scheduler was made")) as history:
-        history.append(ok_result())
         assert type(history) is History
-
-
-def test_what_is_no_dataset_is_refused_with_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("no-owner", "a/b/c", "https://huggingface.co/a/b", "a b/c"):
         monkeypatch.setenv(hub_dataset.VARIABLE, name)
         with pytest.raises(BadInput, match="owner/name"), hub_dataset.open_history():
             pass
 
 
-def test_results_are_pushed_and_stored_here_too(data_folder: Path) -> None:
+FIRST, SECOND = "runs/2026-11-21/20261121T090000-abcdef.json", "runs/2026-11-21/20261121T090100-fedcba.json"
+
+
+def test_results_are_pushed_and_stored_here_too() -> None:
     hub = Hub()
     with opened(hub) as history:
         history.append(ok_result())
         history.append(failed_result())
     assert hub.created[0]["repo_type"] == "dataset" and hub.created[0]["private"] is True
-    assert hub.runs() == [
-        "runs/2026-11-21/20261121T090000-abcdef.json",
-        "runs/2026-11-21/20261121T090100-fedcba.json",
-    ]
-    pushed = json.loads(hub.files["runs/2026-11-21/20261121T090000-abcdef.json"])
-    assert RunResult.from_json(pushed) == ok_result()
-    assert History().get(ok_result().id) == ok_result()
+    assert hub.runs() == [FIRST, SECOND]
+    assert RunResult.from_json(json.loads(hub.files[FIRST])) == ok_result() == History().get(ok_result().id)
 
 
 def test_a_file_of_results_that_is_full_here_is_no_reason_not_to_push(monkeypatch: pytest.MonkeyPatch) -> None:
     hub = Hub()
     monkeypatch.setattr(limits, "current", lambda: limits.Limits(history_bytes=1))
-    with opened(hub) as history:
-        with pytest.raises(HistoryError, match="reached its limit"):
-            history.append(ok_result())
-    assert hub.runs() == ["runs/2026-11-21/20261121T090000-abcdef.json"]
+    with opened(hub) as history, pytest.raises(HistoryError, match="reached its limit"):
+        history.append(ok_result())
+    assert hub.runs() == [FIRST]
 
 
 def test_what_could_not_be_pushed_is_pushed_by_the_next_program(caplog: pytest.LogCaptureFixture) -> None:
@@ -126,10 +121,13 @@ def test_what_could_not_be_pushed_is_pushed_by_the_next_program(caplog: pytest.L
     with opened(unreachable) as history:
         assert history.append(ok_result()) is None
     assert "no way to the Hub" in caplog.text
+    assert pushed_by_the_next_program().runs() == [FIRST]
+
+
+def pushed_by_the_next_program() -> Hub:
     hub = Hub()
     with opened(hub):
-        pass
-    assert hub.runs() == ["runs/2026-11-21/20261121T090000-abcdef.json"]
+        return hub
 
 
 def test_a_push_that_fails_and_a_folder_that_cannot_be_written_harm_no_run(
@@ -170,11 +168,8 @@ def test_a_run_deleted_before_it_was_pushed_is_never_pushed() -> None:
         history.append(ok_result())
         history.append(failed_result())
         history.delete([ok_result().id])
-    hub = Hub()
-    with opened(hub):
-        pass
-    assert hub.runs() == ["runs/2026-11-21/20261121T090100-fedcba.json"]
-    assert [row["id"] for row in hub.rows()] == [failed_result().id]
+    hub = pushed_by_the_next_program()
+    assert hub.runs() == [SECOND] and [row["id"] for row in hub.rows()] == [failed_result().id]
 
 
 def test_a_deleted_row_leaves_the_hub_too_also_when_the_command_line_deletes_it(data_folder: Path) -> None:

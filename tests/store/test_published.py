@@ -1,16 +1,25 @@
+"""The guide's tables and this project's own: rows, notes, the filter, reading and writing."""
+
 import math
 from collections import Counter
+from datetime import date
 from pathlib import Path
+from typing import Any
 
 import pytest
 from measured_tables import write
+from samples import failed_result, ok_result
 
 from demo.core import catalog
-from demo.core.spec import BadInput
-from demo.store import measured, published
+from demo.core.measurement import Compilation
+from demo.core.spec import DTYPES, MODES, TASKS, WEIGHTS, BadInput, RunSpec
+from demo.core.speedup import ProcessResult, Spread
+from demo.core.stats import Interval
+from demo.store import published
+from demo.store.published import COLUMNS, add_measured, measured_rows, read_measured, subset_of
 
 
-def test_all_rows_of_the_guide_are_here_with_the_task_and_family_of_the_catalogue() -> None:
+def test_all_rows_of_the_guide_are_here_as_published() -> None:
     """The first two are in `tests/fixtures/columns_v1.json`, this is the last one."""
     rows = published.rows()
     assert Counter(row.subset for row in rows) == {"release": 102, "nightly": 18, "reduce-overhead": 16}
@@ -21,18 +30,12 @@ def test_all_rows_of_the_guide_are_here_with_the_task_and_family_of_the_catalogu
     assert (last.subset, last.gpu, last.torch, last.mode) == ("reduce-overhead", "T4", "2.1.0.dev", "reduce-overhead")
     assert (last.batch_size, last.checkpoint) == (4, "google/deeplabv3_mobilenet_v2_1.0_513")
     assert (last.eager_seconds, last.compiled_seconds) == pytest.approx((78.311e-3, 50.983e-3))
-
-
-def test_out_of_memory_is_a_value() -> None:
-    missing = [row for row in published.rows() if row.eager_seconds is None]
+    missing = [row for row in rows if row.eager_seconds is None]
     places = {(row.subset, row.gpu, row.checkpoint, row.batch_size) for row in missing}
     assert places == {(s, gpu, "facebook/detr-resnet-50", 16) for s in ("release", "nightly") for gpu in ("V100", "T4")}
     assert all(row.compiled_seconds is None and row.speedup is None for row in missing)
-
-
-def test_the_guides_repeated_row_is_shown_as_published() -> None:
-    rows = published.select(published.rows(), "nightly", batch_size=16, model="beit")
-    times = {row.gpu: (row.eager_seconds, row.compiled_seconds) for row in rows}
+    repeated = published.select(rows, "nightly", batch_size=16, model="beit")
+    times = {row.gpu: (row.eager_seconds, row.compiled_seconds) for row in repeated}
     assert times["T4"] == times["A100"]
 
 
@@ -44,28 +47,18 @@ def test_a_mean_is_of_the_models_that_ran() -> None:
         assert published.mean_speedup(rows) == pytest.approx(math.prod(ratios) ** (1 / count))
 
 
-# What is wrong with the guide
-
-
-def test_every_fault_has_a_note_and_a_place_in_the_guide() -> None:
+def test_every_fault_has_a_note_whose_figures_follow_from_the_tables() -> None:
     assert all(fault["note"].endswith(".") and fault["source"] for fault in published.faults())
-    assert len({fault["id"] for fault in published.faults()}) == len(published.faults())
-
-
-def test_the_figures_in_the_notes_follow_from_the_tables() -> None:
+    note = {fault["id"]: fault["note"] for fault in published.faults()}
+    assert len(note) == len(published.faults())
     rows = published.rows()
     release = {(row.gpu, row.batch_size, row.model): row for row in rows if row.subset == "release"}
     timed = [row for row in release.values() if row.saved is not None]
-    note = {fault["id"]: fault["note"] for fault in published.faults()}
-    over = sum(row.saved > 0.3 for row in timed)
-    assert f"{over} of the {len(timed)} rows" in note["up-to-30"]
+    assert f"{sum(row.saved > 0.3 for row in timed)} of the {len(timed)} rows" in note["up-to-30"]
     assert f"saves {release['A100', 1, 'MobileNet'].saved * 100:.0f} %" in note["up-to-30"]
     assert f"{188.978 / 42.179:.1f} times faster" in note["repeated-row"]
-    pairs = [
-        (row, release[row.gpu, row.batch_size, row.model])
-        for row in rows
-        if row.subset == "nightly" and row.speedup is not None
-    ]
+    nightly = [row for row in rows if row.subset == "nightly" and row.speedup is not None]
+    pairs = [(row, release[row.gpu, row.batch_size, row.model]) for row in nightly]
     eager = sum(new.eager_seconds > old.eager_seconds for new, old in pairs)
     compiled = sum(new.compiled_seconds > old.compiled_seconds for new, old in pairs)
     assert f"Of its {len(pairs)} rows" in note["nightly-not-always-faster"]
@@ -106,7 +99,7 @@ def test_a_value_that_no_row_has_is_refused_with_those_there_are() -> None:
 
 @pytest.fixture
 def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(measured, "FOLDER", tmp_path)
+    monkeypatch.setattr(published, "MEASURED_FOLDER", tmp_path)
     return tmp_path
 
 
@@ -116,8 +109,13 @@ def test_a_measured_table_joins_as_a_further_gpu_without_a_restart_and_a_bad_one
     (own / "b.csv").write_text("what?")
     rows = published.all_rows()
     assert published.values(rows, "gpu") == ["A100", "V100", "T4", "H200"]
-    assert Counter(map(published.origin, rows)) == {"published": 136, "measured by this project": 2}
+    assert Counter(row.origin for row in rows) == {"published": 136, "measured by this project": 2}
     assert [not row.measured for row in published.select(rows, "release", "T4", 1, None, "ViT")] == [True] * 2
+    row = rows[136]
+    assert (row.gpu, row.device, row.batch_size) == ("H200", "NVIDIA H200", 1)
+    assert (row.eager_seconds, row.compiled_seconds) == (0.004, 0.0025)
+    assert (row.speedup, row.speedup_low, row.speedup_high) == (1.62, 1.6, 1.64)  # the run's estimate
+    assert row.saved == pytest.approx(1 - 1 / 1.62)
 
 
 def test_notes_of_the_guide_do_not_fall_on_measured_rows(own: Path) -> None:
@@ -131,3 +129,84 @@ def test_of_two_measurements_of_one_setting_the_later_is_drawn(own: Path) -> Non
     rows = published.newest(published.all_rows()[136:])
     assert [(row.batch_size, row.eager_seconds) for row in rows] == [(1, 0.005), (4, 0.004)]
     assert published.newest(published.all_rows()[:135:-1])[-1].eager_seconds == 0.005  # in whatever order they lie
+
+
+def test_what_the_project_ships_makes_sense() -> None:
+    rows, problems = measured_rows()
+    assert rows and problems == []
+    for row in rows:
+        assert row.measured and row.subset.split(" ")[0] == "measured" and row.batch_size >= 1
+        assert row.mode in MODES and row.task in TASKS and row.dtype in DTYPES and row.weights in WEIGHTS
+        usual = (("default", row.mode), ("float32", row.dtype))
+        named = [word for word in row.subset.split(" ") if word in (*MODES, *DTYPES)]
+        assert named == [value for default, value in usual if value != default]
+        assert date.fromisoformat(row.date) and row.checkpoint and row.gpu and row.device
+        timed = row.eager_seconds is not None and row.compiled_seconds is not None
+        assert (row.speedup_low < row.estimate < row.speedup_high) if timed else row.estimate is None
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"eager_ms": "fast"}, {"batch_size": "1.5"}, {"repeats": "two"},
+        b"", b"\xff\xfe\x00", b"a,b\n1,2\n", (",".join(COLUMNS) + "\nmeasured,H200\n").encode(),
+    ],
+)  # fmt: skip
+def test_a_bad_table_is_said_with_its_file_and_the_other_tables_stay(tmp_path: Path, bad: Any) -> None:
+    if isinstance(bad, bytes):
+        (tmp_path / "bad.csv").write_bytes(bad)
+    else:
+        write(tmp_path / "bad.csv", {}, bad)
+    write(tmp_path / "good.csv", {"gpu": "L4"})
+    rows, (problem,) = measured_rows(tmp_path)
+    assert [row.gpu for row in rows] == ["L4"] and "bad.csv" in problem
+    assert isinstance(bad, bytes) or repr(next(iter(bad.values()))) in problem
+
+
+# Writing
+
+
+def spec(device: str = "cuda", **changes: object) -> RunSpec:
+    return RunSpec("google/vit-base-patch16-224", "image-classification", device=device, **changes)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("repeats", [(), (1.9, 2.1)])
+def test_what_was_written_reads_again_with_the_interval_of_all_repeats(repeats: tuple, tmp_path: Path) -> None:
+    before = tuple(
+        ProcessResult(str(ratio), 0.001 * ratio, 0.001, Interval(ratio, ratio - 0.01, ratio + 0.01))
+        for ratio in repeats
+    )
+    result = ok_result(spec=spec(batch_size=4, device="cpu"), earlier=before, spread=Spread("assumed", 0.5))
+    assert add_measured([result], tmp_path / "a.csv", commit="abc") == []
+    (row,) = read_measured(tmp_path / "a.csv")
+    assert row.measured and result.speedup is not None
+    assert (row.model, row.batch_size, row.gpu, row.commit) == ("ViT", 4, "Example CPU", "abc")
+    assert row.eager_seconds == pytest.approx(result.latencies["eager"], abs=1e-7)
+    assert row.speedup == pytest.approx(result.speedup.ratio, abs=1e-4)
+    assert (row.speedup_low, row.speedup_high) == pytest.approx((result.speedup.low, result.speedup.high), abs=1e-4)
+    assert (row.torch, row.transformers, row.date) == ("2.13.0", "5.23.0", "2026-11-21")
+    basis = "repeats" if repeats else "assumed"
+    assert (row.speedup_basis, row.repeats, row.threads) == (basis, 1 + len(repeats), 2)
+
+
+def test_runs_without_an_answer_are_not_written_and_a_failed_write_leaves_the_old_table_whole(tmp_path: Path) -> None:
+    void = ok_result(compilation=Compilation(5.5, "cold", 1, recompiles_while_timing=1))
+    without = [void, failed_result(status="crashed"), failed_result(environment=None)]
+    assert add_measured([*without, ok_result()], tmp_path / "a.csv", commit="") == without
+    assert len(read_measured(tmp_path / "a.csv")) == 1
+    before = (tmp_path / "a.csv").read_bytes()
+    with pytest.raises(AttributeError):
+        add_measured([ok_result(), None], tmp_path / "a.csv", commit="")  # type: ignore[list-item]
+    assert (tmp_path / "a.csv").read_bytes() == before
+    assert [path.name for path in tmp_path.iterdir()] == ["a.csv"]
+
+
+def test_what_departs_from_the_guides_setting_stands_in_the_subsets_name() -> None:
+    for changes, name in [
+        ({}, "measured"),
+        ({"weights": "random"}, "measured"),
+        ({"mode": "max-autotune", "dtype": "float16"}, "measured max-autotune float16"),
+        ({"channels_last": True, "attention": "sdpa"}, "measured channels-last attention-sdpa"),
+        ({"threads": 1}, "measured threads-1"),
+    ]:
+        assert subset_of(spec(**changes)) == name

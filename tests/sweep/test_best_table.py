@@ -17,8 +17,7 @@ from demo.core.result import Failure, RunResult
 from demo.core.spec import BadInput
 from demo.core.speedup import Spread
 from demo.sweep import best_words
-from demo.sweep.best_table import BestTable, Goal, Row, best_table, first_answers
-from demo.sweep.ways import WAYS, Way, ways
+from demo.sweep.best_table import WAYS, BestTable, Goal, Row, Way, best_table, first_answers, ways
 
 SPEC = catalog.make_spec("shapes-vit")
 ALL = ways(SPEC, MACHINE, other_formats=True)

@@ -2,10 +2,12 @@
 
 import dataclasses
 import hashlib
+import itertools
 import threading
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -20,13 +22,14 @@ from demo.core.spec import BadInput, RunSpec
 from demo.store.history import History
 from demo.store.reruns import compiled_spec
 from demo.sweep import best_way
+from demo.sweep.best_table import WAYS, ways
 from demo.sweep.best_way import QUICK_SECONDS, Search
 from demo.sweep.grid import PICTURE
 from demo.sweep.run_grid import Done
-from demo.sweep.ways import WAYS, ways
 
 SPEC = catalog.make_spec("shapes-vit")
-SEEN = hashlib.sha256(PICTURE.read_bytes()).hexdigest()
+SAW = dataclasses.replace(ok_result().image, sha256=hashlib.sha256(PICTURE.read_bytes()).hexdigest())
+NUMBERS = itertools.count()
 SECONDS = {"freezing": 0.004, "lite": 0.005, "package": 0.007, "layers": 0.009, "default": 0.008}
 
 
@@ -38,44 +41,30 @@ def way_of(spec: RunSpec) -> str:
     return next(way.name for way in reversed(ways(SPEC, MACHINE, True)) if way.spec == compiled_spec(spec))
 
 
-class Made(FakeRunner):
+def answering(told: Callable[[str], Any], history: History | None = None) -> FakeRunner:
     """A runner whose answer is what `told` makes of a way's name: the seconds of a compiled call, a failed result's
     changes, or an error to raise. Eager always takes 10 ms."""
+    before: Counter[RunSpec] = Counter()
 
-    def __init__(self, told: Callable[[str], Any], history: History | None = None, clock: Any = None) -> None:
-        super().__init__(self._made, history=history)
-        self.told, self.clock = told, clock
-        self.ran: list[tuple[str, bool]] = []
-        """Way by way, and whether it was a quick run."""
-
-    def _made(self, spec: RunSpec, image: Path | None) -> RunResult | Exception:
-        name = way_of(spec)
-        self.ran.append((name, spec.most_seconds == QUICK_SECONDS))
-        given = self.told(name)
+    def answer(spec: RunSpec, image: Path | None) -> RunResult | Exception:
+        before[spec] += 1
+        given = told(way_of(spec))
         if isinstance(given, Exception):
             return given
-        if self.clock is not None:
-            self.clock.now += 10.0
-        cache = "cold" if self.ran.count(self.ran[-1]) == 1 and spec.cached else "warm"
-        eager = measurement(0.010)
-        made = ok_result(id=f"run-{id(self)}-{len(self.ran)}", spec=spec, eager=eager, control_times=eager)
-        made = dataclasses.replace(
-            made, image=dataclasses.replace(made.image, sha256=SEEN), compilation=Compilation(5.0, cache, 1)
-        )
+        eager, cache = measurement(0.010), "cold" if before[spec] == 1 and spec.cached else "warm"
+        made = ok_result(id=f"run-{next(NUMBERS)}", spec=spec, eager=eager, control_times=eager, image=SAW)
+        made = dataclasses.replace(made, compilation=Compilation(5.0, cache, 1))
         return dataclasses.replace(made, **({"compiled": measurement(given)} if isinstance(given, float) else given))
 
-
-class Clock:
-    """Each run takes ten seconds of it."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def monotonic(self) -> float:
-        return self.now
+    return FakeRunner(answer, history=history)
 
 
-def searched(runner: Made, minutes: float = 60.0, **more: Any) -> Search:
+def ran(runner: FakeRunner) -> list[tuple[str, bool]]:
+    """Way by way, and whether it was a quick run."""
+    return [(way_of(spec), spec.most_seconds == QUICK_SECONDS) for spec in runner.runs]
+
+
+def searched(runner: FakeRunner, minutes: float = 60.0, **more: Any) -> Search:
     search = Search(SPEC, MACHINE, more.pop("stored", []), PICTURE, minutes=minutes, **more)
     for _ in search.run(runner, threading.Event()):
         pass
@@ -83,12 +72,12 @@ def searched(runner: Made, minutes: float = 60.0, **more: Any) -> Search:
 
 
 def test_every_way_is_tried_and_the_best_two_get_two_full_runs() -> None:
-    runner = Made(seconds_of)
+    runner = answering(seconds_of)
     search = searched(runner)
     tried = {way.name for way in search.ways} - {"eager"}
-    assert {name for name, _ in runner.ran} == tried == set(WAYS) & (tried | {"default"})
-    quick = Counter(name for name, quick in runner.ran if quick)
-    full = Counter(name for name, quick in runner.ran if not quick)
+    assert {name for name, _ in ran(runner)} == tried == set(WAYS) & (tried | {"default"})
+    quick = Counter(name for name, quick in ran(runner) if quick)
+    full = Counter(name for name, quick in ran(runner) if not quick)
     # a way that had to compile is run once more over the filled cache; no cache holds the last two
     assert [quick[name] for name in ("layers", "default", "freezing", "package")] == [2, 2, 0, 0]
     # the faster half of six, the package among them, and the best two twice
@@ -100,34 +89,34 @@ def test_every_way_is_tried_and_the_best_two_get_two_full_runs() -> None:
 
 def test_a_search_goes_on_from_what_this_machine_has_stored(tmp_path: Path) -> None:
     history = History(tmp_path / "history.sqlite3")
-    first = Made(seconds_of, history)
+    first = answering(seconds_of, history)
     cancel = threading.Event()
     begun = Search(SPEC, MACHINE, [], PICTURE)
     for count, _ in enumerate(begun.run(first, cancel)):
         if count == 3:
             cancel.set()
-    assert not begun.complete and len(first.ran) == 4
+    assert not begun.complete and len(ran(first)) == 4
     assert sum(row.result is not None for row in begun.table().rows) == 4  # a cancelled one keeps what it measured
-    second = Made(first.told, history)
+    second = answering(seconds_of, history)
     search = searched(second, stored=history.all())
-    assert second.ran[0][0] not in {name for name, _ in first.ran} and search.complete
-    third = Made(first.told, history)
-    assert searched(third, stored=history.all()).table().winner.way.name == "freezing" and third.ran == []
+    assert ran(second)[0][0] not in {name for name, _ in ran(first)} and search.complete
+    third = answering(seconds_of, history)
+    assert searched(third, stored=history.all()).table().winner.way.name == "freezing" and ran(third) == []
     other = dataclasses.replace(MACHINE, torch="2.15.0")
     assert all(row.result is None for row in Search(SPEC, other, history.all(), PICTURE).table().rows)
 
 
 def test_a_run_of_a_machine_that_was_too_busy_is_run_again_by_the_next_search() -> None:
     busy = (HostSample(1.0, 0.9, None, 0.1), HostSample(2.0, 0.9, None, 0.1))
-    first = Made(lambda name: {"compiled": measurement(0.004), "machine_states": busy})
+    first = answering(lambda name: {"compiled": measurement(0.004), "machine_states": busy})
     stored: list[RunResult] = []
     search = Search(SPEC, MACHINE, [], PICTURE)
     for event in search.run(first, threading.Event()):
         if isinstance(event, Done) and event.cell.result is not None:
             stored.insert(0, event.cell.result)
     assert search.complete and search.table().disturbed
-    again = Made(seconds_of)
-    assert searched(again, stored=stored).table().winner.way.name == "freezing" and again.ran
+    again = answering(seconds_of)
+    assert searched(again, stored=stored).table().winner.way.name == "freezing" and ran(again)
 
 
 def test_a_crash_and_a_refusal_are_rows_and_the_search_goes_on() -> None:
@@ -137,30 +126,35 @@ def test_a_crash_and_a_refusal_are_rows_and_the_search_goes_on() -> None:
         broken = {"status": "crashed", "failure": Failure("time", "It died.", "")}
         return broken | {"compiled": None} if name == "freezing" else SECONDS.get(name, 0.009)
 
-    runner = Made(answer)
+    runner = answering(answer)
     search = searched(runner)
     rows = {row.way.name: row for row in search.table().rows}
     assert "crashed" in rows["freezing"].out and rows["package"].out == "There is no compiler."
     assert search.table().winner.way.name == "lite"
-    assert Counter(name for name, _ in runner.ran)["freezing"] == 1
+    assert Counter(name for name, _ in ran(runner))["freezing"] == 1
 
 
 def test_a_search_ends_with_its_budget_and_keeps_time_for_the_best_ways(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = Clock()
+    clock = SimpleNamespace(now=1000.0, monotonic=lambda: clock.now)
+
+    def in_ten_seconds(name: str) -> float:
+        clock.now += 10.0
+        return seconds_of(name)
+
     monkeypatch.setattr(best_way, "time", clock)
-    runner = Made(seconds_of, clock=clock)
+    runner = answering(in_ten_seconds)
     search = searched(runner, minutes=1.0)
     assert 50.0 <= clock.now - 1000.0 <= 70.0
     # Four ways in the first 60 % of six runs, however many are left; the rest is for those.
-    assert len({name for name, _ in runner.ran[:4]}) == len({name for name, _ in runner.ran}) == 4
-    assert len(runner.ran) > 4
+    assert len({name for name, _ in ran(runner)[:4]}) == len({name for name, _ in ran(runner)}) == 4
+    assert len(ran(runner)) > 4
     assert not search.complete and search.table().winner is not None
 
 
 def test_a_cancel_ends_the_run_that_is_going_on() -> None:
     cancel, ended = threading.Event(), threading.Event()
 
-    class Slow(Made):
+    class Slow(FakeRunner):
         def run(self, spec: RunSpec, image: Path | None, cancel: threading.Event | None = None, **more: Any) -> Any:
             for _ in range(100):
                 if cancel is not None and cancel.is_set():
@@ -169,7 +163,7 @@ def test_a_cancel_ends_the_run_that_is_going_on() -> None:
                 yield Progress("time", 0.5, 1.0)
 
     search = Search(SPEC, MACHINE, [], PICTURE)
-    for count, _ in enumerate(search.run(Slow(lambda name: 0.009), cancel)):
+    for count, _ in enumerate(search.run(Slow(lambda *_: ok_result()), cancel)):
         if count == 3:
             cancel.set()
     assert ended.is_set() and count < 10

@@ -13,8 +13,7 @@ import pytest
 from demo.core.spec import BadInput
 from demo.store.history import History
 from demo.sweep import ray_cluster
-from demo.sweep.cells import Cell
-from demo.sweep.grid import PICTURE, Grid
+from demo.sweep.grid import PICTURE, Cell, Grid
 
 needs_ray = pytest.mark.skipif(
     not importlib.util.find_spec("ray"), reason="Ray is not installed: pip install -r requirements-sweep.txt"

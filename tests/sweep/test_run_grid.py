@@ -18,27 +18,13 @@ from demo.core.result import RunResult
 from demo.core.spec import BadInput, RunSpec
 from demo.runs.runner import Runner
 from demo.store.history import History
-from demo.sweep.cells import Cell, make_cells
-from demo.sweep.grid import PICTURE, Grid
-from demo.sweep.run_grid import (
-    PROCESSES,
-    Done,
-    Timing,
-    Waiting,
-    paired,
-    run_cells,
-    run_in_turns,
-    verdicts,
-    with_repeats,
-)
+from demo.sweep import run_grid
+from demo.sweep.grid import PICTURE, Cell, Grid, make_cells
+from demo.sweep.run_grid import Done, Timing, Waiting, paired, run_cells, run_in_turns, with_repeats
 
 
 def quick_runner(history: History) -> Runner:
     return Runner(history, worker_module="tests.quick_worker")
-
-
-def fake_runner() -> FakeRunner:
-    return FakeRunner(lambda spec, image: ok_result(spec=spec))
 
 
 def cells(*sizes: int) -> list[Cell]:
@@ -63,12 +49,8 @@ def test_failures_are_values_the_sweep_goes_on_and_a_second_one_runs_only_what_h
     specs = Grid(("shapes-vit",), (101, 102, 103, 104, 1)).specs()
     runner = quick_runner(history)
     done = finished(make_cells(specs, [], MACHINE, PICTURE), runner)
-    values = [done[place].value for place in range(5)]
-    assert values[0] == "OOM"
-    assert values[1].startswith("compile failed: It went wrong")
-    assert values[2].startswith("crashed: ")
-    assert values[3] == "refused: This one is not to be had."
-    assert values[4] == "2.0×"
+    begin = ("OOM", "compile failed: It went wrong", "crashed: ", "refused: This one is not to be had.", "2.0×")
+    assert all(done[place].value.startswith(text) for place, text in enumerate(begin))
     assert len(history.all()) == 4  # a refusal is no run
     finished(make_cells(specs, history.all(), MACHINE, PICTURE), runner)
     counts = Counter(line.split()[1] for line in log.read_text().splitlines())
@@ -110,7 +92,8 @@ def test_each_cell_waits_for_its_turn() -> None:
         yield iter([2, 1])
         turns.append("out")
 
-    events = list(run_cells(cells(1, 2), fake_runner(), PICTURE, threading.Event(), turn=turn))
+    fake = FakeRunner(lambda spec, image: ok_result(spec=spec))
+    events = list(run_cells(cells(1, 2), fake, PICTURE, threading.Event(), turn=turn))
     assert turns == ["in", "out"] * 2
     assert [event.ahead for event in events if isinstance(event, Waiting)] == [2, 1, 2, 1]
 
@@ -132,13 +115,10 @@ class Environments:
         assert spec.repeats == 1
         number = len(self.turns)
         self.turns.append((spec.batch_size, "AB"[side]))
-        known = {
-            "id": f"{side}-{number}",
-            "started_at": f"2026-11-21T09:{number:02}:00Z",
-            "environment": dataclasses.replace(ENVIRONMENT, interpreter="AB"[side]),
-            "spec": spec,
-        }
-        return failed_result(**known) if side and spec.batch_size >= 8 else ok_result(**known)
+        result = failed_result() if side and spec.batch_size >= 8 else ok_result()
+        environment = dataclasses.replace(ENVIRONMENT, interpreter="AB"[side])
+        known = {"id": f"{side}-{number}", "started_at": f"2026-11-21T09:{number:02}:00Z", "environment": environment}
+        return dataclasses.replace(result, spec=spec, **known)
 
 
 def run(cells: list[Cell], environments: Environments) -> list[Cell]:
@@ -167,7 +147,7 @@ def test_a_failure_ends_the_turns_of_its_environment_alone_and_is_told() -> None
     cells = run(pair(dataclasses.replace(SPEC, batch_size=8)), environments)
     assert "".join(turn for _, turn in environments.turns) == "ABAAA"
     assert [cell.result.status for cell in cells] == ["ok", "out_of_memory"]
-    (verdict,) = verdicts(cells)
+    (verdict,) = run_grid.verdicts(cells)
     assert "new/python" in verdict and "fails where old/python" in verdict
 
 
@@ -195,7 +175,7 @@ def test_a_stored_pair_is_kept_where_both_ran_beside_each_other() -> None:
 
 
 def test_without_repeats_there_are_enough_for_a_verdict_and_two_are_refused() -> None:
-    assert [one.repeats for one in with_repeats([dataclasses.replace(SPEC, repeats=1)])] == [PROCESSES]
+    assert [one.repeats for one in with_repeats([dataclasses.replace(SPEC, repeats=1)])] == [run_grid.PROCESSES]
     assert with_repeats([dataclasses.replace(SPEC, repeats=6)])[0].repeats == 6
     with pytest.raises(BadInput, match="Given: --repeats 2"):
         with_repeats([dataclasses.replace(SPEC, repeats=2)])

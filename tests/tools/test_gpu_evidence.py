@@ -17,7 +17,7 @@ from samples import GPU, measurement, ok_result, text_result
 from test_faults import wait_until
 
 from demo.core.spec import RunSpec
-from demo.store import measured
+from demo.store import published
 from tools import evidence_tables, gpu_evidence
 from tools.evidence_tables import Book
 from tools.gpu_evidence import Task
@@ -146,7 +146,7 @@ def test_the_short_table_and_the_devices_rows_are_made_of_the_evidence(tmp_path:
     book_of(folder, machine, *cells)
     rows, table = evidence_tables.publish(folder, tmp_path)
     assert rows == tmp_path / "assets" / "measured" / "t4.csv"
-    assert {row.commit for row in measured.read(rows)} == {"abc"}
+    assert {row.commit for row in published.read_measured(rows)} == {"abc"}
     told = table.read_text()
     assert "| 1 | default | 1.59× over 3 of 4 | 4.00× b/fast | 0.50× a/slow |" in told
     assert "[t4.csv](../../assets/measured/t4.csv)" in told and "commit abc" in told

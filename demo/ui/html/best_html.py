@@ -14,9 +14,8 @@ from demo.present import sentences
 from demo.present.figure import LINE, TEXT, directed, dressed, mark_crossing, provenance, scale_of, titled
 from demo.present.palette import COMPILED, EAGER
 from demo.sweep import best_words
-from demo.sweep.best_table import BestTable, Row
+from demo.sweep.best_table import EAGER as PLAIN, BestTable, Row
 from demo.sweep.run_grid import Event, Timing, Waiting
-from demo.sweep.ways import EAGER as PLAIN
 from demo.ui.html import progress
 from demo.ui.html.elements import drawn
 from demo.ui.jobs import BestSearch

@@ -12,8 +12,7 @@ from demo.core.hub import endpoint
 from demo.core.languages import Language
 from demo.present import sentences
 from demo.store.reruns import compiled_spec
-from demo.store.shared_copy import Shared
-from demo.store.shared_rows import SharedRow
+from demo.store.shared_rows import Shared, SharedRow
 from demo.ui.html import actions
 from demo.ui.html.elements import drawn
 from demo.ui.html.sweep_html import shaded

@@ -13,7 +13,7 @@ from markupsafe import Markup
 from demo.core import format as fmt, hub
 from demo.core.languages import ENGLISH, Language
 from demo.present import sentences
-from demo.sweep.cells import Cell, downloads
+from demo.sweep.grid import Cell, downloads
 from demo.ui.html.elements import drawn
 from demo.ui.jobs import Sweep
 

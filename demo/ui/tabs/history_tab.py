@@ -15,7 +15,6 @@ from demo.core.spec import BadInput
 from demo.present import sentences
 from demo.store import export
 from demo.store.history import HistoryError
-from demo.store.journal import Journal
 from demo.ui.html import comparison
 from demo.ui.html.elements import drawn
 from demo.ui.look import source
@@ -144,7 +143,7 @@ class HistoryTab:
     def _show(self, search: str, request: gr.Request, most: int = PAGE) -> tuple[str, Any, ListState]:
         """The list, the button for more of it, and what it was made from."""
         lang = request_language(request)
-        Journal(self._history).recover()
+        self._history.recover()
         stamp = self._history.stamp()  # before reading: what is stored meanwhile shows the next time
         try:
             stored, results = self._history.count(search), self._history.all(most, search)

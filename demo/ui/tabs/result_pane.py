@@ -19,7 +19,7 @@ from demo.core.spec import TEXT_GENERATION, BadInput, RunSpec
 from demo.present import charts, details, sentences
 from demo.runs.outcome import Files
 from demo.store import published
-from demo.sweep.cells import measured_on
+from demo.sweep.grid import measured_on
 from demo.ui.html import outputs_html, results, takeaway
 from demo.ui.html.elements import drawn
 from demo.ui.look import source

@@ -16,7 +16,6 @@ from demo.runs import forecast
 from demo.runs.outcome import NO_FILES
 from demo.runs.runner import Runner
 from demo.store.history import History, HistoryError
-from demo.store.journal import Journal
 from demo.sweep.run_grid import Waiting
 from demo.ui.html import actions, progress, results
 from demo.ui.html.elements import drawn
@@ -324,7 +323,7 @@ class RunTab(Watching):
     def open(self, id: str, lang: Language, latest: Job | None) -> dict[Any, Any]:
         """Updates for `showing` that show a stored run, and the form, as they were when it ended; of `latest`, the
         visitor's latest run, the picture and the files still exist."""
-        Journal(self.history).recover()
+        self.history.recover()
         result = attempted(lambda: self.history.get(id))
         if not isinstance(result, RunResult):
             card = results.problem("missing_run", "missing_run_words", lang, "missing_run_remedy", id=repr(id))

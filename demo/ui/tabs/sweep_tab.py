@@ -14,10 +14,8 @@ from demo.core import catalog, format as fmt, limits
 from demo.core.languages import Language
 from demo.core.spec import DTYPES, MODES, WEIGHTS, BadInput
 from demo.store.history import HistoryError
-from demo.sweep.cells import Cell, make_cells
-from demo.sweep.grid import AXES, PICTURE, PRESETS, Grid, read_grid
+from demo.sweep.grid import AXES, PICTURE, PRESETS, Cell, Grid, make_cells, read_grid, write_device_table, write_table
 from demo.sweep.run_grid import Done, Timing, Waiting
-from demo.sweep.table import write_device_table, write_table
 from demo.ui.html import progress, results, sweep_html
 from demo.ui.html.elements import drawn
 from demo.ui.jobs import Supervisor, Sweep, attempted, machine_of

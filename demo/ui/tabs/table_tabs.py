@@ -17,10 +17,8 @@ from demo.core.languages import Language
 from demo.core.spec import PUBLISHED_CALLS, TEXT_GENERATION, BadInput
 from demo.present import charts, sentences
 from demo.store import published
-from demo.store.measured import SUBSET, further_settings, gain, settings_of
-from demo.store.shared_copy import Shared, SharedCopy
-from demo.store.shared_rows import SharedRow
-from demo.store.tables import OOM, PublishedRow
+from demo.store.published import OOM, SUBSET, PublishedRow, further_settings, gain, settings_of
+from demo.store.shared_rows import Shared, SharedCopy, SharedRow
 from demo.ui.html import actions, shared_html
 from demo.ui.html.elements import drawn
 from demo.ui.jobs import RunQueue

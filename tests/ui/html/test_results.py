@@ -24,7 +24,7 @@ from demo.core.result import Failure, Progress, RunResult
 from demo.core.spec import RunSpec
 from demo.core.stats import Interval
 from demo.present import charts, details, sentences
-from demo.sweep.cells import Cell
+from demo.sweep.grid import Cell
 from demo.ui.html import outputs_html, progress, results, sweep_html, takeaway
 from demo.ui.html.elements import ruler
 from demo.ui.html.results import CHARTS, parts

@@ -7,8 +7,7 @@ from samples import failed_result, measurement, ok_result
 
 from demo.core.languages import ENGLISH, LANGUAGES
 from demo.core.spec import RunSpec
-from demo.sweep.cells import Cell
-from demo.sweep.grid import Grid
+from demo.sweep.grid import Cell, Grid
 from demo.ui.html import sweep_html
 
 

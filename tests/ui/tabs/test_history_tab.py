@@ -18,7 +18,6 @@ from demo.core.result import Failure
 from demo.core.spec import TEXT_GENERATION, RunSpec, without_meaning
 from demo.core.speedup import Spread
 from demo.store.history import History
-from demo.store.journal import Journal
 from demo.ui.html import comparison
 from demo.ui.page import Page
 from demo.ui.tabs import history_tab
@@ -302,7 +301,7 @@ def test_an_open_list_shows_what_others_store_and_delete_and_is_not_sent_again_w
 ) -> None:
     state = shown(page)[2]
     assert followed(page, "", state)[0] is None
-    Journal(history).recover()
+    history.recover()
     history.all(), history.get("slower")  # reading changes nothing
     assert followed(page, "", state)[0] is None
     History(history.path).append(failed_result(id="another"))

@@ -16,7 +16,7 @@ from samples import failed_result, ok_result
 from demo.core import catalog, format as fmt, limits
 from demo.core.result import RunResult
 from demo.core.spec import BadInput, RunSpec
-from demo.store import measured
+from demo.store import published
 from demo.store.history import FOLDER_VARIABLE
 from demo.sweep.grid import AXES, PRESETS
 from demo.ui import jobs
@@ -260,12 +260,12 @@ def test_a_grid_that_cannot_be_run_is_told_and_the_buttons_are_ready() -> None:
 def test_a_finished_sweep_can_stand_beside_the_guides_tables_but_not_on_a_space(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(measured, "FOLDER", tmp_path)
+    monkeypatch.setattr(published, "MEASURED_FOLDER", tmp_path)
     of = tab()
     *_, last = started(of)
     assert last[of.sweep_tab.keep_button]["visible"]
     assert "example-cpu.csv" in added(of, finished(of))
-    assert len(measured.load(tmp_path)[0]) == 8
+    assert len(published.measured_rows(tmp_path)[0]) == 8
     (tmp_path / "example-cpu.csv").unlink()
     monkeypatch.setenv("SPACE_ID", "somebody/space")
     *_, last = started(of)

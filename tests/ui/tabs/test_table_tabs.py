@@ -21,10 +21,10 @@ from demo.core import format as fmt, limits
 from demo.core.languages import ENGLISH, LANGUAGES, Language
 from demo.core.spec import RunSpec
 from demo.present import sentences
-from demo.store import measured, published, shared_rows
+from demo.store import published, shared_rows
 from demo.store.history import FOLDER_VARIABLE
 from demo.store.hub_dataset import PushedHistory
-from demo.store.shared_copy import Shared
+from demo.store.shared_rows import Shared
 from demo.ui.html import shared_html as html
 from demo.ui.page import Page
 from demo.ui.tabs import links
@@ -60,7 +60,7 @@ def view(**changes: str) -> dict[str, Any]:
 
 @pytest.fixture
 def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(measured, "FOLDER", tmp_path)
+    monkeypatch.setattr(published, "MEASURED_FOLDER", tmp_path)
     return tmp_path
 
 
@@ -102,7 +102,7 @@ def test_each_row_that_ships_has_a_link_that_asks_for_what_it_measured() -> None
         (row.checkpoint, row.task, row.batch_size, row.mode) for row in rows
     ]
     own_specs = [spec for spec, row in zip(specs, rows, strict=True) if spec and row.measured]
-    assert [measured.subset_of(spec) for spec in own_specs] == [row.subset for row in rows if row.measured]
+    assert [published.subset_of(spec) for spec in own_specs] == [row.subset for row in rows if row.measured]
     assert {spec.freezing for spec in own_specs} == {False, True}
     own = lines(view(subset="measured freezing", gpu="", batch_size="")["table"])
     assert all(", default, float32, freezing, 2026-" in line[8] for line in own)
@@ -116,7 +116,7 @@ def test_a_link_of_a_measured_row_asks_for_every_setting_that_its_table_names(ow
     ]
     asked = [RunSpec("google/vit-base-patch16-224", "image-classification", **some) for some in settings]
     asked.append(RunSpec("google/gemma-2b", "text-generation", prompt="It is freezing tokens-", tokens=8))
-    measured.add_measured([ok_result(spec=spec) for spec in asked], own / "a.csv", "")
+    published.add_measured([ok_result(spec=spec) for spec in asked], own / "a.csv", "")
     assert asked_by(view(subset="", gpu="Example CPU", batch_size="")["table"]) == asked
 
 
