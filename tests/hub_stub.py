@@ -59,7 +59,8 @@ def serve(repositories: dict[str, Path], fetched: list[str] | None = None) -> It
             files = {str(file.relative_to(folder)): file for file in sorted(folder.rglob("*")) if file.is_file()}
             commit = hashlib.sha1("".join(map(_tag, files.values())).encode()).hexdigest()
             file = files.get("/".join(rest[2:]))
-            if len(rest) > 1 and rest[0] in ("resolve", "revision") and rest[1] not in ("main", commit):
+            asked = rest[1] if rest[:1] in (["resolve"], ["revision"]) else "main"
+            if name.startswith("datasets/") and asked not in ("main", commit):  # a model has the commit that is pinned
                 self.reply(404, b"outdated", {"X-Error-Code": "RevisionNotFound", "X-Repo-Commit": commit}, body)
             elif about and rest[:1] == ["tree"]:
                 tree = [{"type": "file", "path": path, "size": 1, "oid": "0"} for path in files]
