@@ -19,9 +19,7 @@ import torch
 
 from benchmarks import report
 from demo.backend.events import Events, Job
-from demo.backend.monitor import Observer
 from demo.backend.run_steps import Run
-from demo.backend.workload import Variants, Workload
 from demo.core import catalog
 from demo.core.catalog import Checkpoint
 
@@ -47,8 +45,8 @@ def by_hand(eager: Callable[[], Any], compiled: Callable[[], Any]) -> Medians:
     return medians[0], medians[1]
 
 
-def by_us(run: Run, workload: Workload, variants: Variants) -> Medians:
-    run.time(workload, variants, Observer(workload.device))
+def by_us(run: Run) -> Medians:
+    run.time()
     eager, compiled = run.result.eager, run.result.compiled
     if eager is None or compiled is None:
         raise RuntimeError("the run did not time both variants")
@@ -59,12 +57,12 @@ def rounds(checkpoint: Checkpoint) -> list[tuple[Medians, Medians]]:
     """Ours, and the geometric mean of the loop's before and after."""
     spec = catalog.make_spec(checkpoint.id, weights="pretrained" if checkpoint.bundled else "random", device="cpu")
     run = Run(Job(spec, str(SCENE)), Events(io.StringIO()))
-    workload = run.workload()
-    variants = run.compile(workload, run.warm_up_eager(workload))
-    calls = variants.eager.call, variants.compiled.call
+    run.load()
+    run.compile(run.warm_up_eager())
+    calls = run.variants.eager.call, run.variants.compiled.call
     pairs = []
     for _ in range(ROUNDS):
-        before, ours, after = by_hand(*calls), by_us(run, workload, variants), by_hand(*calls)
+        before, ours, after = by_hand(*calls), by_us(run), by_hand(*calls)
         eager, compiled = map(statistics.geometric_mean, zip(before, after, strict=True))
         pairs.append((ours, (eager, compiled)))
     return pairs

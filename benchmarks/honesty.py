@@ -54,7 +54,7 @@ MACHINES = (
 )
 
 
-class SimulatedClock:
+class SimulatedClock(timing.Clock):
     def __init__(self, machine: HostInfo, seed: int) -> None:
         self.machine = machine
         self.random = np.random.default_rng(seed)
@@ -98,7 +98,7 @@ def timed(machine: HostInfo, seconds: float, truth: float, seed: int) -> timing.
 def over_steady(seconds: float) -> tuple[float, float]:
     """The latencies of eager and compiled, where nothing but the switches disturbs, over those of a steady call."""
     truth = 1.43
-    eager, compiled = timed(HostInfo("without noise"), seconds, truth, 0).seconds_of_a_call()
+    eager, compiled = timed(HostInfo("without noise"), seconds, truth, 0).estimate().seconds
     return eager / seconds, compiled * truth / seconds
 
 

@@ -75,7 +75,7 @@ def steps_in_turns() -> list[list[str]]:
             samples = timing.time_interleaved(eager, compiled, workload.clock, timing.Plan(), half, lambda _: None)
             after = [in_a_row(eager), in_a_row(compiled)]
             loops = list(map(statistics.geometric_mean, zip(before, after, strict=True)))
-            rounds.append((samples.seconds_of_a_call(), loops))
+            rounds.append((samples.estimate().seconds, loops))
     rows = []
     for name, side in (("in turns", 0), ("in a row", 1)):
         both = [statistics.median(one[side][variant] for one in rounds) for variant in (0, 1)]

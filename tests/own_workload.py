@@ -1,12 +1,30 @@
-"""A workload of a module and its inputs, for tests of what takes one."""
+"""A workload of a module and its inputs, and a run in this process, for tests of what takes one or makes one."""
+
+import io
+from pathlib import Path
+from typing import Any
+from unittest import mock
 
 import torch
 
+from demo.backend.events import Events, Job
 from demo.backend.own_model import OwnModel
+from demo.backend.run_steps import Run
 from demo.backend.workload import Batch
+from demo.core import catalog, cores
+from demo.core.result import RunResult
 from demo.core.spec import OWN_MODEL, RunSpec
+
+SCENE = catalog.ASSETS / "examples" / "shapes-scene-1.png"
 
 
 def workload_of(model: torch.nn.Module, **inputs: torch.Tensor) -> OwnModel:
     batch: Batch = dict(inputs)
     return OwnModel(RunSpec("mine.py:build", OWN_MODEL), torch.device("cpu"), model, batch)
+
+
+def result_of(spec: RunSpec, picture: Path = SCENE, stream: io.StringIO | None = None, **job: Any) -> RunResult:
+    """Whatever else runs on this machine changes nothing in it, nor does what was compiled before."""
+    torch._dynamo.reset()
+    with mock.patch.object(cores, "read", lambda: None):
+        return Run(Job(spec, str(picture), **job), Events(stream or io.StringIO())).execute()

@@ -78,18 +78,9 @@ import torch  # isort: skip
 from PIL import Image
 from torch._inductor.output_code import CompiledFxGraph
 
-from demo.backend import (
-    machine_probe,
-    memory_and_throughput,
-    models,
-    predictions,
-    profiling,
-    settings,
-    timing,
-)
+from demo.backend import machine_probe, profiling, timing, workloads
 from demo.backend.events import Events, Job
 from demo.backend.run_steps import Run
-from demo.backend.workload import Variants, Workload
 from demo.core import catalog, format as fmt
 from demo.core.machine import usable_cores
 from demo.core.result import Failure, RunResult, Status
@@ -251,15 +242,16 @@ class Cell(Run):
         started_at = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         job = Job(spec, str(image), id=uuid.uuid4().hex[:12], started_at=started_at)
         super().__init__(job, Events(open(os.devnull, "w")))
-        self._ahead: tuple[Workload, Any] | None = None
-        """What `get_ready` loaded, and its model under torch.compile."""
-        self._timed: tuple[Workload, Variants] | None = None
-        """What is still there after the timing; None where eager and compiled did not fit in memory together."""
+        self._ahead: Any = None
+        """The model that `get_ready` loaded, under torch.compile."""
+        self._timed = False
+        """Whether both variants are still there after the timing, since they fit in memory together."""
 
     def get_ready(self) -> None:
         """One eager call comes first, as in a run: models keep some tensors from their first call on."""
         with torch.no_grad():
-            workload = self.workload()
+            self.load()
+            workload = self.workload
             on_gpu = workload.device.type == "cuda"
             (gpu_turns.alone(workload.eager) if on_gpu else workload.eager)()
             if on_gpu:
@@ -271,47 +263,46 @@ class Cell(Run):
                 contextlib.suppress(_NotYet),
             ):
                 model(**workload.batch)
-            self._ahead = workload, model
+            self._ahead = model
 
-    def workload(self) -> Workload:
-        return super().workload() if self._ahead is None else self._ahead[0]
+    def load(self) -> None:
+        if self._ahead is None:
+            super().load()
 
     def finish(self) -> RunResult:
         if self._ahead is None:
             return self.execute()
-        _, model = self._ahead
-        with mock.patch.object(compile_model, "compiled", lambda *_: model):
+        with mock.patch.object(compile_model, "compiled", lambda *_: self._ahead):
             return self.execute()
 
-    def explain(self, workload: Workload, variants: Variants) -> None:
+    def explain(self) -> None:
         """Not yet: a profiler that hangs or crashes must not cost the figures, so they are sent first."""
-        self._timed = workload, variants
+        self._timed = True
 
     @property
     def explains(self) -> bool:
         """Whether `explained` has more to say."""
-        return self._timed is not None and profiling.wanted(self.spec, self._timed[0].device)
+        return self._timed and profiling.wanted(self.spec, self.workload.device)
 
     def explained(self) -> RunResult:
         """The result once more, with the profiler's figures and the roofline."""
-        if self._timed is not None:
+        if self._timed:
             with torch.no_grad():
-                super().explain(*self._timed)
+                super().explain()
         return dataclasses.replace(self.result, warnings=tuple(self.warnings))
 
     def recipe(self, result: RunResult) -> dict[str, Any] | None:
         """The guide's recipe, right after ours: so many calls of eager, then of compiled, and their means."""
         if result.status != "ok" or result.eager is None or result.compiled is None:
             return None
-        if self._timed is None:
+        if not self._timed:
             return None  # the two did not fit in memory together, and the compiled model is gone
-        workload, variants = self._timed
         slower = max(result.eager.median_seconds, result.compiled.median_seconds)
         calls = min(PUBLISHED_CALLS, max(MIN_RECIPE_CALLS, int(RECIPE_SECONDS / slower)))
         with torch.no_grad():
             means = [
-                statistics.mean(timing.time_fixed_count(variant.call, workload.clock, calls))
-                for variant in (variants.eager, variants.compiled)
+                statistics.mean(timing.time_fixed_count(variant.call, self.workload.clock, calls))
+                for variant in (self.variants.eager, self.variants.compiled)
             ]
         return {"calls": calls, "eager_seconds": means[0], "compiled_seconds": means[1]}
 
@@ -322,12 +313,9 @@ def _stop(*_: Any) -> None:
 
 def plain_loop(spec: RunSpec, image: Path) -> dict[str, Any]:
     """Medians of a loop as anybody would write it, with nothing of our timing: warm up, then calls in a row."""
-    device = torch.device(spec.device)
-    settings.apply(spec, device)
-    picture = Image.open(image).convert("RGB")
-    loaded = models.load(spec, device)
-    batch = predictions.to_batch(predictions.prepare(loaded, picture, spec.text), spec, device)
-    wait = torch.cuda.synchronize if device.type == "cuda" else (lambda: None)
+    workload = workloads.load(spec, image)
+    batch = workload.batch
+    wait = torch.cuda.synchronize if workload.device.type == "cuda" else (lambda: None)
 
     def loop(model: Any) -> float:
         times = []
@@ -341,7 +329,7 @@ def plain_loop(spec: RunSpec, image: Path) -> dict[str, Any]:
         return statistics.median(times)
 
     with torch.no_grad():
-        return {"eager_seconds": loop(loaded.model), "compiled_seconds": loop(torch.compile(loaded.model))}
+        return {"eager_seconds": loop(workload.model), "compiled_seconds": loop(torch.compile(workload.model))}
 
 
 def _life(task: Task, image: Path, noise: Path, up: int, down: int) -> None:
@@ -359,7 +347,7 @@ def _life(task: Task, image: Path, noise: Path, up: int, down: int) -> None:
 
     try:
         Image.MAX_IMAGE_PIXELS = None  # images.read holds its own, stricter limit
-        memory_and_throughput.BACK_TO_BACK_SECONDS = {"cpu": BACK_TO_BACK_SECONDS, "cuda": BACK_TO_BACK_SECONDS}
+        profiling.BACK_TO_BACK_SECONDS = {"cpu": BACK_TO_BACK_SECONDS, "cuda": BACK_TO_BACK_SECONDS}
         threads = torch._inductor.config.compile_threads
         torch._inductor.config.compile_threads = 1  # the cells share the cores already
         cell: Cell | None = None

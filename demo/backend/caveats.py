@@ -39,12 +39,10 @@ def of_timing(result: RunResult) -> list[str]:
             found.append(ENGLISH.plain("caveat_no_graph"))
         if compiled.graph_breaks:
             found.append(ENGLISH.plain("caveat_breaks", breaks=len(compiled.graph_breaks), graphs=compiled.graphs))
-        if compiled.cudagraphs_skipped:
-            found.append(ENGLISH.plain("caveat_no_cudagraphs", mode=spec.mode, reason=compiled.cudagraphs_skipped))
-        if compiled.cudagraphs_partly:
-            found.append(ENGLISH.plain("caveat_some_cudagraphs", mode=spec.mode, reason=compiled.cudagraphs_partly))
-        if compiled.fallbacks:
-            first = compiled.fallbacks[0]
+        if reason := compiled.cudagraphs_skipped or compiled.cudagraphs_partly:
+            key = "caveat_no_cudagraphs" if compiled.cudagraphs_skipped else "caveat_some_cudagraphs"
+            found.append(ENGLISH.plain(key, mode=spec.mode, reason=reason))
+        for first in compiled.fallbacks[:1]:
             places = {"place": first.location, "reason": first.reason}
             found.append(ENGLISH.plain("caveat_fallbacks", count=len(compiled.fallbacks), **places))
     if result.speedup is not None and spec.iterations is None and spec.protocol == "interleaved":
@@ -65,9 +63,8 @@ def wide_spreads(result: RunResult) -> dict[str, float]:
     """The quartile spread of each variant whose timed calls vary widely, as a share of their median."""
     if result.timing_seconds is None:
         return {}
-    sides = {"eager": result.eager, "compiled": result.compiled}
     spreads = {}
-    for name, side in sides.items():
+    for name, side in (("eager", result.eager), ("compiled", result.compiled)):
         if side is not None:  # interquartile range over the median, as torch.utils.benchmark judges noise
             low, middle, high = np.quantile(side.wall_seconds, [0.25, 0.5, 0.75])
             spreads[name] = float((high - low) / middle)

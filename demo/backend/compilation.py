@@ -78,23 +78,21 @@ class CompileLog:
         self._probe.stop()
         self.first_capture = self.captured()
         compiles = get_compilation_metrics()
-        dynamo, aot_autograd, inductor, backend = (
-            sum(getattr(metrics, name, None) or 0 for metrics in compiles) / 1e6
-            for name in (
-                "dynamo_cumulative_compile_time_us",
-                "aot_autograd_cumulative_compile_time_us",
-                "inductor_cumulative_compile_time_us",
-                "triton_compile_time_us",  # waiting for the compilers, the C++ one too, despite torch's name for it
-            )
-        )
-        within_inductor = min(backend, inductor)
+
+        def seconds(step: str) -> float:
+            return sum(getattr(metrics, f"{step}_compile_time_us", None) or 0 for metrics in compiles) / 1e6
+
+        names = ("dynamo_cumulative", "aot_autograd_cumulative", "inductor_cumulative")
+        dynamo, aot_autograd, inductor = map(seconds, names)
+        # Waiting for the compilers, the C++ one too, despite torch's name for it.
+        within_inductor = min(seconds("triton"), inductor)
         steps = {
             "dynamo": dynamo - aot_autograd,
             "aot_autograd": aot_autograd - inductor,
             "inductor": inductor - within_inductor,
         }
         probed = self._probe.seconds
-        self._parts = {name: max(0.0, seconds - probed.get(name, 0.0)) for name, seconds in steps.items()}
+        self._parts = {name: max(0.0, took - probed.get(name, 0.0)) for name, took in steps.items()}
         if probed:
             self._parts["instruction probe"] = sum(probed.values())
         self._parts["backend compile"] = within_inductor

@@ -111,15 +111,13 @@ class Events:
             min(1.0, done),
             remaining_seconds=max(0.0, remaining),
             calls=len(samples.compiled),
-            **dict(zip(SECONDS, samples.seconds_of_a_call(), strict=False)),
-            speedup=samples.interval(),
+            **dict(zip(SECONDS, samples.estimate().seconds, strict=False)),
+            speedup=next(iter(samples.estimate().ratios), None),
             **told,
         )
 
     def calls_timed(self, variant: str, place: int, variants: int, times: list[float]) -> None:
-        """Progress of the guide's recipe: `times` are the seconds of the calls of `variant` so far, and `place` of the
-        `variants` were timed before it.
-        """
+        """Progress of the guide's recipe: seconds of the calls of `variant`; `place` of the `variants` came before."""
         done = (len(times) / PUBLISHED_CALLS + place) / variants
         seconds = statistics.fmean(times)
         self._timed(

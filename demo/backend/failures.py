@@ -10,13 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from huggingface_hub.errors import (
-    EntryNotFoundError,
-    GatedRepoError,
-    HfHubHTTPError,
-    LocalEntryNotFoundError,
-    RepositoryNotFoundError,
-)
+from huggingface_hub import errors as hub_errors
 from safetensors import SafetensorError
 
 from demo.backend import compilation, own_model
@@ -29,7 +23,7 @@ from demo.core.spec import OWN_MODEL, BadInput, RunSpec
 
 OTHER = "choose another checkpoint"
 ASSETS_AGAIN = "Get the project's folder assets again."
-NO_ANSWER = (TimeoutError, ConnectionError, LocalEntryNotFoundError)
+NO_ANSWER = (TimeoutError, ConnectionError, hub_errors.LocalEntryNotFoundError)
 NOT_WRITTEN = (*NO_ROOM, errno.EACCES, errno.EPERM)
 DAMAGED = (json.JSONDecodeError, UnicodeDecodeError, SafetensorError)
 OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "status_alloc_failed", "unable to find an engine")
@@ -142,22 +136,18 @@ def load_refusal(checkpoint: str, error: BaseException) -> BadInput:
     if "attention implementation" in str(error):
         return BadInput(f"{name} does not have the attention implementation that was asked for. Choose auto or eager.")
     causes, bundled = tuple(_causes(error)), entry is not None and entry.bundled
-    # The catalogue has a config for each of its checkpoints.
-    other, later = f"or {OTHER}.", f"Try again later, or {OTHER}."
-    if entry is not None:
-        other, later = (
-            "or choose weights: random, which times its architecture all the same.",
-            ENGLISH.plain("remedy_later"),
-        )
-    change = {} if entry is None else {"weights": "random"}
-    if any(isinstance(cause, GatedRepoError) for cause in causes):
+    other, later, change = f"or {OTHER}.", f"Try again later, or {OTHER}.", dict[str, Any]()
+    if entry is not None:  # the catalogue has a config for each of its checkpoints
+        other = "or choose weights: random, which times its architecture all the same."
+        later, change = ENGLISH.plain("remedy_later"), {"weights": "random"}
+    if any(isinstance(cause, hub_errors.GatedRepoError) for cause in causes):
         login = f"Accept its licence at https://huggingface.co/{name} and log in (hf auth login)"
         return CannotLoad(f"{name} is gated on the Hub.", f"{login}, {other}", **change)
-    if any(isinstance(cause, RepositoryNotFoundError) for cause in causes):
+    if any(isinstance(cause, hub_errors.RepositoryNotFoundError) for cause in causes):
         what = f"{name} was not found on the Hub, or is private."
         return CannotLoad(what, "Check the spelling: owner/name, as microsoft/resnet-50.")
     for cause in causes:
-        if isinstance(cause, HfHubHTTPError) and not isinstance(cause, EntryNotFoundError):
+        if isinstance(cause, hub_errors.HfHubHTTPError) and not isinstance(cause, hub_errors.EntryNotFoundError):
             what = f"The Hub answered {cause.response.status_code} for {name}."
             return CannotLoad(what, f"Try again later, log in, or {OTHER}.")
         if isinstance(cause, OSError) and cause.errno in NOT_WRITTEN and not (bundled or catalog.is_folder(checkpoint)):

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import torch
 
-from demo.backend import compilation, compile_model, packages, workloads
+from demo.backend import compilation, compile_model, workloads
 from demo.core import codec
 from demo.core.measurement import CompileCost
 from demo.core.spec import RunSpec
@@ -59,10 +59,9 @@ def measure(spec: RunSpec, input_file: Path | None, eager_first: bool, package: 
         if package is not None:
             _ = workload.batch  # made before
             started = time.perf_counter()
-            call = workload.call(packages.load(package))
-            loaded = time.perf_counter() - started
-            first_run = workload.clock.time(call)
-            return CompileCost(loaded + first_run, {"load": loaded, "first run": first_run}), "warm"
+            call = workload.call(compile_model.load_package(package))
+            parts = {"load": time.perf_counter() - started, "first run": workload.clock.time(call)}
+            return CompileCost(sum(parts.values()), parts), "warm"
         if eager_first:
             workload.eager()
         log = compilation.CompileLog()

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import torch
 
-from demo.backend import compilation, compile_model, machine_probe, memory_and_throughput, profiling, settings, timing
+from demo.backend import compilation, compile_model, machine_probe, profiling, timing, workload, workloads
 from demo.core import catalog, format as fmt, refusals
 from demo.core.spec import DTYPES
 
@@ -33,10 +33,10 @@ def clocks() -> str:
         for _ in range(COPIES):
             target.copy_(source)
 
-    clock = timing.WallClock(GPU)
+    clock = timing.Clock(GPU)
     clock.time(long)
     wall = statistics.median(clock.time(long) for _ in range(7))
-    ratio = statistics.median(memory_and_throughput.device_times(long, wall, 7)) / wall
+    ratio = statistics.median(profiling.device_times(long, wall, 7)) / wall
     return "" if 0.95 < ratio < 1.05 else f"CUDA events tell {ratio:.2f} times the wall time of long copies."
 
 
@@ -46,7 +46,7 @@ def rates() -> str:
     known = next((rate for card, rate in BANDWIDTH.items() if card in name.replace("-", " ").split()), None)
     if known is not None and not SHARE[0] < copied / known < SHARE[1]:
         return f"Copies move {fmt.size(round(copied))} a second, and the memory of the {name} {fmt.size(round(known))}."
-    settings.apply(catalog.make_spec(catalog.DEFAULT), GPU)
+    workloads.apply(catalog.make_spec(catalog.DEFAULT))
     half, whole = (profiling.matrix_rate(GPU, dtype) for dtype in (torch.float16, torch.float32))
     return "" if half > whole else f"Products of float16 reach {half / whole:.2f} times the rate of float32's."
 
@@ -76,7 +76,7 @@ def replays() -> str:
 def peak() -> str:
     """A call that takes a known size of memory."""
     before = torch.cuda.memory_allocated()
-    found, _ = memory_and_throughput.peak_memory(lambda: torch.empty(PEAK_BYTES, dtype=torch.uint8, device=GPU), GPU)
+    found, _ = profiling.peak_memory(lambda: torch.empty(PEAK_BYTES, dtype=torch.uint8, device=GPU), GPU)
     taken = (found or 0) - before
     return "" if abs(taken - PEAK_BYTES) < 0.05 * PEAK_BYTES else f"A call that takes 256 MiB shows {fmt.size(taken)}."
 
@@ -88,9 +88,9 @@ def formats() -> str:
         spec = catalog.make_spec(catalog.DEFAULT, dtype=dtype, device="cuda")
         if refusals.refusal(spec, machine_probe.host()) is not None:
             continue
-        settings.apply(spec, GPU)
-        model = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.GELU()).to(GPU, settings.dtype_of(spec))
-        given = torch.randn(8, 64, device=GPU, dtype=settings.dtype_of(spec))
+        workloads.apply(spec)
+        model = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.GELU()).to(GPU, workload.dtype_of(spec))
+        given = torch.randn(8, 64, device=GPU, dtype=workload.dtype_of(spec))
         log = compilation.CompileLog()
         compiled = compile_model.compiled(model, spec)(given)
         graphs, _ = log.captured()

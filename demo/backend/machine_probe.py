@@ -10,10 +10,11 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 import transformers
@@ -24,18 +25,14 @@ TURING = (7, 5)
 CGROUP_MEMORY = Path("/sys/fs/cgroup/memory.max")
 CUDA_13_DRIVER = 580
 """The oldest driver that CUDA 13 runs with; torch's default build is for CUDA 13."""
+Answer = TypeVar("Answer")
 
 
 def warm_imports() -> None:
     """Imports what the bundled checkpoints need, so that the first run does not wait for it."""
-    for name in (
-        "ViTForImageClassification",
-        "SegformerForSemanticSegmentation",
-        "RTDetrForObjectDetection",
-        "ViTImageProcessorPil",
-        "SegformerImageProcessorPil",
-        "RTDetrImageProcessorPil",
-    ):
+    models = ("ViTForImageClassification", "SegformerForSemanticSegmentation", "RTDetrForObjectDetection")
+    processors = ("ViTImageProcessorPil", "SegformerImageProcessorPil", "RTDetrImageProcessorPil")
+    for name in (*models, *processors):
         getattr(transformers, name, None)
 
 
@@ -61,12 +58,11 @@ def usable() -> bool:
     if gpu is None or not built:
         return torch.cuda.is_available()
     major, minor = gpu.capability
-    versions = [(kind, divmod(int(number), 10)) for kind, number in built]
-    has_code = any(
-        (kind == "compute" and have <= gpu.capability) or (have[0] == major and have[1] <= minor)
-        for kind, have in versions
-    )
-    return torch.cuda.is_available() and has_code
+    for kind, number in built:
+        have = divmod(int(number), 10)
+        if (kind == "compute" and have <= gpu.capability) or (have[0] == major and have[1] <= minor):
+            return torch.cuda.is_available()
+    return False
 
 
 def gpu_problem() -> str | None:
@@ -99,15 +95,20 @@ def gpu_problem() -> str | None:
     return f"torch {torch.__version__} {problem}; {'update the driver, or ' if update else ''}{other}"
 
 
-def driver_version() -> str | None:
-    """NVIDIA's, of which CUDA knows no name; None where NVML is not there, as in some containers."""
+def ask_nvml(question: Callable[[Any], Answer]) -> Answer | None:
+    """What `question` finds in NVML; None where that is not there, as in some containers, or refuses."""
     try:
         import pynvml
 
         pynvml.nvmlInit()
-        return str(pynvml.nvmlSystemGetDriverVersion())
+        return question(pynvml)
     except Exception:  # not installed, no driver, or it refuses: NVML raises classes of its own
         return None
+
+
+def driver_version() -> str | None:
+    """NVIDIA's, of which CUDA knows no name."""
+    return ask_nvml(lambda nvml: str(nvml.nvmlSystemGetDriverVersion()))
 
 
 class Gpu(NamedTuple):
@@ -118,15 +119,13 @@ class Gpu(NamedTuple):
 
 def first_card() -> Gpu | None:
     """NVML's first card, which answers also where CUDA does not start; None where NVIDIA's driver does not answer."""
-    try:
-        import pynvml
 
-        pynvml.nvmlInit()
-        card = pynvml.nvmlDeviceGetHandleByIndex(0)
-        major, minor = pynvml.nvmlDeviceGetCudaComputeCapability(card)
-        return Gpu(str(pynvml.nvmlDeviceGetName(card)), pynvml.nvmlDeviceGetMemoryInfo(card).total, (major, minor))
-    except Exception:  # not installed, no driver, or it refuses: NVML raises classes of its own
-        return None
+    def first(nvml: Any) -> Gpu:
+        card = nvml.nvmlDeviceGetHandleByIndex(0)
+        major, minor = nvml.nvmlDeviceGetCudaComputeCapability(card)
+        return Gpu(str(nvml.nvmlDeviceGetName(card)), nvml.nvmlDeviceGetMemoryInfo(card).total, (major, minor))
+
+    return ask_nvml(first)
 
 
 @cache
@@ -149,11 +148,8 @@ def first_gpu() -> Gpu | None:
 
 def environment(device: torch.device) -> Environment:
     """The machine as a result records it. With a CUDA device this makes a context."""
-    known = replace(
-        Environment.of_host(host(), device.type),
-        platform=platform.platform(terse=True),
-        threads=torch.get_num_threads(),
-    )
+    known = Environment.of_host(host(), device.type)
+    known = replace(known, platform=platform.platform(terse=True), threads=torch.get_num_threads())
     if device.type != "cuda":
         return known
     properties = torch.cuda.get_device_properties(device)

@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 
+from demo.backend.machine_probe import ask_nvml
 from demo.core import cores
 from demo.core.machine import GpuSample, HostSample, whole_cores
 
@@ -31,6 +32,14 @@ _THROTTLES = {
     "software": ("ApplicationsClocksSetting", "SyncBoost"),
 }
 """Names in a result, and in NVML after the prefix nvmlClocksThrottleReason."""
+
+
+class CoreTaken(Exception):
+    """While calls were timed, other programs took a core: fewer are `free` than torch uses threads."""
+
+    def __init__(self, free: int) -> None:
+        super().__init__(f"{free} free")
+        self.free = free
 
 
 class Observer:
@@ -65,6 +74,13 @@ class Observer:
         while len(self._readings) > 2 and now - self._readings[1][0] >= LATELY_SECONDS:
             self._readings.popleft()
 
+    def look(self, threads: int) -> None:
+        """Takes a sample. Raises CoreTaken where others have lately left fewer cores free than `threads`."""
+        self.sample()
+        free = self.free_lately()
+        if free is not None and free < threads:
+            raise CoreTaken(free)
+
     @property
     def seconds(self) -> float:
         """Since the timing began."""
@@ -93,16 +109,12 @@ class Nvml:
     @classmethod
     def of(cls, device: torch.device) -> "Nvml | None":
         """None on a CPU, without `nvidia-ml-py`, or where the driver refuses (some containers, MIG)."""
-        if device.type != "cuda":
-            return None
-        try:
-            import pynvml
 
-            pynvml.nvmlInit()
+        def found(nvml: Any) -> "Nvml":
             uuid = str(torch.cuda.get_device_properties(device).uuid)
-            return cls(pynvml, pynvml.nvmlDeviceGetHandleByUUID(uuid if uuid.startswith("GPU-") else f"GPU-{uuid}"))
-        except Exception:
-            return None
+            return cls(nvml, nvml.nvmlDeviceGetHandleByUUID(uuid if uuid.startswith("GPU-") else f"GPU-{uuid}"))
+
+        return ask_nvml(found) if device.type == "cuda" else None
 
     def sample(self) -> GpuSample:
         nvml = self._nvml

@@ -18,8 +18,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from demo.backend import settings
-from demo.backend.workload import Batch, Workload, tensors
+from demo.backend.workload import Batch, Workload, dtype_of, tensors
 from demo.core.catalog import own_model_parts
 from demo.core.spec import BadInput, RunSpec
 
@@ -65,7 +64,7 @@ def _placed(model: Any, spec: RunSpec, device: torch.device, called: str) -> Any
 
     Raises BadInput where that would make complex numbers real.
     """
-    asked, weights = settings.dtype_of(spec), [*model.parameters(), *model.buffers()]
+    asked, weights = dtype_of(spec), [*model.parameters(), *model.buffers()]
     model.eval()
     model = model.to(device)
     if any(tensor.is_floating_point() and tensor.dtype != asked for tensor in model.parameters()):
@@ -79,7 +78,7 @@ def _inputs(batch: Batch, spec: RunSpec, device: torch.device) -> Batch:
     """On the device, those of float32 in the asked number format."""
 
     def placed(tensor: torch.Tensor) -> torch.Tensor:
-        dtype = settings.dtype_of(spec) if tensor.dtype == torch.float32 else None
+        dtype = dtype_of(spec) if tensor.dtype == torch.float32 else None
         moved = tensor.detach().to(device, dtype)
         last = spec.channels_last and moved.dim() == 4
         return moved.contiguous(memory_format=torch.channels_last) if last else moved

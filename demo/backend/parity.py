@@ -137,7 +137,8 @@ def _free_memory(device: torch.device) -> int | None:
 
 def _numbers(outputs: Any) -> list[torch.Tensor]:
     """Every floating-point tensor of an output, nested ones too, as float64 on the CPU, in a fixed order."""
-    return [_real(leaf.detach().cpu()).double() for leaf in tensors(outputs) if _is_number(leaf)]
+    numbers = [leaf.detach().cpu() for leaf in tensors(outputs) if _is_number(leaf)]
+    return [(torch.view_as_real(one) if one.is_complex() else one).double() for one in numbers]
 
 
 def _kinds(outputs: Any) -> list[tuple[torch.Size, torch.dtype]]:
@@ -146,10 +147,6 @@ def _kinds(outputs: Any) -> list[tuple[torch.Size, torch.dtype]]:
 
 def _is_number(tensor: torch.Tensor) -> bool:
     return tensor.is_floating_point() or tensor.is_complex()
-
-
-def _real(tensor: torch.Tensor) -> torch.Tensor:
-    return torch.view_as_real(tensor) if tensor.is_complex() else tensor
 
 
 def _unequal(first: Any, second: Any) -> tuple[int, int]:

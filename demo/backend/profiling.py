@@ -1,6 +1,9 @@
-"""Why a variant is as fast as it is: its kernels by torch.profiler, and the least work and traffic of one call.
+"""The passes over a variant after its timing, since they slow it down or make calls of their own.
 
-Both are passes of their own after the timing, since a profiler slows down what it watches.
+Covered: the GPU's work in a call without the gaps between launches, throughput with a full queue and its energy, the
+peak of memory of one call; and why a variant is as fast as it is: its kernels by torch.profiler, and the least work and
+traffic of one call. Not covered: the timed calls themselves; a model that waits for the GPU within its forward is still
+timed with its gaps; the memory of a CPU run is that of the whole process.
 """
 
 import gzip
@@ -8,7 +11,8 @@ import json
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +22,16 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.benchmark import Timer
 from torch.utils.flop_counter import FlopCounterMode, sdpa_flop
 
-from demo.backend.timing import Call
+from demo.backend.timing import Call, garbage_collection_off
 from demo.backend.workload import Workload, tensors
-from demo.core.measurement import Kernel, Profile, Roofline
+from demo.core import format as fmt
+from demo.core.measurement import BackToBack, Kernel, Measurement, Profile, Roofline
 from demo.core.spec import RunSpec
 
+DEVICE_CALLS, MIN_DEVICE_CALLS = 20, 3
+DEVICE_SECONDS = 1.0
+BACK_TO_BACK_SECONDS = {"cpu": 0.2, "cuda": 1.0}
+"""On CUDA long enough for the driver's energy counter, which moves some ten times a second."""
 CALLS = 3
 """Profiled calls of each variant, after one that takes the profiler's own start."""
 MAX_KERNELS = 5
@@ -34,6 +43,113 @@ OPERATORS = ("cpu_op", "user_annotation")
 SIDE = {"cuda": 8192, "cpu": 1024}
 COPIED_BYTES = {"cuda": 256 * 2**20, "cpu": 64 * 2**20}
 """Several times the size of the device's caches, except on CPUs with very large ones."""
+Peak = tuple[int | None, int | None]
+"""Bytes in use, and reserved."""
+
+
+# The GPU's own clock, calls that do not wait, memory
+
+
+def examined(
+    timed: Measurement, call: Call, device: torch.device, energy: Callable[[], float | None], known: Peak | None = None
+) -> Measurement:
+    """The measurement with the figures of the passes over its variant's `call`.
+
+    `energy` reads the device's counter, in joules; `known` is the peak of memory where it was measured before.
+    """
+    on_device = device_times(call, min(timed.wall_seconds)) if device.type == "cuda" else None
+    throughput = back_to_back(call, device, timed.median_seconds, energy)
+    peak, reserved = known or peak_memory(call, device)
+    return replace(
+        timed,
+        device_seconds=on_device,
+        back_to_back=throughput,
+        peak_memory_bytes=peak,
+        peak_reserved_bytes=reserved,
+    )
+
+
+def device_times(call: Call, wall_seconds: float, max_calls: int = DEVICE_CALLS) -> tuple[float, ...]:
+    """Seconds of GPU work in further calls, by CUDA events with the launches queued ahead.
+
+    The calls take about `DEVICE_SECONDS` in all, each behind a sleep of 1.5 times its `wall_seconds`; of a slow model
+    they are `MIN_DEVICE_CALLS`.
+
+    Events around a call on an idle GPU would count the gaps in which the GPU waits for the next launch. A sleep kernel
+    therefore keeps the stream busy for longer than the launches take, as nvbench blocks its stream: what is left
+    between the events is the work alone.
+    """
+    cycles = int(3.0e9 * min(0.5, 1.5 * wall_seconds))  # no current GPU runs above 3 GHz
+    times = []
+    for _ in range(max(MIN_DEVICE_CALLS, min(max_calls, int(DEVICE_SECONDS / (2.5 * wall_seconds))))):
+        start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        torch.cuda.synchronize()
+        torch.cuda._sleep(cycles)
+        start.record()
+        call()
+        end.record()
+        torch.cuda.synchronize()
+        times.append(start.elapsed_time(end) / 1e3)
+    return tuple(times)
+
+
+def back_to_back(
+    call: Call, device: torch.device, wall_seconds: float, energy: Callable[[], float | None]
+) -> BackToBack:
+    """Calls that do not wait for one another, for 0.2 s on a CPU and 1 s on a GPU, three at least.
+
+    `wall_seconds` is the time of one call. `energy` reads the device's counter, in joules, before and after.
+    """
+    calls = max(3, round(BACK_TO_BACK_SECONDS[device.type] / wall_seconds))
+    wait = torch.cuda.synchronize if device.type == "cuda" else (lambda: None)
+    with garbage_collection_off():
+        wait()
+        before, start = energy(), time.perf_counter()
+        for _ in range(calls):
+            call()
+        wait()
+        seconds, after = time.perf_counter() - start, energy()
+    drawn = after - before if before is not None and after is not None else None
+    return BackToBack(calls, seconds, drawn)
+
+
+def peak_memory(call: Call, device: torch.device) -> Peak:
+    """Peak bytes (in use, reserved) during one more call; None where the system does not tell.
+
+    On CUDA those of torch's allocator: weights, and all else that the process holds then. So eager is measured before
+    the compile, which leaves frozen copies of the weights and the pools of CUDA graphs. On a CPU the peak resident set
+    of the whole process (Linux); nothing is reserved there.
+
+    A CUDA graph holds the memory of all that it computes in a pool of its own for as long as it lives, and asks the
+    allocator for none when it is replayed. So a whole pool counts as in use.
+    """
+    if device.type == "cuda":
+        torch.cuda.synchronize()
+        torch.cuda.empty_cache()  # else the reserve would still be that of whatever ran before
+        torch.cuda.reset_peak_memory_stats()
+        call()
+        torch.cuda.synchronize()
+        held, given_out = _graph_pools()
+        used, reserved = int(torch.cuda.max_memory_allocated()), int(torch.cuda.max_memory_reserved())
+        return used - given_out + held, reserved
+    try:
+        Path("/proc/self/clear_refs").write_text("5")
+        call()
+        for line in Path("/proc/self/status").read_text().splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) * 1024, None
+    except OSError:
+        pass
+    return None, None
+
+
+def _graph_pools() -> tuple[int, int]:
+    """Bytes that the pools of CUDA graphs hold of the GPU, and how many of them are given out."""
+    pools = [part for part in torch.cuda.memory_snapshot() if tuple(part["segment_pool_id"]) != (0, 0)]
+    return sum(part["total_size"] for part in pools), sum(part["allocated_size"] for part in pools)
+
+
+# Kernels, and the roofline
 
 
 def wanted(spec: RunSpec, device: torch.device) -> bool:
@@ -67,28 +183,31 @@ def summary(events: Sequence[dict[str, Any]], variant: str, device: str) -> Prof
 
     Raises RuntimeError where the trace has no work of the GPU within it.
     """
-    spans = [event for event in events if event.get("ph") == "X"]
-    mark = next(one for one in spans if one["name"] == MARK + variant and one.get("cat") == "user_annotation")
-    start, end = mark["ts"], mark["ts"] + mark["dur"]
-    inside = [event for event in spans if start <= event["ts"] < end and event is not mark]
+    import pandas  # only a profile is worth the time of this import
+
+    columns = ["name", "cat", "ts", "dur", "tid"]
+    spans = pandas.DataFrame([event for event in events if event.get("ph") == "X"], columns=columns)
+    place = spans.index[(spans["name"] == MARK + variant) & (spans.cat == "user_annotation")][0]
+    mark, others = spans.loc[place], spans.drop(index=place)
+    inside = others[others.ts.between(mark.ts, mark.ts + mark.dur, inclusive="left")]
     if device == "cpu":
-        timed = _own_times(one for one in inside if one.get("cat") in OPERATORS and one["tid"] == mark["tid"])
-        kernels = sum(leaf for _, _, leaf in timed)
-        return Profile(kernels / CALLS, None, _longest((name, own) for name, own, _ in timed))
-    work = [event for event in inside if event.get("cat") in WORK]
-    if not work:
+        operators = inside[inside.cat.isin(OPERATORS) & (inside.tid == mark.tid)]
+        timed = pandas.DataFrame(_own_times(operators), columns=["name", "dur", "leaf"])
+        return Profile(float(timed.leaf.sum()) / CALLS, None, _longest(timed))
+    work = inside[inside.cat.isin(WORK)].sort_values("ts")
+    if work.empty:
         raise RuntimeError(
             "it saw no work of the GPU; a container may need permission for that (NVIDIA's CUPTI, profiling counters)"
         )
-    busy = _covered((event["ts"], event["ts"] + event["dur"]) for event in work)
-    launched = sum(1 for event in work if event["cat"] == "kernel")
-    longest = _longest((event["name"], event["dur"]) for event in work)
-    return Profile(launched / CALLS, busy / 1e6 / CALLS, longest)
+    ends = work.ts + work.dur
+    reached = ends.cummax().shift(fill_value=float("-inf"))  # two streams that work at the same time count once
+    busy = (ends - work.ts.clip(lower=reached)).clip(lower=0).sum()
+    return Profile(float((work.cat == "kernel").sum()) / CALLS, float(busy) / 1e6 / CALLS, _longest(work))
 
 
-def _own_times(events: Iterable[dict[str, Any]]) -> list[tuple[str, float, bool]]:
+def _own_times(events: Any) -> list[tuple[str, float, bool]]:
     """Each event of one thread: its name, its time without the events nested in it, and whether none is nested."""
-    ordered = sorted(events, key=lambda event: (event["ts"], -event["dur"]))
+    ordered = events.sort_values(["ts", "dur"], ascending=[True, False]).to_dict("records")
     nested: dict[int, float] = {}
     around: list[int] = []
     for index, event in enumerate(ordered):
@@ -103,30 +222,12 @@ def _own_times(events: Iterable[dict[str, Any]]) -> list[tuple[str, float, bool]
     ]
 
 
-def _covered(spans: Iterable[tuple[float, float]]) -> float:
-    """The length of the union of spans: two streams that work at the same time count once."""
-    covered, reached = 0.0, float("-inf")
-    for start, end in sorted(spans):
-        covered += max(0.0, end - max(start, reached))
-        reached = max(reached, end)
-    return covered
-
-
-def _longest(timed: Iterable[tuple[str, float]]) -> tuple[Kernel, ...]:
-    """The names with the most microseconds in all profiled calls."""
-    times: dict[str, list[float]] = defaultdict(list)
-    for name, microseconds in timed:
-        times[name].append(microseconds)
-    everything = sum(map(sum, times.values())) or 1.0
-    names = sorted(times, key=lambda name: -sum(times[name]))[:MAX_KERNELS]
+def _longest(timed: Any) -> tuple[Kernel, ...]:
+    """The names with the most microseconds (`dur`) in all profiled calls."""
+    by_name, everything = timed.groupby("name").dur.agg(["sum", "size"]), float(timed.dur.sum()) or 1.0
     return tuple(
-        Kernel(
-            name if len(name) <= MAX_NAME else name[: MAX_NAME - 1] + "…",
-            len(times[name]) / CALLS,
-            sum(times[name]) / 1e6 / CALLS,
-            sum(times[name]) / everything,
-        )
-        for name in names
+        Kernel(fmt.shortened(name, MAX_NAME), count / CALLS, total / 1e6 / CALLS, total / everything)
+        for name, total, count in by_name.nlargest(MAX_KERNELS, "sum").itertuples()
     )
 
 

@@ -9,7 +9,6 @@ The job is {"spec": ..., "input_file": ..., "sizes": [...], "compiled": true, "c
 line, {"refused": ...}, {"failed": ...} or {"seconds": [...], "waited": [...], "recompiles": 0, "fallbacks": 0}.
 """
 
-import dataclasses
 import json
 import os
 from pathlib import Path
@@ -17,27 +16,11 @@ from typing import Any
 
 import torch
 
-from demo.backend import compilation, compile_model, events, predictions, workloads
-from demo.backend.text_workload import TextWorkload
+from demo.backend import compilation, compile_model, events, workloads
 from demo.backend.workload import Workload
 from demo.core import codec
 from demo.core.size_log import Size
 from demo.core.spec import BadInput, RunSpec
-
-
-def inputs(workload: Workload, size: Size) -> dict[str, Any]:
-    """The model's inputs of this size, on the device."""
-    if isinstance(workload, TextWorkload):
-        length = size.prompt_tokens or workload.ids.shape[1]
-        row = workload.ids[:1].repeat(1, -(-length // workload.ids.shape[1]))[:, :length]
-        return {"input_ids": row.repeat(size.batch_size, 1).contiguous(), "use_cache": False, "logits_to_keep": 1}
-    made: dict[str, torch.Tensor] = dict(workload.inputs)  # type: ignore[attr-defined]
-    if size.height is not None and size.width is not None:
-        there = (size.height, size.width)
-        made["pixel_values"] = torch.nn.functional.interpolate(made["pixel_values"], there, mode="bilinear")
-        if "pixel_mask" in made:
-            made["pixel_mask"] = torch.ones((1, *there), dtype=made["pixel_mask"].dtype)
-    return predictions.to_batch(made, dataclasses.replace(workload.spec, batch_size=size.batch_size), workload.device)
 
 
 def replayed(workload: Workload, sizes: list[Size], compiled: bool) -> dict[str, Any]:
@@ -47,7 +30,7 @@ def replayed(workload: Workload, sizes: list[Size], compiled: bool) -> dict[str,
     """
     for size in dict.fromkeys(sizes):
         try:
-            workload.model(**inputs(workload, size))
+            workload.model(**workload.batch_of(size))
         except torch.OutOfMemoryError:
             raise
         except Exception as error:
@@ -56,15 +39,11 @@ def replayed(workload: Workload, sizes: list[Size], compiled: bool) -> dict[str,
     model = compile_model.compiled(workload.model, workload.spec) if compiled else workload.model
     seconds, waited = [], []
     for size in sizes:
-        given, before = inputs(workload, size), log.events()
+        given, before = workload.batch_of(size), log.events()
         seconds.append(workload.clock.time(lambda given=given: model(**given)))  # type: ignore[misc]
         waited.append(log.events() > before)
-    return {
-        "seconds": seconds,
-        "waited": waited,
-        "recompiles": len(log.recompiles),
-        "fallbacks": len(log.fallbacks),
-    }
+    counts = {"recompiles": len(log.recompiles), "fallbacks": len(log.fallbacks)}
+    return {"seconds": seconds, "waited": waited, **counts}
 
 
 def answer(job: dict[str, Any]) -> dict[str, Any]:

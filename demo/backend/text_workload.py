@@ -19,15 +19,13 @@ import torch._inductor.config
 from transformers import StaticCache
 from transformers.cache_utils import StaticLayer
 
-from demo.backend import compilation, failures, models, protocols, timing
-from demo.backend.compilation import CompileLog
+from demo.backend import compilation, failures, models, timing
 from demo.backend.events import Events
-from demo.backend.failures import OTHER, named
-from demo.backend.picture_workload import CPU_CLOCK
 from demo.backend.workload import Batch, Variant, Variants, Workload
 from demo.core.measurement import Generation, Prefill
 from demo.core.outputs import EndToEnd, Predictions
 from demo.core.result import RunResult
+from demo.core.size_log import Size
 from demo.core.spec import MAX_TOKENS, MIN_TOKENS, BadInput, RunSpec
 
 COMPARED_TOKENS = 64
@@ -150,6 +148,15 @@ class TextWorkload(Workload):
         """The arguments of one step."""
         return {"input_ids": self.decoding.prompt[:, -1:], **self.decoding.options}
 
+    def batch_of(self, size: Size) -> Batch:
+        """One call over the whole prompt, without a cache of keys and values."""
+        row = self._prompt_of(size.prompt_tokens or self.ids.shape[1])
+        return {"input_ids": row.repeat(size.batch_size, 1).contiguous(), "use_cache": False, "logits_to_keep": 1}
+
+    def _prompt_of(self, tokens: int) -> torch.Tensor:
+        """So many tokens of the prompt, which is repeated where it has fewer."""
+        return self.ids.repeat(1, -(-tokens // self.ids.shape[1]))[:, :tokens]
+
     def call(self, model: Any) -> timing.Call:
         """A step. The first one of each call that is made here reads the prompt before, so that a compiled model's
         first call compiles both, in the order in which an answer needs them."""
@@ -208,12 +215,12 @@ class TextWorkload(Workload):
         if tokenizer is None:
             return None
         return EndToEnd(
-            preprocess_seconds=timing.median_of_few(lambda: tokenized(tokenizer, self.spec), CPU_CLOCK),
+            preprocess_seconds=timing.median_of_few(lambda: tokenized(tokenizer, self.spec), timing.CPU_CLOCK),
             copy_seconds=timing.median_of_few(self.on_device, self.clock),
-            postprocess_seconds=timing.median_of_few(lambda: tokenizer.decode(outputs["tokens"]), CPU_CLOCK),
+            postprocess_seconds=timing.median_of_few(lambda: tokenizer.decode(outputs["tokens"]), timing.CPU_CLOCK),
         )
 
-    def time_more(self, variants: Variants, log: CompileLog, events: Events) -> dict[str, Any]:
+    def time_more(self, variants: Variants, log: compilation.CompileLog, events: Events) -> dict[str, Any]:
         """The prefill of both variants in turns, and what is known of the cache. They are compiled by now."""
         events.doing("prefill", 0.85, phase="time")
 
@@ -222,7 +229,7 @@ class TextWorkload(Workload):
 
         plan = timing.Plan.of(self.spec, variants.compiled.warmup[0])
         plan = replace(plan, max_seconds=plan.max_seconds * SHARE, longest_seconds=plan.longest_seconds * SHARE)
-        both = protocols.both_timed(self, call(variants.eager), call(variants.compiled), log, plan)
+        both = self.both_timed(call(variants.eager), call(variants.compiled), log, plan)
         tokens = self.ids.shape[1]
         asked = Generation(tokens, tokens + self.spec.tokens, self.decoding.bytes())
         return {"prefill": Prefill(*both), "generation": asked}
@@ -268,9 +275,9 @@ class TextWorkload(Workload):
         yield self._sized("batch size", self.with_other_batch, prompt)
 
     def _sized(self, changed: str, spec: RunSpec, prompt_tokens: int) -> tuple[Workload, dict[str, Any]]:
-        ids = self.ids.repeat(1, -(-prompt_tokens // self.ids.shape[1]))[:, :prompt_tokens]
         tokens = {"prompt_tokens": prompt_tokens, "cache_tokens": prompt_tokens + spec.tokens}
-        return replace(self, spec=spec, ids=ids), {"changed": changed, "height": 0, "width": 0, **tokens}
+        other = replace(self, spec=spec, ids=self._prompt_of(prompt_tokens))
+        return other, {"changed": changed, "height": 0, "width": 0, **tokens}
 
 
 def load(spec: RunSpec, device: torch.device) -> TextWorkload:
@@ -312,9 +319,10 @@ def _check_cache(workload: TextWorkload) -> None:
             raise
         why = compilation.first_line(error).rstrip(".")
     if why:
+        name = failures.named(workload.spec.checkpoint)
         raise BadInput(
-            f"{named(workload.spec.checkpoint)} does not write token by token over a static cache of keys and values "
-            f"({why}), so it is not timed here; {OTHER}."
+            f"{name} does not write token by token over a static cache of keys and values ({why}), so it is not timed "
+            f"here; {failures.OTHER}."
         )
 
 
@@ -355,5 +363,5 @@ def _check_length(config: Any, prompt_tokens: int, spec: RunSpec) -> None:
     if context is not None and prompt_tokens + spec.tokens > context:
         raise BadInput(
             f"The prompt has {prompt_tokens:,} tokens, {spec.tokens:,} more are asked for, and "
-            f"{named(spec.checkpoint)} takes {context:,} in all. Shorten the prompt, or ask for fewer tokens."
+            f"{failures.named(spec.checkpoint)} takes {context:,} in all. Shorten the prompt, or ask for fewer tokens."
         )

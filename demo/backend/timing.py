@@ -17,7 +17,7 @@ import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -53,20 +53,10 @@ REPORT_SECONDS = 0.3
 """Seconds between two reports of `time_fixed_count`."""
 NEW_ESTIMATE = 1.1
 """The speed-up is estimated anew when there are this many times as many blocks."""
-
-
 VARIANTS = ("eager", "compiled", "with_break")
 
 
-class Clock(Protocol):
-    def time(self, call: Call) -> float:
-        """Seconds of one synchronised call."""
-        ...
-
-    def now(self) -> float: ...
-
-
-class WallClock:
+class Clock:
     """The time that one caller waits: for the call, and on a GPU for the work that it queued."""
 
     def __init__(self, device: torch.device) -> None:
@@ -81,6 +71,9 @@ class WallClock:
 
     def now(self) -> float:
         return time.perf_counter()
+
+
+CPU_CLOCK = Clock(torch.device("cpu"))
 
 
 @dataclass(frozen=True)
@@ -110,6 +103,16 @@ class Plan:
         return cls(spec.precision, max_seconds=spec.most_seconds, longest_seconds=longest, iterations=spec.iterations)
 
 
+class Estimate(NamedTuple):
+    """What is known after so many blocks."""
+
+    blocks: int = 0
+    ratios: tuple[stats.Interval, ...] = ()
+    """The speed-up, and with a third variant how many times longer compiled takes than that one; none of one block."""
+    seconds: tuple[float, ...] = ()
+    """Of each variant's call, whose quotients are the ratios."""
+
+
 @dataclass
 class Samples:
     """Seconds of the timed calls, as they come in.
@@ -129,40 +132,22 @@ class Samples:
     """By variant, its first calls after switches to it, where they are not counted."""
     seconds: float = 0.0
     """Clock time from the first call to the last, with what lies between calls."""
-    _latest: tuple[int, tuple[stats.Interval, ...], tuple[float, ...]] = (0, (), ())
-    """Blocks, intervals and seconds of a call of the last estimate."""
+    _latest: Estimate = field(default_factory=Estimate)
 
     @property
     def blocks(self) -> int:
         return len(self.compiled) // (2 * self.calls_per_half_block)
 
-    def interval(self) -> stats.Interval | None:
-        """The speed-up so far."""
-        return next(iter(self.intervals()), None)
-
-    def intervals(self) -> tuple[stats.Interval, ...]:
-        """The speed-up so far, and with a third variant how many times longer compiled takes than that one.
-
-        Estimated anew only when there are a tenth more blocks: checking after every block would stop on lucky
-        fluctuations and lower the interval's coverage.
-        """
-        return self._estimate()[1]
-
-    def seconds_of_a_call(self) -> tuple[float, ...]:
-        """Seconds of each variant's call, from the blocks of `intervals`, whose estimates are their quotients.
-
-        Empty before the first block.
-        """
-        return self._estimate()[2]
-
-    def _estimate(self) -> tuple[int, tuple[stats.Interval, ...], tuple[float, ...]]:
-        if self.blocks >= max(1, self._latest[0] * NEW_ESTIMATE):
+    def estimate(self) -> Estimate:
+        """Made anew only when there are a tenth more blocks: checking after every block would stop on lucky
+        fluctuations and lower the interval's coverage."""
+        if self.blocks >= max(1, self._latest.blocks * NEW_ESTIMATE):
             (eager, compiled), *further = self._pairs()
             seconds: tuple[float, ...] = stats.paired_seconds(eager, compiled)
             for beside, third in further:
                 slow, fast = stats.paired_seconds(beside, third)
                 seconds += (seconds[1] * fast / slow,)
-            self._latest = (self.blocks, self._ratios() if self.blocks >= 2 else (), seconds)
+            self._latest = Estimate(self.blocks, self._ratios() if self.blocks >= 2 else (), seconds)
         return self._latest
 
     @property
@@ -331,7 +316,7 @@ def _done(samples: Samples, plan: Plan, until: float) -> bool:
     if samples.seconds >= until:
         return True
     enough = min(sum(samples.eager), sum(samples.compiled)) >= plan.min_seconds
-    return enough and all(interval.half_width <= plan.precision for interval in samples.intervals())
+    return enough and all(interval.half_width <= plan.precision for interval in samples.estimate().ratios)
 
 
 def time_fixed_count(

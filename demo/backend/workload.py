@@ -14,14 +14,16 @@ import torch
 from torch.utils import _pytree as pytree
 
 from demo.backend import compilation, timing
-from demo.backend.compilation import CompileLog
 from demo.backend.events import Events
 from demo.core import limits
-from demo.core.measurement import Compilation
+from demo.core.measurement import AnotherSize, Measurement
 from demo.core.outputs import EndToEnd, Predictions
 from demo.core.result import RunResult
+from demo.core.size_log import Size
 from demo.core.spec import RunSpec
 
+OTHER_SIZE_CALLS = 24
+"""Timed calls of each variant with another size."""
 Batch = dict[str, Any]
 """The arguments of a call by name: tensors, or values that hold some."""
 
@@ -29,6 +31,15 @@ Batch = dict[str, Any]
 def tensors(nested: Any) -> list[torch.Tensor]:
     """Every tensor in a batch, or in a model's outputs, in a fixed order."""
     return [leaf for leaf in pytree.tree_leaves(nested) if isinstance(leaf, torch.Tensor)]
+
+
+def dtype_of(spec: RunSpec) -> torch.dtype:
+    """The type that weights and inputs are stored in."""
+    return {"float16": torch.float16, "bfloat16": torch.bfloat16}.get(spec.dtype, torch.float32)
+
+
+def memory_format_of(spec: RunSpec) -> torch.memory_format:
+    return torch.channels_last if spec.channels_last else torch.contiguous_format
 
 
 @dataclass(frozen=True)
@@ -49,12 +60,17 @@ class Variants:
     compiled: Variant
     eager_warmup_again: list[float]
     """After compiling, which has filled the caches with other things and warmed the machine."""
-    fit_together: bool
-    """Whether eager and compiled fit in memory together, as far as the warm-up tells."""
-    compilation: Compilation | None = None
-    """What was compiled, where it had to be read before it was compiled again for fewer threads."""
     with_break: Variant | None = None
     """The compiled model with added graph breaks."""
+
+    @property
+    def by_name(self) -> dict[str, Variant]:
+        both = {"eager": self.eager, "compiled": self.compiled}
+        return both if self.with_break is None else both | {"with_break": self.with_break}
+
+    def calls_per_half_block(self, spec: RunSpec) -> int:
+        third = self.with_break is not None
+        return timing.calls_per_half_block(self.eager_warmup_again, self.compiled.warmup, spec.iterations, third)
 
 
 @dataclass(frozen=True)
@@ -73,6 +89,10 @@ class Workload(ABC):
     def make_batch(self) -> Batch:
         """The arguments of a call, on the device."""
 
+    def batch_of(self, size: Size) -> Batch:
+        """The arguments of a call of this size."""
+        raise NotImplementedError("a model of one's own has its sizes in its function")
+
     def predictions(self, outputs: Any) -> Predictions | None:
         """What the outputs of one call show, in the form that is stored; None where that would mean nothing."""
         return None
@@ -82,8 +102,8 @@ class Workload(ABC):
         return None
 
     @cached_property
-    def clock(self) -> timing.WallClock:
-        return timing.WallClock(self.device)
+    def clock(self) -> timing.Clock:
+        return timing.Clock(self.device)
 
     @cached_property
     def batch(self) -> Batch:
@@ -123,13 +143,50 @@ class Workload(ABC):
         )
         return exact(**double)
 
-    def time_more(self, variants: Variants, log: CompileLog, events: Events) -> dict[str, Any]:
+    def time_more(self, variants: Variants, log: compilation.CompileLog, events: Events) -> dict[str, Any]:
         """Further figures of eager and compiled for the result, timed after their calls."""
         return {}
 
     def time_last(self, result: RunResult, events: Events) -> dict[str, Any]:
         """Figures for the result that have to be timed after everything else, because that changes the process."""
         return {}
+
+    def both_timed(
+        self, eager: timing.Call, compiled: timing.Call, log: compilation.CompileLog, plan: timing.Plan
+    ) -> tuple[Measurement, Measurement, Measurement | None]:
+        """Warms both calls up and times them in turns, with nothing told meanwhile.
+
+        Returns eager's times, compiled's, and those of the A/A control where there was time for one.
+        """
+        min_calls = timing.min_warmup_calls(self.spec, self.device)
+        warmup, _ = timing.warm_up(compiled, self.clock, log.events, min_calls)
+        eager_warmup, _ = timing.warm_up(eager, self.clock, log.events)
+        half = timing.calls_per_half_block(eager_warmup, warmup, plan.iterations)
+        samples = timing.time_interleaved(eager, compiled, self.clock, plan, half, lambda _: None)
+        control = samples.measurement("control") if samples.control else None
+        return samples.measurement("eager", eager_warmup), samples.measurement("compiled", warmup), control
+
+    def time_other_sizes(self, variants: Variants, log: compilation.CompileLog) -> Iterator[AnotherSize]:
+        """Both variants called with inputs of other sizes, after the timing: one at a time, as it is measured.
+
+        Covered: the first call, which may compile again, and the steady latencies. Not covered: a third size, which
+        needs no further compile where dynamo took the second as a reason to compile for any size.
+        """
+        plan = timing.Plan(iterations=OTHER_SIZE_CALLS)
+        for other, size in self.of_other_sizes():
+            compiled, eager = other.call(variants.compiled.model), other.call(self.model)
+            recompiles, fallbacks = len(log.recompiles), len(log.fallbacks)
+            first = self.clock.time(compiled)
+            eager_times, compiled_times, _ = other.both_timed(eager, compiled, log, plan)
+            yield AnotherSize(
+                batch_size=other.spec.batch_size,
+                first_call_seconds=first,
+                recompiles=len(log.recompiles) - recompiles,
+                fallbacks=len(log.fallbacks) - fallbacks,
+                eager=eager_times,
+                compiled=replace(compiled_times, warmup_seconds=(first, *compiled_times.warmup_seconds)),
+                **size,
+            )
 
     def of_other_sizes(self) -> Iterator[tuple["Workload", dict[str, Any]]]:
         """Workloads over the same model with inputs of other sizes, each with the size as fields of `AnotherSize`."""

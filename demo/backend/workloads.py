@@ -1,12 +1,16 @@
-"""From a spec to what its run times."""
+"""From a spec to what its run times, and how torch computes then: number format, memory format and threads."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import torch
+import torch._inductor.config
+import torch.fx.experimental._config
 
-from demo.backend import compile_model, machine_probe, own_model, picture_workload, settings, text_workload
-from demo.backend.workload import Workload
+from demo.backend import compile_model, machine_probe, own_model, picture_workload, text_workload
+from demo.backend.workload import Workload, tensors
 from demo.core import refusals
 from demo.core.outputs import ImageInfo
 from demo.core.spec import OWN_MODEL, TEXT_GENERATION, RunSpec
@@ -20,7 +24,7 @@ def load(spec: RunSpec, file: Path | None, told: Callable[[ImageInfo], None] | N
     """
     spec = refusals.checked(spec, machine_probe.host())
     device = torch.device(spec.device)
-    settings.apply(spec, device)
+    apply(spec)
     workload: Workload
     if spec.task == OWN_MODEL:
         workload = own_model.load(spec, device)
@@ -31,3 +35,59 @@ def load(spec: RunSpec, file: Path | None, told: Callable[[ImageInfo], None] | N
     if spec.scope == "layers":
         compile_model.require_layers(workload.model, spec.checkpoint)
     return workload
+
+
+def apply(spec: RunSpec) -> None:
+    """Sets this process's threads, and the switches of freezing, equal sizes and TF32.
+
+    With dtype float32 TF32 is off for convolutions too, where torch allows it by default.
+    """
+    torch.set_float32_matmul_precision("high" if spec.dtype == "tf32" else "highest")
+    torch.backends.cudnn.allow_tf32 = spec.dtype == "tf32"
+    # For the whole process, and not among torch.compile's options: dynamo asks for it when it traces, and only then are
+    # the weights constants of the graph.
+    torch._inductor.config.freezing = spec.freezing
+    # Else dynamo takes sizes that are equal at first, such as those of a square picture, to be equal always.
+    torch.fx.experimental._config.use_duck_shape = spec.dynamic != "on"
+    if spec.threads is not None:
+        torch.set_num_threads(spec.threads)
+
+
+def give_way(spec: RunSpec, device: torch.device, free_cores: int | None) -> bool:
+    """With threads 'auto' on a CPU: sets no more threads than cores are free. Returns whether that made them fewer.
+
+    Threads meet at a barrier after every operation, so all of them wait for the one whose core is taken. torch's own
+    number stays where it is not known what is free.
+    """
+    asked = device.type != "cpu" or spec.threads is not None
+    if asked or free_cores is None or free_cores >= torch.get_num_threads():
+        return False
+    torch.set_num_threads(free_cores)
+    return True
+
+
+def in_force(model: Any, batch: dict[str, Any]) -> dict[str, str]:
+    """The settings in force, by name: read back from torch, the model and the batch, not from the spec."""
+    inputs = tensors(batch)
+    pictures = [one for one in inputs if one.dim() == 4]
+    last = any(one.is_contiguous(memory_format=torch.channels_last) and not one.is_contiguous() for one in pictures)
+    config, weights = getattr(model, "config", None), [*model.parameters(), *inputs]
+    settings = {
+        "attention": str(getattr(config, "_attn_implementation", None) or "none"),
+        "memory format": "channels last" if last else "contiguous",
+        "weights": str(weights[0].dtype).removeprefix("torch."),
+        "matrix products": f"float32 precision {torch.get_float32_matmul_precision()}",
+    }
+    if torch._inductor.config.freezing:
+        settings["freezing"] = "on"
+    if inputs[0].is_cuda:
+        settings["convolutions"] = "tf32" if torch.backends.cudnn.allow_tf32 else "float32"
+    else:
+        settings["spinning"] = spinning()
+    return settings
+
+
+def spinning() -> str:
+    """How long OpenMP's threads spin while they wait for one another, by this process's environment."""
+    named = (f"{name}={value}" for name in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT") if (value := os.environ.get(name)))
+    return ", ".join(named) or "OpenMP's default"

@@ -49,32 +49,22 @@ def test_noise_of_one_cause_is_told_once_and_a_quiet_machine_is_not_talked_about
 
 
 def test_what_the_compiled_model_really_was_is_told() -> None:
-    for compilation, words in [
-        (Compilation(1.0, "cold", 0), "captured no graph at all"),
-        (
-            Compilation(1.0, "cold", 2, (GraphBreak("print", "a.py:1"),)),
-            "breaks: 1. Graphs, with Python in between: 2.",
-        ),
-        (Compilation(1.0, "cold", 1, cudagraphs="skipped: mutated inputs"), "were not used: mutated inputs."),
-        (Compilation(1.0, "cold", 3, cudagraphs="in part: 2 of 3 graphs: why"), "in part only: 2 of 3 graphs: why."),
-        (
-            Compilation(1.0, "cold", 1, fallbacks=(GraphBreak("a loop", "a.py:1 in f"),)),
-            "1. The first: a.py:1 in f, a loop.",
-        ),
+    for graphs, more, words in [
+        (0, {}, "captured no graph at all"),
+        (2, {"graph_breaks": (GraphBreak("print", "a.py:1"),)}, "breaks: 1. Graphs, with Python in between: 2."),
+        (1, {"cudagraphs": "skipped: mutated inputs"}, "were not used: mutated inputs."),
+        (3, {"cudagraphs": "in part: 2 of 3 graphs: why"}, "in part only: 2 of 3 graphs: why."),
+        (1, {"fallbacks": (GraphBreak("a loop", "a.py:1 in f"),)}, "1. The first: a.py:1 in f, a loop."),
     ]:
-        (caveat,) = caveats.of_timing(ok_result(compilation=compilation))
+        (caveat,) = caveats.of_timing(ok_result(compilation=Compilation(1.0, "cold", graphs, **more)))
         assert words in caveat
-
-
-def test_a_core_that_is_often_taken_is_told() -> None:
     busy = ok_result(compilation=Compilation(1.0, "cold", 1), machine_states=(HostSample(0.5, 0.5, None, 1.0),))
     assert caveats.of_timing(busy) == [ENGLISH.plain("caveat_often_taken")]
 
 
 def test_a_missed_precision_is_told_unless_the_number_of_calls_was_given() -> None:
-    uneven = measurement(0.01)
-    times = tuple(0.01 * (1 + call * 7 % 10 / 20) for call in range(len(uneven.wall_seconds)))
-    uneven = dataclasses.replace(uneven, wall_seconds=times)
+    times = tuple(0.01 * (1 + call * 7 % 10 / 20) for call in range(len(measurement(0.01).wall_seconds)))
+    uneven = dataclasses.replace(measurement(0.01), wall_seconds=times)
     result = ok_result(eager=uneven, compilation=Compilation(1.0, "cold", 1))
     coarse, fine, fixed = (
         dataclasses.replace(result, spec=dataclasses.replace(result.spec, precision=precision, iterations=iterations))
@@ -90,9 +80,7 @@ def tailed(seconds: float) -> RunResult:
     times = tuple(seconds if call % 10 == 0 else 0.001 for call in range(48))
     compiled = dataclasses.replace(measurement(0.001), wall_seconds=times)
     fixed = dataclasses.replace(ok_result().spec, iterations=48)  # no word about the precision
-    result = ok_result(compiled=compiled, spec=fixed)
-    assert result.speedup is not None and result.speedup.verdict == "faster"
-    return result
+    return ok_result(compiled=compiled, spec=fixed)
 
 
 def test_a_longer_tail_of_a_faster_model_is_told_with_both_figures() -> None:

@@ -1,7 +1,17 @@
-"""torch.compile of a model, of its layers, with added breaks and before an eager call, on modules of a few weights."""
+"""A model compiled whole, by layers, with breaks, before an eager call and as a package: modules of a few weights.
 
+The package is loaded here and in a process without this project.
+"""
+
+import contextlib
+import os
+import struct
+import subprocess
+import sys
 import threading
+import zipfile
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,34 +19,19 @@ import torch
 from own_workload import workload_of
 from torch._dynamo.utils import counters
 from transformers.modeling_layers import GradientCheckpointingLayer
+from transformers.models.detr.modeling_detr import DetrObjectDetectionOutput
 
-from demo.backend import compilation, compile_model, settings
+from demo.backend import compilation, compile_model, workloads
+from demo.backend.own_model import OwnModel
 from demo.core.measurement import GraphBreak
 from demo.core.spec import BadInput, RunSpec
+from demo.present.script import loading_lines
 
 
 class Layer(GradientCheckpointingLayer):
     def __init__(self, *inner: torch.nn.Module) -> None:
         super().__init__()
-        self.linear = torch.nn.Linear(4, 4)
         self.inner = torch.nn.ModuleList(inner)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        x = self.linear(x).relu()
-        for layer in self.inner:
-            x = layer(x)
-        return x
-
-
-class Model(torch.nn.Module):
-    def __init__(self, *layers: torch.nn.Module) -> None:
-        super().__init__()
-        self.layers = torch.nn.ModuleList(layers)
-
-    def forward(self, pixel_values: torch.Tensor) -> torch.Tensor:
-        for layer in self.layers:
-            pixel_values = layer(pixel_values)
-        return pixel_values
 
 
 BATCH = {"pixel_values": torch.arange(8.0).reshape(2, 4)}
@@ -64,23 +59,23 @@ def test_with_dynamic_on_a_square_picture_is_followed_by_any_other_without_a_rec
     dynamic: str, graphs: int
 ) -> None:
     asked = spec(dynamic=dynamic)
-    settings.apply(asked, torch.device("cpu"))
+    workloads.apply(asked)
     model = compile_model.compiled(Pointwise(), asked)
     counters.clear()
     for sides in ((8, 8), (8, 12)):
         model(pixel_values=torch.ones(2, 3, *sides))
     assert counters["stats"]["unique_graphs"] == graphs
-    settings.apply(spec(), torch.device("cpu"))
+    workloads.apply(spec())
 
 
 def test_the_layers_are_the_innermost_that_transformers_marks() -> None:
     inner, plain = [Layer(), Layer()], Layer()
-    assert compile_model.repeated_layers(Model(Layer(*inner), plain, torch.nn.Linear(4, 4))) == [*inner, plain]
+    assert compile_model.repeated_layers(torch.nn.Sequential(Layer(*inner), plain, torch.nn.ReLU())) == [*inner, plain]
 
 
 def test_a_model_without_repeated_layers_is_refused() -> None:
     with pytest.raises(BadInput, match=r"some/net has no repeated layers .* Choose scope model"):
-        compile_model.require_layers(Model(Layer(), torch.nn.Linear(4, 4)), "some/net")
+        compile_model.require_layers(torch.nn.Sequential(Layer(), torch.nn.ReLU()), "some/net")
 
 
 @pytest.mark.parametrize("scope", ["model", "layers"])
@@ -94,12 +89,12 @@ def test_what_is_compiled_is_the_model_or_its_layers_and_never_the_eager_model(
         return called
 
     monkeypatch.setattr(torch, "compile", compiled)
-    eager = Model(Layer(), Layer())
+    eager = Transformer().eval()
     model = compile_model.compiled(eager, spec(scope=scope, mode="lite", fullgraph=True, dynamic="off"))
     options = {"mode": "lite", "fullgraph": True, "dynamic": False}
-    assert asked == ([(Model, options)] if scope == "model" else [(Layer, options)] * 2)
+    assert asked == ([(Transformer, options)] if scope == "model" else [(Parts, options)] * 5)
     assert all(layer._compiled_call_impl is None for layer in eager.layers)
-    assert torch.equal(model(**BATCH), eager(**BATCH))
+    assert torch.equal(model(x=X), eager(x=X))
 
 
 # Added graph breaks, and the order of the first calls: no code is generated
@@ -192,10 +187,6 @@ def test_a_model_hooked_up_by_its_first_call_is_told_of_in_both_orders() -> None
     assert captured(model) == (1, 0)
     first = compile_model.compiled_first(untouched, workload_of(model, x=X), (1, ()))
     assert first.graph_breaks and "lock" in first.fullgraph_error and "\n" not in first.fullgraph_error
-    afresh = HookedAtItsFirstCall().eval()
-    torch._dynamo.reset()
-    with pytest.raises(torch._dynamo.exc.Unsupported):
-        torch.compile(afresh, backend="eager", fullgraph=True)(x=X)
     torch._dynamo.reset()
     log = compilation.CompileLog()
     torch.compile(HookedAtItsFirstCall().eval(), backend="eager")(x=X)
@@ -207,3 +198,87 @@ def test_a_first_call_that_leaves_no_trace_needs_no_second_capture() -> None:
     untouched = compile_model.twin(model)
     model(x=X)
     assert not compile_model.changed(untouched, model)
+
+
+# Packages
+
+
+class Detector(torch.nn.Module):
+    """Its outputs are of a class that only the module of its own architecture defines, as detectors' are."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = torch.nn.Linear(4, 3)
+
+    def forward(self, pixel_values: torch.Tensor) -> DetrObjectDetectionOutput:
+        return DetrObjectDetectionOutput(logits=self.linear(pixel_values).relu())
+
+
+Built = tuple[Detector, Path]
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Built]:
+    folder = tmp_path_factory.mktemp("package")
+    model = Detector().eval()
+    with pytest.MonkeyPatch.context() as patch, torch.no_grad():
+        patch.setenv("TORCHINDUCTOR_CACHE_DIR", str(folder / "cache"))
+        workload = OwnModel(spec(compiler="aot", dynamic="on"), torch.device("cpu"), model, BATCH)
+        seconds = compile_model.build_package(workload, folder / "model.pt2")
+        assert list(seconds) == ["export", "build"] and min(seconds.values()) > 0
+        yield model, folder / "model.pt2"
+
+
+def test_a_package_answers_as_the_model_does_for_any_size(built: Built) -> None:
+    model, package = built
+    assert package.stat().st_size > 1000
+    loaded = compile_model.load_package(package)
+    for batch in (BATCH["pixel_values"], torch.arange(20.0).reshape(5, 4)):
+        found = loaded(pixel_values=batch)
+        assert isinstance(found, DetrObjectDetectionOutput)
+        torch.testing.assert_close(found.logits, model(pixel_values=batch).logits)
+
+
+def test_a_package_asks_for_no_executable_stack(built: Built) -> None:
+    """glibc 2.41 loads no library that does; this machine's linker may ask for one where nothing forbids it."""
+    with zipfile.ZipFile(built[1]) as archive:
+        library = archive.read(next(name for name in archive.namelist() if name.endswith(".so")))
+    offset, size, count = (*struct.unpack_from("<Q", library, 32), *struct.unpack_from("<HH", library, 54))
+    headers = [struct.unpack_from("<II", library, offset + size * place) for place in range(count)]
+    assert [flags & 1 for kind, flags in headers if kind == 0x6474E551] == [0]  # PT_GNU_STACK without PF_X
+
+
+def calling_lines(built: Built) -> list[str]:
+    lines = loading_lines(built[1]).splitlines()
+    lines.append("print(model(pixel_values=torch.ones(1, 4)).logits.shape)")
+    lines.append("model(pixel_values=torch.ones(2, 5))")
+    return lines
+
+
+def test_a_package_runs_elsewhere_without_a_compiler_on_the_path_and_refuses_inputs_of_another_size(
+    built: Built, tmp_path: Path
+) -> None:
+    command = [sys.executable, "-c", "\n".join(calling_lines(built))]
+    nothing = {name: str(tmp_path) for name in ("PATH", "CXX", "TORCHINDUCTOR_CACHE_DIR")}
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=60, env=os.environ | nothing, cwd=Path("/"))
+    assert (ran.returncode, ran.stdout) == (1, "torch.Size([1, 3])\n"), ran.stderr
+    assert "expected: 4, but got: 5" in ran.stderr
+
+
+@pytest.mark.parametrize("changed", ["torch.__version__", "torch.backends.cpu.get_cpu_capability"])
+def test_the_lines_that_load_a_package_refuse_other_versions_and_processors(
+    built: Built, changed: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(changed, "1.0" if changed.endswith("version__") else str)
+    with pytest.raises(SystemExit, match="was built for"):
+        exec("\n".join(calling_lines(built)), {})
+
+
+@pytest.mark.parametrize(("version", "refused"), [("2.9", True), ("99.0", False)])
+def test_the_lines_that_load_a_package_refuse_an_older_glibc_than_that_of_its_build(
+    built: Built, version: str, refused: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("platform.libc_ver", lambda: ("glibc", version))
+    loads = pytest.raises(SystemExit, match=f"needs glibc .*has {version}: build on the older system")
+    with loads if refused else contextlib.nullcontext():
+        exec("\n".join(calling_lines(built)[:-1]), {})

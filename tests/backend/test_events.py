@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
-from demo.backend import events, protocols, timing
+from demo.backend import events, timing
 from demo.backend.__main__ import read_job
-from demo.backend.events import Events
+from demo.backend.events import Events, Job
+from demo.backend.run_steps import Run
+from demo.backend.workload import Variant, Variants
 from demo.core import codec
 from demo.core.spec import BadInput, RunSpec
 
@@ -36,13 +38,10 @@ def timed(stream: SentLines) -> list[int]:
     calls = 0
     at_samples = []
 
-    def call() -> float:
-        nonlocal calls
-        calls += 1
-        return 0.001
-
     class Clock:
         def time(self, call: Any) -> float:
+            nonlocal calls
+            calls += 1
             stream.inside = True
             seconds: float = call()
             stream.inside = False
@@ -51,12 +50,12 @@ def timed(stream: SentLines) -> list[int]:
         def now(self) -> float:
             return 0.0
 
-    compiled = SimpleNamespace(call=call, warmup=[0.012] * 3)  # so long that a half block has 5 calls
-    variants: Any = SimpleNamespace(
-        eager=SimpleNamespace(call=call), compiled=compiled, with_break=None, eager_warmup_again=[0.012] * 3
-    )
-    observer: Any = SimpleNamespace(seconds=0.0)
-    protocols.interleaved(variants, Clock(), SPEC, lambda: at_samples.append(calls), observer, Events(stream))
+    run: Any = Run(Job(SPEC), Events(stream))
+    run.workload = SimpleNamespace(clock=Clock())
+    variant = Variant(lambda: 0.001, [0.012] * 3, None)  # so long that a half block has 5 calls
+    run.variants = Variants(variant, variant, [0.012] * 3)
+    run.observer = SimpleNamespace(seconds=0.0, look=lambda threads: at_samples.append(calls))
+    run.interleaved(threads=0)
     return at_samples
 
 

@@ -64,17 +64,15 @@ def no_smi(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pynvml", None)
 
 
-def test_the_gpu_is_named_by_cudas_driver_where_it_finds_one(driver: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert machine_probe.first_gpu() == machine_probe.Gpu(PART, 5_100_273_664, (8, 6))
-    machine_probe.first_gpu.cache_clear()
-    monkeypatch.setenv("CU_INIT", "100")
-    assert machine_probe.first_gpu() is None
-
-
-def test_a_gpu_without_nvml_is_a_gpu_for_sweeps_and_the_page(driver: None, no_smi: None) -> None:
+def test_the_gpu_is_named_by_cudas_driver_where_it_finds_one_also_without_nvml(
+    driver: None, no_smi: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     found = machine_probe.host()
     assert (found.gpu, found.gpu_memory_bytes, found.driver) == (PART, 5_100_273_664, None)
     assert found.compute_capability == "8.6"
+    machine_probe.first_gpu.cache_clear()
+    monkeypatch.setenv("CU_INIT", "100")
+    assert machine_probe.first_gpu() is None
 
 
 def test_nvmls_first_card_is_not_taken_for_the_one_that_torch_uses(
@@ -135,57 +133,43 @@ def test_a_gpu_that_torch_has_no_code_for_is_explained_and_left_alone(
         assert machine_probe.host().gpu is None
 
 
+T4, H100, B200 = ("Tesla T4", 1, (7, 5)), ("NVIDIA H100", 1, (9, 0)), ("NVIDIA B200", 1, (10, 0))
+CPU_BUILD = "is a CPU build although a Tesla T4 is present; `pip install --force-reinstall torch"
+
+
 @pytest.mark.parametrize(
-    ("build", "capability", "driver", "told"),
+    ("build", "gpu", "card", "driver", "says"),
     [
-        (None, (7, 5), "580.95", "is a CPU build although a Tesla T4 is present; `pip install --force-reinstall torch"),
-        (None, (7, 5), "580.95", "whl/cu130`"),
-        (None, (7, 5), None, "whl/cu130`"),
-        (None, (7, 0), "580.95", "whl/cu126`"),
-        (None, (7, 5), "550.54", "whl/cu126`"),
-        (
-            "13.0",
-            (7, 5),
-            "550.54",
-            "cannot use the Tesla T4 with driver 550.54; update the driver, or `pip install",
-        ),
+        (None, T4, None, "580.95", (CPU_BUILD, "whl/cu130`")),
+        (None, T4, None, None, ("whl/cu130`",)),
+        (None, ("Titan V", 1, (7, 0)), None, "580.95", ("whl/cu126`",)),
+        (None, T4, None, "550.54", ("whl/cu126`",)),
+        ("13.0", T4, None, "550.54", ("cannot use the Tesla T4 with driver 550.54; update the driver, or `pip",)),
+        # NVML names a card whose CUDA does not start.
+        ("13.0", None, H100, "580.95", ("cannot use the NVIDIA H100 with driver 580.95; update the driver",)),
+        # Newer than build and driver: torch sees it, and has no code for it.
+        ("12.6", B200, None, "570.86", ("no code for the NVIDIA B200 (compute capability 10.0); update the driver",)),
     ],
 )
-def test_a_gpu_that_torch_cannot_use_is_told_with_the_command_that_mends_it(
+def test_a_gpu_that_torch_cannot_use_is_told_with_what_mends_it_unless_it_is_hidden(
     build: str | None,
-    capability: tuple[int, int],
+    gpu: tuple | None,
+    card: tuple | None,
     driver: str | None,
-    told: str,
+    says: tuple[str, ...],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: gpu is B200)
+    monkeypatch.setattr(torch.cuda, "get_arch_list", lambda: ["sm_50", "sm_90"])
     monkeypatch.setattr(torch.version, "cuda", build)
-    monkeypatch.setattr(machine_probe, "first_gpu", lambda: machine_probe.Gpu("Tesla T4", 16_000_000_000, capability))
+    monkeypatch.setattr(machine_probe, "first_gpu", lambda: gpu and machine_probe.Gpu(*gpu))
+    monkeypatch.setattr(machine_probe, "first_card", lambda: card and machine_probe.Gpu(*card))
     monkeypatch.setattr(machine_probe, "driver_version", lambda: driver)
-    assert told in machine_probe.gpu_problem()
-
-
-def test_a_card_whose_cuda_does_not_start_is_told_by_nvmls_word_unless_it_is_hidden(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    monkeypatch.setattr(torch.version, "cuda", "13.0")
-    monkeypatch.setattr(machine_probe, "first_gpu", lambda: None)
-    monkeypatch.setattr(machine_probe, "first_card", lambda: machine_probe.Gpu("NVIDIA H100", 1, (9, 0)))
-    monkeypatch.setattr(machine_probe, "driver_version", lambda: "580.95")
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    assert "cannot use the NVIDIA H100 with driver 580.95; update the driver" in machine_probe.gpu_problem()
+    told = machine_probe.gpu_problem()
+    assert all(one in told for one in says)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     assert machine_probe.gpu_problem() is None
-
-
-def test_a_card_that_is_newer_than_build_and_driver_needs_a_newer_driver(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(torch.cuda, "get_arch_list", lambda: ["sm_50", "sm_90"])
-    monkeypatch.setattr(torch.version, "cuda", "12.6")
-    monkeypatch.setattr(machine_probe, "first_gpu", lambda: machine_probe.Gpu("NVIDIA B200", 1, (10, 0)))
-    monkeypatch.setattr(machine_probe, "driver_version", lambda: "570.86")
-    assert "no code for the NVIDIA B200 (compute capability 10.0); update the driver" in machine_probe.gpu_problem()
 
 
 def test_a_toolkit_without_headers_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

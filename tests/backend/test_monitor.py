@@ -29,11 +29,9 @@ def nvml(**answers: Any) -> SimpleNamespace:
 
         return answer
 
-    questions = (
-        "ClockInfo MaxClockInfo PowerUsage Temperature CurrentClocksThrottleReasons "
-        "ComputeRunningProcesses TotalEnergyConsumption"
-    ).split()
-    bits = "SwThermalSlowdown HwThermalSlowdown SwPowerCap HwPowerBrakeSlowdown HwSlowdown".split()
+    questions = ["ClockInfo", "MaxClockInfo", "PowerUsage", "Temperature", "CurrentClocksThrottleReasons"]
+    questions += ["ComputeRunningProcesses", "TotalEnergyConsumption"]
+    bits = ["SwThermalSlowdown", "HwThermalSlowdown", "SwPowerCap", "HwPowerBrakeSlowdown", "HwSlowdown"]
     bits += ["ApplicationsClocksSetting", "SyncBoost"]
     names: dict[str, Any] = {f"nvmlDeviceGet{question}": ask(question) for question in questions}
     names |= {f"nvmlClocksThrottleReason{bit}": 1 << place for place, bit in enumerate(bits)}
@@ -43,28 +41,17 @@ def nvml(**answers: Any) -> SimpleNamespace:
 def test_the_driver_s_answers_become_hertz_watts_and_reasons() -> None:
     helper = subprocess.Popen(["sleep", "60"])  # as inductor's compile helper, of this process group
     mine, other, ours = (SimpleNamespace(pid=pid) for pid in (os.getpid(), 1, helper.pid))
-    found = monitor.Nvml(
-        nvml(
-            ClockInfo=1410,
-            MaxClockInfo=1980,
-            PowerUsage=250_500,
-            Temperature=61,
-            CurrentClocksThrottleReasons=0b101,
-            ComputeRunningProcesses=[mine, other, ours],
-        ),
-        None,
-    ).sample()
+    processes, clocks = {"ComputeRunningProcesses": [mine, other, ours]}, {"ClockInfo": 1410, "MaxClockInfo": 1980}
+    answers = nvml(PowerUsage=250_500, Temperature=61, CurrentClocksThrottleReasons=0b101, **processes, **clocks)
+    found = monitor.Nvml(answers, None).sample()
     helper.kill()
     helper.wait()
     assert found == GpuSample(1.41e9, 1.98e9, 61.0, 250.5, ("thermal", "power"), 1)
 
 
 def test_a_driver_that_is_older_than_nvml_s_python_is_survived() -> None:
-    class NVMLLibraryMismatchError(Exception):
-        """As nvidia-ml-py has it: not an NVMLError."""
-
     def unversioned(*_: Any) -> Any:
-        raise NVMLLibraryMismatchError("Unversioned function called")
+        raise RuntimeError("Unversioned function called")  # as nvidia-ml-py's own error: not an NVMLError
 
     old = nvml(ClockInfo=1410)
     old.nvmlDeviceGetComputeRunningProcesses = unversioned

@@ -1,16 +1,14 @@
 """A user's own model: what its function may return, what is refused, and a whole run of one."""
 
-import io
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from own_workload import result_of
 
 from demo.backend import own_model
-from demo.backend.events import Events, Job
-from demo.backend.run_steps import Run
-from demo.core import catalog, cores
+from demo.core import catalog
 from demo.core.result import RunResult
 from demo.core.spec import BadInput
 
@@ -141,8 +139,7 @@ def test_a_file_that_cannot_be_imported_is_named_with_its_line(file: Path) -> No
             loaded(file.with_name(f"{name}.py"), "build")
 
 
-def test_a_run_of_an_own_model_has_every_figure_and_no_picture(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cores, "read", lambda: None)
+def test_a_run_of_an_own_model_has_every_figure_and_no_picture(file: Path) -> None:
     result = run_of(file, "by_position", profile="on")
     assert (result.status, result.failure) == ("ok", None)
     assert not any("could not" in warning or "gave nothing" in warning for warning in result.warnings)
@@ -153,14 +150,11 @@ def test_a_run_of_an_own_model_has_every_figure_and_no_picture(file: Path, monke
 
 
 def run_of(file: Path, function: str, **asked: Any) -> RunResult:
-    torch._dynamo.reset()
-    spec = catalog.own_model_spec(f"{file}:{function}", device="cpu", iterations=10, **asked)
-    return Run(Job(spec), Events(io.StringIO())).execute()
+    return result_of(catalog.own_model_spec(f"{file}:{function}", device="cpu", iterations=10, **asked))
 
 
 @pytest.mark.parametrize("function", ["helped", "in_place", "within"])
-def test_a_part_that_compiles_itself_is_told(file: Path, function: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cores, "read", lambda: None)
+def test_a_part_that_compiles_itself_is_told(file: Path, function: str) -> None:
     result = run_of(file, function)
     assert result.status == "ok" and "calls torch.compile for a part of itself" in " ".join(result.warnings)
 

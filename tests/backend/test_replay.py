@@ -1,18 +1,16 @@
 """A log of sizes replayed: dynamo's recompiles are those that its rules give by hand."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 import tiny_vit
 import torch
+from own_workload import SCENE
 
 from demo.backend import compile_model, replay, workloads
 from demo.core import catalog
 from demo.core.size_log import read_log
 from demo.core.spec import BadInput
-
-SCENE = Path(__file__).resolve().parents[2] / "assets" / "examples" / "shapes-scene-1.png"
 
 
 @pytest.fixture(autouse=True)

@@ -8,8 +8,10 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import own_workload
 import pytest
 import torch
+from own_workload import SCENE
 from transformers.modeling_outputs import ImageClassifierOutput
 
 from demo.backend import (
@@ -19,17 +21,15 @@ from demo.backend import (
     events,
     first_call,
     machine_probe,
-    memory_and_throughput,
     models,
-    packages,
     parity,
-    predictions,
-    protocols,
+    profiling,
+    run_steps,
     timing,
 )
-from demo.backend.events import Events, Job
 from demo.backend.failures import CannotLoad
 from demo.backend.monitor import Observer
+from demo.backend.picture_workload import PictureWorkload
 from demo.backend.run_steps import Run
 from demo.core import catalog, cores
 from demo.core.languages import ENGLISH
@@ -38,14 +38,12 @@ from demo.core.result import PHASES, RunResult
 from demo.core.spec import PUBLISHED_CALLS, BadInput
 from tools.scenes import draw_scene
 
-SCENE = catalog.ASSETS / "examples" / "shapes-scene-1.png"
 LOAD, COMPILED = models.load, compile_model.compiled
 
 
 def result_of(picture: Path = SCENE, stream: io.StringIO | None = None, **asked: Any) -> RunResult:
-    torch._dynamo.reset()
     spec = catalog.make_spec("shapes-vit", **{"device": "cpu", "iterations": 10, **asked})
-    return Run(Job(spec, str(picture), "made-up", "2026-11-21T09:00:00Z"), Events(stream or io.StringIO())).execute()
+    return own_workload.result_of(spec, picture, stream, id="made-up", started_at="2026-11-21T09:00:00Z")
 
 
 def failing(error: Exception) -> Callable[..., Any]:
@@ -65,14 +63,6 @@ def is_whole(result: RunResult) -> bool:
         and result.end_to_end is not None
         and result.compilation.graphs == 1
     )
-
-
-@pytest.fixture(scope="module", autouse=True)
-def nothing_known_of_other_programs() -> Iterator[None]:
-    """Whatever else runs on this machine changes no run here."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cores, "read", lambda: None)
-        yield
 
 
 @pytest.fixture(autouse=True)
@@ -126,7 +116,7 @@ def test_a_run_in_which_nothing_fails_has_every_figure_and_a_noise_floor(monkeyp
     assert whole.with_break is None and whole.roofline is None
 
 
-@pytest.mark.parametrize("at_warm_up", [False, True], ids=["while they take turns", "before they do"])
+@pytest.mark.parametrize("at_warm_up", [False, True], ids=["while they take turns", "before they do, too"])
 def test_models_that_do_not_fit_in_memory_together_are_timed_separately_with_every_figure(
     at_warm_up: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -136,8 +126,7 @@ def test_models_that_do_not_fit_in_memory_together_are_timed_separately_with_eve
     real = compilation.reset_compiler
     if at_warm_up:
         monkeypatch.setattr(timing, "warm_up", lambda *given, **more: next(warm_ups)(*given, **more))
-    else:
-        monkeypatch.setattr(timing, "time_interleaved", full)
+    monkeypatch.setattr(timing, "time_interleaved", full)
     monkeypatch.setattr(compilation, "reset_compiler", lambda: resets.append(real()))
     result = result_of()
     assert is_whole(result)
@@ -147,19 +136,21 @@ def test_models_that_do_not_fit_in_memory_together_are_timed_separately_with_eve
 
 
 def test_what_fails_beside_the_timing_costs_its_own_figures_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory_and_throughput, "back_to_back", failing(ValueError("no throughput")))
+    monkeypatch.setattr(profiling, "back_to_back", failing(ValueError("no throughput")))
+    monkeypatch.setattr(profiling, "profiles", failing(RuntimeError("CUPTI_ERROR_INSUFFICIENT_PRIVILEGES")))
     monkeypatch.setattr(parity, "compare", failing(ValueError("no parity")))
-    result = result_of()
+    result = result_of(profile="on")
     assert (result.status, result.failure) == ("ok", None)
     assert result.speedup is not None and result.compilation.graphs == 1
     assert result.eager.peak_memory_bytes is None and result.parity is None
     assert set(result.predictions) == {"eager", "compiled"}
     told = " ".join(result.warnings)
     assert "no throughput" in told and "no parity" in told
+    assert "The profiler gave nothing: CUPTI_ERROR_INSUFFICIENT_PRIVILEGES." in told and result.roofline.operations > 0
 
 
 def test_outputs_that_cannot_be_decoded_cost_the_predictions_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(predictions, "stored", failing(ValueError("made up for the test")))
+    monkeypatch.setattr(PictureWorkload, "predictions", failing(ValueError("made up for the test")))
     result = result_of()
     assert (result.status, result.failure, result.predictions) == ("ok", None, None)
     assert result.eager.peak_memory_bytes and result.parity.verdict == "match"
@@ -179,7 +170,7 @@ def test_a_gpu_too_small_for_tuning_is_told_of_where_the_run_uses_it(monkeypatch
 def test_the_guides_recipe_tells_how_far_it_is_through_every_phase(monkeypatch: pytest.MonkeyPatch) -> None:
     assert PUBLISHED_CALLS == 300
     calls = 30  # a tenth of them: the test waits for each
-    for place in (protocols, events):
+    for place in (run_steps, events):
         monkeypatch.setattr(place, "PUBLISHED_CALLS", calls)
     monkeypatch.setattr(timing, "REPORT_SECONDS", 0.0)
     monkeypatch.setattr(events, "MIN_SECONDS_BETWEEN", 0.0)
@@ -231,12 +222,8 @@ def test_a_core_that_is_taken_meanwhile_starts_the_timing_anew_with_fewer_thread
 def test_a_timing_is_begun_anew_twice_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
     again: list[int] = []
 
-    def with_fewer_threads(self: Run, workload: Any, variants: Any, threads: int) -> Any:
-        again.append(threads)
-        return variants
-
     monkeypatch.setattr(Observer, "free_lately", lambda self: 0)
-    monkeypatch.setattr(Run, "with_fewer_threads", with_fewer_threads)
+    monkeypatch.setattr(Run, "with_fewer_threads", lambda self, threads: again.append(threads))
     result = result_of()
     assert again == [0, 0]
     assert is_whole(result)
@@ -350,14 +337,12 @@ def test_a_package_is_built_timed_and_loaded_once_more_elsewhere(
         loaded_elsewhere.append(package)
         return CompileCost(0.03, {"load": 0.01, "first run": 0.02})
 
-    monkeypatch.setattr(packages, "build", build)
-    monkeypatch.setattr(packages, "load", lambda path: models_built[-1])
+    monkeypatch.setattr(compile_model, "build_package", build)
+    monkeypatch.setattr(compile_model, "load_package", lambda path: models_built[-1])
     monkeypatch.setattr(first_call, "measure_elsewhere", elsewhere)
     spec = catalog.make_spec("shapes-vit", device="cpu", iterations=10, compiler="aot")
-    result = Run(
-        Job(spec, str(SCENE), cache_folder=str(tmp_path / "cache"), package=str(tmp_path / "mine.pt2")),
-        Events(io.StringIO()),
-    ).execute()
+    files = {"cache_folder": str(tmp_path / "cache"), "package": str(tmp_path / "mine.pt2")}
+    result = own_workload.result_of(spec, **files)
     assert is_whole(result)
     found = result.compilation
     assert list(found.cold.parts) == ["export", "build", "load", "first run"]
@@ -367,16 +352,3 @@ def test_a_package_is_built_timed_and_loaded_once_more_elsewhere(
     assert 9.5 < found.first_call_seconds < 10.5
     assert (found.package_bytes, found.warm.parts["load"]) == (5000, 0.01)
     assert loaded_elsewhere == [tmp_path / "mine.pt2"]
-
-
-def test_a_model_that_cannot_be_exported_has_the_reason_as_its_result(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    monkeypatch.setattr(packages, "build", failing(RuntimeError("Could not guard on data-dependent expression")))
-    result = result_of(compiler="aot")
-    assert result.status == "compile_failed" and result.eager is not None
-    assert "torch.export or AOTInductor failed: Could not guard" in result.failure.message
-    assert result.failure.change == {"compiler": "jit"}

@@ -49,12 +49,25 @@ def run(clock: SimulatedClock, plan: timing.Plan, half: int = 5) -> timing.Sampl
     return timing.time_interleaved(eager, compiled, clock, plan, half, nothing)
 
 
-def test_calls_alternate_eager_compiled_compiled_eager_with_a_control_between():
+@pytest.mark.parametrize(
+    ("half", "third", "iterations", "order"),
+    [
+        # One call after each switch settles; between blocks lies the control.
+        (2, False, 8, 2 * ("EE" + "C" + "CCCC" + "E" + "EE" + "EEEE")),
+        (2, True, 8, 2 * ("EE" + "C" + "CC" + "I" + "IIII" + "C" + "CC" + "E" + "EE" + "EEEE")),
+        # Of a slow model it comes after every third block.
+        (1, False, 10, "ECCCEE" + "EE" + 3 * "ECCCEE" + "EE" + "ECCCEE" + "EE"),
+    ],
+)
+def test_calls_alternate_eager_compiled_compiled_eager_with_a_control_between(
+    half: int, third: bool, iterations: int, order: str
+):
     clock = SimulatedClock()
-    timing.time_interleaved(eager, compiled, clock, timing.Plan(iterations=8), 2, nothing)
-    pattern = "".join("E" if call is eager else "C" for call in clock.order)
-    block = "EE" + "C" + "CCCC" + "E" + "EE"  # one call after each switch settles
-    assert pattern == block + "EEEE" + block
+    more = (lambda: 0.004,) if third else ()
+    samples = timing.time_interleaved(eager, compiled, clock, timing.Plan(iterations=iterations), half, nothing, *more)
+    names = {eager: "E", compiled: "C"}
+    assert "".join(names.get(call, "I") for call in clock.order) == order[: -2 * half]  # no control at the end
+    assert samples.measurement("control").blocks_apart == (3 if half == 1 else 1)
 
 
 @pytest.mark.parametrize(
@@ -106,15 +119,11 @@ def test_a_measurement_has_the_settling_calls_beside_the_counted_ones():
     assert samples.measurement("control").settling_seconds == ()
 
 
-def test_a_third_variant_lies_in_the_middle_of_the_compiled_calls_and_is_known_as_well():
-    clock = SimulatedClock(drift_per_second=0.2)
-    plan = timing.Plan(iterations=100)
+def test_a_third_variant_is_known_as_well_on_a_drifting_machine():
+    clock, plan = SimulatedClock(drift_per_second=0.2), timing.Plan(iterations=100)
     samples = timing.time_interleaved(eager, compiled, clock, plan, 2, nothing, lambda: 0.004)
-    names = {eager: "E", compiled: "C"}
-    pattern = "".join(names.get(call, "I") for call in clock.order)
-    assert pattern.startswith("EE" + "C" + "CC" + "I" + "IIII" + "C" + "CC" + "E" + "EE" + "EEEE" + "EE" + "CC")
     assert len(samples.with_break) == len(samples.compiled) == len(samples.eager)
-    assert [one.ratio for one in samples.intervals()] == pytest.approx([2.0, 1.25], rel=0.005)
+    assert [one.ratio for one in samples.estimate().ratios] == pytest.approx([2.0, 1.25], rel=0.005)
 
 
 def test_timing_goes_on_until_the_third_variant_is_known_as_well():
@@ -124,29 +133,26 @@ def test_timing_goes_on_until_the_third_variant_is_known_as_well():
         eager, compiled, SimulatedClock(), plan, 5, nothing, lambda: 0.004 * math.exp(noise.gauss(0, 0.2))
     )
     assert len(uneven.with_break) > len(run(SimulatedClock(), plan).compiled)
-    assert all(one.half_width <= plan.precision for one in uneven.intervals())
+    assert all(one.half_width <= plan.precision for one in uneven.estimate().ratios)
 
 
 def test_a_drifting_machine_does_not_move_the_speed_up():
     samples = run(SimulatedClock(drift_per_second=0.2), timing.Plan(iterations=300))
-    interval = samples.interval()
-    assert interval is not None
+    (interval,) = samples.estimate().ratios
     assert samples.eager[-1] > 1.5 * samples.eager[0]
     assert interval.ratio == pytest.approx(2.0, rel=0.005)
 
 
 def test_a_quiet_machine_stops_as_soon_as_the_floors_are_met():
-    clock = SimulatedClock(noise=0.001)
     plan = timing.Plan(max_seconds=1_000, longest_seconds=1_000)
-    samples = run(clock, plan)
-    assert sum(samples.compiled) >= plan.min_seconds
-    assert sum(samples.compiled) < plan.min_seconds + 0.2
+    samples = run(SimulatedClock(noise=0.001), plan)
+    assert plan.min_seconds <= sum(samples.compiled) < plan.min_seconds + 0.2
 
 
 def test_a_noisy_machine_goes_on_until_the_interval_is_narrow():
     samples = run(SimulatedClock(noise=0.2), timing.Plan(max_seconds=1_000, longest_seconds=1_000, max_calls=100_000))
-    interval = samples.interval()
-    assert interval is not None and interval.half_width <= 0.01
+    (interval,) = samples.estimate().ratios
+    assert interval.half_width <= 0.01
     assert len(samples.compiled) > 500
 
 
@@ -184,15 +190,6 @@ def test_only_calls_below_100_ms_settle_after_a_switch():
         assert (len(samples.settling["eager"]), len(samples.settling["compiled"])) == settled
 
 
-def test_the_control_of_a_slow_model_comes_after_every_third_block():
-    clock = SimulatedClock()
-    samples = timing.time_interleaved(eager, compiled, clock, timing.Plan(iterations=10), 1, nothing)
-    pattern = "".join("E" if call is eager else "C" for call in clock.order)
-    block = "E" + "C" + "CC" + "E" + "E"
-    assert pattern == block + "EE" + 3 * block + "EE" + block
-    assert samples.measurement("control").blocks_apart == 3
-
-
 def test_timing_may_take_as_long_as_the_first_compiled_call_unless_a_limit_was_chosen():
     for most, first_call, longest in [(3.5, 1.0, 7.0), (3.5, 30.0, 30.0), (3.5, 300.0, 60.0), (1.0, 30.0, 2.0)]:
         spec = RunSpec("shapes-vit", "image-classification", most_seconds=most)
@@ -201,43 +198,34 @@ def test_timing_may_take_as_long_as_the_first_compiled_call_unless_a_limit_was_c
 
 def test_looks_come_between_blocks_and_never_inside_one():
     seen: list[tuple[int, int]] = []
-    clock = SimulatedClock()
-    timing.time_interleaved(
-        eager, compiled, clock, timing.Plan(iterations=30), 5, lambda s: seen.append((len(s.eager), len(s.compiled)))
-    )
+    plan = timing.Plan(iterations=30)
+
+    def look(samples: timing.Samples) -> None:
+        seen.append((len(samples.eager), len(samples.compiled)))
+
+    timing.time_interleaved(eager, compiled, SimulatedClock(), plan, 5, look)
     assert seen == [(10, 10), (20, 20), (30, 30)]
 
 
-def test_warm_up_goes_on_while_calls_still_get_faster():
-    costs = iter([9.0, 0.5, 0.4, 0.3, 0.2, 0.101, 0.1, 0.1, 0.1])
-    times, settled = timing.warm_up(lambda: next(costs), SimulatedClock(), lambda: 0)
-    assert settled
-    assert times[-3:] == [0.101, 0.1, 0.1]
+FALLING, STEADY = [9.0, 0.5, 0.4, 0.3, 0.2, 0.101, 0.1, 0.1, 0.1], [0.1] * 9
+RECORDED = timing.WARMUP_CALLS + timing.CUDA_GRAPH_CALLS
 
 
-def test_warm_up_goes_on_while_something_still_compiles():
-    calls = 0
-
-    def call() -> float:
-        nonlocal calls
-        calls += 1
-        return 0.1
-
-    times, settled = timing.warm_up(call, SimulatedClock(), lambda: min(calls, 6))
-    assert settled
-    assert len(times) == 6 + 3
+@pytest.mark.parametrize(
+    ("costs", "compiling", "least", "calls"), [(FALLING, 0, 3, 8), (STEADY, 6, 3, 6 + 3), (STEADY, 0, RECORDED, 6)]
+)
+def test_warm_up_goes_on_until_calls_agree_and_nothing_compiles(
+    costs: list[float], compiling: int, least: int, calls: int
+):
+    left, clock = iter(costs), SimulatedClock()
+    times, settled = timing.warm_up(lambda: next(left), clock, lambda: min(len(clock.order), compiling), least)
+    assert settled and times == costs[:calls]
 
 
 def test_warm_up_that_never_settles_says_so():
     costs = itertools.cycle([0.01, 0.1])
     times, settled = timing.warm_up(lambda: next(costs), SimulatedClock(), lambda: 0)
-    assert not settled
-    assert len(times) <= timing.MAX_WARMUP_CALLS
-
-
-def test_a_cuda_graph_mode_gets_its_record_and_replay_calls():
-    times, _ = timing.warm_up(lambda: 0.1, SimulatedClock(), lambda: 0, timing.WARMUP_CALLS + timing.CUDA_GRAPH_CALLS)
-    assert len(times) == 6
+    assert not settled and len(times) <= timing.MAX_WARMUP_CALLS
 
 
 def test_blocks_hold_more_calls_of_a_fast_model():
@@ -247,17 +235,13 @@ def test_blocks_hold_more_calls_of_a_fast_model():
 
 def test_few_iterations_still_make_several_blocks():
     half = timing.calls_per_half_block([1e-4] * 3, [1e-4] * 3, 60)
-    samples = run(SimulatedClock(), timing.Plan(iterations=60), half)
-    assert samples.blocks >= 6
+    assert run(SimulatedClock(), timing.Plan(iterations=60), half).blocks >= 6
 
 
 def test_two_equal_variants_are_called_the_same():
-    samples = timing.time_interleaved(
-        eager, lambda: 0.010, SimulatedClock(noise=0.02), timing.Plan(max_seconds=100, longest_seconds=100), 5, nothing
-    )
-    interval = samples.interval()
-    assert interval is not None
-    assert stats.verdict(interval, None) == "same"
+    clock, plan = SimulatedClock(noise=0.02), timing.Plan(max_seconds=100, longest_seconds=100)
+    samples = timing.time_interleaved(eager, lambda: 0.010, clock, plan, 5, nothing)
+    assert stats.verdict(*samples.estimate().ratios, None) == "same"
 
 
 def test_the_guides_recipe_is_looked_at_between_calls_a_few_times_a_second() -> None:
@@ -271,16 +255,16 @@ def test_at_every_look_the_latencies_are_those_of_the_interval() -> None:
     seen = []
 
     def look(samples: timing.Samples) -> None:
-        seen.append((samples.interval(), samples.seconds_of_a_call()))
+        seen.append(samples.estimate())
 
     clock = SimulatedClock(drift_per_second=1.0, noise=0.3)
     timing.time_interleaved(eager, compiled, clock, timing.Plan(iterations=300), 5, look)
     first, *later = seen
-    assert first[0] is None and first[1] is not None
-    for interval, (slow, fast) in later:
+    assert first.ratios == () and len(first.seconds) == 2
+    for _, (interval,), (slow, fast) in later:
         assert slow / fast == pytest.approx(interval.ratio)
     medians = statistics.median
-    assert any(medians(pair[0] for _, pair in seen[-5:]) > 1.2 * pair[0] for _, pair in seen[:5])
+    assert any(medians(late.seconds[0] for late in seen[-5:]) > 1.2 * early.seconds[0] for early in seen[:5])
 
 
 def test_the_interval_is_looked_at_anew_only_where_there_is_a_tenth_more_to_know():
@@ -289,7 +273,7 @@ def test_the_interval_is_looked_at_anew_only_where_there_is_a_tenth_more_to_know
     for block in range(40):
         samples.eager += [0.010 + 0.0001 * (block % 3)] * 2
         samples.compiled += [0.005] * 2
-        seen.append(samples.interval())
+        seen.append(samples.estimate())
     changed = [block for block in range(1, 40) if seen[block] is not seen[block - 1]]
     assert changed[:9] == list(range(1, 10))  # below ten blocks, each is a tenth more
     assert all(later >= 1.1 * earlier - 1 for earlier, later in itertools.pairwise(changed))

@@ -1,6 +1,6 @@
 """The catalogue, and the configs that ship with it, against transformers and the published figures.
 
-Models are built on the `meta` device: shapes without weights. `tests/backend/test_old_layouts.py` loads weights as
+Models are built on the `meta` device: shapes without weights. `tests/backend/test_models.py` loads weights as
 published.
 """
 

@@ -12,7 +12,7 @@ from unittest import mock
 
 import torch
 
-from demo.backend import compilation, compile_model, memory_and_throughput, models, profiling, settings, timing
+from demo.backend import compilation, compile_model, models, profiling, timing, workload, workloads
 from demo.backend.events import Events, Job
 from demo.backend.monitor import Observer
 from demo.backend.run_steps import Run
@@ -49,7 +49,7 @@ def free_bytes() -> int:
 
 def test_outputs_of_a_cuda_graph_are_kept_as_they_were() -> None:
     spec = spec_of(mode="reduce-overhead")
-    settings.apply(spec, GPU)
+    workloads.apply(spec)
     model = models.load(spec, GPU).model
     first, second = torch.randn(2, 1, 3, 64, 64, device=GPU).unbind()
     with torch.no_grad():
@@ -77,10 +77,10 @@ def test_out_of_memory_is_a_result_and_the_next_run_works() -> None:
 
 def wall_and_device(call: Callable[[], None]) -> tuple[float, float]:
     """Medians of the seconds of a call by both clocks."""
-    clock = timing.WallClock(GPU)
+    clock = timing.Clock(GPU)
     clock.time(call)
     wall = statistics.median(clock.time(call) for _ in range(7))
-    return wall, statistics.median(memory_and_throughput.device_times(call, wall, 7))
+    return wall, statistics.median(profiling.device_times(call, wall, 7))
 
 
 def test_the_two_clocks_agree_on_long_kernels_and_launches_that_wait_are_no_work_of_the_gpu() -> None:
@@ -120,10 +120,10 @@ def test_the_guides_recipe_and_ours_agree() -> None:
 
 def relative_error(spec: RunSpec) -> float:
     """Of a matrix product in the spec's number format, against float64."""
-    settings.apply(spec, GPU)
+    workloads.apply(spec)
     torch.manual_seed(0)
     left, right = (torch.randn(1024, 1024, device=GPU, dtype=torch.float64) for _ in range(2))
-    dtype = settings.dtype_of(spec)
+    dtype = workload.dtype_of(spec)
     found = (left.to(dtype) @ right.to(dtype)).double()
     exact = left.to(dtype).double() @ right.to(dtype).double()
     return float((found - exact).norm() / exact.norm())
@@ -174,7 +174,7 @@ def test_a_profile_counts_kernels_and_cuda_graphs_leave_the_gpu_less_idle() -> N
 
 
 def test_a_roofline_of_half_numbers_is_above_that_of_float32() -> None:
-    settings.apply(spec_of(), GPU)
+    workloads.apply(spec_of())
     if torch.cuda.get_device_capability() >= (7, 0):
         assert profiling.matrix_rate(GPU, torch.float16) > 1.5 * profiling.matrix_rate(GPU, torch.float32)
 

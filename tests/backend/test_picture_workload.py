@@ -1,0 +1,197 @@
+"""Pictures in, labels, boxes and segments out, with models whose right answer is known; and another size, by a run."""
+
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import tiny_vit
+import torch
+from own_workload import SCENE, result_of
+from PIL import Image
+from transformers.modeling_outputs import ImageClassifierOutput, SemanticSegmenterOutput
+from transformers.models.auto.image_processing_auto import AutoImageProcessor
+from transformers.models.detr.modeling_detr import DetrObjectDetectionOutput, DetrSegmentationOutput
+from transformers.models.maskformer.modeling_maskformer import MaskFormerForInstanceSegmentationOutput
+
+from demo.backend import compile_model, models, picture_workload, workload
+from demo.backend.picture_workload import PictureWorkload
+from demo.core import catalog, images
+from demo.core.result import RunResult
+from demo.core.spec import BadInput, RunSpec
+
+SMALL = Image.new("RGB", (8, 8))
+PIXELS = torch.zeros(1, 3, 8, 8)
+
+
+def workload_of(
+    checkpoint: str,
+    picture: Image.Image = SMALL,
+    labels: dict[int, str] | None = None,
+    processor: Any = None,
+    inputs: dict[str, torch.Tensor] | None = None,
+    segmentation: str | None = None,
+    **asked: Any,
+) -> PictureWorkload:
+    """One without a model, whose processor makes `inputs` of any picture where they are given."""
+    entry = catalog.find(checkpoint)
+    entry = replace(entry, segmentation=segmentation) if segmentation else entry
+    model = SimpleNamespace(config=SimpleNamespace(id2label=labels))
+    loaded = models.Loaded(model, processor or (lambda images, return_tensors: inputs), None, entry, [])
+    spec = RunSpec(checkpoint, entry.task, **asked)
+    made = PictureWorkload(spec, torch.device("cpu"), model, loaded, picture, SCENE)
+    if inputs is not None and processor is not None:
+        made.__dict__["inputs"] = inputs
+    return made
+
+
+def processor_of(name: str) -> Any:
+    return AutoImageProcessor.from_pretrained(catalog.config_folder(catalog.find(name)), backend="pil")
+
+
+def test_a_batch_is_the_picture_repeated_in_the_asked_dtype() -> None:
+    inputs = {"pixel_values": torch.rand(1, 3, 4, 5), "pixel_mask": torch.ones(1, 4, 5, dtype=torch.long)}
+    batch = workload_of("shapes-vit", inputs=inputs, batch_size=3, dtype="bfloat16").batch
+    assert batch["pixel_values"].shape == (3, 3, 4, 5)
+    assert (batch["pixel_values"].dtype, batch["pixel_mask"].dtype) == (torch.bfloat16, torch.long)
+    assert torch.equal(batch["pixel_values"][0], batch["pixel_values"][2])
+
+
+def test_a_processor_that_makes_too_many_pixels_or_none_is_refused_and_what_else_it_makes_is_left_out() -> None:
+    for made, says in [
+        ({"pixel_values": torch.zeros(1, 3, 4097, 1)}, "the limit is 4096 a side"),
+        ({"pixel_values": torch.zeros(1, 3, 1, 4097)}, "the limit is 4096 a side"),
+        ({"unheard_of": torch.zeros(1)}, "makes no pixels of a picture"),
+    ]:
+        with pytest.raises(BadInput, match=says):
+            workload_of("shapes-vit", inputs=made).preprocess()
+    more: dict[str, Any] = {"pixel_values": PIXELS, "spatial_shapes": [], "unheard_of": torch.zeros(1)}
+    assert set(workload_of("shapes-vit", inputs=more).preprocess()) == {"pixel_values"}
+
+
+def test_without_a_tokenizer_each_query_is_a_row_of_clip_ids() -> None:
+    made = workload_of("google/owlvit-base-patch32", inputs={"pixel_values": PIXELS}, text=("a cat", "a dog")).inputs
+    assert made["input_ids"].shape == made["attention_mask"].shape == (2, 16)
+    assert made["input_ids"][:, :2].tolist() == [[49406, 49407]] * 2
+
+
+def test_labels_that_a_config_does_not_name_are_numbered() -> None:
+    outputs = ImageClassifierOutput(logits=torch.tensor([[0.0, 9.0, 5.0]]))
+    for names, shown in ((None, "LABEL_1"), ({0: "a", 2: "c"}, "LABEL_1"), ({1: "b"}, "b")):
+        found = workload_of("shapes-vit", labels=names).predictions(outputs)
+        assert found.labels[0].label == shown
+
+
+def test_a_detr_s_masks_become_segments() -> None:
+    masks = torch.full((1, 2, 16, 16), -10.0)
+    masks[0, 0, :, :8] = masks[0, 1, :, 8:] = 10.0
+    logits = torch.full((1, 2, 4), -10.0)
+    logits[0, 0, 1] = logits[0, 1, 2] = 10.0
+    outputs = DetrSegmentationOutput(logits=logits, pred_boxes=torch.zeros(1, 2, 4), pred_masks=masks)
+    found = workload_of(
+        "facebook/maskformer-swin-base-ade",
+        Image.new("RGB", (64, 64)),
+        {1: "left", 2: "right"},
+        processor_of("facebook/detr-resnet-50"),
+        {"pixel_values": torch.zeros(1, 3, 64, 64)},
+        segmentation="panoptic",
+    ).predictions(outputs)
+    assert {segment.label: segment.area for segment in found.segments} == pytest.approx({"left": 0.5, "right": 0.5})
+
+
+def test_a_centre_crop_is_where_the_processor_really_looks() -> None:
+    processor = processor_of("google/deeplabv3_mobilenet_v2_1.0_513")
+    for width, height in [(640, 480), (480, 640), (64, 64), (1200, 300)]:
+        left, top, right, bottom = picture_workload.crop_of(processor, width, height)
+        # White inside the part that should be seen, black outside: the processor's output must then be all white.
+        picture = np.zeros((height, width, 3), dtype=np.uint8)
+        picture[round(top * height) : round(bottom * height), round(left * width) : round(right * width)] = 255
+        values = processor(images=[Image.fromarray(picture)], return_tensors="pt")["pixel_values"]
+        assert float((values > 0.5).float().mean()) > 0.97
+        # and a little less of it would show black
+        assert (right - left) * width / ((bottom - top) * height) == pytest.approx(1.0, rel=0.02)
+
+
+def test_segments_of_a_cropped_picture_land_in_its_middle() -> None:
+    name, labels = "google/deeplabv3_mobilenet_v2_1.0_513", {0: "background", 1: "thing"}
+    logits = torch.zeros(1, 2, 65, 65)
+    logits[:, 1] = 1.0
+    cropped = workload_of(name, Image.new("RGB", (640, 320)), labels, processor_of(name))
+    (segment,) = cropped.predictions(SemanticSegmenterOutput(logits=logits)).segments
+    columns = images.decode_mask(segment.mask_png).any(axis=0)
+    assert segment.label == "thing"
+    assert columns[320] and not columns[:150].any() and not columns[-150:].any()
+
+
+def test_the_padding_of_a_processor_does_not_shift_segments() -> None:
+    name, (height, width, used_width) = "facebook/maskformer-swin-base-ade", (640, 1024, 800)
+    inputs = {
+        "pixel_values": torch.zeros(1, 3, height, width),
+        "pixel_mask": torch.zeros(1, height, width, dtype=torch.long),
+    }
+    inputs["pixel_mask"][:, :, :used_width] = 1
+    # One query that claims exactly the right half of the unpadded picture, one that claims the left.
+    masks = torch.full((1, 2, height, width), -10.0)
+    masks[0, 0, :, : used_width // 2] = 10.0
+    masks[0, 1, :, used_width // 2 :] = 10.0
+    classes = torch.full((1, 2, 151), -10.0)
+    classes[0, 0, 3] = classes[0, 1, 7] = 10.0
+    outputs = MaskFormerForInstanceSegmentationOutput(class_queries_logits=classes, masks_queries_logits=masks)
+    picture, labels = Image.new("RGB", (used_width, height)), {3: "left", 7: "right"}
+    found = workload_of(name, picture, labels, processor_of(name), inputs).predictions(outputs)
+    areas = {segment.label: segment.area for segment in found.segments}
+    assert areas == pytest.approx({"left": 0.5, "right": 0.5}, abs=0.01)
+
+
+def test_boxes_are_in_pixels_of_the_picture_and_inside_it() -> None:
+    name, picture = "facebook/detr-resnet-50", Image.new("RGB", (200, 100))
+    logits = torch.full((1, 2, 92), -10.0)
+    logits[0, 0, 17] = 10.0
+    logits[0, 1, 91] = 10.0  # 'no object'
+    boxes = torch.tensor([[[0.9, 0.5, 0.4, 0.5], [0.5, 0.5, 1, 1]]])
+    outputs = DetrObjectDetectionOutput(logits=logits, pred_boxes=boxes)
+    (box,) = workload_of(name, picture, {17: "cat"}, processor_of(name)).predictions(outputs).boxes
+    assert box.label == "cat" and box.score > 0.99
+    assert box.box == pytest.approx((140, 25, 200, 75))
+
+
+# Another size
+
+
+def test_the_other_proportions_differ_from_those_of_the_picture() -> None:
+    for width, height, other in [(40, 30, (30, 40)), (30, 40, (40, 30)), (40, 40, (40, 30))]:
+        assert picture_workload.in_other_proportions(Image.new("RGB", (width, height))).size == other
+
+
+def test_another_size_is_called_after_the_timing_and_changes_no_other_figure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tiny_vit.of_any_size(tmp_path)
+    preprocess = PictureWorkload.preprocess
+
+    def of_any_size(self: PictureWorkload) -> Any:
+        """As a detector's processor: the input follows the picture."""
+        inputs = preprocess(self)
+        portrait = self.picture.width <= self.picture.height
+        return {"pixel_values": inputs["pixel_values"][..., :32]} if portrait else inputs
+
+    monkeypatch.setattr(PictureWorkload, "preprocess", of_any_size)
+    monkeypatch.setattr(
+        compile_model, "compiled", lambda model, spec: torch.compile(model, backend="eager", dynamic=False)
+    )
+    asked = {"device": "cpu", "iterations": 10, "another_size": True}
+    spec = catalog.make_spec(str(tmp_path), "image-classification", folders=True, **asked)
+    result = result_of(spec)
+    assert result.status == "ok" and result.compilation.recompiles_while_timing == 0, result.warnings
+    batch, picture = result.another_sizes
+    assert (batch.changed, batch.batch_size, batch.width) == ("batch size", 2, batch.height)
+    assert (picture.changed, picture.batch_size, picture.width, picture.height) == ("picture", 1, 32, batch.height)
+    assert (batch.recompiles, picture.recompiles, batch.fallbacks) == (1, 1, 0)
+    assert batch.first_call_seconds > batch.compiled.median_seconds
+    assert len(batch.eager.wall_seconds) == len(batch.compiled.wall_seconds) == workload.OTHER_SIZE_CALLS
+    assert batch.eager.wall_seconds != batch.compiled.wall_seconds
+    data = result.to_json()
+    assert data["another_sizes"][0]["speedup"]["ratio"] == pytest.approx(batch.speedup.ratio)
+    assert RunResult.from_json(data).another_sizes == result.another_sizes
