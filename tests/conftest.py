@@ -34,7 +34,7 @@ settings.load_profile("no deadline")
 
 FIRST = (
     "tests/test_end_to_end.py",  # cold compiles of every bundled checkpoint: later tests find them in the cache
-    "tests/browser/test_accessible_in_chromium.py",
+    "tests/browser/test_tabs_in_chromium.py",
     "tests/browser/",
     "tests/test_faults.py",
     "tests/test_hostile.py",

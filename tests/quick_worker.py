@@ -10,6 +10,7 @@ import json
 import os
 import select
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from benchmarks.quick_worker import Events
@@ -33,7 +34,7 @@ def result(job: dict) -> RunResult:
     return made
 
 
-def main() -> None:
+def main(result: Callable[[dict], RunResult] = result) -> None:
     events = Events()
     events.send("ready", version=codec.WIRE_VERSION, machine=codec.plain(samples.MACHINE))
     line = sys.stdin.buffer.readline()

@@ -131,31 +131,23 @@ def test_a_visitor_has_one_run_at_a_time_and_another_visitor_too() -> None:
 # ---- what a config claims
 
 
-def pickled_parts(folder: Path) -> None:
-    """Turns the checkpoint in `folder` into one whose index, of safetensors by its name, leads to a pickle."""
-    import torch
-    from safetensors.torch import load_file
-
-    weights = load_file(folder / "model.safetensors")
-    (folder / "model.safetensors").unlink()
-    torch.save(weights, folder / "pytorch_model.bin")
-    index = {"metadata": {}, "weight_map": dict.fromkeys(weights, "pytorch_model.bin")}
-    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
-
-
 @pytest.mark.parametrize("way", ["the config names it", "the index names it"])
 def test_a_pickle_is_not_read_whichever_file_leads_to_it(way: str, tmp_path: Path) -> None:
     import torch
+    from safetensors.torch import load_file
 
     from demo.backend import models
 
     folder = shutil.copytree(VIT, tmp_path / "pickle")
-    pickled_parts(folder)
+    weights = load_file(folder / "model.safetensors")
+    (folder / "model.safetensors").unlink()
+    torch.save(weights, folder / "adapter_model.bin")
     if way == "the config names it":
-        (folder / "model.safetensors.index.json").unlink()
-        (folder / "pytorch_model.bin").rename(folder / "adapter_model.bin")
         config = json.loads((folder / "config.json").read_text())
         (folder / "config.json").write_text(json.dumps(config | {"transformers_weights": "adapter_model.bin"}))
+    else:
+        index = {"metadata": {}, "weight_map": dict.fromkeys(weights, "adapter_model.bin")}
+        (folder / "model.safetensors.index.json").write_text(json.dumps(index))
     with pytest.raises(BadInput, match=r"no file named model\.safetensors|weights that are no safetensors") as refused:
         models.load(RunSpec(str(folder), "image-classification"), torch.device("cpu"))
     assert str(tmp_path) not in str(refused.value)
@@ -360,9 +352,8 @@ def test_an_error_of_the_store_reaches_no_browser_with_its_folder(tmp_path: Path
 
 def test_a_search_of_too_many_words_is_refused_with_the_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path))
-    history = History()
+    (history := History()).append(ok_result())
     page = Page(FakeRunner(lambda spec, image: ok_result(spec=spec)), history=history)
-    history.append(ok_result())
     words = "a " * 1100
     with pytest.raises(gr.Error, match=r"at most 20 words\. Given: 1100"):
         api.stored(history)(search=words)

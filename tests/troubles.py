@@ -47,7 +47,7 @@ def heard(tab: Any, address: str, troubles: list[str]) -> None:
 BEYOND = """() => [...document.querySelectorAll('main *')]
   .filter(part => part.checkVisibility() && part.getBoundingClientRect().width > 1)
   .filter(part => part.getBoundingClientRect().left < -1 || part.getBoundingClientRect().right > innerWidth + 1)
-  .filter(part => !part.closest('.js-plotly-plot, .unseen'))
+  .filter(part => part.matches('.main-svg') || !part.closest('.js-plotly-plot, .unseen, .fold .icon'))
   .filter(part => {
     for (let frame = part.parentElement; frame; frame = frame.parentElement)
       if (/auto|scroll/.test(getComputedStyle(frame).overflowX) && frame.clientWidth < innerWidth) return false;

@@ -5,22 +5,17 @@ import json
 import os
 import sys
 
-from benchmarks.quick_worker import Events
 from demo.core import codec
+from demo.core.result import RunResult
 from demo.core.spec import RunSpec
-from tests import samples
+from tests import quick_worker, samples
 
 
-def main() -> None:
-    events = Events()
-    events.send("ready", version=codec.WIRE_VERSION, machine=codec.plain(samples.MACHINE))
-    if not (line := sys.stdin.buffer.readline()):
-        return
-    job = json.loads(line)
+def result(job: dict) -> RunResult:
     made = samples.ok_result(id=job["id"], started_at=job["started_at"], spec=codec.load(RunSpec, job["spec"]))
     seen = {"gpu": os.environ.get("CUDA_VISIBLE_DEVICES"), "patched": "spaces" in sys.modules, "pid": os.getppid()}
-    events.send("result", result=dataclasses.replace(made, warnings=(json.dumps(seen),)).to_json())
+    return dataclasses.replace(made, warnings=(json.dumps(seen),))
 
 
 if __name__ == "__main__":
-    main()
+    quick_worker.main(result)

@@ -1,0 +1,597 @@
+"""The tabs in a real browser: everybody can use each of their states, and nothing is lost. A fake runner stands for the
+models, a Hub on loopback for the one that is shared with.
+
+No state may break a rule of WCAG 2.2 A and AA that axe-core knows, in both themes, on a desktop and on a phone. No rule
+is left out.
+"""
+
+import dataclasses
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fake_runner import FakeRunner
+from huggingface_hub import constants
+from page_support import stored
+from samples import failed_result, full_result, measurement, ok_result, text_result
+from shared_tables import plausible, write
+from troubles import BEYOND
+
+from demo.core.measurement import Compilation, CompileCost, StartUp
+from demo.core.outputs import Parity
+from demo.core.result import RunResult
+from demo.core.spec import BadInput, RunSpec
+from demo.store.history import FOLDER_VARIABLE
+from demo.store.hub_dataset import PushedHistory
+from demo.ui.page import Page
+from demo.ui.tabs import history_tab
+from tests import hub_stub
+
+DESKTOP = {"width": 1920, "height": 1080}
+PHONE = {"width": 320, "height": 640}
+"""320 pixels, for which WCAG wants a page to reflow: a desktop at a zoom of 400 %, too."""
+ZOOMED = {"width": 720, "height": 450}
+"""A desktop of 1440 by 900 at a zoom of 200 %."""
+PAPER = {"width": 703, "height": 1000}
+"""What 12 mm of margin leave of A4."""
+STANDARD = {"type": "tag", "values": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]}
+COLOURS = {"type": "rule", "values": ["color-contrast", "link-in-text-block"]}
+"""What paper can break: the rest was judged on the screen."""
+REFUSED = 13
+"""The batch size that the fake runner refuses."""
+SEARCHED = 2
+"""The batch size of the search for the best way."""
+STORED = stored("segmentation")
+RESULT = full_result(
+    image=STORED.image, predictions=STORED.predictions, parity=STORED.parity, warnings=("The clock fell.",)
+)
+SAID = text_result().predictions or {}
+TEXT = text_result(
+    predictions=SAID | {"compiled": dataclasses.replace(SAID["eager"], token_ids=(5, 6, 9, 8))},
+    parity=Parity("differ", 0.2, "Outputs differ by more than 0.001.", {"same_tokens": 0.5}),
+)
+"""Its two answers part at the third token."""
+
+DATASET = "somebody/worth-compiling-runs"
+LET_GO = threading.Event()
+"""While it is not set, a sweep stands still before its cells of batch size 4."""
+LET_GO.set()
+
+axe_api = pytest.importorskip("axe_playwright_python.sync_playwright")
+
+
+def answer(spec: RunSpec, image: Path) -> RunResult | Exception:
+    if spec.batch_size == REFUSED:
+        return BadInput("Batch size 13 is unlucky. Choose another one.")
+    if spec.batch_size == SEARCHED:
+        costs = Compilation(9.0, "cold", 1, cold=CompileCost(9.0, {}), warm=CompileCost(3.0, {}))
+        if spec.scope == "layers":
+            return failed_result(spec=spec)
+        return ok_result(spec=spec, compilation=costs, start_up=StartUp(2.0, 1.0))
+    if spec.batch_size == 4:  # of the sweep
+        RUNNER.hold |= not LET_GO.is_set()
+        return failed_result(spec=spec) if spec.checkpoint == "shapes-rtdetr" else ok_result(spec=spec)
+    if spec.task == "text-generation":
+        return TEXT
+    return RESULT if spec.task == "image-classification" else ok_result(spec=spec, compiled=measurement(0.009))
+
+
+RUNNER = FakeRunner(answer, seconds=0.4)
+
+
+@pytest.fixture(scope="module")
+def stored_runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PushedHistory]:
+    folder = tmp_path_factory.mktemp("data")
+    write(folder / "repository", [*plausible(), plausible()[0] | {"id": "bad", "speedup": -1.0}])
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        hub_stub.serve({f"datasets/{DATASET}": folder / "repository"}) as endpoint,
+    ):
+        patch.setenv(FOLDER_VARIABLE, str(folder))
+        patch.setenv("HF_ENDPOINT", endpoint)
+        patch.setattr(constants, "HF_ASSETS_CACHE", str(folder / "cache"))
+        often = history_tab.LIST.replace("UPDATE_MILLISECONDS = 5_000", "UPDATE_MILLISECONDS = 300")
+        assert often != history_tab.LIST
+        patch.setattr(history_tab, "LIST", often)
+        kept = PushedHistory(DATASET, lambda **_: None)
+        for number in range(6):
+            kept.append(ok_result(id=f"mine{number}", started_at=f"2026-11-23T09:0{number}:00Z"))
+        slower = ok_result(id="slower", compiled=measurement(0.004), started_at="2026-11-21T10:00:00Z")
+        for result in (ok_result(), failed_result(), slower):
+            kept.append(result)
+        yield kept
+
+
+@pytest.fixture(scope="module")
+def address(stored_runs: PushedHistory, served: Any) -> str:
+    return str(served(Page(RUNNER, history=stored_runs).blocks))
+
+
+@pytest.fixture(scope="module")
+def page(new_tab: Any, address: str) -> Any:
+    """One tab in which the states follow one another."""
+    tab = new_tab()
+    _open(tab, address)
+    return tab
+
+
+@pytest.fixture
+def tab(new_tab: Any) -> Any:
+    """A tab of another visitor, who was never here. The states come to their end before."""
+    return new_tab()
+
+
+def _open(tab: Any, address: str) -> None:
+    tab.goto(f"{address}?__theme=light&batch_size=3")  # a link that asks for nothing would show a run that just ended
+    tab.locator("#chart .plot-container").wait_for(state="attached")
+    tab.locator(".machine b").wait_for()
+
+
+def _batch(tab: Any, size: int) -> None:
+    field = tab.locator("#batch input[type=number]")
+    field.fill(str(size))
+    field.press("Tab")
+
+
+# The states of the page, each reached from the one before
+
+
+def before(tab: Any) -> None:
+    tab.locator("#advanced .label-wrap").click()
+    tab.locator("#advanced input[type=checkbox]").first.wait_for()
+
+
+def refusal(tab: Any) -> None:
+    _batch(tab, REFUSED)
+    tab.locator("#run:not([disabled])").click()
+    tab.locator("#notice .problem").wait_for()
+    _batch(tab, 1)  # for the states to come; the notice stays until the next run
+
+
+def during(tab: Any) -> None:
+    RUNNER.hold = True
+    tab.locator("#run:not([disabled])").click()
+    tab.locator(".live .narrowing:not(.empty)").wait_for()
+
+
+def after(tab: Any) -> None:
+    tab.locator("#top .headline").wait_for()
+    _unfold(tab)
+    tab.locator("#part-machine table").wait_for()
+
+
+def after_text(tab: Any) -> None:
+    tab.get_by_label("Text generation", exact=True).check(force=True)
+    tab.wait_for_function("document.querySelector('#checkpoint input').value === 'shapes-gemma'")
+    tab.locator("#run:not([disabled])").click()
+    tab.locator("#seen .written .parted").first.wait_for()
+    _unfold(tab)
+
+
+def _unfold(tab: Any) -> None:
+    """Every section of the result."""
+    press = "titles => titles.forEach(title => title.click())"
+    tab.locator("#stage .fold > .label-wrap:not(.open)").evaluate_all(press)
+    tab.locator("#figure-calls .main-svg").first.wait_for()
+    tab.locator("#stage details:not([open]) > summary").evaluate_all(press)
+
+
+def best_after(tab: Any) -> None:
+    """With a row opened, a way that is out, and the fields of the goal."""
+    _batch(tab, SEARCHED)
+    tab.locator("#best:not([disabled])").click()
+    tab.locator("#best-ladder .plot-container").wait_for()
+    tab.locator("#best-goals label").last.click()
+    tab.locator("#best-goals input[type=number]").first.wait_for()
+    tab.locator("#best-table a").first.click()
+    tab.locator("#best-opened section").first.wait_for()
+    tab.locator("#best-code summary").first.click()
+
+
+def history(tab: Any) -> None:
+    """With rows, two of them compared, and the question whether to delete them."""
+    _room(tab, 1)
+    pick(tab, "slower", failed_result().id)
+    tab.locator("#compare").click()
+    tab.locator("#compared table").wait_for()
+    tab.locator("#delete").click()
+    tab.locator("#for-good").wait_for()
+
+
+def published(tab: Any) -> None:
+    _room(tab, 2)
+    for chart in ("durations", "by-batch"):
+        tab.locator(f"#published-{chart} .plot-container").wait_for()
+    tab.locator(".explorer table:visible").wait_for()
+
+
+def shared(tab: Any) -> None:
+    _room(tab, 3)
+    tab.locator("#shared-table tbody tr").first.wait_for()
+
+
+def sweep_before(tab: Any) -> None:
+    _room(tab, 4)
+    tab.locator("#sweep-start").wait_for()
+
+
+def sweep_after(tab: Any) -> None:
+    """With a cell opened; the map has faster, slower and failed ones."""
+    sweep_before(tab)
+    tab.locator("#sweep-start").click()
+    tab.locator("#sweep-status .progress[aria-valuenow='8']").wait_for()
+    tab.locator("#sweep-map button").first.click()
+    tab.locator("#sweep-opened section").first.wait_for()
+
+
+def stage_after(tab: Any) -> None:
+    _room(tab, 0)
+    tab.locator("[data-stage=on]").click()
+    tab.keyboard.press("2")
+    tab.locator("#stage-words .chosen").wait_for()
+    tab.locator("#run:not([disabled])").click()
+    tab.locator("#seen .written").first.wait_for(state="detached")
+    tab.locator("#top .headline").wait_for()
+
+
+def _room(tab: Any, number: int) -> None:
+    tab.locator("#rooms button[role=tab]").nth(number).click()
+
+
+STATES = (before, refusal, during, after, after_text, best_after, history, published, shared, sweep_after, stage_after)
+
+
+def _broken(tab: Any, rules: dict[str, Any]) -> list[str]:
+    """The rule, the element and what axe-core says of it, for each breach."""
+    # The bars with Run stay at the lower edge, and would be held against the text that they happen to lie over.
+    style = tab.add_style_tag(content="#actions, #stage-bar { position: static !important }")
+    found = axe_api.Axe().run(tab, options={"runOnly": rules, "resultTypes": ["violations"]}).response
+    style.evaluate("style => style.remove()")
+    assert found["passes"], "nothing was judged"
+    return [
+        f"{rule['id']}: {node['html'][:200]}: {node['failureSummary']}"
+        for rule in found["violations"]
+        for node in rule["nodes"]
+    ]
+
+
+def _look(tab: Any, dark: bool, size: dict[str, int]) -> None:
+    tab.set_viewport_size(size)
+    tab.evaluate("dark => document.body.classList.toggle('dark', dark)", dark)
+
+
+def _settled(tab: Any, read: Callable[[], list[str]]) -> list[str]:
+    """What `read` finds wrong and still finds after five seconds: plotly draws to a new width, and aloud.js gives a
+    figure its name, a moment later."""
+    deadline = time.monotonic() + 5
+    while (found := read()) and time.monotonic() < deadline:
+        tab.wait_for_timeout(100)
+    return found
+
+
+CONTRAST = """() => {
+  const numbers = colour => colour.match(/[\\d.]+/g).map(Number);
+  const light = colour => colour.map(part => part / 255)
+    .map(part => part <= 0.03928 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4)
+    .reduce((sum, part, which) => sum + part * [0.2126, 0.7152, 0.0722][which], 0);
+  const behind = part => {
+    const colour = numbers(getComputedStyle(part).backgroundColor);
+    return colour.length === 3 ? colour : behind(part.parentElement);  // the fourth is an opacity: transparent
+  };
+  const texts = [...document.querySelectorAll('.js-plotly-plot :is(text, tspan)')];
+  return texts.filter(text => text.checkVisibility() && /[\\p{L}\\p{N}]/u.test(text.textContent)).map(text => {
+    const plot = text.closest('.js-plotly-plot'), paper = behind(plot);
+    let opacity = 1;
+    for (let part = text; part !== plot; part = part.parentElement) opacity *= getComputedStyle(part).opacity;
+    const ink = numbers(getComputedStyle(text).fill).slice(0, 3)
+      .map((part, which) => part * opacity + paper[which] * (1 - opacity));
+    const [dim, bright] = [light(ink), light(paper)].sort((one, other) => one - other);
+    return [text.textContent, (bright + 0.05) / (dim + 0.05)];
+  });
+}"""
+"""The contrast of a figure's texts against the page: axe-core judges no text inside SVG. Signs without a letter or
+digit stand for a colour that a word beside them names."""
+
+
+UNTOLD = """() => [...document.querySelectorAll('.js-plotly-plot')].filter(figure => figure.checkVisibility())
+  .map(figure => [figure, figure.querySelector('.gtitle')?.textContent.trim(), figure.getAttribute('aria-label')])
+  .filter(([figure, title, said]) => !(figure.role === 'img' && title && said?.startsWith(title)))
+  .map(([figure, title, said]) => `${title}: ${said}`)"""
+FIGURES = {before: 1, after: 4, after_text: 3, best_after: 2, published: 2}
+"""At least so many are in sight."""
+
+
+CONTROLS = """() => [...document.querySelectorAll('.gradio-container :is(button, input, select, textarea)')]
+  .filter(part => part.checkVisibility() && part.getBoundingClientRect().width > 1)
+  .filter(part => !part.matches('.heat button, #stage .fold > .label-wrap.open'))
+  .map(part => part.outerHTML.slice(0, 120))"""
+"""What can be pressed or filled, without cells of a heat map and titles of open sections, which say something."""
+
+
+@pytest.mark.parametrize("state", STATES, ids=lambda state: state.__name__)
+def test_no_state_breaks_a_rule_or_loses_anything_on_a_desktop_a_phone_zoomed_in_or_on_paper_and_figures_are_told(
+    state: Callable[[Any], None], page: Any
+) -> None:
+    RUNNER.hold = False
+    _look(page, False, DESKTOP)
+    state(page)
+    broken = {}
+    for name, dark, size in (("light, desktop", False, DESKTOP), ("dark, phone", True, PHONE)):
+        _look(page, dark, size)
+        broken[name] = _settled(page, lambda: page.evaluate(BEYOND) + page.evaluate(UNTOLD))
+        broken[name] += _broken(page, STANDARD)
+        broken[name] += [f"{ratio:.2f}:1 {text}" for text, ratio in page.evaluate(CONTRAST) if ratio < 4.5]
+    _look(page, False, ZOOMED)
+    broken["zoomed"] = _settled(page, lambda: page.evaluate(BEYOND))
+    figures = page.locator(".js-plotly-plot:visible").count()
+    _look(page, True, PAPER)
+    page.emulate_media(media="print")
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    open_tabs = page.locator("#rooms > .tabitem:visible").count()
+    broken["paper"] = _settled(page, lambda: page.evaluate(CONTROLS) + page.evaluate(BEYOND))
+    broken["paper"] += _broken(page, COLOURS)
+    page.evaluate("dispatchEvent(new Event('afterprint'))")
+    page.emulate_media(media="screen")
+    assert broken == {name: [] for name in broken}
+    assert open_tabs == 1 and figures >= FIGURES.get(state, 0)
+
+
+# Keys
+
+STOPS = {
+    "copy link": "#masthead [data-address]",
+    "language": "#language",
+    "stage mode": "[data-stage]",
+    "tabs": "#rooms [role=tab]",
+    "task": "#task [type=radio]",
+    "checkpoint": "#checkpoint input",
+    "picture": "#picture :is(button, input)",
+    "examples": "#examples-drawn button",
+    "batch size": "#batch input",
+    "mode": "#fields .field:nth-last-child(-n+4) input[role=combobox]",
+    "number format": "#fields [type=radio]:is([value^=float], [value=tf32], [value=bfloat16])",
+    "advanced": "#advanced .label-wrap",
+    "run": "#run",
+    "best": "#best",
+    "cancel": "#cancel",
+    "footer": "footer *",
+}
+"""What the Tab key meets from the top of the page, in this order."""
+FOCUSED = """stops => {
+  const part = document.activeElement;
+  const ring = [part, part.closest('label'), part.closest('.wrap')].filter(Boolean).some(near => {
+    const { outlineStyle, outlineWidth, opacity } = getComputedStyle(near);
+    return outlineStyle !== 'none' && parseFloat(outlineWidth) >= 2 && opacity !== '0';
+  });
+  const name = part === document.body ? '' : Object.keys(stops).find(stop => part.matches(stops[stop]));
+  return [name ?? part.outerHTML.slice(0, 200), ring];
+}"""
+
+
+def _walk(tab: Any, most: int = 60) -> list[str]:
+    """The stops of the Tab key from the top of the page to its end. Each must show that it has the focus."""
+    reached: list[str] = []
+    for _ in range(most):
+        tab.keyboard.press("Tab")
+        name, ring = tab.evaluate(FOCUSED, STOPS)
+        if not name:
+            break
+        assert ring, f"{name} does not show the focus"
+        if name not in reached[-1:]:
+            reached.append(name)
+    return reached
+
+
+def test_the_tab_key_goes_from_task_to_run_and_every_stop_shows_the_focus(page: Any, address: str) -> None:
+    _open(page, address)
+    _look(page, False, {"width": 1440, "height": 900})
+    assert _walk(page) == [name for name in STOPS if name != "cancel"]
+    for state in (published, sweep_before):
+        state(page)
+        page.locator("#rooms [role=tab][aria-selected=true]").focus()
+        for _ in range(8):
+            page.keyboard.press("Tab")
+            name, ring = page.evaluate(FOCUSED, {})
+            assert ring, name
+
+
+def test_while_a_run_goes_the_tab_key_reaches_cancel_and_nothing_moves(page: Any) -> None:
+    _room(page, 0)
+    during(page)
+    page.reload()
+    page.locator("#cancel:not([disabled])").wait_for()
+    assert _walk(page) == [name for name in STOPS if name not in ("run", "best")]
+    moving = """() => [...document.querySelectorAll('main *')].filter(part => part.checkVisibility())
+      .filter(part => {
+        const { animationName, transitionProperty, transitionDuration } = getComputedStyle(part);
+        return animationName !== 'none' || (transitionProperty !== 'none' && transitionDuration !== '0s');
+      }).map(part => part.outerHTML.slice(0, 120))"""
+    assert page.evaluate(moving) == []  # for those who asked for calm, as this tab did
+    RUNNER.hold = False
+
+
+# What the tabs do
+
+
+def test_published_filters_are_in_the_address_and_its_rows_stand_within_a_phone_and_fill_the_form(
+    tab: Any, address: str, shots: Path
+) -> None:
+    tab.goto(f"{address}?tab=published&published_subset=&published_gpu=%3Cscript%3E")
+    tab.wait_for_url("**?tab=published&published_subset=&published_gpu=")  # what is no choice is not kept
+    tab.get_by_label("GPU", exact=True).click()
+    tab.get_by_role("option", name="T4").click()
+    tab.get_by_label("Search model").first.press_sequentially("detr", delay=20)
+    tab.wait_for_url("**?tab=published&*published_gpu=T4*&published_model=detr")
+    tab.wait_for_function(
+        "[...document.querySelectorAll('#published-table tbody tr')].every(row => /T4/.test(row.innerText))"
+    )
+    rows, copied = tab.locator("#published-table tbody").inner_text(), tab.url
+    tab.get_by_role("tab", name="Sweep").click()
+    tab.wait_for_url("**?tab=sweep")
+    tab.go_back()
+    tab.wait_for_url(copied)
+    tab.reload()
+    tab.wait_for_selector("#published-table tbody tr")
+    assert tab.locator("#published-table tbody").inner_text() == rows
+    assert tab.get_by_label("GPU", exact=True).input_value() == "T4" and tab.url == copied
+
+    tab.set_viewport_size({"width": 390, "height": 844})
+    row = tab.locator("#published-table tbody tr").first
+    shown = [row.locator(cell).bounding_box() for cell in (".strong", ".saved")]
+    assert all(box and box["x"] >= 0 and box["x"] + box["width"] <= 390 for box in shown)
+    assert tab.locator("#published .main-svg").count() and _settled(tab, lambda: tab.evaluate(BEYOND)) == []
+    tab.screenshot(path=shots / "published-phone.png", full_page=True)
+    row.get_by_role("link", name="Run this here").click()
+    tab.locator("#top .question", has_text="detr-resnet-50").wait_for()
+    tab.wait_for_function("document.activeElement.id === 'run'")
+
+
+def test_shared_rows_arrive_are_chosen_by_a_link_and_fill_the_form(tab: Any, address: str, shots: Path) -> None:
+    tab.set_viewport_size({"width": 390, "height": 844})
+    tab.goto(f"{address}?tab=shared&shared_device=Tesla+T4&shared_model=detr&lang=ar")
+    tab.wait_for_function("document.querySelectorAll('#shared-map tbody tr').length === 1")
+    tab.wait_for_function("document.title.startsWith('النتائج المشتركة')")
+    rows = tab.locator("#shared-table tbody tr").all_inner_texts()
+    assert rows and all("T4" in row and "detr" in row for row in rows)
+    assert "تُركت" in tab.locator("#shared-status").inner_text() and tab.evaluate(BEYOND) == []
+    tab.screenshot(path=shots / "shared-arabic-phone.png")
+    tab.locator("#shared-table a[data-follow=fill]").first.click()
+    tab.locator("#top .question", has_text="detr-resnet-50").wait_for()
+    tab.wait_for_function("document.activeElement.id === 'run'")
+    assert "detr-resnet-50" in tab.url  # a reload fills the form again
+    tab.go_back()
+    tab.locator("#shared-table tbody tr").first.wait_for()
+    tab.wait_for_function("document.title.startsWith('النتائج المشتركة')")
+    assert "tab=shared" in tab.url
+
+
+def test_a_sweep_goes_on_while_its_page_is_opened_anew_and_its_cells_open(tab: Any, address: str, shots: Path) -> None:
+    tab.set_viewport_size({"width": 1280, "height": 720})
+    tab.goto(f"{address}?tab=sweep")
+    tab.locator("#sweep-plan", has_text="Cells: 8.").wait_for()
+    assert tab.evaluate("document.querySelector('#sweep-start').getBoundingClientRect().bottom") <= 720
+    tab.locator("#sweep-form .preset").last.focus()
+    preset, actions = (tab.locator(part).last.bounding_box() for part in ("#sweep-form .preset", "#sweep-actions"))
+    assert preset["y"] + preset["height"] <= actions["y"]  # what gets the focus does not lie under the buttons
+
+    LET_GO.clear()
+    tab.locator("#sweep-start").click()
+    tab.locator("#sweep-map button[data-place]").first.wait_for()
+    tab.reload()
+    tab.get_by_role("tab", name="Sweep").click()
+    tab.locator("#sweep-stop:not([disabled])").wait_for()
+    assert tab.locator("#sweep-start").is_disabled()
+    assert 1 <= tab.locator("#sweep-map button[data-place]").count() < 8
+    tab.locator("#sweep-map td.now").first.wait_for()
+    LET_GO.set()
+    RUNNER.hold = False
+    tab.locator("#sweep-status", has_text="8 of 8 cells finished").wait_for()
+    tab.locator("#sweep-start:not([disabled])").wait_for()
+
+    shown = tab.locator("#sweep-map button[data-place]")
+    assert shown.count() == 8 and "OOM" in shown.nth(5).inner_text()
+    shown.nth(5).click()
+    tab.locator("#sweep-opened", has_text="ran out of memory").wait_for()
+    tab.screenshot(path=shots / "sweep.png", full_page=True)
+
+
+# ---- History
+
+
+def row_of(tab: Any, id: str) -> Any:
+    """The run's row in the list."""
+    return tab.locator("#runs tr", has=tab.locator(f"a[data-run='{id}']"))
+
+
+def pick(tab: Any, *ids: str) -> None:
+    for id in ids:
+        row_of(tab, id).get_by_role("checkbox").check()
+
+
+def ticked(tab: Any) -> list[str]:
+    found: list[str] = tab.evaluate("Array.from(document.querySelectorAll('#runs input:checked'), box => box.value)")
+    return found
+
+
+def searched(tab: Any, words: str, runs: int) -> None:
+    tab.get_by_label("Search").first.fill(words)
+    tab.locator("#runs caption", has_text=f"{runs} run").wait_for()
+
+
+def test_runs_are_searched_compared_taken_away_and_opened_and_back_brings_the_comparison(
+    tab: Any, address: str, shots: Path
+) -> None:
+    tab.goto(f"{address}?tab=history")
+    tab.locator("#runs caption").wait_for()  # gradio loses what is typed before it has the page together
+    searched(tab, "owlvit", 1)
+    searched(tab, "2026-11-21", 3)
+    pick(tab, "slower", failed_result().id, ok_result().id)
+    tab.locator("#compare").click()
+    tab.locator("#compared").get_by_text("3 runs compared").wait_for()
+    tab.wait_for_url("**?tab=history&history_compare=*")
+    tab.screenshot(path=shots / "history-compared.png", full_page=True)
+    with tab.expect_download() as download:
+        tab.get_by_role("button", name="Export CSV", exact=True).click()
+    assert download.value.suggested_filename == "worth-compiling-runs.csv"
+    assert "slower" in Path(download.value.path()).read_text()
+
+    tab.locator("#runs a[data-run=slower]").click()
+    tab.locator("#top .headline .figure", has_text="2.00×").wait_for()
+    tab.wait_for_url("**run=slower*")
+    tab.wait_for_function("document.title === 'shapes-vit 2.00× slower · Worth compiling?'")
+    tab.go_back()
+    tab.locator("#runs").wait_for()
+    tab.wait_for_function("document.title.startsWith('History')")
+    assert "tab=history&history_compare=" in tab.url
+    tab.locator("#compared").get_by_text("3 runs compared").wait_for()
+
+
+def test_a_tick_belongs_to_a_run_and_a_question_means_the_runs_that_it_names(
+    tab: Any, address: str, stored_runs: PushedHistory
+) -> None:
+    """Whatever becomes of the list: others store runs meanwhile, and a second tab deletes some."""
+    tab.set_viewport_size({"width": 1440, "height": 500})
+    tab.goto(f"{address}?tab=history")
+    pick(tab, "mine4", "mine2")
+    searched(tab, "mine3", 1)
+    assert ticked(tab) == []
+    searched(tab, "mine", 6)
+    tab.wait_for_function("document.querySelectorAll('#runs input:checked').length === 2")
+    assert ticked(tab) == ["mine4", "mine2"]
+    searched(tab, "", stored_runs.count())
+    tab.locator("#delete").click()
+    tab.locator("#sure").get_by_text("2026-11-23 09:04 UTC · mine4").wait_for()
+    other = tab.context.new_page()
+    other.goto(f"{address}?tab=history")
+    pick(other, "mine3")
+    other.locator("#delete").click()
+    other.locator("#sure").get_by_text("mine3").wait_for()
+    row_of(tab, "mine4").get_by_role("checkbox").focus()
+    for new, scrolled in (("new", 120), ("newer", 560)):  # the first rows are in sight, and above it
+        tab.evaluate("top => scrollTo(0, top)", scrolled)
+        where = row_of(tab, "mine4").bounding_box()["y"]
+        stored_runs.append(ok_result(id=new, started_at=f"2026-11-23T10:00:0{len(new)}Z"))
+        row_of(tab, new).wait_for(state="attached")
+        # the browser's own keeping of the place comes with the next frame
+        tab.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+        assert ticked(tab) == ["mine4", "mine2"]
+        assert tab.evaluate("document.activeElement.value") == "mine4"
+        assert abs(row_of(tab, "mine4").bounding_box()["y"] - where) < 2
+    row_of(tab, "mine4").get_by_role("checkbox").uncheck()
+    pick(tab, "mine5")
+    assert all(stored_runs.get(f"mine{number}") is not None for number in range(6))
+    tab.locator("#for-good").click()
+    tab.get_by_text("2 runs deleted.").wait_for()
+    tab.wait_for_function("document.activeElement.id === 'delete'")  # the button that was pressed is gone
+    tab.wait_for_function("!document.querySelector('#runs input:checked')")
+    assert [stored_runs.get(f"mine{number}") is None for number in range(6)] == [False, False, True, False, True, False]
+    row_of(other, "mine4").wait_for(state="detached")
+    row_of(other, "new").wait_for()
+    assert ticked(other) == ["mine3"]
+    other.locator("#for-good").click()
+    other.get_by_text("1 run deleted.").wait_for()
+    left = [result.id for result in stored_runs.all() if result.id.startswith(("mine", "new"))]
+    assert left == ["newer", "new", "mine5", "mine1", "mine0"]
