@@ -131,10 +131,7 @@ def for_task(task: str) -> tuple[Checkpoint, ...]:
 
 
 def config_folder(checkpoint: Checkpoint) -> Path:
-    """Where config.json and preprocessor_config.json lie, and for a bundled checkpoint the weights too.
-
-    Only for entries of the catalogue: what somebody named by a hub id ships nothing here.
-    """
+    """Where a checkpoint of the catalogue has config.json, preprocessor_config.json and, where bundled, its weights."""
     if checkpoint.bundled:
         return ASSETS / "checkpoints" / checkpoint.id
     return ASSETS / "configs" / checkpoint.id.replace("/", "--")

@@ -41,10 +41,7 @@ def _key(field: dataclasses.Field[Any]) -> str:
 
 
 def load(kind: Any, data: Any) -> Any:
-    """The inverse of `plain`: `data` as a `kind`, by its annotations. Unknown keys are ignored.
-
-    Raises ValueError for a missing key or a value of another type.
-    """
+    """The inverse of `plain`: `data` as a `kind`. Unknown keys are ignored, missing and wrong ones raise ValueError."""
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if origin in (typing.Union, types.UnionType):
         if data is None and type(None) in arguments:
@@ -58,8 +55,6 @@ def load(kind: Any, data: Any) -> Any:
         if not isinstance(data, (list, tuple)):
             raise ValueError(f"a list is needed, given {shown(data)}")
         inner = arguments if Ellipsis not in arguments else (arguments[0],) * len(data)
-        if len(inner) != len(data):
-            raise ValueError(f"{len(inner)} items are needed, given {len(data)}")
         return tuple(load(item_kind, item) for item_kind, item in zip(inner, data, strict=True))
     if origin is dict:
         if not isinstance(data, dict):

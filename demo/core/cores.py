@@ -69,9 +69,7 @@ def read() -> Reading | None:
 
 def others_share(windows: int = 3, seconds: float = 0.4) -> float | None:
     """The share of the cores, 0 to 1, that programs other than this one and its children use now; None if not known.
-
-    The least of several windows in which this thread sleeps: a moment of work is no busy machine.
-    """
+    The least of several windows: a moment of work is no busy machine."""
     shares = []
     for _ in range(windows):
         before, own = read(), _children_seconds()
@@ -100,9 +98,8 @@ def _children_seconds() -> float:
 def free_cores(since: Reading | None) -> int | None:
     """The cores that other processes leave free; None where that is not known.
 
-    `since` is a reading from before this process loaded its model, which makes the first window. Only where others were
-    busy in it, this looks again while this process idles, and takes the least busy window: a click on a page keeps the
-    server and the browser busy for a moment, which says nothing of the timing.
+    The first window begins with `since`, before this process loaded its model. Only where others were busy in it, this
+    looks again while it idles, and takes the least busy window: a click on a page keeps server and browser busy.
     """
     found = _left(since, read())
     for _ in range(IDLE_LOOKS):

@@ -51,10 +51,7 @@ def decode(path: Path) -> Image.Image:
 
 
 def encode_mask(mask: np.ndarray) -> str:
-    """Base64 of a 1-bit PNG of a (height, width) mask, brought to at most `MASK_SIDE` on its long side.
-
-    Nearest neighbour: what is thinner than a pixel of the smaller mask can vanish.
-    """
+    """Base64 of a 1-bit PNG of a (height, width) mask, brought by nearest neighbour to `MASK_SIDE` at most."""
     picture = Image.fromarray(np.ascontiguousarray(mask, dtype=bool))
     picture = picture.resize(mask_size(picture.size), Image.Resampling.NEAREST)
     return _base64(picture, format="PNG", optimize=True)

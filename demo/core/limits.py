@@ -1,7 +1,6 @@
 """What a visitor may ask of this machine: every limit, its default, and the environment variable that sets it.
 
-The variables are read once. A value that is not allowed stops the program with a message; no other value is used in
-its place.
+The variables are read once. A value that is not allowed stops the program with a message.
 """
 
 import dataclasses

@@ -32,9 +32,8 @@ class Machine:
     cuda_toolkit: str | None = None
     """On a GPU: the folder of NVIDIA's CUDA toolkit with its headers, which packages are built with."""
     interpreter: str | None = None
-    """Which environment it was, where it is not the program's own: 'venv-3fa2c1', its folder's name and the beginning
-    of a checksum of its path. Runs of two environments are never pooled, even where their versions are equal: whether
-    these differ may be what was asked."""
+    """Which environment it was, where not the program's own: 'venv-3fa2c1', its folder's name and the beginning of a
+    checksum of its path. Runs of two environments are never pooled, not even those of equal versions."""
 
     def facts(self) -> dict[str, Any]:
         """The fields of `Machine` alone."""
@@ -55,8 +54,7 @@ class Environment(Machine):
     settings: dict[str, str] = field(default_factory=dict)
     """How torch computed, read back from it: attention, memory format, dtype of weights, matrix products, spinning."""
     free_cores: int | None = None
-    """Cores of `cpu_count` that other processes left free when the timing began, one at least; None where it is not
-    known: on a GPU, without /proc, and in older results."""
+    """Cores that others left free when the timing began, at least 1; None on a GPU, without /proc, in older results."""
 
     @classmethod
     def of_host(cls, host: "HostInfo", device: str) -> "Environment":

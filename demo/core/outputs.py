@@ -20,8 +20,7 @@ BOX_IOU = 0.8
 MASK_IOU = 0.95
 """Smallest mean IoU over the labels at which the masks of two runs agree."""
 SAME_TOKENS = 8
-"""The tokens at the beginning that the answers of two runs must share. Further on one rounding of a half type can lead
-to another text."""
+"""First tokens that the answers of two runs must share. Later, one rounding of a half type can lead to another text."""
 SCORE = 0.05
 """Largest difference of the first label's score at which two runs agree."""
 Verdict = Literal["match", "differ", "not comparable"]
@@ -111,10 +110,8 @@ class EndToEnd:
 
 
 def with_own_eager(parity: Parity | None) -> str:
-    """Why a run's compiled model does not count as agreeing with its own eager one; '' where it does.
-
-    A run that only lacks the float64 reference (it has a `max_abs_error`) counts as agreeing.
-    """
+    """Why a run's compiled model does not count as agreeing with its own eager one; '' where it does, and where only
+    the float64 reference is missing (there is a `max_abs_error`)."""
     if parity is None:
         return "was not compared with its own eager"
     if parity.verdict == "match":
@@ -155,10 +152,9 @@ def same_tokens(first: Sequence[int], second: Sequence[int]) -> int:
 
 
 def match_boxes(first: Sequence[Box], second: Sequence[Box], min_iou: float) -> list[tuple[int, int]]:
-    """Pairs (index in `first`, index in `second`) with the largest total IoU, each box in one pair at most.
+    """Pairs (index in `first`, index in `second`) with the largest total IoU, by linear assignment.
 
-    Boxes of different labels make no pair, nor do those whose IoU is NaN or below `min_iou`. Solved as a linear
-    assignment problem.
+    Boxes of different labels make no pair, nor do those whose IoU is NaN or below `min_iou`.
     """
     from scipy.optimize import linear_sum_assignment  # takes 0.3 s to import, which the page's start need not wait for
 

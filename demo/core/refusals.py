@@ -182,8 +182,7 @@ def on_lent_gpu(spec: RunSpec) -> str:
 def other_way_to_compile(spec: RunSpec) -> tuple[str, dict[str, Any]]:
     """What to try where compiling fails: a sentence, and the options that it names, at their defaults.
 
-    ('Without freezing or mode lite it may work.', both at their defaults); of another mode or torch, and {}, where
-    nothing but the default way to compile was asked for.
+    'Without freezing or mode lite it may work.'; of another mode or torch, and {}, where nothing else was asked for.
     """
     asked = {
         name: value

@@ -1,8 +1,7 @@
 """The result of a run, its progress, and all figures derived from the stored times.
 
-All types are frozen dataclasses of plain values. Seconds and bytes inside; milliseconds only in the derived part of
-the JSON. Raw times are stored, everything that can be computed from them is a property, so that a better statistic
-needs no new run.
+Frozen dataclasses of plain values, in seconds and bytes; milliseconds only in the derived part of the JSON. Raw times
+are stored, everything that can be computed from them is a property: a better statistic needs no new run.
 """
 
 import json
@@ -101,8 +100,7 @@ class RunResult:
     control_times: Measurement | None = None
     """Eager timed against eager in the same blocks: the A/A control."""
     with_break: Measurement | None = None
-    """The compiled model with added graph breaks, in the same blocks; None where `spec.graph_break` is False. All other
-    figures are those of the model without them."""
+    """The compiled model with added graph breaks, if asked for, in the same blocks. All other figures are without."""
     another_sizes: tuple[AnotherSize, ...] = ()
     """What was timed with other sizes of the input, with `spec.another_size`."""
     prefill: Prefill | None = None
@@ -178,9 +176,7 @@ class RunResult:
     @property
     def with_break_latency(self) -> float | None:
         """Seconds of one call of the compiled model with added graph breaks; None where it was not timed.
-
-        The compiled model's latency times `break_cost`, so that these figures agree, too; without one the median.
-        """
+        The compiled model's latency times `break_cost`, so that these figures agree, too; without one the median."""
         if self.with_break is None:
             return None
         cost = self.break_cost
@@ -313,8 +309,7 @@ class RunResult:
 
     @property
     def request_seconds(self) -> tuple[float, float] | None:
-        """Seconds of a whole request, eager and compiled: every picture, or prompt with its whole answer, prepared,
-        copied, run and decoded."""
+        """Seconds of a whole request, eager and compiled: pictures, or prompts with their answers, from end to end."""
         parts, batch, latencies = self.end_to_end, self.spec.batch_size, self.latencies
         if parts is None or len(latencies) < 2:
             return None
@@ -399,10 +394,7 @@ class RunResult:
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> "RunResult":
-        """Reads what `to_json` wrote in any version. Derived and unknown keys are ignored, so newer rows load, too.
-
-        Raises ValueError where a needed key is missing or of the wrong kind.
-        """
+        """Reads what `to_json` wrote in any version, newer ones too. Raises ValueError for a missing or wrong key."""
         return load(cls, _from_version_1(data) if isinstance(data, dict) and data.get("schema_version") == 1 else data)
 
 

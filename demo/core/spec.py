@@ -139,8 +139,7 @@ def number(default: float | None, low: float, high: float, help: str, **facts: A
 class RunSpec:
     """What is asked of one run. Checks itself; raises `BadInput` with what was given and what is allowed.
 
-    Whether the checkpoint exists, and fits the task and the text, is for the catalogue to say: see
-    `demo.core.catalog.make_spec`, which form, command line, API and grid all use.
+    Whether the checkpoint exists, and fits the task and the text, is for `demo.core.catalog.make_spec` to say.
     """
 
     checkpoint: str

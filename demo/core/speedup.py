@@ -9,8 +9,7 @@ from demo.core import stats
 
 Basis = Literal["repeats", "this machine", "assumed", "within one process"]
 """What the spread between processes is taken from: 'repeats' are several processes, each a run of these settings here;
-else runs of other settings that this machine repeated, or a value measured elsewhere. 'within one process': it was not
-taken in."""
+else runs of other settings that this machine repeated, or a value measured elsewhere, or nothing."""
 OpenBecause = Literal["", "interval", "control", "machine", "recompiled"]
 """Why no verdict is given: the interval holds 1; eager differed from itself by more; other programs took the cores; or
 the model was recompiled while it was timed. '' where there is one."""
@@ -91,8 +90,7 @@ def judged(
 ) -> Speedup:
     """The speed-up with its verdict, from this process's interval and those of the processes before it.
 
-    `control` gives the noise floor; `because` says why there can be no verdict whatever the times are. Without a spread
-    and other processes, as in a result that nobody stored, the interval is that within the process.
+    `control` gives the noise floor; `because` says why there can be no verdict whatever the times are.
     """
 
     def pooled(processes: Sequence[stats.Interval]) -> stats.Pooled:

@@ -100,9 +100,7 @@ ENGLISH = LANGUAGES["en"]
 
 def origin(english: str) -> tuple[str, dict[str, str]]:
     """The key of the text that a sentence was made of, and its values; '' and {} for one that was made of none.
-
-    Of several texts that fit, the longest: a value may hold words that another text has.
-    """
+    Of several texts that fit, the longest: a value may hold words that another text has."""
     found = {key: match for key, pattern in _kept().items() if (match := pattern.fullmatch(english))}
     key = max(found, key=lambda key: len(ENGLISH.texts[key]), default="")
     return key, found[key].groupdict() if key else {}
