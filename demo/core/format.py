@@ -22,11 +22,7 @@ def milliseconds(seconds: float) -> float:
 
 def _significant(value: float) -> str:
     """`value` with about three significant digits and never in exponent form: 1.44, 14.4, 144, 1444."""
-    magnitude = abs(value)
-    decimals = 2
-    while magnitude >= 10 and decimals > 0:
-        magnitude /= 10
-        decimals -= 1
+    decimals = 2 - (abs(value) >= 10) - (abs(value) >= 100)
     return f"{value:.{decimals}f}"
 
 

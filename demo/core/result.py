@@ -310,14 +310,10 @@ class RunResult:
     @property
     def request_seconds(self) -> tuple[float, float] | None:
         """Seconds of a whole request, eager and compiled: pictures, or prompts with their answers, from end to end."""
-        parts, batch, latencies = self.end_to_end, self.spec.batch_size, self.latencies
-        if parts is None or len(latencies) < 2:
+        parts, batch = self.end_to_end, self.spec.batch_size
+        calls = self.answer_seconds if self.spec.task == TEXT_GENERATION else tuple(self.latencies.values())
+        if parts is None or calls is None or len(calls) < 2:
             return None
-        calls = (latencies["eager"], latencies["compiled"])
-        if self.spec.task == TEXT_GENERATION:
-            if self.answer_seconds is None:
-                return None
-            calls = self.answer_seconds
         around = parts.copy_seconds + batch * (parts.preprocess_seconds + parts.postprocess_seconds)
         return around + calls[0], around + calls[1]
 
