@@ -238,24 +238,14 @@ def test_whatever_a_decoder_raises_becomes_a_sentence(given, monkeypatch: pytest
     assert "secret" not in message and ("more memory than there is" in message) == (error is MemoryError)
 
 
-def mutants(data: bytes, count: int, rng: random.Random) -> list[bytes]:
-    """Bytes flipped, cut out, doubled or overwritten with extremes, most of them in the header."""
-    made = []
-    for number in range(count):
-        mutant = bytearray(data)
-        for _ in range(rng.choice((1, 2, 8))):
-            at = rng.randrange(min(len(mutant), 120) if rng.random() < 0.7 else len(mutant))
-            match number % 4:
-                case 0:
-                    mutant[at] ^= 1 << rng.randrange(8)
-                case 1:
-                    mutant[at : at + 4] = rng.choice((b"\0\0\0\0", b"\xff\xff\xff\xff", b"\x7f\xff\xff\xff"))
-                case 2:
-                    del mutant[at : at + rng.randrange(1, 9)]
-                case _:
-                    mutant[at:at] = mutant[at : at + rng.randrange(1, 40)]
-        made.append(bytes(mutant))
-    return made
+def mutant(data: bytes, rng: random.Random) -> bytes:
+    """Bytes changed, cut out, doubled or overwritten with extremes, most of them in the header."""
+    changed = bytearray(data)
+    for _ in range(rng.choice((1, 2, 8))):
+        at = rng.randrange(min(len(changed), 120) if rng.random() < 0.7 else len(changed))
+        extreme = rng.choice((b"\0\0\0\0", b"\xff\xff\xff\xff", b"\x7f\xff\xff\xff"))
+        changed[at : at + 4] = rng.choice((b"", extreme, rng.randbytes(4), 2 * changed[at : at + rng.randrange(4, 40)]))
+    return bytes(changed)
 
 
 @pytest.mark.parametrize("kind", images.FORMATS)
@@ -265,9 +255,9 @@ def test_a_mutated_file_is_either_a_proper_picture_or_a_sentence(given, kind: st
     files = [encoded(source.convert("RGB"), kind)]
     files += [encoded(source.convert("P"), kind)] if kind in ("GIF", "PNG") else []
     files += [encoded(source, kind, exif=lying(6))] if kind in ("JPEG", "TIFF", "WEBP", "PNG") else []
-    for mutant in (mutant for data in files for mutant in mutants(data, 24, rng)):
+    for data in 24 * files:
         try:
-            image = given(mutant)
+            image = given(mutant(data, rng))
         except BadInput:
             continue
         assert image.mode == "RGB" and 1 <= image.width * image.height <= MAX_PIXELS

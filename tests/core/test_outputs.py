@@ -14,32 +14,25 @@ def boxes(*starts: float, label: str = "cat") -> tuple[Box, ...]:
     return tuple(Box(label, 0.9, (start, 0.0, start + 100, 100.0)) for start in starts)
 
 
-def share_matched(eager: tuple[Box, ...], compiled: tuple[Box, ...]) -> float:
-    """What parity says of two runs of which only the boxes count."""
-    predictions = (Predictions(boxes=eager), Predictions(boxes=compiled))
-    return parity.compare([], [], [], "float32", None, predictions).task["matched_boxes"]
-
-
-def difference_is_drawn(eager: tuple[Box, ...], compiled: tuple[Box, ...]) -> bool:
+@pytest.mark.parametrize(
+    ("starts", "others", "share", "words"),
+    [
+        ((4.5, 10), (0, 8.5), 1.0, None),  # in order, the first box would take the second one's only partner
+        ((0, 300), (0, 320), 0.5, "has 2 boxes"),
+    ],
+)
+def test_parity_agreement_and_the_picture_match_the_same_boxes(
+    starts: tuple, others: tuple, share: float, words: str | None
+) -> None:
+    eager, compiled = Predictions(boxes=boxes(*starts)), Predictions(boxes=boxes(*others))
     preview, info = Image.new("RGB", (640, 480)), ImageInfo("scene.png", 640, 480, "00", "")
-    return outputs_html.difference(preview, info, Predictions(boxes=eager), Predictions(boxes=compiled)) is not None
-
-
-def test_parity_agreement_and_the_picture_match_the_same_boxes() -> None:
-    """In order, the first box would take the second one's only partner; there is one for each."""
-    eager, compiled = boxes(4.5, 10), boxes(0, 8.5)
-    assert outputs.match_boxes(eager, compiled, 0.9) == [(0, 0), (1, 1)]
-    assert share_matched(eager, compiled) == 1.0 and not difference_is_drawn(eager, compiled)
-    assert outputs.difference(Predictions(boxes=eager), Predictions(boxes=compiled)) is None
-
-
-def test_a_box_that_moved_too_far_is_missing_in_all_three() -> None:
-    eager, compiled = boxes(0, 300), boxes(0, 320)
-    assert share_matched(eager, compiled) == 0.5 and difference_is_drawn(eager, compiled)
-    assert "2 boxes" in (outputs.difference(Predictions(boxes=eager), Predictions(boxes=compiled)) or "")
+    assert parity.compare([], [], [], "float32", None, (eager, compiled)).task["matched_boxes"] == share
+    assert (outputs_html.difference(preview, info, eager, compiled) is None) == (words is None)
+    assert (words or "None") in str(outputs.difference(eager, compiled))
 
 
 def test_the_pairs_are_those_with_the_largest_total_likeness() -> None:
+    assert outputs.match_boxes(boxes(4.5, 10), boxes(0, 8.5), 0.9) == [(0, 0), (1, 1)]
     assert outputs.match_boxes(boxes(0, 5), boxes(4.9, 10), 0.9) == [(0, 0), (1, 1)]  # the nearest pair is (1, 0)
 
 
