@@ -18,7 +18,7 @@ from collections.abc import Iterator
 
 from benchmarks import report
 from demo.core import catalog
-from demo.core.machine import usable_cores
+from demo.core.cores import usable_cores
 from demo.core.result import RunResult
 from demo.core.spec import RunSpec
 from demo.runs.runner import Runner

@@ -32,7 +32,7 @@ from pathlib import Path
 from benchmarks import report
 from benchmarks.neighbour import disturbed
 from demo.core import catalog, stats
-from demo.core.machine import usable_cores
+from demo.core.cores import usable_cores
 from demo.core.result import RunResult
 from demo.core.spec import RunSpec
 from demo.core.speedup import Speedup

@@ -1,22 +1,18 @@
 """The Markdown pages say what the code says: options, settings, exit codes, routes, columns, figures, links, files."""
 
-import contextlib
 import dataclasses
-import io
 import re
-from collections.abc import Iterator
-from functools import cache
+from argparse import PARSER, SUPPRESS, ArgumentParser
 from pathlib import Path
 from urllib.parse import unquote
 
-import pytest
 import yaml
 from fake_runner import FakeRunner
 from huggingface_hub import SpaceHardware
 from samples import full_result
 from test_architecture import FLOORS, ROOT, pins, sources
 
-from demo.cli.main import main
+from demo.cli import main
 from demo.core import catalog, format as fmt, limits
 from demo.core.spec import OPTIONS
 from demo.store import export
@@ -161,28 +157,23 @@ def test_every_module_that_a_page_tells_to_run_exists_and_takes_its_options() ->
 # Options and exit codes
 
 
-@cache
-def _help(command: str = "") -> str:
-    with io.StringIO() as said, contextlib.redirect_stdout(said), pytest.MonkeyPatch.context() as changes:
-        changes.setenv("COLUMNS", "200")
-        with pytest.raises(SystemExit):
-            main([*command.split(), "--help"])
-        return said.getvalue()
+def _parsers(parser: ArgumentParser, name: str = "") -> dict[str, ArgumentParser]:
+    """The parser of every command, with those of the commands below it, as it is typed."""
+    found = {name: parser}
+    for action in parser._actions:
+        for below, its in (action.choices or {}).items() if action.nargs == PARSER else ():
+            found |= _parsers(its, f"{name} {below}".strip())
+    return found
 
 
-def _commands(command: str = "") -> Iterator[str]:
-    """Every command with the commands below it, as they are typed."""
-    for name in re.findall(r"^    ([a-z]+)(?: |$)", _help(command), re.MULTILINE):
-        below = f"{command} {name}".strip()
-        yield below
-        yield from _commands(below)
+PARSERS = _parsers(main.parser())
 
 
 def _flags(command: str) -> list[list[str]]:
-    """The names of each option, the one to use first."""
-    lines = re.findall(r"^  (-.+)$", _help(command), re.MULTILINE)
-    flags = [re.findall(r"--[a-z-]+", line.split("  ")[0]) for line in lines]
-    return [names for names in flags if names != ["--help"]]
+    """The long names of each option, the one to use first."""
+    options = [action.option_strings for action in PARSERS[command]._actions if action.help != SUPPRESS]
+    found = [[name for name in names if name.startswith("--")] for names in options]
+    return [names for names in found if names and names != ["--help"]]
 
 
 def test_every_option_of_a_command_stands_in_its_section() -> None:
@@ -195,10 +186,9 @@ def test_every_option_of_a_command_stands_in_its_section() -> None:
 def test_every_command_line_of_the_pages_can_be_typed() -> None:
     lines = [line for page in EVERY_PAGE for line in re.findall(r"python -m demo\b([^`#>|\n]*)", _read(page))]
     assert len(lines) > 20
-    known = set(_commands())
     for line in lines:
         words = line.split()
-        command = next((name for name in (" ".join(words[:2]), " ".join(words[:1])) if name in known), "")
+        command = next((name for name in (" ".join(words[:2]), " ".join(words[:1])) if name in PARSERS), "")
         assert command or not words or words[0] in ("--help", "--version"), line
         given = {word for word in words if word.startswith("--")}
         assert given <= {"--help", "--version"}.union(*_flags(command)), line

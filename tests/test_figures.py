@@ -13,7 +13,7 @@ from samples import full_result, measurement, ok_result
 
 from demo.cli import sweep_command, terminal
 from demo.core import format as fmt
-from demo.core.languages import ENGLISH, LANGUAGES
+from demo.core.languages import ENGLISH
 from demo.core.measurement import Compilation, Measurement
 from demo.core.result import Progress, RunResult
 from demo.core.spec import RunSpec
@@ -161,20 +161,6 @@ def test_a_ratio_that_is_known_is_told_wherever_there_is_an_answer() -> None:
         short = {fmt.estimate(known.ratio, known.low, known.high), fmt.estimate(*opposite)}
         for place in TELLING:
             assert stated(html.unescape(PLACES[place](RESULTS[kind])), ratios_of(RESULTS[kind]) | short), place
-
-
-def test_no_language_states_it_either() -> None:
-    for language in LANGUAGES.values():
-        for kind in ["same", "unsure", "void"]:
-            result = RESULTS[kind]
-            pages = [
-                results.headline(result, language),
-                comparison.comparison([result, result], language),
-                comparison.listing([result], 1, "", language),
-                sweep_html.heatmap([cell(result)], language),
-                results.whole(result, language),
-            ]
-            assert stated(html.unescape(" ".join(pages)), ratios_of(result)) == []
 
 
 SHOWS_LATENCIES = set(PLACES) - {"sections", "summary", "sweep's value", "script", "history of the terminal", "guide"}

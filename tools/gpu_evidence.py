@@ -82,7 +82,7 @@ from demo.backend import machine_probe, profiling, timing, workloads
 from demo.backend.events import Events, Job
 from demo.backend.run_steps import Run
 from demo.core import catalog, format as fmt
-from demo.core.machine import usable_cores
+from demo.core.cores import usable_cores
 from demo.core.result import Failure, RunResult, Status
 from demo.core.spec import PUBLISHED_CALLS, TEXT_GENERATION, RunSpec
 from demo.present import sentences

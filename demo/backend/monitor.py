@@ -16,7 +16,7 @@ import torch
 
 from demo.backend.machine_probe import ask_nvml
 from demo.core import cores
-from demo.core.machine import GpuSample, HostSample, whole_cores
+from demo.core.machine import GpuSample, HostSample
 
 SAMPLE_SECONDS = 0.5
 """Between two samples. One costs about a millisecond on a GPU: five NVML calls."""
@@ -92,7 +92,7 @@ class Observer:
         if first is None or last is None or last_at - first_at < LATELY_SECONDS:
             return None
         free = first.free(last)
-        return None if free is None else whole_cores(free)
+        return None if free is None else cores.whole_cores(free)
 
     def energy_joules(self) -> float | None:
         """The GPU's counter since its driver was loaded; None where it has none (before Volta)."""

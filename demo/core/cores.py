@@ -1,4 +1,4 @@
-"""How many cores other processes leave free, by Linux's count of processor time.
+"""How many cores this process may use, and how many other processes leave free, by Linux's count of processor time.
 
 Covered: the cores that this process may use, by its affinity and its control group's quota; what other processes and a
 hypervisor took of them between two readings. Not covered: children of this process that still run, which count as
@@ -6,18 +6,50 @@ others but for `others_share`; systems without /proc, where nothing is known.
 """
 
 import contextlib
+import math
 import os
 import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from demo.core.machine import usable_cores, whole_cores
-
 PROC, PROC_STAT = Path("/proc"), Path("/proc/stat")
+TAKEN = 0.25
+"""A core counts as taken when others use a quarter of it: threads that meet at a barrier wait for the slowest one."""
+CGROUPS = Path("/sys/fs/cgroup")
 BUSY_CPU = 0.10
 """From this share of the cores on that others use a run is told to be disturbed."""
 IDLE_LOOKS, IDLE_SECONDS = 3, 0.3
 """Windows of the second look, in which this process idles, and the length of each."""
+
+
+def whole_cores(free: float) -> int:
+    """`free` cores as threads can use them: at least one, and none of which others use `TAKEN` or more."""
+    return max(1, math.floor(free + TAKEN))
+
+
+def usable_cores() -> int:
+    """The CPU cores that this process may use, which in a container can be fewer than the machine has.
+
+    A quota of the control group counts in whole cores: with 1.5 cores two threads would be paused in turns.
+    """
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, math.floor(min(cores, _quota())))
+
+
+def _quota(cgroups: Path = CGROUPS, own: Path = Path("/proc/self/cgroup")) -> float:
+    """Cores' worth of time that this process's control groups allow it; infinite without a limit, and in version 1."""
+    try:
+        (path,) = (line[3:] for line in own.read_text().splitlines() if line.startswith("0::"))
+    except (OSError, ValueError):
+        return math.inf
+    quotas = [math.inf]
+    # Every group above limits as well. In a container the path may be the host's: what is mounted is then the root.
+    group = cgroups / path.lstrip("/")
+    for one in (group, *group.parents):
+        with contextlib.suppress(OSError, ValueError):  # not there, or 'max'
+            quota, period = (one / "cpu.max").read_text().split()
+            quotas.append(int(quota) / int(period))
+    return min(quotas)
 
 
 @dataclass(frozen=True)

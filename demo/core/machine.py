@@ -1,16 +1,10 @@
 """The machine: its hardware and versions, and its state at a moment."""
 
-import contextlib
-import math
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
-TAKEN = 0.25
-"""A core counts as taken when others use a quarter of it: threads that meet at a barrier wait for the slowest one."""
-CGROUPS = Path("/sys/fs/cgroup")
+from demo.core.cores import TAKEN, usable_cores
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,33 +118,3 @@ class HostSample:
     gpu: GpuSample | None = None
     free_cores: float | None = None
     """Cores that other processes left since the last sample, as a fraction; None also where that was just now."""
-
-
-def whole_cores(free: float) -> int:
-    """`free` cores as threads can use them: at least one, and none of which others use `TAKEN` or more."""
-    return max(1, math.floor(free + TAKEN))
-
-
-def usable_cores() -> int:
-    """The CPU cores that this process may use, which in a container can be fewer than the machine has.
-
-    A quota of the control group counts in whole cores: with 1.5 cores two threads would be paused in turns.
-    """
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(1, math.floor(min(cores, _quota())))
-
-
-def _quota(cgroups: Path = CGROUPS, own: Path = Path("/proc/self/cgroup")) -> float:
-    """Cores' worth of time that this process's control groups allow it; infinite without a limit, and in version 1."""
-    try:
-        (path,) = (line[3:] for line in own.read_text().splitlines() if line.startswith("0::"))
-    except (OSError, ValueError):
-        return math.inf
-    quotas = [math.inf]
-    # Every group above limits as well. In a container the path may be the host's: what is mounted is then the root.
-    group = cgroups / path.lstrip("/")
-    for one in (group, *group.parents):
-        with contextlib.suppress(OSError, ValueError):  # not there, or 'max'
-            quota, period = (one / "cpu.max").read_text().split()
-            quotas.append(int(quota) / int(period))
-    return min(quotas)

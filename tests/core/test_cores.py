@@ -1,6 +1,7 @@
-"""What other processes leave of the cores, by readings of a made-up /proc."""
+"""How many cores a process may use, and what other processes leave of them, by readings of a made-up /proc."""
 
 import itertools
+import math
 import subprocess
 import sys
 import time
@@ -9,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from demo.core import cores
-from demo.core.cores import Reading
-from demo.core.machine import whole_cores
+from demo.core.cores import Reading, whole_cores
 
 
 @pytest.fixture
@@ -107,3 +107,31 @@ def test_the_share_of_others_is_the_least_of_its_windows_without_the_children(
     monkeypatch.setattr(cores, "_children_seconds", lambda: next(spent))
     monkeypatch.setattr(cores.time, "sleep", lambda seconds: None)
     assert cores.others_share(windows=2) == pytest.approx(share)
+
+
+@pytest.mark.parametrize(
+    ("own", "files", "quota"),
+    [
+        ("0::/\n", {}, math.inf),
+        ("0::/\n", {"cpu.max": "max 100000"}, math.inf),
+        ("0::/\n", {"cpu.max": "150000 100000"}, 1.5),
+        ("0::/a/b\n", {"a/cpu.max": "200000 100000", "a/b/cpu.max": "max 100000"}, 2.0),
+        ("0::/of/the/host\n", {"cpu.max": "300000 100000"}, 3.0),
+        ("7:memory:/\n", {"memory/cpu.max": "100000 100000"}, math.inf),
+    ],
+)
+def test_the_tightest_quota_of_a_control_group_counts(
+    own: str, files: dict[str, str], quota: float, tmp_path: Path
+) -> None:
+    (tmp_path / "own").write_text(own)
+    for name, text in files.items():
+        (tmp_path / "groups" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "groups" / name).write_text(f"{text}\n")
+    assert cores._quota(tmp_path / "groups", tmp_path / "own") == quota
+
+
+def test_a_quota_counts_in_whole_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cores.os, "sched_getaffinity", lambda _: set(range(6)), raising=False)
+    for quota, whole in [(math.inf, 6), (4.0, 4), (1.5, 1), (0.5, 1)]:
+        monkeypatch.setattr(cores, "_quota", lambda quota=quota: quota)
+        assert cores.usable_cores() == whole
