@@ -50,54 +50,48 @@ def measurement(seconds: float, blocks: int = 12, peak: int | None = 1_000_000) 
 
 def ok_result(**changes: Any) -> RunResult:
     """A classification run on a CPU: compiled twice as fast."""
-    return dataclasses.replace(
-        RunResult(
-            id="20261121T090000-abcdef",
-            started_at="2026-11-21T09:00:00Z",
-            status="ok",
-            spec=RunSpec("shapes-vit", "image-classification", device="cpu"),
-            environment=ENVIRONMENT,
-            eager=measurement(0.002),
-            compiled=measurement(0.001),
-            control_times=measurement(0.002),
-            compilation=Compilation(5.5, "cold", 1),
-            parity=Parity("match", 1e-6, "Outputs are close to within 0.001.", {"top5_agreement": 1.0}),
-            predictions={"eager": LABELS, "compiled": LABELS},
-            image=ImageInfo("scene.png", 320, 240, "00" * 32, "/9j/"),
-            elapsed_seconds=12.5,
-        ),
-        **changes,
+    fields: dict[str, Any] = dict(
+        id="20261121T090000-abcdef",
+        started_at="2026-11-21T09:00:00Z",
+        status="ok",
+        spec=RunSpec("shapes-vit", "image-classification", device="cpu"),
+        environment=ENVIRONMENT,
+        eager=measurement(0.002),
+        compiled=measurement(0.001),
+        control_times=measurement(0.002),
+        compilation=Compilation(5.5, "cold", 1),
+        parity=Parity("match", 1e-6, "Outputs are close to within 0.001.", {"top5_agreement": 1.0}),
+        predictions={"eager": LABELS, "compiled": LABELS},
+        image=ImageInfo("scene.png", 320, 240, "00" * 32, "/9j/"),
+        elapsed_seconds=12.5,
     )
+    return RunResult(**fields | changes)
 
 
 def text_result(**changes: Any) -> RunResult:
     """A run of a text model on a CPU: a token in 2 or 1 ms, the first one in 8 or 5 ms."""
     ours = Predictions(text=" a red star.", pieces=(" a", " red", " star", "."), token_ids=(5, 6, 7, 8))
-    return dataclasses.replace(
-        ok_result(
-            spec=RunSpec("shapes-gemma", TEXT_GENERATION, device="cpu", prompt="The picture shows", tokens=4),
-            prefill=Prefill(measurement(0.008), measurement(0.005), measurement(0.008)),
-            generation=Generation(3, 7, 86_016, generate_seconds=0.02),
-            parity=Parity("match", 1e-6, "Outputs are close to within 0.001.", {"same_tokens": 1.0}),
-            predictions={"eager": ours, "compiled": ours},
-            image=None,
-        ),
-        **changes,
+    fields: dict[str, Any] = dict(
+        spec=RunSpec("shapes-gemma", TEXT_GENERATION, device="cpu", prompt="The picture shows", tokens=4),
+        prefill=Prefill(measurement(0.008), measurement(0.005), measurement(0.008)),
+        generation=Generation(3, 7, 86_016, generate_seconds=0.02),
+        parity=Parity("match", 1e-6, "Outputs are close to within 0.001.", {"same_tokens": 1.0}),
+        predictions={"eager": ours, "compiled": ours},
+        image=None,
     )
+    return ok_result(**fields | changes)
 
 
 def failed_result(**changes: Any) -> RunResult:
-    return dataclasses.replace(
-        RunResult(
-            id="20261121T090100-fedcba",
-            started_at="2026-11-21T09:01:00Z",
-            status="out_of_memory",
-            spec=RunSpec("google/owlvit-base-patch32", "object-detection", batch_size=256, text=("a cat",)),
-            failure=Failure("compile", "Batch size 256 ran out of memory on a T4 (15 GB) while compiling.", "Try 64."),
-            environment=ENVIRONMENT,
-        ),
-        **changes,
+    fields: dict[str, Any] = dict(
+        id="20261121T090100-fedcba",
+        started_at="2026-11-21T09:01:00Z",
+        status="out_of_memory",
+        spec=RunSpec("google/owlvit-base-patch32", "object-detection", batch_size=256, text=("a cat",)),
+        failure=Failure("compile", "Batch size 256 ran out of memory on a T4 (15 GB) while compiling.", "Try 64."),
+        environment=ENVIRONMENT,
     )
+    return RunResult(**fields | changes)
 
 
 GPU = dataclasses.replace(
@@ -135,34 +129,32 @@ def full_result(**changes: Any) -> RunResult:
         HostSample(at, 0.02, GpuSample(1_350e6 + 30e6 * at, 1_590e6, 61.0 + at, 66.0 + at, (), 0))
         for at in (0.0, 1.0, 2.0)
     )
-    return dataclasses.replace(
-        ok_result(
-            id="20261121T093000-0f0f0f",
-            spec=RunSpec("google/vit-base-patch16-224", "image-classification", 4, "reduce-overhead", device="cuda"),
-            gains=(Gain("mode", "max-autotune", 1.3, ("google/vit-base-patch16-224",)),),
-            environment=GPU,
-            eager=on_gpu(0.0120, 0.0050, 620_000_000, 150),
-            compiled=on_gpu(0.0060, 0.0048, 540_000_000, 190),
-            control_times=measurement(0.0120),
-            compilation=Compilation(
-                first_call_seconds=31.2,
-                cache="cold",
-                graphs=2,
-                graph_breaks=(GraphBreak("call to print", "modeling_vit.py:321 in forward"),),
-                cudagraphs="used",
-                cold=CompileCost(31.2, {"dynamo": 4.1, "aot_autograd": 3.2, "inductor": 21.9}),
-                warm=CompileCost(3.4, {"dynamo": 2.2, "aot_autograd": 0.6, "inductor": 0.1}, "20261121T093100-0f0f10"),
-                recompiles=(GraphBreak("a size changed: expected 1, got 4", "modeling_vit.py:88 in forward"),),
-                kernels=38,
-                extern_kernels=49,
-                cache_hits=0,
-                cache_misses=2,
-            ),
-            end_to_end=EndToEnd(0.0015, 0.0004, 0.0002),
-            machine_states=states,
-            timing_seconds=3.6,
-            elapsed_seconds=48.0,
-            roofline=Roofline(int(1.4e11), 360_000_000, 5.0e13, 2.4e12),
+    fields: dict[str, Any] = dict(
+        id="20261121T093000-0f0f0f",
+        spec=RunSpec("google/vit-base-patch16-224", "image-classification", 4, "reduce-overhead", device="cuda"),
+        gains=(Gain("mode", "max-autotune", 1.3, ("google/vit-base-patch16-224",)),),
+        environment=GPU,
+        eager=on_gpu(0.0120, 0.0050, 620_000_000, 150),
+        compiled=on_gpu(0.0060, 0.0048, 540_000_000, 190),
+        control_times=measurement(0.0120),
+        compilation=Compilation(
+            first_call_seconds=31.2,
+            cache="cold",
+            graphs=2,
+            graph_breaks=(GraphBreak("call to print", "modeling_vit.py:321 in forward"),),
+            cudagraphs="used",
+            cold=CompileCost(31.2, {"dynamo": 4.1, "aot_autograd": 3.2, "inductor": 21.9}),
+            warm=CompileCost(3.4, {"dynamo": 2.2, "aot_autograd": 0.6, "inductor": 0.1}, "20261121T093100-0f0f10"),
+            recompiles=(GraphBreak("a size changed: expected 1, got 4", "modeling_vit.py:88 in forward"),),
+            kernels=38,
+            extern_kernels=49,
+            cache_hits=0,
+            cache_misses=2,
         ),
-        **changes,
+        end_to_end=EndToEnd(0.0015, 0.0004, 0.0002),
+        machine_states=states,
+        timing_seconds=3.6,
+        elapsed_seconds=48.0,
+        roofline=Roofline(int(1.4e11), 360_000_000, 5.0e13, 2.4e12),
     )
+    return ok_result(**fields | changes)

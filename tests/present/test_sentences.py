@@ -134,7 +134,7 @@ def test_a_word_of_a_newer_worker_is_quoted_as_it_is() -> None:
     japanese = LANGUAGES["ja"]
     result = ok_result(compilation=newer)
     assert ("CUDA graphs", "partly") in [row[:2] for row in rows(result)]
-    assert japanese.marked(japanese.plain_quoted("partly")) in results.whole(result, japanese)
+    assert japanese.quoted("partly") in results.whole(result, japanese)
     part = details.pays(result, ENGLISH)
     assert part is not None and part.table == (["", "empty cache"], [["keys", "1.0 s"]])
 

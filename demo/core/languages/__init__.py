@@ -1,7 +1,7 @@
 """The program's texts in four languages: one JSON file each, with the same keys and placeholders.
 
 `demo.present` and the page get a text from a `Language` by its key. The terminal, exports and scripts are in English.
-Text without a key, such as an error of torch, stays English and is marked as English (`plain_quoted`).
+Text without a key, such as an error of torch, stays English and is marked as English (`plain_quoted`, `quoted`).
 """
 
 import json
@@ -74,6 +74,10 @@ class Language:
     def value(self, value: object) -> str:
         """A figure, an id or a name as HTML."""
         return f'<bdi dir="ltr">{escape(str(value))}</bdi>' if self.rtl and str(value) else escape(str(value))
+
+    def quoted(self, english: str) -> str:
+        """English text inside a sentence or a card, as HTML."""
+        return escape(english) if self.code == "en" else f'<span lang="en" dir="ltr">{escape(english)}</span>'
 
     def passage(self, english: str) -> str:
         """HTML in English; '' stays ''."""
