@@ -104,13 +104,13 @@ def serve(module: str, iterations: int) -> None:
     from demo.runs.runner import Runner
     from demo.ui import api
     from demo.ui.jobs import RunQueue
-    from demo.ui.page import build, launch
+    from demo.ui.page import Page, launch
 
     runner = Runner(History(), spare=True, worker_module=module)
     fields = dict(inspect.signature(api.endpoint(runner, RunQueue())).parameters)
     del fields["request"]
     values = {name: field.default for name, field in fields.items()} | {"iterations": iterations, "most_seconds": 0.5}
-    _, address, _ = launch(build(runner), server_name="127.0.0.1", server_port=None, prevent_thread_lock=True)
+    _, address, _ = launch(Page(runner), server_name="127.0.0.1", server_port=None, prevent_thread_lock=True)
     print(json.dumps({"address": address, "body": {"data": list(values.values())}}), flush=True)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     with contextlib.closing(runner):

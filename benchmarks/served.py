@@ -22,7 +22,7 @@ from demo.core.measurement import Measurement
 from demo.core.result import Progress, RunResult
 from demo.runs.runner import Runner
 from demo.store.history import FILE_NAME, History
-from demo.ui.page import build, launch
+from demo.ui.page import Page, launch
 
 CHECKPOINT = "shapes-segformer"
 CHROMIUM = shutil.which("chromium") or "/usr/bin/chromium"
@@ -67,7 +67,7 @@ def app() -> Iterator[App]:
     with tempfile.TemporaryDirectory() as folder:
         history = History(Path(folder) / FILE_NAME)
         with contextlib.closing(NotingRunner(history, spare=True)) as runner:
-            page = build(runner, history=history)
+            page = Page(runner, history=history)
             _, url, _ = launch(page, server_port=free_port(), prevent_thread_lock=True)
             yield App(url, runner)
             page.close(verbose=False)

@@ -16,7 +16,7 @@ from demo.core.languages import ENGLISH
 from demo.core.result import RunResult
 from demo.present import sentences
 from demo.runs.runner import Runner
-from demo.ui.tabs.stage_mode import Preset, presets
+from demo.ui.page import Preset, presets
 
 LIMIT_SECONDS = 60.0
 SCENE = catalog.ASSETS / "examples" / "shapes-scene-1.png"

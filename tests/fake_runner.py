@@ -22,9 +22,9 @@ from demo.store.history import History
 
 
 class FakeRunner:
-    """A process takes `seconds` and ends with what `answer` returns for its spec and picture: a result, or an error to
-    raise. With `hold` it stands still in the midst of the timing. `history` keeps what was measured, as the real runner
-    does."""
+    """A process takes `seconds`, writes the files that are asked for, and ends with what `answer` returns for its spec
+    and picture: a result, or an error to raise. With `hold` it stands still in the midst of the timing. `history` keeps
+    what was measured, as the real runner does."""
 
     def __init__(
         self,
@@ -38,6 +38,8 @@ class FakeRunner:
         self.hold = False
         self.history = history
         self.runs: list[RunSpec] = []
+        self.pictures: list[Path | None] = []
+        self.files: list[Files] = []
         self.earlier = 0
         """How many processes of the same run came before the one in hand."""
         self.machine: HostInfo | None = machine
@@ -56,6 +58,10 @@ class FakeRunner:
         repeats = max(len(earlier) + 1, spec.repeats)
         self.running += 1
         self.runs.append(spec)
+        self.pictures.append(image)
+        self.files.append(files)
+        for file in filter(None, vars(files).values()):
+            file.write_bytes(b"what the run leaves")
         try:
             while True:
                 self.earlier = len(earlier)

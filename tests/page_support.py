@@ -20,8 +20,10 @@ from gradio.utils import get_upload_folder
 from samples import ok_result
 
 from demo.core.result import RunResult
+from demo.ui.jobs import Work
 from demo.ui.page import Page
 from demo.ui.tabs import form
+from demo.ui.tabs.events import Watching
 
 FIXTURES = Path(__file__).parent / "fixtures"
 HOSTILE = "<img src=x onerror=alert(1)><script>alert(2)</script>"
@@ -49,7 +51,7 @@ def handler(
     """
     found = {
         event.fn
-        for event in page.blocks.fns.values()
+        for event in page.fns.values()
         if event.fn is not None
         and (takes is None or takes in event.inputs)
         and (changes is None or changes in event.outputs)
@@ -72,6 +74,20 @@ def press(page: Page, component: Any, *values: Any, event: str = "click", reques
     return handler(page, of=(component, event))(*values, request=request, data=data)
 
 
+def followed(page: Page, part: Watching, begun: dict[Any, Any]) -> Iterator[dict[Any, Any]]:
+    """What a page gets: `begun`, then the progress of the work that `part` of it watches from here on, then its end."""
+    yield begun
+    if (going := begun[part.watched]) is not None:
+        yield from handler(page, takes=part.watched, only=part._live)(going)
+        yield handler(page, takes=part.watched, only=part._ending)(going)
+
+
+def ended(work: Work) -> Work:
+    """Waits for its end."""
+    assert work._ended.wait(20)
+    return work
+
+
 # ---- the Run tab
 
 
@@ -84,23 +100,23 @@ def visitor(name: str) -> str:
     return hashlib.md5(name.encode()).hexdigest()
 
 
-def field_values(page: Page, **changes: Any) -> dict[str, Any]:
-    """The form's first values, by name, with these changed."""
-    return {name: field.value for name, field in page.run_tab.form.inputs.items()} | changes
-
-
 def in_the_form(picture: Path) -> dict[str, Any]:
     """A picture as the form's field sends it."""
     path = save_file_to_cache(picture, get_upload_folder())
     return {"path": path, "orig_name": picture.name, "meta": {"_type": "gradio.FileData"}}
 
 
+def field_values(page: Page, **changes: Any) -> dict[str, Any]:
+    """The form's first values, by name, with a scene as its picture and these changed."""
+    first = {name: field.value for name, field in page.run_tab.form.inputs.items()}
+    return first | {"image": in_the_form(form.scenes()[0])} | changes
+
+
 def press_run(page: Page, id: Any, session: str = "a page", **changes: Any) -> Iterator[dict[Any, Any]]:
     """What pressing Run sends to a browser that keeps this id, from the form with these fields changed."""
-    tab = page.run_tab
-    values = field_values(page, **({"image": in_the_form(form.scenes()[0])} | changes))
-    run = handler(page, changes=tab.watched, of=(tab.form.run, "click"))
-    yield from followed(page, run(id, *values.values(), request=from_browser(session)))
+    values = field_values(page, **changes).values()
+    run = handler(page, changes=page.run_tab.watched, of=(page.run_tab.form.run, "click"))
+    yield from followed(page, page.run_tab, run(id, *values, request=from_browser(session)))
 
 
 def pressed(page: Page, session: str = "one", **changes: Any) -> Iterator[dict[Any, Any]]:
@@ -108,19 +124,9 @@ def pressed(page: Page, session: str = "one", **changes: Any) -> Iterator[dict[A
     yield from press_run(page, visitor(session), **changes)
 
 
-def followed(page: Page, begun: dict[Any, Any]) -> Iterator[dict[Any, Any]]:
-    """What a page gets: `begun`, then the progress of the job that it watches from here on, then the outcome."""
-    tab = page.run_tab
-    yield begun
-    if (job := begun[tab.watched]) is not None:
-        yield from handler(page, takes=tab.watched, only=[tab.pane.live])(job)
-        yield handler(page, takes=tab.watched, changes=tab.opened)(job)
-
-
 def arrived(page: Page, id: Any, session: str = "a page", **query: str) -> dict[Any, Any]:
     """The first updates of a page that a browser with this id opens by a link with this query."""
-    updates: dict[Any, Any] = handler(page, changes=page.run_tab.visitor)(id, request=from_browser(session, **query))
-    return updates
+    return handler(page, changes=page.run_tab.visitor)(id, request=from_browser(session, **query))
 
 
 def opened(page: Page, session: str = "one", **query: str) -> Iterator[dict[Any, Any]]:
@@ -130,7 +136,7 @@ def opened(page: Page, session: str = "one", **query: str) -> Iterator[dict[Any,
     if updates[tab.pane.chart] == {"visible": True, "__type__": "update"}:
         del updates[tab.pane.chart]  # the page's own chart, which every page gets
     if updates.keys() - {tab.visitor, tab.watched}:
-        yield from followed(page, updates)
+        yield from followed(page, tab, updates)
 
 
 def cancel(page: Page, session: str) -> None:

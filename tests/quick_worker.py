@@ -24,11 +24,10 @@ ODD = {101: "out_of_memory", 102: "compile_failed", 103: "crash", 104: "refuse"}
 
 def result(job: dict) -> RunResult:
     spec = codec.load(RunSpec, job["spec"])
-    digest = hashlib.sha256(Path(job["input_file"]).read_bytes()).hexdigest()
     made = samples.ok_result(id=job["id"], started_at=job["started_at"], spec=spec)
+    digest = hashlib.sha256(Path(job["input_file"]).read_bytes()).hexdigest()
     made = dataclasses.replace(made, image=dataclasses.replace(made.image, sha256=digest))
-    status = ODD.get(spec.batch_size, "ok")
-    if status != "ok":
+    if status := ODD.get(spec.batch_size):
         failure = Failure("compile", f"It went wrong: {status}.", "Try another.")
         made = dataclasses.replace(made, status=status, failure=failure, compiled=None)
     return made
@@ -41,19 +40,19 @@ def main(result: Callable[[dict], RunResult] = result) -> None:
     if not line:
         return
     job = json.loads(line)
+    asked = job["spec"]
     if log := os.environ.get("QUICK_LOG"):
         with open(log, "a") as file:
-            file.write(f"{job['spec']['checkpoint']} {job['spec']['batch_size']} {job['spec']['mode']}\n")
-    what = ODD.get(job["spec"]["batch_size"])
-    if what == "crash":
-        os._exit(3)
-    if what == "refuse":
-        events.send("refused", message="This one is not to be had.")
-        return
-    seconds = float(os.environ.get("QUICK_SECONDS", "0"))
+            file.write(f"{asked['checkpoint']} {asked['batch_size']} {asked['mode']}\n")
+    match ODD.get(asked["batch_size"]):
+        case "crash":
+            os._exit(3)
+        case "refuse":
+            events.send("refused", message="This one is not to be had.")
+            return
+    seconds, hold = float(os.environ.get("QUICK_SECONDS", "0")), os.environ.get("QUICK_HOLD", "")
     gone, _, _ = select.select([sys.stdin], [], [], seconds)
-    hold = os.environ.get("QUICK_HOLD", "")
-    while not gone and job["spec"]["batch_size"] > 3 and os.path.exists(hold):
+    while not gone and asked["batch_size"] > 3 and os.path.exists(hold):
         gone, _, _ = select.select([sys.stdin], [], [], 0.05)
     if not gone:
         events.send("result", result=result(job).to_json())

@@ -17,7 +17,7 @@ from demo.core import catalog, format as fmt, limits
 from demo.core.spec import OPTIONS
 from demo.store import export
 from demo.store.history import History
-from demo.ui.page import build
+from demo.ui.page import Page
 
 README, SECURITY, CONTRIBUTING = ROOT / "README.md", ROOT / "SECURITY.md", ROOT / "CONTRIBUTING.md"
 DOCS = sorted((ROOT / "docs").glob("*.md"))
@@ -239,7 +239,7 @@ def test_the_limits_have_the_defaults_of_the_table() -> None:
 
 def test_the_api_page_has_a_section_for_every_endpoint(tmp_path: Path) -> None:
     history = History(tmp_path / "results.sqlite3")
-    page = build(FakeRunner(lambda spec, image: full_result()), history=history)
+    page = Page(FakeRunner(lambda spec, image: full_result()), history=history)
     endpoints = page.get_api_info()["named_endpoints"]
     assert {heading for heading in _headings(_text("api.md"), "##") if heading.startswith("/")} == set(endpoints)
 

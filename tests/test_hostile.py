@@ -37,7 +37,7 @@ from demo.store.history import FOLDER_VARIABLE, History
 from demo.sweep.grid import read_grid
 from demo.ui import api
 from demo.ui.jobs import RunQueue
-from demo.ui.page import Page, build, launch
+from demo.ui.page import Page, launch
 from demo.ui.tabs import links
 from demo.ui.web.guard import MAX_BYTES
 from demo.ui.web.visitor_language import translations
@@ -191,7 +191,7 @@ def served() -> Iterator[tuple[str, list[tuple[RunSpec, Path]]]]:
         asked.append((spec, image))
         return ok_result(spec=spec)
 
-    page = build(FakeRunner(answer))
+    page = Page(FakeRunner(answer))
     _, address, _ = launch(page, prevent_thread_lock=True, server_port=None)
     assert (page.analytics_enabled, page.allowed_paths, page.show_error, page.share) == (False, [], False, False)
     assert page.max_file_size == limits.Limits.file_bytes
@@ -391,7 +391,7 @@ def test_an_uploaded_file_is_limited(served: Any) -> None:
 
 def test_on_a_space_whoever_gives_a_picture_is_told_that_others_can_see_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SPACE_ID", "somebody/space")
-    page = build(FakeRunner(lambda spec, image: ok_result(spec=spec)))
+    page = Page(FakeRunner(lambda spec, image: ok_result(spec=spec)))
     (note,) = [block for block in page.blocks.values() if getattr(block, "elem_id", "") == "picture-public"]
     (sentence,) = [text for key, text in translations().translations["en"].items() if key in note.value]
     assert f"at most {MASK_SIDE} pixels" in sentence and "Everybody who opens this page" in sentence

@@ -18,7 +18,7 @@ from demo.sweep import grid
 from demo.sweep.grid import Cell
 from demo.ui.api import endpoint
 from demo.ui.jobs import RunQueue
-from demo.ui.page import Page, build
+from demo.ui.page import Page
 from demo.ui.tabs import links
 
 FIXTURES = Path(__file__).parent / "fixtures" / "interfaces"
@@ -48,7 +48,7 @@ def as_known(specs: list[RunSpec]) -> list[Any]:
 
 def test_the_api_is_described_byte_for_byte_as_it_was_and_new_arguments_stand_behind() -> None:
     known = json.loads((FIXTURES / "api_v1.json").read_text(encoding="utf-8"))
-    page = build(fake_runner())
+    page = Page(fake_runner())
     now = page.get_api_info()
     page.close(verbose=False)
     old, new = (one["named_endpoints"]["/benchmark"]["parameters"] for one in (known, now))

@@ -21,8 +21,8 @@ from demo.core.spec import MODES, RunSpec
 from demo.present import details, sentences
 from demo.runs.forecast import Doubt
 from demo.ui.html import progress, results
-from demo.ui.page import Page
-from demo.ui.tabs import stage_mode, table_tabs
+from demo.ui.page import NUMBERS, Page
+from demo.ui.tabs import table_tabs
 from demo.ui.web.visitor_language import translations, written
 
 ARABIC = LANGUAGES["ar"]
@@ -55,7 +55,7 @@ def test_every_mode_status_doubt_step_preset_and_field_of_a_spec_has_its_text() 
     keys |= {f"doubt_{doubt.replace(' ', '_')}" for doubt in get_args(Doubt)}
     keys |= {f"{what}_{step}" for step in progress.STEPS for what in ("step", "doing")}
     keys |= set(details.FOLDS) | {field.name for field in dataclasses.fields(RunSpec)}
-    keys |= {f"preset_{number}" for number in stage_mode.NUMBERS}
+    keys |= {f"preset_{number}" for number in NUMBERS}
     assert keys <= set(ENGLISH.texts)
 
 

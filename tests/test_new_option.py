@@ -28,7 +28,7 @@ from demo.present.script import script
 from demo.sweep.grid import read_grid
 from fake_runner import FakeRunner
 from demo.ui.html import comparison
-from demo.ui.page import Page, build
+from demo.ui.page import Page
 from demo.ui.tabs import form, links
 from samples import ok_result
 
@@ -36,7 +36,7 @@ spec = make_spec("shapes-vit", shiny=True)
 page = Page(FakeRunner(lambda spec, image: ok_result(spec=spec)))
 fields = page.run_tab.form.inputs
 values = {name: field.value for name, field in fields.items() if name != "image"}
-taken = page.blocks.get_api_info()["named_endpoints"]["/benchmark"]["parameters"]
+taken = page.get_api_info()["named_endpoints"]["/benchmark"]["parameters"]
 command = parser().parse_args(["run", "--checkpoint", "shapes-vit", "--shiny"])
 cells = sweep_command.grid(parser().parse_args(["sweep", "--checkpoint", "shapes-vit", "--shiny"])).specs()
 shared = read_grid({"checkpoints": "shapes-vit", "shiny": True}, "grid.yaml").specs()

@@ -25,9 +25,8 @@ from demo.core.machine import HostInfo
 from demo.core.result import Progress, RunResult
 from demo.runs.runner import Runner
 from demo.store.history import FILE_NAME, History
-from demo.ui.page import build, launch
+from demo.ui.page import Page, launch, presets
 from demo.ui.tabs.form import default_picture
-from demo.ui.tabs.stage_mode import presets
 
 FOLDER = Path(__file__).resolve().parent.parent / "assets" / "screenshots"
 FILM, PAGE, PREVIEW = FOLDER / "race.gif", FOLDER / "page.png", FOLDER / "preview.png"
@@ -142,7 +141,7 @@ def main() -> None:
         machine, events = measure(history)
         states = race(events)
         replay: Any = Replay(machine, [*states, events[-1]])
-        page = build(replay, history=history)
+        page = Page(replay, history=history)
         _, address, _ = launch(page, server_name="127.0.0.1", prevent_thread_lock=True)
         with served.chromium() as browser:
             tab = browser.new_page(viewport=STAGE, device_scale_factor=SCALE)

@@ -105,14 +105,23 @@ def _refusals() -> Iterator[None]:
 
 
 def _asked_for(asked: dict[str, Any]) -> tuple[RunSpec, Path | None]:
-    """The spec and the picture of a call. Raises BadInput."""
+    """The spec of a call and its picture, or one that suits the model; None if that sees none. Raises BadInput."""
     options = {
         name: asked[name]
         for name, option in OPTIONS.items()
         if name in asked and (asked[name] is not None or option.default not in (None, ()))
     }
     spec = catalog.make_spec(asked["checkpoint"], asked["task"] or None, **options)
-    return spec, _picture(spec, asked["image"], asked["example"])
+    image, example = asked["image"], asked["example"]
+    if not spec.sees_picture:
+        if image or example:
+            raise BadInput(f"{spec.task} sees no picture: leave image and example out.")
+        return spec, None
+    if image and example:
+        raise BadInput("Both an image and an example were given: leave one of them out.")
+    if example:
+        return spec, named_example(str(example))
+    return spec, uploaded(image) if image else default_picture(spec.checkpoint)
 
 
 _DESCRIPTION = """\
@@ -147,19 +156,6 @@ def endpoint(runner: Runner, queue: RunQueue) -> Callable[..., dict[str, Any]]:
 
     options[place:place] = [("whole", bool | None, None), ("example", str, "")]
     return _described(benchmark, _DESCRIPTION, *_MODEL, *options)
-
-
-def _picture(spec: RunSpec, image: FileData | None, example: str) -> Path | None:
-    """The picture that was given, else one that suits the model; None for a model that sees none. Raises BadInput."""
-    if not spec.sees_picture:
-        if image or example:
-            raise BadInput(f"{spec.task} sees no picture: leave image and example out.")
-        return None
-    if image and example:
-        raise BadInput("Both an image and an example were given: leave one of them out.")
-    if example:
-        return named_example(str(example))
-    return uploaded(image) if image else default_picture(spec.checkpoint)
 
 
 _ABOUT_BEST = """\

@@ -54,10 +54,6 @@ T = TypeVar("T")
 W = TypeVar("W", bound="Work")
 
 
-class Full(BadInput):
-    """The queue has no place left, for anybody."""
-
-
 class RunQueue:
     """The queue of the page and the API: first come, first served, one run at a time."""
 
@@ -74,15 +70,14 @@ class RunQueue:
 
     @contextmanager
     def join(self, visitor: str = "", patient: bool = False) -> Iterator[Iterator[int]]:
-        """A place at the end of the queue, left with the context. Yields the numbers of runs ahead, every
-        WAITING_SECONDS until it is this one's turn.
+        """A place at the end of the queue. Yields the numbers of runs ahead, every WAITING_SECONDS until its turn.
 
-        Raises Full if there is no place, BadInput if this visitor has too many. One that is `patient` waits for a place
+        Raises BadInput if this visitor has too many, and if there is no place, for which one that is `patient` waits
         while its numbers are read.
         """
         ticket = object()
-        if not patient:
-            self._take_place(ticket, visitor)
+        if not patient and not self._take_place(ticket, visitor):
+            raise BadInput(f"The queue is full: {self.longest} runs are waiting. Try again in a few minutes.")
         try:
             yield self._ahead(ticket, visitor)
         finally:
@@ -90,21 +85,20 @@ class RunQueue:
                 self._places.pop(ticket, None)
                 self._changed.notify_all()
 
-    def _take_place(self, ticket: object, visitor: str) -> None:
+    def _take_place(self, ticket: object, visitor: str) -> bool:
+        """False where the queue has no place left, for anybody."""
         with self._changed:
             if len(self) >= self.longest:
-                raise Full(f"The queue is full: {len(self)} runs are waiting. Try again in a few minutes.")
+                return False
             if visitor and list(self._places.values()).count(visitor) >= limits.current().runs_a_visitor:
                 raise BadInput("Your last run is not over yet. Wait for its result, or cancel it, and try again.")
             self._places[ticket] = visitor
+            return True
 
     def _ahead(self, ticket: object, visitor: str) -> Iterator[int]:
-        while ticket not in self._places:
-            try:
-                self._take_place(ticket, visitor)
-            except Full:
-                time.sleep(WAITING_SECONDS)
-                yield self.longest
+        while ticket not in self._places and not self._take_place(ticket, visitor):
+            time.sleep(WAITING_SECONDS)
+            yield self.longest
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: next(iter(self._places)) is ticket, WAITING_SECONDS)
@@ -135,7 +129,6 @@ class Work:
     title: str = field(default="", init=False)
     """What it works on, for a sentence that begins with 'A run of yours is going on already'."""
     doing: Any = field(default=None, init=False)
-    """The latest event."""
     delivered: bool = field(default=False, init=False)
     """Whether a page has shown the outcome."""
     ended_at: float = field(default=0.0, init=False)
@@ -161,10 +154,8 @@ class Work:
         self._cancel.set()
 
     def watch(self) -> Iterator[Any]:
-        """Yields the latest event, at once and then every `pause_seconds`. Ends with the work.
-
-        An unchanged event comes again: gradio notices a closed page only when it sends something.
-        """
+        """Yields the latest event, at once and then every `pause_seconds`, until the work ends. An unchanged one comes
+        again: gradio notices a closed page only when it sends something."""
         while not self.ended:
             self._watched_at = time.monotonic()
             yield self.doing
@@ -313,8 +304,6 @@ def is_closing(event: Event) -> bool:
 
 @dataclass(eq=False)
 class Sweep(Series):
-    """One sweep."""
-
     cells: tuple[Cell, ...]
     """Some may have values already."""
     stored: list[RunResult]
@@ -430,11 +419,6 @@ class Supervisor:
     def of(self, visitor: str) -> Work | None:
         """The latest work of this visitor: running, or ended within KEPT_SECONDS."""
         return self._works.get(visitor)
-
-    def cancel(self, visitor: str) -> None:
-        """Asks this visitor's work to end. Every page that watches it then shows the outcome."""
-        if (work := self.of(visitor)) is not None:
-            work.cancel()
 
 
 def visitor_name(kept: object, session: str | None) -> str:

@@ -1,4 +1,4 @@
-"""The page: the masthead, the tabs below it, and the API."""
+"""The page: the masthead, the tabs below it, the bar of stage mode, and the API."""
 
 import os
 import time
@@ -8,9 +8,10 @@ from typing import Any
 import gradio as gr
 from fastapi.exceptions import RequestValidationError
 
-from demo.core import limits
+from demo.core import catalog, hub, limits
 from demo.core.languages import LANGUAGES, Language
 from demo.core.machine import HostInfo
+from demo.core.spec import TEXT_GENERATION, BadInput
 from demo.runs.runner import Runner
 from demo.store.history import History
 from demo.store.hub_dataset import PushedHistory
@@ -19,12 +20,12 @@ from demo.ui.html import takeaway
 from demo.ui.html.elements import drawn
 from demo.ui.jobs import MACHINE_SECONDS, RunQueue
 from demo.ui.look import script
-from demo.ui.look.scripts import name_thumbnails
+from demo.ui.look.scripts import MARK_PRESET, PRESS_BEST, name_thumbnails
 from demo.ui.look.theme import CSS, HEAD, Paper
-from demo.ui.tabs import links, stage_mode
+from demo.ui.tabs import links
 from demo.ui.tabs.best_pane import BestPane
-from demo.ui.tabs.events import AT_ONCE
-from demo.ui.tabs.form import GALLERIES, examples
+from demo.ui.tabs.events import AT_ONCE, LATEST, QUIET
+from demo.ui.tabs.form import GALLERIES, Form, default_picture, examples, read_spec, servable
 from demo.ui.tabs.history_tab import HistoryTab
 from demo.ui.tabs.run_tab import RunTab
 from demo.ui.tabs.sweep_tab import SweepTab
@@ -32,7 +33,6 @@ from demo.ui.tabs.table_tabs import PublishedTab, SharedTab
 from demo.ui.web import gradio_workarounds, visitor_language
 from demo.ui.web.guard import Guard, unreadable
 from demo.ui.web.preview import Previews
-from demo.ui.web.upkeep import upkeep
 from demo.ui.web.visitor_language import Spoken, label, request_language, written
 
 DAY = 86_400
@@ -46,19 +46,7 @@ NAME_THUMBNAILS = name_thumbnails(
 )
 
 
-def build(runner: Runner, history: History | None = None) -> "Blocks":
-    """The page for this runner. `history` has the stored runs that it shows; without it, the user's own."""
-    return Page(runner, history).blocks
-
-
-class Blocks(gradio_workarounds.Blocks):
-    """What gradio serves."""
-
-    stored: History
-    """The runs that have a link, and so a preview."""
-
-
-def launch(page: Blocks, **settings: Any) -> Any:
+def launch(page: "Page", **settings: Any) -> Any:
     """Serves a page with this project's settings; `settings` for gradio's `launch` take precedence."""
     listening = settings.get("server_name") or os.environ.get("GRADIO_SERVER_NAME", "")
     names = (*limits.current().hosts, *([listening.lower()] if listening else []))  # besides localhost, its addresses
@@ -85,7 +73,7 @@ def launch(page: Blocks, **settings: Any) -> Any:
             ],
             "routes": previews.routes,  # before those of gradio
             "exception_handlers": {RequestValidationError: unreadable},
-            "lifespan": upkeep,
+            "lifespan": gradio_workarounds.upkeep,
         },
         "i18n": visitor_language.translations(),
         "run_history": False,
@@ -97,18 +85,16 @@ def launch(page: Blocks, **settings: Any) -> Any:
     return page.launch(**(ours | settings))
 
 
-class Page:
-    """`blocks` is what gradio serves."""
+class Page(gradio_workarounds.Blocks):
+    """What gradio serves."""
 
     def __init__(self, runner: Runner, history: History | None = None) -> None:
-        """The arguments are those of `build`."""
+        """`history` has the stored runs that it shows; without it, the user's own."""
+        super().__init__(title="Worth compiling?", fill_width=True, analytics_enabled=False, delete_cache=(DAY, DAY))
         self._runner = runner
-        history = history or History()
-        self.queue = queue = RunQueue()
-        with Blocks(
-            title="Worth compiling?", fill_width=True, analytics_enabled=False, delete_cache=(DAY, DAY)
-        ) as self.blocks:
-            self.blocks.stored = history
+        self.stored = history = history or History()
+        self.run_queue = queue = RunQueue()
+        with self:
             self._masthead = gr.HTML(
                 written(lambda lang: masthead(runner.machine, lang)), elem_id="masthead", apply_default_css=False
             )
@@ -126,7 +112,7 @@ class Page:
                 with gr.Tab(label("tab_sweep"), id="sweep") as sweeps:
                     self.sweep_tab = SweepTab(self.run_tab, sweeps)
             self.run_tab.follow_links()
-            stage_mode.StageBar(runner, self.run_tab.form)
+            StageBar(runner, self.run_tab.form)
             self._wire()
             endpoints = {
                 "benchmark": api.endpoint(runner, queue),
@@ -139,12 +125,12 @@ class Page:
 
     def _wire(self) -> None:
         """Connects what happens when a visitor opens the page."""
-        self.blocks.load(None, js=links.TO_TAB, api_visibility="private")
+        self.load(None, js=links.TO_TAB, api_visibility="private")
         greeting = [self._masthead, self.run_tab.form.inputs["mode"]]
-        greeted = self.blocks.load(self._greet, None, greeting, js=NAME_THUMBNAILS, **AT_ONCE)
+        greeted = self.load(self._greet, None, greeting, js=NAME_THUMBNAILS, **AT_ONCE)
         self.run_tab.settle_after(greeted)
-        self.best_pane.arrive_after(self.run_tab.arrive(self.blocks))
-        self.sweep_tab.arrive(self.blocks)
+        self.best_pane.arrive_after(self.run_tab.arrive(self))
+        self.sweep_tab.arrive(self)
 
     def _greet(self, request: gr.Request) -> Iterator[tuple[Any, Any]]:
         """Tells a new page what machine this is, when the waiting worker has said so."""
@@ -158,6 +144,12 @@ class Page:
 
 def masthead(machine: HostInfo | None, lang: Language, waited: bool = False) -> str:
     """Title, machine and switches; `waited` says that an unknown machine will stay unknown."""
+    # what this machine lacks for a run, or measures in another way than the rest of the page says: keys and values
+    obstacles: list[tuple[str, dict[str, str]]] = [("zero_gpu_measures", {})] if limits.on_zero_gpu() else []
+    if machine is not None and machine.compiler is None:
+        obstacles.append(("obstacle_compiler", {}))
+    if machine is not None and machine.gpu_problem:
+        obstacles.append(("obstacle_gpu", {"problem": machine.gpu_problem}))
     return drawn(
         "masthead.masthead",
         lang,
@@ -166,15 +158,95 @@ def masthead(machine: HostInfo | None, lang: Language, waited: bool = False) -> 
         space=takeaway.space(),
         printed=lang.plain("printed", time="{time}", address="{address}"),  # which print.js knows
         languages=LANGUAGES.values(),
-        obstacles=_obstacles(machine),
+        obstacles=obstacles,
     )
 
 
-def _obstacles(machine: HostInfo | None) -> list[tuple[str, dict[str, str]]]:
-    """What this machine lacks for a run, or measures in another way than the rest of the page says: keys and values."""
-    lacks: list[tuple[str, dict[str, str]]] = [("zero_gpu_measures", {})] if limits.on_zero_gpu() else []
-    if machine is not None and machine.compiler is None:
-        lacks.append(("obstacle_compiler", {}))
-    if machine is not None and machine.gpu_problem:
-        lacks.append(("obstacle_gpu", {"problem": machine.gpu_problem}))
-    return lacks
+# ---- stage mode: the page for a talk. Race and answer fill the screen; keys run, search, cancel, choose presets
+
+SEGFORMER = "nvidia/segformer-b0-finetuned-ade-512-512"
+Preset = dict[str, Any]
+"""Arguments of `catalog.make_spec`."""
+
+
+def presets(gpu: bool, loadable: bool = True) -> tuple[Preset, ...]:
+    """The runs of the keys 1 to 4, for a machine with or without a GPU. `loadable`: SegFormer's weights are at hand.
+
+    `python -m benchmarks.stage_presets` checks that none takes more than a minute on two CPU cores.
+    """
+    bundled = {"task": "image-segmentation", "checkpoint": "shapes-segformer"}
+    full_size = bundled | {"checkpoint": SEGFORMER, "weights": "pretrained" if loadable else "random"}
+    classifier = {"task": "image-classification", "checkpoint": "shapes-vit"}
+    text = {"task": TEXT_GENERATION, "checkpoint": "shapes-gemma", "prompt": catalog.PROMPT}
+    return (
+        full_size if gpu else bundled,
+        classifier | {"graph_break": True},
+        classifier | {"mode": "max-autotune"},
+        text,
+    )
+
+
+NUMBERS = range(1, len(presets(gpu=False)) + 1)
+
+
+class StageBar:
+    """The bar at the bottom: the chosen preset, if the form holds one, the presets and the keys. stage.css moves the
+    form's Run and Cancel into it."""
+
+    def __init__(self, runner: Runner, form: Form) -> None:
+        self._runner = runner
+        self._form = form
+        with gr.Row(elem_id="stage-bar"):
+            self._words = gr.HTML(elem_id="stage-words", apply_default_css=False)
+            for number in NUMBERS:
+                gr.Button(f"{number}  {label(f'preset_{number}')}", elem_id=f"preset-{number}").click(
+                    self._choose,
+                    gr.State(number),
+                    list(form.inputs.values()),
+                    queue=False,
+                    **QUIET,
+                )
+            search = gr.Button(f"{NUMBERS.stop}  {label('best')}", elem_id=f"preset-{NUMBERS.stop}")
+            search.click(None, js=PRESS_BEST, api_visibility="private")
+            gr.HTML(written(_keys), apply_default_css=False)
+        fields = [field for name, field in form.inputs.items() if name != "image"]
+        gr.on(  # when the page opens, and at each change of a field
+            None,
+            self._chosen,
+            fields,
+            self._words,
+            preprocess=False,
+            queue=False,
+            **QUIET,
+            **LATEST,
+        ).then(None, self._words, js=MARK_PRESET, api_visibility="private")
+
+    def _chosen(self, request: gr.Request, *values: Any) -> str:
+        """The words of the preset that the form asks for; '' if it asks for something else."""
+        names = (name for name in self._form.inputs if name != "image")
+        try:
+            asked = read_spec(dict(zip(names, values, strict=True)))
+        except BadInput:
+            return ""
+        for gpu, loadable in ((False, False), (True, False), (True, True)):
+            for number, preset in enumerate(presets(gpu, loadable), 1):
+                if asked == catalog.make_spec(**preset):
+                    return _words(number, request_language(request))
+        return ""
+
+    def _choose(self, number: int) -> dict[Any, Any]:
+        """Makes the form ask for a preset, with its model's default picture."""
+        machine = self._runner.machine
+        gpu = machine is not None and machine.gpu is not None
+        spec = catalog.make_spec(**presets(gpu, loadable=gpu and hub.can_load(SEGFORMER))[number - 1])
+        return links.filled(self._form, spec) | {self._form.inputs["image"]: servable(default_picture(spec.checkpoint))}
+
+
+def _words(number: int, lang: Language) -> str:
+    title, words = lang.html(f"preset_{number}"), lang.html(f"preset_{number}_words")
+    return f'<p class="chosen" role="status" data-preset="{number}"><b>{title}</b><span>{words}</span></p>'
+
+
+def _keys(lang: Language) -> str:
+    keys = {name: f"<kbd>{key}</kbd>" for name, key in (("run", "R"), ("cancel", "C"), ("dark", "D"))}
+    return f'<p class="keys">{lang.texts["stage_keys"].format(**keys)}</p>'

@@ -38,9 +38,9 @@ def serve(mcp: bool) -> None:
         hub_dataset.open_history() as history,
         contextlib.closing(Runner(history, spare=True, lent_gpu=lent_gpu)) as runner,
     ):
-        from demo.ui.page import build, launch  # imports gradio while the worker loads torch
+        from demo.ui.page import Page, launch  # imports gradio while the worker loads torch
 
-        page = build(runner, history=history)
+        page = Page(runner, history)
         try:
             _, address, _ = launch(page, server_name=name, server_port=port, mcp_server=mcp, prevent_thread_lock=True)
         except OSError as error:

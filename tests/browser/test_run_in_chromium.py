@@ -23,7 +23,7 @@ from demo.core.spec import BadInput, RunSpec
 from demo.core.speedup import Spread
 from demo.store.history import History
 from demo.ui.look import script
-from demo.ui.page import build
+from demo.ui.page import Page
 from demo.ui.tabs import links
 from demo.ui.tabs.run_tab import BROWSER_KEY
 
@@ -77,7 +77,7 @@ def runner(tmp_path_factory: pytest.TempPathFactory) -> Runner:
 
 @pytest.fixture(scope="module")
 def address(runner: Runner, served: Any) -> str:
-    return str(served(build(runner, history=runner.history)))
+    return str(served(Page(runner, history=runner.history)))
 
 
 @pytest.fixture(scope="module")

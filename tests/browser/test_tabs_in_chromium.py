@@ -107,7 +107,7 @@ def stored_runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PushedHist
 
 @pytest.fixture(scope="module")
 def address(stored_runs: PushedHistory, served: Any) -> str:
-    return str(served(Page(RUNNER, history=stored_runs).blocks))
+    return str(served(Page(RUNNER, history=stored_runs)))
 
 
 @pytest.fixture(scope="module")

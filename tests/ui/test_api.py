@@ -1,5 +1,15 @@
-"""The API over HTTP. A fake runner stands for the models."""
+"""The API over HTTP, and as MCP tools to an MCP client. A fake runner stands for the models.
 
+The tools need gradio's extra 'mcp', which requirements-dev.txt pins; gradio answers with the text of a Python literal.
+"""
+
+import ast
+import asyncio
+import base64
+import importlib.util
+import inspect
+import io
+import json
 import re
 import threading
 import time
@@ -14,16 +24,17 @@ from fake_runner import FakeRunner
 from gradio_client import Client, handle_file
 from gradio_client.exceptions import AppError
 from page_support import stored
+from PIL import Image
 from samples import failed_result, ok_result
 from search_runner import SearchRunner
 
 from demo.core.result import RunResult
-from demo.core.spec import OPTIONS, BadInput, RunSpec
+from demo.core.spec import BadInput, RunSpec
 from demo.store import published
 from demo.store.history import History
 from demo.ui import api
 from demo.ui.jobs import RunQueue
-from demo.ui.page import build, launch
+from demo.ui.page import Page, launch
 from demo.ui.tabs import form
 
 
@@ -43,8 +54,9 @@ def served() -> Iterator[tuple[Client, list[tuple[RunSpec, Path]]]]:
     history = History()
     for result in (ok_result(), failed_result(), stored("detection")):
         history.append(result)
-    page = build(FakeRunner(answer), history=history)
-    _, address, _ = launch(page, prevent_thread_lock=True, server_port=None)
+    page = Page(FakeRunner(answer), history=history)
+    with_mcp = importlib.util.find_spec("mcp") is not None
+    _, address, _ = launch(page, prevent_thread_lock=True, server_port=None, mcp_server=with_mcp)
     yield Client(address, verbose=False), asked
     page.close(verbose=False)
 
@@ -68,7 +80,7 @@ def test_the_answer_of_two_repeats_rests_on_both(served: Any) -> None:
     assert (row["speedup_basis"], row["repeats"]) == ("repeats", 3)
 
 
-def test_the_api_takes_fields_of_each_kind_and_an_uploaded_picture(served: Any) -> None:
+def test_the_api_takes_fields_of_each_kind_and_an_uploaded_picture_or_a_prompt(served: Any) -> None:
     client, asked = served
     owl = ("google/owlvit-base-patch32", "object-detection")
     given = {"batch_size": 4, "mode": "max-autotune", "fullgraph": True, "weights": "random", "iterations": 30}
@@ -77,10 +89,6 @@ def test_the_api_takes_fields_of_each_kind_and_an_uploaded_picture(served: Any) 
     spec, image = asked[-1]
     assert spec == RunSpec(*owl, text=("a lion", "a tree"), **given)
     assert image.read_bytes() == picture.read_bytes()
-
-
-def test_text_generation_takes_a_prompt_and_no_picture(served: Any) -> None:
-    client, asked = served
     client.predict(checkpoint="shapes-gemma", prompt="A ring", tokens=8, api_name="/benchmark")
     assert asked[-1] == (RunSpec("shapes-gemma", "text-generation", prompt="A ring", tokens=8), None)
 
@@ -95,37 +103,32 @@ def test_without_a_picture_the_api_takes_one_that_suits_the_model_or_the_example
         assert asked[-1][1] == picture
 
 
+NO_PICTURE = {"checkpoint": "shapes-gemma", "prompt": "A", "example": "lion"}
+
+
 def test_the_api_refuses_with_a_sentence(served: Any) -> None:
     client, _ = served
-    for given, sentence in [
-        ({"example": "../shapes-scene-1"}, "There is no example '../shapes-scene-1'. There are: shapes-scene-1, "),
-        ({"example": "lion", "image": handle_file(str(form.scenes()[0]))}, "Both an image and an example"),
-        ({"checkpoint": "shapes-gemma", "prompt": "A", "example": "lion"}, "text-generation sees no picture: leave"),
-        ({"batch_size": 0}, "Batch size must be a whole number from 1 to"),
-        ({"batch_size": 13}, "Batch size 13 is unlucky. Choose another one."),
-        ({"batch_size": 14}, "an error that it did not expect"),
+    both = {"example": "lion", "image": handle_file(str(form.scenes()[0]))}
+    for name, given, sentence in [
+        ("benchmark", {"example": "../shapes-scene-1"}, "There is no example '../shapes-scene-1'. There are: shapes-"),
+        ("benchmark", both, "Both an image and an example"),
+        ("benchmark", NO_PICTURE, "text-generation sees no picture: leave"),
+        ("benchmark", {"batch_size": 0}, "Batch size must be a whole number from 1 to"),
+        ("benchmark", {"batch_size": 13}, "Batch size 13 is unlucky. Choose another one."),
+        ("benchmark", {"batch_size": 14}, "an error that it did not expect"),
+        ("history", {"id": "nothing"}, "No stored run has the id 'nothing'"),
+        ("history", {"limit": 201}, "whole number from 1 to 200. Given: 201"),
+        ("best", {"minutes": 0.5}, "A search takes 1 to 60 minutes. Given: 0.5."),
+        ("best", {"minutes": "long"}, "A search takes 1 to 60 minutes. Given: long."),
+        ("best", {"goal": "cheap"}, "The goal is one of steady, soonest, traffic. Given: 'cheap'."),
+        ("best", {"calls": None}, "Calls a day are a number from 0 to"),
+        ("best", NO_PICTURE, "text-generation sees no picture: leave"),
+        ("best", {"batch_size": 0}, "Batch size must be a whole number from 1 to"),
+        ("published", {"gpu": "H100"}, "no GPU 'H100'. They have: A100, V100, T4"),
     ]:
         with pytest.raises(AppError, match=re.escape(sentence)) as refused:
-            client.predict(**given, api_name="/benchmark")
+            client.predict(**given, api_name=f"/{name}")
         assert "secret" not in str(refused.value)
-    for given, sentence in [
-        ({"id": "nothing"}, "No stored run has the id 'nothing'"),
-        ({"limit": 201}, "whole number from 1 to 200. Given: 201"),
-    ]:
-        with pytest.raises(AppError, match=re.escape(sentence)):
-            client.predict(**given, api_name="/history")
-    for given, sentence in [
-        ({"minutes": 0.5}, "A search takes 1 to 60 minutes. Given: 0.5."),
-        ({"minutes": "long"}, "A search takes 1 to 60 minutes. Given: long."),
-        ({"goal": "cheap"}, "The goal is one of steady, soonest, traffic. Given: 'cheap'."),
-        ({"calls": None}, "Calls a day are a number from 0 to"),
-        ({"checkpoint": "shapes-gemma", "prompt": "A", "example": "lion"}, "text-generation sees no picture: leave"),
-        ({"batch_size": 0}, "Batch size must be a whole number from 1 to"),
-    ]:
-        with pytest.raises(AppError, match=re.escape(sentence)):
-            client.predict(**given, api_name="/best")
-    with pytest.raises(AppError, match=r"no GPU 'H100'\. They have: A100, V100, T4"):
-        client.predict(gpu="H100", api_name="/published")
 
 
 def test_the_api_searches_for_the_best_way_and_answers_with_its_table(served: Any) -> None:
@@ -155,7 +158,7 @@ def test_no_more_searches_go_on_than_the_queue_has_places(tmp_path: Path) -> Non
     assert best(SimpleNamespace(session_hash="two"))["winner"] == "freezing"
 
 
-def test_the_api_lists_the_stored_runs_newest_first_as_rows(served: Any) -> None:
+def test_the_api_lists_the_stored_runs_newest_first_as_rows_and_gives_one_whole(served: Any) -> None:
     client, _ = served
     rows = client.predict(api_name="/history")
     assert [row["started_at"] for row in rows] == sorted((row["started_at"] for row in rows), reverse=True)
@@ -163,10 +166,6 @@ def test_the_api_lists_the_stored_runs_newest_first_as_rows(served: Any) -> None
     found = {row["id"]: row for row in client.predict(search="image-classification", api_name="/history")}
     assert found[ok_result().id]["speedup"] == pytest.approx(2.0, abs=0.01)
     assert len(client.predict(limit=1, api_name="/history")) == 1
-
-
-def test_the_api_gives_one_stored_run_whole(served: Any) -> None:
-    client, _ = served
     (one,) = client.predict(id=ok_result().id, api_name="/history")
     assert RunResult.from_json(one) == ok_result()
     (same,) = client.predict(search=ok_result().id, whole=True, api_name="/history")
@@ -180,14 +179,65 @@ def test_the_api_gives_published_rows_faults_and_sources(served: Any) -> None:
     assert len(given["faults"]) == len(published.faults()) and given["sources"] and given["problems"] == []
 
 
-def test_the_api_offers_its_endpoints_and_documents_their_fields(served: Any) -> None:
-    described = served[0].view_api(return_format="dict")
-    assert set(described["named_endpoints"]) == {"/benchmark", "/best", "/history", "/published"}
-    listed = [field["parameter_name"] for field in described["named_endpoints"]["/history"]["parameters"]]
-    assert listed == ["id", "search", "limit", "whole"]
-    assert described["unnamed_endpoints"] == {}
-    fields = {field["parameter_name"]: field for field in described["named_endpoints"]["/benchmark"]["parameters"]}
-    assert set(fields) == {"checkpoint", "task", "image", "whole", "example", *OPTIONS}
-    for option in OPTIONS.values():
-        if option.values:
-            assert fields[option.name]["type"]["enum"] == list(option.values)
+# ---- MCP
+
+
+def called(served: Any, tool: str = "", **arguments: Any) -> Any:
+    """The tools by name where none is called, else what the tool answered."""
+    mcp = pytest.importorskip("mcp", reason="gradio[mcp] is not installed")
+    from mcp.client.streamable_http import streamablehttp_client
+
+    async def call() -> Any:
+        async with streamablehttp_client(f"{served[0].src}gradio_api/mcp/") as (reading, writing, _):
+            async with mcp.ClientSession(reading, writing) as client:
+                await client.initialize()
+                if tool:
+                    return await client.call_tool(tool, arguments)
+                return {found.name: found for found in (await client.list_tools()).tools}
+
+    return asyncio.run(call())
+
+
+def test_the_endpoints_are_the_tools_and_say_what_they_take(served: Any) -> None:
+    tools = called(served)
+    assert set(tools) == {"benchmark", "best", "history", "published_table"}
+    assert "Times a model" in tools["benchmark"].description
+    for tool in tools.values():
+        odd = re.search(r"[,.]\s*,|[a-z],, |Returns|upload_file", tool.description)
+        assert tool.description.endswith(".") and not odd
+        for name, field in tool.inputSchema["properties"].items():
+            assert re.fullmatch(r"[A-Z0-9\"].*\.", field["description"]), (tool.name, name, field["description"])
+            assert "http" not in json.dumps(field)
+    source = " ".join(inspect.getdoc(api.published_table).split("Args:")[0].split())
+    assert tools["published_table"].description == source
+    assert "batch_size" in tools["benchmark"].inputSchema["properties"]
+    assert "newest first" in tools["history"].description
+    assert set(tools["history"].inputSchema["properties"]) == {"id", "search", "limit", "whole"}
+
+
+def test_a_tool_runs_on_a_picture_that_is_a_data_url_and_answers_with_the_result(served: Any) -> None:
+    file = io.BytesIO()
+    Image.new("RGB", (3, 2), "red").save(file, "PNG")
+    url = f"data:image/png;base64,{base64.b64encode(file.getvalue()).decode()}"
+    answer = called(served, "benchmark", checkpoint="shapes-vit", batch_size=4, whole=True, image=url)
+    assert not answer.isError, answer.content[0].text
+    result = ast.literal_eval(answer.content[0].text)
+    assert (result["spec"]["batch_size"], result["speedup"]["verdict"]) == (4, "faster")
+    assert served[1][-1][1].read_bytes() == file.getvalue()
+
+
+def test_a_tool_fetches_no_address_and_says_which_argument_it_does_not_take(served: Any) -> None:
+    before = len(served[1])
+    for given in (
+        "http://127.0.0.1:9/picture.png",
+        "HTTPS://example.org/a.png",
+        "/etc/passwd",
+        "data:image/png;base64",
+        "",
+    ):
+        answer = called(served, "benchmark", image=given)
+        assert answer.isError and len(served[1]) == before
+        assert "data URL" in answer.content[0].text and "No address is fetched" in answer.content[0].text
+    for tool in ("benchmark", "history", "published_table"):
+        answer = called(served, tool, nonsense=1)
+        assert answer.isError and "'nonsense' was unexpected" in answer.content[0].text

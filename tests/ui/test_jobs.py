@@ -14,7 +14,7 @@ from samples import ok_result
 from demo.core.result import Progress, RunResult
 from demo.core.spec import BadInput, RunSpec
 from demo.ui import jobs
-from demo.ui.jobs import Full, Job, RunQueue, Supervisor, visitor_name
+from demo.ui.jobs import Job, RunQueue, Supervisor, visitor_name
 
 OK = ok_result()
 
@@ -41,7 +41,7 @@ def test_a_full_queue_refuses_a_run_at_once_and_before_the_visitors_last_one_is_
     first, second = (job(answering(OK), queue) for _ in range(2))
     works.start(first)
     list(first.watch())
-    with queue.join("another"), pytest.raises(Full, match="Try again in a few minutes"):
+    with queue.join("another"), pytest.raises(BadInput, match="Try again in a few minutes"):
         works.start(second)
     assert works.of("one") is first
     works.start(second)

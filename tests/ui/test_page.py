@@ -1,5 +1,6 @@
 """The page as a whole: what its process imports, what it serves, how its server is set."""
 
+import contextlib
 import json
 import re
 import subprocess
@@ -8,13 +9,14 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import pytest
-from page_support import answering
+from page_support import answering, field_values
 from samples import ok_result
 
-from demo.ui.page import SESSIONS, build, launch
+from demo.core import catalog
+from demo.ui.page import NUMBERS, SEGFORMER, SESSIONS, Page, launch, presets
+from demo.ui.tabs import form
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -22,62 +24,74 @@ ROOT = Path(__file__).resolve().parents[2]
 def test_the_page_imports_neither_torch_nor_transformers() -> None:
     code = (
         "import sys; import app; early = 'gradio' in sys.modules;"  # it loads while the worker loads torch
-        "from tests.fake_runner import FakeRunner; from demo.ui.page import build; build(FakeRunner(None));"
+        "sys.path.insert(0, 'tests'); from fake_runner import FakeRunner;"
+        "from demo.ui.page import Page; Page(FakeRunner(None));"
         "print(early, sorted({'torch', 'transformers'} & set(sys.modules)))"
     )
     child = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=120)
     assert child.stdout.strip() == "False []", child.stderr
 
 
-class Served(NamedTuple):
-    address: str
-    page: Any
-    app: Any
-
-
 @pytest.fixture(scope="module")
-def served() -> Iterator[Served]:
-    page = build(answering(ok_result()))
-    app, address, _ = launch(page, prevent_thread_lock=True, server_port=None)
-    yield Served(address, page, app)
-    page.close(verbose=False)
-
-
-def test_no_file_of_the_project_is_served(served: Served) -> None:
-    for path in ("pyproject.toml", "app.py", "assets/published/published.csv"):
-        with pytest.raises(urllib.error.HTTPError) as refused:
-            urllib.request.urlopen(f"{served.address}gradio_api/file={ROOT / path}")
-        assert refused.value.code in (403, 404)
-
-
-def test_pictures_are_served_wherever_the_app_was_started_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    page = build(answering(ok_result()))
-    _, address, _ = launch(page, prevent_thread_lock=True)
-    try:
-        config = json.loads(urllib.request.urlopen(f"{address}config").read())
-        named = {part["props"].get("elem_id"): part for part in config["components"]}
-        assert urllib.request.urlopen(named["picture"]["props"]["value"]["url"]).status == 200
-        preset = named["preset-1"]["id"]
-        (pressed,) = (one for one in config["dependencies"] if [preset, "click"] in one["targets"])
-        sent = {"fn_index": pressed["id"], "data": [None], "session_hash": "a page", "trigger_id": preset}
-        request = urllib.request.Request(
-            f"{address}gradio_api/run/predict", json.dumps(sent).encode(), {"Content-Type": "application/json"}
-        )
-        answer = urllib.request.urlopen(request).read().decode()
-        (picture,) = set(re.findall(r'"url": *"([^"]+png)"', answer))
-        assert urllib.request.urlopen(picture).status == 200
-    finally:
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The page of an app that was started from a folder of its own."""
+    with contextlib.chdir(tmp_path_factory.mktemp("elsewhere")):
+        page = Page(answering(ok_result()))
+        app, address, _ = launch(page, prevent_thread_lock=True, server_port=None)
+        assert app.state_holder.capacity == SESSIONS  # of which each call of the API is one
+        yield address
         page.close(verbose=False)
 
 
-def test_the_page_asks_nothing_of_the_outside(served: Served) -> None:
+def test_no_file_of_the_project_is_served(address: str) -> None:
+    for path in ("pyproject.toml", "app.py", "assets/published/published.csv"):
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            urllib.request.urlopen(f"{address}gradio_api/file={ROOT / path}")
+        assert refused.value.code in (403, 404)
+
+
+def test_pictures_are_served_wherever_the_app_was_started_from(address: str) -> None:
+    config = json.loads(urllib.request.urlopen(f"{address}config").read())
+    named = {part["props"].get("elem_id"): part for part in config["components"]}
+    assert urllib.request.urlopen(named["picture"]["props"]["value"]["url"]).status == 200
+    preset = named["preset-1"]["id"]
+    (pressed,) = (one for one in config["dependencies"] if [preset, "click"] in one["targets"])
+    sent = {"fn_index": pressed["id"], "data": [None], "session_hash": "a page", "trigger_id": preset}
+    request = urllib.request.Request(
+        f"{address}gradio_api/run/predict", json.dumps(sent).encode(), {"Content-Type": "application/json"}
+    )
+    answer = urllib.request.urlopen(request).read().decode()
+    (picture,) = set(re.findall(r'"url": *"([^"]+png)"', answer))
+    assert urllib.request.urlopen(picture).status == 200
+
+
+def test_the_page_asks_nothing_of_the_outside(address: str) -> None:
     """Fonts and scripts come from this server; gradio's own page only names its home and its preview picture."""
-    html = urllib.request.urlopen(served.address).read().decode()
+    html = urllib.request.urlopen(address).read().decode()
     fetched = re.findall(r'<(?:script|link|img)[^>]+(?:src|href)="(https?://[^"]+)"', html)
-    assert [url for url in fetched if not url.startswith(served.address)] == []
+    assert [url for url in fetched if not url.startswith(address)] == []
 
 
-def test_the_server_keeps_no_more_sessions_than_its_memory_is_meant_for(served: Served) -> None:
-    """Each call of the API counts as a session, and gradio would keep ten thousand of them."""
-    assert served.app.state_holder.capacity == SESSIONS
+# ---- stage mode
+
+
+def test_a_preset_fills_the_form_with_a_valid_spec_and_needs_no_network() -> None:
+    values = field_values(Page(answering(ok_result())))
+    for gpu in [False, True]:
+        for number in NUMBERS:
+            chosen = presets(gpu, loadable=False)[number - 1]
+            assert set(chosen) <= set(values)
+            assert form.read(values | chosen)[0] == catalog.make_spec(**chosen)
+    for preset in presets(gpu=False):
+        found = catalog.find(preset["checkpoint"])
+        assert found is not None and found.bundled
+    first = presets(gpu=True, loadable=False)[0]
+    assert (first["checkpoint"], first["weights"]) == (SEGFORMER, "random")
+
+
+def test_no_parameter_of_the_page_has_a_language_or_a_request_by_default() -> None:
+    """A text is in the visitor's language: no function falls back to one."""
+    default = re.compile(r"\b(?:lang|language|request): [\w.| ]+ = |lambda[^:]*\b(?:lang|language|request)=")
+    assert default.search("def told(lang: Language = ENGLISH)") and default.search("lambda lang=ENGLISH: ''")
+    files = list((ROOT / "demo" / "ui").rglob("*.py"))
+    assert [file.name for file in files if default.search(file.read_text(encoding="utf-8"))] == []

@@ -45,14 +45,11 @@ class BestPane(Watching):
                 }
             self.opened = gr.HTML(elem_id="best-opened", apply_default_css=False)
         self._by_goal = [self.head, self.table, self.calls, self.restarts, self.code, *self.charts.values()]
-        """What depends on the goal."""
         pane, buttons = run_tab.pane, run_tab.form.buttons
         super().__init__(run_tab.works, [self.head, self.table], [*self._by_goal, *buttons, pane.notice])
         shown = [pane.best, pane.notice, pane.live, *buttons, run_tab.has_run, run_tab.opened]
         self._beginning = [*shown, *self._by_goal, self.opened, self.goal, self.watched]
-        """What the beginning of a search changes."""
         self.arriving = list(dict.fromkeys([*run_tab.showing, *self._beginning]))
-        """What the arrival of a visitor may change."""
         self._wire()
 
     def arrive_after(self, arrived: Any) -> None:
@@ -136,7 +133,6 @@ class BestPane(Watching):
         return self._begun(going, lang) | form
 
     def _now(self, going: BestSearch, lang: Language) -> dict[Any, Any]:
-        """Answer and table while a search goes on."""
         table = going.search.table(going.goal)
         return {self.head: best_html.head(going, table, lang), self.table: best_html.table_of(going, table, lang)}
 

@@ -50,23 +50,16 @@ class Watching:
     of `live`, and its end comes in an event of its own, for those of `ending`.
     """
 
+    _refused: Callable[[Markup], dict[Any, Any]]
+    _begun: Callable[[Any, Language], dict[Any, Any]]
+    _now: Callable[[Any, Language], dict[Any, Any]]
+    _end: Callable[[Any, Language], dict[Any, Any]]
+
     def __init__(self, works: Supervisor, live: list[Any], ending: list[Any]) -> None:
         self.works = works
         self.watched = gr.State(None)
         """The work that this page shows."""
         self._live, self._ending = live, ending
-
-    def _refused(self, card: Markup) -> dict[Any, Any]:
-        raise NotImplementedError
-
-    def _begun(self, going: Any, lang: Language) -> dict[Any, Any]:
-        raise NotImplementedError
-
-    def _now(self, going: Any, lang: Language) -> dict[Any, Any]:
-        raise NotImplementedError
-
-    def _end(self, going: Any, lang: Language) -> dict[Any, Any]:
-        raise NotImplementedError
 
     def work_of(self, request: gr.Request, visitor: str | None) -> Work | None:
         """The visitor's latest work, running or ended; `visitor` is what the browser keeps."""
@@ -83,7 +76,9 @@ class Watching:
         return self._refused(told(work, lang)) if isinstance(work, Exception) else self._begun(work, lang)
 
     def _cancel(self, request: gr.Request, visitor: str | None) -> Any:
-        self.works.cancel(visitor_name(visitor, request.session_hash))
+        """Asks the visitor's work to end. Every page that watches it then shows the outcome."""
+        if (work := self.work_of(request, visitor)) is not None:
+            work.cancel()
         return gr.update(interactive=False)
 
     def _watch_after(self, event: Any) -> Any:

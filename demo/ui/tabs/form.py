@@ -52,19 +52,17 @@ PROMPTS = (
     "This is a picture of a large red star in the middle. What colour is the star?",
     "The picture shows a tiny white ring",
 )
-"""The prompts offered as examples."""
 FIRST = next(entry for entry in catalog.CHECKPOINTS if entry.id == catalog.DEFAULT)
 """What the form holds at first."""
 VIT = "google/vit-base-patch16-224"
-PHOTOGRAPHS = ("lion.jpg", "cheetah.jpg", "tower.jpg")
-"""Part of gradio's package."""
 GALLERIES = {"drawn": True, "photographs": False}
 """The galleries of thumbnails by name, and whether each suits models of drawn shapes."""
 
 
 @cache
 def photographs() -> tuple[Path, ...]:
-    return tuple(Path(gr.get_image(name)) for name in PHOTOGRAPHS)
+    """Part of gradio's package."""
+    return tuple(Path(gr.get_image(name)) for name in ("lion.jpg", "cheetah.jpg", "tower.jpg"))
 
 
 def drawn_only(checkpoint: str) -> bool:
@@ -140,7 +138,6 @@ def choices(values: Iterable[str]) -> list[tuple[str, str]]:
 
 
 def _heading(key: str) -> None:
-    """Above the options of a group in the fold."""
     html = written(lambda lang: f"<h3>{lang.html(key)}</h3>")
     gr.HTML(html, apply_default_css=False, elem_classes="group")
 
@@ -189,9 +186,7 @@ def uploaded(file: Any) -> Path:
 
 def read(values: dict[str, Any]) -> tuple[RunSpec, Path | None]:
     """The spec and the picture, None for text generation, of values as the browser sent them. Raises BadInput."""
-    asked = dict(values)
-    image = asked.pop("image")
-    spec = read_spec(asked)
+    spec, image = read_spec(values), values["image"]
     if not spec.sees_picture:
         return spec, None
     if not image:
@@ -200,8 +195,8 @@ def read(values: dict[str, Any]) -> tuple[RunSpec, Path | None]:
 
 
 def read_spec(values: dict[str, Any]) -> RunSpec:
-    """The form's values without the picture. Raises BadInput."""
-    asked = dict(values)
+    """The form's values, but for the picture. Raises BadInput."""
+    asked = {name: value for name, value in values.items() if name != "image"}
     # what stands in a hidden field was meant for another checkpoint
     if not takes_text(asked["checkpoint"], asked["task"]):
         asked["text"] = ""
@@ -247,7 +242,6 @@ class Form:
         with gr.Row(elem_id="actions"):
             self.run = gr.Button(label("tab_run"), variant="primary", size="lg", elem_id="run")
             self.run_when_quiet = gr.Button(label("run_when_quiet"), size="lg", visible=False, elem_id="run-when-quiet")
-            """Shown beside `busy`."""
             self.best = gr.Button(label("best"), size="lg", elem_id="best")
             self.cancel = gr.Button(label("cancel"), size="lg", interactive=False, elem_id="cancel")
         self.buttons = [self.run, self.run_when_quiet, self.best, self.cancel]

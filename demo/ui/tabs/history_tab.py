@@ -48,7 +48,6 @@ class ListState:
     """What the list on a page was made from."""
 
     most: int = PAGE
-    """Runs that the list may have."""
     search: str = ""
     stamp: object = None
 

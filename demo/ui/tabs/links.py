@@ -98,25 +98,21 @@ def filled(form: Form, spec: RunSpec) -> dict[Any, Any]:
     return updates
 
 
-def filled_for_search(form: Form, query: Mapping[str, str]) -> dict[Any, Any]:
-    """Updates of the search's fields, where a link asks for a search. Raises BadInput."""
-    if SEARCH not in query:
-        return {}
-    minutes = fmt.parse_number(query[SEARCH] or best_way.MINUTES)
-    best_way.check_minutes(minutes)
-    formats = _SWITCHES.get(query.get(FORMATS, "no").lower(), False)
-    return {form.minutes: minutes, form.other_formats: formats}
-
-
 def read(query: Mapping[str, str], checkpoint: str, form: Form) -> tuple[RunSpec | None, dict[Any, Any], str]:
     """What the form is to ask for, the updates that put it there, and the sentence of a refusal ('' if none).
 
     Of a refused link the form takes the model, if it is one of the catalogue, so that Run does not time another one.
     """
     try:
-        spec, search = spec_of(query, checkpoint), filled_for_search(form, query)
+        spec = spec_of(query, checkpoint)
+        updates = filled(form, spec) if spec is not None else {}
+        if SEARCH in query:
+            minutes = fmt.parse_number(query[SEARCH] or best_way.MINUTES)
+            best_way.check_minutes(minutes)
+            formats = _SWITCHES.get(query.get(FORMATS, "no").lower(), False)
+            updates |= {form.minutes: minutes, form.other_formats: formats}
+        return spec, updates, ""
     except BadInput as refused:
         known = catalog.find(query.get("checkpoint", ""))
         model = spec_of({"checkpoint": known.id}, known.id) if known is not None else None
         return model, filled(form, model) if model is not None else {}, str(refused)
-    return spec, (filled(form, spec) if spec is not None else {}) | search, ""

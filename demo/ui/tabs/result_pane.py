@@ -28,7 +28,6 @@ from demo.ui.web.visitor_language import label, written
 
 
 def hidden(name: str) -> gr.HTML:
-    """What holds the HTML of a part."""
     return gr.HTML(visible=False, elem_id=f"part-{name}", apply_default_css=False)
 
 
@@ -45,7 +44,6 @@ class Fold:
         """`name`, such as 'fold_why', is the key of its title; `files` are names of `Files` to download."""
         self._name = name
         self.html: dict[str, gr.HTML] = {}
-        """By the name of the part, as the figures."""
         self.figures: dict[str, gr.Plot] = {}
         elem_id = name.replace("_", "-")
         with gr.Accordion("", open=False, visible=False, elem_id=elem_id, elem_classes="fold") as self.accordion:
@@ -83,9 +81,7 @@ class ResultPane:
         self.notice = gr.HTML(visible=False, elem_id="notice", apply_default_css=False)
         """Why nothing was run. Stands above the previous content."""
         self.live = gr.HTML(visible=False, elem_id="live", apply_default_css=False)
-        """The progress of a run."""
         self.best = gr.Column(visible=False, elem_id="best-stage")
-        """A search for the best way, which `demo.ui.tabs.best_pane` fills."""
         question = written(partial(results.intro, checkpoint))
         self.top = gr.HTML(question, elem_id="top", apply_default_css=False, js_on_load=source("repeat.js"))
         self.share = takeaway.component("share")
@@ -103,7 +99,6 @@ class ResultPane:
         self.elements = [*above, *(fold.accordion for fold in self.folds)]
         """The components that are shown or hidden as a whole."""
         self.components = [*self.elements, *(part for fold in self.folds for part in fold.components)]
-        """All of them, those inside the folds included."""
 
     def running(self, html: str) -> dict[Any, Any]:
         """Updates that show `html` alone and keep the previous content for later."""

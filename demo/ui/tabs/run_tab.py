@@ -54,8 +54,7 @@ class RunTab(Watching):
         """The components that `open` and `follow` may change."""
         works = Supervisor("run")  # and searches for the best way: a visitor has one of both at a time
         super().__init__(works, [self.pane.live], [*self.pane.components, *self.form.buttons, self.opened])
-        self._wire_form()
-        self._wire_buttons()
+        self._wire()
 
     # ---- events
 
@@ -80,8 +79,9 @@ class RunTab(Watching):
             _others, None, [self.form.busy, self.form.run_when_quiet], **UNREAD
         )
 
-    def _wire_form(self) -> None:
-        form, inputs, guide = self.form, self.form.inputs, [self.pane.top, self.pane.chart_note, self.pane.chart]
+    def _wire(self) -> None:
+        form, pane, inputs = self.form, self.pane, self.form.inputs
+        guide = [pane.top, pane.chart_note, pane.chart]
         inputs["checkpoint"].change(
             self._chosen,
             [inputs["checkpoint"], inputs["task"], self.has_run],
@@ -96,9 +96,6 @@ class RunTab(Watching):
             **UNREAD,
             **LATEST,
         )
-
-    def _wire_buttons(self) -> None:
-        form, pane, inputs = self.form, self.pane, self.form.inputs
         for fold in pane.folds:
             fold.accordion.expand(None, js=REDRAW, api_visibility="private")
         begins = [form.run.click, form.run_when_quiet.click, form.best.click, pane.top.select]
@@ -151,7 +148,6 @@ class RunTab(Watching):
         if machine is None:
             return ""
         fields = dict(zip(self.form.inputs, values, strict=True))
-        del fields["image"]
         checkpoint = catalog.find(fields["checkpoint"] or "")
         if checkpoint is not None and checkpoint.task != fields["task"]:
             return gr.skip()
@@ -227,7 +223,6 @@ class RunTab(Watching):
         } | self.pane.running(progress.strip(job.at_the_start, job.spec, lang))
 
     def _now(self, job: Job, lang: Language) -> dict[Any, Any]:
-        """The progress of a job."""
         match job.doing:
             case Waiting(ahead):
                 strip = drawn("progress.waiting", lang, "waiting_ahead", {"count": ahead}, "waiting_lead")
@@ -239,7 +234,6 @@ class RunTab(Watching):
         return {self.pane.live: strip}
 
     def _end(self, job: Job, lang: Language) -> dict[Any, Any]:
-        """The outcome of the watched job."""
         pane, machine, ready = self.pane, self.runner.machine, self.form.pressable(running=False)
         match outcome := job.outcome():
             case RunResult():

@@ -74,7 +74,6 @@ class SweepTab(Watching):
         buttons = [self.start_button, self.stop_button, self.keep_button, *self.exports.values()]
         super().__init__(Supervisor("sweep"), [self.status, self.map], [self.status, self.map, *buttons])
         self._beginning = [*self._ending, self.kept, self.opened, self.watched]
-        """What the beginning of a sweep changes."""
         self._wire(tab)
 
     def arrive(self, blocks: gr.Blocks) -> None:
@@ -206,7 +205,6 @@ class SweepTab(Watching):
         return f'<p class="doing">{lang.html("sweep_kept", name=path.name)}</p>'
 
     def _open(self, shown: Sweep | None, event: gr.EventData, request: gr.Request) -> str:
-        """The run of the pressed cell."""
         lang = request_language(request)
         if shown is None or (cell := pressed_of(shown.cells, event)) is None:
             return ""

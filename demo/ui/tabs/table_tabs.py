@@ -61,7 +61,7 @@ class RowFilters:
         filters = [*self.lists.values(), self.model]
         updated = [self.chosen, *filters, *outputs]
         event = gr.on(
-            # a text field: `change`, see gradio_workarounds
+            # a text field: `change`, as gradio's `input` misses Backspace and pasted text (no upstream issue found)
             [tab.select, *(one.input for one in self.lists.values()), self.model.change],
             self.update,
             [self.chosen, *filters],

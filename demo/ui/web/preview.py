@@ -1,7 +1,5 @@
-"""What others show of a link to this page: tags for previews, the card of a stored run and its badge.
-
-A stored run's card and badge tell what the page at `?run=ID` tells anybody. A run that was deleted has neither, but for
-`MINUTES` seconds a copy elsewhere may still be shown.
+"""What others show of a link to this page: tags for previews, the card of a stored run and its badge, which tell what
+the page at `?run=ID` tells anybody. After a deletion a copy elsewhere may still be shown for `MINUTES` seconds.
 
 Covered: cards are drawn one at a time, outside the event loop, for at most a tenth of a core, so that crawlers do not
 take the processor from what is being timed; as many wait as `MAX_WAITING`.
@@ -69,11 +67,9 @@ class Previews:
         return [Route(ADDRESS, self.picture), Route(CARD, self.card), Route(BADGE, self.badge)]
 
     async def picture(self, _: Any) -> Response:
-        """The page's own picture."""
         return _answer(PICTURE.read_bytes(), "image/png", DAY)
 
     async def badge(self, request: Any) -> Response:
-        """The badge of a stored run."""
         if (result := await self._stored(request.path_params["run"])) is None:
             return NOT_STORED
         return _answer(await asyncio.to_thread(link_preview.badge, result), "image/svg+xml")

@@ -88,7 +88,6 @@ class Spoken:
 
 
 def _in_language(page: bytes, language: Language, first: str) -> bytes:
-    """gradio's page with its language."""
     direction = "rtl" if language.rtl else "ltr"
     bundled = escape(json.dumps(language.texts["note_bundled"].lower(), ensure_ascii=False))  # for page.css
     named = f'lang="{language.code}" dir="{direction}" style="--bundled: {bundled}"'

@@ -26,7 +26,7 @@ from demo.present import markdown
 from demo.present.script import script
 from demo.store.history import History
 from demo.ui.html import takeaway
-from demo.ui.page import Page, build, launch, masthead
+from demo.ui.page import Page, launch, masthead
 from demo.ui.tabs import form
 
 SCENE = Path(__file__).resolve().parents[3] / "assets" / "examples" / "shapes-scene-1.png"
@@ -42,7 +42,7 @@ def served() -> Iterator[tuple[str, list[tuple[RunSpec, bytes]]]]:
         asked.append((spec, image.read_bytes()))
         return ok_result(spec=spec)
 
-    page = build(FakeRunner(answer))
+    page = Page(FakeRunner(answer))
     _, address, _ = launch(page, server_name="127.0.0.1", prevent_thread_lock=True)
     yield address.rstrip("/"), asked
     page.close()

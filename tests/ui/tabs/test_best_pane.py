@@ -3,28 +3,34 @@
 import dataclasses
 import re
 import time
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
-from page_support import HOSTILE, Tags, field_values, from_browser, handler, in_the_form, press_run, stage_of, visitor
+from page_support import (
+    HOSTILE,
+    Tags,
+    arrived,
+    cancel,
+    ended,
+    field_values,
+    followed,
+    from_browser,
+    handler,
+    press,
+    press_run,
+    stage_of,
+    visitor,
+)
 from samples import failed_result
-from search_runner import SCENE, SearchRunner, measured
+from search_runner import SearchRunner, measured
 
 from demo.core.spec import BadInput, RunSpec
-from demo.store.history import FOLDER_VARIABLE, History
-from demo.ui import jobs
+from demo.store.history import History
 from demo.ui.jobs import BestSearch
 from demo.ui.page import Page
 
+pytestmark = pytest.mark.usefixtures("quick")
 ME = visitor("me")
-
-
-@pytest.fixture(autouse=True)
-def data_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path / "data"))
-    monkeypatch.setattr(jobs, "UPDATE_SECONDS", 0.01)
 
 
 def page_of(answer: Any = measured, seconds: float = 0.0) -> tuple[Page, SearchRunner]:
@@ -34,27 +40,31 @@ def page_of(answer: Any = measured, seconds: float = 0.0) -> tuple[Page, SearchR
 
 def pressed(page: Page, session: str = "a page", minutes: Any = 3, formats: bool = False, **changes: Any) -> Any:
     """What a press of the button sends at first, from the form with these fields changed."""
-    values = field_values(page, **({"image": in_the_form(SCENE)} | changes))
-    press = handler(page, of=(page.run_tab.form.best, "click"), changes=page.best_pane.watched)
-    return press(ME, minutes, formats, *values.values(), request=from_browser(session))
-
-
-def followed(page: Page, going: BestSearch | None) -> Iterator[dict[Any, Any]]:
-    pane = page.best_pane
-    yield from handler(page, takes=pane.watched, only=[pane.head, pane.table])(going)
-    yield handler(page, takes=pane.watched, changes=page.run_tab.form.best)(going)
+    values = field_values(page, **changes).values()
+    search = handler(page, of=(page.run_tab.form.best, "click"), changes=page.best_pane.watched)
+    return search(ME, minutes, formats, *values, request=from_browser(session))
 
 
 def searched(page: Page, **asked: Any) -> dict[Any, Any]:
     """What the page shows at the end of a search, with the search."""
     begun = pressed(page, **asked)
-    *_, last = followed(page, begun[page.best_pane.watched])
+    *_, last = followed(page, page.best_pane, begun)
     return begun | last
 
 
 def chosen(page: Page, going: BestSearch, goal: str, calls: Any = 100_000, restarts: Any = 10) -> dict[Any, Any]:
-    updates: dict[Any, Any] = handler(page, of=(page.best_pane.goal, "input"))(going, goal, calls, restarts)
-    return updates
+    return press(page, page.best_pane.goal, going, goal, calls, restarts, event="input")
+
+
+def row_at(page: Page, going: BestSearch | None, place: Any) -> str:
+    """What a press on the row of this way opens."""
+    return press(page, page.best_pane.table, going, event="select", data={"place": place})
+
+
+def found(page: Page, **query: str) -> dict[Any, Any]:
+    """What a page gets of this visitor's search when it is opened by a link with this query."""
+    arrive = handler(page, takes=page.run_tab.visitor, only=page.best_pane.arriving)
+    return arrive(ME, request=from_browser("a new page", **query))
 
 
 def order(table: str) -> list[str]:
@@ -63,13 +73,7 @@ def order(table: str) -> list[str]:
 
 
 def answer(head: str) -> str:
-    found = re.search(r'<h2 class="answer"[^>]*>(.*?)</h2>', head)
-    assert found is not None
-    return found[1]
-
-
-def cancel(page: Page) -> None:
-    handler(page, of=(page.run_tab.form.cancel, "click"))(ME)
+    return re.findall(r'<h2 class="answer"[^>]*>(.*?)</h2>', head)[0]
 
 
 def test_a_search_fills_its_table_row_by_row_and_ends_with_the_answer_its_charts_and_its_code() -> None:
@@ -77,7 +81,7 @@ def test_a_search_fills_its_table_row_by_row_and_ends_with_the_answer_its_charts
     pane, begun = page.best_pane, pressed(page)
     assert begun[page.run_tab.pane.best]["visible"] and "so far" in begun[pane.head]
     assert not begun[page.run_tab.form.run]["interactive"] and begun[page.run_tab.form.cancel]["interactive"]
-    updates = list(followed(page, begun[pane.watched]))
+    updates = list(followed(page, pane, begun))
     rows = [update[pane.table].count("data-place") for update in updates]
     assert rows[0] == 0 and rows == sorted(rows) and rows[-1] == len(begun[pane.watched].search.ways) - 1
     assert any('role="progressbar"' in update[pane.head] for update in updates)
@@ -101,30 +105,23 @@ def test_another_goal_gives_another_order_and_answer_without_a_run() -> None:
     assert order(busy[pane.table])[0] == "Freezing" and order(quiet[pane.table])[-1] == "Freezing"
     assert busy[pane.calls]["visible"] and "work a month" in busy[pane.head]
     assert "a number from 0 to" in chosen(page, going, "traffic", 1e15)[pane.head]
-    assert order(arrived(page)[pane.table]) == order(quiet[pane.table])  # a refused goal changes nothing
+    assert order(found(page)[pane.table]) == order(quiet[pane.table])  # a refused goal changes nothing
     assert len(runner.runs) == ran
-
-
-def arrived(page: Page, **query: str) -> dict[Any, Any]:
-    """What a page gets of this visitor's search when it is opened by a link with this query."""
-    arrive = handler(page, takes=page.run_tab.visitor, only=page.best_pane.arriving)
-    updates: dict[Any, Any] = arrive(ME, request=from_browser("a new page", **query))
-    return updates
 
 
 def test_cancel_keeps_what_was_measured_and_another_press_goes_on_from_there() -> None:
     page, runner = page_of(seconds=0.2)
     pane, begun = page.best_pane, pressed(page)
     going = begun[pane.watched]
-    for _ in followed(page, going):
+    for _ in followed(page, pane, begun):
         if len(runner.runs) >= 2:
             runner.seconds = 60.0
-            cancel(page)
+            cancel(page, "me")
     runner.seconds = 0.0
     ended(going)
     kept = sum(row.result is not None for row in going.search.table().rows)
     assert going.stopped and 0 < kept < len(going.search.ways) - 1
-    assert "Cancelled" in arrived(page)[pane.head]
+    assert "Cancelled" in found(page)[pane.head]
     before = len(runner.runs)
     again = searched(page)
     assert "everything was tried" in again[pane.head]
@@ -134,29 +131,22 @@ def test_cancel_keeps_what_was_measured_and_another_press_goes_on_from_there() -
     assert len(runner.runs) == once_more  # nothing is left to try
 
 
-def ended(going: BestSearch) -> None:
-    deadline = time.monotonic() + 20
-    while not going.ended:
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-
-
 def test_a_page_that_opens_finds_the_search_running_or_ended_with_the_form_that_made_it() -> None:
     page, _ = page_of(seconds=0.2)
     pane, fields = page.best_pane, page.run_tab.form.inputs
     begun = pressed(page, minutes=7, formats=True, batch_size=4)
-    back = arrived(page)
+    back = found(page)
     assert back[pane.watched] is begun[pane.watched] and back[fields["batch_size"]]["value"] == 4
     assert (back[page.run_tab.form.minutes], back[page.run_tab.form.other_formats]) == (7.0, True)
     assert not back[page.run_tab.form.run]["interactive"]
-    assert arrived(page, run="another")[pane.watched] is None
-    cancel(page)
-    list(followed(page, back[pane.watched]))
-    shown = arrived(page)
+    assert found(page, run="another")[pane.watched] is None
+    cancel(page, "me")
+    list(followed(page, pane, back))
+    shown = found(page)
     assert shown[pane.watched] is begun[pane.watched] and shown[page.run_tab.form.run]["interactive"]
-    assert arrived(page, checkpoint="shapes-vit", batch_size="4")[pane.watched] is begun[pane.watched]
+    assert found(page, checkpoint="shapes-vit", batch_size="4")[pane.watched] is begun[pane.watched]
     for another in ({"checkpoint": "shapes-segformer"}, {"batch_size": "many"}):
-        assert arrived(page, **another)[pane.watched] is None  # its end was shown
+        assert found(page, **another)[pane.watched] is None  # its end was shown
 
 
 def test_a_visitor_has_a_run_or_a_search_and_not_both_at_once() -> None:
@@ -164,14 +154,14 @@ def test_a_visitor_has_a_run_or_a_search_and_not_both_at_once() -> None:
     going = pressed(page)[page.best_pane.watched]
     (refused,) = press_run(page, ME)
     assert "the search for the best way to run shapes-vit" in stage_of(page, refused)
-    cancel(page)
+    cancel(page, "me")
     ended(going)
     run = press_run(page, ME)
     next(run)
     refused = pressed(page, "a second page")
     assert "A run of yours is going on already, shapes-vit" in stage_of(page, refused)
     assert page.best_pane.watched not in refused
-    cancel(page)
+    cancel(page, "me")
     list(run)
 
 
@@ -188,7 +178,7 @@ def test_bad_input_is_a_sentence_and_leaves_the_form_as_it_is() -> None:
         assert not refused.keys() & {page.best_pane.watched, *page.run_tab.form.inputs.values()}
 
 
-def test_a_way_that_fails_is_a_row_that_says_why_and_never_wins() -> None:
+def test_a_row_opens_its_run_and_one_of_a_way_that_fails_says_why_and_never_wins() -> None:
     def answer(spec: RunSpec) -> Any:
         if spec.freezing:
             failure = dataclasses.replace(failed_result().failure, message=f"No: {HOSTILE}")
@@ -204,49 +194,38 @@ def test_a_way_that_fails_is_a_row_that_says_why_and_never_wins() -> None:
     ways = [way.name for way in shown[pane.watched].search.ways]
     opened = row_at(page, shown[pane.watched], ways.index("freezing"))
     assert "Did not compile" in opened and HOSTILE not in opened
-    assert row_at(page, shown[pane.watched], ways.index("layers")) == ""
-
-
-def row_at(page: Page, going: BestSearch | None, place: Any) -> str:
-    """What a press on the row of this way opens."""
-    html: str = handler(page, of=(page.best_pane.table, "select"))(going, data={"place": place})
-    return html
-
-
-def test_a_row_opens_its_stored_run() -> None:
-    page, _ = page_of()
-    going = searched(page)[page.best_pane.watched]
-    place = [way.name for way in going.search.ways].index("package")
-    opened = row_at(page, going, place)
+    for nowhere in (ways.index("layers"), None, "0", -1, 99, 1.5, HOSTILE):
+        assert row_at(page, shown[pane.watched], nowhere) == ""
+    opened = row_at(page, shown[pane.watched], ways.index("package"))
     assert "compiler aot" in opened and "1.3" in opened
-    for nowhere in (None, "0", -1, 99, 1.5, HOSTILE):
-        assert row_at(page, going, nowhere) == ""
-    assert row_at(page, None, place) == ""
+    assert row_at(page, None, ways.index("package")) == ""
 
 
 def test_the_runs_of_others_are_told_and_go_between_those_of_a_search() -> None:
     page, runner = page_of(seconds=0.3)
-    going, told = pressed(page)[page.best_pane.watched], []
+    begun, told = pressed(page), []
+    updates = followed(page, page.best_pane, begun)
+    next(updates)
     while not runner.runs:
         time.sleep(0.01)
-    with page.queue.join("another") as places:
-        for update in followed(page, going):
+    with page.run_queue.join("another") as places:
+        for update in updates:
             told.append(update[page.best_pane.head])
             if next(places, 0) == 0:
                 break
         assert len(runner.runs) == 1
-        cancel(page)
-    ended(going)
+        cancel(page, "me")
+    ended(begun[page.best_pane.watched])
     assert any("Other runs that wait: 1" in head for head in told)
 
 
 def test_a_link_to_the_search_fills_its_form_and_starts_nothing() -> None:
     page, runner = page_of()
-    form_of, arrive = page.run_tab.form, handler(page, changes=page.run_tab.visitor)
-    shown = arrive(ME, request=from_browser(checkpoint="shapes-segformer", best="7", other_formats="1"))
+    form_of = page.run_tab.form
+    shown = arrived(page, ME, checkpoint="shapes-segformer", best="7", other_formats="1")
     assert shown[form_of.inputs["checkpoint"]]["value"] == "shapes-segformer"
     assert (shown[form_of.minutes], shown[form_of.other_formats]) == (7.0, True)
     assert "This link asks for the best way" in stage_of(page, shown) and not runner.runs
-    assert arrive(ME, request=from_browser(best=""))[form_of.minutes] == 3.0
-    refused = arrive(ME, request=from_browser(best=HOSTILE))
+    assert arrived(page, ME, best="")[form_of.minutes] == 3.0
+    refused = arrived(page, ME, best=HOSTILE)
     assert "A search takes 1 to 60 minutes" in stage_of(page, refused) and HOSTILE not in stage_of(page, refused)

@@ -2,12 +2,11 @@
 
 import dataclasses
 from pathlib import Path
-from typing import Any
 
 import gradio as gr
 import pytest
-from fake_runner import MACHINE, FakeRunner
-from page_support import answering, chosen, field_values, forecast as forecast_of, in_the_form, opened
+from fake_runner import MACHINE
+from page_support import answering, chosen, field_values, forecast, in_the_form, opened
 from samples import ENVIRONMENT, ok_result
 
 from demo.core.spec import RunSpec
@@ -22,8 +21,7 @@ def page() -> Page:
 
 
 def test_the_form_as_it_stands_is_a_valid_spec(page: Page) -> None:
-    values = field_values(page)
-    spec, image = form.read(values)
+    spec, image = form.read({name: field.value for name, field in page.run_tab.form.inputs.items()})
     assert (spec.checkpoint, spec.batch_size, spec.mode, spec.dtype) == ("shapes-vit", 1, "default", "float32")
     assert image.is_file()
 
@@ -63,15 +61,12 @@ def test_picture_and_thumbnails_follow_the_model_until_the_visitor_chose_one(tmp
     assert Path(linked[page.run_tab.form.inputs["image"]]["value"]).name == "lion.jpg"
 
 
-def test_queries_left_in_the_hidden_field_are_not_sent_to_a_model_that_takes_none(page: Page) -> None:
+def test_what_stands_in_hidden_fields_is_not_sent_to_a_model_that_takes_none(page: Page) -> None:
     values = field_values(page)
     spec, _ = form.read(values | {"text": "a cat", "checkpoint": "facebook/detr-resnet-50", "task": "object-detection"})
     assert spec.text == ()
     owl = {"text": "a cat, a dog", "checkpoint": "google/owlvit-base-patch32", "task": "object-detection"}
     assert form.read(values | owl)[0].text == ("a cat", "a dog")
-
-
-def test_text_generation_takes_the_prompt_and_leaves_what_is_for_pictures_and_the_other_way(page: Page) -> None:
     values = field_values(page, prompt="A ring", tokens=8, channels_last=True)
     of_text = values | {"task": "text-generation", "checkpoint": "shapes-gemma"}
     assert form.read(of_text) == (RunSpec("shapes-gemma", "text-generation", prompt="A ring", tokens=8), None)
@@ -82,23 +77,13 @@ def test_text_generation_takes_the_prompt_and_leaves_what_is_for_pictures_and_th
 # ---- the forecast
 
 
-def forecast(history: History, **changes: Any) -> str:
-    """What the page says for its form as it stands, with these fields changed."""
-    page = Page(FakeRunner(lambda *_: ok_result()), history=history)
-    return str(forecast_of(page, **changes))
-
-
-def test_a_stored_run_of_this_machine_narrows_the_forecast(tmp_path: Path) -> None:
-    history = History(tmp_path / "history.sqlite3")
-    assert "rough estimate from model size (827 k parameters), download not counted</small>" in forecast(history)
-    here = dataclasses.replace(ENVIRONMENT, device_name=MACHINE.cpu)
-    history.append(ok_result(environment=here))
-    assert "based on earlier runs with these settings: 1" in forecast(history)
-    assert "rough estimate" in forecast(history, batch_size=8)
-    assert 'data-query="checkpoint=shapes-vit&amp;batch_size=8"' in forecast(history, batch_size=8)
-
-
-def test_a_history_that_cannot_be_read_leaves_the_forecast_without_earlier_runs(tmp_path: Path) -> None:
-    broken = tmp_path / "history.sqlite3"
+def test_a_stored_run_of_this_machine_narrows_the_forecast(history: History, tmp_path: Path) -> None:
+    page = Page(answering(ok_result()), history=history)
+    assert "rough estimate from model size (827 k parameters), download not counted</small>" in forecast(page)
+    history.append(ok_result(environment=dataclasses.replace(ENVIRONMENT, device_name=MACHINE.cpu)))
+    assert "based on earlier runs with these settings: 1" in forecast(page)
+    assert "rough estimate" in forecast(page, batch_size=8)
+    assert 'data-query="checkpoint=shapes-vit&amp;batch_size=8"' in forecast(page, batch_size=8)
+    broken = tmp_path / "broken.sqlite3"
     broken.write_bytes(b"not a database, and long enough to be looked at as one" * 100)
-    assert "rough estimate" in forecast(History(broken))
+    assert "rough estimate" in forecast(Page(answering(ok_result()), history=History(broken)))

@@ -27,8 +27,7 @@ SLOWER = ok_result(id="slower", compiled=measurement(0.004), started_at="2026-11
 
 
 @pytest.fixture
-def history(tmp_path: Path) -> History:
-    history = History(tmp_path / "history.sqlite3")
+def history(history: History) -> History:
     for result in (ok_result(), failed_result(), SLOWER):
         history.append(result)
     return history
@@ -122,14 +121,11 @@ def test_texts_from_outside_cannot_become_html() -> None:
 # ---- opening
 
 
-def test_opening_a_run_goes_to_the_run_tab_and_shows_it_there(page: Page) -> None:
+def test_opening_a_run_shows_it_in_the_run_tab_and_says_so_where_it_is_gone(page: Page) -> None:
     updates = opened(page, {"run": ok_result().id})
     assert updates[page.history_tab.tabs]["selected"] == "run"
     assert "2.00×" in stage_of(page, updates)
     assert updates[page.run_tab.opened] == ok_result().id
-
-
-def test_opening_a_run_that_is_gone_says_so(page: Page) -> None:
     for data in (None, [], {}, *({"run": id} for id in ("gone", None, {"a": 1}, HOSTILE))):
         assert "Run not found" in stage_of(page, opened(page, data))
 
@@ -148,14 +144,18 @@ def test_a_run_that_goes_on_keeps_the_stage(page: Page) -> None:
 # ---- comparing
 
 
-def test_two_to_four_runs_are_compared_oldest_first(page: Page) -> None:
+def test_two_to_four_runs_and_no_other_number_are_compared_oldest_first(page: Page, history: History) -> None:
     html, message = compared(page, f"slower {failed_result().id} {ok_result().id}")
-    assert message == ""
     said = text(html)
+    assert message == ""
     assert "3 runs compared" in said
     assert "They differ in: checkpoint, task, batch size, device, what to look for, picture." in said
     assert said.index("2026-11-21 09:00") < said.index("2026-11-21 09:01") < said.index("2026-11-21 10:00")
     assert re.search(r"A 2\.00× .*B Out of memory C 0\.50×", said)
+    for id in "abcde":
+        history.append(failed_result(id=id))
+    for ticked, here in (("", 0), ("slower", 1), ("slower gone", 1), ("gone lost", 0), ("a b c d e", 5)):
+        assert f"Select 2 to 4 runs to compare. Selected: {here}." in text(compared(page, ticked)[1])
 
 
 OTHERWISE: dict[str, Any] = {
@@ -197,7 +197,7 @@ def linked(page: Page, query: str, chosen: str = "") -> tuple[Any, str, Any]:
     return handler(page, takes=page.history_tab.asked, changes=page.history_tab.compared)(query, chosen)
 
 
-def test_a_link_shows_the_comparison_that_it_was_copied_from(page: Page) -> None:
+def test_a_link_shows_the_comparison_that_it_was_copied_from_or_says_that_runs_are_not_here(page: Page) -> None:
     ids = f"slower {ok_result().id}"
     head, chosen, _ = press(page, page.history_tab.compare_button, ids)
     assert chosen == f"history_compare={ids.replace(' ', '+')}"
@@ -205,34 +205,21 @@ def test_a_link_shows_the_comparison_that_it_was_copied_from(page: Page) -> None
     stays = gr.skip()
     assert linked(page, f"?{chosen}", chosen) == (stays, stays, stays)  # as when the tab is opened again
     assert linked(page, "?tab=history", chosen) == ("", "", "")
-
-
-def test_a_link_to_runs_that_are_not_here_says_so(page: Page) -> None:
     for ids in ("gone+slower", "a+b+c+d+e", "%3Cscript%3E", "+".join(map(str, range(2000)))):
         head, now, message = linked(page, f"?tab=history&history_compare={ids}", "history_compare=slower+slower2")
         assert (head, now) == ("", "")
         assert "The runs that this link compares are not all stored here." in message
 
 
-def test_any_other_number_is_answered_with_a_sentence(page: Page, history: History) -> None:
-    for id in "abcde":
-        history.append(failed_result(id=id))
-    for ticked, here in (("", 0), ("slower", 1), ("slower gone", 1), ("gone lost", 0), ("a b c d e", 5)):
-        assert f"Select 2 to 4 runs to compare. Selected: {here}." in text(compared(page, ticked)[1])
-
-
 # ---- taking away
 
 
-def test_an_export_holds_the_ticked_runs_or_all_that_the_search_leaves(page: Page) -> None:
+def test_an_export_holds_what_is_ticked_or_found_up_to_a_limit(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
     path, message = exported(page, "slower", "owlvit")
     assert list(pd.read_csv(path)["id"]) == ["slower"]
     assert Path(path).name == "worth-compiling-runs.csv" and "1 run written" in text(message)
     path, _ = exported(page, "", "owlvit")
     assert list(pd.read_csv(path)["id"]) == [failed_result().id]
-
-
-def test_an_export_holds_the_newest_and_says_where_the_rest_is(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(history_tab, "MAX_AT_ONCE", 2)
     path, message = exported(page, "")
     assert list(pd.read_csv(path)["id"]) == ["slower", failed_result().id]
@@ -272,9 +259,6 @@ def test_deleting_asks_first_and_then_removes_what_the_question_named_only(page:
     assert sure["visible"] is False and "1 run deleted." in message
     assert compared == "" and "slower" not in html
     assert [result.id for result in history.all()] == [failed_result().id, ok_result().id]
-
-
-def test_deleting_nothing_says_what_to_tick(page: Page) -> None:
     sure, question, message = asked(page, " ")
     assert sure["visible"] is False and question == "" and "Select runs to delete" in message
 

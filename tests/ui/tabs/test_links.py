@@ -4,16 +4,7 @@ import hashlib
 from pathlib import Path
 
 import pytest
-from gradio.processing_utils import save_file_to_cache
-from gradio.utils import get_upload_folder
-from page_support import (
-    HOSTILE,
-    answering,
-    field_values,
-    opened,
-    pressed,
-    stage_of,
-)
+from page_support import HOSTILE, answering, field_values, in_the_form, opened, pressed, stage_of
 from samples import failed_result, ok_result
 
 from demo.core.outputs import ImageInfo
@@ -24,27 +15,30 @@ from demo.ui.tabs import form
 
 
 @pytest.fixture
-def history(tmp_path: Path) -> History:
-    history = History(tmp_path / "history.sqlite3")
+def history(history: History) -> History:
     history.append(ok_result())
     history.append(failed_result())
     return history
 
 
-def test_a_link_with_a_run_opens_it_as_it_was_shown_with_the_form_as_it_was(history: History) -> None:
-    page = Page(answering(ok_result()), history=history)
+@pytest.fixture
+def page(history: History) -> Page:
+    return Page(answering(ok_result()), history=history)
+
+
+def test_a_link_with_a_run_opens_it_as_it_was_shown_with_the_form_as_it_was(page: Page) -> None:
     *_, pressed_last = pressed(page)
     (shown,) = opened(page, "two", run=ok_result().id)
     assert stage_of(page, shown) == stage_of(page, pressed_last)
     assert shown[page.run_tab.opened] == ok_result().id
+    assert list(opened(page, "two", run="")) == []
     (failed,) = opened(page, "two", run=failed_result().id)
     assert "Batch size 256 ran out of memory" in stage_of(page, failed)
     assert failed[page.run_tab.form.inputs["batch_size"]]["value"] == 256
     assert failed[page.run_tab.form.inputs["text"]] == {"visible": True, "value": "a cat", "__type__": "update"}
 
 
-def test_opening_a_run_restores_its_picture_or_says_that_it_was_another(history: History) -> None:
-    page = Page(answering(ok_result()), history=history)
+def test_opening_a_run_restores_its_picture_or_says_that_it_was_another(page: Page, history: History) -> None:
     fields, note = page.run_tab.form.inputs, page.run_tab.form.picture_note
     (shown,) = opened(page, run=ok_result().id)
     assert fields["image"] not in shown
@@ -66,24 +60,15 @@ def test_opening_the_visitors_own_latest_run_gives_the_uploaded_picture_back(his
     image = ImageInfo("own.png", 320, 240, hashlib.sha256(own.read_bytes()).hexdigest(), "/9j/")
     history.append(ok_result(id="mine", image=image))
     page = Page(answering(ok_result(id="mine", image=image)), history=history)
-    uploaded = save_file_to_cache(own, get_upload_folder())
-    list(pressed(page, image={"path": uploaded}))
+    uploaded = in_the_form(own)
+    list(pressed(page, image=uploaded))
     (shown,) = opened(page, run="mine")
-    assert shown[page.run_tab.form.inputs["image"]] == uploaded
+    assert shown[page.run_tab.form.inputs["image"]] == uploaded["path"]
     (other,) = opened(page, "two", run="mine")
     assert page.run_tab.form.inputs["image"] not in other
 
 
-def test_a_link_to_a_run_that_is_not_here_says_so(history: History) -> None:
-    page = Page(answering(ok_result()), history=history)
-    for id in ("nothing", HOSTILE, "x" * 5000):
-        (shown,) = opened(page, run=id)
-        assert "Run not found" in stage_of(page, shown) and HOSTILE not in stage_of(page, shown)
-    assert list(opened(page, run="")) == []
-
-
-def test_a_link_fills_the_form_and_what_is_no_field_of_it_is_passed_over() -> None:
-    page = Page(answering(ok_result()))
+def test_a_link_fills_the_form_and_what_is_no_field_of_it_is_passed_over(page: Page) -> None:
     link = {"checkpoint": "facebook/detr-resnet-50", "batch_size": "4", "mode": "reduce-overhead", "fullgraph": "true"}
     (filled,) = opened(page, **link, most_seconds="9", __theme="dark", utm="x")
     inputs = {name: field for name, field in page.run_tab.form.inputs.items() if name != "image"}
@@ -95,8 +80,7 @@ def test_a_link_fills_the_form_and_what_is_no_field_of_it_is_passed_over() -> No
     assert (values["iterations"], values["threads"], values["most_seconds"]) == ("", "", "9.0")
 
 
-def test_a_link_with_a_bad_value_is_answered_with_a_sentence() -> None:
-    page = Page(answering(ok_result()))
+def test_a_link_with_a_bad_value_is_answered_with_a_sentence(page: Page) -> None:
     for link, sentence in [
         ({"batch_size": HOSTILE}, "Batch size must be a whole number"),
         ({"checkpoint": "/etc/passwd"}, "Only the command line runs a checkpoint from a folder"),
@@ -105,14 +89,12 @@ def test_a_link_with_a_bad_value_is_answered_with_a_sentence() -> None:
         ({"prompt": "A ring"}, "cannot use prompt"),
     ]:
         (shown,) = opened(page, **link)
-        assert sentence in stage_of(page, shown)
-        assert HOSTILE not in stage_of(page, shown)
+        assert sentence in stage_of(page, shown) and HOSTILE not in stage_of(page, shown)
         fields = page.run_tab.form.inputs
         assert HOSTILE not in [shown[field].get("value") for field in fields.values() if field in shown]
 
 
-def test_of_a_refused_link_the_form_takes_the_model_if_it_is_of_the_table() -> None:
-    page = Page(answering(ok_result()))
+def test_of_a_refused_link_the_form_takes_the_model_if_it_is_of_the_table(page: Page) -> None:
     for link, held in [
         ({"checkpoint": "google/owlvit-base-patch32", "batch_size": "many", "dtype": "bfloat16"}, "object-detection"),
         ({"checkpoint": "microsoft/resnet-50", "task": "object-detection"}, "image-classification"),
@@ -128,10 +110,8 @@ def test_of_a_refused_link_the_form_takes_the_model_if_it_is_of_the_table() -> N
     assert Path(shown[page.run_tab.form.inputs["image"]]["value"]).name == form.photographs()[0].name
 
 
-def test_the_address_of_a_run_is_told_only_where_it_can_be_opened_again(history: History) -> None:
-    page = Page(answering(ok_result()), history=history)
-    *_, kept = pressed(page)
-    assert kept[page.run_tab.opened] == ok_result().id
-    page = Page(answering(ok_result(id="never stored")), history=history)
-    *_, lost = pressed(page)
-    assert lost[page.run_tab.opened] == ""
+def test_the_address_of_a_run_is_told_only_where_it_can_be_opened_again(page: Page, history: History) -> None:
+    other = Page(answering(ok_result(id="never stored")), history=history)
+    for of, known in ((page, ok_result().id), (other, "")):
+        *_, ended = pressed(of)
+        assert ended[of.run_tab.opened] == known

@@ -1,4 +1,4 @@
-"""What of the server is open: routes, names and origins, met at the guard itself; and what it removes beside."""
+"""What of the server is open: routes, names and origins, met at the guard itself."""
 
 import asyncio
 import json

@@ -14,18 +14,21 @@ from html import unescape
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from fake_runner import FakeRunner
 from page_support import HOSTILE
 from samples import failed_result, ok_result
-from starlette.routing import Router
+from starlette.applications import Starlette
+from starlette.responses import Response
+from starlette.testclient import TestClient
 
 from demo.core.languages import ENGLISH, LANGUAGES
 from demo.core.spec import RunSpec
 from demo.present import link_preview
 from demo.store.history import History
-from demo.ui.page import build, launch
+from demo.ui.page import Page, launch
 from demo.ui.web import preview
 from demo.ui.web.preview import Previews
 
@@ -36,63 +39,47 @@ CRAWLER = "facebookexternalhit/1.1"
 
 
 @pytest.fixture
-def history(tmp_path: Path) -> History:
-    history = History(tmp_path / "history.sqlite3")
-    history.append(RUN)
-    history.append(OTHER)
-    history.append(failed_result())
+def history(history: History) -> History:
+    for result in (RUN, OTHER, failed_result()):
+        history.append(result)
     return history
 
 
-def asked(previews: Previews, path: str, method: str = "GET", **headers: str) -> tuple[int, dict[str, str], bytes]:
-    """Status, headers and body; status 0 where the app below was asked."""
-    sent: list[Any] = []
-
-    async def send(message: Any) -> None:
-        sent.append(message)
-
-    async def app(scope: Any, receive: Any, send: Any) -> None:
-        await send({"status": 0, "headers": []})
-        await send({"body": b""})
-
-    given = [(name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()]
-    scope = {"type": "http", "method": method, "path": f"/sub{path}", "root_path": "/sub", "headers": given}
-    asyncio.run(Router(previews.routes, default=app)(scope, None, send))  # type: ignore[arg-type]
-    start, end = sent
-    return start["status"], {name.decode(): value.decode() for name, value in start["headers"]}, end["body"]
+def asked(previews: Previews, path: str, method: str = "GET") -> Response:
+    return TestClient(Starlette(routes=previews.routes), root_path="/sub").request(method, f"/sub{path}")
 
 
-def of(id: str) -> Any:
+def request_for(id: str) -> Any:
     """A request for the card or the badge of this run."""
     return SimpleNamespace(path_params={"run": id})
 
 
 def test_a_card_and_a_badge_are_given_with_what_lets_them_be_kept(history: History) -> None:
     previews = Previews(history)
-    status, headers, body = asked(previews, f"/card/{RUN.id}.png")
-    assert status == 200 and headers["content-type"] == "image/png" and body == link_preview.card(RUN)
-    assert headers["content-length"] == str(len(body)) and "max-age" in headers["cache-control"]
-    assert asked(previews, f"/card/{RUN.id}.png", "HEAD")[:2] == (200, headers)
-    status, headers, body = asked(previews, f"/badge/{RUN.id}.svg")
-    assert status == 200 and headers["content-type"] == "image/svg+xml" and body.decode() == link_preview.badge(RUN)
-    assert headers["content-security-policy"] == "default-src 'none'; sandbox"
+    card = asked(previews, f"/card/{RUN.id}.png")
+    assert (card.status_code, card.headers["content-type"]) == (200, "image/png")
+    assert card.content == link_preview.card(RUN) and "max-age" in card.headers["cache-control"]
+    head = asked(previews, f"/card/{RUN.id}.png", "HEAD")
+    assert (head.status_code, head.headers, head.content) == (200, card.headers, b"")
+    badge = asked(previews, f"/badge/{RUN.id}.svg")
+    assert (badge.status_code, badge.headers["content-type"]) == (200, "image/svg+xml")
+    assert badge.text == link_preview.badge(RUN)
+    assert badge.headers["content-security-policy"] == "default-src 'none'; sandbox"
 
 
-def test_a_run_that_is_not_there_is_404_in_a_few_words(history: History) -> None:
-    for id in ("nothing", "%", "a'b--", "\x00", "\udcff", "x" * 100, HOSTILE.replace("/", "")):
-        for path in (f"/card/{id}.png", f"/badge/{id}.svg"):
-            status, headers, body = asked(Previews(history), path)
-            assert (status, body) == (404, b"No stored run has this id.") and headers["cache-control"] == "no-store"
-
-
-def test_a_deleted_run_has_no_card_and_a_damaged_file_costs_a_404(history: History, tmp_path: Path) -> None:
+def test_a_run_that_is_not_there_or_deleted_or_cannot_be_read_is_404(history: History, tmp_path: Path) -> None:
     previews = Previews(history)
-    assert asked(previews, f"/card/{RUN.id}.png")[0] == 200
+    assert asked(previews, f"/card/{RUN.id}.png").status_code == 200
     history.delete([RUN.id])
-    assert asked(previews, f"/card/{RUN.id}.png")[0] == asked(previews, f"/badge/{RUN.id}.svg")[0] == 404
     broken = tmp_path / "broken.sqlite3"
     broken.write_bytes(b"no database" * 999)
-    assert asked(Previews(History(broken)), f"/card/{RUN.id}.png")[0] == 404
+    gone = [(previews, RUN.id), (Previews(History(broken)), RUN.id)]
+    gone += [(previews, quote(id)) for id in ("nothing", "%", "a'b--", "\x00", "x" * 100, HOSTILE.replace("/", ""))]
+    for of, id in gone:
+        for path in (f"/card/{id}.png", f"/badge/{id}.svg"):
+            answer = asked(of, path)
+            assert (answer.status_code, answer.content) == (404, b"No stored run has this id.")
+            assert answer.headers["cache-control"] == "no-store"
 
 
 def test_a_crowd_has_one_card_drawn_at_a_time_with_rests_and_the_rest_is_sent_away(
@@ -114,7 +101,7 @@ def test_a_crowd_has_one_card_drawn_at_a_time_with_rests_and_the_rest_is_sent_aw
     previews = Previews(history)
 
     async def crowd() -> list[Any]:
-        return await asyncio.gather(*(previews.card(of(id)) for id in [RUN.id, failed_result().id] * 5))
+        return await asyncio.gather(*(previews.card(request_for(id)) for id in [RUN.id, failed_result().id] * 5))
 
     answers = asyncio.run(crowd())
     assert Counter(answer.status_code for answer in answers) == {200: 6, 503: 4}
@@ -126,7 +113,7 @@ def test_a_crowd_has_one_card_drawn_at_a_time_with_rests_and_the_rest_is_sent_aw
 
 def test_what_needs_no_drawing_waits_for_no_card(history: History, monkeypatch: pytest.MonkeyPatch) -> None:
     previews = Previews(history)
-    known = asked(previews, f"/card/{RUN.id}.png")[2]
+    known = asked(previews, f"/card/{RUN.id}.png").content
     monkeypatch.setattr(preview, "MAX_WAITING", 1)
     begun, go_on = threading.Event(), threading.Event()
 
@@ -139,10 +126,10 @@ def test_what_needs_no_drawing_waits_for_no_card(history: History, monkeypatch: 
     previews._rested = 0.0
 
     async def meanwhile() -> list[Any]:
-        drawn = asyncio.create_task(previews.card(of(failed_result().id)))
+        drawn = asyncio.create_task(previews.card(request_for(failed_result().id)))
         await asyncio.to_thread(begun.wait, 30)
-        cards = [await previews.card(of(id)) for id in (RUN.id, "nothing", OTHER.id)]
-        at_once = [*cards, await previews.badge(of(RUN.id))]
+        cards = [await previews.card(request_for(id)) for id in (RUN.id, "nothing", OTHER.id)]
+        at_once = [*cards, await previews.badge(request_for(RUN.id))]
         go_on.set()
         return [*at_once, await drawn]
 
@@ -158,7 +145,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     history = History(tmp_path_factory.mktemp("data") / "history.sqlite3")
     history.append(RUN)
     history.append(ok_result(id="hostile", spec=RunSpec(NAME, "image-classification")))
-    page = build(FakeRunner(lambda spec, image: RUN), history=history)
+    page = Page(FakeRunner(lambda spec, image: RUN), history=history)
     _, address, _ = launch(page, server_name="127.0.0.1", prevent_thread_lock=True)
     yield address.rstrip("/")
     page.close()
