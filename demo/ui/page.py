@@ -231,7 +231,10 @@ class StageBar:
         for gpu, loadable in ((False, False), (True, False), (True, True)):
             for number, preset in enumerate(presets(gpu, loadable), 1):
                 if asked == catalog.make_spec(**preset):
-                    return _words(number, request_language(request))
+                    lang = request_language(request)
+                    title, words = lang.html(f"preset_{number}"), lang.html(f"preset_{number}_words")
+                    chosen = f'<p class="chosen" role="status" data-preset="{number}">'
+                    return f"{chosen}<b>{title}</b><span>{words}</span></p>"
         return ""
 
     def _choose(self, number: int) -> dict[Any, Any]:
@@ -240,11 +243,6 @@ class StageBar:
         gpu = machine is not None and machine.gpu is not None
         spec = catalog.make_spec(**presets(gpu, loadable=gpu and hub.can_load(SEGFORMER))[number - 1])
         return links.filled(self._form, spec) | {self._form.inputs["image"]: servable(default_picture(spec.checkpoint))}
-
-
-def _words(number: int, lang: Language) -> str:
-    title, words = lang.html(f"preset_{number}"), lang.html(f"preset_{number}_words")
-    return f'<p class="chosen" role="status" data-preset="{number}"><b>{title}</b><span>{words}</span></p>'
 
 
 def _keys(lang: Language) -> str:

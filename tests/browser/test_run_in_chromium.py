@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fake_runner import FakeRunner
+from fake_runner import FakeRunner, measured
 from page_support import stored
 from samples import ENVIRONMENT, MACHINE, full_result, measurement
-from search_runner import measured
 from troubles import BEYOND, heard
 
 from demo.core.languages import LANGUAGES
@@ -43,7 +42,7 @@ HEADLINE = "#top .headline .figure"
 
 
 class Runner(FakeRunner):
-    """Ways of the search differ as in `search_runner`, and a further process of a run is a little slower."""
+    """Ways of the search differ as in `fake_runner`, and a further process of a run is a little slower."""
 
     def answer_to(self, spec: RunSpec, image: Path) -> RunResult | Exception:
         self.seconds = 600.0 if LONG == spec.batch_size else 0.4

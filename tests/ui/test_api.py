@@ -20,13 +20,12 @@ from typing import Any
 
 import gradio as gr
 import pytest
-from fake_runner import FakeRunner
+from fake_runner import FakeRunner, SearchRunner
 from gradio_client import Client, handle_file
 from gradio_client.exceptions import AppError
 from page_support import stored
 from PIL import Image
 from samples import failed_result, ok_result
-from search_runner import SearchRunner
 
 from demo.core.result import RunResult
 from demo.core.spec import BadInput, RunSpec

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import plotly.graph_objects as go
 import pytest
-from search_runner import SCENE, SearchRunner, measured
+from fake_runner import SCENE, SearchRunner, measured
 
 from demo.core import catalog
 from demo.core.languages import ENGLISH, LANGUAGES

@@ -6,6 +6,7 @@ import time
 from typing import Any
 
 import pytest
+from fake_runner import SearchRunner, measured
 from page_support import (
     HOSTILE,
     Tags,
@@ -22,7 +23,6 @@ from page_support import (
     visitor,
 )
 from samples import failed_result
-from search_runner import SearchRunner, measured
 
 from demo.core.spec import BadInput, RunSpec
 from demo.store.history import History
