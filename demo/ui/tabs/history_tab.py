@@ -1,6 +1,5 @@
 """The tab of stored runs: search, open, compare, export, delete."""
 
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
@@ -43,13 +42,8 @@ TICKED = "(_, ...rest) => [runList.ticked(), ...rest]"
 QUESTIONED = "(_, ...rest) => [runList.questioned(), ...rest]"
 
 
-@dataclass(frozen=True)
-class ListState:
-    """What the list on a page was made from."""
-
-    most: int = PAGE
-    search: str = ""
-    stamp: object = None
+ListState = tuple[int, str, object]
+"""What the list on a page was made from: the runs that it may have, the search, and the history's stamp."""
 
 
 class HistoryTab:
@@ -90,7 +84,7 @@ class HistoryTab:
         self.ticked = gr.Textbox("", visible=False)  # filled by TICKED: ids, separated by spaces
         self.asked = gr.Textbox("", visible=False)  # filled by links.QUERY
         self.chosen = gr.Textbox("", visible=False)  # the runs of the comparison that is shown, as a query
-        self.shown = gr.State(ListState())
+        self.shown = gr.State((PAGE, "", None))
         self._wire(tab)
 
     def _wire(self, tab: gr.Tab) -> None:
@@ -147,18 +141,19 @@ class HistoryTab:
         try:
             stored, results = self._history.count(search), self._history.all(most, search)
         except (HistoryError, BadInput) as error:
-            return lang.passage(_reason(error)), gr.update(visible=False), ListState(most, search, stamp)
+            return lang.passage(_reason(error)), gr.update(visible=False), (most, search, stamp)
         more = gr.update(visible=most < min(stored, MAX_AT_ONCE))
-        return comparison.listing(results, stored, search, lang), more, ListState(most, search, stamp)
+        return comparison.listing(results, stored, search, lang), more, (most, search, stamp)
 
     def _show_more(self, search: str, shown: ListState, request: gr.Request) -> tuple[str, Any, ListState]:
-        return self._show(search, request, min(shown.most + PAGE, MAX_AT_ONCE))
+        return self._show(search, request, min(shown[0] + PAGE, MAX_AT_ONCE))
 
     def _follow(self, search: str, shown: ListState, request: gr.Request) -> tuple[Any, Any, Any]:
         """A new list if something was stored or deleted, or the list is of another search; else no change."""
-        if (shown.search, shown.stamp) == (search, self._history.stamp()):
+        most, searched, stamp = shown
+        if (searched, stamp) == (search, self._history.stamp()):
             return gr.skip(), gr.skip(), gr.skip()
-        return self._show(search, request, shown.most if shown.search == search else PAGE)
+        return self._show(search, request, most if searched == search else PAGE)
 
     def _open(self, event: gr.EventData, request: gr.Request, visitor: str | None) -> dict[Any, Any]:
         if self._run_tab.is_running(request, visitor):

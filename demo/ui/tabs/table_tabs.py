@@ -36,8 +36,7 @@ MAX_SEARCH = 80
 Choices = dict[str, list[tuple[str, str]]]
 """The labels and values of each list, by column."""
 Show = Callable[[dict[str, str], Language], tuple[Choices, Mapping[str, str], Sequence[Any]]]
-"""For what is asked, by column: the choices of the lists, what of them is chosen, and updates for the outputs. Lists
-without choices stay as they are."""
+"""For what is asked by column: the choices of the lists (none: as they are), what is chosen, what the outputs get."""
 
 
 class RowFilters:

@@ -232,8 +232,7 @@ async def unreadable(_: Any, error: RequestValidationError) -> JSONResponse:
 
 
 def _refused(error: Exception, scope: Scope) -> Refused:
-    """The answer to an error that a route of gradio raised. After a POST it says that a call does not fit: what a
-    handler raises, gradio answers itself."""
+    """The answer to an error of a route. After a POST the call did not fit: what a handler raises, gradio answers."""
     if isinstance(error, ClientDisconnect):
         return Refused(400, "The request ended early.")
     if sentence := no_room(error):
