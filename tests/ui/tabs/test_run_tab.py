@@ -2,7 +2,6 @@
 
 import dataclasses
 import html
-import time
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from page_support import (
     asked_by,
     cancel,
     chosen,
+    ended,
     from_browser,
     handler,
     in_the_form,
@@ -162,8 +162,7 @@ def test_a_run_that_ended_while_nobody_watched_is_shown_once(monkeypatch: pytest
     updates = pressed(page)
     job = next(updates)[page.run_tab.watched]
     updates.close()  # type: ignore[attr-defined]
-    while not job.ended:
-        time.sleep(0.05)
+    ended(job)
     *_, last = opened(page)
     assert "2.00×" in stage_of(page, last)
     assert list(opened(page)) == []
