@@ -127,14 +127,11 @@ def test_a_way_that_fails_or_does_not_agree_is_a_row_and_never_wins(changes: dic
     assert best_words.cells(row(found, "freezing"), ENGLISH)["agreement"] == row(found, "freezing").out
 
 
-def test_a_refused_way_says_why_and_one_that_was_not_tried_has_no_rank() -> None:
+def test_a_refused_way_says_why_one_not_tried_has_no_rank_and_a_machine_that_was_too_busy_beats_nothing() -> None:
     found = table(refused={"package": "There is no toolkit."}, default=0.008)
     assert row(found, "package").out == "There is no toolkit."
     assert row(found, "lite").rank is None and not row(found, "lite").out
     assert best_words.cells(row(found, "lite"), ENGLISH)["agreement"] == "not tried yet"
-
-
-def test_a_verdict_of_a_machine_that_was_too_busy_beats_nothing() -> None:
     busy = tuple(HostSample(float(at), 0.9, None, 0.1) for at in range(5))
     found = table(default=run("default", 0.008), freezing=run("freezing", 0.004, machine_states=busy))
     assert row(found, "default").rank == 1 and found.disturbed
@@ -191,7 +188,7 @@ def test_a_goal_that_means_nothing_is_refused(given: dict[str, Any]) -> None:
         Goal(**given)
 
 
-def test_the_answer_stands_in_every_language_with_its_figures() -> None:
+def test_the_answer_stands_in_every_language_and_the_json_names_each_stored_run() -> None:
     found = table(
         default=run("default", 0.0060, compilation=costs(20.0, 2.0)),
         freezing=run("freezing", 0.0040, compilation=costs(30.0, None)),
@@ -201,9 +198,6 @@ def test_the_answer_stands_in_every_language_with_its_figures() -> None:
         assert "2.50×" in said[0] and "35 s" in said[0] and "{" not in " ".join(said)
         for one in ALL:
             assert best_words.name(one, lang)
-
-
-def test_the_json_of_a_table_names_each_stored_run() -> None:
-    data = best_words.as_json(table(default=0.008, freezing=0.004))
+    data = best_words.as_json(found)
     assert data["winner"] == "freezing" and data["rows"][0]["id"] == "freezing" and data["rows"][0]["rank"] == 1
     assert data["rows"][0]["settings"] == WAYS["freezing"] and data["rows"][0]["processes"] == 1

@@ -113,19 +113,14 @@ def test_failures_on_a_node_and_a_store_that_refuses_are_told_and_cancel_ends_th
 
 
 @needs_ray
-def test_a_cluster_that_does_not_describe_its_machines_in_time_is_refused(
+def test_a_type_of_gpu_that_the_cluster_lacks_or_that_is_busy_for_hours_is_refused(
     two_nodes: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As where its GPUs are busy for hours: the task that asks does not start."""
-    monkeypatch.setattr(ray_cluster, "INSPECT_SECONDS", 0.01)
-    with pytest.raises(BadInput, match="is a GPU free"):
-        ray_cluster.fleet([], QUICK)
-
-
-@needs_ray
-def test_a_type_of_gpu_that_the_cluster_lacks_is_refused(two_nodes: Any) -> None:
     with pytest.raises(BadInput, match="no GPU of type T4"):
         ray_cluster.fleet(["T4"], QUICK)
+    monkeypatch.setattr(ray_cluster, "INSPECT_SECONDS", 0.01)  # the task that asks for the machine does not start
+    with pytest.raises(BadInput, match="is a GPU free"):
+        ray_cluster.fleet([], QUICK)
 
 
 def test_without_ray_the_engine_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
