@@ -316,18 +316,14 @@ def add_measured(results: Iterable[RunResult], path: Path, commit: str | None = 
     commit = current_commit() if commit is None else commit
     made = [(result, _measured_row(result, commit)) for result in results]
     if rows := [row for _, row in made if row is not None]:
-        replaced = set(map(_place, rows))
+        replaced = {(row.checkpoint, row.batch_size, row.subset) for row in rows}
         earlier = read_measured(path) if path.exists() else []
-        rows = [*(row for row in earlier if _place(row) not in replaced), *rows]
+        rows = [*(row for row in earlier if (row.checkpoint, row.batch_size, row.subset) not in replaced), *rows]
         path.parent.mkdir(parents=True, exist_ok=True)
         with replacing(path) as draft:
             lines = ({name: found[name] for name in COLUMNS} for found in map(record, rows))
             draft.write(csv_text(COLUMNS, lines).encode())
     return [result for result, row in made if row is None]
-
-
-def _place(row: PublishedRow) -> tuple[str, int, str]:
-    return row.checkpoint, row.batch_size, row.subset
 
 
 def subset_of(spec: RunSpec) -> str:

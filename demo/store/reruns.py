@@ -86,10 +86,7 @@ def comparable(
     of: RunResult, others: Iterable[StoredRun], kept: Sequence[ProcessResult] = ()
 ) -> tuple[ProcessResult, ...]:
     """The processes before `of` that its answer rests on, too, the oldest first: those of `others` (the newest first)
-    with its settings, threads and versions.
-
-    `kept` are processes that an earlier answer rested on; they count also where their runs were deleted since.
-    """
+    with its settings, threads and versions, and those of `kept`, an earlier answer's, whose runs were deleted since."""
     own = rerun_of(of)
     if own is None:
         return ()

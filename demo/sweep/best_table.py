@@ -284,11 +284,8 @@ def _over_plain_eager(result: RunResult, eagers: Sequence[float]) -> Interval | 
 
 
 def first_answers(result: RunResult, imports: float) -> dict[str, dict[str, float]]:
-    """The start ladders of a run's way, as in `Row.first_answers`, with so many seconds for the imports.
-
-    The load is that of this run's own process. A way whose graphs no cache holds compiles in
-    each process anew.
-    """
+    """The start ladders of a run's way, as in `Row.first_answers`, with so many seconds for the imports and the load of
+    its own process. A way whose graphs no cache holds compiles in each process anew."""
     start, compilation = result.start_up, result.compilation
     if start is None or compilation is None:
         return {}
