@@ -24,14 +24,9 @@ def stat(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_only_the_usable_cores_are_read_and_steal_is_busy(stat: Path) -> None:
-    stat.write_text(
-        "cpu  9 9 9 9 9 9 9 9 9 9\n"
-        "cpu0 500 0 0 0 0 0 0 0 0 0\n"
-        "cpu1 10 20 30 400 50 6 7 77 0 0\n"
-        "cpu2 100 0 0 500 0 0 0 0 0 0\n"
-        "cpu3 500 0 0 0 0 0 0 0 0 0\n"
-        "intr 1 2 3\n"
-    )
+    lines = ["cpu  9 9 9 9 9 9 9 9 9 9", "cpu0 500 0 0 0 0 0 0 0 0 0", "cpu1 10 20 30 400 50 6 7 77 0 0"]
+    lines += ["cpu2 100 0 0 500 0 0 0 0 0 0", "cpu3 500 0 0 0 0 0 0 0 0 0", "intr 1 2 3"]
+    stat.write_text("\n".join(lines))
     reading = cores.read()
     assert reading is not None
     assert (reading.cores, reading.total, reading.busy) == (2, 12.0, pytest.approx(2.5))

@@ -20,11 +20,7 @@ def test_a_padded_batch_is_the_next_power_of_two() -> None:
 @pytest.mark.parametrize(
     ("text", "of_text", "told"),
     [
-        (
-            "4\nfour",
-            False,
-            "Line 2 of the sizes: a size is the batch size alone, or .*, all whole numbers. Given: 'four'",
-        ),
+        ("4\nfour", False, "Line 2 of the sizes: a size is the batch size alone, or .* numbers. Given: 'four'"),
         ("4 480", False, "or with height and width"),
         ("4", True, "the batch size and the prompt's tokens"),
         ("0 480 640", False, "a batch size is 1 to"),
