@@ -42,6 +42,13 @@ def memory_format_of(spec: RunSpec) -> torch.memory_format:
     return torch.channels_last if spec.channels_last else torch.contiguous_format
 
 
+def memory_format_in(inputs: list[torch.Tensor]) -> str:
+    """'channels last' where a picture among these lies so in memory, else 'contiguous'."""
+    pictures = [one for one in inputs if one.dim() == 4]
+    last = any(one.is_contiguous(memory_format=torch.channels_last) and not one.is_contiguous() for one in pictures)
+    return "channels last" if last else "contiguous"
+
+
 @dataclass(frozen=True)
 class Variant:
     """One way to call the model, and the seconds of the calls before its timing, the first call first."""

@@ -10,7 +10,7 @@ import torch._inductor.config
 import torch.fx.experimental._config
 
 from demo.backend import compile_model, machine_probe, own_model, picture_workload, text_workload
-from demo.backend.workload import Workload, tensors
+from demo.backend.workload import Workload, memory_format_in, tensors
 from demo.core import refusals
 from demo.core.outputs import ImageInfo
 from demo.core.spec import OWN_MODEL, TEXT_GENERATION, RunSpec
@@ -69,12 +69,10 @@ def give_way(spec: RunSpec, device: torch.device, free_cores: int | None) -> boo
 def in_force(model: Any, batch: dict[str, Any]) -> dict[str, str]:
     """The settings in force, by name: read back from torch, the model and the batch, not from the spec."""
     inputs = tensors(batch)
-    pictures = [one for one in inputs if one.dim() == 4]
-    last = any(one.is_contiguous(memory_format=torch.channels_last) and not one.is_contiguous() for one in pictures)
     config, weights = getattr(model, "config", None), [*model.parameters(), *inputs]
     settings = {
         "attention": str(getattr(config, "_attn_implementation", None) or "none"),
-        "memory format": "channels last" if last else "contiguous",
+        "memory format": memory_format_in(inputs),
         "weights": str(weights[0].dtype).removeprefix("torch."),
         "matrix products": f"float32 precision {torch.get_float32_matmul_precision()}",
     }
