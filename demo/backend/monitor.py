@@ -35,11 +35,7 @@ _THROTTLES = {
 
 
 class CoreTaken(Exception):
-    """While calls were timed, other programs took a core: fewer are `free` than torch uses threads."""
-
-    def __init__(self, free: int) -> None:
-        super().__init__(f"{free} free")
-        self.free = free
+    """While calls were timed, other programs took a core: so many are free, fewer than torch uses threads."""
 
 
 class Observer:

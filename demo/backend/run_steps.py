@@ -305,7 +305,7 @@ class Run:
                 return self.interleaved(threads)
             except CoreTaken as taken:
                 restarts -= 1
-                self.with_fewer_threads(taken.free)
+                self.with_fewer_threads(*taken.args)
             except Exception as error:
                 if self.spec.protocol == "as published" or not failures.is_out_of_memory(error):
                     raise

@@ -96,16 +96,16 @@ def test_nvmls_first_card_is_not_taken_for_the_one_that_torch_uses(
     assert (found.gpu, found.driver, found.gpu_problem) == (PART, "580.95", None)
 
 
-def test_a_gpu_of_which_no_driver_says_anything_is_tried(no_smi: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machine_probe, "first_gpu", lambda: None)
-    found = machine_probe.host()
-    assert (found.gpu, found.gpu_memory_bytes, found.driver, found.gpu_problem) == ("NVIDIA GPU", None, None, None)
-
-
-def test_a_machine_without_a_usable_gpu_has_no_name_of_one(driver: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    found = machine_probe.host()
-    assert (found.gpu, found.gpu_memory_bytes) == (None, None)
+def test_a_gpu_of_which_no_driver_says_anything_is_tried_and_one_that_is_not_usable_has_no_name(
+    no_smi: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for usable, gpu, name in ((True, None, "NVIDIA GPU"), (False, machine_probe.Gpu(PART, 1, (8, 6)), None)):
+        monkeypatch.setattr(torch.cuda, "is_available", lambda usable=usable: usable)
+        monkeypatch.setattr(machine_probe, "first_gpu", lambda gpu=gpu: gpu)
+        machine_probe.host.cache_clear()
+        found = machine_probe.host()
+        assert (found.gpu, found.gpu_memory_bytes, found.driver) == (name, None, None)
+        assert (found.gpu_problem is None) == usable
 
 
 @pytest.mark.parametrize(

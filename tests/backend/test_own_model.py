@@ -95,10 +95,9 @@ def loaded(file: Path, function: str, **asked: Any) -> own_model.OwnModel:
 
 
 def test_inputs_by_position_or_by_name_become_arguments_by_name(file: Path) -> None:
-    assert list(loaded(file, "one").batch) == ["x"]
-    assert list(loaded(file, "by_position").batch) == ["x", "parts", "scale"]
+    for function, names in [("one", ["x"]), ("by_position", ["x", "parts", "scale"]), ("by_mapping", ["x"])]:
+        assert list(loaded(file, function).batch) == names
     assert loaded(file, "by_name").eager()["y"].shape == (2, 4, 6, 6)
-    assert list(loaded(file, "by_mapping").batch) == ["x"]
     assert not loaded(file, "wrapped").model.training and list(loaded(file, "wrapped").batch) == ["x"]
 
 

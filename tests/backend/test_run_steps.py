@@ -36,14 +36,13 @@ from demo.core.languages import ENGLISH
 from demo.core.measurement import CompileCost
 from demo.core.result import PHASES, RunResult
 from demo.core.spec import PUBLISHED_CALLS, BadInput
-from tools.scenes import draw_scene
 
 LOAD, COMPILED = models.load, compile_model.compiled
 
 
-def result_of(picture: Path = SCENE, stream: io.StringIO | None = None, **asked: Any) -> RunResult:
+def result_of(stream: io.StringIO | None = None, **asked: Any) -> RunResult:
     spec = catalog.make_spec("shapes-vit", **{"device": "cpu", "iterations": 10, **asked})
-    return own_workload.result_of(spec, picture, stream, id="made-up", started_at="2026-11-21T09:00:00Z")
+    return own_workload.result_of(spec, stream=stream, id="made-up", started_at="2026-11-21T09:00:00Z")
 
 
 def failing(error: Exception) -> Callable[..., Any]:
@@ -221,7 +220,6 @@ def test_a_core_that_is_taken_meanwhile_starts_the_timing_anew_with_fewer_thread
 
 def test_a_timing_is_begun_anew_twice_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
     again: list[int] = []
-
     monkeypatch.setattr(Observer, "free_lately", lambda self: 0)
     monkeypatch.setattr(Run, "with_fewer_threads", lambda self, threads: again.append(threads))
     result = result_of()
@@ -243,14 +241,11 @@ def test_a_core_that_is_busy_from_the_start_gets_no_thread_unless_asked_for(
     assert told == (threads == 1)
 
 
-def test_a_half_type_runs_and_is_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_half_type_runs_and_is_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(models, "load", LOAD)
-    drawn = draw_scene(777_001, (800, 600))
-    drawn.image.save(tmp_path / "fresh.png")
-    result = result_of(tmp_path / "fresh.png", dtype="bfloat16")
-    assert (result.status, result.spec.dtype) == ("ok", "bfloat16")
-    assert result.environment.settings["weights"] == "bfloat16"
-    assert result.predictions["eager"].labels[0].label == drawn.label
+    result = result_of(dtype="bfloat16")
+    assert (result.status, result.environment.settings["weights"]) == ("ok", "bfloat16")
+    assert result.predictions["eager"].labels
 
 
 def test_a_recompile_while_timing_makes_the_figures_void(loaded: list[Tiny], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -298,9 +293,7 @@ def test_a_failed_compile_is_told_and_still_shows_what_eager_does(monkeypatch: p
     result = result_of()
     assert (result.status, result.failure.phase) == ("compile_failed", "compile")
     assert "no such kernel" in result.failure.message and result.failure.remedy
-    assert result.eager.median_seconds > 0
-    assert result.compiled is None
-    assert result.predictions["eager"].labels
+    assert result.eager.median_seconds > 0 and result.compiled is None and result.predictions["eager"].labels
 
 
 def test_a_failure_keeps_what_is_known_of_the_run(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -108,21 +108,6 @@ def test_after_the_last_token_the_cache_is_rewound_to_the_end_of_the_prompt(fold
     assert decoding.token[-1, 0] == answer[2]
 
 
-def test_only_the_first_step_of_each_call_reads_the_prompt(folder: Path) -> None:
-    workload = loaded(folder / "gemma")
-    lengths: list[int] = []
-
-    def model(**batch: Any) -> Any:
-        lengths.append(batch["input_ids"].shape[1])
-        return workload.model(**batch)
-
-    step, prompt = workload.call(model), workload.ids.shape[1]
-    step()
-    step()
-    workload.call(model)()
-    assert lengths == [prompt, 1, 1, prompt, 1]
-
-
 def test_the_cache_lies_still_and_holds_the_prompt_and_the_answer(folder: Path) -> None:
     """A CUDA graph reads and writes the addresses that it was recorded with."""
     workload = loaded(folder / "llama", batch_size=2)

@@ -15,11 +15,8 @@ CPU = torch.device("cpu")
 
 @pytest.fixture(autouse=True)
 def as_it_was() -> Iterator[None]:
-    threads, precision, tf32 = (
-        torch.get_num_threads(),
-        torch.get_float32_matmul_precision(),
-        torch.backends.cudnn.allow_tf32,
-    )
+    threads, precision = torch.get_num_threads(), torch.get_float32_matmul_precision()
+    tf32 = torch.backends.cudnn.allow_tf32
     yield
     torch.set_num_threads(threads)
     torch.set_float32_matmul_precision(precision)
