@@ -33,8 +33,7 @@ def measure_elsewhere(spec: RunSpec, input_file: Path | None, eager_first: bool,
 
     Raises RuntimeError where that process fails, takes too long, or does not find the graphs in the cache.
     """
-    if torch.cuda.is_initialized():
-        torch.cuda.empty_cache()  # the further process needs room for a model of its own
+    torch.cuda.empty_cache()  # the further process needs room for a model of its own
     files = {name: file and str(file) for name, file in (("input_file", input_file), ("package", package))}
     job = json.dumps({"spec": codec.plain(spec), "eager_first": eager_first, **files})
     command = [sys.executable, "-m", "demo.backend.first_call"]

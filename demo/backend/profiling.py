@@ -235,8 +235,7 @@ def roofline(workload: Workload) -> Roofline:
     """The least operations and bytes of one call, and the device's rates. Runs the model eagerly once more."""
     operations, least_bytes = demand(workload)
     model, device = workload.model, workload.device
-    if device.type == "cuda":
-        torch.cuda.empty_cache()
+    torch.cuda.empty_cache()  # which does nothing where CUDA was not used, as on a CPU
     dtype = next(one.dtype for one in (*model.parameters(), *tensors(workload.batch)) if one.is_floating_point())
     return Roofline(operations, least_bytes, matrix_rate(device, dtype), copy_rate(device))
 

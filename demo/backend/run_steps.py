@@ -200,8 +200,7 @@ class Run:
     def compile(self, eager: Variant) -> None:
         """Compiles by warming up, or builds a package."""
         workload = self.workload
-        if workload.device.type == "cuda":
-            torch.cuda.empty_cache()  # a CUDA graph's pool cannot use what eager left, nor have it given up
+        torch.cuda.empty_cache()  # a CUDA graph's pool cannot use what eager left, nor have it given up
         seconds = len(list(workload.model.parameters())) * SECONDS_A_TENSOR
         self.enter("compile", 0.2, remaining_seconds=seconds, eager_seconds=min(eager.warmup))
         if self.job.cache_folder is not None:

@@ -3,7 +3,6 @@
 import itertools
 import math
 import random
-import statistics
 from typing import Any
 
 import pytest
@@ -196,17 +195,6 @@ def test_timing_may_take_as_long_as_the_first_compiled_call_unless_a_limit_was_c
         assert timing.Plan.of(spec, first_call).longest_seconds == longest
 
 
-def test_looks_come_between_blocks_and_never_inside_one():
-    seen: list[tuple[int, int]] = []
-    plan = timing.Plan(iterations=30)
-
-    def look(samples: timing.Samples) -> None:
-        seen.append((len(samples.eager), len(samples.compiled)))
-
-    timing.time_interleaved(eager, compiled, SimulatedClock(), plan, 5, look)
-    assert seen == [(10, 10), (20, 20), (30, 30)]
-
-
 FALLING, STEADY = [9.0, 0.5, 0.4, 0.3, 0.2, 0.101, 0.1, 0.1, 0.1], [0.1] * 9
 RECORDED = timing.WARMUP_CALLS + timing.CUDA_GRAPH_CALLS
 
@@ -249,22 +237,6 @@ def test_the_guides_recipe_is_looked_at_between_calls_a_few_times_a_second() -> 
     times = timing.time_fixed_count(lambda: 0.0095, clock, 100, lambda times: seen.append(len(times)))
     assert len(times) == 100
     assert seen == [32, 64, 96]  # each time 0.304 s have passed
-
-
-def test_at_every_look_the_latencies_are_those_of_the_interval() -> None:
-    seen = []
-
-    def look(samples: timing.Samples) -> None:
-        seen.append(samples.estimate())
-
-    clock = SimulatedClock(drift_per_second=1.0, noise=0.3)
-    timing.time_interleaved(eager, compiled, clock, timing.Plan(iterations=300), 5, look)
-    first, *later = seen
-    assert first.ratios == () and len(first.seconds) == 2
-    for _, (interval,), (slow, fast) in later:
-        assert slow / fast == pytest.approx(interval.ratio)
-    medians = statistics.median
-    assert any(medians(late.seconds[0] for late in seen[-5:]) > 1.2 * early.seconds[0] for early in seen[:5])
 
 
 def test_the_interval_is_looked_at_anew_only_where_there_is_a_tenth_more_to_know():
