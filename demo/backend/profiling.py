@@ -183,31 +183,28 @@ def summary(events: Sequence[dict[str, Any]], variant: str, device: str) -> Prof
 
     Raises RuntimeError where the trace has no work of the GPU within it.
     """
-    import pandas  # only a profile is worth the time of this import
-
-    columns = ["name", "cat", "ts", "dur", "tid"]
-    spans = pandas.DataFrame([event for event in events if event.get("ph") == "X"], columns=columns)
-    place = spans.index[(spans["name"] == MARK + variant) & (spans.cat == "user_annotation")][0]
-    mark, others = spans.loc[place], spans.drop(index=place)
-    inside = others[others.ts.between(mark.ts, mark.ts + mark.dur, inclusive="left")]
+    spans = [event for event in events if event.get("ph") == "X"]
+    mark = next(one for one in spans if one["name"] == MARK + variant and one.get("cat") == "user_annotation")
+    start, end = mark["ts"], mark["ts"] + mark["dur"]
+    inside = [event for event in spans if start <= event["ts"] < end and event is not mark]
     if device == "cpu":
-        operators = inside[inside.cat.isin(OPERATORS) & (inside.tid == mark.tid)]
-        timed = pandas.DataFrame(_own_times(operators), columns=["name", "dur", "leaf"])
-        return Profile(float(timed.leaf.sum()) / CALLS, None, _longest(timed))
-    work = inside[inside.cat.isin(WORK)].sort_values("ts")
-    if work.empty:
+        timed = _own_times(one for one in inside if one.get("cat") in OPERATORS and one["tid"] == mark["tid"])
+        kernels = sum(leaf for _, _, leaf in timed)
+        return Profile(kernels / CALLS, None, _longest((name, own) for name, own, _ in timed))
+    work = [event for event in inside if event.get("cat") in WORK]
+    if not work:
         raise RuntimeError(
             "it saw no work of the GPU; a container may need permission for that (NVIDIA's CUPTI, profiling counters)"
         )
-    ends = work.ts + work.dur
-    reached = ends.cummax().shift(fill_value=float("-inf"))  # two streams that work at the same time count once
-    busy = (ends - work.ts.clip(lower=reached)).clip(lower=0).sum()
-    return Profile(float((work.cat == "kernel").sum()) / CALLS, float(busy) / 1e6 / CALLS, _longest(work))
+    busy = _covered((event["ts"], event["ts"] + event["dur"]) for event in work)
+    launched = sum(1 for event in work if event["cat"] == "kernel")
+    longest = _longest((event["name"], event["dur"]) for event in work)
+    return Profile(launched / CALLS, busy / 1e6 / CALLS, longest)
 
 
-def _own_times(events: Any) -> list[tuple[str, float, bool]]:
+def _own_times(events: Iterable[dict[str, Any]]) -> list[tuple[str, float, bool]]:
     """Each event of one thread: its name, its time without the events nested in it, and whether none is nested."""
-    ordered = events.sort_values(["ts", "dur"], ascending=[True, False]).to_dict("records")
+    ordered = sorted(events, key=lambda event: (event["ts"], -event["dur"]))
     nested: dict[int, float] = {}
     around: list[int] = []
     for index, event in enumerate(ordered):
@@ -222,12 +219,25 @@ def _own_times(events: Any) -> list[tuple[str, float, bool]]:
     ]
 
 
-def _longest(timed: Any) -> tuple[Kernel, ...]:
-    """The names with the most microseconds (`dur`) in all profiled calls."""
-    by_name, everything = timed.groupby("name").dur.agg(["sum", "size"]), float(timed.dur.sum()) or 1.0
+def _covered(spans: Iterable[tuple[float, float]]) -> float:
+    """The length of the union of spans: two streams that work at the same time count once."""
+    covered, reached = 0.0, float("-inf")
+    for start, end in sorted(spans):
+        covered += max(0.0, end - max(start, reached))
+        reached = max(reached, end)
+    return covered
+
+
+def _longest(timed: Iterable[tuple[str, float]]) -> tuple[Kernel, ...]:
+    """The names with the most microseconds in all profiled calls."""
+    times: dict[str, list[float]] = defaultdict(list)
+    for name, microseconds in timed:
+        times[name].append(microseconds)
+    everything = sum(map(sum, times.values())) or 1.0
+    longest = sorted(times.items(), key=lambda item: -sum(item[1]))[:MAX_KERNELS]
     return tuple(
-        Kernel(fmt.shortened(name, MAX_NAME), count / CALLS, total / 1e6 / CALLS, total / everything)
-        for name, total, count in by_name.nlargest(MAX_KERNELS, "sum").itertuples()
+        Kernel(fmt.shortened(name, MAX_NAME), len(own) / CALLS, sum(own) / 1e6 / CALLS, sum(own) / everything)
+        for name, own in longest
     )
 
 
