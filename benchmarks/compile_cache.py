@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 
 from benchmarks import report
-from demo.cli import cache_command
+from demo.cli.sweep_command import cache_process
 from demo.core import catalog, format as fmt
 from demo.core.codec import plain
 from demo.core.result import RunResult
@@ -36,9 +36,9 @@ def main() -> None:
             local, loaded, file = folder / f"local-{number}", folder / f"loaded-{number}", folder / "cache"
             cold = first_call(local)
             warm = first_call(local)
-            cache_command.process({"file": file, "specs": [plain(SPEC)], "input_file": SCENE})
+            cache_process({"file": file, "specs": [plain(SPEC)], "input_file": SCENE})
             os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(loaded)
-            cache_command.process({"file": file})
+            cache_process({"file": file})
             carried = first_call(loaded)
             rows.append([str(number + 1), *(f"{fmt.duration(s)} ({said})" for s, said in (cold, warm, carried))])
     header = ["round", "empty cache", "local cache", "cache loaded from the file"]

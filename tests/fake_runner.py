@@ -49,7 +49,6 @@ class FakeRunner:
         self.earlier = 0
         """How many processes of the same run came before the one in hand."""
         self.machine: HostInfo | None = machine
-        self.modes = machine.modes
         self.running = 0
         self.closed = False
 

@@ -3,7 +3,7 @@
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +21,13 @@ RUN = ["run", "--checkpoint", "shapes-vit", "--image", str(EXAMPLE)]
 
 
 class ScriptedRunner:
-    """Stands in for `demo.runs.runner.Runner`: stores and yields what it was told and remembers what it was asked."""
+    """Stands in for `demo.runs.runner.Runner`: stores and yields what it was told and remembers what it was asked. A
+    function among the events is called with the event of the cancel."""
 
     stores = True
     machine: HostInfo | None = None
 
-    def __init__(self, *events: Progress | RunResult | BaseException) -> None:
+    def __init__(self, *events: Progress | RunResult | BaseException | Callable[[threading.Event], object]) -> None:
         self.events = events
         self.specs: list[RunSpec] = []
         self.files = NO_FILES
@@ -51,6 +52,9 @@ class ScriptedRunner:
         for event in self.events:
             if isinstance(event, BaseException):
                 raise event
+            if callable(event):
+                event(cancel)
+                continue
             if isinstance(event, RunResult) and self.history is not None and self.stores:
                 self.history.append(event)
             yield event

@@ -22,9 +22,9 @@ from samples import failed_result, ok_result
 
 from demo.core import catalog, limits
 from demo.core.result import RunResult
-from demo.runs import outcome, runner
-from demo.runs.child import child_process
+from demo.runs import outcome
 from demo.runs.environment import worker_environment
+from demo.runs.process import child_process
 from demo.runs.runner import Runner
 from demo.store import database as database_file
 from demo.store.history import FOLDER_VARIABLE, DamagedFile, History, HistoryError
@@ -137,8 +137,7 @@ def test_what_a_worker_says_carries_neither_folders_nor_control_characters(fault
 def test_a_worker_that_cannot_be_started_is_a_stored_result_and_leaves_no_file(
     faulty: Any, history: History, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    runner = faulty("", spare=True)
-    runner.close()
+    runner = faulty("")
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     before = descriptors() if sys.platform.startswith("linux") else 0
     for what, code in (
@@ -171,18 +170,18 @@ def wait_until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
 APP = f"""
 import sys
 from pathlib import Path
-from demo.cli import cache_command
+from demo.cli import sweep_command
 from demo.core import catalog
 from demo.runs.runner import Runner
 from demo.store.history import History
 history, spec = History(Path(sys.argv[1])), catalog.make_spec("shapes-vit", iterations=10_000)
 endless, scene = "tests.endless_import", Path({str(SCENE)!r})
-cache_command.MODULE = endless
+sweep_command.CACHE_MODULE = endless
 """
 WORK = {
     "a run that compiles": ("cc1plus", "list(Runner(history, spare=True).run(spec, scene))"),
     "a run that imports": ("endless", "list(Runner(history, worker_module=endless).run(spec, scene))"),
-    "what loads a compile cache, as it imports": ("endless", "cache_command.process({'file': scene})"),
+    "what loads a compile cache, as it imports": ("endless", "sweep_command.cache_process({'file': scene})"),
 }
 """What an app does when it is killed, and what the command line of one of its processes holds by then."""
 
@@ -365,7 +364,7 @@ def test_a_clock_that_jumps_changes_no_duration_and_loses_no_result(
     years = iter((2026, 1971, 2199))
     clock = SimpleNamespace(now=lambda zone: datetime(next(years), 1, 1, tzinfo=zone))
     runner_ = faulty("")
-    monkeypatch.setattr(runner, "datetime", clock)
+    monkeypatch.setattr(outcome, "datetime", clock)
     results = [last(runner_) for _ in range(3)]
     assert [result.started_at[:4] for result in results] == ["2026", "1971", "2199"]
     assert all(result.status == "ok" and 0 <= result.elapsed_seconds < 60 for result in results)

@@ -521,7 +521,7 @@ def test_the_command_line_answers_anything_with_a_documented_code_and_a_sentence
         mock.patch("demo.runs.runner.Runner", return_value=runner),
         mock.patch("demo.cli.sweep_command.run_cells", lambda *_: (event for event in ())),
         mock.patch("demo.sweep.best_way.Search.run", lambda *_: (event for event in ())),
-        mock.patch("demo.cli.cache_command.process", return_value=0),
+        mock.patch("demo.cli.sweep_command.cache_process", return_value=0),
         mock.patch("demo.sweep.ray_cluster.connected", side_effect=BadInput("There is no cluster here.")),
         contextlib.redirect_stdout(said),
         contextlib.redirect_stderr(told),

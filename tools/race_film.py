@@ -46,7 +46,6 @@ class Replay:
 
     def __init__(self, machine: HostInfo, events: Sequence[Event]) -> None:
         self.machine: HostInfo | None = machine
-        self.modes = machine.modes
         self._events = events
         self._asked = threading.Semaphore(0)
 

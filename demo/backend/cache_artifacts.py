@@ -1,4 +1,4 @@
-"""Saves and loads the compile cache as a file: a process of its own, started by `demo.cli.cache_command`.
+"""Saves and loads the compile cache as a file: a process of its own, started by `demo.cli.sweep_command`.
 
 The job is {"file": "...", "specs": [...], "input_file": "..."} to save, {"file": "..."} to load. The file is one line
 that says what it was made with, followed by what `torch.compiler.save_cache_artifacts` gives, which has a checksum of

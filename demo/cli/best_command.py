@@ -8,19 +8,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
 
-from demo.cli import terminal
-from demo.cli.common import (
-    FAILED,
-    OK,
-    PROGRAM,
-    add_model,
-    add_options,
-    file_to_write,
-    flag,
-    given_options,
-    picture,
-    to_json,
-)
+from demo.cli import common, terminal
 from demo.cli.run_command import make_spec
 from demo.core import catalog, format as fmt
 from demo.core.languages import ENGLISH
@@ -41,8 +29,8 @@ def add_to(commands: Any) -> None:
     for name, more in (("best", ""), ("autopilot", " (the old name of `best`)")):
         parser = commands.add_parser(name, help=f"find the best way to run a checkpoint here{more}")
         parser.set_defaults(command=_best, name=name)
-        add_model(parser)
-        add_options(parser, ASKED)
+        common.add_model(parser)
+        common.add_options(parser, ASKED)
         minutes = f"time for it, {MIN_MINUTES:g} to {MAX_MINUTES:g} (default: {MINUTES:g})"
         parser.add_argument("--minutes", metavar="N", default=MINUTES, help=minutes)
         parser.add_argument("--other-formats", action="store_true", help="try half formats (and TF32 on a GPU), too")
@@ -58,10 +46,10 @@ def _best(options: argparse.Namespace) -> int:
 
     if options.name != "best":
         print(f"{options.name} is called best now. The old name goes in the next version.", file=sys.stderr)
-    spec = make_spec(options, given_options(options, ASKED))
+    spec = make_spec(options, common.given_options(options, ASKED))
     goal, minutes = _goal(options), fmt.parse_number(options.minutes)
-    image = picture(options.image, [spec])
-    to = file_to_write(options.script, "script")
+    image = common.picture(options.image, [spec])
+    to = common.file_to_write(options.script, "script")
     history = History()
     with closing(Runner(history)) as runner:
         # The file of a model of one's own may have changed since a run was stored.
@@ -76,12 +64,12 @@ def _best(options: argparse.Namespace) -> int:
             print("Stopped: what was tried is stored, and the same command goes on from there.", file=sys.stderr)
             raise
     table = search.table(goal)
-    print(to_json(best_words.as_json(table)) if options.json else report(table, search.complete, options.image))
+    print(common.to_json(best_words.as_json(table)) if options.json else report(table, search.complete, options.image))
     winner = table.winner
     if to is not None and winner is not None and winner.result is not None:
         to.write_text(script(winner.result), encoding="utf-8")
         print(f"The winner's script lies in {to}.", file=sys.stderr)
-    return FAILED if winner is None else OK
+    return common.FAILED if winner is None else common.OK
 
 
 def _goal(options: argparse.Namespace) -> Goal:
@@ -100,12 +88,11 @@ def _show(search: Search, events: Iterator[Event]) -> None:
         if isinstance(event, Timing):
             progress.show(event.progress)
         elif isinstance(event, Done):
-            progress.end()
             way = search.ways[event.place]
             row = next(row for row in search.table().rows if row.way is way)
             told = row.out or best_words.cells(row, ENGLISH)["speedup"]
             left = f"{rounded_duration(search.left_seconds)} left at most"
-            print(f"{best_words.name(way, ENGLISH)}: {told}, {left}", file=sys.stderr, flush=True)
+            progress.say(f"{best_words.name(way, ENGLISH)}: {told}, {left}")
 
 
 def report(table: BestTable, complete: bool, image: str | None = None) -> str:
@@ -127,7 +114,7 @@ def report(table: BestTable, complete: bool, image: str | None = None) -> str:
     winner = table.winner
     if winner is not None and winner.result is not None:
         lines += ["", "The winner once more, and as a script of its own:"]
-        lines += [f"  {again(winner.way.spec, image)}", f"  {PROGRAM} script {winner.result.id} > run.py"]
+        lines += [f"  {again(winner.way.spec, image)}", f"  {common.PROGRAM} script {winner.result.id} > run.py"]
     return "\n".join(lines)
 
 
@@ -146,9 +133,9 @@ def again(spec: RunSpec, image: str | None = None) -> str:
     """The command that runs exactly this, on this picture or on the one that both commands take by themselves."""
     asked, own = catalog.arguments(spec), spec.task == OWN_MODEL
     task = asked.pop("task", None)
-    parts = [*PROGRAM.split(), "run", "--model" if own else "--checkpoint", asked.pop("checkpoint")]
+    parts = [*common.PROGRAM.split(), "run", "--model" if own else "--checkpoint", asked.pop("checkpoint")]
     parts += ["--task", task] if task is not None and not own else []
     for name, value in asked.items():
-        parts += flag(name, value)
+        parts += common.flag(name, value)
     parts += ["--image", image] if image else []
     return shlex.join(parts)

@@ -63,12 +63,6 @@ def listed(names: Sequence[str]) -> str:
     return f"{', '.join(names[:-1])} or {names[-1]}"
 
 
-def print_help(parser: argparse.ArgumentParser) -> int:
-    """What a command does that needs a further word."""
-    parser.print_help()
-    return OK
-
-
 def to_json(value: Any) -> str:
     """Dataclasses as indented JSON."""
     return json.dumps(plain(value), allow_nan=False, ensure_ascii=False, indent=2)

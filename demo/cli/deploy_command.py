@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from demo.cli.common import FAILED, OK
+from demo.cli.common import FAILED
 from demo.core import format as fmt, hub
 from demo.core.catalog import is_hub_id
 from demo.core.spec import BadInput
@@ -44,7 +44,7 @@ def add_to(commands: argparse._SubParsersAction) -> None:
     parser.add_argument("--dry-run", action="store_true", help="say what would be sent, and send nothing")
 
 
-def _deploy(options: argparse.Namespace) -> int:
+def _deploy(options: argparse.Namespace) -> int | None:
     from huggingface_hub.errors import HfHubHTTPError
 
     if not is_hub_id(options.space):
@@ -59,7 +59,7 @@ def _deploy(options: argparse.Namespace) -> int:
         print(f"visibility: {'private' if options.private else 'as it is'}")
         print(f"variables: {f'{hub_dataset.VARIABLE}={dataset}' if dataset else 'as they are'}")
         print("Nothing was sent: this was a dry run.")
-        return OK
+        return None
     try:
         _send(options, dataset, files)
     except BadInput:
@@ -71,7 +71,7 @@ def _deploy(options: argparse.Namespace) -> int:
         print(f"Not deployed: {fmt.printable(' '.join(said.split())[:200])}. {ADVICE}", file=sys.stderr)
         return FAILED
     print(address)
-    return OK
+    return None
 
 
 def _files() -> list[str]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from demo.cli import terminal
-from demo.cli.common import FAILED, OK, stored
+from demo.cli.common import FAILED, stored
 from demo.core.files import replacing
 from demo.core.format import parse_number, parse_whole
 from demo.core.languages import ENGLISH
@@ -64,40 +64,41 @@ def add_to(commands: Any) -> None:
     program.add_argument("id", metavar="ID", help="as `history` lists it")
 
 
-def _script(options: argparse.Namespace) -> int:
+def _script(options: argparse.Namespace) -> None:
     print(script(stored(History(), options.id)), end="")
-    return OK
 
 
-def _history(options: argparse.Namespace) -> int:
+def _history(options: argparse.Namespace) -> int | None:
     if options.traffic is not None and (len(options.words) != 1 or options.json):
         raise BadInput("--traffic goes with the id of one result, and not with --json.")
     history = History()
     history.recover()
     match options.words:
         case []:
-            return _list(history, options)
+            _list(history, options)
         case ["export", file]:
-            return _export(history, Path(file), options)
+            _export(history, Path(file), options)
         case ["card", id, file]:
-            return _card(stored(history, id), Path(file))
+            _card(stored(history, id), Path(file))
         case ["compare", first, second]:
-            return _compare(stored(history, first), stored(history, second))
+            _compare(stored(history, first), stored(history, second))
         case ["delete", _, *_]:
             return _delete(history, options.words[1:], options)
         case [id] if id not in ("export", "card", "compare", "delete"):
-            return _show(history, id, options)
-    given = " ".join(["history", *options.words])
-    raise BadInput(f"history takes nothing, one id, or {_FORMS}. Given: {given}.")
+            _show(history, id, options)
+        case words:
+            given = " ".join(["history", *words])
+            raise BadInput(f"history takes nothing, one id, or {_FORMS}. Given: {given}.")
+    return None
 
 
-def _list(history: History, options: argparse.Namespace) -> int:
+def _list(history: History, options: argparse.Namespace) -> None:
     limit = _limit(options.limit)
     if options.json:
         for lines in export.json_lines(history.each(limit, options.search), indent=2):
             sys.stdout.write(lines)
         print()
-        return OK
+        return
     results = history.all(limit or LISTED, options.search)
     if results:
         print(terminal.history_table(results))
@@ -107,16 +108,14 @@ def _list(history: History, options: argparse.Namespace) -> int:
         print(f"No results yet. They will be stored in {history.path}.")
     if limit is None and (count := history.count(options.search)) > LISTED:
         print(f"The newest {LISTED} of {count}; --limit N lists more.", file=sys.stderr)
-    return OK
 
 
-def _show(history: History, id: str, options: argparse.Namespace) -> int:
+def _show(history: History, id: str, options: argparse.Namespace) -> None:
     traffic = _traffic(options.traffic) if options.traffic is not None else None
     result = stored(history, id)
     print(result.dumps() if options.json else terminal.report(result))
     if traffic is not None:
         print(f"\n{advice.month(result, *traffic, ENGLISH) or 'This run does not tell what compiling saves.'}")
-    return OK
 
 
 def _traffic(given: str) -> tuple[float, float, float | None]:
@@ -131,7 +130,7 @@ def _traffic(given: str) -> tuple[float, float, float | None]:
     return calls, restarts, price[0] if price else None
 
 
-def _export(history: History, file: Path, options: argparse.Namespace) -> int:
+def _export(history: History, file: Path, options: argparse.Namespace) -> None:
     format = file.suffix.lower().removeprefix(".")
     if format not in (*export.FORMATS, "md"):
         raise BadInput(f"The file's name says how to write it: .csv, .json, .parquet or .md. Given: {str(file)!r}.")
@@ -153,10 +152,9 @@ def _export(history: History, file: Path, options: argparse.Namespace) -> int:
         else:
             export.write(results, format, draft)
     print(f"{sentences.count(count, 'run', ENGLISH)} written to {file}.", file=sys.stderr)
-    return OK
 
 
-def _card(result: RunResult, file: Path) -> int:
+def _card(result: RunResult, file: Path) -> None:
     """The pictures that the page gives out at /card and /badge."""
     kind = file.suffix.lower()
     if kind not in (".png", ".svg"):
@@ -164,10 +162,9 @@ def _card(result: RunResult, file: Path) -> int:
     export.check_place(file, "picture")
     file.write_bytes(link_preview.card(result) if kind == ".png" else link_preview.badge(result).encode())
     print(f"{link_preview.title(result, ENGLISH)}: written to {file}.", file=sys.stderr)
-    return OK
 
 
-def _compare(first: RunResult, second: RunResult) -> int:
+def _compare(first: RunResult, second: RunResult) -> None:
     told = upgrade.told(first, second, (first.id, second.id), ENGLISH)
     if not told:
         raise BadInput(
@@ -175,10 +172,9 @@ def _compare(first: RunResult, second: RunResult) -> int:
             "with an answer in one of them at least. The page's History tab compares any others."
         )
     print(told)
-    return OK
 
 
-def _delete(history: History, ids: list[str], options: argparse.Namespace) -> int:
+def _delete(history: History, ids: list[str], options: argparse.Namespace) -> int | None:
     try:
         results = [stored(history, id) for id in ids]
     except BadInput as unknown:
@@ -193,7 +189,7 @@ def _delete(history: History, ids: list[str], options: argparse.Namespace) -> in
             return FAILED
     hub_dataset.withdraw(history.path.parent / hub_dataset.FOLDER, set(ids))
     print(f"{sentences.count(history.delete(ids), 'run', ENGLISH)} deleted.", file=sys.stderr)
-    return OK
+    return None
 
 
 def _limit(given: str | None) -> int | None:

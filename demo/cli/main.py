@@ -1,22 +1,24 @@
 """The command line: `python -m demo COMMAND`. The larger commands are files beside this one.
 
 Runs on a machine that has only what a run needs: neither gradio nor plotly is imported, except by `serve`.
-Standard output carries the answer, standard error everything else. Exit codes: 0 the run is ok, 1 it is not (or the
-doctor found a problem), 2 the input was bad, 130 Ctrl-C, 143 SIGTERM, 141 the reader of the output left.
+Standard output carries the answer, standard error everything else. Exit codes, where None of a command is 0: 0 the run
+is ok, 1 it is not (or the doctor found a problem), 2 the input was bad, 130 Ctrl-C, 143 SIGTERM, 141 the reader of the
+output left.
 """
 
 import argparse
 import difflib
 import io
 import os
+import platform
 import signal
 import sys
 from collections.abc import Sequence
+from importlib import metadata
 from typing import Any, NoReturn
 
 from demo.cli import (
     best_command,
-    cache_command,
     deploy_command,
     doctor_command,
     history_command,
@@ -26,11 +28,12 @@ from demo.cli import (
     sweep_command,
     terminal,
 )
-from demo.cli.common import BAD_INPUT, FAILED, OK, PROGRAM, print_help, to_json
+from demo.cli.common import BAD_INPUT, FAILED, OK, PROGRAM, to_json
 from demo.core import catalog, format as fmt
 from demo.core.spec import TEXT_GENERATION, BadInput
 from demo.runs.process import WorkerDied
 from demo.store.history import HistoryError
+from demo.store.published import current_commit
 
 COMMANDS = (
     run_command,
@@ -38,7 +41,6 @@ COMMANDS = (
     history_command,
     published_command,
     sweep_command,
-    cache_command,
     best_command,
     shapes_command,
     deploy_command,
@@ -56,12 +58,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")
     try:
         options = _parsed(arguments)
-        if options.version:
-            print(terminal.versions())
-            return OK
-        code: int = options.command(options)
+        code: int | None = (_version if options.version else options.command)(options)
         sys.stdout.flush()
-        return code
+        return code or OK
     except BadInput as error:
         print(error, file=sys.stderr)
         return BAD_INPUT
@@ -106,7 +105,7 @@ def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
 def parser() -> argparse.ArgumentParser:
     """The parser of all commands; what it parses holds the function of the command as `command`."""
     program = _Parser(prog=PROGRAM, description="Is torch.compile worth it for this vision model, on this machine?")
-    program.set_defaults(command=lambda options: print_help(program))
+    program.set_defaults(command=lambda options: program.print_help())
     program.add_argument("--version", action="store_true", help="the project's commit and the libraries' versions")
     commands = program.add_subparsers(metavar="COMMAND", parser_class=_Parser)
     listing = commands.add_parser("list", help="the checkpoints to choose from")
@@ -120,24 +119,30 @@ def parser() -> argparse.ArgumentParser:
     return program
 
 
-def _list(options: argparse.Namespace) -> int:
-    if options.json:
-        print(to_json(catalog.CHECKPOINTS))
-        return OK
+def _version(options: argparse.Namespace) -> None:
+    """This project's commit and the libraries that a figure depends on, none of which is imported."""
+    versions = [f"Python {platform.python_version()}"]
+    for library in ("torch", "transformers", "gradio"):
+        try:
+            versions.append(f"{library} {metadata.version(library)}")
+        except metadata.PackageNotFoundError:
+            versions.append(f"{library} not installed")
+    print(f"Worth Compiling?, commit {current_commit() or 'not known'}\n{', '.join(versions)}")
+
+
+def _list(options: argparse.Namespace) -> None:
     rows = [("checkpoint", "task", "model", "parameters", "input", "", "licence")]
     for one in catalog.CHECKPOINTS:
         size = "prompt" if one.task == TEXT_GENERATION else "{}x{}".format(*one.input_size)
         note = "bundled" if one.bundled else "needs --text" if one.takes_text else ""
         rows.append((one.id, one.task, one.title, fmt.parameters(one.parameters), size, note, one.licence))
-    print("\n".join(terminal.table(rows)))
-    return OK
+    print(to_json(catalog.CHECKPOINTS) if options.json else "\n".join(terminal.table(rows)))
 
 
-def _serve(options: argparse.Namespace) -> int:
+def _serve(options: argparse.Namespace) -> None:
     from demo.ui.server import serve
 
     serve(options.mcp)
-    return OK
 
 
 class _Parser(argparse.ArgumentParser):

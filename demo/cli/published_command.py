@@ -5,7 +5,7 @@ import sys
 from typing import Any
 
 from demo.cli import terminal
-from demo.cli.common import OK, listed
+from demo.cli.common import listed
 from demo.core import format as fmt
 from demo.core.languages import ENGLISH
 from demo.core.spec import TASKS
@@ -27,7 +27,7 @@ def add_to(commands: Any) -> None:
     form.add_argument("--csv", action="store_true", help="print the rows as CSV, and nothing else")
 
 
-def _published(options: argparse.Namespace) -> int:
+def _published(options: argparse.Namespace) -> None:
     asked = (options.subset, options.gpu, options.batch_size, options.task, options.model)
     own, problems = published.measured_rows()
     rows = published.select((*published.rows(), *own), *asked)
@@ -41,7 +41,6 @@ def _published(options: argparse.Namespace) -> int:
         print(_table(rows))
     else:
         print("No row has all of this. Leave out one of the filters.")
-    return OK
 
 
 def _table(rows: list[PublishedRow]) -> str:

@@ -10,19 +10,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-from demo.cli import terminal
-from demo.cli.common import (
-    FAILED,
-    OK,
-    PROGRAM,
-    PYTHON_HELP,
-    add_model,
-    add_options,
-    file_to_write,
-    given_options,
-    listed,
-    picture,
-)
+from demo.cli import common, terminal
 from demo.core import catalog, cores, format as fmt
 from demo.core.languages import ENGLISH
 from demo.core.result import RunResult
@@ -37,9 +25,9 @@ from demo.store.history import History
 def add_to(commands: Any) -> None:
     parser = commands.add_parser("run", help="time one checkpoint, eager and compiled, on one picture or prompt")
     parser.set_defaults(command=_run)
-    add_model(parser, f": {listed(TASKS)}")
-    add_options(parser)
-    parser.add_argument("--python", metavar="PATH", help=PYTHON_HELP)
+    common.add_model(parser, f": {common.listed(TASKS)}")
+    common.add_options(parser)
+    parser.add_argument("--python", metavar="PATH", help=common.PYTHON_HELP)
     parser.add_argument("--trace", metavar="FILE", help="write what the profiler saw to FILE.json.gz, for Perfetto")
     parser.add_argument("--package", metavar="FILE.pt2", help="build with AOTInductor and keep its package in FILE.pt2")
     parser.add_argument("--export-markdown", metavar="FILE", help="write the figures as a Markdown table")
@@ -48,7 +36,7 @@ def add_to(commands: Any) -> None:
 
 def asked(options: argparse.Namespace) -> dict[str, Any]:
     """The options of a run for what was given on the command line, as it was typed."""
-    given = given_options(options)
+    given = common.given_options(options)
     if options.trace is not None and given.setdefault("profile", "on") == "off":
         raise BadInput("A trace is what the profiler saw: leave out --profile off, or --trace.")
     if options.package is not None and given.setdefault("compiler", "aot") != "aot":
@@ -71,12 +59,12 @@ def make_spec(options: argparse.Namespace, given: dict[str, Any]) -> RunSpec:
 
 def _run(options: argparse.Namespace) -> int:
     spec = make_spec(options, asked(options))
-    image = picture(options.image, [spec])
+    image = common.picture(options.image, [spec])
     asked_trace = options.trace and options.trace.removesuffix(".gz").removesuffix(".json")
     trace = _new_file(asked_trace, ".json.gz", "trace")  # Perfetto knows a packed trace by its name
     package = _new_file(options.package, ".pt2", "package")
     files = Files(trace, package)
-    table = file_to_write(options.export_markdown, "table")
+    table = common.file_to_write(options.export_markdown, "table")
     other = other_python(options.python) if options.python is not None else None
     history = History()
     share = cores.others_share(windows=1)
@@ -92,14 +80,14 @@ def _run(options: argparse.Namespace) -> int:
     if options.json and result.failure is not None:
         print(f"{result.failure.message} {result.failure.remedy}", file=sys.stderr)
     if stored := history.get(result.id) is not None:
-        print(f"Stored as {result.id}: {PROGRAM} history {result.id}", file=sys.stderr)
+        print(f"Stored as {result.id}: {common.PROGRAM} history {result.id}", file=sys.stderr)
     if table is not None and sentences.outcome(result) is not None:
         table.write_text(markdown.of_run(result), encoding="utf-8")
     elif table is not None:
         print(f"The run has no figures, so {table} was not written.", file=sys.stderr)
     if received:
         return 128 + received[0]
-    return OK if result.status == "ok" and stored else FAILED
+    return common.OK if result.status == "ok" and stored else common.FAILED
 
 
 def _followed(history: History, other: Interpreter | None, *run: Any) -> RunResult:
@@ -118,8 +106,7 @@ def _followed(history: History, other: Interpreter | None, *run: Any) -> RunResu
                 elif not told and runner.machine is not None:
                     told = True
                     if problem := runner.machine.gpu_problem:
-                        progress.end()
-                        print(ENGLISH.plain("obstacle_gpu", problem=problem), file=sys.stderr)
+                        progress.say(ENGLISH.plain("obstacle_gpu", problem=problem))
                 else:
                     progress.show(event)
     finally:
@@ -134,7 +121,7 @@ def _new_file(given: str | None, ending: str, what: str) -> Path | None:
     path = Path(given.removesuffix(ending) + ending)
     if os.path.exists(path):
         raise BadInput(f"The {what} file {str(path)!r} exists already. Name a new one.")
-    return file_to_write(str(path), what)
+    return common.file_to_write(str(path), what)
 
 
 @contextmanager

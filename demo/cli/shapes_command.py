@@ -22,8 +22,7 @@ from demo.core import format as fmt, limits
 from demo.core.codec import plain
 from demo.core.size_log import Size, read_log
 from demo.core.spec import TEXT_GENERATION, BadInput, RunSpec
-from demo.runs.child import Child, child_process
-from demo.runs.process import ending
+from demo.runs.process import Child, child_process, ending
 
 MODULE = "demo.backend.replay"
 ASKED = ("device", "weights", "mode", "dtype", "threads", "text", "prompt")

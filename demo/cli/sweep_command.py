@@ -1,8 +1,11 @@
-"""`python -m demo sweep`: a grid of runs, resumed from what is stored."""
+"""What takes a grid: `python -m demo sweep`, its runs, resumed from what is stored; and `cache`, its compile cache as a
+file, by a process of `demo.backend.cache_artifacts`."""
 
 import argparse
+import importlib.util
 import os
 import signal
+import subprocess
 import sys
 import threading
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
@@ -11,32 +14,26 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from demo.cli import terminal
-from demo.cli.common import (
-    FAILED,
-    OK,
-    PYTHON_HELP,
-    add_options,
-    file_to_write,
-    given_options,
-    picture,
-    wanted,
-)
+from demo.cli import common, terminal
+from demo.core.codec import plain
 from demo.core.result import RunResult
 from demo.core.spec import BadInput, RunSpec
 from demo.present import markdown, sentences
 from demo.runs.environment import other_python
 from demo.runs.forecast import SweepForecast, forecast_sweep
+from demo.runs.process import child_process
 from demo.store.history import History
 from demo.sweep import grid as grids
 from demo.sweep.grid import AXES, KINDS, PRESETS, SETTINGS, Cell, Grid, make_cells, read_grid, unfinished
 from demo.sweep.run_grid import Done, Event, Timing, paired, run_cells, run_in_turns, verdicts, with_repeats
 
+CACHE_MODULE = "demo.backend.cache_artifacts"
+
 
 def add_to(commands: Any) -> None:
     parser = commands.add_parser("sweep", help="run a grid: checkpoints x batch sizes x modes x dtypes")
     parser.set_defaults(command=_sweep)
-    add_grid(parser)
+    _add_grid(parser)
     parser.add_argument(
         "--image",
         metavar="PATH",
@@ -47,7 +44,7 @@ def add_to(commands: Any) -> None:
         metavar="PATH",
         action="append",
         default=[],
-        help=f"{PYTHON_HELP}; twice: each cell in both, in turns, and whether to change to the second",
+        help=f"{common.PYTHON_HELP}; twice: each cell in both, in turns, and whether to change to the second",
     )
     parser.add_argument("--out", metavar="FILE", help=f"write the table to a file: {', '.join(KINDS)}")
     parser.add_argument("--export-markdown", metavar="FILE", help="write the table as Markdown")
@@ -59,10 +56,20 @@ def add_to(commands: Any) -> None:
     parser.add_argument("--address", help="of the Ray cluster; auto: the one that this machine is part of")
     parser.add_argument("--gpu-type", action="append", default=[], help="with ray: T4, A100, ...; several: on each")
     parser.add_argument("--yes", action="store_true", help="on a terminal: start without asking")
+    cache = commands.add_parser("cache", help="the compile cache as a file: save it here, load it elsewhere")
+    cache.set_defaults(command=lambda options: cache.print_help())
+    actions = cache.add_subparsers(metavar="ACTION", parser_class=type(cache))
+    saving = actions.add_parser("save", help="compile a grid, and write what that left in the compile cache")
+    saving.set_defaults(command=_save)
+    saving.add_argument("out", metavar="CACHE", help="the file to write")
+    _add_grid(saving)
+    saving.add_argument("--image", metavar="PATH", help="the picture (default: a drawn scene, 4:3)")
+    loading = actions.add_parser("load", help="put the entries of such a file into this machine's compile cache")
+    loading.set_defaults(command=lambda options: cache_process({"file": options.out}))
+    loading.add_argument("out", metavar="CACHE", help="a file of `cache save`; it holds code, so it must be trusted")
 
 
-def add_grid(parser: argparse.ArgumentParser) -> None:
-    """The options that make a grid, for every command that takes one."""
+def _add_grid(parser: argparse.ArgumentParser) -> None:
     either = parser.add_mutually_exclusive_group()
     either.add_argument("file", nargs="?", metavar="FILE.yaml", help="the grid: lists and settings by their names")
     either.add_argument("--preset", choices=list(PRESETS), help="a grid by its name")
@@ -70,7 +77,7 @@ def add_grid(parser: argparse.ArgumentParser) -> None:
         told = f"{one.replace('_', ' ')}, as of `run`; give it several times, or with commas, for more"
         parser.add_argument(f"--{one.replace('_', '-')}", dest=name, action="append", metavar=one.upper(), help=told)
     parser.add_argument("--task", help="only for checkpoints that are not in the list")
-    add_options(parser, SETTINGS)
+    common.add_options(parser, SETTINGS)
 
 
 def grid(options: argparse.Namespace) -> Grid:
@@ -84,7 +91,7 @@ def grid(options: argparse.Namespace) -> Grid:
     for name in AXES:
         if (values := getattr(options, name)) is not None:
             given[name] = [part for value in values for part in value.split(",") if part.strip()]
-    given |= given_options(options, SETTINGS)
+    given |= common.given_options(options, SETTINGS)
     if options.task is not None:
         given["task"] = options.task
     if not given:
@@ -106,10 +113,10 @@ def _read_yaml(path: Path) -> dict[str, Any]:
 
 def _sweep(options: argparse.Namespace) -> int:
     specs = grid(options).specs(folders=True)
-    image, out = picture(options.image, specs), Path(options.out) if options.out else None
+    image, out = common.picture(options.image, specs), Path(options.out) if options.out else None
     if out:
         grids.check_table(out)
-    text = file_to_write(options.export_markdown, "table")
+    text = common.file_to_write(options.export_markdown, "table")
     if options.engine != "ray" and (options.address or options.gpu_type):
         raise BadInput("--address and --gpu-type are for a cluster: give --engine ray with them.")
     if options.python and (options.engine == "ray" or options.measured):
@@ -120,8 +127,8 @@ def _sweep(options: argparse.Namespace) -> int:
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # the table is still written
     with engine(options, specs, image) as (cells, plan, run):
         print(plan, file=sys.stderr)
-        if not options.yes and not wanted():
-            return OK
+        if not options.yes and not common.wanted():
+            return common.OK
         try:
             with closing(run(image, threading.Event())) as events:
                 _follow(events, cells)
@@ -142,7 +149,7 @@ def _sweep(options: argparse.Namespace) -> int:
             print(f"\n{verdict}")
     if options.measured:
         print(f"Kept as {grids.write_device_table(cells)}: `published` and the page show it.", file=sys.stderr)
-    return OK if any(cell.result and cell.result.status == "ok" for cell in cells) else FAILED
+    return common.OK if any(cell.result and cell.result.status == "ok" for cell in cells) else common.FAILED
 
 
 Planned = tuple[list[Cell], str, Callable[[Path, threading.Event], Generator[Event, None, None]]]
@@ -190,9 +197,7 @@ def _follow(events: Iterable[Event], cells: list[Cell]) -> None:
                 line.show(event.progress)
             elif isinstance(event, Done):
                 cells[event.place] = event.cell
-                line.end()
-                done = sum(cell.done for cell in cells)
-                print(f"[{done}/{len(cells)}] {cell_text(event.cell)}", file=sys.stderr, flush=True)
+                line.say(f"[{sum(cell.done for cell in cells)}/{len(cells)}] {cell_text(event.cell)}")
     finally:
         line.end()
     print(table(cells))
@@ -231,3 +236,26 @@ def table(cells: list[Cell]) -> str:
         times, id = _latencies(cell.result).strip(" ()"), cell.result.id if cell.result else ""
         rows.append((*asked, times, cell.value[:60] or "not run", id))
     return "\n".join(terminal.table(rows if pythons else [row[1:] for row in rows]))
+
+
+def _save(options: argparse.Namespace) -> int:
+    specs, out = grid(options).specs(folders=True), common.file_to_write(options.out, "cache file")
+    if not all(spec.cached for spec in specs):
+        raise BadInput(
+            "What is compiled with compiler aot or with freezing is not in the compile cache: choose compiler jit and "
+            "switch freezing off."
+        )
+    return cache_process({"file": out, "specs": plain(specs), "input_file": common.picture(options.image, specs)})
+
+
+def cache_process(job: dict[str, Any]) -> int:
+    """The exit code of a process that does the job, and says on standard error how it goes. Raises BadInput."""
+    if importlib.util.find_spec("torch") is None:
+        more = f"`{common.PROGRAM} doctor` says more"
+        raise BadInput(f"torch is not installed here, and the compile cache is its own. {more}.")
+    with child_process(CACHE_MODULE, stdout=subprocess.PIPE, own_errors=False) as child:
+        child.send({name: str(Path(job[name]).resolve()) if name != "specs" else job[name] for name in job})
+        for line in filter(None, child.lines()):
+            print(line.decode(), flush=True)
+        code = child.exit_code()
+    return common.FAILED if code is None or code < 0 else code

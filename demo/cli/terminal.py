@@ -1,10 +1,8 @@
 """What the command line shows: progress on one line, a result as a report, tables of plain text."""
 
-import platform
 import shutil
 import textwrap
 from collections.abc import Iterable, Sequence
-from importlib import metadata
 from itertools import zip_longest
 from typing import TextIO
 
@@ -18,7 +16,6 @@ from demo.present.guide_comparison import compare_with_guide
 from demo.present.script import snippet
 from demo.present.why_parts import Part
 from demo.store import published
-from demo.store.published import current_commit
 
 SPARSE_SECONDS = 10.0
 """In a log file, a phase that lasts says so this often."""
@@ -57,6 +54,11 @@ class ProgressLine:
         if self._open:
             self._write("\r\x1b[K")
             self._open = False
+
+    def say(self, text: str) -> None:
+        """Prints a line that stays."""
+        self.end()
+        print(text, file=self._stream, flush=True)
 
     def _write(self, text: str) -> None:
         try:
@@ -147,19 +149,6 @@ def _asked(result: RunResult) -> list[tuple[str, str]]:
     image, started = result.image, fmt.minute(result.started_at)
     rows = [("Run", sentences.settings_line(result.spec, ENGLISH)), ("Started", f"{started} UTC")]
     return [*rows, ("Picture", f"{image.name}, {image.width} × {image.height}")] if image else rows
-
-
-def versions() -> str:
-    """`--version`: this project's commit and the libraries that a figure depends on, none of which is imported."""
-
-    def of(library: str) -> str:
-        try:
-            return f"{library} {metadata.version(library)}"
-        except metadata.PackageNotFoundError:
-            return f"{library} not installed"
-
-    libraries = [f"Python {platform.python_version()}", *map(of, ("torch", "transformers", "gradio"))]
-    return f"Worth Compiling?, commit {current_commit() or 'not known'}\n{', '.join(libraries)}"
 
 
 def _side_by_side(predictions: dict[str, Predictions]) -> list[str]:

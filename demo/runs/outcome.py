@@ -1,14 +1,21 @@
-"""What becomes of a run: its latest progress, the result it gets where its worker gives none, what is added to it."""
+"""A run as its runner sees it: what was asked, its latest progress, the result that it gets where its worker gives
+none, and what is added to a result."""
 
 import contextlib
 import dataclasses
 import logging
 import os
 import signal
+import tempfile
+import threading
+import time
+import uuid
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from demo.core import format as fmt, limits
+from demo.core import codec, format as fmt, limits
 from demo.core.languages import ENGLISH
 from demo.core.refusals import AGAIN, other_way_to_compile
 from demo.core.result import PHASE_DOING, Failure, Progress, RunResult, Status
@@ -21,7 +28,7 @@ from demo.store.history import History, HistoryError
 _log = logging.getLogger(__name__)
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True)
 class Files:
     """What a run writes beside its result, by the names of the worker's `Job`; None: not asked for, or not there."""
 
@@ -41,24 +48,46 @@ _LENT_REMEDY = (
 )
 
 
-@dataclasses.dataclass
+@dataclass
 class OngoingRun:
-    """A run as its runner sees it."""
+    """One process of a run."""
 
     spec: RunSpec
-    id: str
-    started_at: str
-    progress: Progress = dataclasses.field(default_factory=lambda: Progress("start", 0.0, 0.0))
+    input_file: Path | None = None
+    files: Files = NO_FILES
+    cancel: threading.Event | None = None
+    id: str = field(default_factory=lambda: uuid.uuid4().hex[:12])
+    started_at: str = field(default_factory=lambda: datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"))
+    begun: float = field(default_factory=time.monotonic)
+    progress: Progress = field(default_factory=lambda: Progress("start", 0.0, 0.0))
     progress_at: float = 0.0
-    """Seconds after the click at which `progress` came."""
+    """Seconds after the beginning at which `progress` came."""
 
-    def progress_after(self, elapsed: float) -> Progress:
-        """The latest progress, `elapsed` seconds after the click: the time left is counted down, and None below 0."""
+    @property
+    def elapsed(self) -> float:
+        """Seconds since the beginning."""
+        return time.monotonic() - self.begun
+
+    def progress_after(self, elapsed: float, told: Progress | None = None) -> Progress:
+        """The latest progress, after so many seconds: the time left is counted down, and None below 0. `told` is what
+        the worker has just said."""
+        if told is not None:
+            self.progress, self.progress_at = told, elapsed
         remaining = self.progress.remaining_seconds
         if remaining is not None:
             remaining -= elapsed - self.progress_at
             remaining = remaining if remaining > 0 else None
         return dataclasses.replace(self.progress, elapsed_seconds=elapsed, remaining_seconds=remaining)
+
+    def job(self, folder: str) -> dict[str, Any]:
+        """What the worker reads, whose temporary files lie in `folder`. Raises OSError where an empty compile cache
+        has no room there."""
+        job = {"version": codec.WIRE_VERSION, "id": self.id, "started_at": self.started_at}
+        named = vars(self.files) | {"input_file": self.input_file}
+        paths = {name: str(file.resolve()) for name, file in named.items() if file is not None}
+        if self.spec.cache == "empty":
+            paths["cache_folder"] = tempfile.mkdtemp(prefix="cache-", dir=folder)
+        return job | paths | {"spec": codec.plain(self.spec)}
 
     def interrupted(self) -> RunResult:
         return self._failed("interrupted", "The app was ended in the middle of this run.", AGAIN)

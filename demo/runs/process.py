@@ -1,21 +1,45 @@
-"""The worker process as its runner sees it: the events that it sends through a pipe, and its death."""
+"""Child processes: how each is started and ended, and the worker of a run, which sends its events through a pipe.
+
+Covered:
+- Leaving `child_process` kills the process and all that it started, also after an error, and removes its temporary
+  files.
+- It ends with this process, and its temporary files go, even if this one is killed with SIGKILL (see
+  `demo.backend.lifeline`).
+- When memory runs out, Linux kills it before this process.
+- What it prints is kept for an error message.
+- A process that dies early, or never reads its job, neither blocks this one nor raises BrokenPipeError here.
+
+Not covered:
+- A process that the child moves into a session of its own is not killed.
+- The child is not confined: it has the same user, files and network. `environment` says which variables it gets.
+- Outside Linux nothing decides which process is killed when memory runs out.
+"""
 
 import contextlib
 import dataclasses
 import json
 import os
 import queue
+import select
 import signal
+import subprocess
+import sys
+import tempfile
 import threading
-from typing import Any
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import IO, Any
 
 from demo.core import codec, format as fmt
 from demo.core.machine import HostInfo
 from demo.core.result import Progress, RunResult
 from demo.core.spec import BadInput
-from demo.runs.child import child_process
-from demo.runs.environment import Interpreter
+from demo.runs.environment import ROOT, Interpreter, share_headers, worker_environment
 
+LIFELINE_MODULE = "demo.backend.lifeline"
+EXIT_SECONDS = 2.0
+LAST_WORDS_BYTES = 2000
+POLL_SECONDS = 0.2
 READY_SECONDS = 120.0
 MAX_MESSAGE_CHARACTERS = 64_000_000
 """A result with its masks and raw times has a few million characters; a longer message is an error of the worker."""
@@ -32,12 +56,128 @@ class WorkerDied(RuntimeError):
         return (str(self).strip().splitlines() or ["it said nothing"])[-1].rstrip(".")
 
 
-class WorkerExited:
-    """The last event of every worker: it ended, or it sent something that cannot be read."""
+class Child:
+    """A running process, as `child_process` gives it."""
+
+    def __init__(self, process: subprocess.Popen[bytes], folder: str, printed: IO[bytes]) -> None:
+        self.pid = process.pid
+        self.folder = folder
+        """For temporary files. It is removed with the process."""
+        self._process = process
+        self._printed = printed
+
+    def send(self, job: dict[str, Any]) -> None:
+        """Writes the job as one line of JSON. If the process dies meanwhile, the end of its answers shows it.
+
+        A job can be longer than the pipe holds, and the lifeline keeps the pipe open after the process has died; so
+        this writes only as much as fits without blocking, and stops when the process has exited.
+        """
+        pipe = self._pipe(self._process.stdin)
+        rest = json.dumps(job).encode() + b"\n"
+        with contextlib.suppress(OSError):
+            while rest and self.exited() is None:
+                if _is_ready(pipe, select.POLLOUT, POLL_SECONDS):
+                    rest = rest[os.write(pipe, rest[: select.PIPE_BUF]) :]
+
+    def lines(self) -> Iterator[bytes | None]:
+        """The lines that it writes to standard output, where that is a pipe; None when none came for 0.2 s.
+
+        Ends when the process has exited, even if one that it started still holds the pipe open.
+        """
+        pipe, rest = self._pipe(self._process.stdout), b""
+        while True:
+            exited = self.exited() is not None
+            if _is_ready(pipe, select.POLLIN, POLL_SECONDS):
+                if not (read := os.read(pipe, 65_536)):
+                    return
+                *whole, rest = (rest + read).split(b"\n")
+                yield from whole
+            elif exited:
+                return
+            else:
+                yield None
+
+    def exited(self) -> int | None:
+        """The exit code, minus the signal's number for a killed process; None while it runs.
+
+        Its process group, which `_kill` needs, keeps its number: the lifeline is in it.
+        """
+        return self._process.poll()
+
+    def exit_code(self) -> int | None:
+        """The exit code of a process that is about to end: waits for up to 2 s. None where it runs on."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return self._process.wait(EXIT_SECONDS)
+        return None
+
+    def last_words(self) -> str:
+        """The end of what it has printed."""
+        self._printed.seek(0, os.SEEK_END)
+        self._printed.seek(max(0, self._printed.tell() - LAST_WORDS_BYTES))
+        return self._printed.read().decode(errors="replace").strip()
+
+    def _pipe(self, stream: IO[bytes] | None) -> int:
+        if stream is None:
+            raise RuntimeError("the process was started without this pipe")
+        return stream.fileno()
 
 
-WORKER_EXITED = WorkerExited()
-Event = Progress | RunResult | BadInput | WorkerExited
+@contextlib.contextmanager
+def child_process(
+    module: str,
+    *arguments: str,
+    stdout: int | None = None,
+    own_errors: bool = True,
+    pass_fds: Sequence[int] = (),
+    interpreter: Interpreter | None = None,
+) -> Iterator[Child]:
+    """Runs `python -m module arguments` in a session and a folder of its own, and kills it at the end. The python is
+    this program's own, or `interpreter`.
+
+    Its standard input is a pipe for one job. Standard error goes to a file, or to this process's own without
+    `own_errors`; standard output goes to the file, too, unless `stdout` is subprocess.PIPE. The file is no pipe because
+    processes that the child starts could hold a pipe open.
+    Raises OSError where there is no room for files, or no memory or process left; nothing remains then.
+    """
+    with contextlib.ExitStack() as undo:
+        folder = undo.enter_context(tempfile.TemporaryDirectory(prefix="worth-compiling-", ignore_cleanup_errors=True))
+        share_headers(folder)
+        printed = undo.enter_context(tempfile.TemporaryFile(dir=folder))
+        environment = worker_environment(folder, interpreter)
+        # Without this folder importing torch fails in the child, and nothing would say why.
+        os.makedirs(environment["TORCHINDUCTOR_CACHE_DIR"], exist_ok=True)
+        python = interpreter.path if interpreter else sys.executable
+        started = subprocess.Popen(
+            [python, "-m", LIFELINE_MODULE, folder, module, *arguments],
+            stdin=subprocess.PIPE,
+            stdout=printed if stdout is None else stdout,
+            stderr=printed if own_errors else None,
+            pass_fds=pass_fds,
+            start_new_session=True,
+            cwd=ROOT,
+            env=environment,
+        )
+        process = undo.enter_context(started)  # which closes its pipes
+        undo.callback(_kill, process)
+        with contextlib.suppress(OSError):  # not Linux
+            Path(f"/proc/{process.pid}/oom_score_adj").write_text("1000")
+        yield Child(process, folder, printed)
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def _is_ready(pipe: int, event: int, seconds: float) -> bool:
+    """Whether the pipe can be read or written (up to PIPE_BUF bytes) without blocking, or its other end is closed."""
+    poll = select.poll()
+    poll.register(pipe, event)
+    return bool(poll.poll(seconds * 1000))
+
+
+Event = Progress | RunResult | BadInput
 
 
 class Worker:
@@ -55,7 +195,8 @@ class Worker:
         """Whether it sent a complete message that is no event, or an endless one. A message that is cut short does not
         count: it only shows that the worker died."""
         self._ready = threading.Event()
-        self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
+        self._events: queue.SimpleQueue[Event | None] = queue.SimpleQueue()
+        """None: there are no more."""
         reading, writing = os.pipe()
         try:
             with contextlib.ExitStack() as undo:
@@ -71,7 +212,7 @@ class Worker:
             os.close(writing)
 
     def _listen(self, reading: int) -> None:
-        """Puts the worker's events on the queue, and WORKER_EXITED when there are no more or one cannot be read."""
+        """Puts the worker's events on the queue until there are no more or one cannot be read."""
         with os.fdopen(reading, encoding="utf-8", errors="replace") as lines:
             try:
                 while (line := lines.readline(MAX_MESSAGE_CHARACTERS)).endswith("\n"):
@@ -80,7 +221,7 @@ class Worker:
             except UNREADABLE:
                 self.unreadable = True
         self._ready.set()
-        self._events.put(WORKER_EXITED)
+        self._events.put(None)
 
     def _receive(self, message: dict[str, Any]) -> None:
         kind = message["event"]
@@ -118,21 +259,24 @@ class Worker:
             raise WorkerDied(f"it was not ready after {READY_SECONDS:.0f} s")
         raise WorkerDied(words if words and code >= 0 else f"it {ending(code)}")
 
-    def next_event(self, seconds: float) -> Event | None:
-        """The next event, or None if none came in this time.
+    def events(self) -> Iterator[Event | None]:
+        """Its events; None when none came for 0.2 s.
 
-        A process that the worker started may hold the pipe open after the worker has died, so this also looks at the
-        worker itself.
+        Ends when the worker has, even if a process that it started still holds the pipe open, or has sent something
+        that cannot be read.
         """
-        try:
-            return self._events.get(timeout=seconds)
-        except queue.Empty:
-            if self.child.exited() is None:
-                return None
-        try:
-            return self._events.get(timeout=seconds)  # its last event may still be in the pipe
-        except queue.Empty:
-            return WORKER_EXITED
+        while True:
+            exited = self.child.exited() is not None
+            try:
+                event = self._events.get(timeout=POLL_SECONDS)
+            except queue.Empty:
+                if exited:
+                    return
+                yield None
+            else:
+                if event is None:
+                    return
+                yield event
 
     def close(self) -> None:
         """Kills the process and everything that it started, and removes its temporary files."""

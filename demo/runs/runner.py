@@ -7,30 +7,24 @@ next spare is started when a run has ended, never while one is being timed.
 import contextlib
 import dataclasses
 import logging
-import tempfile
 import threading
 import time
-import uuid
 from collections.abc import Callable, Generator, Iterator
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
-from demo.core import codec, limits, refusals
+from demo.core import limits, refusals
 from demo.core.machine import Environment, HostInfo
 from demo.core.result import Progress, RunResult
-from demo.core.spec import MODES, BadInput, RunSpec
+from demo.core.spec import BadInput, RunSpec
 from demo.core.speedup import ProcessResult
 from demo.runs.environment import Interpreter
 from demo.runs.outcome import NO_FILES, Files, OngoingRun, redacted, stored, with_earlier_costs, with_earlier_runs
-from demo.runs.process import Worker, WorkerDied
+from demo.runs.process import Event, Worker, WorkerDied
 from demo.store.history import History, HistoryError
 
 WORKER_MODULE = "demo.backend"
-POLL_SECONDS = 0.2
-"""The longest time between two events of a run. A Gradio handler notices a cancel only when it yields."""
 CLOSING_SECONDS = 5.0
-"""How long `close` waits for a run on another thread, which looks at least every POLL_SECONDS."""
+"""How long `close` waits for a run on another thread, which looks at least every 0.2 s."""
 
 _log = logging.getLogger(__name__)
 
@@ -85,11 +79,6 @@ class Runner:
             self._machine = self._machine or (worker.machine if worker is not None else None)
         return self._machine
 
-    @property
-    def modes(self) -> tuple[str, ...]:
-        """The compile modes that torch offers here; all known ones until a worker is ready."""
-        return self.machine.modes if self.machine else MODES
-
     def inspect(self) -> HostInfo:
         """Asks the worker of the next run what machine this is.
 
@@ -133,7 +122,7 @@ class Runner:
             repeats = range(len(earlier) + 1, max(len(earlier) + 1, spec.repeats) + 1)
             for repeat in repeats:
                 before = time.monotonic() - started
-                for event in self._run_one(spec, input_file, cancel, files, earlier):
+                for event in self._run_one(OngoingRun(spec, input_file, files, cancel), earlier):
                     if isinstance(event, Progress):
                         yield _within(event, repeats, repeat, before)
                     else:
@@ -143,93 +132,52 @@ class Runner:
                     break
             yield result
 
-    def _run_one(
-        self,
-        spec: RunSpec,
-        input_file: Path | None,
-        cancel: threading.Event | None,
-        files: Files,
-        earlier: tuple[ProcessResult, ...],
-    ) -> Iterator[Progress | RunResult]:
+    def _run_one(self, run: OngoingRun, earlier: tuple[ProcessResult, ...]) -> Iterator[Progress | RunResult]:
         """One process: its progress, and last its result, which is then stored."""
-        started = time.monotonic()
-        run = OngoingRun(spec, uuid.uuid4().hex[:12], datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"))
         marker = self._history.begin_run(run.interrupted()) if self._history is not None else None
+        lent_gpu = self._lent_gpu if run.spec.device != "cpu" and run.spec.compiler == "aot" else None
         result: RunResult | None = None
         refused = False
         try:
-            if self._lent_gpu is not None and spec.device != "cpu" and spec.compiler == "aot":
-                result = yield from self._follow(self._lent_gpu, run, started, input_file, cancel)
-            else:
-                result = yield from self._supervise(run, started, input_file, cancel, files)
+            with contextlib.closing(_on_lent_gpu(lent_gpu, run) if lent_gpu else self._on_worker(run)) as events:
+                while result is None:
+                    event = next(events)
+                    if self._closing.is_set():
+                        result = run.interrupted()
+                    elif run.cancel is not None and run.cancel.is_set():
+                        result = run.cancelled()
+                    elif isinstance(event, BadInput):
+                        raise event
+                    elif isinstance(event, RunResult):
+                        result = event
+                    else:
+                        yield run.progress_after(run.elapsed, event)
         except BadInput:
             refused = True
             raise
         finally:
             if not refused:
-                result = self._keep(result or run.cancelled(), earlier, time.monotonic() - started)
+                result = self._keep(result or run.cancelled(), earlier, run.elapsed)
             if marker is not None:
                 History.end_run(marker)
             self._renew_spare()
         yield result
 
-    def _supervise(
-        self, run: OngoingRun, started: float, input_file: Path | None, cancel: threading.Event | None, files: Files
-    ) -> Generator[Progress, None, RunResult]:
-        """Gives the job to a worker, passes its progress on, and returns the result. Closes the worker at the end."""
+    def _on_worker(self, run: OngoingRun) -> Generator[Event | None, None, None]:
+        """Gives the job to a worker. Its events, the last of them a result; None at least every 0.2 s, as a Gradio
+        handler notices a cancel only when it yields. Closes the worker at the end."""
         with contextlib.ExitStack() as stack:
             try:
                 worker = stack.enter_context(self._one_worker())
-                worker.child.send(_job(run, input_file, files, worker))
+                worker.child.send(run.job(worker.child.folder))
             except OSError as error:
-                return run.not_started(error)
-            while True:
-                event = worker.next_event(POLL_SECONDS)
-                elapsed = time.monotonic() - started
-                if self._closing.is_set():
-                    return run.interrupted()
-                if cancel is not None and cancel.is_set():
-                    return run.cancelled()
-                if elapsed > self.timeout_seconds:
-                    return run.timed_out(self.timeout_seconds)
-                if isinstance(event, BadInput):
-                    raise event
-                if isinstance(event, RunResult) and event.id == run.id:
-                    return event
-                if isinstance(event, Progress):
-                    run.progress, run.progress_at = event, elapsed
-                elif event is not None:
-                    return run.crashed(worker)
-                yield run.progress_after(elapsed)
-
-    def _follow(
-        self,
-        lent_gpu: LentGpu,
-        run: OngoingRun,
-        started: float,
-        input_file: Path | None,
-        cancel: threading.Event | None,
-    ) -> Generator[Progress, None, RunResult]:
-        """Follows a run of another runner that holds the GPU, and returns its result. A cancel waits until it has one.
-
-        It is asked for device cuda, so that it is refused where the GPU cannot be used, and never runs on a CPU.
-        """
-        spec = dataclasses.replace(run.spec, device="cuda", repeats=1)
-        try:
-            with contextlib.closing(lent_gpu(spec, input_file)) as events:
-                for event in events:
-                    elapsed = time.monotonic() - started
-                    if self._closing.is_set():
-                        return run.interrupted()
-                    if cancel is not None and cancel.is_set():
-                        return run.cancelled()
-                    if isinstance(event, RunResult):
-                        return run.of_lent_gpu(event)
-                    run.progress, run.progress_at = event, elapsed
-                    yield run.progress_after(elapsed)
-        except WorkerDied as lost:
-            return run.gpu_lost(lost.reason)
-        return run.gpu_lost("it sent no result")
+                yield run.not_started(error)
+                return
+            for event in worker.events():
+                if isinstance(event, RunResult) and event.id != run.id:
+                    break
+                yield event if run.elapsed <= self.timeout_seconds else run.timed_out(self.timeout_seconds)
+            yield run.crashed(worker)
 
     @contextlib.contextmanager
     def _one_worker(self) -> Iterator[Worker]:
@@ -287,11 +235,16 @@ def _within(progress: Progress, repeats: range, repeat: int, before: float) -> P
     )
 
 
-def _job(run: OngoingRun, input_file: Path | None, files: Files, worker: Worker) -> dict[str, Any]:
-    """The job as the worker reads it. Raises OSError where there is no room for an empty compile cache."""
-    job = {"version": codec.WIRE_VERSION, "id": run.id, "started_at": run.started_at, "spec": codec.plain(run.spec)}
-    named = vars(files) | {"input_file": input_file}
-    job |= {name: str(file.resolve()) for name, file in named.items() if file is not None}
-    if run.spec.cache == "empty":
-        job["cache_folder"] = tempfile.mkdtemp(prefix="cache-", dir=worker.child.folder)
-    return job
+def _on_lent_gpu(lent_gpu: LentGpu, run: OngoingRun) -> Generator[Event | None, None, None]:
+    """The events of another runner that holds the GPU, the last of them a result. A cancel waits until it has one.
+
+    It is asked for device cuda, so that it is refused where the GPU cannot be used, and never runs on a CPU.
+    """
+    spec = dataclasses.replace(run.spec, device="cuda", repeats=1)
+    try:
+        with contextlib.closing(lent_gpu(spec, run.input_file)) as events:
+            for event in events:
+                yield run.of_lent_gpu(event) if isinstance(event, RunResult) else event
+        yield run.gpu_lost("it sent no result")
+    except WorkerDied as lost:
+        yield run.gpu_lost(lost.reason)

@@ -139,7 +139,8 @@ class Page(gradio_workarounds.Blocks):
             time.sleep(0.2)
             yield gr.skip(), gr.skip()  # gives the thread back, and ends where the page was closed
         machine = self._runner.machine
-        yield masthead(machine, request_language(request), waited=True), gr.update(choices=list(self._runner.modes))
+        modes = gr.update(choices=list(machine.modes)) if machine is not None else gr.skip()
+        yield masthead(machine, request_language(request), waited=True), modes
 
 
 def masthead(machine: HostInfo | None, lang: Language, waited: bool = False) -> str:

@@ -1,9 +1,7 @@
 """The options of a run on the command line, as the commands that take them read them."""
 
-from demo.cli import sweep_command
 from demo.cli.common import given_options
 from demo.cli.main import parser
-from demo.cli.run_command import asked, make_spec
 from demo.core.spec import OPTIONS
 
 GIVEN = {"whole": "20", "number": "0.1", "queries": "a cat", "passage": "A cat\nsat, "}
@@ -15,18 +13,6 @@ def test_run_takes_every_option_of_a_run() -> None:
         for flag in option.flags:
             options = parser().parse_args(["run", flag, *([] if value is None else [value])])
             assert given_options(options) == {option.name: True if value is None else value}
-
-
-def test_the_longest_timing_has_a_name_and_an_older_one() -> None:
-    for flag in ["--max-seconds", "--most-seconds"]:
-        run = parser().parse_args(["run", "--checkpoint", "shapes-vit", flag, "7"])
-        assert make_spec(run, asked(run)).most_seconds == 7.0
-        (cell,) = sweep_command.grid(parser().parse_args(["sweep", "--checkpoint", "shapes-vit", flag, "7"])).specs()
-        assert cell.most_seconds == 7.0
-        saved = sweep_command.grid(
-            parser().parse_args(["cache", "save", "file", "--checkpoint", "shapes-vit", flag, "7"])
-        )
-        assert saved.settings == {"most_seconds": "7"}
 
 
 def test_queries_given_one_by_one_are_the_same_as_with_commas() -> None:

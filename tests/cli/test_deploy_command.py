@@ -3,7 +3,6 @@
 import os
 import re
 import subprocess
-from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -23,21 +22,16 @@ from demo.core import catalog
 from demo.store import hub_dataset
 from demo.ui.web import preview
 
-README = b"---\nsdk: gradio\napp_file: app.py\n---\n# A project\n"
 TREE = {
     "app.py": b"print('page')\n",
-    "README.md": README,
+    "README.md": b"# A project\n",
     "requirements.txt": b"gradio\n",
     "demo/__init__.py": b"",
     "demo/cli/main.py": b"pass\n",
     "assets/weights.bin": bytes(range(256)) * 40,
     "docs/page.md": b"# Page\n",
 }
-ELSEWHERE = {
-    "tests/test_app.py": b"",
-    "benchmarks/sweep.py": b"",
-    "pyproject.toml": b"",
-}
+ELSEWHERE = dict.fromkeys(("tests/test_app.py", "benchmarks/sweep.py", "pyproject.toml"), b"")
 """Files of a tree that do not belong on a Space."""
 
 
@@ -57,13 +51,15 @@ def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 FREE = "cpu-basic"
 
 
-@dataclass
 class Space:
-    private: bool = False
-    hardware: str = FREE
-    variables: dict[str, str] = field(default_factory=dict)
-    files: dict[str, bytes] = field(default_factory=lambda: {".gitattributes": b"", "README.md": b"# New"})
-    commits: int = 0
+    def __init__(self, private: bool = False, hardware: str = FREE) -> None:
+        self.private, self.hardware, self.commits = private, hardware, 0
+        self.variables: dict[str, str] = {}
+        self.files = {".gitattributes": b"", "README.md": b"# New"}
+
+    @property
+    def settings(self) -> tuple[bool, str, dict[str, str]]:
+        return self.private, self.hardware, self.variables
 
 
 class Hub:
@@ -126,18 +122,23 @@ def test_a_new_space_gets_the_files_that_belong_there_and_no_others(
     space = hub.space
     sent = {name: (tree / name).read_bytes() for name in TREE if name != "docs/page.md"}
     assert space.files == sent | {".gitattributes": b""}
-    assert (space.private, space.hardware, space.variables, space.commits) == (False, FREE, {}, 1)
+    assert (*space.settings, space.commits) == (False, FREE, {}, 1)
     said = capsys.readouterr()
     assert said.out.endswith("/spaces/me/bench\n") and "6 files, 0.01 MB" in said.err
 
 
-def test_hardware_visibility_and_the_dataset_are_as_asked(
+def test_hardware_visibility_and_the_dataset_are_as_asked_and_a_dry_run_tells_them_and_sends_nothing(
     tree: Path, hub: Hub, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv(hub_dataset.VARIABLE, "me/results")
-    assert main(["deploy", "my-team/bench", "--hardware", "t4-small", "--private"]) == OK
-    space = hub.space
-    assert (space.private, space.hardware, space.variables) == (True, "t4-small", {hub_dataset.VARIABLE: "me/results"})
+    asked = ["deploy", "my-team/bench", "--hardware", "t4-small", "--private"]
+    assert main([*asked, "--dry-run"]) == OK
+    said = capsys.readouterr().out
+    for fact in ("/spaces/my-team/bench", "t4-small", "private", f"{hub_dataset.VARIABLE}=me/results"):
+        assert fact in said
+    assert hub.api.mock_calls == []
+    assert main(asked) == OK
+    assert hub.space.settings == (True, "t4-small", {hub_dataset.VARIABLE: "me/results"})
     assert not hub.api.request_space_hardware.called and not hub.api.update_repo_settings.called  # it was made so
     assert "secret HF_TOKEN" in capsys.readouterr().err
 
@@ -145,15 +146,16 @@ def test_hardware_visibility_and_the_dataset_are_as_asked(
 def test_a_second_deploy_removes_what_is_gone_and_changes_only_the_settings_that_are_asked_for(
     tree: Path, hub: Hub
 ) -> None:
-    hub.space = space = Space(True, "a10g-small", {"WORTH_COMPILING_BATCH": "8"})
+    hub.space = space = Space(True, "a10g-small")
+    space.variables = {"WORTH_COMPILING_BATCH": "8"}
     space.files |= TREE | {"demo/old.py": b"old"}
     (tree / "docs" / "page.md").write_bytes(b"# New page\n")
     assert main(["deploy", "me/bench"]) == OK
     assert space.files == TREE | {".gitattributes": b"", "docs/page.md": b"# New page\n"}
-    assert (space.private, space.hardware, space.variables) == (True, "a10g-small", {"WORTH_COMPILING_BATCH": "8"})
+    assert space.settings == (True, "a10g-small", {"WORTH_COMPILING_BATCH": "8"})
     space.private = False
     assert main(["deploy", "me/bench", "--private", "--hardware", "l4x1"]) == OK
-    assert (space.private, space.hardware) == (True, "l4x1")
+    assert space.settings[:2] == (True, "l4x1")
 
 
 def test_zero_gpu_gets_the_torch_that_it_has_and_keeps_it_at_the_next_deploy(tree: Path, hub: Hub) -> None:
@@ -168,62 +170,39 @@ def test_a_space_with_something_else_is_left_as_it_is(tree: Path, hub: Hub, caps
     space.files["chat.py"] = b"mine"
     assert main(["deploy", "me/chat", "--private", "--hardware", "l4x1"]) == BAD_INPUT
     assert "me/chat holds something else, such as chat.py" in capsys.readouterr().err
-    assert (space.private, space.hardware, space.commits) == (False, FREE, 0)
+    assert (*space.settings, space.commits) == (False, FREE, {}, 0)
+
+
+def refused(status: int, words: str) -> HfHubHTTPError:
+    response = httpx.Response(status, request=httpx.Request("POST", "https://huggingface.co"))
+    return HfHubHTTPError("refused", response=response, server_message=words)
 
 
 @pytest.mark.parametrize(
-    ("method", "status", "words", "says"),
+    ("method", "error", "says"),
     [
-        ("create_repo", 401, "Invalid", "the Hub answered 401: Invalid. Check the network, the login (`hf auth login`"),
-        ("create_commit", 413, "Too\r\nlarge", "the Hub answered 413: Too large. "),
-        ("create_repo", None, "no route to host", "Not deployed: ConnectError('no route to host'). Check the network"),
+        ("create_repo", refused(401, "Invalid"), "the Hub answered 401: Invalid. Check the network, the login"),
+        ("create_commit", refused(413, "Too\r\nlarge"), "the Hub answered 413: Too large. "),
+        ("create_repo", httpx.ConnectError("no route"), "Not deployed: ConnectError('no route'). Check the network"),
     ],
 )
 def test_what_is_in_the_way_is_told_with_the_way_out(
-    method: str,
-    status: int | None,
-    words: str,
-    says: str,
-    tree: Path,
-    hub: Hub,
-    capsys: pytest.CaptureFixture[str],
+    method: str, error: Exception, says: str, tree: Path, hub: Hub, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    getattr(hub.api, method).side_effect = httpx.ConnectError(words)
-    if status is not None:
-        response = httpx.Response(status, request=httpx.Request("POST", "https://huggingface.co"))
-        getattr(hub.api, method).side_effect = HfHubHTTPError("refused", response=response, server_message=words)
+    getattr(hub.api, method).side_effect = error
     assert main(["deploy", "me/bench"]) == FAILED
     said = capsys.readouterr()
     assert said.out == "" and says in said.err and "Traceback" not in said.err
     assert hub.space is None or not hub.space.commits
 
 
-def test_a_dry_run_tells_everything_and_sends_nothing(
-    tree: Path, hub: Hub, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("space", ["bench", "../bench", "me/\x1b[31m"])
+def test_what_is_no_name_of_a_space_is_refused_before_the_network(
+    space: str, tree: Path, hub: Hub, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv(hub_dataset.VARIABLE, "me/results")
-    assert main(["deploy", "me/bench", "--hardware", "t4-small", "--private", "--dry-run"]) == OK
-    said = capsys.readouterr().out
-    for fact in ("/spaces/me/bench", "t4-small", "private", f"{hub_dataset.VARIABLE}=me/results"):
-        assert fact in said
-    assert hub.api.mock_calls == []
-
-
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        (["bench"], "OWNER/NAME"),
-        (["../bench"], "OWNER/NAME"),
-        (["me/\x1b[31m"], "OWNER/NAME"),
-        (["me/bench", "--token", "hf_secret"], "no option --token"),
-    ],
-)
-def test_bad_input_is_refused_before_the_network(
-    arguments: list[str], says: str, tree: Path, hub: Hub, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["deploy", *arguments]) == BAD_INPUT
+    assert main(["deploy", space]) == BAD_INPUT
     said = capsys.readouterr().err
-    assert says in said and "\x1b" not in said
+    assert "OWNER/NAME" in said and "\x1b" not in said
     assert hub.api.mock_calls == []
 
 

@@ -13,6 +13,7 @@ import samples
 from demo.cli.main import main
 from demo.core.machine import HostInfo
 from demo.runs import runner
+from demo.runs.process import WorkerDied
 
 MACHINE = dataclasses.replace(samples.MACHINE, modes=("default", "reduce-overhead"), inductor_cache="/no/such/cache")
 
@@ -51,11 +52,11 @@ def test_the_doctor_names_what_is_there_what_is_missing_and_the_remedy(
 
 
 def test_the_doctor_as_json(machine: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    machine(MACHINE)
-    assert main(["doctor", "--json"]) == 0
+    machine(WorkerDied("Traceback\nImportError: no libcudart"), reachable=False)
+    assert main(["doctor", "--json"]) == 1
     found = json.loads(capsys.readouterr().out)
-    assert found["machine"]["modes"] == ["default", "reduce-overhead"]
-    assert found["problems"] == []
+    assert found["machine"] is None and "ImportError: no libcudart. Install" in found["problems"][0]
+    assert not found["hub_reachable"] and "The Hugging Face Hub cannot be reached" in found["notes"][0]
 
 
 @pytest.mark.parametrize("home", ["read only", "none"])

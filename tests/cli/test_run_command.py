@@ -7,33 +7,28 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from samples import MACHINE, failed_result, ok_result
-from scripted_runner import ROOT, RUN, ScriptedRunner
+from scripted_runner import ROOT, RUN
 from test_faults import needs_linux, processes_with
 
 from demo.cli.main import main
 from demo.core import catalog
-from demo.core.result import Progress, RunResult
+from demo.core.result import Progress
 from demo.core.spec import TEXT_GENERATION, RunSpec
-from demo.runs import runner
-from demo.runs.outcome import NO_FILES, Files
+from demo.runs.outcome import Files
 from demo.store.history import FOLDER_VARIABLE, History
 
 
 @pytest.mark.parametrize("name", ["vit", "vit.pt2"])
-def test_a_package_is_asked_of_the_run_which_then_builds_one(
-    scripted: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
-) -> None:
+def test_a_package_is_asked_of_the_run_which_then_builds_one(scripted: Any, tmp_path: Path, name: str) -> None:
     fake = scripted(ok_result())
     assert main([*RUN, "--package", str(tmp_path / name)]) == 0
     assert fake.files == Files(package=tmp_path / "vit.pt2")
     assert fake.specs[0].compiler == "aot"
-    assert "Lines that load it" not in capsys.readouterr().err  # this made-up run wrote none
 
 
 def test_a_trace_never_writes_over_a_file(scripted: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -71,18 +66,13 @@ def test_a_failure_is_told_with_its_remedy_and_is_no_success(scripted: Any, caps
     )
 
 
-def test_a_result_that_was_not_stored_is_printed_all_the_same(
+def test_a_run_ends_with_its_id_and_the_command_that_shows_it_unless_it_was_not_stored(
     scripted: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     scripted(ok_result(warnings=("This result was not stored: the disk is full.",))).stores = False
     assert main(RUN) == 1
     said = capsys.readouterr()
     assert "not stored" in said.out and "2.0" in said.out and "Stored" not in said.err
-
-
-def test_a_stored_run_ends_with_its_id_and_the_command_that_shows_it(
-    scripted: Any, capsys: pytest.CaptureFixture[str]
-) -> None:
     scripted(ok_result())
     main(RUN)
     told = capsys.readouterr().err.splitlines()[-1]
@@ -136,36 +126,25 @@ def test_what_was_typed_reaches_the_runner_and_what_was_not_chosen_is_as_the_pag
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_cancels_the_run_and_its_result_is_still_printed(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], number: signal.Signals, code: int
+    scripted: Any, capsys: pytest.CaptureFixture[str], number: signal.Signals, code: int
 ) -> None:
-    class Cancellable(ScriptedRunner):
-        def run(
-            self, spec: RunSpec, image: Path, cancel: threading.Event, files: Files = NO_FILES
-        ) -> Iterator[Progress | RunResult]:
-            yield Progress("time", 0.5, 1.0)
-            os.kill(os.getpid(), number)
-            assert cancel.wait(5)
-            yield failed_result(status="cancelled")
+    def end(cancel: threading.Event) -> None:
+        os.kill(os.getpid(), number)
+        assert cancel.wait(5)
 
     before = signal.getsignal(number)
-    monkeypatch.setattr(runner, "Runner", Cancellable())
+    scripted(Progress("time", 0.5, 1.0), end, failed_result(status="cancelled"))
     assert main([*RUN, "--json"]) == code
     assert json.loads(capsys.readouterr().out)["status"] == "cancelled"
     assert signal.getsignal(number) is before
 
 
-def test_a_second_ctrl_c_does_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Deaf(ScriptedRunner):
-        def run(
-            self, spec: RunSpec, image: Path, cancel: threading.Event, files: Files = NO_FILES
-        ) -> Iterator[Progress | RunResult]:
-            for _ in range(3):
-                yield Progress("compile", 0.2, 1.0)
-                os.kill(os.getpid(), signal.SIGINT)
-            raise AssertionError("still running after the second Ctrl-C")
+def test_a_second_ctrl_c_does_not_wait(scripted: Any) -> None:
+    def end(cancel: threading.Event) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
 
-    fake = Deaf()
-    monkeypatch.setattr(runner, "Runner", fake)
+    going = Progress("compile", 0.2, 1.0)
+    fake = scripted(going, end, going, end, going, AssertionError("still running after the second Ctrl-C"))
     assert main(RUN) == 130
     assert fake.closed
 
@@ -180,7 +159,6 @@ def test_ctrl_c_kills_the_worker_and_stores_the_cancelled_result(data_folder: Pa
         text=True,
         env={**os.environ, FOLDER_VARIABLE: str(data_folder)},
     )
-    assert child.stderr is not None
     while "%" not in (line := child.stderr.readline()) or "Other programs" in line:
         assert line, "it ended without progress"
     assert len(processes_with(str(data_folder))) >= 2

@@ -11,42 +11,43 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from scripted_runner import ROOT
 
 from demo.cli.main import main, parser
 from demo.cli.sweep_command import grid
 from demo.store.history import FILE_NAME, FOLDER_VARIABLE, History
 
-ROOT = Path(__file__).resolve().parents[2]
 SEED = 20261121
 
 
-def command(data: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "tests.quick_sweep", "sweep", *arguments],
+def started(data: Path, *arguments: str, **environment: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "tests.quick_sweep", "sweep", "--checkpoint", "shapes-vit", *arguments],
         env={**os.environ, FOLDER_VARIABLE: str(data), **environment},
         stdin=subprocess.DEVNULL,
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
-        timeout=300,
         cwd=ROOT,
     )
 
 
-GRID = ("--checkpoint", "shapes-vit", "--batch-size", "1,101", "--batch-size", "2", "--cache", "empty")
+def said(data: Path, *arguments: str, **environment: str) -> tuple[str, str]:
+    """What a sweep that ends well prints, and what it says on standard error."""
+    process = started(data, *arguments, **environment)
+    out, err = process.communicate(timeout=300)
+    assert process.returncode == 0, err
+    return out, err
 
 
 def test_the_command_says_how_many_and_how_long_and_asks_nothing_without_a_terminal(tmp_path: Path) -> None:
-    done = command(tmp_path, *GRID)
-    assert done.returncode == 0, done.stderr
-    assert done.stderr.startswith("3 cells. 3 to run: about ")
-    assert "a rough guess for 3 of them" in done.stderr
-    assert "Start?" not in done.stderr
-    assert [line.split()[-2] for line in done.stdout.splitlines()[1:]] == ["2.0×", "OOM", "2.0×"]
-    again = command(tmp_path, *GRID)
-    assert again.stderr == "3 cells, 3 of them stored already.\n"
-    assert again.stdout == done.stdout
-    fresh = command(tmp_path, *GRID, "--fresh")
-    assert fresh.stderr.startswith("3 cells. 3 to run")
+    grid = ("--batch-size", "1,101", "--batch-size", "2", "--cache", "empty")
+    table, told = said(tmp_path, *grid)
+    assert told.startswith("3 cells. 3 to run: about ")
+    assert "a rough guess for 3 of them" in told and "Start?" not in told
+    assert [line.split()[-2] for line in table.splitlines()[1:]] == ["2.0×", "OOM", "2.0×"]
+    assert said(tmp_path, *grid) == (table, "3 cells, 3 of them stored already.\n")
+    assert said(tmp_path, *grid, "--fresh")[1].startswith("3 cells. 3 to run")
     assert len(History(tmp_path / "history.sqlite3").all()) == 6
 
 
@@ -101,28 +102,18 @@ def test_a_yaml_file_is_a_grid_options_go_before_it_and_a_prompt_is_for_text_onl
 
 
 def test_sigterm_ends_a_sweep_with_the_table_of_what_it_has(tmp_path: Path) -> None:
-    out = tmp_path / "table.csv"
-    asked = ["sweep", "--checkpoint", "shapes-vit", "--cache", "empty", "--batch-size", "1,2,3", "--out", str(out)]
-    asked += ["--export-markdown", str(tmp_path / "table.md")]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "tests.quick_sweep", *asked],
-        env={**os.environ, FOLDER_VARIABLE: str(tmp_path), "QUICK_SECONDS": "2"},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-        cwd=ROOT,
-    )
-    assert process.stderr is not None
+    out, text = tmp_path / "table.csv", tmp_path / "table.md"
+    asked = ["--cache", "empty", "--batch-size", "1,2,3", "--out", str(out), "--export-markdown", str(text)]
+    process = started(tmp_path, *asked, QUICK_SECONDS="2")
     while not process.stderr.readline().startswith("[1/3]"):
         assert process.poll() is None
     process.terminate()
-    said = process.communicate(timeout=60)[1]
+    told = process.communicate(timeout=60)[1]
     assert process.returncode == 143
-    assert "Traceback" not in said
-    assert said.endswith("Stopped: 1 of 3 stored; the same command resumes.\n")
+    assert "Traceback" not in told
+    assert told.endswith("Stopped: 1 of 3 stored; the same command resumes.\n")
     assert len(out.read_text().splitlines()) == 1 + 1
-    assert (tmp_path / "table.md").read_text().count("| not run |") == 2
+    assert text.read_text().count("| not run |") == 2
 
 
 def test_a_kill_at_any_moment_loses_at_most_the_cell_in_hand(tmp_path: Path) -> None:
@@ -130,39 +121,22 @@ def test_a_kill_at_any_moment_loses_at_most_the_cell_in_hand(tmp_path: Path) -> 
     moments = random.Random(SEED)
     log, data = tmp_path / "log", tmp_path / "data"
     log.touch()
-    sizes = ",".join(str(size) for size in range(1, 11))
-    arguments = ["sweep", "--checkpoint", "shapes-vit", "--batch-size", sizes, "--cache", "empty"]
-    environment = {**os.environ, FOLDER_VARIABLE: str(data), "QUICK_LOG": str(log), "QUICK_SECONDS": "0.05"}
+    arguments = ["--batch-size", ",".join(map(str, range(1, 11))), "--cache", "empty"]
+    environment = {"QUICK_LOG": str(log), "QUICK_SECONDS": "0.05"}
     known: set[str] = set()
     for kill in range(3):
-        process = subprocess.Popen(
-            [sys.executable, "-m", "tests.quick_sweep", *arguments],
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            cwd=ROOT,
-        )
+        process = started(data, *arguments, **environment)
         before = len(log.read_text().splitlines())
         while process.poll() is None and len(log.read_text().splitlines()) < before + 2:  # one cell has ended
             time.sleep(0.01)
         # a cell takes 0.2 s on a free core: the kill falls into the next one, or between two
         time.sleep(moments.uniform(0.0, 0.4))
         process.send_signal(signal.SIGINT if kill % 2 else signal.SIGKILL)
-        process.wait()
+        process.communicate()
         now = {r.id for r in History(data / "history.sqlite3").all() if r.status == "ok"}
         assert known <= now
         known = now
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.quick_sweep", *arguments],
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-    )
-    assert done.returncode == 0, done.stderr
-    assert known and f"{len(known)} of them stored already" in done.stderr
+    assert f"{len(known)} of them stored already" in said(data, *arguments, **environment)[1] and known
     counts = Counter(r.spec.batch_size for r in History(data / "history.sqlite3").all() if r.status == "ok")
     assert counts == Counter(range(1, 11))
     assert len(log.read_text().splitlines()) <= 10 + 3
@@ -176,15 +150,11 @@ def test_two_environments_run_each_cell_in_turns_and_the_verdict_stands_below_th
         programs[-1].parent.mkdir(parents=True)
         programs[-1].write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
         programs[-1].chmod(0o755)
-    given = ("--checkpoint", "shapes-vit", "--python", str(programs[0]), "--python", str(programs[1]))
-    done = command(tmp_path / "data", *given)
-    assert done.returncode == 0, done.stderr
-    ran = [
-        run.environment.interpreter.partition("-")[0] for run in reversed(History(tmp_path / "data" / FILE_NAME).all())
-    ]
-    assert ran == ["old", "new", "new", "old", "old", "new", "new", "old"]
-    rows = done.stdout.splitlines()
+    data, given = tmp_path / "data", ("--python", str(programs[0]), "--python", str(programs[1]))
+    table, _ = said(data, *given)
+    ran = [run.environment.interpreter.partition("-")[0] for run in History(data / FILE_NAME).all()]
+    assert ran[::-1] == ["old", "new", "new", "old", "old", "new", "new", "old"]
+    rows = table.splitlines()
     assert rows[0].startswith("python") and [row.split()[0] for row in rows[1:3]] == list(map(str, programs))
-    assert "are equally fast" in done.stdout or "is faster is not known" in done.stdout
-    again = command(tmp_path / "data", *given)
-    assert "2 cells, 2 of them stored already." in again.stderr and again.stdout == done.stdout
+    assert "are equally fast" in table or "is faster is not known" in table
+    assert said(data, *given) == (table, "2 cells, 2 of them stored already.\n")

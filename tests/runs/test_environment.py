@@ -78,7 +78,7 @@ def test_an_environment_that_is_never_ready_is_given_up(
     make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(process, "READY_SECONDS", 1.0)
-    monkeypatch.setattr("demo.runs.child.EXIT_SECONDS", 0.1)
+    monkeypatch.setattr("demo.runs.process.EXIT_SECONDS", 0.1)
     assert "it was not ready after 1 s." in refusal(make(torch="import time\ntime.sleep(600)"), tmp_path)
 
 

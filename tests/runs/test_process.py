@@ -14,7 +14,7 @@ from samples import ok_result
 from demo.core import codec
 from demo.core.result import Progress
 from demo.runs import process
-from demo.runs.process import WORKER_EXITED, Worker
+from demo.runs.process import Worker
 
 PROGRESS = codec.plain(Progress("compile", 0.5, 1.0))
 GOOD = ok_result().to_json()
@@ -41,10 +41,8 @@ def heard(monkeypatch: pytest.MonkeyPatch) -> Callable[[bytes], tuple[Worker, li
             yield SimpleNamespace(exited=lambda: None)
 
         monkeypatch.setattr(process, "child_process", child)
-        worker, events = Worker("none"), []
-        while (event := worker.next_event(10.0)) is not WORKER_EXITED:
-            events.append(event)
-        return worker, events
+        worker = Worker("none")
+        return worker, [event for event in worker.events() if event is not None]
 
     return listen
 

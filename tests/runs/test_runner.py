@@ -1,4 +1,8 @@
-"""The runner against real worker processes, faulty ones above all: each fault ends in a result that says it."""
+"""The runner against real worker processes, faulty ones above all: each fault ends in a result that says it.
+
+Also repeats, and runs on a GPU that is lent for one run, where a generator stands for ZeroGPU:
+`tests/ui/test_zero_gpu.py` tries the same with the package `spaces`.
+"""
 
 import contextlib
 import dataclasses
@@ -7,83 +11,99 @@ import os
 import signal
 import tempfile
 import threading
-import time
+from collections.abc import Callable, Generator
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
-from test_faults import gone, needs_linux, processes_with, wait_until
+from samples import ok_result
+from test_faults import SCENE, gone, is_zombie, needs_linux, processes_with, wait_until
 
 from demo.core import catalog
 from demo.core.measurement import CompileCost
 from demo.core.result import Progress, RunResult
-from demo.core.spec import BadInput
-from demo.runs.outcome import OngoingRun
-from demo.runs.process import Worker
+from demo.core.spec import BadInput, RunSpec
+from demo.runs.environment import worker_environment
+from demo.runs.outcome import OngoingRun, stored
+from demo.runs.process import Worker, WorkerDied
 from demo.runs.runner import Runner
-from demo.store.history import History
+from demo.store.history import History, HistoryError
 
-SCENE = catalog.ASSETS / "examples" / "shapes-scene-1.png"
-TINY = catalog.make_spec(checkpoint="shapes-vit", task="image-classification", iterations=20)
-QUICK = "tests.quick_faulty_worker"
-
-
-def faulty(fault: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Runner:
-    monkeypatch.setenv("FAULT", fault)
-    monkeypatch.setenv("CHILD_FILE", str(tmp_path / "child"))
-    return Runner(History(tmp_path / "history.sqlite3"), worker_module=QUICK)
+TINY = catalog.make_spec(checkpoint="shapes-vit", iterations=20)
+PACKAGE = catalog.make_spec(checkpoint="shapes-vit", compiler="aot")
+QUICK, FAULTY = "tests.quick_worker", "tests.quick_faulty_worker"
 
 
-def last(runner: Runner, cancel: threading.Event | None = None) -> RunResult:
-    *_, result = runner.run(TINY, SCENE, cancel)
+@pytest.fixture
+def history(tmp_path: Path) -> History:
+    return History(tmp_path / "history.sqlite3")
+
+
+@pytest.fixture
+def faulty(history: History, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Runner]:
+    def make(fault: str) -> Runner:
+        monkeypatch.setenv("FAULT", fault)
+        monkeypatch.setenv("CHILD_FILE", str(tmp_path / f"child {len(list(tmp_path.iterdir()))}"))
+        return Runner(history, worker_module=FAULTY)
+
+    return make
+
+
+def last(runner: Runner, spec: RunSpec = TINY, **more: Any) -> RunResult:
+    *_, result = runner.run(spec, SCENE, **more)
     assert isinstance(result, RunResult)
     return result
 
 
+@contextlib.contextmanager
+def on_a_thread(runner: Runner, **more: Any) -> Generator[list[RunResult], None, None]:
+    """A list that has the result of the run once it has ended, as it is to at the end of the block."""
+    found: list[RunResult] = []
+    thread = threading.Thread(target=lambda: found.append(last(runner, **more)))
+    thread.start()
+    yield found
+    thread.join(20)
+    assert not thread.is_alive()
+
+
 def alive(pid: int) -> bool:
     """False for a process that is gone or a zombie nobody has waited for yet."""
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except OSError:
-        return False
-    return state != "Z"
+    with contextlib.suppress(OSError):
+        return not is_zombie(Path(f"/proc/{pid}"))
+    return False
 
 
 @pytest.fixture
-def child(tmp_path: Path):
+def child(tmp_path: Path) -> Callable[[], int]:
     """The pid of the child that the hanging worker starts, once it has."""
 
+    def told() -> list[str]:
+        return "".join(file.read_text() for file in tmp_path.glob("child *")).split()
+
     def wait() -> int:
-        for _ in range(1200):
-            with contextlib.suppress(OSError, IndexError):
-                return int((tmp_path / "child").read_text().split()[1])
-            time.sleep(0.05)
-        raise AssertionError("the worker never started its child")
+        wait_until(lambda: len(told()) == 2)
+        pid = int(told()[1])
+        assert alive(pid)
+        return pid
 
     return wait
 
 
-def test_cancel_kills_the_worker_and_its_children(tmp_path, monkeypatch, child):
-    runner = faulty("hangs with a child", tmp_path, monkeypatch)
+def test_cancel_kills_the_worker_and_its_children(history, faulty, child):
     cancel = threading.Event()
-    results: list[RunResult] = []
-    thread = threading.Thread(target=lambda: results.append(last(runner, cancel)))
-    thread.start()
-    pid = child()
-    assert alive(pid)
-    cancel.set()
-    thread.join(20)
-    assert not thread.is_alive()
-    assert results[0].status == "cancelled"
-    assert results[0].failure.message == "Cancelled while compiling."
+    with on_a_thread(faulty("hangs with a child"), cancel=cancel) as found:
+        pid = child()
+        cancel.set()
+    assert found[0].status == "cancelled"
+    assert found[0].failure.message == "Cancelled while compiling."
     assert not alive(pid)
-    assert len(History(tmp_path / "history.sqlite3").all()) == 1
+    assert len(history.all()) == 1
 
 
-def test_cancel_is_heard_while_the_worker_talks_without_a_pause(monkeypatch):
-    monkeypatch.setenv("FAULT", "progress without a pause")
+def test_cancel_is_heard_while_the_worker_talks_without_a_pause(faulty):
     cancel = threading.Event()
-    events = Runner(None, worker_module=QUICK).run(TINY, SCENE, cancel)
+    events = faulty("progress without a pause").run(TINY, SCENE, cancel)
     next(event for event in events if isinstance(event, Progress) and event.phase == "compile")
     cancel.set()
     *_, result = itertools.islice(events, 50)
@@ -91,52 +111,40 @@ def test_cancel_is_heard_while_the_worker_talks_without_a_pause(monkeypatch):
     assert isinstance(result, RunResult) and result.status == "cancelled"
 
 
-def test_a_killed_worker_is_told_with_the_smaller_batch_to_try(monkeypatch):
-    monkeypatch.setenv("FAULT", "SIGKILL")
-    spec = dataclasses.replace(TINY, batch_size=8)
-    *_, result = Runner(None, worker_module=QUICK).run(spec, SCENE)
-    assert "ran out of memory" in result.failure.remedy and result.failure.change == {"batch_size": 2}
-
-
-def test_a_closed_generator_kills_the_worker_and_is_stored_as_cancelled(tmp_path, monkeypatch, child):
-    runner = faulty("hangs with a child", tmp_path, monkeypatch)
-    events = runner.run(TINY, SCENE)
+def test_a_closed_generator_kills_the_worker_and_is_stored_as_cancelled(history, faulty, child):
+    events = faulty("hangs with a child").run(TINY, SCENE)
     next(events)
     pid = child()
     events.close()
     assert not alive(pid)
-    assert [result.status for result in History(tmp_path / "history.sqlite3").all()] == ["cancelled"]
+    assert [result.status for result in history.all()] == ["cancelled"]
 
 
 @needs_linux
-def test_what_a_worker_has_started_ends_with_it_also_where_its_lifeline_is_gone(tmp_path, monkeypatch, child):
+def test_what_a_worker_has_started_ends_with_it_also_where_its_lifeline_is_gone(faulty, child):
     """As after Linux has ended that process for want of memory."""
-    events = faulty("hangs with a child", tmp_path, monkeypatch).run(TINY, SCENE)
+    events = faulty("hangs with a child").run(TINY, SCENE)
     next(events)
     pid = child()
-    worker = os.getpgid(pid)
-    (lifeline,) = (each for each in children(worker) if "lifeline" in Path(f"/proc/{each}/cmdline").read_text())
+    group = [int(entry.name) for entry in Path("/proc").glob("[0-9]*") if in_group(entry, os.getpgid(pid))]
+    (lifeline,) = (each for each in group if each not in (pid, os.getpgid(pid)))
     os.kill(lifeline, signal.SIGKILL)
     events.close()
-    deadline = time.monotonic() + 20
-    while (left := alive(pid)) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    if left:
-        os.kill(pid, signal.SIGKILL)
-    assert not left
+    try:
+        wait_until(lambda: not alive(pid), seconds=20)
+    finally:
+        if alive(pid):
+            os.kill(pid, signal.SIGKILL)
 
 
-def children(pid: int) -> list[int]:
-    found = []
-    for entry in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):  # it has just ended
-            if (entry / "stat").read_text().rpartition(")")[2].split()[1] == str(pid):
-                found.append(int(entry.name))
-    return found
+def in_group(entry: Path, group: int) -> bool:
+    with contextlib.suppress(OSError):  # it has just ended
+        return os.getpgid(int(entry.name)) == group
+    return False
 
 
-def test_a_run_past_its_limit_is_timed_out(tmp_path, monkeypatch):
-    runner = faulty("hangs with a child", tmp_path, monkeypatch)
+def test_a_run_past_its_limit_is_timed_out(faulty):
+    runner = faulty("hangs with a child")
     for event in runner.run(TINY, SCENE):
         if isinstance(event, Progress) and event.phase == "compile":
             runner.timeout_seconds = 0.1
@@ -144,17 +152,15 @@ def test_a_run_past_its_limit_is_timed_out(tmp_path, monkeypatch):
     assert "WORTH_COMPILING_TIMEOUT" in event.failure.remedy
 
 
-def test_what_a_worker_refuses_leaves_no_trace_in_the_history(tmp_path):
-    history = History(tmp_path / "history.sqlite3")
+def test_what_a_worker_refuses_leaves_no_trace_in_the_history(history, tmp_path):
     with pytest.raises(BadInput, match="This one is not to be had"):
-        list(Runner(history, worker_module="tests.quick_worker").run(dataclasses.replace(TINY, batch_size=104), SCENE))
+        last(Runner(history, worker_module=QUICK), dataclasses.replace(TINY, batch_size=104))
     assert history.all() == []
     assert list((tmp_path / "history.running").iterdir()) == []
 
 
-def test_a_run_borrows_the_compile_cost_that_an_earlier_one_measured(tmp_path):
-    history = History(tmp_path / "history.sqlite3")
-    runner = Runner(history, worker_module="tests.quick_worker")
+def test_a_run_borrows_the_compile_cost_that_an_earlier_one_measured(history):
+    runner = Runner(history, worker_module=QUICK)
     first = last(runner)
     cost = CompileCost(5.5, {"dynamo": 1.0, "first run": 4.5})
     compilation = dataclasses.replace(first.compilation, cold=cost)
@@ -168,9 +174,8 @@ def test_the_spare_is_ready_before_the_click_and_replaced_after(tmp_path, monkey
     marker = f"SPARE={tmp_path}"
     monkeypatch.setenv(*marker.split("="))
     own = set(processes_with(marker))
-    runner = Runner(None, spare=True, worker_module="tests.quick_worker")
+    runner = Runner(None, spare=True, worker_module=QUICK)
     wait_until(lambda: runner.machine is not None)
-    assert runner.modes[0] == "default"
     first = set(processes_with(marker)) - own
     assert len(first) == 2  # the worker and its lifeline
     assert last(runner).status == "ok"
@@ -182,7 +187,7 @@ def test_the_spare_is_ready_before_the_click_and_replaced_after(tmp_path, monkey
 
 def test_a_worker_does_not_compile_torchs_headers_anew():
     """Inductor keeps them in the folder for temporary files, and every worker has one of its own."""
-    worker = Worker("tests.quick_worker")
+    worker = Worker(QUICK)
     (own,) = Path(worker.child.folder).glob("torchinductor_*")
     shared = Path(tempfile.gettempdir(), own.name)
     assert own.resolve() == shared.resolve()
@@ -190,36 +195,173 @@ def test_a_worker_does_not_compile_torchs_headers_anew():
     assert not own.is_symlink() and shared.is_dir()
 
 
-def test_closing_the_runner_ends_a_run_of_another_thread_and_stores_it_as_interrupted(child, tmp_path, monkeypatch):
-    runner = faulty("hangs with a child", tmp_path, monkeypatch)
-    found: list[RunResult] = []
-    thread = threading.Thread(target=lambda: found.append(last(runner)))
-    thread.start()
-    started = child()
-    assert History(tmp_path / "history.sqlite3").all() == []  # it goes on, so it is not listed yet
-    runner.close()
-    thread.join()
+def test_closing_the_runner_ends_a_run_of_another_thread_and_stores_it_as_interrupted(history, faulty, child):
+    runner = faulty("hangs with a child")
+    with on_a_thread(runner) as found:
+        started = child()
+        assert history.all() == []  # it goes on, so it is not listed yet
+        runner.close()
     assert found[0].status == "interrupted"
-    assert History(tmp_path / "history.sqlite3").all() == found
+    assert history.all() == found
     assert not alive(started)
 
 
 def test_the_time_left_counts_down_between_what_the_worker_says_and_runs_out() -> None:
-    said = Progress("compile", 0.2, elapsed_seconds=1.0, remaining_seconds=10.0)
-    run = OngoingRun(TINY, "made-up", "2026-11-21T09:00:00Z", said, progress_at=1.0)
+    run = OngoingRun(TINY)
+    run.progress_after(1.0, Progress("compile", 0.2, elapsed_seconds=1.0, remaining_seconds=10.0))
     later = run.progress_after(4.0)
     assert (later.phase, later.elapsed_seconds, later.remaining_seconds) == ("compile", 4.0, 7.0)
     assert run.progress_after(12.0).remaining_seconds is None
 
 
+OWN = catalog.own_model_spec(f"{__file__}:build")
+
+
 @pytest.mark.parametrize(
-    ("code", "phase", "remedy"), [(7, "load", "Your file ran there"), (-signal.SIGKILL, "time", "smaller inputs")]
+    ("spec", "code", "phase", "remedy", "change"),
+    [
+        (dataclasses.replace(TINY, batch_size=8), -signal.SIGKILL, "time", "ran out of memory", {"batch_size": 2}),
+        # of one's own model: neither another mode nor another checkpoint
+        (OWN, 7, "load", "Your file ran there", {}),
+        (OWN, -signal.SIGKILL, "time", "smaller inputs", {}),
+    ],
 )
-def test_a_model_of_ones_own_that_ends_its_process_is_not_told_of_another_mode_or_checkpoint(
-    code: int, phase: str, remedy: str
+def test_a_worker_that_dies_is_told_with_what_to_try(
+    spec: RunSpec, code: int, phase: str, remedy: str, change: dict[str, int]
 ) -> None:
-    run = OngoingRun(catalog.own_model_spec(f"{__file__}:build"), "made-up", "2026-11-21T09:00:00Z")
-    run.progress = Progress(phase, 0.1, 0.1)
+    run = OngoingRun(spec, progress=Progress(phase, 0.1, 0.1))
     child = SimpleNamespace(exit_code=lambda: code, last_words=str)
     failure = run.crashed(SimpleNamespace(unreadable=False, child=child)).failure
-    assert remedy in failure.remedy and "mode" not in failure.remedy and "checkpoint" not in failure.remedy
+    assert remedy in failure.remedy and failure.change == change
+    assert "mode" not in failure.remedy and "checkpoint" not in failure.remedy
+
+
+def test_a_result_that_was_not_stored_says_so_without_a_folder_of_this_machine(
+    history: History, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(history: History, result: RunResult) -> str:
+        raise HistoryError("/home/me/secret/history.sqlite3 cannot be written.")
+
+    monkeypatch.setattr(History, "append", refuse)
+    (told,) = stored(ok_result(), history).warnings
+    assert "not stored" in told and "history.sqlite3 cannot be written" in told and "/home" not in told
+
+
+# ---- repeats: one spec in fresh processes one after another
+
+
+def repeated(faulty: Any, speedups: str, repeats: int, after: RunResult | None = None) -> list[Progress | RunResult]:
+    """The events of a run whose processes have these speed-ups; `after` is an earlier answer."""
+    spec, earlier = dataclasses.replace(TINY, repeats=repeats), after.as_processes() if after else ()
+    return list(faulty(f"speed-ups {speedups}").run(spec, SCENE, earlier=earlier))
+
+
+def test_each_repeat_is_stored_and_the_last_rests_on_all(history: History, faulty: Any) -> None:
+    *progress, result = repeated(faulty, "1.40 1.50 1.45", 3)
+    runs = history.all()
+    assert [run.spec.repeats for run in runs] == [3, 3, 3]
+    assert result.to_json()["repeats"] == [run.id for run in reversed(runs)]
+    assert runs[0] == result
+    assert (result.speedup.basis, runs[2].speedup.basis) == ("repeats", "assumed")
+    assert runs[2].speedup.low < runs[2].speedup.within.low
+    assert result.speedup.ratio == pytest.approx((1.40 * 1.50 * 1.45) ** (1 / 3))
+    assert result.latencies["eager"] / result.latencies["compiled"] == pytest.approx(result.speedup.ratio)
+    assert result.speedup.within.ratio == pytest.approx(1.45)
+    assert {(one.repeat, one.repeats) for one in progress} == {(1, 3), (2, 3), (3, 3)}
+    assert all(early.fraction <= late.fraction for early, late in itertools.pairwise(progress))
+
+
+def test_one_more_repeat_of_a_stored_answer_runs_one_process(faulty: Any) -> None:
+    first = repeated(faulty, "1.40", 1)[-1]
+    second = repeated(faulty, "1.44", 2, after=first)[-1]
+    assert second.to_json()["repeats"] == [first.id, second.id]
+    assert second.speedup.half_width < first.speedup.half_width
+    assert RunResult.from_json(second.to_json()) == second
+
+
+def test_a_repeat_that_fails_ends_the_others_and_loses_none_of_those_before(history: History, faulty: Any) -> None:
+    assert repeated(faulty, "1.40", 3)[-1].status == "crashed"  # the second process has no speed-up to tell
+    assert [run.status for run in history.all()] == ["crashed", "ok"]
+
+
+def test_a_process_with_another_number_of_threads_does_not_count(history: History, faulty: Any) -> None:
+    result = repeated(faulty, "1.40 1.20/1 1.25/1", 3)[-1]
+    assert [run.within.ratio for run in result.earlier] == [pytest.approx(1.20)]
+    first = history.all()[1]
+    assert first.earlier == ()
+    assert "number of threads" in first.warnings[-1]
+
+
+# ---- a lent GPU
+
+
+class Lender:
+    """Yields the given events, or raises one that is an exception; keeps the specs that it was asked for."""
+
+    def __init__(self, *events: Progress | RunResult | Exception) -> None:
+        self.events = events
+        self.asked: list[RunSpec] = []
+        self.closed = 0
+
+    def __call__(self, spec: RunSpec, image: Path | None) -> Generator[Progress | RunResult, None, None]:
+        self.asked.append(spec)
+        try:
+            for event in self.events:
+                if isinstance(event, Exception):
+                    raise event
+                yield dataclasses.replace(event, spec=spec) if isinstance(event, RunResult) else event
+        finally:
+            self.closed += 1
+
+    def run(self, history: History | None = None, spec: RunSpec = PACKAGE, **more: Any) -> RunResult:
+        return last(Runner(history, worker_module="tests.no_such_worker", lent_gpu=self), spec, **more)
+
+
+TIMING = Progress("time", 0.6, 0.0)
+
+
+def test_a_package_runs_on_the_lent_gpu_and_its_result_is_stored_as_any_other(history: History) -> None:
+    lender = Lender(TIMING, ok_result(id="theirs"))
+    result = lender.run(history)
+    assert result.status == "ok" and result.id != "theirs" and history.get(result.id) is not None
+    assert [(spec.device, spec.repeats) for spec in lender.asked] == [("cuda", 1)]
+    assert result.spec.device == "cuda"
+
+
+def test_each_repeat_borrows_the_gpu_anew() -> None:
+    lender = Lender(ok_result())
+    result = lender.run(spec=dataclasses.replace(PACKAGE, repeats=3))
+    assert len(lender.asked) == lender.closed == 3
+    assert result.spec.repeats == 3 and len(result.earlier) == 2
+
+
+def test_a_gpu_that_is_taken_back_or_silent_makes_a_result_that_says_so() -> None:
+    taken = Lender(TIMING, WorkerDied("GPU task aborted")).run()
+    assert taken.status == "crashed" and "GPU task aborted" in taken.failure.message
+    assert taken.failure.phase == "time" and "device cpu" in taken.failure.remedy
+    assert Lender(TIMING).run().status == "crashed"
+
+
+def test_where_no_gpu_is_lent_the_run_is_refused_and_not_stored(history: History) -> None:
+    with pytest.raises(BadInput, match="quota"):
+        Lender(BadInput("ZeroGPU's GPU did not begin: quota.")).run(history)
+    assert history.all(10) == []
+
+
+def test_a_cancel_gives_the_gpu_back() -> None:
+    cancel, lender = threading.Event(), Lender(*[TIMING] * 3, ok_result())
+    cancel.set()
+    assert lender.run(cancel=cancel).status == "cancelled"
+    assert lender.closed == 1
+
+
+def test_on_zero_gpu_a_worker_sees_no_gpu_outside_of_the_function_that_holds_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "GPU-of-the-fork")
+    assert worker_environment("/tmp")["CUDA_VISIBLE_DEVICES"] == "GPU-of-the-fork"
+    monkeypatch.setenv("SPACE_ID", "somebody/space")
+    monkeypatch.setenv("SPACES_ZERO_GPU", "true")
+    seen = worker_environment("/tmp")
+    assert seen["CUDA_VISIBLE_DEVICES"] == "" and not [name for name in seen if name.startswith("SPACES_")]
+    assert os.environ["CUDA_VISIBLE_DEVICES"] == "GPU-of-the-fork"

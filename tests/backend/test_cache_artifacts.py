@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import tiny_vit
 
-from demo.cli import cache_command
+from demo.cli import sweep_command
 from demo.cli.main import main
 from demo.core import catalog
 from demo.core.result import RunResult
@@ -165,7 +165,7 @@ def test_the_process_says_what_came_of_its_job_and_its_code_says_whether_all_of_
         file.write_bytes(bytes(2000))
         return compiled
 
-    monkeypatch.setattr(cache_command, "child_process", process)
+    monkeypatch.setattr(sweep_command, "child_process", process)
     monkeypatch.setattr(cache_artifacts, "save", saved)
     file = str(tmp_path / "vit.cache")
     assert main(["cache", "save", file, "--checkpoint", "shapes-vit", "--batch-size", "1,2"]) == code
