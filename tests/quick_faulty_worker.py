@@ -57,6 +57,9 @@ def fault(events: Events, job: dict[str, Any]) -> None:
     elif FAULT == "paths and control characters":
         failure = {"stage": "compile", "message": "/home/me/secret/file.py: \x1b[31mred", "remedy": "see /etc/passwd"}
         events.send("result", result=good | {"status": "failed", "failure": failure, "warnings": ["~/x/y\x07"]})
+    elif FAULT == "what it sees of ZeroGPU":
+        seen = {"gpu": os.environ.get("CUDA_VISIBLE_DEVICES"), "patched": "spaces" in sys.modules, "pid": os.getppid()}
+        events.send("result", result=good | {"warnings": [json.dumps(seen)]})
     elif FAULT == "its environment":
         # each variable's name as a warning
         events.send("result", result=good | {"warnings": sorted(os.environ)})

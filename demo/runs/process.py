@@ -36,15 +36,12 @@ from demo.core.result import Progress, RunResult
 from demo.core.spec import BadInput
 from demo.runs.environment import ROOT, Interpreter, share_headers, worker_environment
 
-LIFELINE_MODULE = "demo.backend.lifeline"
 EXIT_SECONDS = 2.0
 LAST_WORDS_BYTES = 2000
 POLL_SECONDS = 0.2
 READY_SECONDS = 120.0
 MAX_MESSAGE_CHARACTERS = 64_000_000
 """A result with its masks and raw times has a few million characters; a longer message is an error of the worker."""
-UNREADABLE = (ValueError, KeyError, TypeError, RecursionError)
-"""What parsing a message that is no event raises."""
 
 
 class WorkerDied(RuntimeError):
@@ -148,7 +145,7 @@ def child_process(
         os.makedirs(environment["TORCHINDUCTOR_CACHE_DIR"], exist_ok=True)
         python = interpreter.path if interpreter else sys.executable
         started = subprocess.Popen(
-            [python, "-m", LIFELINE_MODULE, folder, module, *arguments],
+            [python, "-m", "demo.backend.lifeline", folder, module, *arguments],
             stdin=subprocess.PIPE,
             stdout=printed if stdout is None else stdout,
             stderr=printed if own_errors else None,
@@ -218,7 +215,7 @@ class Worker:
                 while (line := lines.readline(MAX_MESSAGE_CHARACTERS)).endswith("\n"):
                     self._receive(json.loads(line))
                 self.unreadable = len(line) == MAX_MESSAGE_CHARACTERS
-            except UNREADABLE:
+            except (ValueError, KeyError, TypeError, RecursionError):  # of a message that is no event
                 self.unreadable = True
         self._ready.set()
         self._events.put(None)

@@ -42,7 +42,6 @@ def test_a_bad_value_is_one_sentence_and_exit_code_2(capsys: pytest.CaptureFixtu
         (["--gpu", "H100"], "They have: A100, V100, T4"),
         (["--batch-size", "many"], "no batch size 'many'"),
         (["--json", "--csv"], "not allowed with"),
-        (["--colour"], "no option --colour"),
     ):
         assert main(["published", *asked]) == BAD_INPUT
         output = capsys.readouterr()

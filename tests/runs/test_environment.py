@@ -54,16 +54,8 @@ def refusal(path: str, tmp_path: Path, module: str = "demo.backend") -> str:
 @pytest.mark.parametrize(
     ("module", "code", "told"),
     [
-        (
-            "torch",
-            "raise ModuleNotFoundError(\"No module named 'torch'\")",
-            "ModuleNotFoundError: No module named 'torch'.",
-        ),
-        (
-            "sitecustomize",
-            "import sys\nsys.version_info = (3, 9, 1, 'final', 0)",
-            "Python 3.11 or newer is needed, and this is Python 3.9.",
-        ),
+        ("torch", 'raise ModuleNotFoundError("No torch")', "ModuleNotFoundError: No torch."),
+        ("sitecustomize", "import sys\nsys.version_info = (3, 9, 1)", "Python 3.11 or newer is needed, and this is"),
         ("torch", "import os, signal\nos.kill(os.getpid(), signal.SIGSEGV)", "it was killed by signal SIGSEGV."),
     ],
     ids=["no library", "too old", "a crash"],
