@@ -19,11 +19,11 @@ from demo.core.result import Progress, RunResult
 from demo.core.spec import RunSpec
 from demo.core.speedup import Spread
 from demo.core.stats import Interval
-from demo.present import charts, guide_comparison, markdown, sentences, why_parts
+from demo.present import charts, details, guide_comparison, markdown, sentences
 from demo.present.script import script
-from demo.store import export, published
+from demo.store import export
 from demo.sweep.grid import Cell, record
-from demo.ui.html import comparison, progress, results, sweep_html, takeaway
+from demo.ui.html import comparison, many_runs, results, takeaway
 
 NUMBERS = {"faster": (1.45, 0.05), "slower": (0.7, 0.05), "same": (1.004, 0.008), "unsure": (1.37, 0.9)}
 """The speed-up about which the blocks of each verdict lie, and how far they lie apart (in logarithms)."""
@@ -69,7 +69,7 @@ def figure(drawn: object) -> str:
 
 
 def guide(result: RunResult) -> guide_comparison.GuideComparison:
-    found = guide_comparison.compare_with_guide(result, published.rows(), ENGLISH)
+    found = guide_comparison.compare_with_guide(result, ENGLISH)
     assert found is not None
     return found
 
@@ -82,7 +82,7 @@ PLACES: dict[str, Callable[[RunResult], str]] = {
     "sweep's line": lambda result: sweep_command.cell_text(cell(result)),
     "sweep's table": lambda result: sweep_command.table([cell(result)]),
     "sweep's value": lambda result: cell(result).value,
-    "heat map": lambda result: sweep_html.heatmap([cell(result)], ENGLISH),
+    "heat map": lambda result: many_runs.heatmap([cell(result)], ENGLISH),
     "Markdown": markdown.of_run,
     "Markdown of a sweep": lambda result: markdown.of_cells([(result.spec, result, cell(result).value)]),
     "headline of the page": lambda result: results.headline(result, ENGLISH),
@@ -92,7 +92,7 @@ PLACES: dict[str, Callable[[RunResult], str]] = {
     "history": lambda result: comparison.listing([result], 1, "", ENGLISH),
     "compare": lambda result: comparison.comparison([result, result], ENGLISH),
     "guide": lambda result: " ".join([*guide(result).sentences, guide(result).here, *guide(result).differences]),
-    "guide's chart": lambda result: figure(charts.run_and_guide(result, guide(result), ENGLISH)),
+    "guide's chart": lambda result: figure(charts.run_and_guide(result, ENGLISH)),
     "latency chart": lambda result: figure(charts.latency_bars(result, ENGLISH)),
     "trace chart": lambda result: figure(charts.trace(result, ENGLISH)),
     "break-even chart": lambda result: figure(charts.break_even(result, ENGLISH)),
@@ -215,11 +215,11 @@ def test_progress_tells_a_ratio_only_where_it_is_known_and_of_the_latencies_besi
     for kind in ["faster", "slower", "same", "unsure"]:
         result = RESULTS[kind]
         said = terminal.progress_text(timing(result))
-        page = re.sub(r"<[^>]*>", " ", progress.strip(timing(result), result.spec, ENGLISH))
+        page = re.sub(r"<[^>]*>", " ", results.strip(timing(result), result.spec, ENGLISH))
         for text in (said, page):
             assert all(fmt.latency(seconds) in text for seconds in result.latencies.values())
         vague = dataclasses.replace(timing(result), speedup=Interval(2.0, 0.2, 900.0))
-        for text in (terminal.progress_text(vague), progress.strip(vague, result.spec, ENGLISH)):
+        for text in (terminal.progress_text(vague), results.strip(vague, result.spec, ENGLISH)):
             assert "oo early to tell" in text and "2.00×" not in text and "44900" not in text
         assert result.speedup is not None
         assert ("× ±" in said) is not result.speedup.vague
@@ -262,8 +262,8 @@ def test_every_place_that_states_the_interval_in_full_says_what_it_rests_on() ->
 
 
 def test_each_process_stands_with_its_run_and_one_alone_with_its_own_interval() -> None:
-    def processes(result: RunResult) -> list[why_parts.Row]:
-        part = why_parts.calls(result, ENGLISH)
+    def processes(result: RunResult) -> list[details.Row]:
+        part = details.calls(result, ENGLISH)
         assert part is not None
         return [row for row in part.rows if row[0].startswith("Process ")]
 

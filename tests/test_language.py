@@ -20,7 +20,7 @@ from demo.core.result import STATUSES, Failure, RunResult
 from demo.core.spec import MODES, RunSpec
 from demo.present import details, sentences
 from demo.runs.forecast import Doubt
-from demo.ui.html import progress, results
+from demo.ui.html import results
 from demo.ui.page import NUMBERS, Page
 from demo.ui.tabs import table_tabs
 from demo.ui.web.visitor_language import translations, written
@@ -53,7 +53,7 @@ def test_every_text_is_there_with_the_placeholders_and_tags_of_the_english_one(l
 def test_every_mode_status_doubt_step_preset_and_field_of_a_spec_has_its_text() -> None:
     keys = {f"mode_{mode.replace('-', '_')}" for mode in MODES} | {f"status_{status}" for status in STATUSES}
     keys |= {f"doubt_{doubt.replace(' ', '_')}" for doubt in get_args(Doubt)}
-    keys |= {f"{what}_{step}" for step in progress.STEPS for what in ("step", "doing")}
+    keys |= {f"{what}_{step}" for step in results.STEPS for what in ("step", "doing")}
     keys |= set(details.FOLDS) | {field.name for field in dataclasses.fields(RunSpec)}
     keys |= {f"preset_{number}" for number in NUMBERS}
     assert keys <= set(ENGLISH.texts)

@@ -24,7 +24,7 @@ from demo.core.measurement import Roofline
 from demo.core.result import RunResult
 from demo.core.spec import BadInput, RunSpec
 from demo.core.speedup import ASSUMED
-from demo.present import sentences, why_parts
+from demo.present import details, sentences
 from demo.store import export, published
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -367,7 +367,7 @@ def _reasons(book: Book) -> str:
     lines = []
     for record in book.of("table"):
         result = result_of(record)
-        why = why_parts.why(result, ENGLISH)
+        why = details.why(result, ENGLISH)
         if why is not None and why.table is not None:
             told = "; ".join(f"{name} {' → '.join(values)}" for name, *values in why.table[1])
             lines.append(f"- {result.spec.checkpoint}, batch {result.spec.batch_size}, {result.spec.mode}: {told}")

@@ -11,11 +11,10 @@ from demo.core import catalog, format as fmt
 from demo.core.languages import ENGLISH
 from demo.core.outputs import Predictions
 from demo.core.result import Progress, RunResult
-from demo.present import advice, details, sentences, why_parts
+from demo.present import advice, details, sentences
+from demo.present.details import Part
 from demo.present.guide_comparison import compare_with_guide
 from demo.present.script import snippet
-from demo.present.why_parts import Part
-from demo.store import published
 
 SPARSE_SECONDS = 10.0
 """In a log file, a phase that lasts says so this often."""
@@ -107,14 +106,14 @@ def report(result: RunResult) -> str:
     if result.predictions:
         beyond = catalog.is_beyond(result.spec.checkpoint, result.image.sha256 if result.image else None)
         warned = hanging("", ENGLISH.plain("beyond_shapes")) if beyond else []
-        parted = why_parts.parted(result, ENGLISH)
-        said = [why_parts.agreement(result, ENGLISH), *(hanging("", parted) if parted else [])]
+        parted = details.parted(result, ENGLISH)
+        said = [details.agreement(result, ENGLISH), *(hanging("", parted) if parted else [])]
         sections.append([*_side_by_side(result.predictions), *said, *warned])
     untried = "another_size" if not result.another_sizes else ""  # an invitation to press a button of the page
     for parts in details.tree(result, ENGLISH).values():
         shown = [part for name, part in parts.items() if name != untried]
         sections += [_part(part) for part in shown if part.sentences or part.table or part.rows]
-    if found := compare_with_guide(result, published.rows(), ENGLISH):
+    if found := compare_with_guide(result, ENGLISH):
         texts = [*found.sentences, found.here, *found.differences]
         sections.append([line for text in texts for line in hanging("- ", text)])
     if steps := advice.next_steps(result, ENGLISH):

@@ -6,14 +6,13 @@ open marks, a dashed line and a label that says so.
 
 import html
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import plotly.graph_objects as go
 
 from demo.core import format as fmt
 from demo.core.languages import Language
-from demo.core.measurement import Measurement
 from demo.core.result import RunResult
 from demo.core.spec import PUBLISHED_CALLS, RunSpec
 from demo.present import sentences
@@ -32,8 +31,8 @@ from demo.present.figure import (
     scale_of,
     titled,
 )
-from demo.present.guide_comparison import GuideComparison, nearest_rows, versions
-from demo.present.palette import COMPILED, EAGER
+from demo.present.guide_comparison import compare_with_guide, nearest_rows, versions
+from demo.present.pictures import COMPILED, EAGER
 from demo.store import published
 from demo.store.published import PublishedRow, subset_of
 
@@ -44,11 +43,11 @@ _DOTS = {"eager": (EAGER, "circle", "â—"), "compiled": (COMPILED, "diamond", "â
 
 
 def latency_bars(result: RunResult, lang: Language) -> go.Figure:
-    """Wall time of one call, which of a text model writes one token a prompt, eager above compiled, with the range of
-    nine calls in ten. With added graph breaks compiled is shown without them and with them.
+    """Wall time of one call, which of a text model writes one token a prompt, eager above compiled without and with
+    added graph breaks. A variant without times has a word or a dash instead of a bar.
 
     The line on each bar goes from the 5th to the 95th percentile of the timed calls; it is not the uncertainty of the
-    speed-up, whose interval is in the headline. A variant without times has a word or a dash instead of a bar.
+    speed-up, whose interval is in the headline.
     """
     timed, latencies = sentences.timed(result), list(sentences.latencies(result).values())
     sides = [side if side and side.wall_seconds else None for side in timed.values()]
@@ -57,25 +56,27 @@ def latency_bars(result: RunResult, lang: Language) -> go.Figure:
     batch = result.spec.batch_size
     title = "chart_latency_token" if result.spec.unit == "token" else "chart_latency"
     names = [sentences.variant(variant, lang) for variant in timed]
+    counts = [lang.plain_value(calls) for calls in sorted({len(side.wall_seconds) for side in sides if side})]
+    counted = lang.composed("chart_counted", calls=sentences.enumerated(counts, lang)) if counts else ""
     return bars(
         title=lang.listed([lang.plain(title), *([lang.plain("asked_batch", size=batch)] if batch > 1 else [])]),
         names=names,
         seconds=latencies,
         texts=[missing if seconds is None else fmt.latency(seconds) for seconds in latencies],
         ranges=ranges,
-        source=[_counted(sides, lang), *provenance(result)],
+        source=[counted, *provenance(result)],
         right=78,
         lang=lang,
         group=len(names),
     )
 
 
-def published_bars(rows: Iterable[PublishedRow], checkpoint: str, lang: Language) -> go.Figure | None:
-    """What the guide measured for `checkpoint` on its three GPUs: batch 1, mode default, its stable torch release.
+def published_bars(checkpoint: str, lang: Language) -> go.Figure | None:
+    """What the guide measured for `checkpoint` on its three GPUs: batch 1, mode default; None where it has no such row.
 
-    None where the guide has no such row. A time that the guide lacks is 'out of memory'.
+    A time that the guide lacks is 'out of memory'.
     """
-    shown = nearest_rows(rows, checkpoint)
+    shown = nearest_rows(checkpoint)
     if not shown:
         return None
     pairs = [_on_gpu(row.gpu, row, lang) for row in shown]
@@ -95,11 +96,12 @@ def _at_eager(name: str, lang: Language) -> str:
     return f"<b>{name}</b>  {sentences.variant('eager', lang)}"
 
 
-def run_and_guide(result: RunResult, comparison: GuideComparison, lang: Language) -> go.Figure:
-    """This run's two bars, then the guide's for each GPU; the speed-up stands at the compiled bar.
-
-    A row's batch size stands at its GPU's name where it differs from the run's.
-    """
+def run_and_guide(result: RunResult, lang: Language) -> go.Figure | None:
+    """This run's two bars, then the guide's for each GPU, with its batch size where that differs from the run's; None
+    where `compare_with_guide` has nothing to tell."""
+    comparison = compare_with_guide(result, lang)
+    if comparison is None:
+        return None
     here, size = result.spec.batch_size, NAMES
     own = [result.latencies.get(side) for side in ("eager", "compiled")]
     shown: list[Pair] = [(_at_eager(lang.plain("chart_here"), lang), own, comparison.ratio)]
@@ -232,13 +234,6 @@ def break_even(result: RunResult, lang: Language) -> go.Figure | None:
     return dressed(figure, lang.plain("chart_total"), source, told, left=64, right=right, plot=PLOT_HEIGHT)
 
 
-def _counted(sides: Iterable[Measurement | None], lang: Language) -> str:
-    counts = sorted({len(side.wall_seconds) for side in sides if side})
-    if not counts:
-        return ""
-    return lang.composed("chart_counted", calls=sentences.enumerated(map(lang.plain_value, counts), lang))
-
-
 # The published tables
 
 GPU_COLOURS = ("#009E73", "#AA4499", "#6B7280", "#C0392B", "#8C6D1F")
@@ -252,8 +247,7 @@ _LINES_HEIGHT = 300
 def durations(rows: Sequence[PublishedRow], lang: Language) -> go.Figure | None:
     """Time of one call with and without compiling, by model. `rows` are of one subset, one GPU and one batch size.
 
-    The model's name stands at eager's bar, the speed-up at the compiled one. A variant that ran out of memory has that
-    text instead of a bar. None without rows.
+    A variant that ran out of memory has that text instead of a bar. None without rows.
     """
     if not rows:
         return None
@@ -275,12 +269,7 @@ def _source(rows: Sequence[PublishedRow], lang: Language) -> list[str]:
     batch = lang.plain("asked_batch", size=first.batch_size)
     noted = [lang.plain("chart_noted")] if any(map(published.faults_at, rows)) else []
     own = lang.capital(lang.plain("published_measured"))
-    return [
-        lang.listed([lang.plain_value(first.gpu), batch]),
-        how,
-        *noted,
-        *_origins(rows, own, lang),
-    ]
+    return [lang.listed([lang.plain_value(first.gpu), batch]), how, *noted, *_origins(rows, own, lang)]
 
 
 def by_batch(rows: Sequence[PublishedRow], lang: Language) -> go.Figure | None:
@@ -346,10 +335,8 @@ def by_batch(rows: Sequence[PublishedRow], lang: Language) -> go.Figure | None:
 
 
 def comparable_rows(row: PublishedRow, rows: Sequence[PublishedRow]) -> list[PublishedRow]:
-    """The rows that fit on one chart with `row`: its table, and beside the guide's this project's of the same setting.
-
-    That is the same compile mode, float32, and otherwise the guide's settings and checkpoints.
-    """
+    """The rows that fit on one chart with `row`: its table, and beside the guide's this project's of the same mode in
+    float32, with the guide's settings and checkpoints."""
     if row.measured:
         return [other for other in rows if other.subset == row.subset]
     alike = subset_of(RunSpec(checkpoint=row.checkpoint, task=row.task, mode=row.mode))

@@ -19,7 +19,7 @@ from demo.core import format as fmt
 from demo.core.languages import Language
 from demo.core.result import RunResult
 from demo.present import sentences
-from demo.present.palette import COMPILED, EAGER
+from demo.present.pictures import COMPILED, EAGER
 
 TEXT = "#1F2937"
 LINE = "#6B7280"

@@ -5,7 +5,7 @@ picture and precision.
 """
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,7 @@ from demo.core.languages import Language
 from demo.core.result import RunResult
 from demo.core.spec import PUBLISHED_CALLS, RunSpec
 from demo.present import sentences
+from demo.store import published
 from demo.store.published import PublishedRow
 
 GPUS = ("A100", "V100", "T4")
@@ -33,13 +34,11 @@ class GuideComparison:
     differences: tuple[str, ...]
 
 
-def compare_with_guide(result: RunResult, rows: Iterable[PublishedRow], lang: Language) -> GuideComparison | None:
-    """How a run compares; None for a checkpoint that the guide lacks, and for a run without a result.
-
-    Out of memory counts as a result, and so does a void run, which is called void.
-    """
+def compare_with_guide(result: RunResult, lang: Language) -> GuideComparison | None:
+    """How a run compares; None where the guide lacks the checkpoint or the run a result, as which out of memory counts,
+    and a void run."""
     spec = result.spec
-    nearest = nearest_rows(rows, spec.checkpoint, spec.mode, spec.batch_size)
+    nearest = nearest_rows(spec.checkpoint, spec.mode, spec.batch_size)
     answered = result.status == "out_of_memory" or (result.status == "ok" and result.speedup is not None)
     if not answered or not nearest:
         return None
@@ -48,20 +47,16 @@ def compare_with_guide(result: RunResult, rows: Iterable[PublishedRow], lang: La
     return GuideComparison(nearest, texts, ratio, _here(result, lang), tuple(_differences(result, nearest, lang)))
 
 
-def nearest_rows(
-    rows: Iterable[PublishedRow], checkpoint: str, mode: str = "default", batch_size: int = 1
-) -> tuple[PublishedRow, ...]:
-    """One row of the guide for each of its GPUs: in this mode, else in 'default'; then the nearest batch size.
-
-    Batch sizes are compared by their ratio; of two equally far ones the smaller is taken, and of two tables the first.
-    """
+def nearest_rows(checkpoint: str, mode: str = "default", batch_size: int = 1) -> tuple[PublishedRow, ...]:
+    """One row of the guide for each of its GPUs: in this mode, else in 'default'; then the nearest batch size by ratio,
+    of two equally far ones the smaller, and of two tables the first."""
 
     def distance(row: PublishedRow) -> tuple[float, int]:
         return round(abs(math.log(row.batch_size / batch_size)), 9), row.batch_size
 
     nearest = []
     for gpu in GPUS:
-        own = [row for row in rows if (row.measured, row.gpu, row.checkpoint) == (False, gpu, checkpoint)]
+        own = [row for row in published.rows() if (row.gpu, row.checkpoint) == (gpu, checkpoint)]
         own = [row for row in own if row.mode == mode] or [row for row in own if row.mode == "default"]
         if own:
             nearest.append(min(own, key=distance))

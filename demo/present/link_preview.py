@@ -10,9 +10,8 @@ from PIL import Image, ImageDraw
 from demo.core import catalog, format as fmt
 from demo.core.languages import ENGLISH, Language
 from demo.core.result import RunResult
-from demo.present import palette, sentences
-from demo.present.canvas import cut, font_for, printable_label
-from demo.present.palette import COMPILED, EAGER, PAD, PAGE_INK, PAGE_LINE, PAGE_MUTED, PAGE_PAPER
+from demo.present import pictures, sentences
+from demo.present.pictures import COMPILED, EAGER, PAGE_INK, PAGE_MUTED, cut, font_for, printable_label
 
 MAX_SENTENCE = 300
 """Characters. Programs that show previews cut longer descriptions."""
@@ -27,13 +26,14 @@ _MAX_TEXT = 400
 _BAR_START, _BESIDE = _EDGE + 170, 330
 """Where the bars begin, and the room for the texts beside the longer one."""
 _TEMPLATES = jinja2.Environment(loader=jinja2.FileSystemLoader(Path(__file__).parent), autoescape=True)
-_TEMPLATES.filters["text_on"] = palette.text_on
+_TEMPLATES.filters["text_on"] = pictures.text_on
 
 
 def title(result: RunResult, lang: Language) -> str:
     """'shapes-vit 1.14× faster', 'shapes-vit: Too noisy to tell', 'shapes-vit: Out of memory'; without tags."""
-    model, told = lang.plain_value(_clean(sentences.short(result.spec.checkpoint))), answer(result, lang)
-    return f"{model} {told}" if sentences.outcome(result) in ("faster", "slower") else f"{model}: {told}"
+    named, told = printable_label(sentences.short(result.spec.checkpoint), MAX_SENTENCE), answer(result, lang)
+    colon = "" if sentences.outcome(result) in ("faster", "slower") else ":"
+    return f"{lang.plain_value(named)}{colon} {told}"
 
 
 def answer(result: RunResult, lang: Language) -> str:
@@ -45,15 +45,10 @@ def description(result: RunResult, lang: Language) -> str:
     """One sentence: the answer with its interval, or the failure; then device and versions."""
     failed, why = result.failure, sentences.interval(result, lang)
     if failed is not None:
-        why = lang.plain_quoted(_clean(failed.message).rstrip("."))
-    where = lang.listed([lang.plain_value(_clean(value)) for value in sentences.machine(result)])
+        why = lang.plain_quoted(printable_label(failed.message, MAX_SENTENCE).rstrip("."))
+    where = lang.listed([lang.plain_value(printable_label(part, MAX_SENTENCE)) for part in sentences.machine(result)])
     told = lang.texts["semicolon"].join(filter(None, (answer(result, lang), why, where)))
     return fmt.shortened(lang.sentence(told), MAX_SENTENCE)
-
-
-def _clean(text: str) -> str:
-    """Without what no HTML can hold, such as half a surrogate pair."""
-    return printable_label(text, MAX_SENTENCE)
 
 
 def model(result: RunResult) -> str:
@@ -74,12 +69,12 @@ def card(result: RunResult) -> bytes:
 
     Readable at a third of its size, in which chats show it: the smallest letters are 24 pixels high.
     """
-    image = Image.new("RGB", (WIDTH, HEIGHT), PAGE_PAPER)
+    image = Image.new("RGB", (WIDTH, HEIGHT), pictures.PAGE_PAPER)
     pen = ImageDraw.Draw(image)
     pen.rectangle((_EDGE, 34, _EDGE + 47, 49), EAGER)
     pen.rectangle((_EDGE, 56, _EDGE + 27, 71), COMPILED)
     pen.rectangle((_EDGE, 92, WIDTH - _EDGE - 1, 94), PAGE_INK)
-    pen.rectangle((0, HEIGHT - 10, WIDTH, HEIGHT), PAGE_LINE)
+    pen.rectangle((0, HEIGHT - 10, WIDTH, HEIGHT), pictures.PAGE_LINE)
     torch = f"torch {result.environment.torch}" if result.environment is not None else ""
     where = " · ".join(filter(None, (device(result), torch, result.started_at[:10])))
     _line(pen, 66, ENGLISH.plain("title"), 36, bold=True, x=_EDGE + 66)
@@ -116,18 +111,9 @@ def _bars(result: RunResult, pen: ImageDraw.ImageDraw) -> None:
 
 
 def _line(
-    pen: ImageDraw.ImageDraw,
-    y: float,
-    text: str,
-    size: int,
-    bold: bool = False,
-    colour: str = PAGE_INK,
-    x: float = _EDGE,
+    pen: ImageDraw.ImageDraw, y: int, text: str, size: int, bold: bool = False, colour: str = PAGE_INK, x: float = _EDGE
 ) -> float:
-    """Writes one line with its baseline at `y` and returns its width in pixels.
-
-    A text that is wider than the card shrinks to letters of 24 pixels, then it is cut.
-    """
+    """Writes a line with its baseline at `y`, where it is too wide smaller (24 pixels) and cut; returns its width."""
     text, room = printable_label(text, 120), WIDTH - _EDGE - x
     width = font_for(size, bold).getlength(text)
     if width > room:
@@ -155,5 +141,5 @@ def badge(result: RunResult) -> str:
         left=left,
         right=right,
         ink=PAGE_INK,
-        colour={"faster": COMPILED, "slower": EAGER}.get(sentences.outcome(result) or "", PAD),
+        colour={"faster": COMPILED, "slower": EAGER}.get(sentences.outcome(result) or "", pictures.PAD),
     )

@@ -7,7 +7,7 @@ from demo.core import format as fmt
 from demo.core.languages import ENGLISH
 from demo.core.result import RunResult
 from demo.core.spec import RunSpec
-from demo.present import advice, details, sentences, why_parts
+from demo.present import advice, details, sentences
 
 
 def of_run(result: RunResult) -> str:
@@ -15,7 +15,7 @@ def of_run(result: RunResult) -> str:
 
     Raises ValueError for a run without figures.
     """
-    timed = why_parts.calls(result, ENGLISH)
+    timed = details.calls(result, ENGLISH)
     if timed is None or timed.table is None:
         raise ValueError("only a run with figures has a table")
     heads, lines = timed.table

@@ -96,10 +96,7 @@ def answer(result: RunResult, lang: Language) -> str:
 
 
 def speedup(result: RunResult, lang: Language) -> str:
-    """The speed-up in short: '1.44×', of a loss '0.80×', or 'no difference', 'too noisy to tell'; '' without one.
-
-    A ratio is shown only where the verdict is faster or slower.
-    """
+    """The speed-up in short where it is known: '1.44×', of a loss '0.80×'; else `answer`."""
     known = _decided_speedup(result)
     if known is not None and outcome(result) in ("faster", "slower"):
         return lang.plain_value(fmt.estimate(known.ratio, known.low, known.high))
@@ -119,10 +116,7 @@ def with_ends(told: str, interval: stats.Interval, lang: Language) -> str:
 
 
 def summary(result: RunResult) -> str:
-    """'shapes-vit on AMD EPYC: 1.25× (1.24 to 1.26×), compiled against eager (from 3 processes)', in English.
-
-    '' without a speed-up.
-    """
+    """'shapes-vit on AMD EPYC: 1.25× (1.24 to 1.26×), compiled against eager (from 3 processes)', or ''."""
     answer = speedup_in_full(result, ENGLISH)
     about = f"{result.spec.checkpoint} on {where(result)}"
     return answer and f"{about}: {answer}, compiled against eager ({basis(result, ENGLISH)})"
@@ -160,10 +154,7 @@ def status(result: RunResult, lang: Language) -> str:
 
 
 def settings_line(spec: RunSpec, lang: Language) -> str:
-    """'shapes-vit · batch 4 · default · float32', then the options that are not at their default, switches last.
-
-    Only switches and options with a text `asked_<name>` are listed.
-    """
+    """'shapes-vit · batch 4 · default · float32', then the options that `settings_apart` lists."""
     return f"{lang.plain_value(spec.checkpoint)} · {settings(spec, lang)}"
 
 
@@ -173,7 +164,7 @@ def settings(spec: RunSpec, lang: Language) -> str:
 
 
 def settings_apart(spec: RunSpec, lang: Language) -> list[str]:
-    """Batch, mode and number format, then each option that is not at its default."""
+    """Batch, mode and number format, then what is not at its default: options with a text `asked_<name>`, switches."""
     parts = [lang.plain("asked_batch", size=spec.batch_size)] if spec.unit != "call" else []
     parts += [lang.plain_value(spec.mode), lang.plain_value(spec.dtype)]
     for option in sorted(OPTIONS.values(), key=lambda option: option.kind == "switch"):
@@ -301,10 +292,7 @@ def count(number: int, thing: str, lang: Language) -> str:
 
 
 def calls_to_pay(even: BreakEven | None, lang: Language) -> str:
-    """'10 000 to 140 000 calls', 'about 20 000 calls', of a text model tokens; 'never' where it never pays.
-
-    From one end of the speed-up's interval to the other, each end with two digits.
-    """
+    """'10 000 to 140 000 calls', 'about 20 000 calls', of a text model tokens, by the interval's ends; 'never'."""
     if even is None or even.calls is None or even.low is None:
         return lang.plain("never")
     thing, each = ("call", 1.0) if even.answers is None else ("token", (even.images or 0) / max(even.calls, 1))
@@ -345,11 +333,6 @@ def enumerated(phrases: Iterable[str], lang: Language) -> str:
 
 def grouped(number: int) -> str:
     return f"{number:,}".replace(",", "\N{NARROW NO-BREAK SPACE}")
-
-
-def rate(per_second: float, spec: RunSpec, lang: Language) -> str:
-    """'694 images/s'."""
-    return lang.plain(f"rate_{spec.unit}", rate=fmt.rate(per_second))
 
 
 def timed(result: RunResult) -> dict[str, Measurement | None]:

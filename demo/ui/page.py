@@ -19,8 +19,7 @@ from demo.ui import api
 from demo.ui.html import takeaway
 from demo.ui.html.elements import drawn
 from demo.ui.jobs import MACHINE_SECONDS, RunQueue
-from demo.ui.look import script
-from demo.ui.look.scripts import MARK_PRESET, PRESS_BEST, name_thumbnails
+from demo.ui.look import MARK_PRESET, PRESS_BEST, name_thumbnails, script
 from demo.ui.look.theme import CSS, HEAD, Paper
 from demo.ui.tabs import links
 from demo.ui.tabs.best_pane import BestPane

@@ -6,7 +6,7 @@ from PIL import Image
 from demo.backend import parity
 from demo.core import outputs
 from demo.core.outputs import Box, ImageInfo, Label, Predictions
-from demo.ui.html import outputs_html
+from demo.present import pictures
 
 
 def boxes(*starts: float, label: str = "cat") -> tuple[Box, ...]:
@@ -27,7 +27,7 @@ def test_parity_agreement_and_the_picture_match_the_same_boxes(
     eager, compiled = Predictions(boxes=boxes(*starts)), Predictions(boxes=boxes(*others))
     preview, info = Image.new("RGB", (640, 480)), ImageInfo("scene.png", 640, 480, "00", "")
     assert parity.compare([], [], [], "float32", None, (eager, compiled)).task["matched_boxes"] == share
-    assert (outputs_html.difference(preview, info, eager, compiled) is None) == (words is None)
+    assert (pictures.difference(preview, info, eager, compiled) is None) == (words is None)
     assert (words or "None") in str(outputs.difference(eager, compiled))
 
 

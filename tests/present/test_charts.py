@@ -8,25 +8,17 @@ import numpy as np
 import plotly.graph_objects as go
 import pytest
 from measured_tables import write
-from samples import ENVIRONMENT, ok_result
+from samples import ENVIRONMENT, full_result, measurement, ok_result
 
 from demo.core.languages import ENGLISH
-from demo.core.measurement import Compilation, Measurement
+from demo.core.measurement import Measurement
 from demo.core.result import RunResult
 from demo.core.spec import RunSpec
-from demo.present import charts, palette
-from demo.present.charts import (
-    by_batch,
-    comparable_rows,
-    durations,
-    latency_bars,
-    published_bars,
-    run_and_guide,
-    trace,
-)
+from demo.present import charts, pictures
+from demo.present.charts import by_batch, comparable_rows, durations, latency_bars, published_bars, run_and_guide, trace
 from demo.present.figure import TEXT, spread
 from demo.present.guide_comparison import compare_with_guide
-from demo.present.palette import COMPILED, EAGER, contrast
+from demo.present.pictures import COMPILED, EAGER, contrast
 from demo.store import published
 from demo.store.published import PublishedRow
 
@@ -42,31 +34,8 @@ def result(eager: Measurement | None, compiled: Measurement | None, **other: obj
     return RunResult("1", "2026-11-21T09:00:00Z", eager=eager, compiled=compiled, **{**given, **other})
 
 
-def row(gpu: str, eager: float | None, compiled: float | None, **other: object) -> PublishedRow:
-    given = {
-        "subset": "release",
-        "torch": "2.0.1",
-        "mode": "default",
-        "batch_size": 1,
-        "task": "image-classification",
-        "model": "ViT",
-        "checkpoint": "google/vit",
-    }
-    return PublishedRow(gpu=gpu, eager_seconds=eager, compiled_seconds=compiled, **{**given, **other})
-
-
 def texts(figure) -> list[str]:
     return [re.sub(r"</?(b|span)\b[^>]*>", "", note.text) for note in figure.layout.annotations]
-
-
-def figures() -> list:
-    both = result(measured(0.02, 0.03, 0.02), measured(0.01, 0.01, 0.5))
-    return [
-        latency_bars(both, ENGLISH),
-        trace(both, ENGLISH),
-        published_bars([row("A100", 0.02, 0.01), row("T4", 0.02, None)], "google/vit", ENGLISH),
-        latency_bars(result(None, None, status="crashed"), ENGLISH),
-    ]
 
 
 # Latency
@@ -74,10 +43,11 @@ def figures() -> list:
 
 def test_with_a_graph_break_compiled_has_two_bars_in_one_group() -> None:
     both = result(measured(0.03), measured(0.01), with_break=measured(0.012))
-    bars = latency_bars(both, ENGLISH).data[0]
+    figure = latency_bars(both, ENGLISH)
+    bars = figure.data[0]
     assert bars.x == pytest.approx([30, 10, 12]) and list(bars.y) == [0, 1, 2]
     assert bars.marker.color == (EAGER, COMPILED, COMPILED) and bars.marker.opacity[2] < bars.marker.opacity[1] == 1
-    assert texts(latency_bars(both, ENGLISH))[:3] == ["30.0 ms", "10.0 ms", "12.0 ms"]
+    assert texts(figure)[:3] == ["30.0 ms", "10.0 ms", "12.0 ms"]
 
 
 def test_the_bars_are_medians_with_the_5th_to_the_95th_percentile_eager_above_compiled() -> None:
@@ -130,12 +100,10 @@ def test_names_make_room_for_each_other_where_the_medians_coincide() -> None:
 
 
 def test_the_guide_s_gpus_stand_in_the_guide_s_order_eager_first() -> None:
-    rows = [row("T4", 0.0165, 0.0158), row("A100", 0.0093, 0.0076), row("V100", 0.0105, 0.006)]
-    figure = published_bars(rows, "google/vit", ENGLISH)
+    figure = published_bars("google/vit-base-patch16-224", ENGLISH)
     names = [re.sub("<.*?>", "", name).split() for name in figure.layout.yaxis.ticktext]
     assert names == [["A100", "eager"], ["compiled"], ["V100", "eager"], ["compiled"], ["T4", "eager"], ["compiled"]]
-    assert figure.data[0].x == pytest.approx([9.3, 7.6, 10.5, 6, 16.5, 15.8])
-    assert list(figure.data[0].marker.color) == [EAGER, COMPILED] * 3
+    assert figure.data[0].x == pytest.approx([9.325, 7.584, 10.495, 6.0, 16.520, 15.786])
     assert figure.data[0].error_x.visible is False
 
 
@@ -143,7 +111,7 @@ def test_the_guide_s_gpus_stand_in_the_guide_s_order_eager_first() -> None:
 
 
 def test_names_from_outside_are_text_and_not_markup() -> None:
-    table = [row("<a href=x>y</a>", 0.02, 0.01, model="<b>m</b>")]
+    table = [dataclasses.replace(published.rows()[0], gpu="<a href=x>y</a>", model="<b>m</b>")]
     for figure in (durations(table, ENGLISH), by_batch(table, ENGLISH)):
         assert "<a href" not in figure.to_json() and "<b>m" not in figure.to_json()
     spec = RunSpec("<a href='javascript:1'>x</a>\n<b>", "image-classification")
@@ -154,7 +122,7 @@ def test_names_from_outside_are_text_and_not_markup() -> None:
 def test_the_page_recolours_the_colours_that_the_figures_have() -> None:
     css = (Path(__file__).parents[2] / "demo" / "ui" / "look" / "figures.css").read_text()
     for colour in (COMPILED, TEXT):
-        assert f"fill: rgb{palette.rgb(colour)}" in css
+        assert f"fill: rgb{pictures.rgb(colour)}" in css
     assert f'tspan[style*="{COMPILED}"]' in css
 
 
@@ -162,7 +130,9 @@ def test_the_page_recolours_the_colours_that_the_figures_have() -> None:
 
 
 def test_every_figure_is_strict_json_and_told_in_words_with_neither_tags_nor_signs() -> None:
-    for figure in figures():
+    both = result(measured(0.02, 0.03, 0.02), measured(0.01, 0.01, 0.5))
+    figures = [latency_bars(one, ENGLISH) for one in (both, result(None, None, status="crashed"))]
+    for figure in (*figures, trace(both, ENGLISH), published_bars("google/vit-base-patch16-224", ENGLISH)):
         json.loads(figure.to_json(), parse_constant=lambda name: pytest.fail(name))
         said = figure.layout.meta["aloud"]
         title = re.sub("<.*?>", "", figure.layout.title.text)
@@ -170,16 +140,28 @@ def test_every_figure_is_strict_json_and_told_in_words_with_neither_tags_nor_sig
         assert not re.search("[<>●◆━┄]", said)
 
 
-def test_the_lines_of_the_price_begin_at_the_first_call_and_cross_where_it_has_paid() -> None:
-    result = ok_result(compilation=Compilation(2.0, "cold", 1))
-    eager, cold, crossing = charts.break_even(result, ENGLISH).data
-    assert (eager.y[0], cold.y[0]) == (0, 2.0)
-    at = crossing.x[0]
-    assert at == result.own_break_even.calls
-    assert crossing.y[0] == pytest.approx(result.own_break_even.seconds)
-    for line in (eager, cold):
-        slope = (line.y[1] - line.y[0]) / line.x[1]
-        assert line.y[0] + at * slope == pytest.approx(crossing.y[0], rel=1e-3)
+# When it pays
+
+
+def test_each_line_begins_at_its_first_call_and_crosses_eager_s_where_that_has_paid() -> None:
+    result = full_result()
+    eager, cold, warm, *crossings = charts.break_even(result, ENGLISH).data
+    assert [line.y[0] for line in (eager, cold, warm)] == pytest.approx([0.0, 31.2, 3.4])
+    for line, crossing in zip((cold, warm), crossings, strict=True):
+        even = result.break_even(line.y[0])
+        assert (crossing.x[0], crossing.y[0]) == (even.calls, pytest.approx(even.seconds))
+        for one in (eager, line):
+            slope = (one.y[1] - one.y[0]) / one.x[1]
+            assert one.y[0] + even.calls * slope == pytest.approx(even.seconds, rel=1e-3)
+
+
+def test_a_crossing_carries_its_interval() -> None:
+    times = tuple(0.006 * (1 + 0.1 * (place // 4 % 4)) for place in range(48))
+    result = full_result(compiled=dataclasses.replace(measurement(0.006), wall_seconds=times))
+    even = result.break_even(31.2)
+    mark = next(part for part in charts.break_even(result, ENGLISH).data if part.mode == "markers")
+    assert None not in (even.low, even.high, even.calls)
+    assert (mark.x[0] - mark.error_x.arrayminus[0], mark.x[0] + mark.error_x.array[0]) == (even.low, even.high)
 
 
 # The published tables
@@ -188,18 +170,11 @@ SETTINGS = [(gpu, batch) for gpu in ("A100", "V100", "T4") for batch in (1, 4, 1
 
 
 def guide_rows(gpu: str = "A100", batch_size: int = 1, **asked: Any) -> list[PublishedRow]:
-    return published.select(published.rows(), asked.pop("subset", "release"), gpu, batch_size, **asked)
-
-
-def detr(**changes: Any) -> RunResult:
-    return ok_result(spec=RunSpec("facebook/detr-resnet-50", "object-detection", device="cuda", **changes))
+    return published.select(published.rows(), "release", gpu, batch_size, **asked)
 
 
 def source(figure: go.Figure) -> str:
     return texts(figure)[-1].replace("<br>", " ")
-
-
-# The figures are the table's
 
 
 def test_the_durations_are_the_tables() -> None:
@@ -222,9 +197,6 @@ def test_the_lines_are_the_tables_geometric_means() -> None:
     assert means["T4, published"] == pytest.approx({1: 1.203, 4: 1.132, 16: 1.157}, abs=0.0005)
 
 
-# Out of memory
-
-
 def test_out_of_memory_stands_in_words_where_a_bar_would() -> None:
     table = guide_rows("T4", 16)
     place = [row.model for row in table].index("DETR")
@@ -233,19 +205,14 @@ def test_out_of_memory_stands_in_words_where_a_bar_would() -> None:
     assert texts(figure).count("out of memory") == 2
 
 
-# What stands around the figures
-
-
 def test_a_dagger_stands_at_a_model_with_a_note_and_is_explained() -> None:
-    names = durations(guide_rows(), ENGLISH).layout.yaxis.ticktext
-    assert "OwlViT †" in names and "ViT" in names
-    assert "† has a note" in source(durations(guide_rows(), ENGLISH))
+    figure = durations(guide_rows(), ENGLISH)
+    assert {"OwlViT †", "ViT"} <= set(figure.layout.yaxis.ticktext) and "† has a note" in source(figure)
     assert "†" not in source(durations(guide_rows(task="image-classification"), ENGLISH))
 
 
 def test_every_line_s_colour_is_seen_on_both_papers() -> None:
-    for paper in ["#f4f3ee", "#0e1013"]:
-        assert all(contrast(colour, paper) >= 3 for colour in charts.GPU_COLOURS)
+    assert all(contrast(colour, paper) >= 3 for colour in charts.GPU_COLOURS for paper in ("#f4f3ee", "#0e1013"))
 
 
 # This project's own rows
@@ -279,11 +246,12 @@ def test_a_measured_device_is_a_line_of_its_own_dashed_open_and_named(own: Path)
 
 
 def test_only_what_was_measured_alike_joins_a_table(own: Path) -> None:
+    vit = "google/vit-base-patch16-224"
     for subset, mode, checkpoint, joined in [
-        ("measured", "default", "google/vit-base-patch16-224", True),
+        ("measured", "default", vit, True),
         ("measured", "default", "shapes-vit", False),
-        ("measured reduce-overhead", "reduce-overhead", "google/vit-base-patch16-224", False),
-        ("measured float16", "default", "google/vit-base-patch16-224", False),
+        ("measured reduce-overhead", "reduce-overhead", vit, False),
+        ("measured float16", "default", vit, False),
     ]:
         write(own / "h200.csv", {"subset": subset, "mode": mode, "checkpoint": checkpoint})
         table = published.all_rows()
@@ -294,9 +262,9 @@ def test_only_what_was_measured_alike_joins_a_table(own: Path) -> None:
 
 
 def test_the_run_stands_first_and_the_guides_gpus_follow() -> None:
-    result = detr(batch_size=4)
-    found = compare_with_guide(result, published.rows(), ENGLISH)
-    figure = run_and_guide(result, found, ENGLISH)
+    result = ok_result(spec=RunSpec("facebook/detr-resnet-50", "object-detection", 4, device="cuda"))
+    found = compare_with_guide(result, ENGLISH)
+    figure = run_and_guide(result, ENGLISH)
     names = [re.sub("<.*?>", "", name).split()[0] for name in figure.layout.yaxis.ticktext[::2]]
     assert names == ["Here", "A100", "V100", "T4"]
     times = list(result.latencies.values())

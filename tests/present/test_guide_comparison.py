@@ -7,7 +7,6 @@ from demo.core.measurement import Compilation
 from demo.core.result import Failure, RunResult
 from demo.core.spec import RunSpec
 from demo.present.guide_comparison import GuideComparison, compare_with_guide, nearest_rows
-from demo.store import published
 
 VIT = "google/vit-base-patch16-224"
 
@@ -18,13 +17,13 @@ def run(checkpoint: str = VIT, task: str = "image-classification", **changes: An
 
 
 def found(result: RunResult) -> GuideComparison:
-    answer = compare_with_guide(result, published.rows(), ENGLISH)
+    answer = compare_with_guide(result, ENGLISH)
     assert answer is not None
     return answer
 
 
 def test_the_same_batch_and_mode_are_taken_where_the_guide_has_them() -> None:
-    rows = nearest_rows(published.rows(), VIT, batch_size=4)
+    rows = nearest_rows(VIT, batch_size=4)
     assert [(row.gpu, row.batch_size, row.mode, row.torch) for row in rows] == [
         (gpu, 4, "default", "2.0.1") for gpu in ("A100", "V100", "T4")
     ]
@@ -32,11 +31,11 @@ def test_the_same_batch_and_mode_are_taken_where_the_guide_has_them() -> None:
 
 def test_the_nearest_batch_is_taken_by_ratio_and_of_two_the_smaller() -> None:
     for asked, taken in [(1, 1), (2, 1), (3, 4), (7, 4), (8, 4), (9, 16), (256, 16)]:
-        assert {row.batch_size for row in nearest_rows(published.rows(), VIT, batch_size=asked)} == {taken}
+        assert {row.batch_size for row in nearest_rows(VIT, batch_size=asked)} == {taken}
 
 
 def test_the_mode_is_taken_where_a_gpu_has_it_and_default_elsewhere() -> None:
-    rows = nearest_rows(published.rows(), "microsoft/resnet-50", "reduce-overhead", 16)
+    rows = nearest_rows("microsoft/resnet-50", "reduce-overhead", 16)
     assert [(row.gpu, row.mode, row.batch_size) for row in rows] == [
         ("A100", "reduce-overhead", 4),
         ("V100", "default", 16),
@@ -64,7 +63,7 @@ def test_where_there_is_nothing_to_compare_nothing_is_said() -> None:
         failed_result(status="crashed", spec=run().spec, failure=Failure("time", "It crashed.", "Try again.")),
         failed_result(status="cancelled", spec=run().spec),
     ]:
-        assert compare_with_guide(result, published.rows(), ENGLISH) is None
+        assert compare_with_guide(result, ENGLISH) is None
 
 
 # Nothing is compared that differs without saying so

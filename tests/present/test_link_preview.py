@@ -14,8 +14,8 @@ from demo.core.languages import ENGLISH, LANGUAGES
 from demo.core.measurement import Compilation
 from demo.core.result import Failure, RunResult
 from demo.core.spec import OWN_MODEL, RunSpec
-from demo.present import link_preview, palette, sentences
-from demo.present.palette import PAGE_PAPER, rgb
+from demo.present import link_preview, pictures, sentences
+from demo.present.pictures import PAGE_PAPER, rgb
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -66,18 +66,18 @@ def test_the_sentence_has_answer_interval_device_and_versions_in_every_language(
 
 def test_a_badge_says_the_answer_within_its_fields_and_holds_nothing_from_outside() -> None:
     for result, words, colour in [
-        (full_result(), "2.00× faster on Tesla T4", palette.COMPILED),
-        (ok_result(compiled=measurement(0.004)), "2.00× slower on Example CPU", palette.EAGER),
-        (ok_result(compiled=measurement(0.002)), "no difference on Example CPU", palette.PAD),
-        (noisy_result(environment=GPU), "too noisy to tell on Tesla T4", palette.PAD),
-        (failed_result(environment=None), "out of memory", palette.PAD),
+        (full_result(), "2.00× faster on Tesla T4", pictures.COMPILED),
+        (ok_result(compiled=measurement(0.004)), "2.00× slower on Example CPU", pictures.EAGER),
+        (ok_result(compiled=measurement(0.002)), "no difference on Example CPU", pictures.PAD),
+        (noisy_result(environment=GPU), "too noisy to tell on Tesla T4", pictures.PAD),
+        (failed_result(environment=None), "out of memory", pictures.PAD),
         (
             ok_result(
                 spec=RunSpec(HOSTILE, "image-classification"),
                 environment=dataclasses.replace(ENVIRONMENT, device_name=f'"&\x00\u202e{HOSTILE * 9}'),
             ),
             '2.00× faster on "& <img src=x onerror=alert(1)><script>aler…',
-            palette.COMPILED,
+            pictures.COMPILED,
         ),
     ]:
         source = link_preview.badge(result)
@@ -90,7 +90,7 @@ def test_a_badge_says_the_answer_within_its_fields_and_holds_nothing_from_outsid
         assert words in (badge.get("aria-label") or "")
         fields = list(badge.iter(f"{SVG}rect"))
         assert fields[1].get("fill") == colour
-        assert palette.contrast(answer.get("fill") or "", colour) >= 4.5
+        assert pictures.contrast(answer.get("fill") or "", colour) >= 4.5
         widths = [float(field.get("width", 0)) for field in fields[:2]]
         lengths = [float(text.get("textLength", 0)) for text in (about, answer)]
         assert all(length + 10 <= width for length, width in zip(lengths, widths, strict=True))

@@ -13,7 +13,7 @@ from demo.core.measurement import BackToBack, Compilation, CompileCost, Compiled
 from demo.core.outputs import EndToEnd, Parity
 from demo.core.result import RunResult
 from demo.core.spec import OWN_MODEL, RunSpec
-from demo.present import details, markdown, sentences, why_parts
+from demo.present import details, markdown, sentences
 from demo.ui.html import results
 
 OLD = sentences.basis(ok_result(), ENGLISH)
@@ -53,7 +53,7 @@ def test_the_interval_of_a_loss_is_told_from_its_lower_end_to_its_upper_one() ->
     assert sentences.interval(compiled_at(0.001), ENGLISH) == f"speed-up 2.000 to 2.000×, 95 % confidence, {OLD}"
 
 
-def rows(result: RunResult) -> list[why_parts.Row]:
+def rows(result: RunResult) -> list[details.Row]:
     return [row for parts in details.tree(result, ENGLISH).values() for part in parts.values() for row in part.rows]
 
 
@@ -112,7 +112,7 @@ def test_agreement_says_what_was_compared() -> None:
         ({"mask_iou": 1.0, "changed_pixels": 0.0}, "Eager and compiled agree: the masks overlap by 100 %."),
         ({}, "Eager and compiled agree."),
     ]:
-        assert why_parts.agreement(ok_result(parity=Parity("match", 0.0, "", task)), ENGLISH) == told
+        assert details.agreement(ok_result(parity=Parity("match", 0.0, "", task)), ENGLISH) == told
 
 
 def test_two_empty_pictures_are_not_called_a_match() -> None:
@@ -120,8 +120,8 @@ def test_two_empty_pictures_are_not_called_a_match() -> None:
     result = ok_result(
         parity=Parity("match", 0.0, "", {"matched_boxes": 1.0}), predictions={"eager": nothing, "compiled": nothing}
     )
-    assert why_parts.agreement(result, ENGLISH) == "Eager and compiled agree: neither finds anything."
-    assert why_parts.agreement(ok_result(parity=Parity("not comparable", None, ""), predictions=None), ENGLISH) == ""
+    assert details.agreement(result, ENGLISH) == "Eager and compiled agree: neither finds anything."
+    assert details.agreement(ok_result(parity=Parity("not comparable", None, ""), predictions=None), ENGLISH) == ""
 
 
 def test_counts_are_grouped_and_agree_with_their_noun() -> None:

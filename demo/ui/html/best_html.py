@@ -12,11 +12,11 @@ from demo.core import format as fmt
 from demo.core.languages import Language
 from demo.present import sentences
 from demo.present.figure import LINE, TEXT, directed, dressed, mark_crossing, provenance, scale_of, titled
-from demo.present.palette import COMPILED, EAGER
+from demo.present.pictures import COMPILED, EAGER
 from demo.sweep import best_words
 from demo.sweep.best_table import EAGER as PLAIN, BestTable, Row
 from demo.sweep.run_grid import Event, Timing, Waiting
-from demo.ui.html import progress
+from demo.ui.html import results
 from demo.ui.html.elements import drawn
 from demo.ui.jobs import BestSearch
 
@@ -43,7 +43,7 @@ def _doing(going: BestSearch, lang: Language) -> Markup:
             return Markup(lang.html("waiting_ahead", count=ahead))
         case Timing(place, timing):
             way = lang.capital(best_words.name(going.search.ways[place], lang))
-            return Markup(f"<b>{lang.marked(way)}</b> · {progress.doing(timing, lang)}")
+            return Markup(f"<b>{lang.marked(way)}</b> · {results.doing(timing, lang)}")
     return Markup(lang.html("best_choosing"))
 
 
@@ -118,15 +118,10 @@ def crossover(table: BestTable, lang: Language) -> go.Figure | None:
     figure.update_xaxes(type="log", range=[0, decades], dtick=1, tickformat="~s", tickangle=0, showgrid=False)
     figure.update_yaxes(type="log", range=[low, high], dtick=1, ticksuffix=" s", showgrid=True)
     notes = ["best_chart_total_why", "best_chart_point"] if marked else ["best_chart_total_why"]
-    told = [
-        lang.composed(
-            "best_chart_line",
-            way=best_words.name(row.way, lang),
-            start=lang.plain_value(fmt.duration(start)),
-            call=lang.plain_value(fmt.latency(seconds)),
-        )
-        for row, start, seconds in known
-    ]
+    told = []
+    for row, start, seconds in known:
+        figures = {"start": lang.plain_value(fmt.duration(start)), "call": lang.plain_value(fmt.latency(seconds))}
+        told.append(lang.composed("best_chart_line", way=best_words.name(row.way, lang), **figures))
     source = [*map(lang.plain, notes), *_source(table)]
     return dressed(figure, lang.plain("chart_total"), source, left=62, right=12, plot=HEIGHT, told=told)
 
@@ -187,24 +182,15 @@ def ladder(table: BestTable, lang: Language) -> go.Figure | None:
     figure.update_layout(barmode="stack")
     figure.update_yaxes(range=[len(rows) - 0.6, -0.8], showticklabels=False, ticks="", showgrid=False, zeroline=False)
     figure.update_xaxes(range=[0, max(totals) * scale], nticks=5, showgrid=True, zeroline=True)
-    parts = lang.listed([_part(part, lang) for part in best_words.PARTS])
-    return dressed(
-        figure,
-        titled("best_chart_start", unit, lang),
-        [lang.composed("best_chart_parts", parts=parts), *_source(table)],
-        left=8,
-        right=72,
-        plot=BAR_HEIGHT * len(rows),
-        told=[f"{name}: {_parts(row.first_answers['next'], lang)}" for name, row in zip(names, rows, strict=True)],
-    )
-
-
-def _part(part: str, lang: Language) -> str:
-    return lang.texts[f"best_part_{part.replace(' ', '_')}"]
-
-
-def _parts(seconds: dict[str, float], lang: Language) -> str:
-    return lang.listed([f"{_part(part, lang)} {fmt.latency(seconds.get(part, 0.0))}" for part in best_words.PARTS])
+    parts = {part: lang.texts[f"best_part_{part.replace(' ', '_')}"] for part in best_words.PARTS}
+    source = [lang.composed("best_chart_parts", parts=lang.listed(list(parts.values()))), *_source(table)]
+    told = []
+    for name, row in zip(names, rows, strict=True):
+        seconds = row.first_answers["next"]
+        each = [f"{word} {fmt.latency(seconds.get(part, 0.0))}" for part, word in parts.items()]
+        told.append(f"{name}: {lang.listed(each)}")
+    title = titled("best_chart_start", unit, lang)
+    return dressed(figure, title, source, told, left=8, right=72, plot=BAR_HEIGHT * len(rows))
 
 
 def _source(table: BestTable) -> Sequence[str]:

@@ -3,6 +3,7 @@
 import dataclasses
 import math
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 from markupsafe import Markup
 
@@ -10,7 +11,7 @@ from demo.core import format as fmt, stats
 from demo.core.languages import Language
 from demo.core.result import RunResult
 from demo.core.spec import RunSpec, without_meaning
-from demo.present import sentences, upgrade, why_parts
+from demo.present import sentences, upgrade
 from demo.ui.html.elements import Axis, drawn
 
 MIN_COMPARED, MAX_COMPARED = 2, 4
@@ -47,6 +48,7 @@ def comparison(results: Sequence[RunResult], lang: Language) -> Markup:
     """Two to four runs: their speed-ups with intervals on one axis, and the figures in a table, a column each."""
     runs = dict(zip("ABCD", results, strict=False))
     known = [one.speedup for one in results if one.speedup is not None and one.failure is None]
+    apart = [sentences.settings_apart(one.spec, lang) for one in results]  # of each the settings that not all have
     head = drawn(
         "comparison.head",
         lang,
@@ -54,7 +56,7 @@ def comparison(results: Sequence[RunResult], lang: Language) -> Markup:
         differences=_differences(results, lang),
         winner=_winner(runs, lang),
         runs=runs,
-        labels=_labels(results, lang),
+        labels=[" · ".join(part for part in own if not all(part in parts for parts in apart)) for own in apart],
         axis=Axis([end for one in known for end in (one.low, one.high)]) if known else None,
     )
     return head + drawn("comparison.table", lang, runs, list(_lines(results, lang)))
@@ -70,11 +72,10 @@ def _differences(results: Sequence[RunResult], lang: Language) -> str:
 
 
 def _winner(runs: dict[str, RunResult], lang: Language) -> str:
-    """Which compiled model is the fastest, and by how much, by the letters of the runs.
+    """Which compiled model is the fastest, and by how much, by the letters of the runs; '' where they do other work.
 
-    Of one spec in two environments it is the verdict of `upgrade`. '' where the runs do other work.
-
-    The latencies of two processes differ by chance as their speed-ups do, so the intervals of these decide.
+    Of one spec in two environments it is the verdict of `upgrade`. The latencies of two processes differ by chance as
+    their speed-ups do, so the intervals of these decide.
     """
     if len(runs) == 2:
         (first, one), (second, other) = runs.items()
@@ -99,17 +100,9 @@ def _winner(runs: dict[str, RunResult], lang: Language) -> str:
     return " ".join(told)
 
 
-def _labels(results: Sequence[RunResult], lang: Language) -> list[str]:
-    """Of each run the settings that not all of them have."""
-    apart = [sentences.settings_apart(one.spec, lang) for one in results]
-    return [" · ".join(part for part in own if not all(part in parts for parts in apart)) for own in apart]
-
-
 def _agree(results: Sequence[RunResult]) -> bool:
-    """Whether noise explains how the answers of equal runs differ: they ended alike, and their intervals overlap.
-
-    The interval of one process alone does not say where a rerun lies, so it is no ground to deny that.
-    """
+    """Whether noise explains how the answers of equal runs differ: they ended alike, and their intervals overlap; those
+    of one process alone do not say where a rerun lies, and are no ground to deny that."""
     speedups = [result.speedup for result in results if result.speedup is not None]
     rerun = [one for one in speedups if one.basis != "within one process"]
     overlap = not rerun or max(one.low for one in rerun) <= min(one.high for one in rerun)
@@ -147,10 +140,7 @@ _ALWAYS = ("checkpoint", "batch_size", "mode", "dtype", "weights", "protocol", "
 
 
 def _lines(results: Sequence[RunResult], lang: Language) -> Iterator[tuple[str, list[str]]]:
-    """A name and a cell for each run, as plain text; '' for what was not measured.
-
-    The latency of a variant has the variant as its name, which the template writes in its colour.
-    """
+    """A name and a cell for each run, '' for what was not measured; the name of a latency is its variant."""
     yield lang.plain("history_started"), [lang.plain_value(fmt.minute(result.started_at)) for result in results]
     facts = list(map(_facts, results))
     for name in facts[0]:
@@ -164,17 +154,14 @@ def _lines(results: Sequence[RunResult], lang: Language) -> Iterator[tuple[str, 
             yield (lang.composed(name, variant=variant) if name in lang.texts else name), values
 
 
-def _latency(variant: str) -> Callable[[RunResult, Language], str]:
-    def value(result: RunResult, lang: Language) -> str:
-        seconds = result.latencies.get(variant)
-        return lang.plain_value(fmt.latency(seconds)) if seconds else ""
-
-    return value
+def _latency(result: RunResult, lang: Language, variant: str) -> str:
+    seconds = result.latencies.get(variant)
+    return lang.plain_value(fmt.latency(seconds)) if seconds else ""
 
 
 def _throughput(result: RunResult, lang: Language) -> str:
-    seconds = result.latencies.get("compiled")
-    return sentences.rate(result.spec.batch_size / seconds, result.spec, lang) if seconds else ""
+    spec, seconds = result.spec, result.latencies.get("compiled")
+    return lang.plain(f"rate_{spec.unit}", rate=fmt.rate(spec.batch_size / seconds)) if seconds else ""
 
 
 def _floor(result: RunResult, lang: Language) -> str:
@@ -190,6 +177,10 @@ def _first_call(result: RunResult, lang: Language) -> str:
     return f"{lang.plain_value(fmt.duration(cost.first_call_seconds))} ({told})"
 
 
+def _outputs(result: RunResult, lang: Language) -> str:
+    return sentences.worker_word("parity", result.parity.verdict, lang) if result.parity is not None else ""
+
+
 def _break_even(result: RunResult, lang: Language) -> str:
     outcome = sentences.outcome(result)
     if outcome in (None, "void"):
@@ -201,8 +192,8 @@ def _break_even(result: RunResult, lang: Language) -> str:
 
 _FIGURES: dict[str, Callable[[RunResult, Language], str]] = {
     "history_outcome": _outcome,
-    "eager": _latency("eager"),
-    "compiled": _latency("compiled"),
+    "eager": partial(_latency, variant="eager"),
+    "compiled": partial(_latency, variant="compiled"),
     "row_first_token": lambda result, _: sentences.times_of(result.prefill_latencies or ()),
     "row_answer": lambda result, _: sentences.times_of(result.answer_seconds or ()),
     "row_throughput": _throughput,
@@ -211,6 +202,6 @@ _FIGURES: dict[str, Callable[[RunResult, Language], str]] = {
     "row_noise_floor": _floor,
     "row_first": _first_call,
     "compared_pays": _break_even,
-    "compared_outputs": why_parts.parity,
+    "compared_outputs": _outputs,
 }
 """By the key of their name."""

@@ -21,8 +21,7 @@ from demo.present.advice import next_steps, start_seconds
 from demo.present.script import literal, needs_folder, script, short_starts, snippet
 from demo.present.sentences import outcome
 from demo.ui import look
-from demo.ui.html import actions
-from demo.ui.html.elements import drawn
+from demo.ui.html.elements import drawn, find_best
 from demo.ui.tabs.form import find_picture
 from demo.ui.tabs.links import RUN
 
@@ -72,7 +71,7 @@ def section(result: RunResult, lang: Language, badge: str = "") -> Markup:
         in_folder=needs_folder(result.spec),
         placeholder=UPLOADED if uploads(result) else "",
         known=next((step.words for step in next_steps(result, lang)), ""),
-        search=actions.find_best(result.spec, lang) if timed else "",
+        search=find_best(result.spec, lang) if timed else "",
         snippet=snippet(result) if timed else "",
         traffic=_traffic(result, lang),
     )
@@ -159,12 +158,6 @@ def space() -> str:
     return f"{SPACES}/{os.environ['SPACE_ID']}" if limits.on_space() else ""
 
 
-def host() -> str:
-    """The address at which this server itself answers: huggingface.co serves no card and no badge of a Space."""
-    own, *_ = [*os.environ.get("SPACE_HOST", "").replace(",", " ").split(), ""]
-    return f"https://{own}" if limits.on_space() and own else ADDRESS
-
-
 def link(result: RunResult) -> str:
     """The address of a stored run."""
     return f"{space() or f'{ADDRESS}/'}?{RUN}={quote(result.id, safe='')}"
@@ -173,7 +166,10 @@ def link(result: RunResult) -> str:
 def badge(result: RunResult) -> str:
     """A stored run's badge, a link to the run, as Markdown."""
     says = markdown.escaped(f"torch.compile: {link_preview.badge_text(result)}")
-    return f"[![{says}]({host()}/badge/{quote(result.id, safe='')}.svg)]({link(result)})"
+    # of a Space the server's own address: huggingface.co serves no badge
+    hosts = os.environ.get("SPACE_HOST", "").replace(",", " ").split() if limits.on_space() else []
+    host = f"https://{hosts[0]}" if hosts else ADDRESS
+    return f"[![{says}]({host}/badge/{quote(result.id, safe='')}.svg)]({link(result)})"
 
 
 def share(result: RunResult, stored: bool, lang: Language) -> Markup:

@@ -7,7 +7,7 @@ gradio's package: nothing is fetched from outside.
 import gradio as gr
 from gradio.themes.utils import fonts, sizes
 
-from demo.present import palette
+from demo.present import pictures
 from demo.ui.look import script, source
 
 STYLES = (
@@ -23,16 +23,10 @@ STYLES = (
 )
 CSS = "".join(source(name) for name in STYLES)
 
-INK, PAPER, PANEL = palette.PAGE_INK, palette.PAGE_PAPER, "#fffefb"
-SOFT, LINE, MUTED = palette.PAGE_SOFT, palette.PAGE_LINE, palette.PAGE_MUTED
-NIGHT_INK, NIGHT_PAPER, NIGHT_PANEL, NIGHT_SOFT, NIGHT_LINE, NIGHT_MUTED = (
-    "#f2f0ea",
-    "#0e1013",
-    "#16191e",
-    "#1f232a",
-    "#323842",
-    "#a6acb6",
-)
+INK, PAPER, PANEL = pictures.PAGE_INK, pictures.PAGE_PAPER, "#fffefb"
+SOFT, LINE, MUTED = pictures.PAGE_SOFT, pictures.PAGE_LINE, pictures.PAGE_MUTED
+NIGHT_INK, NIGHT_PAPER, NIGHT_PANEL = "#f2f0ea", "#0e1013", "#16191e"
+NIGHT_SOFT, NIGHT_LINE, NIGHT_MUTED = "#1f232a", "#323842", "#a6acb6"
 
 ICON = (
     "%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 32 32'%3E"

@@ -10,8 +10,7 @@ from demo.core.spec import BadInput
 from demo.sweep.best_table import GOALS, Goal
 from demo.ui.html import best_html, results, takeaway
 from demo.ui.jobs import BestSearch, make_search
-from demo.ui.look import source
-from demo.ui.look.scripts import TO_ANSWER
+from demo.ui.look import TO_ANSWER, source
 from demo.ui.tabs import links
 from demo.ui.tabs.events import AT_ONCE, LATEST, UNREAD, Watching, pressed_of, told
 from demo.ui.tabs.form import read

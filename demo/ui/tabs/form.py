@@ -31,7 +31,7 @@ from demo.core.spec import (
 )
 from demo.sweep import best_way
 from demo.ui.html import results
-from demo.ui.look.scripts import TO_ADVANCED
+from demo.ui.look import TO_ADVANCED
 from demo.ui.tabs.events import LATEST, QUIET, UNREAD
 from demo.ui.web.gradio_workarounds import NOT_UPLOADED
 from demo.ui.web.visitor_language import label, request_language, written

@@ -16,8 +16,7 @@ from demo.store import export
 from demo.store.history import HistoryError
 from demo.ui.html import comparison
 from demo.ui.html.elements import drawn
-from demo.ui.look import source
-from demo.ui.look.scripts import press_download
+from demo.ui.look import press_download, source
 from demo.ui.tabs import links
 from demo.ui.tabs.events import AT_ONCE, data_of
 from demo.ui.tabs.run_tab import RunTab

@@ -15,12 +15,11 @@ from demo.core import catalog
 from demo.core.languages import ENGLISH, Language
 from demo.core.machine import HostInfo
 from demo.core.result import RunResult
-from demo.core.spec import TEXT_GENERATION, BadInput, RunSpec
+from demo.core.spec import BadInput, RunSpec
 from demo.present import charts, details, sentences
 from demo.runs.outcome import Files
-from demo.store import published
 from demo.sweep.grid import measured_on
-from demo.ui.html import outputs_html, results, takeaway
+from demo.ui.html import results, takeaway
 from demo.ui.html.elements import drawn
 from demo.ui.look import source
 from demo.ui.tabs.form import find_picture, uploaded
@@ -89,7 +88,7 @@ class ResultPane:
         self.chart_note = gr.HTML(note, elem_id="chart-note", apply_default_css=False)
         figure = published_chart(checkpoint, task, ENGLISH)
         self.chart = gr.Plot(figure, visible=False, show_label=False, elem_id="chart")
-        self.seen = gr.HTML(visible=False, elem_id="seen", apply_default_css=False, js_on_load=outputs_html.SCRIPT)
+        self.seen = gr.HTML(visible=False, elem_id="seen", apply_default_css=False, js_on_load=source("outputs.js"))
         self.folds = [
             Fold("fold_why", [*details.FOLDS["fold_why"], "beside"]),
             Fold("fold_cost", details.FOLDS["fold_cost"]),
@@ -137,7 +136,7 @@ class ResultPane:
         hidden = {part: gr.update(visible=False) for part in (self.notice, self.live, self.best, self.chart_note)}
         answer: dict[Any, Any] = {
             self.top: results.headline(result, lang, repeat_button(result, machine, lang) if stored else ""),
-            self.seen: gr.update(value=outputs_html.shown(result, lang), visible=True),
+            self.seen: gr.update(value=results.outputs(result, lang), visible=True),
             self.chart: gr.update(value=charts.latency_bars(result, lang), visible=True),
         }
         return shown | hidden | answer
@@ -145,10 +144,8 @@ class ResultPane:
 
 def published_chart(checkpoint: str, task: str, lang: Language) -> Any:
     """What the guide measured for this checkpoint, or for a similar one, as bars; None for a text model."""
-    if task == TEXT_GENERATION:
-        return None
     measured, _ = results.published_for(checkpoint, task, lang)
-    return charts.published_bars(published.rows(), measured, lang)
+    return charts.published_bars(measured, lang)
 
 
 # ---- Repeat

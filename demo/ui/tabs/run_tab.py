@@ -17,11 +17,10 @@ from demo.runs.outcome import NO_FILES
 from demo.runs.runner import Runner
 from demo.store.history import History, HistoryError
 from demo.sweep.run_grid import Waiting
-from demo.ui.html import actions, progress, results
+from demo.ui.html import elements, results
 from demo.ui.html.elements import drawn
 from demo.ui.jobs import Job, RunQueue, Supervisor, WaitingForQuiet, attempted, visitor_name
-from demo.ui.look import source
-from demo.ui.look.scripts import FOCUS_STAGE, REDRAW, TO_ANSWER, TO_STAGE
+from demo.ui.look import FOCUS_STAGE, REDRAW, TO_ANSWER, TO_STAGE, source
 from demo.ui.tabs import form as forms, links
 from demo.ui.tabs.events import AT_ONCE, LATEST, QUIET, UNREAD, Watching, data_of, told
 from demo.ui.tabs.form import FIRST
@@ -155,7 +154,7 @@ class RunTab(Watching):
             spec = forms.read_spec(fields)
         except BadInput as refused:
             return results.no_forecast(str(refused), lang)
-        query = actions.query(spec)
+        query = elements.query(spec)
         if limits.on_zero_gpu() and spec.compiler == "aot" and spec.device != "cpu":
             return ""  # it runs on a GPU of which nothing is known before
         spec = on_machine(spec, machine)
@@ -220,7 +219,7 @@ class RunTab(Watching):
             self.has_run: True,
             self.opened: "",
             self.watched: job,
-        } | self.pane.running(progress.strip(job.at_the_start, job.spec, lang))
+        } | self.pane.running(results.strip(job.at_the_start, job.spec, lang))
 
     def _now(self, job: Job, lang: Language) -> dict[Any, Any]:
         match job.doing:
@@ -230,7 +229,7 @@ class RunTab(Watching):
                 busy = {"share": fmt.percent(share)}
                 strip = drawn("progress.waiting", lang, "busy_machine", busy, "waiting_for_quiet")
             case doing:
-                strip = progress.strip(doing, job.spec, lang)
+                strip = results.strip(doing, job.spec, lang)
         return {self.pane.live: strip}
 
     def _end(self, job: Job, lang: Language) -> dict[Any, Any]:
@@ -243,7 +242,7 @@ class RunTab(Watching):
             case None:
                 card = results.problem("status_cancelled", "left_the_line", lang)
             case _:
-                card = told(outcome, lang, actions.other_device(job.spec, machine, lang))
+                card = told(outcome, lang, elements.other_device(job.spec, machine, lang))
         return ready | pane.refused(card)
 
     # ---- links

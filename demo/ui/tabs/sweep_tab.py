@@ -16,11 +16,10 @@ from demo.core.spec import DTYPES, MODES, WEIGHTS, BadInput
 from demo.store.history import HistoryError
 from demo.sweep.grid import AXES, PICTURE, PRESETS, Cell, Grid, make_cells, read_grid, write_device_table, write_table
 from demo.sweep.run_grid import Done, Timing, Waiting
-from demo.ui.html import progress, results, sweep_html
+from demo.ui.html import many_runs, results
 from demo.ui.html.elements import drawn
 from demo.ui.jobs import Supervisor, Sweep, attempted, machine_of
-from demo.ui.look import source
-from demo.ui.look.scripts import TO_SWEEP
+from demo.ui.look import TO_SWEEP, source
 from demo.ui.tabs import form
 from demo.ui.tabs.events import AT_ONCE, LATEST, QUIET, Watching, pressed_of, told
 from demo.ui.tabs.run_tab import RunTab
@@ -128,7 +127,7 @@ class SweepTab(Watching):
         """What Start would do: cells, time and downloads, or why it would be refused."""
         lang = request_language(request)
         try:
-            return sweep_html.plan(self._sweep(values), lang)
+            return many_runs.plan(self._sweep(values), lang)
         except (BadInput, HistoryError) as refused:
             return results.no_forecast(fmt.redact(str(refused)), lang)
 
@@ -164,10 +163,10 @@ class SweepTab(Watching):
         match going.doing:
             case _ if going.ended:
                 step = "stopped" if going.stopped else "done"
-                doing = lang.html("sweep_goes_on") if going.stopped else sweep_html.summary(cells, lang)
+                doing = lang.html("sweep_goes_on") if going.stopped else many_runs.summary(cells, lang)
             case Timing(place, timing):
                 running, share = place, timing.fraction
-                doing = f"{lang.value(cells[place].spec.checkpoint)}: {progress.doing(timing, lang)}"
+                doing = f"{lang.value(cells[place].spec.checkpoint)}: {results.doing(timing, lang)}"
             case Waiting(ahead):
                 doing = lang.html("waiting_ahead", count=ahead)
             case Done():
@@ -175,8 +174,8 @@ class SweepTab(Watching):
             case _:
                 step, doing = "starting", drawn("sweep_status.guess", lang, forecast)
         left = None if going.ended else forecast.seconds
-        status = sweep_html.status(step, cells, left, doing, lang)
-        return {self.status: status, self.map: sweep_html.heatmap(cells, lang, running, share)}
+        status = many_runs.status(step, cells, left, doing, lang)
+        return {self.status: status, self.map: many_runs.heatmap(cells, lang, running, share)}
 
     def _end(self, going: Sweep, lang: Language) -> dict[Any, Any]:
         """The end of a sweep, with the table to export."""

@@ -19,8 +19,8 @@ from demo.present import charts, sentences
 from demo.store import published
 from demo.store.published import OOM, SUBSET, PublishedRow, further_settings, gain, settings_of
 from demo.store.shared_rows import Shared, SharedCopy, SharedRow
-from demo.ui.html import actions, shared_html
-from demo.ui.html.elements import drawn
+from demo.ui.html import many_runs
+from demo.ui.html.elements import drawn, fill
 from demo.ui.jobs import RunQueue
 from demo.ui.look import source
 from demo.ui.tabs import links
@@ -254,7 +254,7 @@ def _here(row: PublishedRow, lang: Language) -> str:
     if row.task == TEXT_GENERATION:
         asked.setdefault("prompt", catalog.PROMPT)
     # '' for a checkpoint or a batch that this page does not run, a mode of another torch
-    return actions.fill(lang.html("run_this_here"), checkpoint=row.checkpoint, task=row.task, **asked)
+    return fill(lang.html("run_this_here"), checkpoint=row.checkpoint, task=row.task, **asked)
 
 
 # ---- Shared
@@ -326,10 +326,10 @@ def shared_shown(shared: Shared, asked: dict[str, str], lang: Language) -> tuple
     chosen["setting"] = ALL if place == most else place
     below: list[str] = ["", ""]
     if group := groups.get(place):
-        below = [shared_html.heatmap(group, lang), shared_html.table(group, lang)]
+        below = [many_runs.shared_map(group, lang), many_runs.shared_table(group, lang)]
     elif not shared.fetching:
         below[0] = f'<p class="scope">{lang.html("published_no_row" if rows else "shared_none")}</p>'
-    return choices, chosen, [shared_html.status(shared, lang), *below]
+    return choices, chosen, [many_runs.shared_status(shared, lang), *below]
 
 
 def _frequent(values: Iterable[str]) -> list[str]:
@@ -346,4 +346,4 @@ def _groups(rows: Iterable[SharedRow]) -> dict[str, list[SharedRow]]:
 
 
 def _group_name(rows: Sequence[SharedRow], lang: Language) -> str:
-    return " · ".join([*shared_html.setting_words(rows[0], lang), sentences.count(len(rows), "row", lang)])
+    return " · ".join([*many_runs.setting_words(rows[0], lang), sentences.count(len(rows), "row", lang)])

@@ -1,15 +1,23 @@
-"""Text from outside in HTML: escaped wherever it stands."""
+"""Text from outside in HTML: escaped wherever it stands. And the buttons for the next step after a run."""
 
+import dataclasses
 import re
 from html.parser import HTMLParser
 from pathlib import Path
 
-from demo.core import format as fmt
-from demo.core.languages import LANGUAGES
-from demo.present import sentences
-from demo.ui.html.elements import drawn
+from page_support import HOSTILE, asked_by, noisy_result
+from samples import failed_result, ok_result
 
-HOSTILE = """<img src=x onerror=alert(1)> "quoted" 'one' &amp;"""
+from demo.core import format as fmt
+from demo.core.languages import ENGLISH, LANGUAGES
+from demo.core.result import Failure
+from demo.core.spec import RunSpec
+from demo.present import sentences
+from demo.ui.html import results
+from demo.ui.html.elements import drawn
+from demo.ui.tabs import links
+
+QUOTED = f"""{HOSTILE} "quoted" 'one' &amp;"""
 TEMPLATES = Path(__file__).parents[3] / "demo" / "ui" / "templates"
 
 
@@ -25,11 +33,11 @@ def test_a_text_from_outside_stays_one_text_in_an_attribute_and_between_tags() -
             told.append(data)
 
     reader = Reader()
-    reader.feed(drawn("comparison.message", LANGUAGES["ar"], HOSTILE))
-    reader.feed(drawn("outputs.image", LANGUAGES["ar"], HOSTILE, HOSTILE))
+    reader.feed(drawn("comparison.message", LANGUAGES["ar"], QUOTED))
+    reader.feed(drawn("results.image", LANGUAGES["ar"], QUOTED, QUOTED))
     reader.close()
-    pictures = [("src", HOSTILE), ("alt", HOSTILE), ("draggable", "false")]
-    assert seen == [("p", [("role", "status")]), ("img", pictures)] and "".join(told) == HOSTILE
+    pictures = [("src", QUOTED), ("alt", QUOTED), ("draggable", "false")]
+    assert seen == [("p", [("role", "status")]), ("img", pictures)] and "".join(told) == QUOTED
 
 
 def test_no_template_says_that_a_text_is_safe_and_each_attribute_is_quoted() -> None:
@@ -44,3 +52,46 @@ def test_each_function_of_a_module_that_a_template_calls_is_there() -> None:
     assert all(
         hasattr({"fmt": fmt, "sentences": sentences}[module], name) for calls in called for module, name in calls
     )
+
+
+# The next step
+
+
+def test_a_caveat_is_told_once_and_noise_has_a_button_for_a_longer_run() -> None:
+    html = results.headline(noisy_result(warnings=("It is noisy.", "It is noisy.")), ENGLISH)
+    assert html.count("It is noisy.") == 1
+    assert asked_by(html) == [{"checkpoint": "shapes-vit", "device": "cpu", "most_seconds": "30.0"}]
+    assert "Run again with 30 s" in html
+    assert asked_by(results.headline(ok_result(warnings=("Random weights.",)), ENGLISH)) == []
+
+
+def test_a_longer_run_is_offered_only_where_more_time_would_be_used() -> None:
+    for changes in [
+        {"most_seconds": 30.0},
+        {"iterations": 50},
+        {"protocol": "as published"},
+        {"checkpoint": "/srv/model"},
+    ]:
+        spec = dataclasses.replace(ok_result().spec, **changes)
+        assert asked_by(results.headline(noisy_result(spec=spec), ENGLISH)) == []
+
+
+def test_a_remedy_that_names_a_setting_is_a_button_that_runs_with_it() -> None:
+    for change, words in [
+        ({"weights": "random"}, "Weights: random"),
+        ({"batch_size": 64, "dtype": "bfloat16"}, "Batch size: 64"),
+        ({"fullgraph": False}, "Full graph only: off"),
+        ({"mode": "default"}, "Compile mode: default"),
+    ]:
+        spec = RunSpec("microsoft/resnet-50", "image-classification", 256, "max-autotune", fullgraph=True)
+        failure = Failure("load", "It failed.", "Do something else.", change)
+        html = results.failure(failed_result(spec=spec, failure=failure), ENGLISH)
+        assert words in html
+        repeated = [links.spec_of(query, "shapes-vit") for query in asked_by(html)]
+        assert repeated == [dataclasses.replace(spec, **{name: value}) for name, value in change.items()]
+
+
+def test_a_stored_change_that_is_no_setting_gives_no_button() -> None:
+    for change in ({"nothing": 1}, {"batch_size": 0}, {"checkpoint": []}, {"mode": HOSTILE}, {"text": 3}):
+        failure = Failure("load", "It failed.", "Do something else.", change)
+        assert asked_by(results.failure(failed_result(failure=failure), ENGLISH)) == []

@@ -2,16 +2,11 @@
 
 import dataclasses
 import hashlib
-import json
 import re
-from pathlib import Path
+from typing import Any
 
 import pytest
-from page_support import (
-    HOSTILE,
-    Tags,
-    stored,
-)
+from page_support import HOSTILE, Tags, stored
 from samples import failed_result, full_result, measurement, ok_result
 
 from demo.cli import terminal
@@ -23,9 +18,9 @@ from demo.core.outputs import ImageInfo, Label, Predictions
 from demo.core.result import Failure, Progress, RunResult
 from demo.core.spec import RunSpec
 from demo.core.stats import Interval
-from demo.present import charts, details, sentences
+from demo.present import details, sentences
 from demo.sweep.grid import Cell
-from demo.ui.html import outputs_html, progress, results, sweep_html, takeaway
+from demo.ui.html import many_runs, results, takeaway
 from demo.ui.html.elements import ruler
 from demo.ui.html.results import CHARTS, parts
 from demo.ui.tabs import form
@@ -41,11 +36,11 @@ def test_a_model_of_drawn_shapes_says_so_in_the_list_and_at_its_answer_to_any_ot
     for picture in (*form.scenes(), *form.photographs()):
         digest = hashlib.sha256(picture.read_bytes()).hexdigest()
         result = ok_result(image=ImageInfo(picture.name, 320, 240, digest, "/9j/"))
-        for told in (outputs_html.shown(result, ENGLISH), " ".join(terminal.report(result).split())):
+        for told in (results.outputs(result, ENGLISH), " ".join(terminal.report(result).split())):
             assert ("knows drawn shapes only" in told) is (picture in form.photographs())
         theirs = dataclasses.replace(result, spec=dataclasses.replace(spec, checkpoint=VIT))
-        assert "drawn shapes" not in outputs_html.shown(theirs, ENGLISH) + terminal.report(theirs)
-    assert "knows drawn shapes only" in outputs_html.shown(ok_result(), ENGLISH)  # somebody's own
+        assert "drawn shapes" not in results.outputs(theirs, ENGLISH) + terminal.report(theirs)
+    assert "knows drawn shapes only" in results.outputs(ok_result(), ENGLISH)  # somebody's own
 
 
 def test_a_checkpoint_that_the_guide_lacks_shows_a_relative_and_says_so() -> None:
@@ -85,54 +80,102 @@ def test_texts_from_models_files_and_errors_cannot_become_html() -> None:
     spec = result.spec
     pieces = [
         results.headline(result, ENGLISH),
-        outputs_html.shown(result, ENGLISH),
+        results.outputs(result, ENGLISH),
         *(results.whole(result, language) for language in LANGUAGES.values()),
         takeaway.section(result, ENGLISH, badge=HOSTILE),
-        sweep_html.heatmap([Cell(spec), Cell(spec, result)], ENGLISH),
+        many_runs.heatmap([Cell(spec), Cell(spec, result)], ENGLISH),
         results.failure(failed, ENGLISH),
         results.refusal("cannot_be_run", HOSTILE, ENGLISH),
         results.intro(HOSTILE, ENGLISH),
         results.published_note(HOSTILE, "object-detection", ENGLISH),
         results.checkpoint_note(None, HOSTILE, ENGLISH),
         results.mode_note(HOSTILE, ENGLISH),
-        progress.strip(Progress(HOSTILE, 0.5, 1.0, code=HOSTILE), spec, ENGLISH),
+        results.strip(Progress(HOSTILE, 0.5, 1.0, code=HOSTILE), spec, ENGLISH),
     ]
     for piece in pieces:
         assert not Tags(piece).runs_script and HOSTILE not in piece
 
 
-def test_boxes_and_masks_are_drawn_for_both_variants() -> None:
-    for name in ["detection", "segmentation"]:
-        html = outputs_html.shown(stored(name), ENGLISH)
+def test_boxes_and_masks_of_both_can_be_compared_side_by_side_by_a_slider_and_by_their_difference() -> None:
+    for name in ["segmentation", "detection"]:
+        result = stored(name)
+        html = results.outputs(result, ENGLISH)
         beside = html[html.index('class="view beside"') : html.index('class="view over"')]
         assert beside.count('<img src="data:image/webp;base64,') == 2
         assert 'class="lane-name eager"' in html and 'class="lane-name compiled"' in html
-
-
-def test_boxes_can_be_compared_side_by_side_by_a_slider_and_by_their_difference() -> None:
-    result = stored("detection")
-    html = outputs_html.shown(result, ENGLISH)
-    assert re.findall(r'type="radio" name="[^"]*" value="(\w+)"( checked)?', html) == [
-        ("beside", " checked"), ("over", ""), ("difference", "")
-    ]  # fmt: skip
-    assert 'type="range"' in html and 'aria-label="Share of the picture' in html
+        choices = re.findall(r'type="radio" name="[^"]*" value="(\w+)"( checked)?', html)
+        assert choices == [("beside", " checked"), ("over", ""), ("difference", "")]
+        assert 'type="range"' in html and 'aria-label="Share of the picture' in html
     assert "Every box has a match: there is no difference to draw." in html
-    assert result.predictions is not None
     other = dataclasses.replace(result, predictions=result.predictions | {"compiled": Predictions(boxes=())})
-    assert "Where the two differ" in outputs_html.shown(other, ENGLISH)
+    assert "Where the two differ" in results.outputs(other, ENGLISH)
 
 
 def test_random_weights_draw_nothing_and_say_why() -> None:
     spec = RunSpec("facebook/detr-resnet-50", "object-detection", weights="random")
-    html = outputs_html.shown(ok_result(spec=spec, predictions=None), ENGLISH)
-    assert "predictions are meaningless" in html
-    assert "<img" not in html
+    html = results.outputs(ok_result(spec=spec, predictions=None), ENGLISH)
+    assert "predictions are meaningless" in html and "<img" not in html
+
+
+# While it runs
+
+SPEC = RunSpec("shapes-vit", "image-classification", batch_size=4)
+BROKEN = dataclasses.replace(SPEC, graph_break=True)
+SECONDS = {"eager_seconds": 0.012, "compiled_seconds": 0.006}
+
+
+def timed(**changes: Any) -> Progress:
+    known = {"calls": 40, "speedup": Interval(2.0, 1.9, 2.1), "timing_done": 0.5, **SECONDS}
+    return Progress("time", 0.7, 5.0, 2.0, "", **(known | changes))
+
+
+@pytest.mark.parametrize(
+    ("progress", "spec", "lengths"),
+    [
+        (timed(), SPEC, [25, 50]),
+        (timed(eager_seconds=0.003), SPEC, [50, 25]),
+        (timed(with_break_seconds=0.008), BROKEN, [25, 50, 37.5]),
+        (timed(timing_done=1.0), SPEC, [50, 100]),
+        (Progress("load", 0.0, 0.1), BROKEN, [0, 0, 0]),  # no lane comes later
+        (Progress("compile", 0.2, 3.0, eager_seconds=0.012), SPEC, [0, 0]),
+        (Progress("check", 0.9, 6.0, calls=9, **SECONDS), SPEC, [50, 100]),
+    ],
+)
+def test_the_fastest_lane_is_as_far_as_the_timing_and_the_others_behind_by_their_ratio(
+    progress: Progress, spec: RunSpec, lengths: list[float]
+) -> None:
+    drawn = re.findall(r'class="bar \w+" style="width:([\d.]+)%', results.strip(progress, spec, ENGLISH))
+    assert [float(length) for length in drawn] == pytest.approx(lengths)
+
+
+def test_phases_times_and_the_calls_latency_and_rate_of_each_lane_are_told() -> None:
+    html = results.strip(timed(with_break_seconds=0.008), BROKEN, ENGLISH)
+    assert re.findall(r'class="lane-name (\w+)"', html) == ["eager", "compiled", "with_break"]
+    assert re.findall(r'<li class="(\w+)"', html) == ["done", "done", "done", "now", "next"]
+    assert html.count("<b>40</b> calls") == 3 and "5.0 s elapsed · about 2 s left" in html
+    told = ("12.0 ms", "6.00 ms", "8.00 ms", "<b>333</b> images/s", "<b>667</b> images/s", "Compiled, with breaks")
+    assert all(figure in html for figure in told)
+    early = results.strip(Progress("load", 0.0, 0.1), SPEC, ENGLISH)  # what was not measured yet is no zero
+    assert early.count("<b>–</b> calls") == 2 and early.count("<b>–</b> images/s") == 2
+
+
+def test_a_code_of_a_worker_has_words_and_an_unknown_one_is_quoted() -> None:
+    assert "newer" in results.doing(Progress("check", 0.9, 1.0, code="newer"), ENGLISH)
+    for lang in LANGUAGES.values():
+        assert results.doing(Progress("check", 0.9, 1.0, code="explain"), lang) == lang.html("progress_explain")
+
+
+def test_the_live_strip_keeps_its_elements_so_that_bars_move_instead_of_jumping() -> None:
+    late = Progress("check", 0.9, 7.0, None, "", 60, 0.002, 0.001, Interval(0.5, 0.49, 0.51))
+    for lang in LANGUAGES.values():
+        second = timed(repeat=2, repeats=3)
+        told = lang.html("progress_repeat", repeat=2, repeats=3)
+        assert [told in results.strip(one, SPEC, lang) for one in (timed(), second)] == [False, True]
+        tags = [Tags(results.strip(one, SPEC, lang)).names for one in (timed(), second, late)]
+        assert len({tuple(name for name in names if name != "bdi") for names in tags}) == 1
 
 
 # The folds
-
-FIXTURES = Path(__file__).parents[2] / "fixtures"
-OLD = [FIXTURES / f"{name}.json" for name in ("detection", "result_v1", "segmentation")]
 
 
 def shown(result: RunResult) -> dict[str, str]:
@@ -148,17 +191,12 @@ def compilation(**changes: object) -> RunResult:
 
 
 def test_a_result_stored_before_the_new_fields_came_still_has_its_sections() -> None:
-    for file in OLD:
-        result = RunResult.from_json(json.loads(file.read_text(encoding="utf-8")))
+    for name in ("detection", "result_v1", "segmentation"):
+        result = stored(name)
         told = shown(result)
         assert {"calls", "compiled", "pays", "machine"} <= set(told)
         assert all("None" not in text and "nan" not in text for text in told.values())
         assert all(CHARTS[name](result, ENGLISH) is not None for name in told if name in CHARTS)
-
-
-def test_a_run_without_figures_has_only_the_machine_to_tell_of() -> None:
-    assert list(shown(failed_result())) == ["machine"]
-    assert shown(failed_result(environment=None)) == {}
 
 
 def test_all_calls_stand_with_both_clocks_and_the_full_queue() -> None:
@@ -179,6 +217,8 @@ def test_the_title_answers_whether_it_really_compiled() -> None:
         text = shown(compilation(**changes))["compiled"]
         assert text.startswith(f"Did it really compile? {answer}")
         assert ("the whole model" in text) is answer.startswith("Yes: the whole model")  # and nothing else denies it
+    layers = dataclasses.replace(ok_result().spec, scope="layers")  # which may share their one graph
+    assert shown(ok_result(spec=layers))["compiled"].startswith("Did it really compile? Yes: 1 graph, no breaks")
 
 
 def test_breaks_recompiles_and_fallbacks_stand_with_their_place_and_reason() -> None:
@@ -195,25 +235,18 @@ def test_the_first_call_that_the_verdict_does_not_count_is_told_with_when_it_pay
     assert "3.4 s" not in text and "inductor" in text  # each start costs 3.4 s: the verdict has said it
 
 
-TIMES = tuple(0.012 * (0.66 if place % 8 < 4 else 1.4) for place in range(48))
-NOISY = full_result(compiled=dataclasses.replace(measurement(0.012), wall_seconds=TIMES))
-
-
 def test_a_loss_never_pays_and_noise_is_not_called_a_win() -> None:
     loss = full_result(compiled=measurement(0.024))
     assert "never pays for itself" in details.when_it_pays(loss, ENGLISH)[0]
-    assert "pays" not in " ".join(details.when_it_pays(NOISY, ENGLISH))
+    times = tuple(0.012 * (0.66 if place % 8 < 4 else 1.4) for place in range(48))
+    noisy = full_result(compiled=dataclasses.replace(measurement(0.012), wall_seconds=times))
+    assert "pays" not in " ".join(details.when_it_pays(noisy, ENGLISH))
 
 
 def test_a_run_s_own_first_call_counts_where_nothing_else_was_measured() -> None:
     assert Compilation(5.5, "cold", 1).known_costs == {"cold": 5.5}
     assert Compilation(0.5, "warm", 1, cold=CompileCost(6.0, {})).known_costs == {"cold": 6.0, "warm": 0.5}
     assert Compilation(5.5, "off", 1).known_costs == {"cold": 5.5}
-
-
-def test_layers_that_share_a_graph_are_not_called_one_whole_graph() -> None:
-    layers = dataclasses.replace(ok_result().spec, scope="layers")
-    assert shown(ok_result(spec=layers))["compiled"].startswith("Did it really compile? Yes: 1 graph, no breaks")
 
 
 LARGER = AnotherSize("batch size", 2, 48, 64, 6.1, 1, 0, measurement(0.004), measurement(0.003))
@@ -276,53 +309,24 @@ def test_below_breaks_stands_once_what_torch_says_may_help_and_its_page() -> Non
     assert GraphBreak("print", "", number="GB0059/../x").page == ""
 
 
-# The break-even chart
-
-
-def lines(result: RunResult) -> dict[str, tuple[list[float], list[float]]]:
-    figure = charts.break_even(result, ENGLISH)
-    return {part.name: (list(part.x), list(part.y)) for part in figure.data if part.mode == "lines"}
-
-
-def test_the_lines_cross_where_the_break_even_says() -> None:
-    result = full_result()
-    drawn = lines(result)
-    assert [y[0] for _, y in drawn.values()] == pytest.approx([0.0, 31.2, 3.4])
-    for cache, cost in (("empty cache", 31.2), ("filled cache", 3.4)):
-        even = result.break_even(cost)
-        assert even is not None and even.calls is not None
-        (_, end), (y0, y1) = drawn["eager"][0], drawn[f"compiled, {cache}"][1]
-        at = y0 / (drawn["eager"][1][1] / end - (y1 - y0) / end)
-        assert at == pytest.approx(even.calls, abs=1)
-
-
-def test_a_crossing_carries_its_interval() -> None:
-    times = tuple(0.006 * (1 + 0.1 * (place // 4 % 4)) for place in range(48))
-    result = full_result(compiled=dataclasses.replace(measurement(0.006), wall_seconds=times))
-    even = result.break_even(31.2)
-    mark = next(part for part in charts.break_even(result, ENGLISH).data if part.mode == "markers")
-    assert even is not None and None not in (even.low, even.high, even.calls)
-    assert (mark.x[0] - mark.error_x.arrayminus[0], mark.x[0] + mark.error_x.array[0]) == (even.low, even.high)
+def spans(drawn: str, *kinds: str) -> list[list[float]]:
+    """Where the first element of each class begins, and how wide it is, in per cent."""
+    found = [re.findall(rf'class="{kind}" style="left:([\d.]+)%;width:([\d.]+)%', drawn)[0] for kind in kinds]
+    return [list(map(float, span)) for span in found]
 
 
 def test_the_ruler_holds_the_interval_of_a_loss_as_it_does_that_of_a_win() -> None:
     for low, high in [(0.21, 0.26), (3.8, 4.7)]:
         drawn = ruler(Interval((low * high) ** 0.5, low, high), True, 0.01, ENGLISH)
         assert ">5×<" in drawn
-        start, width = (
-            float(found) for found in re.findall(r'class="range" style="left:([\d.]+)%;width:([\d.]+)%', drawn)[0]
-        )
+        ((start, width),) = spans(drawn, "range")
         assert 0 < start and start + width < 100 and width > 5
 
 
 def test_the_ruler_shows_one_process_inside_the_interval_or_each_of_several_as_a_dot() -> None:
     rerun, within = Interval(1.25, 1.15, 1.36), Interval(1.25, 1.23, 1.27)
     drawn = ruler(rerun, True, 0.01, ENGLISH, within)
-    spans = [
-        [float(place) for place in re.findall(rf'class="{kind}" style="left:([\d.]+)%;width:([\d.]+)%', drawn)[0]]
-        for kind in ("range outer", "within")
-    ]
-    (left, width), (inner, narrow) = spans
+    (left, width), (inner, narrow) = spans(drawn, "range outer", "within")
     assert left < inner and inner + narrow < left + width and narrow < width / 3
     several = ruler(rerun, True, 0.01, ENGLISH, None, [1.2, 1.3, 2.4])
     assert several.count('class="process"') == 3 and "processes: 1.20×, 1.30×, 2.40×" in several

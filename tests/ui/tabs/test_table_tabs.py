@@ -25,7 +25,7 @@ from demo.store import published, shared_rows
 from demo.store.history import FOLDER_VARIABLE
 from demo.store.hub_dataset import PushedHistory
 from demo.store.shared_rows import Shared
-from demo.ui.html import shared_html as html
+from demo.ui.html import many_runs
 from demo.ui.page import Page
 from demo.ui.tabs import links
 from demo.ui.tabs.table_tabs import FIRST_PUBLISHED, FIRST_SHARED, MAX_SEARCH, published_shown, shared_shown
@@ -271,10 +271,12 @@ def test_repeat_this_here_fills_the_form_with_the_rows_settings_where_the_page_c
         batch_size=4, mode="lite", text="a cat, a dog", freezing=True, precision=0.05,
     )  # fmt: skip
     for row in shared_rows.read(write(tmp_path, [cells(id="a"), gpu]))[0]:
-        assert asked_by(html.table([row], ENGLISH)) == [row.spec.on("cpu" if row.spec.device == "cpu" else "auto")]
+        assert asked_by(many_runs.shared_table([row], ENGLISH)) == [
+            row.spec.on("cpu" if row.spec.device == "cpu" else "auto")
+        ]
     monkeypatch.setattr(limits, "current", lambda: limits.Limits(hub_ids=False, batch=4))
     rows = shared_rows.read(write(tmp_path, [cells(checkpoint="somebody/own-model"), cells(batch_size=8)]))[0]
-    assert len(rows) == 2 and "data-follow" not in html.table(rows, ENGLISH)
+    assert len(rows) == 2 and "data-follow" not in many_runs.shared_table(rows, ENGLISH)
 
 
 def test_only_so_many_rows_models_and_devices_are_drawn_and_it_says_so(tmp_path: Path) -> None:
@@ -284,8 +286,8 @@ def test_only_so_many_rows_models_and_devices_are_drawn_and_it_says_so(tmp_path:
         for device in range(12)
     ]
     drawn = view_shared(of_rows(tmp_path, many))
-    assert len(lines(drawn["table"])) == html.MAX_LINES and "Only the newest 100 rows are shown" in drawn["table"]
-    assert len(lines(drawn["map"])) == html.MAX_MODELS and len(lines(drawn["map"])[0]) == html.MAX_DEVICES + 1
+    assert len(lines(drawn["table"])) == many_runs.MAX_LINES and "Only the newest 100 rows are shown" in drawn["table"]
+    assert len(lines(drawn["map"])) == many_runs.MAX_MODELS and len(lines(drawn["map"])[0]) == many_runs.MAX_DEVICES + 1
     assert "40 models and 8 devices" in drawn["map"]
 
 
@@ -300,7 +302,7 @@ def test_a_prompt_cannot_become_a_tag(tmp_path: Path) -> None:
 
 def test_the_status_says_of_when_the_copy_is_why_and_what_is_left_out(shared: Shared) -> None:
     def said(lang: Language, **more: Any) -> str:
-        return html.status(Shared("somebody/runs", shared.rows, **more), lang)
+        return many_runs.shared_status(Shared("somebody/runs", shared.rows, **more), lang)
 
     bad = {"unreadable_rows": 3004, "unreadable_files": 2, "cut": True}
     for lang in LANGUAGES.values():

@@ -8,10 +8,22 @@ from PIL import Image
 
 from demo.core.images import encode_mask
 from demo.core.outputs import Box, ImageInfo, Label, Predictions, Segment
-from demo.present import canvas, palette
-from demo.present.canvas import MIN_SIDE
-from demo.present.palette import CHANGED, COMPILED, EAGER, PALETTE, contrast, label_colours, rgb, text_on
-from demo.ui.html.outputs_html import difference, draw_boxes, draw_label, draw_segments
+from demo.present import pictures
+from demo.present.pictures import (
+    CHANGED,
+    COMPILED,
+    EAGER,
+    MIN_SIDE,
+    PALETTE,
+    contrast,
+    difference,
+    draw_boxes,
+    draw_label,
+    draw_segments,
+    label_colours,
+    rgb,
+    text_on,
+)
 
 GREY = (120, 120, 120)
 SHAPES = [(1, 1), (20, 1), (1, 20), (96, 96), (640, 32), (32, 640), (640, 480), (480, 640)]
@@ -61,13 +73,13 @@ class Written(NamedTuple):
 def written(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Written]]:
     """Every caption written, with the rectangle that it covers."""
     seen: list[Written] = []
-    paste = canvas.Canvas.paste
+    paste = pictures.Canvas.paste
 
     def record(canvas, chip, at, colour) -> None:
         paste(canvas, chip, at, colour)
         seen.append(Written(chip.text, (at[0], at[1], at[0] + chip.width, at[1] + chip.height), colour))
 
-    monkeypatch.setattr(canvas.Canvas, "paste", record)
+    monkeypatch.setattr(pictures.Canvas, "paste", record)
     yield seen
 
 
@@ -75,7 +87,7 @@ def overlapping(captions: list[Written]) -> list[tuple[str, str]]:
     return [
         (one.text, other.text)
         for one, other in itertools.combinations(captions, 2)
-        if canvas.overlap(one.rect, other.rect)
+        if pictures.overlap(one.rect, other.rect)
     ]
 
 
@@ -102,7 +114,7 @@ def test_a_label_keeps_its_colour_in_both_variants_though_one_saw_more() -> None
 
 
 def test_text_is_readable_on_every_chip() -> None:
-    for colour in [*PALETTE, EAGER, COMPILED, CHANGED, palette.INK]:
+    for colour in [*PALETTE, EAGER, COMPILED, CHANGED, pictures.INK]:
         assert contrast(text_on(colour), colour) >= 4.5
 
 
@@ -166,7 +178,7 @@ def test_a_segment_is_tinted_where_it_is_and_nowhere_else() -> None:
     image = draw_segments(preview(), {"eager": Predictions(segments=(segment("sky", half()),))}, "eager")
     colour = np.array(rgb(label_colours(["sky"])["sky"]))
     tinted = np.asarray(image)[450, 20]
-    assert np.abs(tinted - (np.array(GREY) * (1 - canvas.TINT) + colour * canvas.TINT)).max() <= 1
+    assert np.abs(tinted - (np.array(GREY) * (1 - pictures.TINT) + colour * pictures.TINT)).max() <= 1
     assert image.getpixel((500, 450)) == GREY
 
 

@@ -1,17 +1,63 @@
-"""What Pillow draws: the typeface, and a picture with boxes, masks and captions."""
+"""The colours of variants and labels, and what Pillow draws with them: a picture with its labels, boxes or segments.
+
+A variant has the same colour everywhere. Labels have colours of `PALETTE`, the same in both variants.
+"""
 
 import math
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from importlib import metadata
+from typing import Literal, NamedTuple
 
 import numpy as np
-from PIL import Image, ImageDraw, ImageFont
+from PIL import Image, ImageColor, ImageDraw, ImageFont
 
+from demo.core import outputs
 from demo.core.format import percent, printable
 from demo.core.images import decode_mask
-from demo.core.outputs import Box, ImageInfo, Segment
-from demo.present.palette import CHANGED, INK, PAPER, rgb, text_on
+from demo.core.outputs import Box, ImageInfo, Predictions
+
+EAGER = "#E69F00"
+COMPILED = "#0072B2"
+rgb = ImageColor.getrgb
+Variant = Literal["eager", "compiled"]
+VARIANTS: dict[Variant, str] = {"eager": EAGER, "compiled": COMPILED}
+
+PALETTE = ("#CC3311", "#F0E442", "#332288", "#009E73", "#FFAABB", "#8B5CF6", "#663333", "#DDCC77")
+"""Chosen by search so that any two, and any of them and the variants' colours, stay apart in normal vision and with
+protanopia and deuteranopia. Eight is what can be told apart; more labels share, and their captions tell them apart."""
+CHANGED = "#FF2E93"
+PAPER = "#FFFFFF"
+INK = "#000000"
+PAGE_INK, PAGE_PAPER, PAGE_SOFT, PAGE_LINE, PAGE_MUTED = "#15181d", "#f4f3ee", "#ebe9e1", "#d5d2c8", "#565b64"
+"""Colours of the page in its light theme."""
+PAD = "#6B7280"
+"""Grey of a badge whose answer is neither faster nor slower."""
+
+
+def label_colours(labels: Iterable[str]) -> dict[str, str]:
+    """A colour of `PALETTE` for each label: the same whatever their order, and different while there are enough."""
+    return {label: PALETTE[place % len(PALETTE)] for place, label in enumerate(sorted(set(labels)))}
+
+
+def text_on(colour: str) -> str:
+    """`INK` or `PAPER`, whichever has the higher WCAG contrast on `colour`."""
+    return max((INK, PAPER), key=lambda text: contrast(text, colour))
+
+
+def contrast(one: str, other: str) -> float:
+    """WCAG 2 contrast ratio of two hex colours, 1 to 21."""
+
+    def luminance(colour: str) -> float:
+        channels = [value / 255 for value in rgb(colour)]
+        linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    high, low = sorted((luminance(one), luminance(other)), reverse=True)
+    return (high + 0.05) / (low + 0.05)
+
+
+# The canvas
 
 MIN_SIDE = 640
 """Smaller pictures are enlarged by a whole factor until their long side has at least this many pixels."""
@@ -26,8 +72,7 @@ Font = ImageFont.FreeTypeFont | ImageFont.ImageFont
 MAX_LABEL_LENGTH = 60
 
 
-@dataclass(frozen=True)
-class _Chip:
+class _Chip(NamedTuple):
     """A caption of one line, laid out; sizes in pixels."""
 
     text: str
@@ -84,11 +129,8 @@ class Canvas:
             pen.rectangle(inner, outline=text_on(colour), width=1)
         pen.rectangle(rect, outline=colour, width=self.line)
 
-    def mask(self, segment: Segment) -> np.ndarray:
-        """The segment as a bool array of the canvas's size."""
-        return self._enlarged(decode_mask(segment.mask_png))
-
-    def _enlarged(self, mask: np.ndarray) -> np.ndarray:
+    def enlarged(self, mask: np.ndarray) -> np.ndarray:
+        """A bool mask in the canvas's size."""
         return np.array(Image.fromarray(mask).resize(self.image.size, Image.Resampling.NEAREST), dtype=bool)
 
     def tint(self, masks: list[tuple[np.ndarray, str]]) -> None:
@@ -101,7 +143,7 @@ class Canvas:
         self.image = Image.fromarray(pixels)
 
     def highlight(self, changed: np.ndarray) -> None:
-        wider = ~eroded(~self._enlarged(changed), self.line // 2)
+        wider = ~eroded(~self.enlarged(changed), self.line // 2)
         self.image.paste(CHANGED, (0, 0), Image.fromarray(wider))
 
     def chip(self, label: str, score: float | None, size: int) -> _Chip:
@@ -156,11 +198,8 @@ def eroded(mask: np.ndarray, pixels: int) -> np.ndarray:
     return minimum_filter(mask, size=2 * pixels + 1, mode="nearest")
 
 
-def overlap(one: Rect, other: Rect) -> int:
-    """Pixels that two rectangles share."""
-    width = min(one[2], other[2]) - max(one[0], other[0])
-    height = min(one[3], other[3]) - max(one[1], other[1])
-    return max(0, width) * max(0, height)
+def overlap(one: Rect, other: Rect) -> bool:
+    return max(one[0], other[0]) < min(one[2], other[2]) and max(one[1], other[1]) < min(one[3], other[3])
 
 
 def printable_label(label: str, most: int = MAX_LABEL_LENGTH) -> str:
@@ -187,3 +226,90 @@ def font_for(size: int, bold: bool = False) -> Font:
         return ImageFont.truetype(str(metadata.distribution("gradio").locate_file(name)), size)
     except OSError:
         return ImageFont.load_default(size)
+
+
+# Drawn on the picture: every function returns a new RGB image and leaves the preview alone
+
+UNTINTED = ("background",)
+"""The label that segmentation models give to pixels of no known class."""
+
+
+def draw_label(preview: Image.Image, predictions: Mapping[str, Predictions], variant: Variant) -> Image.Image:
+    """The likeliest label in the lower left corner."""
+    canvas = Canvas(preview)
+    for label in (predictions[variant].labels or ())[:1]:
+        chip = canvas.chip(_first_name(label.label), label.score, round(canvas.font_size * 1.3))
+        canvas.paste(chip, (canvas.line, canvas.image.height - canvas.line - chip.height), VARIANTS[variant])
+    return canvas.image
+
+
+def draw_boxes(
+    preview: Image.Image, info: ImageInfo, predictions: Mapping[str, Predictions], variant: Variant
+) -> Image.Image:
+    """Each box in the picture with its label and score; the most certain ones lie on top and are captioned first."""
+    canvas = Canvas(preview)
+    colours = label_colours(box.label for side in predictions.values() for box in side.boxes or ())
+    boxes = sorted(predictions[variant].boxes or (), key=lambda box: -box.score)
+    if not _outlined(canvas, info, [(box, box.label, colours[box.label]) for box in boxes]):
+        canvas.note("nothing found")
+    return canvas.image
+
+
+def _outlined(canvas: Canvas, info: ImageInfo, boxes: list[tuple[Box, str, str]]) -> bool:
+    """Draws boxes with their captions and colours, the first one on top; False where none is in the picture."""
+    placed = [(*one, rect) for one in boxes if (rect := canvas.rect(one[0], info)) is not None]
+    for _, _, colour, rect in reversed(placed):
+        canvas.outline(rect, colour)
+    size = canvas.caption_size(len(placed))
+    for box, caption, colour, rect in placed:
+        chip = canvas.chip(caption, box.score, size)
+        canvas.caption(chip, (rect[0], rect[1] - chip.height), colour)
+    return bool(placed)
+
+
+def draw_segments(preview: Image.Image, predictions: Mapping[str, Predictions], variant: Variant) -> Image.Image:
+    """Each segment but `UNTINTED` ones in its label's colour, its caption well inside it; large ones come first."""
+    canvas = Canvas(preview)
+    colours = label_colours(segment.label for side in predictions.values() for segment in side.segments or ())
+    segments = sorted(predictions[variant].segments or (), key=lambda segment: -segment.area)
+    tinted = [segment for segment in segments if segment.label.lower() not in UNTINTED]
+    masks = [(segment, canvas.enlarged(decode_mask(segment.mask_png))) for segment in tinted]
+    masks = [(segment, mask) for segment, mask in masks if mask.any()]
+    if not masks:
+        canvas.note("nothing found")
+    canvas.tint([(mask, colours[segment.label]) for segment, mask in masks])
+    size = canvas.caption_size(len(masks))
+    for segment, mask in masks:
+        chip = canvas.chip(_first_name(segment.label), segment.score, size)
+        x, y = thickest_point(mask)
+        canvas.caption(chip, (x - chip.width // 2, y - chip.height // 2), colours[segment.label])
+    return canvas.image
+
+
+def difference(preview: Image.Image, info: ImageInfo, eager: Predictions, compiled: Predictions) -> Image.Image | None:
+    """Where two sets of boxes or segments differ, on a faded picture; None where they do not, or hold only labels.
+
+    Boxes without a partner of the same label at an IoU of `outputs.SAME_BOX_IOU`, in their variant's colour; pixels
+    whose label changed, widened to be seen. Not compared: scores, and which objects of one label a pixel belongs to.
+    """
+    canvas = Canvas(preview, faded=True)
+    if eager.segments is not None and compiled.segments is not None:
+        changed = outputs.changed_pixels(eager.segments, compiled.segments)
+        if not changed.any():
+            return None
+        share = float(changed.mean())
+        canvas.highlight(changed)
+        shown = "under 0.1 %" if share < 0.0005 else percent(share)
+        canvas.note(f"{shown} of the pixels differ", CHANGED)
+        return canvas.image
+    ours, theirs = eager.boxes or (), compiled.boxes or ()
+    pairs = outputs.match_boxes(ours, theirs, outputs.SAME_BOX_IOU)
+    matched = [{pair[side] for pair in pairs} for side in (0, 1)]
+    only = [(box, f"only eager: {box.label}", EAGER) for i, box in enumerate(ours) if i not in matched[0]]
+    only += [(box, f"only compiled: {box.label}", COMPILED) for j, box in enumerate(theirs) if j not in matched[1]]
+    return canvas.image if _outlined(canvas, info, only) else None
+
+
+def _first_name(label: str) -> str:
+    """'lion' of ImageNet's 'lion, king of beasts, Panthera leo'. Not for boxes: a query may hold a comma."""
+    return label.split(",")[0].strip() or label

@@ -12,7 +12,7 @@ from demo.core.measurement import Prefill
 from demo.core.outputs import Predictions
 from demo.core.result import RunResult
 from demo.present import advice, sentences
-from demo.ui.html import outputs_html, takeaway
+from demo.ui.html import results, takeaway
 
 OTHER = Predictions(text=" a <b>", pieces=(" a", " <b>", "", "."), token_ids=(5, 9, 3, 8))
 
@@ -53,21 +53,21 @@ def test_the_json_has_prompt_and_steps_apart_and_comes_back() -> None:
 
 
 def test_the_first_other_token_is_marked_and_half_types_are_excused() -> None:
-    page = outputs_html.shown(parted(), ENGLISH)
+    page = results.outputs(parted(), ENGLISH)
     assert page.count('class="parted"') == 2 and page.index("from token 2 on") > 0
     assert "&lt;b&gt;" in page and "<b>\n" not in page
-    assert "rounding" not in page and "rounding" in outputs_html.shown(parted("bfloat16"), ENGLISH)
-    assert 'class="parted"' not in outputs_html.shown(text_result(), ENGLISH)
+    assert "rounding" not in page and "rounding" in results.outputs(parted("bfloat16"), ENGLISH)
+    assert 'class="parted"' not in results.outputs(text_result(), ENGLISH)
 
 
 def test_each_token_is_played_after_the_time_that_it_took() -> None:
-    page = outputs_html.shown(text_result(), ENGLISH)
+    page = results.outputs(text_result(), ENGLISH)
     times = [float(part.split("s", 1)[0]) for part in page.split("--at:")[1:]]
     eager, compiled = times[:4], times[4:]
-    slowed = outputs_html._slowed(text_result())
+    slowed = results._slowed(text_result())
     assert f"{slowed} times slower" in page
     assert eager[3] - eager[2] == pytest.approx(2 * (compiled[3] - compiled[2]), rel=0.05)
-    assert eager[0] / compiled[0] == pytest.approx(1.6, rel=0.01) and eager[3] >= 0.5 * outputs_html.SECONDS
+    assert eager[0] / compiled[0] == pytest.approx(1.6, rel=0.01) and eager[3] >= 0.5 * results.PLAYED_SECONDS
 
 
 def test_what_a_slower_prompt_loses_may_never_pay() -> None:
