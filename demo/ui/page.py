@@ -94,7 +94,7 @@ class Page(gradio_workarounds.Blocks):
         self.stored = history = history or History()
         self.run_queue = queue = RunQueue()
         with self:
-            self._masthead = gr.HTML(
+            top = gr.HTML(
                 written(lambda lang: masthead(runner.machine, lang)), elem_id="masthead", apply_default_css=False
             )
             with gr.Tabs(elem_id="rooms", overflow_behavior="wrap") as tabs:
@@ -112,7 +112,13 @@ class Page(gradio_workarounds.Blocks):
                     self.sweep_tab = SweepTab(self.run_tab, sweeps)
             self.run_tab.follow_links()
             StageBar(runner, self.run_tab.form)
-            self._wire()
+            # what happens when a visitor opens the page
+            self.load(None, js=links.TO_TAB, api_visibility="private")
+            greeting = [top, self.run_tab.form.inputs["mode"]]
+            greeted = self.load(self._greet, None, greeting, js=NAME_THUMBNAILS, **AT_ONCE)
+            self.run_tab.settle_after(greeted)
+            self.best_pane.arrive_after(self.run_tab.arrive(self))
+            self.sweep_tab.arrive(self)
             endpoints = {
                 "benchmark": api.endpoint(runner, queue),
                 "published": api.published_table,
@@ -121,15 +127,6 @@ class Page(gradio_workarounds.Blocks):
             }
             for name, answer in endpoints.items():
                 gr.api(answer, api_name=name, concurrency_limit=None)  # `RunQueue` keeps the order
-
-    def _wire(self) -> None:
-        """Connects what happens when a visitor opens the page."""
-        self.load(None, js=links.TO_TAB, api_visibility="private")
-        greeting = [self._masthead, self.run_tab.form.inputs["mode"]]
-        greeted = self.load(self._greet, None, greeting, js=NAME_THUMBNAILS, **AT_ONCE)
-        self.run_tab.settle_after(greeted)
-        self.best_pane.arrive_after(self.run_tab.arrive(self))
-        self.sweep_tab.arrive(self)
 
     def _greet(self, request: gr.Request) -> Iterator[tuple[Any, Any]]:
         """Tells a new page what machine this is, when the waiting worker has said so."""
