@@ -96,21 +96,15 @@ def test_on_a_space_a_visitor_picks_from_the_list_unless_the_owner_allows_more(m
 # ---- limits
 
 
-SETTINGS = [field for field in dataclasses.fields(limits.Limits) if field.metadata]
-
-
-def test_every_limit_is_a_setting() -> None:
-    for setting in SETTINGS:
-        read = limits.read({setting.metadata["variable"]: " 7 "})
-        assert getattr(read, setting.name) == 7 * setting.metadata["factor"]
+def test_every_limit_is_a_setting_and_what_makes_no_sense_is_a_sentence_and_not_a_guess() -> None:
+    settings = {field.metadata["variable"]: field for field in dataclasses.fields(limits.Limits) if field.metadata}
+    for variable, field in settings.items():
+        assert getattr(limits.read({variable: " 7 "}), field.name) == 7 * field.metadata["factor"]
     assert limits.read({"WORTH_COMPILING_TIMEOUT": "0.5"}).seconds == 0.5
     assert limits.read({"SPACE_ID": "somebody/space"}).sweep_cells == 24
     assert not limits.read({"WORTH_COMPILING_HUB_IDS": "off"}).hub_ids
     assert limits.read({"WORTH_COMPILING_HUB_IDS": ""}).hub_ids
-
-
-def test_a_limit_that_makes_no_sense_is_a_sentence_and_not_a_guess() -> None:
-    for variable in [*(setting.metadata["variable"] for setting in SETTINGS), limits.HUB_IDS_VARIABLE]:
+    for variable in [*settings, limits.HUB_IDS_VARIABLE]:
         for typed in ["many", "-1", "0x10", "1e999", "nan", "inf", "٣" * 30, "9" * 5000, "1;2"]:
             with pytest.raises(BadInput, match=f"^{variable} must be .* Given: ") as refused:
                 limits.read({variable: typed})

@@ -19,8 +19,6 @@ from tools import evidence_tables, gpu_evidence
 from tools.evidence_tables import Book
 from tools.gpu_evidence import Task
 
-SPEC = RunSpec("shapes-vit", "image-classification", device="cpu")
-
 
 def book_of(folder: Path, *records: dict[str, Any]) -> Book:
     book = Book(folder / "cells.jsonl.gz")
@@ -79,7 +77,8 @@ def test_cells_take_turns_once_all_are_ready_and_one_that_dies_or_hangs_is_a_res
 
     monkeypatch.setattr(gpu_evidence, "_life", life)
     monkeypatch.setattr(gpu_evidence, "CPU_SECONDS", 1.0)
-    tasks = [Task("repeat", SPEC, number) for number in range(5)]
+    spec = RunSpec("shapes-vit", "image-classification", device="cpu")
+    tasks = [Task("repeat", spec, number) for number in range(5)]
     records = list(gpu_evidence.run_lot(tasks, gpu_evidence.SCENE, tmp_path / "noise", 2, ready_seconds=1.0))
     found = [record["result"]["status"] for record in records]
     assert found == ["timed_out", "crashed", "timed_out", "ok", "ok"]
@@ -102,24 +101,17 @@ def test_a_book_torn_at_any_byte_keeps_what_came_before(tmp_path: Path) -> None:
         assert {"a", "b", "d"} <= Book(path).records.keys()
 
 
-def on_a_gpu(checkpoint: str, compiled: float) -> dict[str, Any]:
-    result = ok_result(
-        spec=RunSpec(checkpoint, "image-classification", device="cuda"),
-        environment=GPU,
-        compiled=measurement(compiled),
-    )
-    task = Task("table 1", result.spec)
-    return {"key": task.key, "step": task.step, "result": result.to_json(), "recipe": None}
-
-
 def test_the_short_table_and_the_devices_rows_are_made_of_the_evidence(tmp_path: Path) -> None:
     machine = {"key": "machine", "step": "machine", "facts": {"environment": None, "at": "now", "commit": "abc"}}
     failed = gpu_evidence.record(Task("table 1", RunSpec("d", "object-detection", device="cuda")), None)
     folder = tmp_path / "evidence"
     folder.mkdir()
-    of_text = {"key": "text", "step": "text", "result": text_result().to_json(), "recipe": None}
-    cells = on_a_gpu("a/slow", 0.004), on_a_gpu("b/fast", 0.0005), on_a_gpu("c", 0.001), failed, of_text
-    book_of(folder, machine, *cells)
+    records = [machine, failed, {"key": "text", "step": "text", "result": text_result().to_json(), "recipe": None}]
+    for checkpoint, compiled in (("a/slow", 0.004), ("b/fast", 0.0005), ("c", 0.001)):
+        spec = RunSpec(checkpoint, "image-classification", device="cuda")
+        result = ok_result(spec=spec, environment=GPU, compiled=measurement(compiled)).to_json()
+        records.append({"key": Task("table 1", spec).key, "step": "table 1", "result": result, "recipe": None})
+    book_of(folder, *records)
     rows, table = evidence_tables.publish(folder, tmp_path)
     assert rows == tmp_path / "assets" / "measured" / "t4.csv"
     assert {row.commit for row in published.read_measured(rows)} == {"abc"}
