@@ -52,8 +52,7 @@ def troubles() -> list[str]:
 @pytest.fixture(autouse=True)
 def untroubled(troubles: list[str]) -> Iterator[None]:
     yield
-    found = troubles.copy()
-    troubles.clear()
+    found, troubles[:] = troubles[:], []
     assert found == []
 
 
