@@ -23,10 +23,7 @@ from demo.ui.tabs import links
 
 FIXTURES = Path(__file__).parent / "fixtures" / "interfaces"
 KNOWN = json.loads((FIXTURES / "interfaces_v1.json").read_text(encoding="utf-8"))
-
-
-def fake_runner() -> FakeRunner:
-    return FakeRunner(lambda spec, image: ok_result(spec=spec))
+RUNNER = FakeRunner(lambda spec, image: ok_result(spec=spec))
 
 
 def kinds(data: Any, path: str = "") -> dict[str, str]:
@@ -48,7 +45,7 @@ def as_known(specs: list[RunSpec]) -> list[Any]:
 
 def test_the_api_is_described_byte_for_byte_as_it_was_and_new_arguments_stand_behind() -> None:
     known = json.loads((FIXTURES / "api_v1.json").read_text(encoding="utf-8"))
-    page = Page(fake_runner())
+    page = Page(RUNNER)
     now = page.get_api_info()
     page.close(verbose=False)
     old, new = (one["named_endpoints"]["/benchmark"]["parameters"] for one in (known, now))
@@ -61,7 +58,7 @@ def test_the_api_is_described_byte_for_byte_as_it_was_and_new_arguments_stand_be
 
 def test_the_api_says_of_itself_what_it_said() -> None:
     """gradio makes the description of the tool and of each argument for MCP from the docstring of `/benchmark`."""
-    lines = (inspect.getdoc(endpoint(fake_runner(), RunQueue())) or "").splitlines()
+    lines = (inspect.getdoc(endpoint(RUNNER, RunQueue())) or "").splitlines()
     assert [line for line in KNOWN["docstring"].splitlines() if line not in lines] == []
 
 
@@ -101,7 +98,7 @@ def test_an_old_link_still_means_the_same_run() -> None:
 def test_the_form_keeps_its_fields() -> None:
     """Their order is that of the groups of `demo.core.spec.FOLDS`."""
     now = {}
-    for name, field in Page(fake_runner()).run_tab.form.inputs.items():
+    for name, field in Page(RUNNER).run_tab.form.inputs.items():
         now[name] = {"name": name, "kind": type(field).__name__, "choices": getattr(field, "choices", None)}
         now[name] |= {fact: str(getattr(field, fact, None)) for fact in ("label", "info", "placeholder")}
         now[name] |= {} if name == "image" else {"value": field.value}
