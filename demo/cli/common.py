@@ -89,11 +89,8 @@ def stored(history: History, id: str) -> RunResult:
 
 def add_model(parser: argparse.ArgumentParser, tasks: str = "") -> None:
     """Adds what a run is of: a checkpoint, or a model of one's own."""
-    parser.add_argument(
-        "--checkpoint",
-        metavar="ID",
-        help=f"a name of `{PROGRAM} list` (default: {catalog.DEFAULT}), a hub id or a local folder",
-    )
+    named = f"a name of `{PROGRAM} list` (default: {catalog.DEFAULT}), a hub id or a local folder"
+    parser.add_argument("--checkpoint", metavar="ID", help=named)
     own = "in place of a checkpoint a model of your own: a function that returns (module, inputs)"
     parser.add_argument("--model", metavar="FILE.py:FUNCTION", help=own)
     parser.add_argument("--task", help=f"only for a checkpoint that is not in the list{tasks}")

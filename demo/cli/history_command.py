@@ -41,21 +41,14 @@ def add_to(commands: Any) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     history.set_defaults(command=_history)
-    history.add_argument(
-        "words",
-        nargs="*",
-        metavar=f"ID | {_FORMS.replace(', ', ' | ')}",
-        help="nothing: the list",
-    )
+    forms = f"ID | {_FORMS.replace(', ', ' | ')}"
+    history.add_argument("words", nargs="*", metavar=forms, help="nothing: the list")
     history.add_argument("--limit", metavar="N", help=f"the newest N (default: {LISTED}, or with --json all)")
     history.add_argument("--search", default="", metavar="WORDS", help="only those that hold every one of these words")
     history.add_argument("--json", action="store_true", help="print them as JSON")
-    history.add_argument(
-        "--traffic",
-        metavar="CALLS,RESTARTS[,PRICE]",
-        help="with an ID: what compiling saves or costs you a month at so many calls and restarts a day, and at the "
-        "machine's price an hour",
-    )
+    month = "with an ID: what compiling saves or costs you a month at so many calls and restarts a day, and at the "
+    month += "machine's price an hour"
+    history.add_argument("--traffic", metavar="CALLS,RESTARTS[,PRICE]", help=month)
     history.add_argument("--yes", action="store_true", help="delete without asking")
     program = commands.add_parser(
         "script", help="a stored run as a script that needs torch and transformers, and pillow for a picture"

@@ -34,18 +34,10 @@ def add_to(commands: Any) -> None:
     parser = commands.add_parser("sweep", help="run a grid: checkpoints x batch sizes x modes x dtypes")
     parser.set_defaults(command=_sweep)
     _add_grid(parser)
-    parser.add_argument(
-        "--image",
-        metavar="PATH",
-        help="the picture for every cell that sees one (default: a drawn scene, 4:3)",
-    )
-    parser.add_argument(
-        "--python",
-        metavar="PATH",
-        action="append",
-        default=[],
-        help=f"{common.PYTHON_HELP}; twice: each cell in both, in turns, and whether to change to the second",
-    )
+    scene = "the picture for every cell that sees one (default: a drawn scene, 4:3)"
+    parser.add_argument("--image", metavar="PATH", help=scene)
+    twice = f"{common.PYTHON_HELP}; twice: each cell in both, in turns, and whether to change to the second"
+    parser.add_argument("--python", metavar="PATH", action="append", default=[], help=twice)
     parser.add_argument("--out", metavar="FILE", help=f"write the table to a file: {', '.join(KINDS)}")
     parser.add_argument("--export-markdown", metavar="FILE", help="write the table as Markdown")
     parser.add_argument(
@@ -210,9 +202,8 @@ def plan_text(cells: list[Cell], forecast: SweepForecast) -> str:
     parts = [f"{count}, {stored} of them stored already." if stored else f"{count}."]
     if forecast.cells:
         guess = f" (a rough guess for {forecast.guessed} of them)" if forecast.guessed else ""
-        parts.append(
-            f"{forecast.cells} to run: about {sentences.rounded_duration(forecast.seconds)} one after another{guess}."
-        )
+        duration = sentences.rounded_duration(forecast.seconds)
+        parts.append(f"{forecast.cells} to run: about {duration} one after another{guess}.")
     return " ".join(parts)
 
 

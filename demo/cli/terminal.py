@@ -193,11 +193,6 @@ def table(rows: Iterable[Sequence[str]]) -> list[str]:
 
 def hanging(start: str, text: str) -> list[str]:
     width = min(shutil.get_terminal_size((WIDEST, 24)).columns, WIDEST)
-    return textwrap.wrap(
-        text,
-        width,
-        initial_indent=start,
-        subsequent_indent=" " * len(start),
-        break_long_words=False,
-        break_on_hyphens=False,
+    return textwrap.TextWrapper(width, start, " " * len(start), break_long_words=False, break_on_hyphens=False).wrap(
+        text
     )

@@ -161,12 +161,8 @@ class OngoingRun:
 
 
 def with_earlier_costs(result: RunResult, history: History) -> RunResult:
-    """Adds the compile cost that this run did not measure, cold or warm, from the latest run with the same settings.
-
-    Not to a user's own model, whose file may have changed since.
-
-    Raises HistoryError.
-    """
+    """Adds the compile cost that this run did not measure, cold or warm, from the latest run with the same settings;
+    not to a user's own model, whose file may have changed since. Raises HistoryError."""
     compilation = result.compilation
     if compilation is None or (compilation.cold and compilation.warm) or result.spec.task == OWN_MODEL:
         return result
