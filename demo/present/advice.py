@@ -12,10 +12,8 @@ from demo.present.sentences import calls_to_pay, cost_key, named_setting, outcom
 
 
 def worth(result: RunResult, lang: Language) -> str:
-    """'Worth it from about 20 000 calls after each start', 'Not worth it here' or 'Not known yet: ...'.
-
-    Counts from the first call that each start pays: see `start_seconds`. '' without figures.
-    """
+    """'Worth it from about 20 000 calls after each start' (see `start_seconds`), 'Not worth it here' or 'Not known yet:
+    ...'; '' without figures."""
     verdict, start = outcome(result), start_seconds(result)
     if start is None or verdict is None:
         return ""

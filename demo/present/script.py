@@ -74,10 +74,8 @@ def script(result: RunResult) -> str:
 
 
 def snippet(result: RunResult) -> str:
-    """The program that loads the model of `result`, compiles it with the run's settings and calls it once.
-
-    Where no program can, a comment that says why.
-    """
+    """The program that loads the model of `result`, compiles it with the run's settings and calls it once; a comment
+    that says why, where no program can."""
     refused = _refused(result.spec)
     return f"# {refused}\n" if refused else _program(result, timed=False)
 
@@ -92,10 +90,8 @@ def _refused(spec: RunSpec) -> str:
 
 
 def loading_lines(package: Path) -> str:
-    """The lines that load a package which a run has kept, for a process without this project.
-
-    They refuse a package of other versions or another machine. `model` is then called with the run's inputs by name.
-    """
+    """The lines that load a package which a run has kept, without this project, and refuse one of other versions or
+    another machine. `model` is then called with the run's inputs by name."""
     return _TEMPLATES.get_template("package_template.py").render(package=str(package)).strip()
 
 

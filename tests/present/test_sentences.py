@@ -114,8 +114,6 @@ def test_agreement_says_what_was_compared() -> None:
     ]:
         assert details.agreement(ok_result(parity=Parity("match", 0.0, "", task)), ENGLISH) == told
 
-
-def test_two_empty_pictures_are_not_called_a_match() -> None:
     nothing = dataclasses.replace(BOXES, boxes=())
     result = ok_result(
         parity=Parity("match", 0.0, "", {"matched_boxes": 1.0}), predictions={"eager": nothing, "compiled": nothing}

@@ -68,10 +68,8 @@ def _cell(cell: Cell, lang: Language) -> dict[str, object]:
 
 
 def shaded(status: str, verdict: str | None, ratio: float | None, shown: str, lang: Language) -> dict[str, object]:
-    """The class of a cell's colour, its strength in per cent, and its figure, with a sign that says the same.
-
-    `shown` is the ratio as text. The figure is '▲ 1.45×', 'no difference' or 'Did not compile'.
-    """
+    """The class of a cell's colour, its strength in per cent, and its figure: '▲ 1.45×', where '1.45×' is `shown`,
+    'no difference' or 'Did not compile'."""
     if status != "ok":
         return {"kind": "failed", "strength": 0, "figure": lang.plain(f"status_{status}")}
     if ratio is None or verdict not in ("faster", "slower"):
@@ -174,10 +172,8 @@ def shared_table(rows: Sequence[SharedRow], lang: Language) -> Markup:
 
 
 def _shared_line(row: SharedRow, lang: Language) -> dict[str, object]:
-    """The link fills the form with the settings of this row; it is '' if this page cannot run that.
-
-    A row of a GPU asks for the device 'auto': here may be another device, as "here" says.
-    """
+    """The link "here" fills the form with the settings of this row, '' if this page cannot run that. A row of a GPU
+    asks for the device 'auto': here may be another one."""
     spec = row.spec.on("cpu" if row.spec.device == "cpu" else "auto")
     return {
         "row": row,
