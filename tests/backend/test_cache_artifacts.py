@@ -95,11 +95,7 @@ def outside(content: bytes) -> bytes:
     ids=["torch", "name", "cut", "changed", "empty"],
 )
 def test_a_file_that_does_not_fit_or_is_broken_is_refused_and_nothing_is_loaded(
-    change: Callable[[bytes], bytes],
-    words: str,
-    saved: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    change: Callable[[bytes], bytes], words: str, saved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from demo.backend import cache_artifacts
 
@@ -145,11 +141,7 @@ def test_what_cannot_be_compiled_is_named_and_nothing_is_written_where_nothing_c
 
 @pytest.mark.parametrize(("compiled", "code"), [(2, 0), (1, 1)])
 def test_the_process_says_what_came_of_its_job_and_its_code_says_whether_all_of_it_was_done(
-    compiled: int,
-    code: int,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capfd: pytest.CaptureFixture[str],
+    compiled: int, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     from demo.backend import cache_artifacts
 

@@ -55,7 +55,6 @@ def test_the_command_says_how_many_and_how_long_and_asks_nothing_without_a_termi
     ("arguments", "words"),
     [
         ((), "No grid was given"),
-        (("--preset", "nope"), "invalid choice: 'nope'"),
         (("--preset", "smoke", "grid.yaml"), "not allowed with"),
         (("nowhere.yaml",), "cannot be read"),
         (("{grid}/open.yaml",), "open.yaml"),
