@@ -25,7 +25,7 @@ from demo.core.measurement import Compilation, Measurement
 from demo.core.outputs import ImageInfo, Parity
 from demo.core.result import Progress, RunResult
 from demo.core.spec import MODES, RunSpec
-from demo.core.speedup import ProcessResult
+from demo.core.stats import ProcessResult
 from demo.runs.outcome import NO_FILES, Files, with_earlier_runs
 from demo.store.reruns import compiled_spec
 from demo.sweep.best_table import BestTable

@@ -23,7 +23,6 @@ import numpy as np
 from benchmarks import report
 from benchmarks.honesty import MACHINES, HostInfo, one_run
 from demo.core import stats
-from demo.core.speedup import ASSUMED
 
 TRIALS = 150
 """For each machine and spread."""
@@ -65,7 +64,7 @@ def intervals(processes: Sequence[stats.Interval], spread: float) -> Iterator[tu
     for count in range(1, PROCESSES + 1):
         pool = processes[:count]
         yield (KNOWN, count), stats.rerun_ratio(pool, spread, math.inf)
-        yield (UNKNOWN, count), stats.rerun_ratio(pool, ASSUMED.deviation, ASSUMED.freedom or math.inf)
+        yield (UNKNOWN, count), stats.rerun_ratio(pool, stats.ASSUMED.deviation, stats.ASSUMED.freedom or math.inf)
 
 
 def trials(machine: HostInfo, spread: float, count: int) -> Iterator[tuple[float, list[stats.Interval]]]:

@@ -35,7 +35,6 @@ from demo.core import catalog, stats
 from demo.core.cores import usable_cores
 from demo.core.result import RunResult
 from demo.core.spec import RunSpec
-from demo.core.speedup import Speedup
 from demo.runs.runner import Runner
 from demo.store.history import History
 from demo.store.published import current_commit
@@ -81,7 +80,7 @@ class Kept:
 class Judged:
     """One run against all reruns of its place."""
 
-    speedup: Speedup
+    speedup: stats.Speedup
     captured: float
     """Share of the others whose estimate its interval holds."""
     captured_within: float
@@ -174,7 +173,7 @@ def _run(runner: Runner, spec: RunSpec) -> RunResult:
     return result
 
 
-def judge(speedups: Sequence[Speedup]) -> list[Judged]:
+def judge(speedups: Sequence[stats.Speedup]) -> list[Judged]:
     """Each run against the others of its place; two at least."""
     mean = stats.geometric_mean([one.within.ratio for one in speedups])
 
@@ -188,7 +187,7 @@ def judge(speedups: Sequence[Speedup]) -> list[Judged]:
     ]
 
 
-def speedups_of(runs: Iterable[RunResult]) -> list[Speedup]:
+def speedups_of(runs: Iterable[RunResult]) -> list[stats.Speedup]:
     """Of those that have one: a run that failed has none, that of a void one means nothing."""
     return [run.speedup for run in runs if run.status == "ok" and not run.void and run.speedup is not None]
 
@@ -203,7 +202,7 @@ def shares(judged: Sequence[Judged]) -> list[str]:
     ]
 
 
-def contradicts(speedups: Iterable[Speedup]) -> bool:
+def contradicts(speedups: Iterable[stats.Speedup]) -> bool:
     return {"faster", "slower"} <= {one.verdict for one in speedups}
 
 
@@ -217,7 +216,7 @@ def table_of(condition: str, kept: Sequence[Kept]) -> str:
     rows = []
     for protocol in NAMES:
         here = [one for one in kept if (one.place.condition, one.place.protocol) == (condition, protocol)]
-        groups: list[list[Speedup]] = []
+        groups: list[list[stats.Speedup]] = []
         judged: list[Judged] = []
         for checkpoint in dict.fromkeys(one.place.checkpoint for one in here):
             runs = [one.result for one in here if one.place.checkpoint == checkpoint]
@@ -234,7 +233,7 @@ def table_of(condition: str, kept: Sequence[Kept]) -> str:
     return report.table(HEADER, rows)
 
 
-def _row(checkpoint: str, protocol: str, runs: Sequence[RunResult], speedups: Sequence[Speedup]) -> list[str]:
+def _row(checkpoint: str, protocol: str, runs: Sequence[RunResult], speedups: Sequence[stats.Speedup]) -> list[str]:
     ratios = [one.within.ratio for one in speedups]
     threads = sorted({run.environment.threads for run in runs if run.environment is not None})
     verdicts = Counter(one.verdict for one in speedups)
@@ -268,7 +267,7 @@ def in_short(kept: Sequence[Kept]) -> str:
     return report.table(header, rows)
 
 
-def _reruns(speedups: Sequence[Speedup]) -> str:
+def _reruns(speedups: Sequence[stats.Speedup]) -> str:
     """'1.24× (1.21 to 1.27×)': median and range."""
     ratios = [one.within.ratio for one in speedups]
     return f"{statistics.median(ratios):.2f}× ({min(ratios):.2f} to {max(ratios):.2f}×)" if ratios else "-"

@@ -22,7 +22,7 @@ from demo.core.machine import Environment
 from demo.core.measurement import Compilation, Measurement
 from demo.core.outputs import Label, Parity, Predictions
 from demo.core.result import RunResult
-from demo.core.speedup import ASSUMED
+from demo.core.stats import ASSUMED
 from demo.present import upgrade
 from demo.sweep.run_grid import PROCESSES, order
 

@@ -21,8 +21,7 @@ from demo.core.measurement import Compilation, CompileCost, StartUp
 from demo.core.outputs import ImageInfo
 from demo.core.result import Failure, Progress, RunResult
 from demo.core.spec import RunSpec
-from demo.core.speedup import ProcessResult
-from demo.core.stats import Interval
+from demo.core.stats import Interval, ProcessResult
 from demo.runs.outcome import NO_FILES, Files
 from demo.store.history import History
 

@@ -19,7 +19,7 @@ from demo.core.measurement import (
 from demo.core.outputs import Box, EndToEnd, ImageInfo, Label, Parity, Predictions, Segment
 from demo.core.result import Failure, RunResult
 from demo.core.spec import MODES, TEXT_GENERATION, RunSpec
-from demo.core.speedup import Gain
+from demo.core.stats import Gain
 
 ENVIRONMENT = Environment(
     torch="2.13.0",

@@ -10,7 +10,7 @@ from typing import Any
 from demo.core.machine import HostInfo
 from demo.core.result import Progress, RunResult
 from demo.core.spec import RunSpec
-from demo.core.speedup import ProcessResult
+from demo.core.stats import ProcessResult
 from demo.runs.environment import Interpreter
 from demo.runs.outcome import NO_FILES, Files
 from demo.store.history import History

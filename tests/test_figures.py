@@ -17,8 +17,7 @@ from demo.core.languages import ENGLISH
 from demo.core.measurement import Compilation, Measurement
 from demo.core.result import Progress, RunResult
 from demo.core.spec import RunSpec
-from demo.core.speedup import Spread
-from demo.core.stats import Interval
+from demo.core.stats import Interval, Spread
 from demo.present import charts, details, guide_comparison, markdown, sentences
 from demo.present.script import script
 from demo.store import export

@@ -23,7 +23,6 @@ from demo.core.languages import ENGLISH
 from demo.core.measurement import Roofline
 from demo.core.result import RunResult
 from demo.core.spec import BadInput, RunSpec
-from demo.core.speedup import ASSUMED
 from demo.present import details, sentences
 from demo.store import export, published
 
@@ -353,7 +352,7 @@ def _repeat(book: Book) -> str:
     known = ""
     if len(ratios) > 1:
         processes = [one.within for one in speedups]
-        interval = stats.rerun_ratio(processes, ASSUMED.deviation, ASSUMED.freedom or math.inf)
+        interval = stats.rerun_ratio(processes, stats.ASSUMED.deviation, stats.ASSUMED.freedom or math.inf)
         low, high = sentences.ends(interval.low, interval.high)
         known = f", together {low} to {high} (95 % confidence for a rerun)"
     return (

@@ -7,7 +7,7 @@ are stored, everything that can be computed from them is a property: a better st
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal, get_args
 
@@ -28,7 +28,6 @@ from demo.core.measurement import (
 )
 from demo.core.outputs import EndToEnd, ImageInfo, Parity, Predictions
 from demo.core.spec import TEXT_GENERATION, RunSpec
-from demo.core.speedup import Gain, OpenBecause, ProcessResult, Speedup, Spread, judged
 
 SCHEMA_VERSION = 2
 Status = Literal["ok", "out_of_memory", "compile_failed", "timed_out", "crashed", "cancelled", "interrupted", "failed"]
@@ -123,13 +122,13 @@ class RunResult:
     """Caveats in English; `Language.retold` has most of them in each language."""
     elapsed_seconds: float = 0.0
     """Wall clock of the whole run, loading and compiling included."""
-    spread: Spread | None = None
+    spread: stats.Spread | None = None
     """None in older results."""
-    earlier: tuple[ProcessResult, ...] = ()
+    earlier: tuple[stats.ProcessResult, ...] = ()
     """The processes before this one that the answer rests on, too: all that the history had when the run ended."""
     rough: bool = False
     """A caveat of the machine applies, such as other programs that kept it busy. False in older results."""
-    gains: tuple[Gain, ...] | None = None
+    gains: tuple[stats.Gain, ...] | None = None
     """What was known here of other ways to compile when the run ended. None in older results."""
     schema_version: int = SCHEMA_VERSION
 
@@ -198,7 +197,7 @@ class RunResult:
         return _control(self.eager, self.control_times)
 
     @cached_property
-    def speedup(self) -> Speedup | None:
+    def speedup(self) -> stats.Speedup | None:
         within = self._estimate[0] if self._estimate is not None else None
         return self._judged(within, [run.within for run in self.earlier], self.pooled_control)
 
@@ -213,7 +212,7 @@ class RunResult:
         return self._compared(self.prefill.eager, self.prefill.compiled, paired=True) if self.prefill else None
 
     @cached_property
-    def prefill_speedup(self) -> Speedup | None:
+    def prefill_speedup(self) -> stats.Speedup | None:
         """The speed-up of a text model's time to the first token."""
         if self._prefill_estimate is None or self.prefill is None:
             return None
@@ -239,7 +238,7 @@ class RunResult:
         return eager, compiled
 
     @cached_property
-    def break_cost(self) -> Speedup | None:
+    def break_cost(self) -> stats.Speedup | None:
         """Time of the compiled model with added graph breaks over its time without; None where none were added.
 
         The verdict is that of the model without them: 'faster' means that they make a call slower.
@@ -257,12 +256,12 @@ class RunResult:
         within: stats.Interval | None,
         earlier: Sequence[stats.Interval | None],
         control: stats.Interval | None,
-    ) -> Speedup | None:
+    ) -> stats.Speedup | None:
         """For a rerun, with its verdict: from this process's own interval and those of the processes before it."""
-        why: OpenBecause = "recompiled" if self.void else "machine" if self.oversubscribed else ""
-        return None if within is None else judged(within, [*filter(None, earlier)], self.spread, control, why)
+        why: stats.OpenBecause = "recompiled" if self.void else "machine" if self.oversubscribed else ""
+        return None if within is None else stats.judged(within, [*filter(None, earlier)], self.spread, control, why)
 
-    def as_processes(self) -> tuple[ProcessResult, ...]:
+    def as_processes(self) -> tuple[stats.ProcessResult, ...]:
         """The processes that the answer rests on, this run's own last; empty where this one has no answer."""
         if self._estimate is None or self.void or self.oversubscribed or self.status != "ok":
             return ()
@@ -270,8 +269,10 @@ class RunResult:
         broken = self.break_cost.within if self.break_cost is not None else None
         first = self._prefill_estimate
         prefill, seconds = (first[0], first[1:]) if first is not None else (None, None)
-        own = ProcessResult(self.id, eager, compiled, within, broken, self.threads, prefill, seconds, self.control)
-        return (*self.earlier, replace(own, started_at=self.started_at))
+        own = stats.ProcessResult(
+            self.id, eager, compiled, within, broken, self.threads, prefill, seconds, self.control, self.started_at
+        )
+        return (*self.earlier, own)
 
     def break_even(self, compile_seconds: float) -> BreakEven | None:
         """When a first call of so many seconds has paid for itself; None where there is no speed-up."""
@@ -406,7 +407,7 @@ def _from_version_1(data: dict[str, Any]) -> dict[str, Any]:
 
 
 def _pooled(
-    own: tuple[stats.Interval, float, float], earlier: Sequence[tuple[float, float] | None], speedup: Speedup
+    own: tuple[stats.Interval, float, float], earlier: Sequence[tuple[float, float] | None], speedup: stats.Speedup
 ) -> tuple[float, float]:
     """Seconds of eager and of compiled over all processes, weighted as the speed-up; `own` is this run's estimate."""
     eager, compiled = zip(*filter(None, [*earlier, own[1:]]), strict=True)

@@ -12,7 +12,6 @@ from demo.core.languages import ENGLISH, Language
 from demo.core.measurement import BreakEven, Compilation, Measurement
 from demo.core.result import RunResult
 from demo.core.spec import OPTIONS, RunSpec
-from demo.core.speedup import Speedup
 
 
 def headline(result: RunResult) -> str:
@@ -60,7 +59,7 @@ def _three(key: str, ratio: str, lang: Language) -> Three:
     return before, shown, after
 
 
-def _decided_speedup(result: RunResult) -> Speedup | None:
+def _decided_speedup(result: RunResult) -> stats.Speedup | None:
     """The speed-up of a run that has an outcome."""
     return result.speedup if outcome(result) is not None else None
 
@@ -72,7 +71,7 @@ def figure(speedup: stats.Interval) -> str:
     return fmt.estimate(speedup.ratio, speedup.low, speedup.high)
 
 
-def _kind(speedup: Speedup) -> str:
+def _kind(speedup: stats.Speedup) -> str:
     """The verdict; of an open one what it tells: 'narrow', 'unsure', 'busy' or 'void'. The end of the texts' keys."""
     if speedup.open_because == "recompiled":
         return "void"

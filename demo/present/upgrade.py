@@ -18,7 +18,6 @@ from demo.core import format as fmt, outputs, stats
 from demo.core.languages import Language
 from demo.core.machine import Environment
 from demo.core.result import RunResult
-from demo.core.speedup import ASSUMED, ProcessResult
 from demo.present import sentences
 from demo.store.reruns import compiled_spec
 
@@ -63,7 +62,7 @@ def compare(first: RunResult, second: RunResult) -> Upgrade | None:
     ours, theirs = beside(first, second)
     if not enough(ours, theirs) or first.threads != second.threads:
         return Upgrade("differs" if outputs == "differ" else "unsure", outputs=outputs)
-    spread = max((one.spread or ASSUMED).deviation for one in (first, second))
+    spread = max((one.spread or stats.ASSUMED).deviation for one in (first, second))
 
     def ratio(seconds: str) -> stats.Interval:
         slow, fast = ([getattr(one, seconds) for one in side] for side in (ours, theirs))
@@ -78,7 +77,7 @@ def compare(first: RunResult, second: RunResult) -> Upgrade | None:
     return Upgrade(verdict, eager, compiled, outputs)
 
 
-def beside(first: RunResult, second: RunResult) -> tuple[list[ProcessResult], list[ProcessResult]]:
+def beside(first: RunResult, second: RunResult) -> tuple[list[stats.ProcessResult], list[stats.ProcessResult]]:
     """The processes behind each answer that ran within `BESIDE_SECONDS` of one of the other's; both empty or neither.
 
     Older results do not say when their earlier processes ran: those are left out.
@@ -87,13 +86,13 @@ def beside(first: RunResult, second: RunResult) -> tuple[list[ProcessResult], li
     pools = (run.as_processes() or run.earlier for run in (first, second))
     ours, theirs = ([one for one in pool if one.started_at] for pool in pools)
 
-    def near(some: Sequence[ProcessResult], others: Sequence[ProcessResult]) -> list[ProcessResult]:
+    def near(some: Sequence[stats.ProcessResult], others: Sequence[stats.ProcessResult]) -> list[stats.ProcessResult]:
         return [one for one in some if any(_seconds_apart(one, other) <= BESIDE_SECONDS for other in others)]
 
     return near(ours, theirs), near(theirs, ours)
 
 
-def enough(ours: Sequence[ProcessResult], theirs: Sequence[ProcessResult]) -> bool:
+def enough(ours: Sequence[stats.ProcessResult], theirs: Sequence[stats.ProcessResult]) -> bool:
     return min(len(ours), len(theirs)) >= FEWEST_PROCESSES
 
 
@@ -152,7 +151,7 @@ def _outputs(first: RunResult, second: RunResult) -> Literal["match", "differ", 
     return "differ" if any(shown) else "match"
 
 
-def _seconds_apart(one: ProcessResult, other: ProcessResult) -> float:
+def _seconds_apart(one: stats.ProcessResult, other: stats.ProcessResult) -> float:
     moments = [datetime.fromisoformat(process.started_at) for process in (one, other)]
     return abs((moments[0] - moments[1]).total_seconds())
 

@@ -20,7 +20,7 @@ from demo.core.languages import ENGLISH
 from demo.core.refusals import AGAIN, other_way_to_compile
 from demo.core.result import PHASE_DOING, Failure, Progress, RunResult, Status
 from demo.core.spec import OWN_MODEL, RunSpec
-from demo.core.speedup import ProcessResult
+from demo.core.stats import ProcessResult
 from demo.runs.process import Worker, ending
 from demo.store import reruns
 from demo.store.history import History, HistoryError

@@ -16,7 +16,7 @@ from demo.core import limits, refusals
 from demo.core.machine import Environment, HostInfo
 from demo.core.result import Progress, RunResult
 from demo.core.spec import BadInput, RunSpec
-from demo.core.speedup import ProcessResult
+from demo.core.stats import ProcessResult
 from demo.runs.environment import Interpreter
 from demo.runs.outcome import NO_FILES, Files, OngoingRun, redacted, stored, with_earlier_costs, with_earlier_runs
 from demo.runs.process import Event, Worker, WorkerDied

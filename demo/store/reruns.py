@@ -24,8 +24,7 @@ from demo.core import codec
 from demo.core.catalog import is_folder
 from demo.core.result import RunResult
 from demo.core.spec import OPTIONS, OWN_MODEL, RunSpec
-from demo.core.speedup import ASSUMED, Gain, ProcessResult, Spread
-from demo.core.stats import Interval, geometric_mean
+from demo.core.stats import ASSUMED, Gain, Interval, ProcessResult, Spread, geometric_mean
 
 NEWEST = 300
 """So many runs are looked at: they are read for every new result."""

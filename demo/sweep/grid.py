@@ -24,7 +24,7 @@ from demo.core.machine import HostInfo
 from demo.core.refusals import on_machine
 from demo.core.result import RunResult
 from demo.core.spec import OPTIONS, TEXT_GENERATION, BadInput, RunSpec, without_meaning
-from demo.core.speedup import ProcessResult
+from demo.core.stats import ProcessResult
 from demo.present import sentences
 from demo.store import export, published
 

@@ -6,8 +6,7 @@ from samples import ok_result
 
 from benchmarks import reruns
 from benchmarks.reruns import IDLE, OURS, Kept, Place
-from demo.core.speedup import Speedup
-from demo.core.stats import Interval, Verdict
+from demo.core.stats import Interval, Speedup, Verdict
 
 PLACE = Place(IDLE, OURS, "shapes-vit")
 

@@ -17,7 +17,7 @@ from troubles import BEYOND, heard
 from demo.core.languages import LANGUAGES
 from demo.core.result import RunResult
 from demo.core.spec import BadInput, RunSpec
-from demo.core.speedup import Spread
+from demo.core.stats import Spread
 from demo.store.history import History
 from demo.ui.look import script
 from demo.ui.page import Page

@@ -10,7 +10,7 @@ from demo.core import catalog, refusals
 from demo.core.languages import ENGLISH
 from demo.core.machine import HostInfo
 from demo.core.spec import BadInput
-from demo.core.speedup import Gain
+from demo.core.stats import Gain
 from demo.present import advice
 from demo.sweep.best_table import ways
 

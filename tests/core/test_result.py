@@ -14,8 +14,7 @@ from demo.core.measurement import AnotherSize, Compilation, Measurement, StartUp
 from demo.core.outputs import EndToEnd, Parity
 from demo.core.result import Failure, RunResult
 from demo.core.spec import RunSpec
-from demo.core.speedup import ProcessResult, Spread
-from demo.core.stats import Interval
+from demo.core.stats import Interval, ProcessResult, Spread
 
 OLD_FILE = Path(__file__).parents[1] / "fixtures" / "result_v1.json"
 

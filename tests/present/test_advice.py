@@ -10,7 +10,7 @@ from demo.core.languages import ENGLISH, LANGUAGES
 from demo.core.measurement import Compilation, CompileCost
 from demo.core.outputs import Parity
 from demo.core.result import RunResult
-from demo.core.speedup import Gain
+from demo.core.stats import Gain
 from demo.present import advice
 from demo.present.sentences import grouped
 

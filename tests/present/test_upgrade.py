@@ -11,8 +11,7 @@ from demo.core.machine import HostSample
 from demo.core.measurement import Compilation
 from demo.core.outputs import Label, Parity, Predictions
 from demo.core.result import RunResult
-from demo.core.speedup import ProcessResult
-from demo.core.stats import Interval
+from demo.core.stats import Interval, ProcessResult
 from demo.present import upgrade
 
 OLD, NEW = ENVIRONMENT, dataclasses.replace(ENVIRONMENT, torch="2.99.0")

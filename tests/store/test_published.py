@@ -13,8 +13,7 @@ from samples import failed_result, ok_result
 from demo.core import catalog
 from demo.core.measurement import Compilation
 from demo.core.spec import DTYPES, MODES, TASKS, WEIGHTS, BadInput, RunSpec
-from demo.core.speedup import ProcessResult, Spread
-from demo.core.stats import Interval
+from demo.core.stats import Interval, ProcessResult, Spread
 from demo.store import published
 from demo.store.published import COLUMNS, add_measured, measured_rows, read_measured, subset_of
 

@@ -11,7 +11,7 @@ from samples import ENVIRONMENT, measurement, ok_result
 
 from demo.core.result import RunResult
 from demo.core.spec import RunSpec
-from demo.core.speedup import ASSUMED, Spread
+from demo.core.stats import ASSUMED, Spread
 from demo.runs.outcome import with_earlier_runs
 from demo.store.history import History
 from demo.store.reruns import MOST_PROCESSES, comparable, deviation, spread

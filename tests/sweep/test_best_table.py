@@ -15,7 +15,7 @@ from demo.core.measurement import Compilation, CompileCost, StartUp
 from demo.core.outputs import Label, Parity, Predictions
 from demo.core.result import Failure, RunResult
 from demo.core.spec import BadInput
-from demo.core.speedup import Spread
+from demo.core.stats import Spread
 from demo.sweep import best_words
 from demo.sweep.best_table import WAYS, BestTable, Goal, Row, Way, best_table, first_answers, ways
 

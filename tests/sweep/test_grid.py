@@ -17,8 +17,7 @@ from demo.core.machine import HostInfo
 from demo.core.outputs import ImageInfo
 from demo.core.result import RunResult
 from demo.core.spec import TEXT_GENERATION, BadInput, RunSpec
-from demo.core.speedup import ProcessResult
-from demo.core.stats import Interval
+from demo.core.stats import Interval, ProcessResult
 from demo.store import published
 from demo.sweep.grid import AXES, PICTURE, PRESETS, Cell, Grid, make_cells, read_grid, write_device_table, write_table
 

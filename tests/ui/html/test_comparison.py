@@ -9,7 +9,7 @@ from samples import ENVIRONMENT, measurement, ok_result
 from demo.core.languages import ENGLISH, LANGUAGES
 from demo.core.measurement import Compilation
 from demo.core.result import RunResult
-from demo.core.speedup import Spread
+from demo.core.stats import Spread
 from demo.ui.html.comparison import comparison
 
 

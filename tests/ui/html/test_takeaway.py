@@ -21,7 +21,7 @@ from demo.core.languages import ENGLISH, LANGUAGES
 from demo.core.outputs import ImageInfo
 from demo.core.result import RunResult
 from demo.core.spec import RunSpec
-from demo.core.speedup import Gain
+from demo.core.stats import Gain
 from demo.present import markdown
 from demo.present.script import script
 from demo.store.history import History

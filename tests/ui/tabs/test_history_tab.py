@@ -16,7 +16,7 @@ from demo.core.catalog import PROMPT
 from demo.core.languages import ENGLISH
 from demo.core.result import Failure
 from demo.core.spec import TEXT_GENERATION, RunSpec, without_meaning
-from demo.core.speedup import Spread
+from demo.core.stats import Spread
 from demo.store.history import History
 from demo.ui.html import comparison
 from demo.ui.page import Page

@@ -18,7 +18,7 @@ from demo.core.measurement import Compilation
 from demo.core.outputs import ImageInfo
 from demo.core.result import RunResult
 from demo.core.spec import RunSpec
-from demo.core.speedup import Spread
+from demo.core.stats import Spread
 from demo.store.history import History
 from demo.ui.page import Page
 from demo.ui.tabs import form, result_pane
