@@ -15,22 +15,7 @@ from demo.core import format as fmt
 from demo.core.languages import Language
 from demo.core.result import RunResult
 from demo.core.spec import PUBLISHED_CALLS, RunSpec
-from demo.present import sentences
-from demo.present.figure import (
-    LINE,
-    NAMES,
-    PLOT_HEIGHT,
-    Pair,
-    bars,
-    directed,
-    dressed,
-    mark_crossing,
-    names_at_end,
-    paired_bars,
-    provenance,
-    scale_of,
-    titled,
-)
+from demo.present import figure as style, sentences
 from demo.present.guide_comparison import compare_with_guide, nearest_rows, versions
 from demo.present.pictures import COMPILED, EAGER
 from demo.store import published
@@ -58,13 +43,13 @@ def latency_bars(result: RunResult, lang: Language) -> go.Figure:
     names = [sentences.variant(variant, lang) for variant in timed]
     counts = [lang.plain_value(calls) for calls in sorted({len(side.wall_seconds) for side in sides if side})]
     counted = lang.composed("chart_counted", calls=sentences.enumerated(counts, lang)) if counts else ""
-    return bars(
+    return style.bars(
         title=lang.listed([lang.plain(title), *([lang.plain("asked_batch", size=batch)] if batch > 1 else [])]),
         names=names,
         seconds=latencies,
         texts=[missing if seconds is None else fmt.latency(seconds) for seconds in latencies],
         ranges=ranges,
-        source=[counted, *provenance(result)],
+        source=[counted, *style.provenance(result)],
         right=78,
         lang=lang,
         group=len(names),
@@ -85,10 +70,10 @@ def published_bars(checkpoint: str, lang: Language) -> go.Figure | None:
         lang.plain("chart_conditions", calls=PUBLISHED_CALLS, torch=shown[0].torch),
         lang.plain("chart_source"),
     ]
-    return paired_bars(lang.plain("chart_title"), pairs, source, right=118, lang=lang)
+    return style.paired_bars(lang.plain("chart_title"), pairs, source, right=118, lang=lang)
 
 
-def _on_gpu(name: str, row: PublishedRow, lang: Language) -> Pair:
+def _on_gpu(name: str, row: PublishedRow, lang: Language) -> style.Pair:
     return _at_eager(name, lang), (row.eager_seconds, row.compiled_seconds), row.speedup
 
 
@@ -102,14 +87,14 @@ def run_and_guide(result: RunResult, lang: Language) -> go.Figure | None:
     comparison = compare_with_guide(result, lang)
     if comparison is None:
         return None
-    here, size = result.spec.batch_size, NAMES
+    here, size = result.spec.batch_size, style.NAMES
     own = [result.latencies.get(side) for side in ("eager", "compiled")]
-    shown: list[Pair] = [(_at_eager(lang.plain("chart_here"), lang), own, comparison.ratio)]
+    shown: list[style.Pair] = [(_at_eager(lang.plain("chart_here"), lang), own, comparison.ratio)]
     for row in comparison.rows:
         name = lang.plain_value(row.gpu)
         if row.batch_size != here:
-            name, size = lang.listed([name, lang.plain("asked_batch", size=row.batch_size)]), NAMES - 2
-        shown.append(_on_gpu(directed(name), row, lang))
+            name, size = lang.listed([name, lang.plain("asked_batch", size=row.batch_size)]), style.NAMES - 2
+        shown.append(_on_gpu(style.directed(name), row, lang))
     there = lang.composed(
         "chart_there",
         gpus=lang.listed([lang.plain_value(row.gpu) for row in comparison.rows]),
@@ -117,9 +102,9 @@ def run_and_guide(result: RunResult, lang: Language) -> go.Figure | None:
         versions=lang.listed(list(dict.fromkeys(versions([row], lang) for row in comparison.rows))),
     )
     settings = lang.composed("chart_here_setting", setting=sentences.settings(result.spec, lang))
-    source = [settings, *provenance(result), there, lang.plain("chart_source")]
+    source = [settings, *style.provenance(result), there, lang.plain("chart_source")]
     # right: '43.7 ms  1.00×' beside the longest bar
-    return paired_bars(lang.plain("chart_beside"), shown, source, right=148, lang=lang, size=size)
+    return style.paired_bars(lang.plain("chart_beside"), shown, source, right=148, lang=lang, size=size)
 
 
 def trace(result: RunResult, lang: Language) -> go.Figure:
@@ -132,8 +117,8 @@ def trace(result: RunResult, lang: Language) -> go.Figure:
     sides = [one for one in sentences.variants(result, lang) if one[2].wall_seconds]
     slowest = max(max(side.wall_seconds) for *_, side in sides)
     end = min(SLOWEST_SHOWN * max(side.median_seconds for *_, side in sides), slowest * 1.05)
-    scale, unit = scale_of([end])
-    hover = directed(lang.plain("chart_call", number="%{x}", time="%{text}"))
+    scale, unit = style.scale_of([end])
+    hover = style.directed(lang.plain("chart_call", number="%{x}", time="%{text}"))
     figure, beyond, named = go.Figure(), 0, []
     for variant, name, side in sides:
         colour, shape, sign = _DOTS[variant]
@@ -159,14 +144,14 @@ def trace(result: RunResult, lang: Language) -> go.Figure:
             )
         )
         named.append((name.lower(), sign, colour, side.median_seconds * scale))
-    source = [lang.plain("chart_trace_why"), *provenance(result)]
+    source = [lang.plain("chart_trace_why"), *style.provenance(result)]
     if beyond:
         source.append(lang.plain("chart_beyond", count=beyond, time=fmt.latency(slowest)))
     figure.update_yaxes(range=[0, end * scale], showgrid=True, nticks=5)
     figure.update_xaxes(showgrid=False, nticks=6, range=[0, max(len(side.wall_seconds) for *_, side in sides) + 1])
-    right = names_at_end(figure, named, PLOT_HEIGHT / (end * scale))
+    right = style.names_at_end(figure, named, style.PLOT_HEIGHT / (end * scale))
     told = [f"{name} {fmt.latency(side.median_seconds)}" for _, name, side in sides]
-    return dressed(figure, titled("chart_trace", unit, lang), source, told, left=44, right=right, plot=PLOT_HEIGHT)
+    return style.dressed(figure, style.titled("chart_trace", unit, lang), source, told, left=44, right=right)
 
 
 _LINES = {"eager": (EAGER, "solid", "━"), "cold": (COMPILED, "solid", "━"), "warm": (COMPILED, "dash", "┄")}
@@ -192,7 +177,7 @@ def break_even(result: RunResult, lang: Language) -> go.Figure | None:
         crossings, farthest = {}, math.ceil(max(costs.values()) / eager)
     calls = max(10.0, 1.6 * farthest)
     ends = {"eager": calls * eager} | {cache: cost + calls * compiled for cache, cost in costs.items()}
-    scale, unit = scale_of(ends.values())
+    scale, unit = style.scale_of(ends.values())
     high = max(ends.values()) * scale
     figure, named, told = go.Figure(), [], []
     for line, end in ends.items():
@@ -200,28 +185,20 @@ def break_even(result: RunResult, lang: Language) -> go.Figure | None:
         name = sentences.variant("eager" if line == "eager" else "compiled", lang)
         if line != "eager":
             name = lang.listed([name, lang.plain(f"head_{sentences.cost_key(compilation, line)}")])
-        figure.add_trace(
-            go.Scatter(
-                name=name,
-                x=[0, calls],
-                y=[costs.get(line, 0.0) * scale, end * scale],
-                mode="lines",
-                line={"color": colour, "width": 3, "dash": dash},
-                hoverinfo="skip",
-            )
-        )
+        ys = [costs.get(line, 0.0) * scale, end * scale]
+        style.add_line(figure, [0, calls], ys, colour, 3, dash, name)
         named.append((name, sign, colour, end * scale))
         told.append(name)
     for even in crossings.values():
         at = even.calls or 0
         height = (even.seconds or 0.0) * scale
-        mark_crossing(figure, at, height, even.low or at, even.high, calls)
+        style.mark_crossing(figure, at, height, even.low or at, even.high, calls)
         told.append(sentences.calls_to_pay(even, lang))
         near = at < 0.3 * calls  # too near the axis for a name on its left
         figure.add_annotation(
             x=0 if near else at,
             y=height,
-            text=directed(told[-1]),
+            text=style.directed(told[-1]),
             xanchor="left" if near else "right",
             xshift=6 if near else -10,
             yshift=22 if near else 14,
@@ -229,9 +206,9 @@ def break_even(result: RunResult, lang: Language) -> go.Figure | None:
     meaning = lang.plain("chart_crossing" if crossings else "chart_no_crossing")
     figure.update_xaxes(range=[0, calls], showgrid=False, nticks=4, tickformat="~s", tickangle=0)
     figure.update_yaxes(range=[0, high * 1.03], showgrid=True, nticks=5, ticksuffix=f" {unit}")
-    right = names_at_end(figure, named, PLOT_HEIGHT / high)
-    source = [meaning, *provenance(result)]
-    return dressed(figure, lang.plain("chart_total"), source, told, left=64, right=right, plot=PLOT_HEIGHT)
+    right = style.names_at_end(figure, named, style.PLOT_HEIGHT / high)
+    source = [meaning, *style.provenance(result)]
+    return style.dressed(figure, lang.plain("chart_total"), source, told, left=64, right=right)
 
 
 # The published tables
@@ -251,11 +228,11 @@ def durations(rows: Sequence[PublishedRow], lang: Language) -> go.Figure | None:
     """
     if not rows:
         return None
-    shown: list[Pair] = []
+    shown: list[style.Pair] = []
     for row in rows:
         name = _name(row.model, 18) + (" †" if published.faults_at(row) else "")
         shown.append((name, (row.eager_seconds, row.compiled_seconds), row.speedup))
-    return paired_bars(lang.plain("chart_time"), shown, _source(rows, lang), right=110, lang=lang, left=150)
+    return style.paired_bars(lang.plain("chart_time"), shown, _source(rows, lang), right=110, lang=lang, left=150)
 
 
 def _source(rows: Sequence[PublishedRow], lang: Language) -> list[str]:
@@ -305,7 +282,7 @@ def by_batch(rows: Sequence[PublishedRow], lang: Language) -> go.Figure | None:
                 mode="lines+markers+text",
                 line={"color": colour, "width": 2.5, "dash": "dash" if own else "solid"},
                 marker={"size": 11, "symbol": shape + ("-open" if own else ""), "color": colour},
-                hovertemplate=f"{directed(hover)}<extra>{html.escape(gpu, quote=False)}</extra>",
+                hovertemplate=f"{style.directed(hover)}<extra>{html.escape(gpu, quote=False)}</extra>",
                 cliponaxis=False,
             )
         )
@@ -319,7 +296,7 @@ def by_batch(rows: Sequence[PublishedRow], lang: Language) -> go.Figure | None:
         counts = sentences.enumerated((lang.plain_value(ran.count(batch)) for batch in batches), lang)
         counted.append(lang.composed("chart_models", gpu=machine, counts=counts))
         told.append(f"{gpu}, {whose} " + ", ".join(f"{x}: {y:.3g}×" for x, y in means.items()))
-    figure.add_hline(y=1, line={"color": LINE, "width": 1.5}, layer="below")
+    figure.add_hline(y=1, line={"color": style.LINE, "width": 1.5}, layer="below")
     figure.update_xaxes(type="category", categoryorder="array", categoryarray=batches, showgrid=False)
     figure.update_yaxes(range=[low, high], nticks=6, ticksuffix="×", showgrid=True, zeroline=False)
     models = published.values([row for row in rows if row.speedup is not None], "model")
@@ -330,8 +307,10 @@ def by_batch(rows: Sequence[PublishedRow], lang: Language) -> go.Figure | None:
     source = [lang.composed("chart_axes", what=what), lang.texts["semicolon"].join(dict.fromkeys(settings))]
     source += counted if len(models) > 1 else []
     source += _origins(rows, lang.plain("chart_dashed"), lang)
-    title, right = titled("chart_by_batch", "×", lang), names_at_end(figure, named, _LINES_HEIGHT / (high - low))
-    return dressed(figure, title, source, told, left=52, right=right, plot=_LINES_HEIGHT)
+    right = style.names_at_end(figure, named, _LINES_HEIGHT / (high - low))
+    return style.dressed(
+        figure, style.titled("chart_by_batch", "×", lang), source, told, left=52, right=right, plot=_LINES_HEIGHT
+    )
 
 
 def comparable_rows(row: PublishedRow, rows: Sequence[PublishedRow]) -> list[PublishedRow]:

@@ -141,6 +141,7 @@ def _program(result: RunResult, timed: bool) -> str:
     where = f" on {machine.device_name}, torch {machine.torch}" if machine else ""
     # With random weights the prompt has as many tokens as the run's, or one a word where the run did not get there.
     tokens = result.generation.prompt_tokens if result.generation else len(spec.prompt.split())
+    layout = ", memory_format=torch.channels_last" if spec.channels_last else ""
     facts = {
         "spec": spec,
         "timed": timed,
@@ -155,9 +156,8 @@ def _program(result: RunResult, timed: bool) -> str:
         "prompt_tokens": tokens,
         "picture": scene.relative_to(catalog.ASSETS.parent).as_posix() if scene else None,
         "size": (image.width, image.height) if image else (640, 480),
-        "queries": list(spec.text),
-        "converted": Code("DTYPE, memory_format=torch.channels_last" if spec.channels_last else "DTYPE"),
-        "aot": spec.compiler == "aot",
+        "place": Code(f"DEVICE{layout}"),
+        "converted": Code(f"DTYPE{layout}"),
         "layers": spec.compiler == "jit" and spec.scope == "layers",
         **_model(spec),
     }
@@ -167,17 +167,13 @@ def _program(result: RunResult, timed: bool) -> str:
 def _model(spec: RunSpec) -> dict[str, Any]:
     """How the model is loaded, as `demo.backend.models` does."""
     random, checkpoint = spec.weights == "random", catalog.find(spec.checkpoint)
-    place = Code("DEVICE, memory_format=torch.channels_last" if spec.channels_last else "DEVICE")
     if spec.task == OWN_MODEL:
         file, _, function = spec.checkpoint.rpartition(":")
-        return {"file": Path(file).name, "function": function, "place": place}
-    source, files = spec.checkpoint, dict[str, Any](trust_remote_code=False)  # left out, transformers would ask
+        return {"file": Path(file).name, "function": function}
     folder = catalog.config_folder(checkpoint).relative_to(catalog.ASSETS.parent).as_posix() if checkpoint else ""
     revision = checkpoint.revision if checkpoint is not None else None
-    if checkpoint is not None and (checkpoint.bundled or random):
-        source = folder
-    elif revision:
-        files["revision"] = revision
+    here = checkpoint is not None and (checkpoint.bundled or random)
+    files = {"trust_remote_code": False}  # left out, transformers would ask
     kind = checkpoint.auto_class if checkpoint is not None else KINDS[spec.task]
     if spec.text:
         kind = "AutoModelForZeroShotObjectDetection"
@@ -185,13 +181,11 @@ def _model(spec: RunSpec) -> dict[str, Any]:
     config = Code("source") if random else folder if _has_own_config(spec, checkpoint) else None
     given = {"config=config": config, "key_mapping=keys": keys, "use_safetensors=True": not revision}
     return {
-        "source": source,
-        "files": files,
+        "source": folder if here else spec.checkpoint,
+        "files": files | ({"revision": revision} if revision and not here else {}),
         "needs_folder": needs_folder(spec),
         "config": config,
         "keys": keys,
         "kind": Code(kind),
         "arguments": Code(", ".join(["dtype=DTYPE", *(text for text, wanted in given.items() if wanted)])),
-        "place": place,
-        "reads_text": bool(spec.text) or spec.task == TEXT_GENERATION,
     }

@@ -5,7 +5,7 @@
 # {% if timed and layers %}
 import copy
 # {% endif %}
-# {% if aot or waiting %}
+# {% if spec.compiler == "aot" or waiting %}
 import os
 # {% endif %}
 # {% if own %}
@@ -50,7 +50,7 @@ source, files = fill("source"), fill("files")
 # {% if spec.sees_picture %}
 processor = transformers.AutoImageProcessor.from_pretrained(source, backend="pil", **files)
 # {% endif %}
-# {% if reads_text and not random %}
+# {% if (text or spec.text) and not random %}
 tokenizer = transformers.AutoTokenizer.from_pretrained(source, **files)
 # {% endif %}
 # {% if config %}
@@ -116,8 +116,8 @@ picture = Image.new("RGB", fill("size"), "grey")  # yours: Image.open("...")
 # {% endif %}
 picture = ImageOps.exif_transpose(picture).convert("RGB")
 inputs = {name: value for name, value in processor(images=[picture], return_tensors="pt").items() if "pixel" in name}
-# {% if queries %}
-inputs |= tokenizer(fill("queries"), padding="max_length", truncation=True, max_length=16, return_tensors="pt")
+# {% if spec.text %}
+inputs |= tokenizer(fill("spec.text | list"), padding="max_length", truncation=True, max_length=16, return_tensors="pt")
 # {% endif %}
 inputs = {name: torch.cat([value] * BATCH_SIZE).to(DEVICE) for name, value in inputs.items()}
 inputs["pixel_values"] = inputs["pixel_values"].to(fill("converted"))
@@ -132,7 +132,7 @@ run(model)  # eager first: compiled first, a model may become other graphs
 # {% if timed %}
 start = timeit.default_timer()
 # {% endif %}
-# {% if aot %}
+# {% if spec.compiler == "aot" %}
 options = torch._inductor.list_mode_options(fill("spec.mode"))
 # {% if own %}
 program = torch.export.export(model, arguments, kwargs=inputs)

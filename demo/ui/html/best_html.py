@@ -11,7 +11,7 @@ from markupsafe import Markup
 from demo.core import format as fmt
 from demo.core.languages import Language
 from demo.present import sentences
-from demo.present.figure import LINE, TEXT, directed, dressed, mark_crossing, provenance, scale_of, titled
+from demo.present.figure import LINE, TEXT, add_line, directed, dressed, mark_crossing, provenance, scale_of, titled
 from demo.present.pictures import COMPILED, EAGER
 from demo.sweep import best_words
 from demo.sweep.best_table import EAGER as PLAIN, BestTable, Row
@@ -94,15 +94,8 @@ def crossover(table: BestTable, lang: Language) -> go.Figure | None:
         kind = _kind(row, table)  # the winner is drawn last, on top
         colour, dash, _ = _STYLES[kind]
         names[kind] = lang.capital(best_words.name(row.way, lang))
-        figure.add_trace(
-            go.Scatter(
-                x=steps,
-                y=[start + step * seconds for step in steps],
-                mode="lines",
-                line={"color": colour, "width": 4 if kind == "winner" else 2, "dash": dash},
-                hoverinfo="skip",
-            )
-        )
+        times = [start + step * seconds for step in steps]
+        add_line(figure, steps, times, colour, 4 if kind == "winner" else 2, dash)
     shown = [kind for kind in _STYLES if kind in names]
     for place, kind in enumerate(shown):
         colour, _, sign = _STYLES[kind]
