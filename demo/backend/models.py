@@ -194,10 +194,7 @@ def _processor(source: Source, config: Any) -> Any:
 
 
 def _source(spec: RunSpec, entry: catalog.Checkpoint | None) -> Source:
-    """`entry` is the checkpoint's in the catalogue; None where somebody named the checkpoint.
-
-    Raises BadInput for a folder without a config.
-    """
+    """`entry` is None where somebody named the checkpoint. Raises BadInput for a folder without a config."""
     folder = None
     if entry is not None and (entry.bundled or spec.weights == "random"):
         folder = catalog.config_folder(entry)

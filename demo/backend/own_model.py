@@ -60,10 +60,7 @@ def load(spec: RunSpec, device: torch.device) -> OwnModel:
 
 
 def _placed(model: Any, spec: RunSpec, device: torch.device, called: str) -> Any:
-    """On the device, in eval mode, weights in the asked number format.
-
-    Raises BadInput where that would make complex numbers real.
-    """
+    """On the device, in eval mode, in the asked format. Raises BadInput where complex weights would become real."""
     asked, weights = dtype_of(spec), [*model.parameters(), *model.buffers()]
     model.eval()
     model = model.to(device)

@@ -201,10 +201,7 @@ def _other_token(eager: Predictions, compiled: Predictions) -> str:
 
 
 def _matched(eager: tuple[Box, ...], compiled: tuple[Box, ...]) -> dict[str, float]:
-    """The share of boxes with a partner of the same label at IoU 0.9 or more, 1.0 where there are no boxes.
-
-    Of the pairs, the lowest IoU and the largest difference of scores.
-    """
+    """The figures of two sets of boxes, as `Parity.task` names them: all are matched where there are none."""
     pairs = [(eager[i], compiled[j]) for i, j in outputs.match_boxes(eager, compiled, outputs.SAME_BOX_IOU)]
     total = max(len(eager), len(compiled))
     shares = {"matched_boxes": len(pairs) / total if total else 1.0}

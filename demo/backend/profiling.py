@@ -96,10 +96,7 @@ def device_times(call: Call, wall_seconds: float, max_calls: int = DEVICE_CALLS)
 def back_to_back(
     call: Call, device: torch.device, wall_seconds: float, energy: Callable[[], float | None]
 ) -> BackToBack:
-    """Calls that do not wait for one another, for 0.2 s on a CPU and 1 s on a GPU, three at least.
-
-    `wall_seconds` is the time of one call. `energy` reads the device's counter, in joules, before and after.
-    """
+    """Calls that do not wait for one another, for 0.2 s on a CPU and 1 s on a GPU, three at least: see `examined`."""
     calls = max(3, round(BACK_TO_BACK_SECONDS[device.type] / wall_seconds))
     wait = torch.cuda.synchronize if device.type == "cuda" else (lambda: None)
     with garbage_collection_off():

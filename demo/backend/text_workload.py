@@ -235,10 +235,7 @@ class TextWorkload(Workload):
         return {"prefill": Prefill(*both), "generation": asked}
 
     def time_last(self, result: RunResult, events: Events) -> dict[str, Any]:
-        """transformers' own generate(), where its answer does not take too long.
-
-        The compile that it does by itself, on a GPU, stays in the process, so nothing is measured in it afterwards.
-        """
+        """transformers' own generate(), which compiles by itself on a GPU; left out where its answer takes too long."""
         answer = result.answer_seconds
         if result.generation is None or answer is None or answer[0] > LONGEST_ANSWER:
             return {}

@@ -247,23 +247,6 @@ class StartUp:
 
 
 @dataclass(frozen=True)
-class BreakEven:
-    """When compiling has paid for itself, in calls and in the time that they take. None: never."""
-
-    calls: int | None
-    low: int | None
-    high: int | None
-    """From the speed-up's 95 % interval; `high` is None where the interval holds no gain at all."""
-    images: int | None
-    """Images, or tokens of a text model: calls times the batch size."""
-    seconds: float | None
-    """Seconds of work until then: the first call, which compiles, and `calls` compiled ones. Eager works as long for as
-    many calls, up to the rounding to whole calls."""
-    answers: int | None = None
-    """Whole answers of a text model, the calls that read their prompts counted in; None of other models."""
-
-
-@dataclass(frozen=True)
 class CompiledFirst:
     """What torch.compile captures of a model that was never called eager before."""
 

@@ -16,16 +16,7 @@ from demo.core.codec import load, plain
 from demo.core.format import milliseconds, parse_whole
 from demo.core.languages import origin
 from demo.core.machine import Environment, HostSample
-from demo.core.measurement import (
-    AnotherSize,
-    BreakEven,
-    Compilation,
-    Generation,
-    Measurement,
-    Prefill,
-    Roofline,
-    StartUp,
-)
+from demo.core.measurement import AnotherSize, Compilation, Generation, Measurement, Prefill, Roofline, StartUp
 from demo.core.outputs import EndToEnd, ImageInfo, Parity, Predictions
 from demo.core.spec import TEXT_GENERATION, RunSpec
 
@@ -81,6 +72,23 @@ class Progress:
     repeat: int = 1
     repeats: int = 1
     """Which of how many processes goes on."""
+
+
+@dataclass(frozen=True)
+class BreakEven:
+    """When compiling has paid for itself, in calls and in the time that they take. None: never."""
+
+    calls: int | None
+    low: int | None
+    high: int | None
+    """From the speed-up's 95 % interval; `high` is None where the interval holds no gain at all."""
+    images: int | None
+    """Images, or tokens of a text model: calls times the batch size."""
+    seconds: float | None
+    """Seconds of work until then: the first call, which compiles, and `calls` compiled ones. Eager works as long for as
+    many calls, up to the rounding to whole calls."""
+    answers: int | None = None
+    """Whole answers of a text model, the calls that read their prompts counted in; None of other models."""
 
 
 @dataclass(frozen=True)

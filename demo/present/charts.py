@@ -57,10 +57,7 @@ def latency_bars(result: RunResult, lang: Language) -> go.Figure:
 
 
 def published_bars(checkpoint: str, lang: Language) -> go.Figure | None:
-    """What the guide measured for `checkpoint` on its three GPUs: batch 1, mode default; None where it has no such row.
-
-    A time that the guide lacks is 'out of memory'.
-    """
+    """What the guide measured for `checkpoint` on its GPUs, with batch 1 and mode default; None without such a row."""
     shown = nearest_rows(checkpoint)
     if not shown:
         return None
@@ -222,10 +219,7 @@ _LINES_HEIGHT = 300
 
 
 def durations(rows: Sequence[PublishedRow], lang: Language) -> go.Figure | None:
-    """Time of one call with and without compiling, by model. `rows` are of one subset, one GPU and one batch size.
-
-    A variant that ran out of memory has that text instead of a bar. None without rows.
-    """
+    """Time of one call by model; `rows` are of one subset, one GPU and one batch size. None without rows."""
     if not rows:
         return None
     shown: list[style.Pair] = []

@@ -11,10 +11,7 @@ from demo.present import advice, details, sentences
 
 
 def of_run(result: RunResult) -> str:
-    """The verdict, the two variants side by side, then settings and machine.
-
-    Raises ValueError for a run without figures.
-    """
+    """The verdict, both variants side by side, settings and machine. Raises ValueError for a run without figures."""
     timed = details.calls(result, ENGLISH)
     if timed is None or timed.table is None:
         raise ValueError("only a run with figures has a table")

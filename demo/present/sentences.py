@@ -9,8 +9,8 @@ from typing import Any, Literal
 
 from demo.core import format as fmt, stats
 from demo.core.languages import ENGLISH, Language
-from demo.core.measurement import BreakEven, Compilation, Measurement
-from demo.core.result import RunResult
+from demo.core.measurement import Compilation, Measurement
+from demo.core.result import BreakEven, RunResult
 from demo.core.spec import OPTIONS, RunSpec
 
 

@@ -112,10 +112,7 @@ def on_this_machine(earlier: Sequence[RunResult], machine: HostInfo, device: str
 def doubts(
     spec: RunSpec, machine: HostInfo, expected: Forecast | None, earlier: Sequence[RunResult]
 ) -> tuple[Doubt, ...]:
-    """Why these settings are known to be of no use here, most serious first.
-
-    `spec.device` is 'cpu' or 'cuda'; `earlier` are this machine's runs on that device, newest first.
-    """
+    """Why these settings are known to be of no use here, most serious first. `earlier` is as for `forecast`."""
     on_gpu, refused, asked = spec.device == "cuda", refusal(spec, machine), comparable(spec)
     memory = (machine.gpu_memory_bytes if on_gpu else machine.memory_bytes) or math.inf
     least, likely = (expected.least_bytes, expected.memory_bytes) if expected is not None else (0.0, 0.0)

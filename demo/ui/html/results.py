@@ -141,11 +141,6 @@ def forecast(
     return drawn("results.forecast", lang, lang.capital(told), basis, words, query)
 
 
-def no_forecast(sentence: str, lang: Language) -> Markup:
-    """Instead of a forecast: why the form's current values would be refused."""
-    return drawn("results.no_forecast", lang, sentence)
-
-
 # While it runs
 
 STEPS = ("load", "warm_up", "compile", "time", "check")

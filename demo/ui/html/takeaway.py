@@ -43,10 +43,7 @@ def component(name: str) -> gr.HTML:
 
 
 def section(result: RunResult, lang: Language, badge: str = "") -> Markup:
-    """Everything to take away, as HTML. Says what does not apply to this run, and why.
-
-    `badge` is the Markdown of a stored run's badge.
-    """
+    """Everything to take away; what does not apply to this run says why. `badge` is a stored run's, as Markdown."""
     source, refused = "", ""
     try:
         source = script(result)

@@ -16,19 +16,7 @@ from demo.core.catalog import scenes
 from demo.core.languages import ENGLISH, Language
 from demo.core.machine import HostInfo
 from demo.core.outputs import ImageInfo
-from demo.core.spec import (
-    DTYPES,
-    FOLDS,
-    MAX_TOKENS,
-    MIN_TOKENS,
-    MODES,
-    OPTIONS,
-    TEXT_GENERATION,
-    BadInput,
-    Option,
-    RunSpec,
-    without_meaning,
-)
+from demo.core.spec import FOLDS, OPTIONS, TEXT_GENERATION, BadInput, Option, RunSpec, without_meaning
 from demo.sweep import best_way
 from demo.ui.html import results
 from demo.ui.look import TO_ADVANCED
@@ -165,12 +153,13 @@ def _text_fields() -> dict[str, gr.components.Component]:
         elem_id="prompts",
         api_visibility="private",
     )
+    allowed = OPTIONS["tokens"]
     tokens = gr.Number(
-        OPTIONS["tokens"].default,
+        allowed.default,
         label=label("tokens"),
         precision=0,
-        minimum=MIN_TOKENS,
-        maximum=MAX_TOKENS,
+        minimum=allowed.low,
+        maximum=allowed.high,
         elem_id="tokens",
     )
     return {"prompt": prompt, "tokens": tokens}
@@ -352,9 +341,10 @@ class Form:
             1, limits.current().batch, value=1, step=1, label=label("batch_size"), buttons=[], elem_id="batch"
         )
         with gr.Column(elem_classes="field"):
-            inputs["mode"] = gr.Dropdown(list(MODES), value="default", label=label("mode"))
+            inputs["mode"] = gr.Dropdown(list(OPTIONS["mode"].values), value="default", label=label("mode"))
             self.mode_note = gr.HTML(written(partial(results.mode_note, "default")), apply_default_css=False)
-        inputs["dtype"] = gr.Radio(list(DTYPES), value="float32", label=label("dtype"), elem_classes="segmented")
+        formats = list(OPTIONS["dtype"].values)
+        inputs["dtype"] = gr.Radio(formats, value="float32", label=label("dtype"), elem_classes="segmented")
         with gr.Accordion(label("advanced"), open=False, elem_id="advanced") as advanced:
             for group, options in FOLDED.items():
                 _heading(f"advanced_{group}")

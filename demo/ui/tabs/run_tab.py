@@ -153,13 +153,13 @@ class RunTab(Watching):
         try:
             spec = forms.read_spec(fields)
         except BadInput as refused:
-            return results.no_forecast(str(refused), lang)
+            return drawn("results.no_forecast", lang, str(refused))
         query = elements.query(spec)
         if limits.on_zero_gpu() and spec.compiler == "aot" and spec.device != "cpu":
             return ""  # it runs on a GPU of which nothing is known before
         spec = on_machine(spec, machine)
         if (here_not := refusal(spec, machine)) and here_not.name not in forecast.REFUSED:
-            return results.no_forecast(str(here_not), lang)
+            return drawn("results.no_forecast", lang, str(here_not))
         latest: list[RunResult] = []
         with contextlib.suppress(HistoryError):
             latest = self.history.all(limit=MAX_RUNS)

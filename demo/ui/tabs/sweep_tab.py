@@ -129,7 +129,7 @@ class SweepTab(Watching):
         try:
             return many_runs.plan(self._sweep(values), lang)
         except (BadInput, HistoryError) as refused:
-            return results.no_forecast(fmt.redact(str(refused)), lang)
+            return drawn("results.no_forecast", lang, fmt.redact(str(refused)))
 
     def _arrive(self, request: gr.Request, visitor: str | None) -> dict[Any, Any]:
         """A page has opened: it shows its visitor's sweep that goes on, or whose end no page has shown."""
