@@ -1,4 +1,4 @@
-"""Many runs as HTML: a sweep and its heat map, the map and the table of the shared rows.
+"""Many runs as HTML: a sweep and its heat map, a search for the best way, the map and the table of the shared rows.
 
 The heat map of a sweep has checkpoints down, batch sizes across, and a facet for each mode and number format. It is
 plain HTML, because it fills while the sweep runs, and each cell is a button that opens its run. A cell has the colour
@@ -11,16 +11,23 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+import plotly.graph_objects as go
 from markupsafe import Markup
 
 from demo.core import catalog, format as fmt, hub
 from demo.core.languages import ENGLISH, Language
 from demo.present import sentences
+from demo.present.figure import LINE, TEXT, add_line, directed, dressed, mark_crossing, provenance, scale_of, titled
+from demo.present.pictures import COMPILED, EAGER
 from demo.store.reruns import compiled_spec
 from demo.store.shared_rows import Shared, SharedRow
+from demo.sweep import best_words
+from demo.sweep.best_table import EAGER as PLAIN, BestTable, Row
 from demo.sweep.grid import Cell, downloads
+from demo.sweep.run_grid import Event, Timing, Waiting
+from demo.ui.html import results
 from demo.ui.html.elements import drawn, fill
-from demo.ui.jobs import Sweep
+from demo.ui.jobs import BestSearch, Sweep
 
 BYTES_A_PARAMETER = 4
 """The published weights are float32."""
@@ -105,6 +112,176 @@ def summary(cells: Sequence[Cell], lang: Language) -> str:
     took = sum(cell.result.elapsed_seconds for cell in cells if cell.result)
     time = lang.plain_value(fmt.duration(took))
     return lang.marked(lang.composed("sweep_summary", figures=figures, time=time))
+
+
+# The search for the best way, and its charts: total time by calls, and what comes before the first answer
+
+BEST_KINDS = {"way": "way", "agreement": "note"}
+"""The CSS class of a column; the others have figures."""
+
+
+def best_head(going: BestSearch, table: BestTable, lang: Language) -> Markup:
+    """The answer so far or in the end, and while the search goes on what it is doing and the time left."""
+    search, spec = going.search, going.spec
+    spent = search.seconds - search.left_seconds
+    to_go = search.left_seconds if search.expected_seconds is None else search.expected_seconds
+    share = spent / (spent + to_go) if to_go else 1.0
+    ways = (lang.plain_value(spec.mode), lang.plain_value(spec.dtype))
+    every = [part for part in sentences.settings_apart(spec, lang) if part not in ways]  # what every way is asked to do
+    asked = " · ".join([lang.plain_value(spec.checkpoint), *every])
+    return drawn("best.head", lang, going, asked, best_words.answer(table, lang), share, to_go, _trying(going, lang))
+
+
+def _trying(going: BestSearch, lang: Language) -> Markup:
+    event: Event | None = going.doing
+    match event:
+        case Waiting(ahead):
+            return Markup(lang.html("waiting_ahead", count=ahead))
+        case Timing(place, timing):
+            way = lang.capital(best_words.name(going.search.ways[place], lang))
+            return Markup(f"<b>{lang.marked(way)}</b> · {results.doing(timing, lang)}")
+    return Markup(lang.html("best_choosing"))
+
+
+def best_table(going: BestSearch, table: BestTable, lang: Language) -> Markup:
+    """A row a way, the best first; a way whose run is stored has a link that opens it."""
+    columns = [(f"best_column_{name}", BEST_KINDS.get(name, "figure")) for name in best_words.COLUMNS]
+    ranks = Counter(row.rank for row in table.rows)
+    lines = []
+    for row in table.rows:
+        cells = best_words.cells(row, lang)
+        line: dict[str, object] = {name: cells[name.removeprefix("best_column_")] for name, _ in columns}
+        place, wins = going.search.ways.index(row.way), table.winner is not None and row.way == table.winner.way
+        lines.append(line | {"row": row, "place": place, "wins": wins, "shared": ranks[row.rank] > 1})
+    return drawn("best.table", lang, columns, lines)
+
+
+HEIGHT, KEY_HEIGHT, BAR_HEIGHT = 260, 22, 46
+"""Pixels: between the axes of `crossover`, a line of its key, and a bar of `ladder` with the name above it."""
+BEYOND = 10
+"""`crossover` ends at so many times the calls after which calls outweigh every start."""
+SHADES = {"import": (LINE, 0.4), "load": (LINE, 0.85), "compile": (COMPILED, 1.0), "first run": (TEXT, 1.0)}
+"""Colour and opacity of each part of a first answer."""
+
+
+def crossover(table: BestTable, lang: Language) -> go.Figure | None:
+    """Total time against the calls since the start of a process, on logarithmic axes: `start + calls * seconds`.
+
+    A line for each way that can win and whose start over a filled cache is known. The winner, eager and the way that
+    answers first are named, in the corner where no line comes. The point is where the winner overtakes that way, with
+    its 95 % interval. None for fewer than two lines.
+    """
+    known = [
+        (row, start, row.seconds)
+        for row in table.rows
+        if row.rank is not None and row.seconds and (start := row.first_answer("next"))
+    ]
+    if len(known) < 2:
+        return None
+    farthest = max(start / seconds for _, start, seconds in known)
+    crossed = table.crossover.calls if table.crossover is not None else 0
+    decades = math.ceil(math.log10(max(10.0, BEYOND * farthest, 2.0 * crossed)))
+    steps = [10 ** (step / 12) for step in range(12 * decades + 1)]
+    figure = go.Figure()
+    names: dict[str, str] = {}
+    for row, start, seconds in sorted(known, key=lambda one: -list(_STYLES).index(_kind(one[0], table))):
+        kind = _kind(row, table)  # the winner is drawn last, on top
+        colour, dash, _ = _STYLES[kind]
+        names[kind] = lang.capital(best_words.name(row.way, lang))
+        times = [start + step * seconds for step in steps]
+        add_line(figure, steps, times, colour, 4 if kind == "winner" else 2, dash)
+    shown = [kind for kind in _STYLES if kind in names]
+    for place, kind in enumerate(shown):
+        colour, _, sign = _STYLES[kind]
+        name = lang.plain("best_chart_others") if kind == "other" else names[kind]
+        figure.add_annotation(
+            text=f'<span style="color:{colour}">{sign}</span> {directed(name)}',
+            **{"x": 0, "xref": "paper", "xanchor": "left", "xshift": 8},
+            **{"y": 1, "yref": "paper", "yanchor": "top", "yshift": -KEY_HEIGHT * place},
+        )
+    marked = _mark(figure, table, steps[-1])
+    low = math.log10(min(start for _, start, _ in known) / 1.5)
+    high = math.log10(1.1 * max(start + steps[-1] * seconds for _, start, seconds in known))
+    figure.update_xaxes(type="log", range=[0, decades], dtick=1, tickformat="~s", tickangle=0, showgrid=False)
+    figure.update_yaxes(type="log", range=[low, high], dtick=1, ticksuffix=" s", showgrid=True)
+    notes = ["best_chart_total_why", "best_chart_point"] if marked else ["best_chart_total_why"]
+    told = []
+    for row, start, seconds in known:
+        figures = {"start": lang.plain_value(fmt.duration(start)), "call": lang.plain_value(fmt.latency(seconds))}
+        told.append(lang.composed("best_chart_line", way=best_words.name(row.way, lang), **figures))
+    source = [*map(lang.plain, notes), *_source(table)]
+    return dressed(figure, lang.plain("chart_total"), source, left=62, right=12, plot=HEIGHT, told=told)
+
+
+_STYLES = {
+    "winner": (COMPILED, "solid", "━"),
+    "eager": (EAGER, "5px 3px", "┄"),
+    "rival": (TEXT, "2px 2px", "┄"),
+    "other": (LINE, "5px 3px", "┄"),
+}
+"""Colour, dashes and sign of a line of `crossover`, by what its way is."""
+
+
+def _kind(row: Row, table: BestTable) -> str:
+    if table.winner is not None and row.way == table.winner.way:
+        return "winner"
+    if row.way.name == PLAIN:
+        return "eager"
+    return "rival" if table.crossover is not None and row.way == table.crossover.rival.way else "other"
+
+
+def _mark(figure: go.Figure, table: BestTable, most: float) -> bool:
+    """The point from which on the winner is ahead of the way that answers first; False where there is none."""
+    crossed, winner = table.crossover, table.winner
+    start = winner.first_answer("next") if winner is not None else None
+    if crossed is None or winner is None or winner.seconds is None or start is None:
+        return False
+    height = start + crossed.calls * winner.seconds
+    mark_crossing(figure, crossed.calls, height, crossed.low, crossed.high, most)
+    return True
+
+
+def ladder(table: BestTable, lang: Language) -> go.Figure | None:
+    """A bar a way: the parts of the time from the start of a process to its first answer, over what an earlier process
+    left. None where no such time is known."""
+    rows = [row for row in table.rows if not row.out and "next" in row.first_answers]
+    if not rows:
+        return None
+    totals = [sum(row.first_answers["next"].values()) for row in rows]
+    scale, unit = scale_of(totals)
+    figure = go.Figure()
+    for part in best_words.PARTS:
+        colour, opacity = SHADES[part]
+        figure.add_trace(
+            go.Bar(
+                orientation="h",
+                y=list(range(len(rows))),
+                x=[row.first_answers["next"].get(part, 0.0) * scale for row in rows],
+                width=0.36,
+                marker={"color": colour, "opacity": opacity, "line": {"width": 0}},
+                hoverinfo="skip",
+            )
+        )
+    names = [lang.capital(best_words.name(row.way, lang)) for row in rows]
+    for place, (name, total) in enumerate(zip(names, totals, strict=True)):
+        figure.add_annotation(x=total * scale, y=place, text=fmt.duration(total), xanchor="left", xshift=8)
+        figure.add_annotation(x=0, y=place, text=directed(name), xanchor="left", yanchor="bottom", yshift=8)
+    figure.update_layout(barmode="stack")
+    figure.update_yaxes(range=[len(rows) - 0.6, -0.8], showticklabels=False, ticks="", showgrid=False, zeroline=False)
+    figure.update_xaxes(range=[0, max(totals) * scale], nticks=5, showgrid=True, zeroline=True)
+    parts = {part: lang.texts[f"best_part_{part.replace(' ', '_')}"] for part in best_words.PARTS}
+    source = [lang.composed("best_chart_parts", parts=lang.listed(list(parts.values()))), *_source(table)]
+    told = []
+    for name, row in zip(names, rows, strict=True):
+        seconds = row.first_answers["next"]
+        each = [f"{word} {fmt.latency(seconds.get(part, 0.0))}" for part, word in parts.items()]
+        told.append(f"{name}: {lang.listed(each)}")
+    title = titled("best_chart_start", unit, lang)
+    return dressed(figure, title, source, told, left=8, right=72, plot=BAR_HEIGHT * len(rows))
+
+
+def _source(table: BestTable) -> Sequence[str]:
+    return next((provenance(row.result) for row in table.rows if row.result is not None), [])
 
 
 # The shared rows

@@ -8,7 +8,7 @@ from markupsafe import Markup
 from demo.core.languages import Language
 from demo.core.spec import BadInput
 from demo.sweep.best_table import GOALS, Goal
-from demo.ui.html import best_html, results, takeaway
+from demo.ui.html import many_runs, results, takeaway
 from demo.ui.jobs import BestSearch, make_search
 from demo.ui.look import TO_ANSWER, source
 from demo.ui.tabs import links
@@ -40,7 +40,7 @@ class BestPane(Watching):
             with gr.Row(elem_id="best-charts"):
                 self.charts = {
                     draw: gr.Plot(visible=False, show_label=False, elem_id=f"best-{draw.__name__}")
-                    for draw in (best_html.crossover, best_html.ladder)
+                    for draw in (many_runs.crossover, many_runs.ladder)
                 }
             self.opened = gr.HTML(elem_id="best-opened", apply_default_css=False)
         self._by_goal = [self.head, self.table, self.calls, self.restarts, self.code, *self.charts.values()]
@@ -133,7 +133,8 @@ class BestPane(Watching):
 
     def _now(self, going: BestSearch, lang: Language) -> dict[Any, Any]:
         table = going.search.table(going.goal)
-        return {self.head: best_html.head(going, table, lang), self.table: best_html.table_of(going, table, lang)}
+        head = many_runs.best_head(going, table, lang)
+        return {self.head: head, self.table: many_runs.best_table(going, table, lang)}
 
     def _end(self, going: BestSearch, lang: Language) -> dict[Any, Any]:
         updates, problem = self._tab.form.pressable(running=False) | self._shown(going, lang), going.outcome()

@@ -1,12 +1,22 @@
-"""The heat map of a sweep."""
+"""The heat map of a sweep, and the charts of a search for the best way."""
 
 import dataclasses
 import re
+import threading
+from pathlib import Path
 
+import numpy as np
+import plotly.graph_objects as go
+import pytest
+from fake_runner import SCENE, SearchRunner, measured
 from samples import failed_result, measurement, ok_result
 
+from demo.core import catalog
 from demo.core.languages import ENGLISH, LANGUAGES
-from demo.core.spec import RunSpec
+from demo.core.spec import BadInput, RunSpec
+from demo.store.history import History
+from demo.sweep.best_table import BestTable, Goal
+from demo.sweep.best_way import Search
 from demo.sweep.grid import Cell, Grid
 from demo.ui.html import many_runs
 
@@ -52,3 +62,67 @@ def test_a_loss_has_as_much_colour_as_a_win_of_the_same_size() -> None:
     drawn = many_runs.heatmap([win, loss, more], ENGLISH)
     found = re.findall(r'class="(\w+)" data-place="(\d)" style="--strength:(\d+)%', drawn)
     assert found == [("fast", "0", "63"), ("slow", "1", "63"), ("slow", "2", "90")], found
+
+
+# The search for the best way
+
+
+@pytest.fixture
+def search(tmp_path: Path) -> Search:
+    """A search that has ended; layer by layer was refused."""
+
+    def answer(spec: RunSpec) -> object:
+        return BadInput("No layers.") if spec.scope == "layers" else measured(spec)
+
+    runner = SearchRunner(History(tmp_path / "history.sqlite3"), answer)
+    found = Search(catalog.make_spec("shapes-vit"), runner.machine, [], SCENE)
+    for _ in found.run(runner, threading.Event()):
+        pass
+    return found
+
+
+def lines(figure: go.Figure) -> list[go.Scatter]:
+    return [trace for trace in figure.data if trace.mode == "lines"]
+
+
+def test_each_line_is_the_start_and_the_calls_and_the_winner_s_crosses_its_rival_s_at_the_point(search: Search) -> None:
+    table = search.table()
+    figure = many_runs.crossover(table, ENGLISH)
+    shown = [row for row in table.rows if row.rank is not None]
+    assert len(lines(figure)) == len(shown) == len(search.ways) - 1  # not what was refused
+    # Freezing: 20 s and 3 s before it, 2 ms a call. Eager answers first, after 3.012 s, and takes 4 ms a call.
+    winner = next(trace for trace in lines(figure) if trace.line.width == 4)
+    rival = next(trace for trace in lines(figure) if trace.line.color == many_runs.EAGER)
+    assert np.allclose(winner.y, 23.0 + 0.00204 * np.array(winner.x), rtol=0.02)
+    (point,) = (trace for trace in figure.data if trace.mode == "markers")
+    assert table.crossover is not None and point.x[0] == table.crossover.calls
+    for trace in (winner, rival):
+        assert np.interp(point.x[0], trace.x, trace.y) == pytest.approx(point.y[0], rel=0.02)
+    assert "with its interval" in figure.layout.meta["aloud"]
+
+
+def test_without_a_crossover_there_is_no_point_and_no_word_of_it(search: Search) -> None:
+    figure = many_runs.crossover(search.table(Goal("soonest")), ENGLISH)
+    assert [trace for trace in figure.data if trace.mode == "markers"] == []
+    assert "with its interval" not in figure.layout.meta["aloud"]
+
+
+def test_a_bar_s_parts_add_up_to_the_first_answer_of_its_way(search: Search) -> None:
+    table = search.table()
+    figure = many_runs.ladder(table, ENGLISH)
+    rows = [row for row in table.rows if not row.out]
+    whole = np.sum([trace.x for trace in figure.data], axis=0)
+    assert whole.tolist() == pytest.approx([row.first_answer("next") for row in rows])
+    freezing = [row.way.name for row in rows].index("freezing")
+    assert [round(trace.x[freezing], 2) for trace in figure.data] == [2.0, 1.0, 19.95, 0.05]
+    texts = [note.text for note in figure.layout.annotations]
+    assert "23 s" in texts and "A package" in texts
+
+
+@pytest.mark.parametrize("language", LANGUAGES.values(), ids=LANGUAGES)
+def test_both_charts_are_told_in_words_and_nothing_is_drawn_of_nothing(search: Search, language: object) -> None:
+    for draw in (many_runs.crossover, many_runs.ladder):
+        figure = draw(search.table(), language)  # type: ignore[arg-type]
+        assert "max-autotune-no-cudagraphs" in figure.layout.meta["aloud"]
+        empty = dataclasses.replace(search.table(), rows=(), winner=None, crossover=None)
+        assert isinstance(empty, BestTable) and draw(empty, language) is None  # type: ignore[arg-type]
