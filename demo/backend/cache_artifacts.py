@@ -100,10 +100,7 @@ def save(file: Path, specs: Iterable[RunSpec], input_file: Path) -> int:
 
 
 def load(file: Path) -> str:
-    """Puts the entries into this machine's compile cache, and says so.
-
-    Raises BadInput where the file does not fit, and OSError where it cannot be read.
-    """
+    """Puts the entries into this machine's compile cache. Raises BadInput for a file that does not fit, and OSError."""
     head, _, artifacts = file.read_bytes().partition(b"\n")
     if head != made_with():
         here = made_with().decode()

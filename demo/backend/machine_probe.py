@@ -37,10 +37,7 @@ def warm_imports() -> None:
 
 
 def seconds_since_start() -> float | None:
-    """How long this process has been running; None on systems without /proc.
-
-    The kernel keeps the start in clock ticks since the machine was switched on, so it is right to 0.01 s.
-    """
+    """How long this process has been running, right to 0.01 s (a clock tick); None on systems without /proc."""
     try:
         ticks = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
     except OSError:
@@ -193,10 +190,7 @@ def _triton_version() -> str | None:
 
 
 def compiler() -> str | None:
-    """First line of `--version` of the C++ compiler that inductor would call; None where it finds none.
-
-    Inductor compiles its CPU kernels with it, and Triton its launchers on a GPU.
-    """
+    """First line of the C++ compiler's `--version`, which inductor calls, and Triton on a GPU; None without one."""
     from torch._inductor import cpp_builder, exc
 
     try:

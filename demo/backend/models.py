@@ -257,10 +257,7 @@ def _class_of(model_type: Any) -> Any | None:
 
 
 def _fitted(kind: Any, entries: dict[str, Any]) -> dict[str, Any]:
-    """The entries without the nulls that release 4 of transformers wrote and release 5 refuses.
-
-    Such is `"dilation": null` in the config of every DETR whose backbone is not from timm.
-    """
+    """The entries without the nulls of transformers 4 that release 5 refuses, such as a DETR's `"dilation": null`."""
     fitted: dict[str, Any] = {}
     for name, value in entries.items():
         part = _class_of(value.get("model_type")) if isinstance(value, dict) else None

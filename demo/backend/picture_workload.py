@@ -137,10 +137,7 @@ class PictureWorkload(Workload):
         )
 
     def find(self, outputs: Any) -> Any:
-        """A tuple of Label, Box or Mask, by the checkpoint's task: what a server would answer a request with.
-
-        Of the first picture of the batch, in float32 on the CPU.
-        """
+        """The Labels, Boxes or Masks that a server would answer with: of the first picture, in float32 on the CPU."""
         read = {name: outputs[name] for name in OUTPUTS if isinstance(outputs.get(name), torch.Tensor)}
         first = type(outputs)(**{name: tensor[:1].detach().float().cpu() for name, tensor in read.items()})
         if self.loaded.checkpoint.task == "image-classification":

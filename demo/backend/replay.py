@@ -24,10 +24,7 @@ from demo.core.spec import BadInput, RunSpec
 
 
 def replayed(workload: Workload, sizes: list[Size], compiled: bool) -> dict[str, Any]:
-    """Seconds of each call, whether it waited for a compile, and how often dynamo compiled again or gave up.
-
-    Raises BadInput where the model cannot be called with a size at all.
-    """
+    """Seconds of each call, which ones waited for a compile, recompiles and fallbacks. Raises BadInput for a size."""
     for size in dict.fromkeys(sizes):
         try:
             workload.model(**workload.batch_of(size))

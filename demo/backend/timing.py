@@ -322,10 +322,7 @@ def _done(samples: Samples, plan: Plan, until: float) -> bool:
 def time_fixed_count(
     call: Call, clock: Clock, calls: int, between_calls: Callable[[list[float]], None] = lambda times: None
 ) -> list[float]:
-    """Times `calls` calls of one variant: the guide's recipe.
-
-    `between_calls` is called with the times so far, between two calls, every `REPORT_SECONDS`.
-    """
+    """The guide's recipe: `calls` calls of one variant. `between_calls` gets the times so far each `REPORT_SECONDS`."""
     times: list[float] = []
     with garbage_collection_off():
         reported = clock.now()
@@ -338,10 +335,7 @@ def time_fixed_count(
 
 
 def time_one(call: Call, clock: Clock, plan: Plan, half: int) -> list[float]:
-    """Times one variant by itself for half of the plan's time, where the two do not fit in memory together.
-
-    Ends with a whole block of 2 x `half` calls.
-    """
+    """Whole blocks of one variant for half of the plan's time, where the two do not fit in memory together."""
     times: list[float] = []
     min_calls = plan.iterations or MIN_CALLS // 2
     with garbage_collection_off():

@@ -197,10 +197,7 @@ def _really_compiled(result: RunResult, compiled: Compilation, lang: Language) -
 
 
 def _places(key: str, places: Iterable[GraphBreak], lang: Language) -> list[Row]:
-    """Where and why, in torch's words; below, what torch says may help, once where several have the same hints.
-
-    Of a break inserted by hand dynamo prints an empty message, which is left out.
-    """
+    """Where and why, in torch's words, without the empty message of an inserted break; equal hints stand once."""
     rows, helped = [], set()
     for number, one in enumerate(places, 1):
         reason = lang.plain_quoted(one.reason.replace(" Message: None", ""))

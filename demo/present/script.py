@@ -121,10 +121,7 @@ def needs_folder(spec: RunSpec) -> bool:
 
 
 def _has_own_config(spec: RunSpec, checkpoint: Checkpoint | None) -> bool:
-    """Whether a checkpoint's published config does not load as it is, so that this project's is used.
-
-    One asks for timm, and those of a revision hold nulls that transformers 5 refuses.
-    """
+    """Whether the published config does not load: one asks for timm, those of a revision hold nulls that fail."""
     return spec.checkpoint in KEY_MAPPINGS or (checkpoint is not None and checkpoint.revision is not None)
 
 

@@ -78,10 +78,7 @@ def compare(first: RunResult, second: RunResult) -> Upgrade | None:
 
 
 def beside(first: RunResult, second: RunResult) -> tuple[list[stats.ProcessResult], list[stats.ProcessResult]]:
-    """The processes behind each answer that ran within `BESIDE_SECONDS` of one of the other's; both empty or neither.
-
-    Older results do not say when their earlier processes ran: those are left out.
-    """
+    """The processes that ran within `BESIDE_SECONDS` of one of the other's, if they say when; both empty or neither."""
     # the last process may have no answer, on a machine that was too busy: those before it have theirs
     pools = (run.as_processes() or run.earlier for run in (first, second))
     ours, theirs = ([one for one in pool if one.started_at] for pool in pools)
@@ -97,10 +94,7 @@ def enough(ours: Sequence[stats.ProcessResult], theirs: Sequence[stats.ProcessRe
 
 
 def told(first: RunResult, second: RunResult, names: tuple[str, str], lang: Language) -> str:
-    """The verdict and its figures, as sentences; '' where the two are not `comparable` or neither has an answer.
-
-    `names` are what the two are called, such as 'A' and 'B'; their versions are added.
-    """
+    """The verdict and its figures; '' where there is none. `names`, such as 'A' and 'B', get their versions added."""
     found = compare(first, second) if comparable(first, second) else None
     if found is None:
         return ""

@@ -80,10 +80,7 @@ class Runner:
         return self._machine
 
     def inspect(self) -> HostInfo:
-        """Asks the worker of the next run what machine this is.
-
-        Raises WorkerDied where it does not even start, and BadInput where another environment cannot run it.
-        """
+        """What the next run's worker says of the machine. Raises WorkerDied, or BadInput for an unfit `interpreter`."""
         try:
             self._spare = self._spare or Worker(self._worker_module, self._interpreter)
             return self._spare.machine_when_ready()

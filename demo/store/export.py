@@ -150,10 +150,7 @@ def check_place(path: Path, what: str) -> None:
 
 
 def row(result: RunResult) -> dict[str, Any]:
-    """The `EXPORTED` columns of one result; None where it was not measured.
-
-    A lone surrogate (a file name may hold some) becomes its escape: no format of a table can hold it.
-    """
+    """The `EXPORTED` columns of one result, None where not measured; a lone surrogate (of a file name) is escaped."""
     values = {name: column.read(result) for name, column in EXPORTED.items()}
     return {
         name: value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else value
@@ -216,10 +213,7 @@ _BOTH = "\r\n"
 
 
 def csv_lines(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    """The rows as lines of CSV, the names of the columns first.
-
-    None, and a column that a row lacks, is an empty cell. Raises ValueError for a row with a further column.
-    """
+    """Lines of CSV, the columns' names first; None, or a column that a row lacks, is an empty cell."""
     for row in chain([{name: name for name in columns}], rows):
         line = io.StringIO()
         csv.DictWriter(line, columns, lineterminator=_BOTH).writerow({name: guarded(row[name]) for name in row})

@@ -113,10 +113,7 @@ _COPIED = tuple(name for name in SharedRow.__dataclass_fields__ if name != "spec
 
 
 def read(path: Path) -> tuple[list[SharedRow], int]:
-    """The rows of one file, and how many others make no sense.
-
-    Raises ValueError, or an error of pandas or pyarrow, for a file that is no table of this kind or too large.
-    """
+    """The rows of one file, and how many others make no sense. Raises ValueError, and what pandas and pyarrow raise."""
     table = _table(path)
     told = table["status"].isin(SHOWN) & (table["torch"].notna() | (table["status"] == "ok"))
     table = table[told | ~table["status"].isin(STATUSES)]  # the others are runs that tell nothing

@@ -124,10 +124,7 @@ def mode_note(mode: str, lang: Language) -> Markup:
 def forecast(
     expected: Forecast | None, checkpoint: Checkpoint | None, doubts: Iterable[str], lang: Language, query: str = ""
 ) -> Markup:
-    """Beside the Run button: an estimate of time and memory, its basis, and doubts about the choice.
-
-    `query` is that of a link to the form's values, which copy.js copies.
-    """
+    """Beside Run: time, memory, what they rest on, doubts, and the `query` of the link that copy.js copies."""
     told, basis = lang.plain("forecast_unknown"), ""
     if expected is not None:
         told = lang.plain("about", value=sentences.rounded_duration(expected.seconds))
