@@ -200,8 +200,9 @@ class History:
             values += map(_encoded, checkpoints)
         source = "results"
         if search.split():
-            self._read(file.INDEX)  # for a file of an older version
-            source = "results INDEXED BY results_by_words"
+            with contextlib.suppress(HistoryError):  # a file of an older version that cannot be written lacks it
+                self._read(file.INDEX)
+                source = "results INDEXED BY results_by_words"
         return self._read(f"SELECT rowid FROM {source} WHERE {where} ORDER BY started_at DESC, rowid DESC", values)
 
     def stamp(self) -> object:
