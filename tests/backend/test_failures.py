@@ -71,6 +71,13 @@ def test_a_checkpoint_that_may_load_later_or_elsewhere_is_a_failure_and_no_refus
     assert message in found.failure.message and remedy in found.failure.remedy
 
 
+@pytest.mark.parametrize("error", [MEMORY, MemoryError()])
+def test_memory_that_runs_out_while_loading_is_not_the_checkpoint_s_fault(error: Exception) -> None:
+    with pytest.raises(type(error)) as raised, failures.in_sentences(HUB):
+        raise error
+    assert raised.value is error
+
+
 def test_an_own_model_whose_inputs_are_of_another_format_is_told_of_the_dtype() -> None:
     spec = RunSpec("/somewhere/mine.py:build", OWN_MODEL, device="cpu")
     error = RuntimeError("mat1 and mat2 must have the same dtype, but got Half and Float")

@@ -177,6 +177,12 @@ def test_nulls_of_an_older_release_load_as_the_same_model_and_no_kernel_is_taken
     assert found.warnings == [] and found.model.config.id2label == expected.model.config.id2label
 
 
+@pytest.mark.parametrize("weights", ["pretrained", "random"])
+def test_the_attention_that_was_asked_for_is_in_force(weights: str):
+    found = models.load(catalog.make_spec("shapes-vit", weights=weights, attention="eager"), CPU)
+    assert found.model.config._attn_implementation == "eager"
+
+
 @pytest.mark.parametrize("lacking", ["num_batches_tracked", "classifier.1.bias"])
 def test_a_warning_comes_for_a_missing_weight_that_answers_depend_on(lacking: str, tmp_path: Path):
     config = ResNetConfig(embedding_size=8, hidden_sizes=[8, 8], depths=[1, 1], num_labels=3)

@@ -49,6 +49,12 @@ def test_the_driver_s_answers_become_hertz_watts_and_reasons() -> None:
     assert found == GpuSample(1.41e9, 1.98e9, 61.0, 250.5, ("thermal", "power"), 1)
 
 
+@pytest.mark.parametrize(("holders", "foreign"), [(1, 0), (2, 1)])
+def test_of_processes_with_a_host_s_numbers_one_is_taken_to_be_this_one(holders: int, foreign: int) -> None:
+    processes = [SimpleNamespace(pid=os.getpid() + 1 + place) for place in range(holders)]
+    assert monitor.Nvml(nvml(ComputeRunningProcesses=processes), None).sample().foreign_processes == foreign
+
+
 def test_a_driver_that_is_older_than_nvml_s_python_is_survived() -> None:
     def unversioned(*_: Any) -> Any:
         raise RuntimeError("Unversioned function called")  # as nvidia-ml-py's own error: not an NVMLError
