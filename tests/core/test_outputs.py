@@ -1,11 +1,12 @@
 """Which boxes and masks of two sets of predictions belong together."""
 
+import numpy as np
 import pytest
 from PIL import Image
 
 from demo.backend import parity
-from demo.core import outputs
-from demo.core.outputs import Box, ImageInfo, Label, Predictions
+from demo.core import images, outputs
+from demo.core.outputs import Box, ImageInfo, Label, Predictions, Segment
 from demo.present import pictures
 
 
@@ -69,3 +70,14 @@ def test_a_user_sees_a_difference_in_labels_and_boxes(
 ) -> None:
     found = outputs.difference(first, second)
     assert found is None if words is None else found is not None and words in found
+
+
+def test_the_masks_of_several_segments_of_one_label_are_compared_together() -> None:
+    def stars(first: int) -> list[Segment]:
+        """Two that cover the first columns of eight, and the last two."""
+        columns = np.arange(8)
+        masks = [np.tile(covered, (4, 1)) for covered in (columns < first, columns >= 6)]
+        return [Segment("star", None, float(mask.mean()), images.encode_mask(mask)) for mask in masks]
+
+    assert outputs.changed_pixels(stars(3), stars(2)).sum() == 4
+    assert outputs.mask_overlap(stars(3), stars(2)) == pytest.approx(4 / 5)

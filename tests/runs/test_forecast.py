@@ -31,6 +31,8 @@ def test_the_median_of_the_newest_runs_of_the_same_counts() -> None:
     other = ok_result(spec=dataclasses.replace(CPU_SPEC, batch_size=4), elapsed_seconds=1)
     found = forecast(CPU_SPEC, None, [other, *took, failed_result(spec=CPU_SPEC)])
     assert found == Forecast(12, 600, 400, "same", 5)
+    repeated = forecast(dataclasses.replace(CPU_SPEC, repeats=5), None, took)
+    assert repeated == Forecast(5 * 12, 600, 400, "same", 5)
 
 
 def test_without_a_run_of_the_same_the_estimate_is_rough_and_grows_with_the_work() -> None:

@@ -27,11 +27,12 @@ from demo.core.spec import BadInput, RunSpec
 from demo.runs.environment import worker_environment
 from demo.runs.outcome import OngoingRun, stored
 from demo.runs.process import Worker, WorkerDied
-from demo.runs.runner import Runner
+from demo.runs.runner import Runner, _within
 from demo.store.history import History, HistoryError
 
 TINY = catalog.make_spec(checkpoint="shapes-vit", iterations=20)
 PACKAGE = catalog.make_spec(checkpoint="shapes-vit", compiler="aot")
+OWN = catalog.own_model_spec(f"{__file__}:build")
 QUICK, FAULTY = "tests.quick_worker", "tests.quick_faulty_worker"
 
 
@@ -159,14 +160,15 @@ def test_what_a_worker_refuses_leaves_no_trace_in_the_history(history, tmp_path)
     assert list((tmp_path / "history.running").iterdir()) == []
 
 
-def test_a_run_borrows_the_compile_cost_that_an_earlier_one_measured(history):
+@pytest.mark.parametrize(("spec", "borrows"), [(TINY, True), (OWN, False)], ids=["a checkpoint", "an own model"])
+def test_a_run_borrows_the_compile_cost_of_an_earlier_one_unless_its_file_may_have_changed(history, spec, borrows):
     runner = Runner(history, worker_module=QUICK)
-    first = last(runner)
+    first = last(runner, spec)
     cost = CompileCost(5.5, {"dynamo": 1.0, "first run": 4.5})
     compilation = dataclasses.replace(first.compilation, cold=cost)
     history.append(dataclasses.replace(first, id="measured", compilation=compilation))
-    later = last(runner).compilation
-    assert (later.cold, later.warm) == (dataclasses.replace(cost, run_id="measured"), None)
+    later = last(runner, spec).compilation
+    assert (later.cold, later.warm) == (dataclasses.replace(cost, run_id="measured") if borrows else None, None)
 
 
 @needs_linux
@@ -214,7 +216,9 @@ def test_the_time_left_counts_down_between_what_the_worker_says_and_runs_out() -
     assert run.progress_after(12.0).remaining_seconds is None
 
 
-OWN = catalog.own_model_spec(f"{__file__}:build")
+def test_the_time_left_of_repeats_counts_those_to_come_as_the_mean_of_those_before() -> None:
+    now = _within(Progress("time", 0.5, 6.0, remaining_seconds=5.0), range(1, 5), repeat=3, before=20.0)
+    assert (now.elapsed_seconds, now.remaining_seconds) == (26.0, 5.0 + 20.0 / 2)
 
 
 @pytest.mark.parametrize(
