@@ -49,6 +49,21 @@ def test_a_full_queue_refuses_a_run_at_once_and_before_the_visitors_last_one_is_
     assert isinstance(second.outcome(), RunResult) and len(queue) == 0
 
 
+def test_a_visitor_has_one_run_at_a_time() -> None:
+    queue, works, runner = RunQueue(), Supervisor("run"), answering(OK, seconds=0.1)
+    runner.hold = True
+    first = works.start(job(runner, queue))
+    with pytest.raises(BadInput, match="A run of yours is going on already, shapes-vit"):
+        works.start(job(runner, queue))
+    assert works.of("one") is first and len(queue) == 1
+    other = works.start(Job(runner, queue, "another", first.spec, None))
+    runner.hold = False
+    list(first.watch())
+    for one in (first, other, works.start(job(runner, queue))):
+        list(one.watch())
+        assert isinstance(one.outcome(), RunResult)
+
+
 def test_one_that_is_patient_waits_for_a_place() -> None:
     queue = RunQueue(longest=1)
     with queue.join(patient=True) as patient:
