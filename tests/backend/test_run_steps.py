@@ -35,14 +35,15 @@ from demo.core import catalog, cores
 from demo.core.languages import ENGLISH
 from demo.core.measurement import CompileCost
 from demo.core.result import PHASES, RunResult
-from demo.core.spec import PUBLISHED_CALLS, BadInput
+from demo.core.spec import PUBLISHED_CALLS, BadInput, RunSpec
 
 LOAD, COMPILED = models.load, compile_model.compiled
 
 
-def result_of(stream: io.StringIO | None = None, **asked: Any) -> RunResult:
+def result_of(stream: io.StringIO | None = None, cache_folder: str | None = None, **asked: Any) -> RunResult:
     spec = catalog.make_spec("shapes-vit", **{"device": "cpu", "iterations": 10, **asked})
-    return own_workload.result_of(spec, stream=stream, id="made-up", started_at="2026-11-21T09:00:00Z")
+    job: dict[str, Any] = {"id": "made-up", "started_at": "2026-11-21T09:00:00Z", "cache_folder": cache_folder}
+    return own_workload.result_of(spec, stream=stream, **job)
 
 
 def failing(error: Exception) -> Callable[..., Any]:
@@ -230,12 +231,17 @@ def test_a_timing_is_begun_anew_twice_at_most(monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.parametrize(("asked", "threads"), [({}, 1), ({"threads": 2}, 2)])
 def test_a_core_that_is_busy_from_the_start_gets_no_thread_unless_asked_for(
-    asked: dict[str, Any], threads: int, monkeypatch: pytest.MonkeyPatch
+    asked: dict[str, Any], threads: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     torch.set_num_threads(2)
     monkeypatch.setattr(cores, "free_cores", lambda since: 1)
     monkeypatch.setattr("demo.core.machine.usable_cores", lambda: 2)
-    result = result_of(**asked)
+    elsewhere: list[RunSpec] = []
+    monkeypatch.setattr(first_call, "measure_elsewhere", lambda spec, *_: elsewhere.append(spec))
+    for variable in ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR"):
+        monkeypatch.setenv(variable, str(tmp_path))  # what the run sets is undone
+    result = result_of(cache_folder=str(tmp_path), **asked)
+    assert [spec.threads for spec in elsewhere] == [threads]  # else the cache would not fit
     assert (result.environment.threads, result.environment.free_cores) == (threads, 1)
     told = "Cores that others keep busy: 1 of 2. Threads used for the timing: 1." in result.warnings
     assert told == (threads == 1)
