@@ -141,8 +141,9 @@ def _state(model: Any) -> dict[tuple[str, str], Any]:
 def _comparable(value: Any) -> Any:
     if value is None or isinstance(value, bool | int | float | str):
         return value
-    size = len(value) if isinstance(value, dict | list | tuple | set) else getattr(value, "shape", None)
-    return type(value), size, getattr(value, "dtype", None)
+    if isinstance(value, torch.Tensor):
+        return tuple(value.shape), value.dtype
+    return type(value), len(value) if isinstance(value, dict | list | tuple | set) else None
 
 
 def compiled_first(

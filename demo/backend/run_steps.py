@@ -65,6 +65,8 @@ class Run:
         self.events_before_timing = 0
         self.first_compilation: Compilation | None = None
         """What was compiled, once it has been compiled again for fewer threads; of a package, once it is built."""
+        self.fit_together = True
+        """Whether eager and compiled fit in memory together, as far as the warm-up tells."""
         self.package: Path | None = None
         """With compiler "aot", once it is built."""
         self.untouched: Any = None
@@ -210,9 +212,10 @@ class Run:
         again = eager.warmup
         try:
             again, _ = timing.warm_up(eager.call, workload.clock, self.log.events)
-        except Exception as error:  # where the two do not fit in memory together, they are timed apart
+        except Exception as error:
             if not failures.is_out_of_memory(error):
                 raise
+            self.fit_together = False
         self.variants = Variants(eager, compiled, again, with_break)
 
     def build(self) -> Variant:
@@ -301,7 +304,7 @@ class Run:
             try:
                 if self.spec.protocol == "as published":
                     return self.as_published(threads)
-                return self.interleaved(threads)
+                return self.interleaved(threads) if self.fit_together else None
             except CoreTaken as taken:
                 restarts -= 1
                 self.with_fewer_threads(*taken.args)

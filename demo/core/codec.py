@@ -55,6 +55,8 @@ def load(kind: Any, data: Any) -> Any:
         if not isinstance(data, (list, tuple)):
             raise ValueError(f"a list is needed, given {shown(data)}")
         inner = arguments if Ellipsis not in arguments else (arguments[0],) * len(data)
+        if len(inner) != len(data):
+            raise ValueError(f"{len(inner)} items are needed, given {len(data)}")
         return tuple(load(item_kind, item) for item_kind, item in zip(inner, data, strict=True))
     if origin is dict:
         if not isinstance(data, dict):

@@ -304,17 +304,20 @@ def break_even_calls(compile_seconds: float, eager_seconds: float, compiled_seco
 
 
 @dataclass(frozen=True)
-class Speedup(Pooled):
+class Speedup(Interval):
     """`low` and `high` hold for a rerun in another process, as far as `basis` says."""
 
     verdict: Verdict
     within: Interval
     """The estimate of this run's own process, and the interval that holds in it."""
     basis: Basis
-    processes: int
-    """This run's own is the last of them, in `weights` too."""
-    open_because: OpenBecause
-    widened: bool
+    processes: int = 1
+    deviation: float = 0.0
+    """Standard deviation between processes that the interval counts in, of the logarithm of the speed-up."""
+    weights: tuple[float, ...] = (1.0,)
+    """Share of each process in the estimate, this run's own last; 1 together."""
+    open_because: OpenBecause = ""
+    widened: bool = False
     """This run's process lies so far from those before it that the interval is wider with it than without."""
 
 
