@@ -144,9 +144,9 @@ def published_shown(asked: dict[str, str], lang: Language) -> tuple[Choices, dic
     except BadInput as refused:
         rows, scope = [], lang.plain_quoted(str(refused))
     if rows:
-        first = rows[0]
-        alike = (first.subset, first.gpu, first.batch_size, first.measured)
+        alike = (rows[0].subset, rows[0].gpu, rows[0].batch_size, rows[0].measured)
         one = published.newest(row for row in rows if (row.subset, row.gpu, row.batch_size, row.measured) == alike)
+        first = one[0]  # of several measurements the newest, which the charts show
         comparable = charts.comparable_rows(first, published.select(every, task=chosen["task"], model=model))
         setting = {"gpu": first.gpu, "batch": first.batch_size, "torch": first.torch, "mode": first.mode}
         scope = "" if len(one) == len(rows) else lang.plain("published_scope", **setting)
