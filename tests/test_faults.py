@@ -110,7 +110,7 @@ def test_a_worker_that_breaks_is_a_stored_crash_the_next_run_works_and_nothing_i
     ]:
         monkeypatch.setenv("FAULT", fault)
         result = last(runner)
-        assert (result.status, result.failure.phase) == ("crashed", "compile"), fault
+        assert (result.status, result.failure.stage) == ("crashed", "compile"), fault
         assert says in result.failure.message and result.failure.remedy, fault
         assert history.get(result.id) == result
     monkeypatch.setenv("FAULT", "")
@@ -148,7 +148,7 @@ def test_a_worker_that_cannot_be_started_is_a_stored_result_and_leaves_no_file(
         with monkeypatch.context() as broken:
             broken.setattr(what, Mock(side_effect=OSError(code, os.strerror(code))))
             result = last(runner)
-        assert (result.status, result.failure.phase) == ("failed", "start")
+        assert (result.status, result.failure.stage) == ("failed", "start")
         assert f"No worker process could be started: {os.strerror(code)}" in result.failure.message
         assert code != errno.ENOSPC or "TMPDIR" in result.failure.remedy
         assert history.get(result.id) == result

@@ -1,4 +1,4 @@
-"""Dataclasses to JSON and back. A field's key in JSON is its name, or the `key` of its metadata."""
+"""Dataclasses to JSON and back."""
 
 import dataclasses
 import math
@@ -21,7 +21,7 @@ def shown(value: Any) -> str:
 def plain(value: Any) -> Any:
     """`value` with dataclasses as dicts and tuples as lists."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {_key(field): plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+        return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
     if isinstance(value, dict):
         return {key: plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
@@ -30,14 +30,10 @@ def plain(value: Any) -> Any:
 
 
 @cache
-def _readers(kind: type) -> list[tuple[str, str, Any]]:
-    """Each field's name, key and type. Cached: evaluating the annotations took half the time of reading a result."""
+def _readers(kind: type) -> list[tuple[str, Any]]:
+    """Each field's name and type. Cached: evaluating the annotations took half the time of reading a result."""
     hints = typing.get_type_hints(kind)
-    return [(field.name, _key(field), hints[field.name]) for field in dataclasses.fields(kind)]
-
-
-def _key(field: dataclasses.Field[Any]) -> str:
-    return str(field.metadata.get("key", field.name))
+    return [(field.name, hints[field.name]) for field in dataclasses.fields(kind)]
 
 
 def load(kind: Any, data: Any) -> Any:
@@ -66,7 +62,7 @@ def load(kind: Any, data: Any) -> Any:
         if not isinstance(data, dict):
             raise ValueError(f"{kind.__name__} is an object, given {shown(data)}")
         try:
-            return kind(**{name: load(hint, data[key]) for name, key, hint in _readers(kind) if key in data})
+            return kind(**{name: load(hint, data[name]) for name, hint in _readers(kind) if name in data})
         except TypeError as error:
             raise ValueError(f"{kind.__name__} cannot be read: {error}") from error
     if kind is Any:

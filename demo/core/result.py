@@ -40,8 +40,8 @@ PHASES = tuple(PHASE_DOING)
 
 @dataclass(frozen=True)
 class Failure:
-    phase: str = field(metadata={"key": "stage"})
-    """One of `PHASES`. Its key in JSON is older than its name."""
+    stage: str
+    """One of `PHASES`."""
     message: str
     remedy: str
     change: dict[str, Any] = field(default_factory=dict)

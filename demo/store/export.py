@@ -128,7 +128,7 @@ EXPORTED: dict[str, Column] = {
     "break_even_seconds": _part(_NUMBER, "own_break_even.seconds"),
     "parity": _part(_TEXT, "parity.verdict"),
     "elapsed_seconds": _part(_NUMBER, "elapsed_seconds"),
-    "failure_stage": _part(_TEXT, "failure.phase"),
+    "failure_stage": _part(_TEXT, "failure.stage"),
     "failure_message": _part(_TEXT, "failure.message"),
     "warnings": _part(_TEXT, "warnings", " ".join),
     "eager_first_token_ms": _part(_NUMBER, "prefill_latencies", lambda both: milliseconds(both[0])),

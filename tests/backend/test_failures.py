@@ -96,5 +96,5 @@ def test_a_remedy_is_for_what_was_asked_and_for_what_failed() -> None:
     ]:  # fmt: skip
         result = RunResult("one", "", "ok", catalog.make_spec("shapes-segformer", **asked).on("cpu"))
         _, failure = failures.explain(error, phase, result)
-        assert failure.phase == phase and message in failure.message and all(one in failure.remedy for one in remedy)
+        assert failure.stage == phase and message in failure.message and all(one in failure.remedy for one in remedy)
         assert "float32" not in failure.remedy  # where it is what failed

@@ -160,5 +160,5 @@ def test_a_part_that_compiles_itself_is_told(file: Path, function: str) -> None:
 
 def test_a_forward_that_fails_is_told_with_its_line(file: Path) -> None:
     result = run_of(file, "raising")
-    assert (result.status, result.failure.phase) == ("failed", "warm up")
+    assert (result.status, result.failure.stage) == ("failed", "warm up")
     assert "(mine.py, line " in result.failure.message and "your function returns" in result.failure.remedy

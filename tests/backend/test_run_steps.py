@@ -298,7 +298,7 @@ def test_a_failed_compile_is_told_and_still_shows_what_eager_does(monkeypatch: p
     monkeypatch.setattr(compile_model, "compiled", COMPILED)
     monkeypatch.setattr("torch._inductor.compile_fx.compile_fx", failing(RuntimeError("no such kernel")))
     result = result_of()
-    assert (result.status, result.failure.phase) == ("compile_failed", "compile")
+    assert (result.status, result.failure.stage) == ("compile_failed", "compile")
     assert "no such kernel" in result.failure.message and result.failure.remedy
     assert result.eager.median_seconds > 0 and result.compiled is None and result.predictions["eager"].labels
 
@@ -306,7 +306,7 @@ def test_a_failed_compile_is_told_and_still_shows_what_eager_does(monkeypatch: p
 def test_a_failure_keeps_what_is_known_of_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(timing, "warm_up", failing(ValueError("Input image size (48*48) doesn't match model (64*64).")))
     result = result_of(dtype="float16")
-    assert (result.status, result.failure.phase) == ("failed", "warm up")
+    assert (result.status, result.failure.stage) == ("failed", "warm up")
     assert "48*48" in result.failure.message and result.failure.remedy
     assert result.spec.device == "cpu" and result.image is not None and result.environment is not None
     assert result.eager is None and result.failure.change == {"dtype": "float32"}
@@ -317,7 +317,7 @@ def test_a_model_that_cannot_be_loaded_keeps_its_picture(monkeypatch: pytest.Mon
     for error in (CannotLoad("No answer.", "Try again."), torch.OutOfMemoryError("made up")):
         monkeypatch.setattr(models, "load", failing(error))
         result = result_of()
-        assert result.failure.phase == "load"
+        assert result.failure.stage == "load"
         assert result.image.name == SCENE.name and result.image.sha256
 
 

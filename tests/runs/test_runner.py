@@ -149,7 +149,7 @@ def test_a_run_past_its_limit_is_timed_out(faulty):
     for event in runner.run(TINY, SCENE):
         if isinstance(event, Progress) and event.phase == "compile":
             runner.timeout_seconds = 0.1
-    assert (event.status, event.failure.phase) == ("timed_out", "compile")
+    assert (event.status, event.failure.stage) == ("timed_out", "compile")
     assert "WORTH_COMPILING_TIMEOUT" in event.failure.remedy
 
 
@@ -342,7 +342,7 @@ def test_each_repeat_borrows_the_gpu_anew() -> None:
 def test_a_gpu_that_is_taken_back_or_silent_makes_a_result_that_says_so() -> None:
     taken = Lender(TIMING, WorkerDied("GPU task aborted")).run()
     assert taken.status == "crashed" and "GPU task aborted" in taken.failure.message
-    assert taken.failure.phase == "time" and "device cpu" in taken.failure.remedy
+    assert taken.failure.stage == "time" and "device cpu" in taken.failure.remedy
     assert Lender(TIMING).run().status == "crashed"
 
 
