@@ -160,9 +160,8 @@ def compiled(result: RunResult, lang: Language) -> Part | None:
     texts = [*([lang.sentence(cost)] if cost else []), *sentences.compiled_first(result, lang)]
     if result.prefill is not None and found.recompiles:
         texts.append(lang.plain("compiled_two_lengths"))
-    answer, rows = _really_compiled(result, found, lang), _places("row_break", found.graph_breaks, lang)
-    if found.compiled_first is not None:
-        rows += _places("row_first_break", found.compiled_first.graph_breaks, lang)
+    first = found.compiled_first.graph_breaks if found.compiled_first is not None else ()
+    rows = [*_places("row_break", found.graph_breaks, lang), *_places("row_first_break", first, lang)]
     rows += [*_places("row_fallback", found.fallbacks, lang), *_places("row_recompile", found.recompiles, lang)]
     if found.recompiles_while_timing:
         rows.append(row("row_recompiles", lang.plain_value(found.recompiles_while_timing), lang))
@@ -178,7 +177,8 @@ def compiled(result: RunResult, lang: Language) -> Part | None:
     if found.cache_hits or found.cache_misses:
         value = lang.plain("row_cache_value", found=found.cache_hits, missing=found.cache_misses)
         rows.append(row("row_cache", value, lang))
-    return Part(lang.composed("section_compiled", answer=answer), texts, rows=rows)
+    title = lang.composed("section_compiled", answer=_really_compiled(result, found, lang))
+    return Part(title, texts, rows=rows)
 
 
 def _really_compiled(result: RunResult, compiled: Compilation, lang: Language) -> str:
@@ -374,9 +374,8 @@ def another_size(result: RunResult, lang: Language) -> Part | None:
         )
         if one.fallbacks:
             value = lang.listed([value, lang.plain("another_size_eager")])
-        calls, pays = one.calls_to_pay, lang.plain("never")
-        if calls is not None:
-            pays = sentences.count(fmt.two_digits(calls), "call", lang)
+        calls = one.calls_to_pay
+        pays = lang.plain("never") if calls is None else sentences.count(fmt.two_digits(calls), "call", lang)
         rows.append((_size(one, lang), value, lang.composed("setting", name=lang.plain("compared_pays"), value=pays)))
     if rows:
         ratio = lang.plain_value(fmt.ratio(result.another_sizes[0].speedup.ratio))
@@ -401,10 +400,8 @@ def memory(result: RunResult, lang: Language) -> Part | None:
     if len(peaks) < 2 or max(peaks) <= 1.02 * min(peaks):
         return None
     sizes = list(map(fmt.size, peaks))
-    lines = {lang.plain("head_peak"): sizes}
-    reserved = [side.peak_reserved_bytes or 0 for _, side in sides]
-    if all(reserved):
-        lines[lang.plain("head_reserved")] = list(map(fmt.size, reserved))
+    reserved = [fmt.size(side.peak_reserved_bytes) for _, side in sides if side.peak_reserved_bytes]
+    lines = {lang.plain("head_peak"): sizes, lang.plain("head_reserved"): reserved if len(reserved) == 2 else []}
     title = lang.composed("setting", name=lang.plain("row_memory"), value=lang.plain_value(" → ".join(sizes)))
     meaning = lang.plain("memory_of_gpu" if result.spec.device == "cuda" else "memory_of_process")
     return Part(title, [meaning], table_of((name for name, _ in sides), lines, lang))
