@@ -103,10 +103,7 @@ def compare(
 
 
 def float64_reference(workload: Workload, peak_memory_bytes: int | None) -> Callable[[], Any]:
-    """A call that runs a float64 copy of the workload's model on the same inputs and device.
-
-    It raises MemoryError where that would not fit: the need is eager's peak times the ratio of the number sizes.
-    """
+    """A call of the model's float64 copy on the same inputs and device; it raises MemoryError where it has no room."""
 
     def run() -> Any:
         model = workload.model

@@ -35,16 +35,6 @@ from demo.runs.process import WorkerDied
 from demo.store.history import HistoryError
 from demo.store.published import current_commit
 
-COMMANDS = (
-    run_command,
-    doctor_command,
-    history_command,
-    published_command,
-    sweep_command,
-    best_command,
-    shapes_command,
-    deploy_command,
-)
 READER_LEFT = 128 + signal.Signals["SIGPIPE"].value if hasattr(signal, "SIGPIPE") else FAILED
 
 
@@ -111,8 +101,14 @@ def parser() -> argparse.ArgumentParser:
     listing = commands.add_parser("list", help="the checkpoints to choose from")
     listing.set_defaults(command=_list)
     listing.add_argument("--json", action="store_true", help="print them as JSON")
-    for command in COMMANDS:
-        command.add_to(commands)
+    run_command.add_to(commands)
+    doctor_command.add_to(commands)
+    history_command.add_to(commands)
+    published_command.add_to(commands)
+    sweep_command.add_to(commands)
+    best_command.add_to(commands)
+    shapes_command.add_to(commands)
+    deploy_command.add_to(commands)
     serving = commands.add_parser("serve", help="open the page, as `python app.py` does")
     serving.set_defaults(command=_serve)
     serving.add_argument("--mcp", action="store_true", help="offer the API as MCP tools, too; needs gradio[mcp]")

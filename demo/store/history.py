@@ -8,8 +8,7 @@ process dies, however it dies, the kernel releases the lock. So a file that can 
 lost. This also works where two apps, or two containers, share the folder.
 
 What is covered:
-- An `append` that has returned survives a crash, a kill and another process that writes. A damaged file is kept under
-  another name and a new one is started. `demo.store.database` has the list, and what is not covered.
+- What `demo.store.database` lists of the file of results.
 - A crash or a kill of the app while a run is under way: the run is stored once, whoever finds its file first. A kill
   between the storing of a result and the removal of its file does not replace that result.
 - A file of a run that is cut short, by a full disk or by a machine that goes down: it is removed, and its run is not
