@@ -78,10 +78,7 @@ def compile_ahead(spec: RunSpec, input_file: Path) -> None:
 
 
 def save(file: Path, specs: Iterable[RunSpec], input_file: Path) -> int:
-    """Compiles the specs, which is quick where the cache has them, and writes the file. Returns how many could be.
-
-    Raises BadInput where none could be compiled, and OSError where the file cannot be written.
-    """
+    """Compiles the specs, writes the file, returns how many could be. Raises BadInput where none could, and OSError."""
     cells = 0
     for spec in specs:
         print(f"{spec.checkpoint}, batch {spec.batch_size}, {spec.mode}, {spec.dtype}", file=sys.stderr, flush=True)

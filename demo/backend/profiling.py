@@ -154,10 +154,7 @@ def wanted(spec: RunSpec, device: torch.device) -> bool:
 
 
 def profiles(calls: dict[str, Call], device: torch.device, trace: Path | None = None) -> dict[str, Profile]:
-    """A profile of each variant. `trace` is a file for the whole trace, which ends in .json.gz.
-
-    Raises RuntimeError where the profiler saw no work of the GPU, as in a container that may not use CUPTI.
-    """
+    """A profile of each variant; `trace`, a .json.gz, gets the whole trace. Raises RuntimeError as `summary` does."""
     activities = [ProfilerActivity.CPU] + ([ProfilerActivity.CUDA] if device.type == "cuda" else [])
     wait = torch.cuda.synchronize if device.type == "cuda" else (lambda: None)
     with torch.profiler.profile(activities=activities) as session:

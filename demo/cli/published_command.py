@@ -49,7 +49,7 @@ def _table(rows: list[PublishedRow]) -> str:
     for row in rows:
         speedup = OOM if row.speedup is None else fmt.ratio(row.speedup)
         saved = OOM if row.saved is None else f"{row.saved * 100:.1f} %"
-        figures = (_ms(row.eager_seconds), _ms(row.compiled_seconds), speedup, saved)
+        figures = (*map(published.cell_text, (row.eager_seconds, row.compiled_seconds)), speedup, saved)
         marks = [f"[{noted.index(note) + 1}]" for note in published.notes(row)]
         told = " ".join([*([_conditions(row)] if row.measured else []), *marks])
         lines.append((row.gpu, str(row.batch_size), row.torch, row.mode, row.task, row.model, *figures, told))
@@ -67,7 +67,3 @@ def _conditions(row: PublishedRow) -> str:
     repeats = [f"{row.repeats} repeats"] if row.repeats and row.repeats > 1 else []
     told = [*interval, row.dtype, *further_settings(row), *threads, *repeats, row.date]
     return f"{published.MEASURED}: {', '.join(told)}"
-
-
-def _ms(seconds: float | None) -> str:
-    return OOM if seconds is None else f"{fmt.milliseconds(seconds):.3f}"

@@ -23,10 +23,7 @@ def can_load(checkpoint: str) -> bool:
 
 
 def reachable() -> bool:
-    """True where anything answers at the Hub's address, with whatever status.
-
-    `from_pretrained` retries for some 26 s before it gives up on a dead network; this asks first, for 2 s at most.
-    """
+    """Whether anything answers at the Hub's address, within 2 s: `from_pretrained` would retry for some 26 s."""
     if os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE"):
         return False
     return _answers(endpoint(), int(time.monotonic() / REMEMBER_SECONDS))

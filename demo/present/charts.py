@@ -22,7 +22,6 @@ from demo.store import published
 from demo.store.published import PublishedRow, subset_of
 
 SLOWEST_SHOWN = 3.0
-"""The scale of `trace` ends at this multiple of the slower median."""
 _DOTS = {"eager": (EAGER, "circle", "●"), "compiled": (COMPILED, "diamond", "◆")}
 """Colour, shape and sign of the calls of `trace`: the colour never stands alone."""
 

@@ -229,11 +229,10 @@ def agreement(result: RunResult, lang: Language) -> str:
     if predictions and all(one.boxes == () or one.segments == () for one in predictions):
         shares = [lang.plain("share_nothing")]
     else:
-        told = [(*_SHARES[name], share) for name, share in parity.task.items() if name in _SHARES]
-        shares = [lang.plain(key, share=fmt.percent(share)) for key, least, share in told if share >= least]
-    if not shares:
-        return lang.sentence(verdict)
-    return lang.sentence(lang.composed("setting", name=verdict, value=lang.listed(shares)))
+        known = [(*_SHARES[name], share) for name, share in parity.task.items() if name in _SHARES]
+        shares = [lang.plain(key, share=fmt.percent(share)) for key, least, share in known if share >= least]
+    told = lang.composed("setting", name=verdict, value=lang.listed(shares)) if shares else verdict
+    return lang.sentence(told)
 
 
 _SHARES = {
@@ -359,9 +358,8 @@ def when_it_pays(result: RunResult, lang: Language) -> list[str]:
 
 def another_size(result: RunResult, lang: Language) -> Part | None:
     """A row for each size that was called after the timed one; without one an invitation, where a run can try one."""
-    if result.failure is not None or result.compilation is None:
-        return None
-    if result.spec.compiler == "aot" or result.spec.task == OWN_MODEL:
+    of_one_size = result.spec.compiler == "aot" or result.spec.task == OWN_MODEL
+    if of_one_size or result.failure is not None or result.compilation is None:
         return None
     answer, rows = lang.plain("another_size_untried"), list[Row]()
     for one in result.another_sizes:

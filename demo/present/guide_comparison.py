@@ -17,8 +17,6 @@ from demo.present import sentences
 from demo.store import published
 from demo.store.published import PublishedRow
 
-GPUS = ("A100", "V100", "T4")
-
 
 @dataclass(frozen=True)
 class GuideComparison:
@@ -55,7 +53,7 @@ def nearest_rows(checkpoint: str, mode: str = "default", batch_size: int = 1) ->
         return round(abs(math.log(row.batch_size / batch_size)), 9), row.batch_size
 
     nearest = []
-    for gpu in GPUS:
+    for gpu in ("A100", "V100", "T4"):
         own = [row for row in published.rows() if (row.gpu, row.checkpoint) == (gpu, checkpoint)]
         own = [row for row in own if row.mode == mode] or [row for row in own if row.mode == "default"]
         if own:

@@ -232,6 +232,11 @@ def mean_speedup(given: Iterable[PublishedRow]) -> float | None:
 # Export
 
 
+def cell_text(seconds: float | None) -> str:
+    """A time in milliseconds as in the guide's tables: '14.400', 'OOM'."""
+    return OOM if seconds is None else f"{milliseconds(seconds):.3f}"
+
+
 def record(row: PublishedRow) -> dict[str, Any]:
     """A row as JSON's own kinds, times in milliseconds; 'OOM' is a value of either time, None of the speed-up."""
     times = {"eager_ms": row.eager_seconds, "compiled_ms": row.compiled_seconds}
@@ -327,10 +332,7 @@ def add_measured(results: Iterable[RunResult], path: Path, commit: str | None = 
 
 
 def subset_of(spec: RunSpec) -> str:
-    """'measured', and every setting in which the run departs from the guide's: 'measured reduce-overhead float16'.
-
-    Random weights are not among them: latency does not depend on the values.
-    """
+    """'measured', and what departs from the guide's settings but random weights: 'measured reduce-overhead float16'."""
     named = []
     for name, value in spec.departures().items():
         if OPTIONS[name].kind == "switch":

@@ -102,10 +102,7 @@ class SharedRow:
 
     @cached_property
     def setting(self) -> tuple[Any, ...]:
-        """What must be the same for two rows to stand side by side: versions, what is compiled how, and the protocol.
-
-        The model, what it is asked for, and the device are not part of it: a row has those in its cell.
-        """
+        """What two rows side by side share; a cell has its own model, what that is asked for, and its device."""
         return (self.torch, self.transformers, *(getattr(self.spec, name) for name in _COMPARED))
 
 

@@ -56,11 +56,7 @@ def at_once() -> AbstractContextManager[Iterable[int]]:
 def run_cells(
     cells: Sequence[Cell], runner: Runner, picture: Path, cancel: threading.Event, turn: Turn = at_once
 ) -> Generator[Event, None, None]:
-    """Runs the cells that have no value yet, one after another.
-
-    Ends early, without an event for the cell in progress, when `cancel` is set. Closing the generator ends the run in
-    progress too.
-    """
+    """Runs the cells without a value, one by one. `cancel`, and closing the generator, end the run in progress, too."""
     for place, cell in enumerate(cells):
         if not cell.done and not cancel.is_set():
             yield from run_one(place, cell, runner, picture, cancel, turn)

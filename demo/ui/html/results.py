@@ -165,10 +165,7 @@ def doing(progress: Progress, lang: Language) -> Markup:
 
 
 def _lanes(progress: Progress, spec: RunSpec) -> dict[str, tuple[float, str, str]]:
-    """For each variant the share of its bar, its latency and its rate; '–' for what was not measured yet.
-
-    The fastest bar shows how far the timing is; the others are shorter by their ratio so far.
-    """
+    """By variant the share of its bar, of which the fastest shows how far the timing is, its latency and its rate."""
     seen = {"eager": progress.eager_seconds, "compiled": progress.compiled_seconds}
     if spec.graph_break:
         seen["with_break"] = progress.with_break_seconds

@@ -111,8 +111,7 @@ class BestPane(Watching):
         code = takeaway.best_way(run, lang) if run is not None else ""
         figures = {plot: draw(table, lang) if going.ended else None for draw, plot in self.charts.items()}
         changes: dict[Any, Any] = {
-            self.calls: gr.update(visible=goal.name == "traffic"),
-            self.restarts: gr.update(visible=goal.name == "traffic"),
+            **{field: gr.update(visible=goal.name == "traffic") for field in (self.calls, self.restarts)},
             self.code: gr.update(value=code, visible=bool(code)),
             **{plot: gr.update(value=figure, visible=figure is not None) for plot, figure in figures.items()},
         }

@@ -226,8 +226,8 @@ def _line(row: PublishedRow, brought: float | None, lang: Language) -> dict[str,
         "faults": published.faults_at(row),
         "here": _here(row, lang),
         "column_batch": row.batch_size,
-        "column_eager": _milliseconds(row.eager_seconds),
-        "column_compiled": _milliseconds(row.compiled_seconds),
+        "column_eager": published.cell_text(row.eager_seconds),
+        "column_compiled": published.cell_text(row.compiled_seconds),
         "against": against,
         "row_speedup": OOM if row.speedup is None else fmt.ratio(row.speedup),
         "ends": sentences.ends(row.speedup_low, row.speedup_high) if row.speedup_low and row.speedup_high else None,
@@ -237,10 +237,6 @@ def _line(row: PublishedRow, brought: float | None, lang: Language) -> dict[str,
         "threads": sentences.count(row.threads, "thread", lang) if row.threads is not None else "",
         "repeats": row.repeats if row.repeats is not None and row.repeats > 1 else None,
     }
-
-
-def _milliseconds(seconds: float | None) -> str:
-    return OOM if seconds is None else f"{fmt.milliseconds(seconds):.3f}"
 
 
 def _here(row: PublishedRow, lang: Language) -> str:
