@@ -18,7 +18,6 @@ from demo.core.refusals import refusal
 from demo.core.result import RunResult
 from demo.core.spec import PUBLISHED_CALLS, TEXT_GENERATION, RunSpec
 
-Basis = Literal["same", "parameters"]
 Doubt = Literal[
     "no gpu",
     "no cuda graphs on a cpu",
@@ -55,7 +54,7 @@ class Forecast:
     """Peak memory as in a result's `peak_memory_bytes`: the whole process on a CPU, what torch allocated on a GPU."""
     least_bytes: float
     """It will not need less."""
-    basis: Basis
+    basis: Literal["same", "parameters"]
     runs: int = 0
     """How many earlier runs it rests on."""
 

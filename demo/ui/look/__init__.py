@@ -27,6 +27,8 @@ TO_SWEEP = "() => pageEvents.toSweep()"
 REDRAW = "() => pageEvents.redraw()"
 PRESS_BEST = "() => pageEvents.press('best')"
 MARK_PRESET = "words => pageEvents.markPreset(words)"
+DOWNLOAD = "() => pageEvents.download('exported')"
+"""Presses the history's hidden DownloadButton when its file is made."""
 
 
 def name_thumbnails(names: Mapping[str, Sequence[str]], words: Mapping[str, str]) -> str:
@@ -35,8 +37,3 @@ def name_thumbnails(names: Mapping[str, Sequence[str]], words: Mapping[str, str]
     `words` has a text with the placeholder {name} for each language.
     """
     return f"() => pageEvents.nameThumbnails({json.dumps(names)}, {json.dumps(words)})"
-
-
-def press_download(elem_id: str) -> str:
-    """Presses a hidden DownloadButton when its file is made."""
-    return f"() => pageEvents.download({elem_id!r})"

@@ -16,7 +16,7 @@ from demo.store import export
 from demo.store.history import HistoryError
 from demo.ui.html import comparison
 from demo.ui.html.elements import drawn
-from demo.ui.look import press_download, source
+from demo.ui.look import DOWNLOAD, source
 from demo.ui.tabs import links
 from demo.ui.tabs.events import AT_ONCE, data_of
 from demo.ui.tabs.run_tab import RunTab
@@ -116,7 +116,7 @@ class HistoryTab:
                 [self.file, self.message],
                 js=TICKED,
                 **(AT_ONCE | {"concurrency_limit": 1, "concurrency_id": "export"}),
-            ).success(None, js=press_download("exported"), api_visibility="private")
+            ).success(None, js=DOWNLOAD, api_visibility="private")
         asked = [self.sure, self.question, self.message]
         self.delete_button.click(self._ask, [self.ticked], asked, js=TICKED, **AT_ONCE)
         deleted = self.for_good_button.click(
