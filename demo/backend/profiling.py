@@ -173,7 +173,7 @@ def profiles(calls: dict[str, Call], device: torch.device, trace: Path | None = 
 
 
 def summary(events: Sequence[dict[str, Any]], variant: str, device: str) -> Profile:
-    """A variant's profile, from its mark in a Chrome trace (microseconds). Raises RuntimeError without work of GPUs."""
+    """A variant's profile from its mark in a Chrome trace (microseconds). Raises RuntimeError without work of a GPU."""
     spans = [event for event in events if event.get("ph") == "X"]
     mark = next(one for one in spans if one["name"] == MARK + variant and one.get("cat") == "user_annotation")
     start, end = mark["ts"], mark["ts"] + mark["dur"]

@@ -24,7 +24,7 @@ from demo.core.spec import BadInput, RunSpec
 
 
 def replayed(workload: Workload, sizes: list[Size], compiled: bool) -> dict[str, Any]:
-    """Seconds of each call, which ones waited for a compile, recompiles and fallbacks. Raises BadInput for a size."""
+    """Seconds of each call, which waited for a compile, recompiles, fallbacks. Raises BadInput for an unfit size."""
     for size in dict.fromkeys(sizes):
         try:
             workload.model(**workload.batch_of(size))
