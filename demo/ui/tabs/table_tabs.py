@@ -275,18 +275,15 @@ class SharedTab:
         updated = filters.wire(tab, outputs)
         filters.remember(status.tick(self._follow, [filters.chosen, filters.model], updated, **AT_ONCE))
 
-    def _look(self) -> Shared:
-        return self._copy.look(len(self._queue) > 0)
-
     def _show(self, asked: dict[str, str], lang: Language) -> tuple[Choices, dict[str, str], list[str]]:
-        shared = self._look()
+        shared = self._copy.look(len(self._queue) > 0)
         choices, chosen, outputs = shared_shown(shared, asked, lang)
         # the rows that are asked for may still arrive
         return ({}, asked, outputs) if shared.fetching else (choices, chosen, outputs)
 
     def _follow(self, chosen: str, typed: str, request: gr.Request) -> list[Any]:
         """Shows the rows when they have arrived; else no change. The search stays, except that a link's is written."""
-        if self._look().fetching:
+        if self._copy.look(len(self._queue) > 0).fetching:
             return [gr.skip()] * 9
         asked = links.read_query(chosen) | ({"shared_model": typed} if typed else {})
         updates = self._filters.update(request, f"?{urlencode(asked)}")
