@@ -49,7 +49,8 @@ def _table(rows: list[PublishedRow]) -> str:
     for row in rows:
         speedup = OOM if row.speedup is None else fmt.ratio(row.speedup)
         saved = OOM if row.saved is None else f"{row.saved * 100:.1f} %"
-        figures = (*map(published.cell_text, (row.eager_seconds, row.compiled_seconds)), speedup, saved)
+        times = (published.cell_text(row.eager_seconds), published.cell_text(row.compiled_seconds))
+        figures = (*times, speedup, saved)
         marks = [f"[{noted.index(note) + 1}]" for note in published.notes(row)]
         told = " ".join([*([_conditions(row)] if row.measured else []), *marks])
         lines.append((row.gpu, str(row.batch_size), row.torch, row.mode, row.task, row.model, *figures, told))
