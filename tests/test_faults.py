@@ -353,6 +353,9 @@ def test_a_history_at_its_limit_keeps_what_it_has_and_says_so(
     (told,) = outcome.stored(ok_result(), history).warnings
     assert "not stored" in told and "WORTH_COMPILING_HISTORY_MB" in told
     assert history.count() == stored
+    assert history.delete(["0", "1"]) == 2
+    assert outcome.stored(ok_result(), history).warnings == ()
+    assert history.count() == stored - 1
 
 
 # ---- the clock

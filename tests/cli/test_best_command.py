@@ -1,5 +1,6 @@
 """`python -m demo best` with a runner that makes times up: its report, its JSON, its exit codes and its refusals."""
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from demo.cli.main import main
 from demo.core.machine import HostInfo
 from demo.core.measurement import StartUp
 from demo.core.spec import RunSpec
+from demo.store.history import History
 
 
 class Runner(FakeRunner):
@@ -55,6 +57,21 @@ def test_the_old_name_says_so_and_does_the_same(capsys: pytest.CaptureFixture[st
     assert main(["autopilot"]) == 0
     shown = capsys.readouterr()
     assert "is called best now" in shown.err and "Freezing: 2.5" in shown.out
+
+
+def test_a_model_of_ones_own_is_run_again_in_every_way_as_its_file_may_have_changed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "mine.py").write_text("def make(): ...")
+    asked: list[RunSpec] = []
+    made = Runner._made
+    monkeypatch.setattr(Runner, "_made", lambda self, spec, image: asked.append(spec) or made(self, spec, image))
+    command = ["best", "--model", f"{tmp_path / 'mine.py'}:make"]
+    assert main(command) == 0
+    before = asked.copy()
+    for number, spec in enumerate(before):
+        History().append(dataclasses.replace(made(None, spec, None), id=str(number)))
+    assert main(command) == 0 and asked == before * 2
 
 
 def test_no_answer_is_exit_code_1(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -182,6 +182,19 @@ def test_the_goal_decides_the_order() -> None:
     assert cost.ratio == pytest.approx(30 * (35.0 + 1e7 * busy.winner.seconds), rel=0.001)
 
 
+def test_a_crossover_lies_between_the_best_of_one_and_the_worst_of_the_other_and_the_reverse() -> None:
+    soon = run("default", 0.0060, compilation=costs(20.0, 0.01, run=0.01))  # sooner than eager
+    found = table(default=soon, freezing=run("freezing", 0.0040, compilation=costs(30.0, None)))
+    crossover, winner, rival, eager = found.crossover, *(row(found, name) for name in ("freezing", "default", "eager"))
+    assert (found.winner, crossover.rival) == (winner, rival) and rival.speedup.low < rival.speedup.high
+    later = winner.first_answer("next") - rival.first_answer("next")
+    for calls, fast, slow in (
+        (crossover.low, winner.speedup.high, rival.speedup.low),
+        (crossover.high, winner.speedup.low, rival.speedup.high),
+    ):
+        assert calls == pytest.approx(later / (eager.seconds / slow - eager.seconds / fast), abs=1)
+
+
 @pytest.mark.parametrize("given", [{"name": "best"}, {"calls": -1}, {"calls": float("nan")}, {"restarts": 1e13}])
 def test_a_goal_that_means_nothing_is_refused(given: dict[str, Any]) -> None:
     with pytest.raises(BadInput, match="Given"):

@@ -5,7 +5,8 @@ import hashlib
 import itertools
 import threading
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -151,6 +152,22 @@ def test_a_search_ends_with_its_budget_and_keeps_time_for_the_best_ways(monkeypa
     assert not search.complete and search.table().winner is not None
 
 
+def test_waiting_for_the_runs_of_other_visitors_is_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = SimpleNamespace(now=1000.0, monotonic=lambda: clock.now)
+
+    def passing(seconds: float, given: Any) -> Any:
+        clock.now += seconds
+        return given
+
+    def ahead() -> Iterator[int]:
+        yield passing(60.0, 1)
+
+    monkeypatch.setattr(best_way, "time", clock)
+    search, runner = Search(SPEC, MACHINE, [], PICTURE, minutes=1.0), answering(lambda _: passing(10.0, 0.009))
+    events = search.run(runner, threading.Event(), lambda: nullcontext(ahead()))
+    assert next(event for event in events if isinstance(event, Done)) and search.left_seconds == 50.0
+
+
 def test_a_cancel_ends_the_run_that_is_going_on() -> None:
     cancel, ended = threading.Event(), threading.Event()
 
@@ -176,6 +193,7 @@ def test_formats_and_channels_are_tried_where_they_mean_something() -> None:
     assert "channels_last" in tried("microsoft/resnet-50") and "channels_last" not in tried("shapes-vit")
     assert "bfloat16" not in tried("shapes-vit") and "bfloat16" in tried("shapes-vit", other_formats=True)
     assert not {"reduce-overhead", "max-autotune"} & tried("shapes-vit")  # on a CPU they are other modes' twins
+    assert ways(catalog.make_spec("shapes-vit", graph_break=True), MACHINE) == ways(SPEC, MACHINE)
     text = ways(catalog.make_spec("shapes-gemma", prompt="One"), MACHINE)
     assert {way.name for way in text if way.refused} == {"package", "layers"}
 

@@ -91,7 +91,8 @@ def test_a_run_whose_thread_cannot_start_gives_its_place_back(monkeypatch: pytes
 def test_a_run_that_waits_for_a_quiet_machine_tells_the_share_of_others_and_ends_its_wait(
     ends_by: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shares = iter([0.8, 0.7, 0.05]) if ends_by == "itself" else itertools.repeat(0.8)
+    known = {"itself": [0.8, 0.7, 0.05], "another visitor": [0.8]}  # looking once more would be an error
+    shares = iter(known.get(ends_by, itertools.repeat(0.8)))
     queue = RunQueue()
     another = queue.join("another")
 

@@ -4,7 +4,7 @@ import dataclasses
 import re
 from typing import Any
 
-from samples import ENVIRONMENT, measurement, ok_result
+from samples import ENVIRONMENT, measurement, ok_result, text_result
 
 from demo.core.languages import ENGLISH, LANGUAGES
 from demo.core.measurement import Compilation
@@ -49,6 +49,10 @@ def test_of_four_runs_each_is_placed_beside_the_fastest_and_what_is_equal_stands
 def test_no_winner_is_named_among_runs_of_other_work() -> None:
     for changes in [{"batch_size": 4}, {"checkpoint": "shapes-segformer"}]:
         assert "times as fast" not in told(run("a", 0.0015, 10.0), run("b", 0.001, 10.0, **changes))
+    text = text_result(compiled=measurement(0.0015))
+    for changes, named in [({"freezing": True}, True), ({"prompt": "Another"}, False)]:
+        other = text_result(id="b", spec=dataclasses.replace(text.spec, **changes))
+        assert ("times as fast" in told(text, other)) is named, changes
 
 
 def test_switches_are_signs_and_the_winner_is_told_in_every_language() -> None:
