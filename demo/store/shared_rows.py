@@ -220,10 +220,7 @@ class SharedCopy:
         """From when the Hub is asked again."""
 
     def look(self, busy: bool = False) -> Shared:
-        """What is known now. It waits for nothing; an old copy is fetched again in a thread.
-
-        While the machine is `busy` with a measurement no fetch begins; one that goes on is not stopped.
-        """
+        """What is known now. An old copy is fetched again in a thread; no fetch begins while the machine is `busy`."""
         with self._lock:
             if self._thread is not None and self._thread.is_alive():
                 return replace(self._shared, fetching=True)

@@ -32,8 +32,5 @@ DOWNLOAD = "() => pageEvents.download('exported')"
 
 
 def name_thumbnails(names: Mapping[str, Sequence[str]], words: Mapping[str, str]) -> str:
-    """Labels the thumbnails of '#examples-GALLERY' with `names[GALLERY]`, in order.
-
-    `words` has a text with the placeholder {name} for each language.
-    """
+    """Labels '#examples-GALLERY' with `names[GALLERY]`; `words` has for each language a text with the place {name}."""
     return f"() => pageEvents.nameThumbnails({json.dumps(names)}, {json.dumps(words)})"
