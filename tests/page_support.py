@@ -200,7 +200,6 @@ class Tags(HTMLParser):
 def noisy_result(**changes: Any) -> RunResult:
     """A run whose compiled calls take anything between half and twice as long as the eager ones."""
     steady = ok_result().eager
-    assert steady is not None
     times = tuple(seconds * (0.5, 2.0, 1.1, 0.8)[place // 4 % 4] for place, seconds in enumerate(steady.wall_seconds))
     return ok_result(compiled=dataclasses.replace(steady, wall_seconds=times), **changes)
 

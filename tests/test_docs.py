@@ -198,7 +198,6 @@ def test_the_row_of_an_option_has_its_values_bounds_and_default() -> None:
     for option in OPTIONS.values():
         section = _section(_text("command-line.md"), "run")
         row = re.search(rf"^\| `{option.flags[0]}` \| (.+) \|$", section, re.MULTILINE)
-        assert row is not None
         if option.kind == "choice":
             assert tuple(value for value in _spans(row[1]) if not value.startswith("--")) == option.values
         if option.kind in ("whole", "number"):
@@ -271,7 +270,6 @@ def test_the_table_of_checkpoints_is_the_catalogue() -> None:
 
 def test_the_picture_of_the_rooms_is_that_of_the_imports() -> None:
     picture = re.search(r"^```text\n(.*?)^```", _text("architecture.md"), re.MULTILINE | re.DOTALL)
-    assert picture is not None
     drawn: dict[int, set[str]] = {}
     for number, line in re.findall(r"^ +(\d) (.*)$", picture[1], re.MULTILINE):
         rooms = {(room or way_in).removesuffix(".py") for room, way_in in re.findall(r"demo/(\w+)|(app\.py)", line)}

@@ -68,9 +68,7 @@ def figure(drawn: object) -> str:
 
 
 def guide(result: RunResult) -> guide_comparison.GuideComparison:
-    found = guide_comparison.compare_with_guide(result, ENGLISH)
-    assert found is not None
-    return found
+    return guide_comparison.compare_with_guide(result, ENGLISH)
 
 
 PLACES: dict[str, Callable[[RunResult], str]] = {
@@ -102,7 +100,6 @@ TELLING = set(PLACES) - {"sections", "guide's chart", "latency chart", "trace ch
 
 def ratios_of(result: RunResult) -> set[str]:
     """Every spelling of the speed-up, of its opposite and of a whole request's that a place might write."""
-    assert result.speedup is not None and result.request_seconds is not None
     eager, compiled = result.request_seconds
     found = set()
     for ratio in (result.speedup.ratio, eager / compiled):
@@ -118,7 +115,6 @@ def stated(text: str, spellings: Iterable[str]) -> list[str]:
 def test_the_samples_have_their_verdicts_and_medians_of_another_quotient() -> None:
     for kind in RESULTS:
         result = RESULTS[kind]
-        assert result.eager is not None and result.compiled is not None and result.speedup is not None
         assert sentences.outcome(result) == kind
         if kind != "same":
             medians = result.eager.median_seconds / result.compiled.median_seconds
@@ -130,7 +126,6 @@ SHOWS_THE_PRICE = {"report of the terminal", "Markdown", "headline of the page",
 
 def test_when_compiling_has_paid_is_told_alike_with_two_digits() -> None:
     even = RESULTS["faster"].own_break_even
-    assert even is not None and even.calls is not None and even.low is not None and even.high is not None
     counts = fmt.two_digits(even.low), even.calls, fmt.two_digits(even.high)
     low, exact, high = (re.sub(r"\s", " ", sentences.grouped(calls)) for calls in counts)
     for place in sorted(SHOWS_THE_PRICE):
@@ -155,7 +150,6 @@ def test_a_ratio_that_is_not_known_is_stated_nowhere() -> None:
 def test_a_ratio_that_is_known_is_told_wherever_there_is_an_answer() -> None:
     for kind in ["faster", "slower"]:
         known = RESULTS[kind].speedup
-        assert known is not None
         opposite = 1 / known.ratio, 1 / known.high, 1 / known.low
         short = {fmt.estimate(known.ratio, known.low, known.high), fmt.estimate(*opposite)}
         for place in TELLING:
@@ -172,7 +166,6 @@ def test_the_latencies_that_are_shown_are_those_whose_quotient_is_the_speed_up()
         for kind in RESULTS:
             result = RESULTS[kind]
             text = html.unescape(PLACES[place](result)).replace("\N{NO-BREAK SPACE}", " ")
-            assert result.eager is not None and result.compiled is not None
             for variant, side in (("eager", result.eager), ("compiled", result.compiled)):
                 shown, median = fmt.latency(result.latencies[variant]), fmt.latency(side.median_seconds)
                 assert shown in text
@@ -181,12 +174,10 @@ def test_the_latencies_that_are_shown_are_those_whose_quotient_is_the_speed_up()
 
 def test_the_quotient_of_the_latencies_is_the_speed_up() -> None:
     for known in RESULTS.values():
-        assert known.eager is not None
         fewer = dataclasses.replace(known.eager, wall_seconds=known.eager.wall_seconds[:-13])
         as_published = dataclasses.replace(known.spec, protocol="as published")
         for changes in [{}, {"spec": as_published}, {"interleaved": False}, {"eager": fewer}]:
             result = dataclasses.replace(known, **changes)
-            assert result.speedup is not None and result.request_seconds is not None
             eager, compiled = result.latencies.values()
             assert eager / compiled == pytest.approx(result.speedup.ratio, rel=1e-9)
             assert result.request_seconds[0] - result.request_seconds[1] == pytest.approx(eager - compiled)
@@ -220,7 +211,6 @@ def test_progress_tells_a_ratio_only_where_it_is_known_and_of_the_latencies_besi
         vague = dataclasses.replace(timing(result), speedup=Interval(2.0, 0.2, 900.0))
         for text in (terminal.progress_text(vague), results.strip(vague, result.spec, ENGLISH)):
             assert "oo early to tell" in text and "2.00×" not in text and "44900" not in text
-        assert result.speedup is not None
         assert ("× ±" in said) is not result.speedup.vague
 
 
@@ -263,10 +253,8 @@ def test_every_place_that_states_the_interval_in_full_says_what_it_rests_on() ->
 def test_each_process_stands_with_its_run_and_one_alone_with_its_own_interval() -> None:
     def processes(result: RunResult) -> list[details.Row]:
         part = details.calls(result, ENGLISH)
-        assert part is not None
         return [row for row in part.rows if row[0].startswith("Process ")]
 
-    assert ONE.speedup is not None
     _, low, high = re.findall(r"\d\.\d\d", processes(ONE)[0][1])
     assert ONE.speedup.low < float(low) <= float(high) < ONE.speedup.high
     told = [("Process 1", FULL.id), ("Process 2", "second"), ("Process 3", "third")]

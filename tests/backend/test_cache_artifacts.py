@@ -17,7 +17,6 @@ import tiny_vit
 from demo.cli import sweep_command
 from demo.cli.main import main
 from demo.core import catalog
-from demo.core.result import RunResult
 from demo.core.spec import BadInput, RunSpec
 from demo.runs.runner import Runner
 from demo.sweep.grid import PICTURE
@@ -69,7 +68,6 @@ def test_a_run_over_a_loaded_file_compiles_nothing(
     loaded = {path: time for path, time in files_of(cache).items() if path.suffix == ".so"}
     assert loaded
     *_, result = Runner(None).run(specs[1], PICTURE)
-    assert isinstance(result, RunResult) and result.compilation is not None
     assert (result.status, result.compilation.cache) == ("ok", "warm")
     assert {path: time for path, time in files_of(cache).items() if path.suffix == ".so"} == loaded
 

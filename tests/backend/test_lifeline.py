@@ -30,7 +30,6 @@ def started(folder: Path, module: str, source: str) -> subprocess.Popen[str]:
 
 def test_a_package_runs_as_main_with_its_arguments_and_the_rooms_environment(tmp_path: Path) -> None:
     process = started(tmp_path, "made_up", PACKAGE)
-    assert process.stdout is not None
     assert process.stdout.readline() == "error __main__ ['3', 'more']\n"
     process.communicate(timeout=30)
 
@@ -49,7 +48,6 @@ def test_a_package_runs_as_main_with_its_arguments_and_the_rooms_environment(tmp
 def test_when_standard_input_closes_the_whole_group_is_killed_and_its_folder_removed(life: str, tmp_path: Path) -> None:
     process = started(tmp_path, "made_up", life)
     try:
-        assert process.stdout is not None and process.stdin is not None
         assert process.stdout.readline() == "here\n"
         process.stdin.close()
         assert process.wait(timeout=30) in (-signal.SIGKILL, 1)

@@ -32,7 +32,6 @@ def test_faster_and_slower_contradict_each_other_and_nothing_else_does() -> None
 
 def test_runs_without_a_speed_up_and_void_ones_are_left_out_and_told() -> None:
     good = ok_result(spec=PLACE.spec)
-    assert good.compilation is not None
     void = dataclasses.replace(good.compilation, recompiles_while_timing=1)
     results = (good, ok_result(spec=PLACE.spec, compilation=void), ok_result(spec=PLACE.spec, status="crashed"))
     assert len(reruns.speedups_of(results)) == 1

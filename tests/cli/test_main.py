@@ -135,7 +135,6 @@ def test_a_reader_that_leaves_early_is_no_error() -> None:
         text=True,
         env={name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"},
     )
-    assert child.stdout is not None and child.stderr is not None
     child.stdout.close()
     assert child.stderr.read() == ""
     assert child.wait() == 141

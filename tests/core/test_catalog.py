@@ -84,7 +84,6 @@ def test_the_labels_are_the_published_ones() -> None:
         ("facebook/detr-resnet-50", 91, {0: "N/A", 90: "toothbrush"}),
     ]:
         checkpoint = catalog.find(id)
-        assert checkpoint is not None
         labels = config_of(checkpoint).id2label
         assert list(labels) == list(range(count))
         assert {number: labels[number] for number in some} == some

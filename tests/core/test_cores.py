@@ -28,7 +28,6 @@ def test_only_the_usable_cores_are_read_and_steal_is_busy(stat: Path) -> None:
     lines += ["cpu2 100 0 0 500 0 0 0 0 0 0", "cpu3 500 0 0 0 0 0 0 0 0 0", "intr 1 2 3"]
     stat.write_text("\n".join(lines))
     reading = cores.read()
-    assert reading is not None
     assert (reading.cores, reading.total, reading.busy) == (2, 12.0, pytest.approx(2.5))
 
 
@@ -86,7 +85,6 @@ def test_a_process_that_never_rests_is_seen() -> None:
     finally:
         busy.kill()
         busy.wait()
-    assert before is not None and after is not None
     assert (before.foreign_share(after) or 0.0) * before.cores > 0.25
 
 

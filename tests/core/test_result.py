@@ -37,7 +37,6 @@ def test_the_verdict_looks_at_the_interval_for_a_rerun_and_a_run_that_recompiled
     little = measurement(0.002 / 1.04)
     within = ok_result(compiled=little).speedup
     rerun = ok_result(compiled=little, spread=Spread("assumed", 0.03)).speedup
-    assert within is not None and rerun is not None
     assert (within.verdict, rerun.verdict) == ("faster", "unsure")
     assert within.basis == "within one process" and (within.low, within.high) == (within.within.low, within.within.high)
     assert rerun.within == dataclasses.replace(rerun.within, low=within.low, high=within.high)
@@ -67,7 +66,6 @@ def test_the_cost_of_a_break_is_compiled_with_it_over_compiled_without() -> None
     broken = RunSpec("shapes-vit", "image-classification", graph_break=True)
     result = ok_result(spec=broken, compiled=measurement(0.001), with_break=measurement(0.0012))
     cost = result.break_cost
-    assert cost is not None
     assert (cost.ratio, cost.verdict) == (pytest.approx(1.2), "faster")
     assert (result.speedup, result.own_break_even) == (ok_result().speedup, ok_result().own_break_even)
     assert result.with_break_latency == pytest.approx(0.0012, rel=0.05)
@@ -98,7 +96,6 @@ def test_break_even_counts_calls_and_work_until_compiling_has_paid() -> None:
     assert result.own_break_even.calls == math.ceil(5.5 / saved)
     assert result.to_json()["break_even_seconds"] == result.break_even(5.5).seconds
     found = result.break_even(10.0)
-    assert found is not None and found.calls is not None and found.seconds is not None
     assert found.seconds == pytest.approx(10.0 + found.calls * latencies["compiled"])
     assert 0 <= found.calls * latencies["eager"] - found.seconds < saved
     loss = ok_result(compiled=measurement(0.004))
@@ -110,7 +107,6 @@ def test_break_even_counts_calls_and_work_until_compiling_has_paid() -> None:
 def test_an_old_file_always_loads() -> None:
     old = json.loads(OLD_FILE.read_text(encoding="utf-8"))
     result = RunResult.from_json(old)
-    assert result.speedup is not None and result.eager is not None
     assert result.speedup.ratio == pytest.approx(old["speedup"]["ratio"], rel=0.05)
     assert list(result.eager.wall_seconds) == old["eager"]["wall_seconds"]
 

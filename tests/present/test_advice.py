@@ -63,7 +63,6 @@ def test_a_break_even_is_a_range_of_two_digits_in_calls_or_tokens() -> None:
         one = of()
         one = dataclasses.replace(one, compiled=dataclasses.replace(one.compiled, wall_seconds=times))
         even = one.break_even(20.0)
-        assert even is not None and even.low is not None and even.high is not None
         low, high = fmt.two_digits(even.low), fmt.two_digits(even.high)
         assert low < high and len(str(low).rstrip("0")) <= 2
         said = advice.worth(one, lang)

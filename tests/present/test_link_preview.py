@@ -33,7 +33,6 @@ def test_the_title_of_the_window_tells_the_answer_and_no_ratio_of_an_unsure_run(
 
 def test_what_no_page_can_hold_is_left_out() -> None:
     hostile, failure = "\ud800\x00\u202e", failed_result().failure
-    assert failure is not None
     ran = ok_result(
         spec=RunSpec(f"a{hostile}b", "image-classification"),
         environment=dataclasses.replace(ENVIRONMENT, device_name=f"a{hostile}b"),
@@ -56,7 +55,6 @@ def test_the_sentence_has_answer_interval_device_and_versions_in_every_language(
     assert said.startswith("2.00× faster; speed-up 2.0") and "95 % confidence" in said
     assert said.endswith("; Tesla T4, torch 2.13.0, transformers 5.23.0.")
     failure = failed_result()
-    assert failure.failure is not None
     endless = dataclasses.replace(failure.failure, message="x" * 5000)
     for lang in LANGUAGES.values():
         assert "Tesla T4" in link_preview.description(full_result(), lang)

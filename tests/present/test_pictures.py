@@ -208,8 +208,7 @@ def test_a_box_that_only_one_variant_saw_is_drawn_in_that_variant_s_colour(writt
 
 
 def test_a_box_that_changed_its_label_is_drawn_for_both(written: list[Written]) -> None:
-    image = difference(preview(), info(), boxes(box("cat", 9, 9, 200, 200)), boxes(box("dog", 9, 9, 200, 200)))
-    assert image is not None
+    difference(preview(), info(), boxes(box("cat", 9, 9, 200, 200)), boxes(box("dog", 9, 9, 200, 200)))
     assert {mark.text for mark in written} == {"only eager: cat 90 %", "only compiled: dog 90 %"}
     assert not overlapping(written)
 

@@ -40,7 +40,6 @@ def test_the_headline_tells_each_outcome_in_one_sentence() -> None:
 def test_an_unsure_or_void_cost_of_a_graph_break_is_no_figure() -> None:
     few = dataclasses.replace(compiled_at(0.001), with_break=Measurement((0.0009, 0.0009, 0.0013, 0.0013), None, (), 2))
     assert sentences.break_parts(few, ENGLISH) == ("", "Too noisy", "to tell what the graph breaks cost")
-    assert few.compilation is not None
     recompiled = dataclasses.replace(few.compilation, recompiles_while_timing=1)
     assert sentences.break_parts(dataclasses.replace(few, compilation=recompiled), ENGLISH) is None
     assert sentences.break_parts(ok_result(), ENGLISH) is None and sentences.break_interval(ok_result(), ENGLISH) == ""

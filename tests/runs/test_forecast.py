@@ -36,7 +36,6 @@ def test_the_median_of_the_newest_runs_of_the_same_counts() -> None:
 
 
 def test_without_a_run_of_the_same_the_estimate_is_rough_and_grows_with_the_work() -> None:
-    assert VIT is not None
     usual = forecast(RunSpec(VIT.id, VIT.task, device="cpu"), VIT, [ok_result(spec=CPU_SPEC)])
     assert usual is not None and (usual.basis, usual.runs) == ("parameters", 0)
     assert 4 * VIT.parameters < usual.least_bytes < usual.memory_bytes < 2e9
@@ -73,7 +72,6 @@ def test_a_sweep_takes_as_long_as_its_runs_and_counts_its_guesses() -> None:
     earlier = [ok_result(spec=spec, elapsed_seconds=seconds) for spec, seconds in zip(specs, (20, 30), strict=False)]
     ignored = [ok_result(spec=specs[2], elapsed_seconds=900, environment=elsewhere)]
     rough = forecast(specs[2], catalog.find("shapes-vit"), [])
-    assert rough is not None
     found = forecast_sweep(specs, [*ignored, *earlier], samples.MACHINE)
     assert found == SweepForecast(3, pytest.approx(50 + rough.seconds), 1)
     unknown = [RunSpec("somebody/model", "image-classification", device="cpu")]

@@ -101,7 +101,6 @@ def test_a_process_that_an_answer_rested_on_counts_also_where_its_run_was_delete
 def test_specs_that_were_repeated_here_are_pooled(history: History) -> None:
     batches = [one for batch in (2, 3, 4, 5) for one in reruns(0.05, 3, spec=other(batch_size=batch))]
     found = spread_after(history, [*batches, run(spec=other(batch_size=6))])
-    assert ASSUMED.freedom is not None
     assert (found.basis, found.freedom) == ("this machine", 8 + ASSUMED.freedom)
     variance = (8 * 0.05**2 + ASSUMED.freedom * ASSUMED.deviation**2) / (8 + ASSUMED.freedom)
     assert found.deviation == pytest.approx(math.sqrt(variance), rel=0.02)

@@ -37,7 +37,6 @@ def test_the_colour_is_that_of_the_faster_one_and_stands_beside_a_sign() -> None
 def test_the_words_in_a_cell_are_the_visitors() -> None:
     spec = ok_result().spec
     result = ok_result(spec=spec)
-    assert result.compilation is not None
     void = dataclasses.replace(result, compilation=dataclasses.replace(result.compilation, recompiles_while_timing=1))
     failed = failed_result(status="compile_failed")
     cells = [Cell(spec, void), Cell(spec, failed), Cell(spec, refused="No such model.")]

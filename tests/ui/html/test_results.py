@@ -60,7 +60,6 @@ def test_a_loss_is_told_as_large_as_a_win() -> None:
 def test_texts_from_models_files_and_errors_cannot_become_html() -> None:
     hostile, bad = Predictions(labels=(Label(HOSTILE, 0.9),)), (GraphBreak(HOSTILE, HOSTILE, (HOSTILE,), HOSTILE),)
     good = full_result()
-    assert good.compilation is not None and good.environment is not None
     result = dataclasses.replace(
         good,
         id=HOSTILE,
@@ -186,7 +185,6 @@ def shown(result: RunResult) -> dict[str, str]:
 
 def compilation(**changes: object) -> RunResult:
     good = full_result()
-    assert good.compilation is not None
     return full_result(compilation=dataclasses.replace(good.compilation, **changes))  # type: ignore[arg-type]
 
 

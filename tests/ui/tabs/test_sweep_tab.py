@@ -125,7 +125,6 @@ def test_a_sweep_stands_in_the_line_for_each_cell() -> None:
             thread.start()
             while len(page.run_queue) < 2:
                 time.sleep(0.01)
-    assert thread is not None
     thread.join()
     assert order.index("visitor") in (1, 2) and order.count("cell") == 8
 

@@ -162,7 +162,6 @@ def told(page: bytes) -> tuple[str, dict[str, str]]:
     html = page.decode()
     tags = re.findall(r'<meta\s+(?:property|name)="(og:[\w:]+)"\s+content="([^"]*)"', html)
     title = re.search("<title>([^<]*)</title>", html)
-    assert title is not None
     return unescape(title[1]), {name: unescape(text) for name, text in tags}
 
 
