@@ -63,6 +63,17 @@ class ScriptedRunner:
         self.closed = True
 
 
+def made_python(folder: Path, **modules: str) -> str:
+    """A program in a folder like an environment's that is this Python, with these modules before all others."""
+    program = folder / "bin" / "python"
+    program.parent.mkdir(parents=True)
+    for module, code in modules.items():
+        (folder / f"{module}.py").write_text(code)
+    program.write_text(f'#!/bin/sh\nPYTHONPATH="{folder}:$PYTHONPATH" exec "{sys.executable}" "$@"\n')
+    program.chmod(0o755)
+    return str(program)
+
+
 def python(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, *arguments], cwd=ROOT, capture_output=True, text=True, timeout=120, **options

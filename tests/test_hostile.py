@@ -22,11 +22,14 @@ from unittest import mock
 import gradio as gr
 import httpx
 import pytest
+import torch
 from fake_runner import MACHINE, FakeRunner
 from hypothesis import HealthCheck, given, settings, strategies as st
 from page_support import handler
+from safetensors.torch import load_file
 from samples import ok_result
 
+from demo.backend import models
 from demo.cli.main import main, parser
 from demo.core import catalog, codec, format as fmt, limits
 from demo.core.languages import ENGLISH
@@ -127,11 +130,6 @@ def test_a_visitor_has_one_run_at_a_time_and_another_visitor_too() -> None:
 
 @pytest.mark.parametrize("way", ["the config names it", "the index names it"])
 def test_a_pickle_is_not_read_whichever_file_leads_to_it(way: str, tmp_path: Path) -> None:
-    import torch
-    from safetensors.torch import load_file
-
-    from demo.backend import models
-
     folder = shutil.copytree(VIT, tmp_path / "pickle")
     weights = load_file(folder / "model.safetensors")
     (folder / "model.safetensors").unlink()
@@ -148,10 +146,6 @@ def test_a_pickle_is_not_read_whichever_file_leads_to_it(way: str, tmp_path: Pat
 
 
 def test_labels_of_a_config_are_short_and_carry_no_control_characters(tmp_path: Path) -> None:
-    import torch
-
-    from demo.backend import models
-
     folder = shutil.copytree(VIT, tmp_path / "labels")
     config = json.loads((folder / "config.json").read_text())
     config["id2label"] = {n: f"<b>{CONTROL}{n}\n" + "x" * 1000 for n in config["id2label"]}

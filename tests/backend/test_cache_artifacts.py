@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import tiny_vit
 
+from demo.backend import cache_artifacts, compile_model
 from demo.cli import sweep_command
 from demo.cli.main import main
 from demo.core import catalog
@@ -60,8 +61,6 @@ def test_a_run_over_a_loaded_file_compiles_nothing(
     saved: Path, specs: list[RunSpec], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No graph, although another batch size was compiled before it, and no kernel: the libraries are the file's."""
-    from demo.backend import cache_artifacts  # in this process, which spares starts of torch
-
     cache = tmp_path / "cache"
     monkeypatch.setenv(CACHE, str(cache))
     assert str(cache) in cache_artifacts.load(saved)
@@ -95,8 +94,6 @@ def outside(content: bytes) -> bytes:
 def test_a_file_that_does_not_fit_or_is_broken_is_refused_and_nothing_is_loaded(
     change: Callable[[bytes], bytes], words: str, saved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from demo.backend import cache_artifacts
-
     monkeypatch.setenv(CACHE, str(tmp_path / "cache"))
     file = tmp_path / "other.cache"
     file.write_bytes(change(saved.read_bytes()))
@@ -109,8 +106,6 @@ def test_with_graph_breaks_both_models_are_compiled_ahead_and_called_twice(
     specs: list[RunSpec], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As a run does: the model with breaks comes first, and what compiles only at the second call is saved too."""
-    from demo.backend import cache_artifacts, compile_model
-
     called: list[Any] = []
 
     def compiled(model: Any, spec: RunSpec) -> Any:
@@ -125,8 +120,6 @@ def test_with_graph_breaks_both_models_are_compiled_ahead_and_called_twice(
 def test_what_cannot_be_compiled_is_named_and_nothing_is_written_where_nothing_could(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from demo.backend import cache_artifacts
-
     def fail(spec: RunSpec, image: Path) -> None:
         raise RuntimeError("no such operator")
 
@@ -141,8 +134,6 @@ def test_what_cannot_be_compiled_is_named_and_nothing_is_written_where_nothing_c
 def test_the_process_says_what_came_of_its_job_and_its_code_says_whether_all_of_it_was_done(
     compiled: int, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    from demo.backend import cache_artifacts
-
     @contextmanager
     def process(module: str, **_: Any) -> Iterator[Any]:
         """In this process; what it answers through its pipe is printed as it is."""

@@ -248,11 +248,14 @@ def test_a_core_that_is_busy_from_the_start_gets_no_thread_unless_asked_for(
     assert told == (threads == 1)
 
 
-def test_a_half_type_runs_and_is_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_half_type_is_recorded_and_random_weights_are_said_and_see_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(models, "load", LOAD)
     result = result_of(dtype="bfloat16")
     assert (result.status, result.environment.settings["weights"]) == ("ok", "bfloat16")
     assert result.predictions["eager"].labels
+    result = result_of(weights="random")
+    assert (result.status, result.predictions, result.compilation.graphs) == ("ok", None, 1)
+    assert any("Random weights" in warning for warning in result.warnings)
 
 
 def test_a_recompile_while_timing_makes_the_figures_void(loaded: list[Tiny], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -278,13 +281,6 @@ def test_a_compiled_model_that_answers_otherwise_is_found_out(monkeypatch: pytes
     assert result.status == "ok"
     assert result.parity.verdict == "differ" and result.parity.max_abs_error > 0.01
     assert result.predictions["eager"] != result.predictions["compiled"]
-
-
-def test_random_weights_are_said_and_see_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(models, "load", LOAD)
-    result = result_of(weights="random")
-    assert (result.status, result.predictions, result.compilation.graphs) == ("ok", None, 1)
-    assert any("Random weights" in warning for warning in result.warnings)
 
 
 def test_a_missing_compiler_is_refused_with_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from samples import MACHINE, failed_result, ok_result
-from scripted_runner import ROOT, RUN
+from scripted_runner import ROOT, RUN, made_python
 from test_faults import needs_linux, processes_with
 
 from demo.cli.main import main
@@ -172,12 +172,10 @@ def test_ctrl_c_kills_the_worker_and_stores_the_cancelled_result(data_folder: Pa
 
 
 def test_a_run_is_given_to_the_interpreter_that_was_named(scripted: Any, tmp_path: Path) -> None:
-    program = tmp_path / "venv" / "bin" / "python"
-    program.parent.mkdir(parents=True)
-    program.symlink_to(sys.executable)
+    program = made_python(tmp_path / "venv")
     fake = scripted(ok_result())
     fake.inspect = lambda: MACHINE
-    assert main([*RUN, "--python", str(program)]) == 0
-    assert fake.interpreter.path == str(program)
+    assert main([*RUN, "--python", program]) == 0
+    assert fake.interpreter.path == program
     assert main([*RUN, "--python", sys.executable]) == 0
     assert fake.interpreter is None

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from scripted_runner import ROOT
+from scripted_runner import ROOT, made_python
 
 from demo.cli.main import main, parser
 from demo.cli.sweep_command import grid
@@ -142,18 +142,12 @@ def test_a_kill_at_any_moment_loses_at_most_the_cell_in_hand(tmp_path: Path) -> 
 
 
 def test_two_environments_run_each_cell_in_turns_and_the_verdict_stands_below_the_table(tmp_path: Path) -> None:
-    """Links to one interpreter are two environments: they may hold anything."""
-    programs = []
-    for name in ("old", "new"):
-        programs.append(tmp_path / name / "bin" / "python")
-        programs[-1].parent.mkdir(parents=True)
-        programs[-1].write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
-        programs[-1].chmod(0o755)
-    data, given = tmp_path / "data", ("--python", str(programs[0]), "--python", str(programs[1]))
+    programs = [made_python(tmp_path / name) for name in ("old", "new")]
+    data, given = tmp_path / "data", ("--python", programs[0], "--python", programs[1])
     table, _ = said(data, *given)
     ran = [run.environment.interpreter.partition("-")[0] for run in History(data / FILE_NAME).all()]
     assert ran[::-1] == ["old", "new", "new", "old", "old", "new", "new", "old"]
     rows = table.splitlines()
-    assert rows[0].startswith("python") and [row.split()[0] for row in rows[1:3]] == list(map(str, programs))
+    assert rows[0].startswith("python") and [row.split()[0] for row in rows[1:3]] == programs
     assert "are equally fast" in table or "is faster is not known" in table
     assert said(data, *given) == (table, "2 cells, 2 of them stored already.\n")

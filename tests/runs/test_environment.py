@@ -2,11 +2,11 @@
 
 import os
 import sys
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
 import pytest
+from scripted_runner import made_python
 
 from demo.core import catalog
 from demo.core.result import RunResult
@@ -19,23 +19,6 @@ from demo.store.history import History
 SCENE = catalog.ASSETS / "examples" / "shapes-scene-1.png"
 TINY = catalog.make_spec(checkpoint="shapes-vit", task="image-classification", iterations=20, device="cpu")
 QUICK, FAULTY = "tests.quick_worker", "tests.quick_faulty_worker"
-Make = Callable[..., str]
-
-
-@pytest.fixture
-def make(tmp_path: Path) -> Make:
-    """A program in a folder like an environment's that is this Python, with these modules before all others."""
-
-    def made(name: str = "venv", **modules: str) -> str:
-        program = tmp_path / name / "bin" / "python"
-        program.parent.mkdir(parents=True)
-        for module, code in modules.items():
-            (tmp_path / name / f"{module}.py").write_text(code)
-        program.write_text(f'#!/bin/sh\nPYTHONPATH="{tmp_path / name}:$PYTHONPATH" exec "{sys.executable}" "$@"\n')
-        program.chmod(0o755)
-        return str(program)
-
-    return made
 
 
 def refusal(path: str, tmp_path: Path, module: str = "demo.backend") -> str:
@@ -61,25 +44,25 @@ def refusal(path: str, tmp_path: Path, module: str = "demo.backend") -> str:
     ids=["no library", "too old", "a crash"],
 )
 def test_an_environment_that_cannot_run_the_worker_is_refused_with_the_reason(
-    module: str, code: str, told: str, make: Make, tmp_path: Path
+    module: str, code: str, told: str, tmp_path: Path
 ) -> None:
-    assert told in refusal(make(**{module: code}), tmp_path)
+    assert told in refusal(made_python(tmp_path / "venv", **{module: code}), tmp_path)
 
 
-def test_an_environment_that_is_never_ready_is_given_up(
-    make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_environment_that_is_never_ready_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process, "READY_SECONDS", 1.0)
     monkeypatch.setattr("demo.runs.process.EXIT_SECONDS", 0.1)
-    assert "it was not ready after 1 s." in refusal(make(torch="import time\ntime.sleep(600)"), tmp_path)
+    endless = made_python(tmp_path / "venv", torch="import time\ntime.sleep(600)")
+    assert "it was not ready after 1 s." in refusal(endless, tmp_path)
 
 
 def test_messages_of_another_version_are_refused_with_both_versions_and_nothing_is_stored(
-    make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also those of the own worker, as after the checkout was updated while its page ran."""
     monkeypatch.setenv("FAULT", "messages of another version")
-    assert "sends messages of version 2, and this program reads version 1." in refusal(make(), tmp_path, FAULTY)
+    told = refusal(made_python(tmp_path / "venv"), tmp_path, FAULTY)
+    assert "sends messages of version 2, and this program reads version 1." in told
     history = History(tmp_path / "history.sqlite3")
     with pytest.raises(BadInput, match=r"messages of version 2.*Start the program again\."):
         list(Runner(history, worker_module=FAULTY).run(TINY, SCENE))
@@ -98,14 +81,12 @@ def test_what_is_no_interpreter_is_refused(tmp_path: Path) -> None:
     assert "it ended with exit code 0" in refusal("/bin/true", tmp_path)
 
 
-def test_its_results_say_where_they_were_run_and_those_of_two_environments_are_not_pooled(
-    make: Make, tmp_path: Path
-) -> None:
+def test_its_results_say_where_they_were_run_and_those_of_two_environments_are_not_pooled(tmp_path: Path) -> None:
     history = History(tmp_path / "history.sqlite3")
     results: list[RunResult] = []
-    for name in ("old", "new", "old"):
-        program = tmp_path / name / "bin" / "python"
-        other = other_python(str(program) if program.exists() else make(name))
+    old, new = (made_python(tmp_path / name) for name in ("old", "new"))
+    for program in (old, new, old):
+        other = other_python(program)
         with closing(Runner(history, worker_module=QUICK, interpreter=other)) as runner:
             assert runner.inspect().interpreter == other.label
             *_, result = runner.run(TINY, SCENE)
@@ -120,11 +101,11 @@ def test_its_results_say_where_they_were_run_and_those_of_two_environments_are_n
 
 
 def test_a_run_that_crashes_there_is_a_result_with_its_versions(
-    make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FAULT", "exit code 3")
-    history = History(tmp_path / "history.sqlite3")
-    with closing(Runner(history, worker_module=FAULTY, interpreter=other_python(make()))) as runner:
+    history, other = History(tmp_path / "history.sqlite3"), other_python(made_python(tmp_path / "venv"))
+    with closing(Runner(history, worker_module=FAULTY, interpreter=other)) as runner:
         machine = runner.inspect()
         *_, result = runner.run(TINY, SCENE)
     stored = history.get(result.id)
@@ -132,9 +113,9 @@ def test_a_run_that_crashes_there_is_a_result_with_its_versions(
     assert (stored.environment.torch, stored.environment.interpreter) == (machine.torch, machine.interpreter)
 
 
-def test_two_environments_share_no_compile_cache_and_no_label(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_environments_share_no_compile_cache_and_no_label(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", "/cache")
-    others = [other_python(make(name)) for name in ("a/.venv", "b/.venv")]
+    others = [other_python(made_python(tmp_path / name)) for name in ("a/.venv", "b/.venv")]
     assert all(one.label.startswith(".venv-") for one in others)
     caches = [worker_environment("/tmp", one)["TORCHINDUCTOR_CACHE_DIR"] for one in (None, *others)]
     assert len(set(caches)) == 3 and caches[0] == "/cache"
