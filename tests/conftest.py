@@ -3,6 +3,8 @@
 import os
 import signal
 import tempfile
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -31,6 +33,22 @@ os.environ["GRADIO_SERVER_PORT"] = str(7860 + 100 * int(os.environ.get("PYTEST_X
 # A busy machine is no fault of the code: no made-up example has a deadline.
 settings.register_profile("no deadline", deadline=None)
 settings.load_profile("no deadline")
+
+
+@pytest.fixture
+def history(tmp_path: Path) -> Any:
+    """An empty one, whose folder is not there yet."""
+    from demo.store.history import History  # brings numpy, which reads the settings above
+
+    return History(tmp_path / "data" / "history.sqlite3")
+
+
+@pytest.fixture
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of this project's own measured tables: an empty one."""
+    monkeypatch.setattr("demo.store.published.MEASURED_FOLDER", tmp_path)
+    return tmp_path
+
 
 FIRST = (
     "tests/test_end_to_end.py",  # cold compiles of every bundled checkpoint: later tests find them in the cache

@@ -4,7 +4,6 @@ For tests of the page, and for looking at it: nothing is loaded and nothing is t
 """
 
 import dataclasses
-import hashlib
 import itertools
 import threading
 import time
@@ -13,12 +12,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from samples import MACHINE, measurement, ok_result
+from samples import MACHINE, info_of, measurement, ok_result
 
 from demo.core.catalog import scenes
 from demo.core.machine import HostInfo
 from demo.core.measurement import Compilation, CompileCost, StartUp
-from demo.core.outputs import ImageInfo
 from demo.core.result import Failure, Progress, RunResult
 from demo.core.spec import RunSpec
 from demo.core.stats import Interval, ProcessResult
@@ -129,7 +127,6 @@ _ENDS = (("load", 0.1), ("warm up", 0.2), ("compile", 0.5), ("time", 0.9), ("che
 
 
 SCENE = scenes()[0]
-SAW = ImageInfo(SCENE.name, 320, 240, hashlib.sha256(SCENE.read_bytes()).hexdigest(), "/9j/")
 _count = itertools.count()
 
 
@@ -142,7 +139,7 @@ def measured(spec: RunSpec) -> RunResult:
         id=f"run-{next(_count)}",
         started_at=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         spec=spec,
-        image=SAW,
+        image=info_of(SCENE),
         eager=measurement(0.004),
         compiled=measurement(compiled),
         control_times=measurement(0.004),

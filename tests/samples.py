@@ -1,6 +1,8 @@
 """Results made by hand, for tests that need no model: shaped as a worker sends them."""
 
 import dataclasses
+import hashlib
+from pathlib import Path
 from typing import Any
 
 from demo.core.machine import Environment, GpuSample, HostInfo, HostSample
@@ -40,6 +42,11 @@ BOXES = Predictions(boxes=(Box("circle", 0.97, (10.0, 20.0, 60.5, 80.0)), Box("s
 SEGMENTS = Predictions(
     segments=(Segment("circle", None, 0.25, "iVBORw0KGgo="), Segment("sky", 0.99, 0.6, "iVBORw0KGgo="))
 )
+
+
+def info_of(picture: Path) -> ImageInfo:
+    """What a result holds of this file; the sizes and the preview are made up."""
+    return ImageInfo(picture.name, 320, 240, hashlib.sha256(picture.read_bytes()).hexdigest(), "/9j/")
 
 
 def measurement(seconds: float, blocks: int = 12, peak: int | None = 1_000_000) -> Measurement:

@@ -37,11 +37,6 @@ needs_linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="l
 
 
 @pytest.fixture
-def history(tmp_path: Path) -> History:
-    return History(tmp_path / "data" / "history.sqlite3")
-
-
-@pytest.fixture
 def faulty(history: History, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Runner]]:
     """A runner whose workers have the named fault; the fault can be named anew for the next run."""
     made = []

@@ -48,12 +48,9 @@ def test_a_bad_value_is_one_sentence_and_exit_code_2(capsys: pytest.CaptureFixtu
         assert output.out == "" and said in output.err and output.err.count("\n") == 1
 
 
-def test_a_measured_table_is_listed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(published, "MEASURED_FOLDER", tmp_path)
-    write(tmp_path / "h200.csv", {"speedup_basis": "repeats", "repeats": "3", "threads": "2"})
-    (tmp_path / "broken.csv").write_text("gpu,batch_size\nT4\n")
+def test_a_measured_table_is_listed(own: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(own / "h200.csv", {"speedup_basis": "repeats", "repeats": "3", "threads": "2"})
+    (own / "broken.csv").write_text("gpu,batch_size\nT4\n")
     assert main(["published", "--gpu", "h200"]) == OK
     shown, told = capsys.readouterr()
     assert "broken.csv" in told

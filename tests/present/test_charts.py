@@ -218,12 +218,6 @@ def test_every_line_s_colour_is_seen_on_both_papers() -> None:
 # This project's own rows
 
 
-@pytest.fixture
-def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(published, "MEASURED_FOLDER", tmp_path)
-    return tmp_path
-
-
 def test_a_device_measured_twice_counts_once_and_by_its_later_day(own: Path) -> None:
     later = {"speedup": "2", "speedup_low": "2", "speedup_high": "2", "torch": "2.14.0", "date": "2026-11-22"}
     other = {"model": "ResNet", "checkpoint": "microsoft/resnet-50"}

@@ -2,7 +2,6 @@
 
 import ast
 import dataclasses
-import hashlib
 import io
 import re
 import shlex
@@ -18,7 +17,7 @@ import tokenizers
 import torch
 import transformers
 from hypothesis import given, settings, strategies as st
-from samples import ENVIRONMENT, failed_result, ok_result
+from samples import ENVIRONMENT, failed_result, info_of, ok_result
 
 from demo.backend import text_workload
 from demo.cli.main import main, parser
@@ -138,8 +137,7 @@ def test_a_checkpoint_is_loaded_with_a_config_that_loads_and_a_class_that_knows_
 
 
 def test_a_bundled_checkpoint_and_picture_are_named_by_their_place_in_the_project() -> None:
-    image = ImageInfo("anything.png", 320, 240, hashlib.sha256(SCENE.read_bytes()).hexdigest(), "/9j/")
-    text = script(ok_result(image=image))
+    text = script(ok_result(image=dataclasses.replace(info_of(SCENE), name="anything.png")))
     assert 'source, files = "assets/checkpoints/shapes-vit"' in text
     assert 'Image.open("assets/examples/shapes-scene-1.png")' in text
     assert 'Image.new("RGB", (320, 240), "grey")' in script(ok_result())
@@ -260,9 +258,6 @@ def printed(result: RunResult, monkeypatch: pytest.MonkeyPatch, capsys: pytest.C
     return capsys.readouterr().out
 
 
-SCENE_INFO = ImageInfo(SCENE.name, 320, 240, hashlib.sha256(SCENE.read_bytes()).hexdigest(), "")
-
-
 def tells_how_far_the_outputs_lie_apart(told: str) -> None:
     first, figures, run, outputs = told.splitlines()
     assert first.startswith("First compiled call") and figures.startswith("Eager ") and "2.00×" in run
@@ -275,7 +270,7 @@ def test_a_script_runs_without_this_project_times_both_variants_and_tells_how_fa
     """In a folder that leads to the project's assets, in the mode that compiles quickest."""
     spec = spec_of("shapes-vit", batch_size=2, mode="lite")
     (tmp_path / "assets").symlink_to(ROOT / "assets")
-    (tmp_path / "run.py").write_text(program(ok_result(spec=spec, image=SCENE_INFO)))
+    (tmp_path / "run.py").write_text(program(ok_result(spec=spec, image=info_of(SCENE))))
     command = [sys.executable, "-I", "run.py"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
@@ -287,7 +282,7 @@ def test_a_script_of_another_task_tells_how_far_its_outputs_lie_apart(
     checkpoint: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     spec = spec_of(checkpoint, batch_size=2)
-    tells_how_far_the_outputs_lie_apart(printed(ok_result(spec=spec, image=SCENE_INFO), monkeypatch, capsys))
+    tells_how_far_the_outputs_lie_apart(printed(ok_result(spec=spec, image=info_of(SCENE)), monkeypatch, capsys))
 
 
 def test_a_script_writes_the_text_that_the_run_writes(

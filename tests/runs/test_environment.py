@@ -21,9 +21,8 @@ TINY = catalog.make_spec(checkpoint="shapes-vit", task="image-classification", i
 QUICK, FAULTY = "tests.quick_worker", "tests.quick_faulty_worker"
 
 
-def refusal(path: str, tmp_path: Path, module: str = "demo.backend") -> str:
+def refusal(path: str, history: History, module: str = "demo.backend") -> str:
     """The sentence with which it is refused; nothing is stored by then."""
-    history = History(tmp_path / "history.sqlite3")
     with pytest.raises(BadInput) as refused:
         with closing(Runner(history, worker_module=module, interpreter=other_python(path))) as runner:
             runner.inspect()
@@ -44,45 +43,47 @@ def refusal(path: str, tmp_path: Path, module: str = "demo.backend") -> str:
     ids=["no library", "too old", "a crash"],
 )
 def test_an_environment_that_cannot_run_the_worker_is_refused_with_the_reason(
-    module: str, code: str, told: str, tmp_path: Path
+    module: str, code: str, told: str, tmp_path: Path, history: History
 ) -> None:
-    assert told in refusal(made_python(tmp_path / "venv", **{module: code}), tmp_path)
+    assert told in refusal(made_python(tmp_path / "venv", **{module: code}), history)
 
 
-def test_an_environment_that_is_never_ready_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_environment_that_is_never_ready_is_given_up(
+    tmp_path: Path, history: History, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(process, "READY_SECONDS", 1.0)
     monkeypatch.setattr("demo.runs.process.EXIT_SECONDS", 0.1)
     endless = made_python(tmp_path / "venv", torch="import time\ntime.sleep(600)")
-    assert "it was not ready after 1 s." in refusal(endless, tmp_path)
+    assert "it was not ready after 1 s." in refusal(endless, history)
 
 
 def test_messages_of_another_version_are_refused_with_both_versions_and_nothing_is_stored(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, history: History, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also those of the own worker, as after the checkout was updated while its page ran."""
     monkeypatch.setenv("FAULT", "messages of another version")
-    told = refusal(made_python(tmp_path / "venv"), tmp_path, FAULTY)
+    told = refusal(made_python(tmp_path / "venv"), history, FAULTY)
     assert "sends messages of version 2, and this program reads version 1." in told
-    history = History(tmp_path / "history.sqlite3")
     with pytest.raises(BadInput, match=r"messages of version 2.*Start the program again\."):
         list(Runner(history, worker_module=FAULTY).run(TINY, SCENE))
     assert history.all() == []
 
 
-def test_what_is_no_interpreter_is_refused(tmp_path: Path) -> None:
+def test_what_is_no_interpreter_is_refused(tmp_path: Path, history: History) -> None:
     text, text_that_starts = tmp_path / "notes", tmp_path / "program"
     for file in (text, text_that_starts):
         file.write_bytes(b"\x00no program")
     text_that_starts.chmod(0o755)
-    assert "No such file" in refusal(str(tmp_path / "nowhere"), tmp_path)
-    assert "Permission denied" in refusal(str(tmp_path), tmp_path)
-    assert "Permission denied" in refusal(str(text), tmp_path)
-    assert "Exec format error" in refusal(str(text_that_starts), tmp_path)
-    assert "it ended with exit code 0" in refusal("/bin/true", tmp_path)
+    assert "No such file" in refusal(str(tmp_path / "nowhere"), history)
+    assert "Permission denied" in refusal(str(tmp_path), history)
+    assert "Permission denied" in refusal(str(text), history)
+    assert "Exec format error" in refusal(str(text_that_starts), history)
+    assert "it ended with exit code 0" in refusal("/bin/true", history)
 
 
-def test_its_results_say_where_they_were_run_and_those_of_two_environments_are_not_pooled(tmp_path: Path) -> None:
-    history = History(tmp_path / "history.sqlite3")
+def test_its_results_say_where_they_were_run_and_those_of_two_environments_are_not_pooled(
+    tmp_path: Path, history: History
+) -> None:
     results: list[RunResult] = []
     old, new = (made_python(tmp_path / name) for name in ("old", "new"))
     for program in (old, new, old):
@@ -101,10 +102,10 @@ def test_its_results_say_where_they_were_run_and_those_of_two_environments_are_n
 
 
 def test_a_run_that_crashes_there_is_a_result_with_its_versions(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, history: History, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FAULT", "exit code 3")
-    history, other = History(tmp_path / "history.sqlite3"), other_python(made_python(tmp_path / "venv"))
+    other = other_python(made_python(tmp_path / "venv"))
     with closing(Runner(history, worker_module=FAULTY, interpreter=other)) as runner:
         machine = runner.inspect()
         *_, result = runner.run(TINY, SCENE)

@@ -37,11 +37,6 @@ QUICK, FAULTY = "tests.quick_worker", "tests.quick_faulty_worker"
 
 
 @pytest.fixture
-def history(tmp_path: Path) -> History:
-    return History(tmp_path / "history.sqlite3")
-
-
-@pytest.fixture
 def faulty(history: History, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Runner]:
     def make(fault: str) -> Runner:
         monkeypatch.setenv("FAULT", fault)
@@ -152,11 +147,11 @@ def test_a_run_past_its_limit_is_timed_out(faulty):
     assert "WORTH_COMPILING_TIMEOUT" in event.failure.remedy
 
 
-def test_what_a_worker_refuses_leaves_no_trace_in_the_history(history, tmp_path):
+def test_what_a_worker_refuses_leaves_no_trace_in_the_history(history):
     with pytest.raises(BadInput, match="This one is not to be had"):
         last(Runner(history, worker_module=QUICK), dataclasses.replace(TINY, batch_size=104))
     assert history.all() == []
-    assert list((tmp_path / "history.running").iterdir()) == []
+    assert list(history.running.iterdir()) == []
 
 
 @pytest.mark.parametrize(("spec", "borrows"), [(TINY, True), (OWN, False)], ids=["a checkpoint", "an own model"])

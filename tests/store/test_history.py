@@ -23,11 +23,6 @@ from demo.store.database import opened
 from demo.store.history import FOLDER_VARIABLE, History, HistoryError, default_folder
 
 
-@pytest.fixture
-def history(tmp_path: Path) -> History:
-    return History(tmp_path / "data" / "history.sqlite3")
-
-
 def ids(history: History, search: str = "") -> list[str]:
     return [result.id for result in history.all(search=search)]
 
@@ -182,8 +177,8 @@ def test_an_interrupted_run_is_stored_once_however_many_look(history: History) -
     assert history.all() == [ok_result(status="interrupted")]
 
 
-def test_a_file_of_version_1_is_read_and_written_on(tmp_path: Path) -> None:
-    history = History(tmp_path / "history.sqlite3")
+def test_a_file_of_version_1_is_read_and_written_on(history: History) -> None:
+    history.path.parent.mkdir()
     with contextlib.closing(sqlite3.connect(history.path)) as database:
         database.executescript((Path(__file__).parents[1] / "fixtures" / "history_v1.sql").read_text())
         assert database.execute("PRAGMA user_version").fetchone() == (1,)

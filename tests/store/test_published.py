@@ -96,12 +96,6 @@ def test_a_value_that_no_row_has_is_refused_with_those_there_are() -> None:
 # This project's own rows
 
 
-@pytest.fixture
-def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(published, "MEASURED_FOLDER", tmp_path)
-    return tmp_path
-
-
 def test_a_measured_table_joins_as_a_further_gpu_without_a_restart_and_a_bad_one_is_left_out(own: Path) -> None:
     assert len(published.all_rows()) == 136
     write(own / "h200.csv", {}, {"gpu": "T4"})

@@ -2,7 +2,6 @@
 
 import dataclasses
 import math
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,11 +17,6 @@ from demo.store.reruns import MOST_PROCESSES, comparable, deviation, spread
 
 NUMBERS = iter(range(10_000))
 VIT = RunSpec("shapes-vit", "image-classification", device="cpu")
-
-
-@pytest.fixture
-def history(tmp_path: Path) -> History:
-    return History(tmp_path / "history.sqlite3")
 
 
 def run(log: float = 0.0, **changes: Any) -> RunResult:

@@ -1,7 +1,6 @@
 """A whole search with a runner that makes times up: what is tried, what is stored, when it ends."""
 
 import dataclasses
-import hashlib
 import itertools
 import threading
 from collections import Counter
@@ -13,7 +12,7 @@ from typing import Any
 
 import pytest
 from fake_runner import FakeRunner
-from samples import MACHINE, measurement, ok_result
+from samples import MACHINE, info_of, measurement, ok_result
 
 from demo.core import catalog
 from demo.core.machine import HostSample
@@ -29,7 +28,6 @@ from demo.sweep.grid import PICTURE
 from demo.sweep.run_grid import Done
 
 SPEC = catalog.make_spec("shapes-vit")
-SAW = dataclasses.replace(ok_result().image, sha256=hashlib.sha256(PICTURE.read_bytes()).hexdigest())
 NUMBERS = itertools.count()
 SECONDS = {"freezing": 0.004, "lite": 0.005, "package": 0.007, "layers": 0.009, "default": 0.008}
 
@@ -53,7 +51,7 @@ def answering(told: Callable[[str], Any], history: History | None = None) -> Fak
         if isinstance(given, Exception):
             return given
         eager, cache = measurement(0.010), "cold" if before[spec] == 1 and spec.cached else "warm"
-        made = ok_result(id=f"run-{next(NUMBERS)}", spec=spec, eager=eager, control_times=eager, image=SAW)
+        made = ok_result(id=f"run-{next(NUMBERS)}", spec=spec, eager=eager, control_times=eager, image=info_of(PICTURE))
         made = dataclasses.replace(made, compilation=Compilation(5.0, cache, 1))
         return dataclasses.replace(made, **({"compiled": measurement(given)} if isinstance(given, float) else given))
 
@@ -88,8 +86,7 @@ def test_every_way_is_tried_and_the_best_two_get_two_full_runs() -> None:
     assert processes["freezing"] == 2 and processes["lite"] == 4  # and the short ones, with and without a filled cache
 
 
-def test_a_search_goes_on_from_what_this_machine_has_stored(tmp_path: Path) -> None:
-    history = History(tmp_path / "history.sqlite3")
+def test_a_search_goes_on_from_what_this_machine_has_stored(history: History) -> None:
     first = answering(seconds_of, history)
     cancel = threading.Event()
     begun = Search(SPEC, MACHINE, [], PICTURE)

@@ -1,7 +1,6 @@
 """Grids: their specs and what is refused, the cells that the history answers already, and their table."""
 
 import dataclasses
-import hashlib
 import os
 from collections.abc import Sequence
 from datetime import datetime
@@ -10,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from samples import ENVIRONMENT, MACHINE, measurement, ok_result
+from samples import ENVIRONMENT, MACHINE, info_of, measurement, ok_result
 
 from demo.core import catalog
 from demo.core.machine import HostInfo
@@ -89,8 +88,7 @@ def test_what_is_named_more_than_once_is_one_cell_and_counts_as_one() -> None:
 
 
 def stored(picture: Path = PICTURE, **changes: Any) -> RunResult:
-    digest = hashlib.sha256(picture.read_bytes()).hexdigest()
-    return ok_result(**{"image": ImageInfo("scene.png", 480, 360, digest, ""), **changes})
+    return ok_result(**{"image": info_of(picture), **changes})
 
 
 def made(results: Sequence[RunResult], spec: RunSpec = SPEC, machine: HostInfo = MACHINE, **more: Any) -> Cell:

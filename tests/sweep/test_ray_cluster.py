@@ -58,12 +58,11 @@ def wait_for_lines(log: Path, count: int) -> None:
 
 
 @needs_ray
-def test_a_lost_nodes_cells_are_run_again_and_none_is_stored_twice(two_nodes: Any, tmp_path: Path) -> None:
+def test_a_lost_nodes_cells_are_run_again_and_none_is_stored_twice(two_nodes: Any, history: History) -> None:
     made, log = two_nodes
     (second,) = made.worker_nodes
     fleet = ray_cluster.fleet([], QUICK)
     assert (fleet.slots, fleet.nodes, fleet.needs) == (2, 2, {"num_cpus": 1})
-    history = History(tmp_path / "history.sqlite3")
     specs = Grid(("shapes-vit",), tuple(range(4, 11))).specs()
     grid = ray_cluster.make_cells(specs, fleet, [], PICTURE)
     hold = log.with_name("hold")

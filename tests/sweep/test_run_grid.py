@@ -31,11 +31,6 @@ def cells(*sizes: int) -> list[Cell]:
     return [Cell(spec.on("cpu")) for spec in Grid(("shapes-vit",), sizes).specs()]
 
 
-@pytest.fixture
-def history(tmp_path: Path) -> History:
-    return History(tmp_path / "history.sqlite3")
-
-
 def finished(grid: list[Cell], runner: Runner) -> dict[int, Cell]:
     events = run_cells(grid, runner, PICTURE, threading.Event())
     return {event.place: event.cell for event in events if isinstance(event, Done)}

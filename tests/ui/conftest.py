@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from demo.store.history import FOLDER_VARIABLE, History
+from demo.store.history import FOLDER_VARIABLE
 from demo.ui import jobs
 
 
@@ -14,12 +14,6 @@ def data_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as changes:
         changes.setenv(FOLDER_VARIABLE, str(tmp_path_factory.mktemp("data")))
         yield
-
-
-@pytest.fixture
-def history(tmp_path: Path) -> History:
-    """An empty one."""
-    return History(tmp_path / "history.sqlite3")
 
 
 @pytest.fixture

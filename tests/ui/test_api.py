@@ -142,8 +142,8 @@ def test_the_api_searches_for_the_best_way_and_answers_with_its_table(served: An
     assert "2" in found["answer"][0] and "cannot be told" in found["answer"][1]
 
 
-def test_no_more_searches_go_on_than_the_queue_has_places(tmp_path: Path) -> None:
-    runner = SearchRunner(History(tmp_path / "history.sqlite3"), seconds=60.0)
+def test_no_more_searches_go_on_than_the_queue_has_places(history: History) -> None:
+    runner = SearchRunner(history, seconds=60.0)
     best = api.best(runner, RunQueue(1), runner.history)
     request = SimpleNamespace(session_hash="one")
     going = threading.Thread(target=best, args=[request])

@@ -67,13 +67,13 @@ def test_a_loss_has_as_much_colour_as_a_win_of_the_same_size() -> None:
 
 
 @pytest.fixture
-def search(tmp_path: Path) -> Search:
+def search(history: History) -> Search:
     """A search that has ended; layer by layer was refused."""
 
     def answer(spec: RunSpec) -> object:
         return BadInput("No layers.") if spec.scope == "layers" else measured(spec)
 
-    runner = SearchRunner(History(tmp_path / "history.sqlite3"), answer)
+    runner = SearchRunner(history, answer)
     found = Search(catalog.make_spec("shapes-vit"), runner.machine, [], SCENE)
     for _ in found.run(runner, threading.Event()):
         pass

@@ -1,13 +1,12 @@
 """The result pane as HTML; its folds: titles that answer, and everything that was measured behind them."""
 
 import dataclasses
-import hashlib
 import re
 from typing import Any
 
 import pytest
 from page_support import HOSTILE, Tags, stored
-from samples import failed_result, full_result, measurement, ok_result
+from samples import failed_result, full_result, info_of, measurement, ok_result
 
 from demo.cli import terminal
 from demo.core import catalog, format as fmt
@@ -34,8 +33,7 @@ def test_a_model_of_drawn_shapes_says_so_in_the_list_and_at_its_answer_to_any_ot
         assert ("drawn shapes only" in note) is ("circle, cross, heart, ring, square, star, triangle" in note) is beyond
     spec = ok_result().spec
     for picture in (*form.scenes(), *form.photographs()):
-        digest = hashlib.sha256(picture.read_bytes()).hexdigest()
-        result = ok_result(image=ImageInfo(picture.name, 320, 240, digest, "/9j/"))
+        result = ok_result(image=info_of(picture))
         for told in (results.outputs(result, ENGLISH), " ".join(terminal.report(result).split())):
             assert ("knows drawn shapes only" in told) is (picture in form.photographs())
         theirs = dataclasses.replace(result, spec=dataclasses.replace(spec, checkpoint=VIT))

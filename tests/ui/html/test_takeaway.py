@@ -2,7 +2,6 @@
 
 import base64
 import dataclasses
-import hashlib
 import json
 import re
 import shutil
@@ -15,10 +14,9 @@ from typing import Any
 import pytest
 from fake_runner import MACHINE, FakeRunner
 from page_support import answering, opened
-from samples import ENVIRONMENT, failed_result, ok_result
+from samples import ENVIRONMENT, failed_result, info_of, ok_result
 
 from demo.core.languages import ENGLISH, LANGUAGES
-from demo.core.outputs import ImageInfo
 from demo.core.result import RunResult
 from demo.core.spec import RunSpec
 from demo.core.stats import Gain
@@ -62,10 +60,6 @@ SPECS = {
 }  # fmt: skip
 
 
-def looked_at(picture: Path) -> ImageInfo:
-    return ImageInfo(picture.name, 320, 240, hashlib.sha256(picture.read_bytes()).hexdigest(), "/9j/")
-
-
 PICTURES = {"scene": form.scenes()[1], "photograph": form.photographs()[2], "own": None}
 
 
@@ -76,7 +70,7 @@ RUNS = [("as it comes", "scene"), ("queries", "photograph"), ("changed", "own")]
 def run(request: pytest.FixtureRequest) -> tuple[RunResult, Path | None]:
     """A result of each task on each kind of picture, and the picture where the server has it."""
     spec, picture = SPECS[request.param[0]], PICTURES[request.param[1]]
-    return ok_result(spec=spec, **({"image": looked_at(picture)} if picture else {})), picture
+    return ok_result(spec=spec, **({"image": info_of(picture)} if picture else {})), picture
 
 
 def pasted(shell: list[str], snippet: str, folder: Path) -> str:
@@ -112,7 +106,7 @@ def test_what_to_try_next_is_one_line_and_the_button_of_the_search() -> None:
 
 def test_only_where_the_picture_is_the_visitors_own_the_calls_have_a_place_for_it() -> None:
     for picture in (*form.scenes(), *form.photographs()):
-        assert takeaway.UPLOADED not in takeaway.section(ok_result(image=looked_at(picture)), ENGLISH)
+        assert takeaway.UPLOADED not in takeaway.section(ok_result(image=info_of(picture)), ENGLISH)
     html = takeaway.section(ok_result(), ENGLISH)
     assert html.count(f"Put the path of your picture in place of {takeaway.UPLOADED}.") == 2
 
@@ -175,9 +169,8 @@ def test_a_folder_has_a_script_and_no_call_of_the_api() -> None:
 
 
 def test_a_shared_run_says_when_and_where_it_was_measured_in_every_language(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    history: History, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    history = History(tmp_path / "history.sqlite3")
     history.append(ok_result())
     page = Page(answering(ok_result()), history=history)
     fold = page.run_tab.pane.folds[-1].html["takeaway"]

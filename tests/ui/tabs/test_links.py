@@ -1,11 +1,10 @@
 """Links to the page: stored runs, settings that fill the form, and links that are refused."""
 
-import hashlib
 from pathlib import Path
 
 import pytest
 from page_support import HOSTILE, answering, field_values, in_the_form, opened, pressed, stage_of
-from samples import failed_result, ok_result
+from samples import failed_result, info_of, ok_result
 
 from demo.core.outputs import ImageInfo
 from demo.core.spec import RunSpec
@@ -44,8 +43,7 @@ def test_opening_a_run_restores_its_picture_or_says_that_it_was_another(page: Pa
     assert fields["image"] not in shown
     assert shown[note]["visible"] and "scene.png" in shown[note]["value"]
     example = form.photographs()[0]
-    digest = hashlib.sha256(example.read_bytes()).hexdigest()
-    history.append(ok_result(id="known", image=ImageInfo(example.name, 320, 240, digest, "/9j/")))
+    history.append(ok_result(id="known", image=info_of(example)))
     (shown,) = opened(page, run="known")
     assert Path(shown[fields["image"]]).read_bytes() == example.read_bytes()
     assert shown[note] == {"visible": False, "__type__": "update"}
@@ -57,9 +55,9 @@ def test_opening_a_run_restores_its_picture_or_says_that_it_was_another(page: Pa
 def test_opening_the_visitors_own_latest_run_gives_the_uploaded_picture_back(history: History, tmp_path: Path) -> None:
     own = tmp_path / "own.png"
     own.write_bytes(form.scenes()[1].read_bytes() + b"mine")
-    image = ImageInfo("own.png", 320, 240, hashlib.sha256(own.read_bytes()).hexdigest(), "/9j/")
-    history.append(ok_result(id="mine", image=image))
-    page = Page(answering(ok_result(id="mine", image=image)), history=history)
+    mine = ok_result(id="mine", image=info_of(own))
+    history.append(mine)
+    page = Page(answering(mine), history=history)
     uploaded = in_the_form(own)
     list(pressed(page, image=uploaded))
     (shown,) = opened(page, run="mine")

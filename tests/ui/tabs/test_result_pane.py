@@ -1,7 +1,6 @@
 """What the result pane offers beside an answer: the files of a run, and one more process."""
 
 import dataclasses
-import hashlib
 import os
 import uuid
 from pathlib import Path
@@ -10,12 +9,11 @@ from typing import Any
 import pytest
 from fake_runner import FakeRunner
 from page_support import answering, followed, handler, in_the_form, opened, pressed, stage_of, visitor
-from samples import ENVIRONMENT, MACHINE, failed_result, full_result, ok_result
+from samples import ENVIRONMENT, MACHINE, failed_result, full_result, info_of, ok_result
 
 from demo.core import limits
 from demo.core.languages import ENGLISH
 from demo.core.measurement import Compilation
-from demo.core.outputs import ImageInfo
 from demo.core.result import RunResult
 from demo.core.spec import RunSpec
 from demo.core.stats import Spread
@@ -66,8 +64,7 @@ ASSUMED = Spread("assumed", 0.03)
 
 
 def of_picture(picture: Path = SCENE, **changes: Any) -> RunResult:
-    digest = hashlib.sha256(picture.read_bytes()).hexdigest()
-    return ok_result(image=ImageInfo(picture.name, 320, 240, digest, "/9j/"), **({"spread": ASSUMED} | changes))
+    return ok_result(image=info_of(picture), **({"spread": ASSUMED} | changes))
 
 
 def press(page: Page, data: Any, in_form: Any = None) -> list[dict[Any, Any]]:

@@ -204,20 +204,19 @@ def test_a_grid_that_is_too_large_or_cannot_be_run_is_told_to_the_visitor(monkey
 
 
 def test_a_finished_sweep_can_stand_beside_the_guides_tables_but_not_on_a_space(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    own: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(published, "MEASURED_FOLDER", tmp_path)
     page, tab = page_of()
     *_, last = started(page)
     assert last[tab.keep_button]["visible"]
     assert "example-cpu.csv" in press(page, tab.keep_button, finished(page))
-    assert len(published.measured_rows(tmp_path)[0]) == 8
-    (tmp_path / "example-cpu.csv").unlink()
+    assert len(published.measured_rows(own)[0]) == 8
+    (own / "example-cpu.csv").unlink()
     monkeypatch.setenv("SPACE_ID", "somebody/space")
     *_, last = started(page)
     assert not last[tab.keep_button]["visible"]
     assert press(page, tab.keep_button, finished(page)) == ""
-    assert not list(tmp_path.iterdir())
+    assert not list(own.iterdir())
 
 
 # ---- before Start

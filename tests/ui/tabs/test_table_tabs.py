@@ -58,12 +58,6 @@ def view(**changes: str) -> dict[str, Any]:
     return chosen | dict(zip(("scope", "durations", "by_batch", "table"), outputs, strict=True))
 
 
-@pytest.fixture
-def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(published, "MEASURED_FOLDER", tmp_path)
-    return tmp_path
-
-
 def test_the_charts_show_the_rows_of_the_table() -> None:
     for asked in [{}, {"gpu": "T4", "batch_size": "16"}, {"task": "object-detection"}]:
         now = view(**asked)
