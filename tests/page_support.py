@@ -204,7 +204,7 @@ def noisy_result(**changes: Any) -> RunResult:
     return ok_result(compiled=dataclasses.replace(steady, wall_seconds=times), **changes)
 
 
-def asked_by(html: str) -> list[dict[str, str]]:
-    """The queries of the links in this HTML that press Run."""
-    found = re.findall(r'href="\?([^"]*)" data-follow="run"', html)
+def asked_by(html: str, way: str = "run") -> list[dict[str, str]]:
+    """The queries of the links in this HTML that press Run, or go another way."""
+    found = re.findall(rf'href="\?([^"]*)" data-follow="{way}"', html)
     return [dict(parse_qsl(unescape(query))) for query in found]

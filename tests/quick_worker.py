@@ -1,29 +1,36 @@
 """A worker without torch: answers every job after QUICK_SECONDS with a made-up result. Started by the tests' runner.
 
 Writes a line into the file QUICK_LOG when a job has come. What comes of a job is told by its batch size: see `ODD`.
-While the file QUICK_HOLD exists, jobs of a batch size above 3 are not answered.
+While the file QUICK_HOLD exists, jobs of a batch size above 3 are not answered. FAULT names what a worker may do to its
+runner: see `fault`.
 """
 
 import dataclasses
 import json
 import os
 import select
+import signal
+import subprocess
 import sys
-from collections.abc import Callable
+import time
 from pathlib import Path
+from typing import Any
 
 from benchmarks.quick_worker import Events
 from demo.core import codec
-from demo.core.result import Failure, RunResult
+from demo.core.measurement import Measurement
+from demo.core.result import Failure, Progress, RunResult
 from demo.core.spec import RunSpec
 from tests import samples
 
 ODD = {101: "out_of_memory", 102: "compile_failed", 103: "crash", 104: "refuse"}
+FAULT = os.environ.get("FAULT", "")
+PROGRESS = codec.plain(Progress("compile", 0.5, 1.0))
 
 
-def result(job: dict) -> RunResult:
-    spec = codec.load(RunSpec, job["spec"])
-    seen = samples.info_of(Path(job["input_file"]))
+def result(job: dict[str, Any]) -> RunResult:
+    spec, picture = codec.load(RunSpec, job["spec"]), job["input_file"]
+    seen = samples.info_of(Path(picture)) if picture else None
     made = samples.ok_result(id=job["id"], started_at=job["started_at"], spec=spec, image=seen)
     if status := ODD.get(spec.batch_size):
         failure = Failure("compile", f"It went wrong: {status}.", "Try another.")
@@ -31,13 +38,78 @@ def result(job: dict) -> RunResult:
     return made
 
 
-def main(result: Callable[[dict], RunResult] = result) -> None:
+def hang() -> None:
+    time.sleep(600)
+
+
+def fault(events: Events, job: dict[str, Any]) -> None:
+    events.send("progress", progress=PROGRESS)
+    good = result(job).to_json()
+    if FAULT == "half a message":
+        events.raw(b'{"event": "resu')
+        sys.exit(0)
+    elif FAULT == "no JSON":
+        events.raw(b"\x00\xff{{{\n")
+    elif FAULT == "progress without a pause":
+        while True:
+            events.send("progress", progress=PROGRESS)
+            time.sleep(0.01)
+    elif FAULT == "the result of another run":
+        events.send("result", result=good | {"id": "another"})
+    elif FAULT == "exit code 3":
+        sys.exit(3)
+    elif FAULT in ("SIGKILL", "SIGSEGV"):
+        os.kill(os.getpid(), signal.Signals[FAULT])
+    elif FAULT == "a child that holds the pipe":
+        subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], close_fds=False)
+        os.kill(os.getpid(), signal.SIGKILL)
+    elif FAULT == "hangs with a child":
+        child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+        print("child", child.pid, file=open(os.environ["CHILD_FILE"], "w"), flush=True)
+        hang()
+    elif FAULT == "temporary files left over":
+        folder = Path(os.environ["TMPDIR"])
+        (folder / "left").write_text("over")
+        os.kill(os.getpid(), signal.SIGKILL)
+    elif FAULT == "paths and control characters":
+        failure = {"stage": "compile", "message": "/home/me/secret/file.py: \x1b[31mred", "remedy": "see /etc/passwd"}
+        events.send("result", result=good | {"status": "failed", "failure": failure, "warnings": ["~/x/y\x07"]})
+    elif FAULT == "what it sees of ZeroGPU":
+        seen = {"gpu": os.environ.get("CUDA_VISIBLE_DEVICES"), "patched": "spaces" in sys.modules, "pid": os.getppid()}
+        events.send("result", result=good | {"warnings": [json.dumps(seen)]})
+    elif FAULT == "its environment":
+        # each variable's name as a warning
+        events.send("result", result=good | {"warnings": sorted(os.environ)})
+    elif FAULT.startswith("speed-ups "):
+        # '1.5' or, with one thread, '1.5/1': one for each process; without one it ends and has no result
+        played = Path(os.environ["CHILD_FILE"])
+        number = len(played.read_text()) if played.exists() else 0
+        played.write_text("x" * (number + 1))
+        speedup, _, threads = FAULT.split()[1:][number].partition("/")
+        eager = [0.002] * 40
+        answer = dataclasses.replace(
+            codec.load(RunResult, good),
+            environment=dataclasses.replace(samples.ENVIRONMENT, threads=int(threads or 2)),
+            eager=Measurement(tuple(eager), None, (), 4),
+            compiled=Measurement(tuple(seconds / float(speedup) for seconds in eager), None, (), 4),
+        )
+        events.send("result", result=answer.to_json())
+    else:
+        raise RuntimeError(f"no such fault: {FAULT}")
+    if "pipe" not in FAULT:
+        hang()
+
+
+def main() -> None:
     events = Events()
-    events.send("ready", version=codec.WIRE_VERSION, machine=codec.plain(samples.MACHINE))
+    version = codec.WIRE_VERSION + (FAULT == "messages of another version")
+    events.send("ready", version=version, machine=codec.plain(samples.MACHINE))
     line = sys.stdin.buffer.readline()
     if not line:
         return
     job = json.loads(line)
+    if FAULT:
+        fault(events, job)
     asked = job["spec"]
     if log := os.environ.get("QUICK_LOG"):
         with open(log, "a") as file:

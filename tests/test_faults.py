@@ -32,7 +32,7 @@ from demo.store.history import FOLDER_VARIABLE, DamagedFile, History, HistoryErr
 ROOT = Path(__file__).resolve().parent.parent
 SCENE = catalog.ASSETS / "examples" / "shapes-scene-1.png"
 SPEC = catalog.make_spec("shapes-vit", iterations=10)
-FAULTY = "tests.quick_faulty_worker"
+QUICK = "tests.quick_worker"
 needs_linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks into /proc")
 
 
@@ -43,7 +43,7 @@ def faulty(history: History, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callab
 
     def make(fault: str, **options: Any) -> Runner:
         monkeypatch.setenv("FAULT", fault)
-        made.append(Runner(history, worker_module=FAULTY, timeout_seconds=30, **options))
+        made.append(Runner(history, worker_module=QUICK, timeout_seconds=30, **options))
         return made[-1]
 
     yield make
@@ -88,7 +88,7 @@ def test_a_worker_that_breaks_is_a_stored_crash_the_next_run_works_and_nothing_i
     (tmp_path / "temp").mkdir()
     marker = f"TRUST_MARKER={tmp_path}"
     monkeypatch.setenv(*marker.split("="))
-    with child_process(FAULTY, "1") as child:  # whom Linux ends first when memory runs out
+    with child_process(QUICK, "1") as child:  # whom Linux ends first when memory runs out
         assert Path(f"/proc/{child.pid}/oom_score_adj").read_text().strip() == "1000"
     runner = faulty("")
     last(runner)

@@ -43,7 +43,7 @@ def three_runs() -> None:
 
     from demo.runs.runner import Runner
 
-    worker, os.environ["FAULT"] = "tests.quick_faulty_worker", "what it sees of ZeroGPU"
+    worker, os.environ["FAULT"] = "tests.quick_worker", "what it sees of ZeroGPU"
     zero_gpu.Runner = functools.partial(Runner, worker_module=worker)  # type: ignore[misc]
     runner = Runner(None, worker_module=worker, lent_gpu=zero_gpu.run)
     told(runner, compiler="aot")

@@ -157,13 +157,13 @@ def test_every_figure_of_a_full_result_has_its_line() -> None:
             cold=cost,
             warm=dataclasses.replace(cost, first_call_seconds=1.5, run_id="earlier"),
             recompiles=(GraphBreak("a guard", "file.py:4 in f"),),
-            fallbacks=(GraphBreak("too often", "file.py:5 in g"),),
+            fallbacks=(GraphBreak("too often", "file.py:5 in g"), GraphBreak("a loop", "")),
             kernels=12,
             extern_kernels=34,
             cache_misses=2,
         ),
         end_to_end=EndToEnd(0.004, 0.0001, 0.002),
-        machine_states=(HostSample(0.0, 0.05, gpu), HostSample(0.5, 0.15, gpu)),
+        machine_states=(HostSample(0.0, 0.05, gpu), HostSample(0.5, 0.15, dataclasses.replace(gpu, sm_clock_hz=1.6e9))),
     )
     told = " ".join(re.sub(r"<[^>]+>", " ", results.whole(result, ENGLISH)).split())
     for text in (
@@ -178,7 +178,11 @@ def test_every_figure_of_a_full_result_has_its_line() -> None:
         "Whole request 16.1 ms 11.1 ms",
         "A whole request: 1.45×",
         "Processor kept busy by others 5.0 % to 15 %",
-        "GPU clock 1500 MHz",
+        "GPU clock 1500 MHz to 1600 MHz",
+        "8 timed calls of each",
+        "median 10.0 ms 5.00 ms",
+        "on the GPU 4.20 ms 2.50 ms",
+        "– a loop",
         "GPU temperature 60 °C",
         "GPU power 250 W",
     ):

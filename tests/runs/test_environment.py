@@ -18,7 +18,7 @@ from demo.store.history import History
 
 SCENE = catalog.ASSETS / "examples" / "shapes-scene-1.png"
 TINY = catalog.make_spec(checkpoint="shapes-vit", task="image-classification", iterations=20, device="cpu")
-QUICK, FAULTY = "tests.quick_worker", "tests.quick_faulty_worker"
+QUICK = "tests.quick_worker"
 
 
 def refusal(path: str, history: History, module: str = "demo.backend") -> str:
@@ -62,10 +62,10 @@ def test_messages_of_another_version_are_refused_with_both_versions_and_nothing_
 ) -> None:
     """Also those of the own worker, as after the checkout was updated while its page ran."""
     monkeypatch.setenv("FAULT", "messages of another version")
-    told = refusal(made_python(tmp_path / "venv"), history, FAULTY)
+    told = refusal(made_python(tmp_path / "venv"), history, QUICK)
     assert "sends messages of version 2, and this program reads version 1." in told
     with pytest.raises(BadInput, match=r"messages of version 2.*Start the program again\."):
-        list(Runner(history, worker_module=FAULTY).run(TINY, SCENE))
+        list(Runner(history, worker_module=QUICK).run(TINY, SCENE))
     assert history.all() == []
 
 
@@ -106,7 +106,7 @@ def test_a_run_that_crashes_there_is_a_result_with_its_versions(
 ) -> None:
     monkeypatch.setenv("FAULT", "exit code 3")
     other = other_python(made_python(tmp_path / "venv"))
-    with closing(Runner(history, worker_module=FAULTY, interpreter=other)) as runner:
+    with closing(Runner(history, worker_module=QUICK, interpreter=other)) as runner:
         machine = runner.inspect()
         *_, result = runner.run(TINY, SCENE)
     stored = history.get(result.id)

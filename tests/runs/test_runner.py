@@ -33,7 +33,7 @@ from demo.store.history import History, HistoryError
 TINY = catalog.make_spec(checkpoint="shapes-vit", iterations=20)
 PACKAGE = catalog.make_spec(checkpoint="shapes-vit", compiler="aot")
 OWN = catalog.own_model_spec(f"{__file__}:build")
-QUICK, FAULTY = "tests.quick_worker", "tests.quick_faulty_worker"
+QUICK = "tests.quick_worker"
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def faulty(history: History, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     def make(fault: str) -> Runner:
         monkeypatch.setenv("FAULT", fault)
         monkeypatch.setenv("CHILD_FILE", str(tmp_path / f"child {len(list(tmp_path.iterdir()))}"))
-        return Runner(history, worker_module=FAULTY)
+        return Runner(history, worker_module=QUICK)
 
     return make
 

@@ -22,12 +22,6 @@ def told(*results: RunResult) -> str:
     return " ".join(re.sub(r"<[^>]+>", " ", comparison(results, ENGLISH).partition("<table")[0]).split())
 
 
-def test_the_faster_of_two_ways_is_named() -> None:
-    text = told(run("a", 0.0015, 10.0), run("b", 0.001, 25.0, freezing=True))
-    assert "B is 1.50 times as fast as A." in text
-    assert "freezing" in text.split("B is")[1]  # beside its bar
-
-
 def test_two_runs_within_their_intervals_are_called_equal() -> None:
     spread = Spread("assumed", 0.025, 10.0)
     both = (run("a", 0.001, 10.0), run("b", 0.00103, 10.0, freezing=True))
@@ -55,8 +49,11 @@ def test_no_winner_is_named_among_runs_of_other_work() -> None:
         assert ("times as fast" in told(text, other)) is named, changes
 
 
-def test_switches_are_signs_and_the_winner_is_told_in_every_language() -> None:
+def test_the_faster_of_two_ways_is_named_in_every_language_and_switches_are_signs() -> None:
     both = (run("a", 0.0015, 10.0), run("b", 0.001, 25.0, freezing=True))
+    text = told(*both)
+    assert "B is 1.50 times as fast as A." in text
+    assert "freezing" in text.split("B is")[1]  # beside its bar
     assert len({comparison(both, lang) for lang in LANGUAGES.values()}) == len(LANGUAGES)
     table = comparison(both, ENGLISH)
     assert "✓" in table and "True" not in table

@@ -95,8 +95,7 @@ def test_texts_from_models_files_and_errors_cannot_become_html() -> None:
 
 def test_boxes_and_masks_of_both_can_be_compared_side_by_side_by_a_slider_and_by_their_difference() -> None:
     for name in ["segmentation", "detection"]:
-        result = stored(name)
-        html = results.outputs(result, ENGLISH)
+        html = results.outputs(result := stored(name), ENGLISH)
         beside = html[html.index('class="view beside"') : html.index('class="view over"')]
         assert beside.count('<img src="data:image/webp;base64,') == 2
         assert 'class="lane-name eager"' in html and 'class="lane-name compiled"' in html
@@ -195,12 +194,6 @@ def test_a_result_stored_before_the_new_fields_came_still_has_its_sections() -> 
         assert all(CHARTS[name](result, ENGLISH) is not None for name in told if name in CHARTS)
 
 
-def test_all_calls_stand_with_both_clocks_and_the_full_queue() -> None:
-    text = shown(full_result())["calls"]
-    assert text.startswith("48 timed calls of each") and "median 12.2 ms 6.12 ms" in text
-    assert "on the GPU 5.00 ms 4.80 ms" in text and "images/s, back to back 600 760" in text
-
-
 def test_the_title_answers_whether_it_really_compiled() -> None:
     for changes, answer in [
         ({"graphs": 0, "graph_breaks": ()}, "No: torch.compile captured no graph"),
@@ -215,13 +208,6 @@ def test_the_title_answers_whether_it_really_compiled() -> None:
         assert ("the whole model" in text) is answer.startswith("Yes: the whole model")  # and nothing else denies it
     layers = dataclasses.replace(ok_result().spec, scope="layers")  # which may share their one graph
     assert shown(ok_result(spec=layers))["compiled"].startswith("Did it really compile? Yes: 1 graph, no breaks")
-
-
-def test_breaks_recompiles_and_fallbacks_stand_with_their_place_and_reason() -> None:
-    text = shown(compilation(fallbacks=(GraphBreak("a data-dependent loop", ""),)))["compiled"]
-    assert "modeling_vit.py:321 in forward call to print" in text
-    assert "modeling_vit.py:88 in forward a size changed" in text
-    assert "– a data-dependent loop" in text
 
 
 def test_the_first_call_that_the_verdict_does_not_count_is_told_with_when_it_pays() -> None:
@@ -287,8 +273,6 @@ def test_nothing_is_said_twice() -> None:
 
 
 def test_the_machine_says_what_disturbed_it() -> None:
-    text = shown(full_result())["machine"]
-    assert "1350 MHz to 1410 MHz" in text and "66 W to 68 W" in text
     hot = GpuSample(900e6, 1_590e6, 92.0, 70.0, ("thermal",), 1)
     assert "GPU throttled thermal" in shown(full_result(machine_states=(HostSample(0.0, 0.0, hot),)))["machine"]
 

@@ -50,26 +50,22 @@ OWL = RunSpec(
     "google/owlvit-base-patch32", "object-detection", device="cpu", weights="random",
     text=("a cat's tail", HOSTILE.replace(";", ""), "猫!! 🐈", "قطة"),
 )  # fmt: skip  # ";" parts queries
-SPECS = {
-    "as it comes": RunSpec("shapes-vit", "image-classification", device="cpu"),
-    "changed": RunSpec(
-        "someone/model", "image-segmentation", device="cpu", batch_size=4, mode="max-autotune", dtype="bfloat16",
-        fullgraph=True, iterations=30, channels_last=True, threads=2, precision=0.05,
-    ),
-    "queries": OWL,
-}  # fmt: skip
+CHANGED = RunSpec(
+    "someone/model", "image-segmentation", device="cpu", batch_size=4, mode="max-autotune", dtype="bfloat16",
+    fullgraph=True, iterations=30, channels_last=True, threads=2, precision=0.05,
+)  # fmt: skip
+FOLDER = ok_result(spec=RunSpec("/somewhere/model", "image-classification", device="cpu"))
+RUNS = {
+    "as it comes, scene": (ok_result().spec, form.scenes()[1]),
+    "queries, photograph": (OWL, form.photographs()[2]),
+    "changed, own": (CHANGED, None),
+}
 
 
-PICTURES = {"scene": form.scenes()[1], "photograph": form.photographs()[2], "own": None}
-
-
-RUNS = [("as it comes", "scene"), ("queries", "photograph"), ("changed", "own")]
-
-
-@pytest.fixture(params=RUNS, ids=lambda pair: ", ".join(pair))
+@pytest.fixture(params=RUNS)
 def run(request: pytest.FixtureRequest) -> tuple[RunResult, Path | None]:
     """A result of each task on each kind of picture, and the picture where the server has it."""
-    spec, picture = SPECS[request.param[0]], PICTURES[request.param[1]]
+    spec, picture = RUNS[request.param]
     return ok_result(spec=spec, **({"image": info_of(picture)} if picture else {})), picture
 
 
@@ -88,7 +84,7 @@ def test_the_script_says_what_stands_in_for_a_picture_of_ones_own_and_where_bund
     sentence = "A grey picture of the same size stands in for yours."
     weights = "Start it in the project's folder"
     assert sentence in takeaway.section(ok_result(), ENGLISH) and weights in takeaway.section(ok_result(), ENGLISH)
-    assert weights not in takeaway.section(ok_result(spec=SPECS["changed"]), ENGLISH)
+    assert weights not in takeaway.section(ok_result(spec=CHANGED), ENGLISH)
 
 
 def test_what_to_try_next_is_one_line_and_the_button_of_the_search() -> None:
@@ -99,8 +95,7 @@ def test_what_to_try_next_is_one_line_and_the_button_of_the_search() -> None:
     assert re.findall(r'href="[?]([^"]*)" data-follow="(\w+)"', html) == [
         ("checkpoint=shapes-vit&amp;device=cpu&amp;best", "best")
     ]
-    folder = ok_result(spec=RunSpec("/somewhere/model", "image-classification", device="cpu"))
-    for without in (failed_result(), folder):
+    for without in (failed_result(), FOLDER):
         assert "data-follow" not in takeaway.section(without, ENGLISH)
 
 
@@ -156,16 +151,11 @@ def test_the_markdown_table_has_the_figures_and_no_markup_from_outside() -> None
     assert lines[0].startswith("Worth it from about ")
 
 
-def test_a_failed_run_offers_its_script_and_no_figure() -> None:
-    html = takeaway.section(failed_result(), ENGLISH)
-    assert "take-script" in html and "take-code" not in html and "traffic" not in html
-    assert "data-figure" not in html and "take-table" not in html
-
-
-def test_a_folder_has_a_script_and_no_call_of_the_api() -> None:
-    html = takeaway.section(ok_result(spec=RunSpec("/somewhere/model", "image-classification", device="cpu")), ENGLISH)
-    assert "take-script" in html
-    assert "take-curl" not in html and "command line" in html
+def test_a_failed_run_offers_its_script_and_no_figure_and_a_folder_no_call_of_the_api() -> None:
+    failed, folder = (takeaway.section(one, ENGLISH) for one in (failed_result(), FOLDER))
+    assert "take-script" in failed and "take-script" in folder
+    assert not any(part in failed for part in ("take-code", "traffic", "data-figure", "take-table"))
+    assert "take-curl" not in folder and "command line" in folder
 
 
 def test_a_shared_run_says_when_and_where_it_was_measured_in_every_language(

@@ -8,12 +8,11 @@ import re
 from html import unescape
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qsl
 
 import gradio as gr
 import measured_tables
 import pytest
-from page_support import HOSTILE, Tags, answering, handler
+from page_support import HOSTILE, Tags, answering, asked_by, handler
 from samples import ok_result
 from shared_tables import cells, plausible, write
 
@@ -38,10 +37,9 @@ def lines(table: str) -> list[list[str]]:
     return [[" ".join(unescape(re.sub("<[^>]*>", " ", cell)).split()) for cell in line] for line in drawn]
 
 
-def asked_by(table: str) -> list[RunSpec | None]:
+def specs_of(table: str) -> list[RunSpec | None]:
     """What the links of the rows ask for."""
-    found = [dict(parse_qsl(unescape(query))) for query in re.findall(r'href="\?([^"]*)" data-follow="fill"', table)]
-    return [links.spec_of(query, "shapes-vit") for query in found]
+    return [links.spec_of(query, "shapes-vit") for query in asked_by(table, "fill")]
 
 
 def block_of(page: Page, id: str) -> Any:
@@ -87,7 +85,7 @@ def test_a_table_of_this_project_compares_with_and_without_its_settings_and_says
 
 def test_each_row_that_ships_has_a_link_that_asks_for_what_it_measured() -> None:
     rows = published.all_rows()
-    specs = asked_by(view(subset="", gpu="", batch_size="")["table"])
+    specs = specs_of(view(subset="", gpu="", batch_size="")["table"])
     assert [(spec.checkpoint, spec.task, spec.batch_size, spec.mode) for spec in specs if spec] == [
         (row.checkpoint, row.task, row.batch_size, row.mode) for row in rows
     ]
@@ -107,7 +105,7 @@ def test_a_link_of_a_measured_row_asks_for_every_setting_that_its_table_names(ow
     asked = [RunSpec("google/vit-base-patch16-224", "image-classification", **some) for some in settings]
     asked.append(RunSpec("google/gemma-2b", "text-generation", prompt="It is freezing tokens-", tokens=8))
     published.add_measured([ok_result(spec=spec) for spec in asked], own / "a.csv", "")
-    assert asked_by(view(subset="", gpu="Example CPU", batch_size="")["table"]) == asked
+    assert specs_of(view(subset="", gpu="Example CPU", batch_size="")["table"]) == asked
 
 
 def test_a_row_that_this_page_cannot_run_has_no_link(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,9 +115,9 @@ def test_a_row_that_this_page_cannot_run_has_no_link(own: Path, monkeypatch: pyt
     )
     table = view(subset="measured", gpu="", batch_size="")["table"]
     assert len(lines(table)) == 4
-    assert [spec.checkpoint for spec in asked_by(table) if spec] == ["google/vit-base-patch16-224"]
+    assert [spec.checkpoint for spec in specs_of(table) if spec] == ["google/vit-base-patch16-224"]
     monkeypatch.setattr(limits, "current", lambda: limits.Limits(batch=4, hub_ids=True))
-    found = asked_by(view(subset="measured", gpu="", batch_size="")["table"])
+    found = specs_of(view(subset="measured", gpu="", batch_size="")["table"])
     assert [spec.checkpoint for spec in found if spec] == ["some/other", "google/vit-base-patch16-224"]
 
 
@@ -265,7 +263,7 @@ def test_repeat_this_here_fills_the_form_with_the_rows_settings_where_the_page_c
         batch_size=4, mode="lite", text="a cat, a dog", freezing=True, precision=0.05,
     )  # fmt: skip
     for row in shared_rows.read(write(tmp_path, [cells(id="a"), gpu]))[0]:
-        assert asked_by(many_runs.shared_table([row], ENGLISH)) == [
+        assert specs_of(many_runs.shared_table([row], ENGLISH)) == [
             row.spec.on("cpu" if row.spec.device == "cpu" else "auto")
         ]
     monkeypatch.setattr(limits, "current", lambda: limits.Limits(hub_ids=False, batch=4))
