@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from fake_runner import FakeRunner
-from samples import MACHINE, measurement, ok_result
+from samples import MACHINE, failed_result, measurement, ok_result
 
 from demo.cli.main import main
 from demo.core.machine import HostInfo
@@ -75,8 +75,6 @@ def test_a_model_of_ones_own_is_run_again_in_every_way_as_its_file_may_have_chan
 
 
 def test_no_answer_is_exit_code_1(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    from samples import failed_result
-
     monkeypatch.setattr(Runner, "_made", lambda self, spec, image: failed_result(spec=spec))
     assert main(["best"]) == 1
     assert "no way could be compared" in capsys.readouterr().out

@@ -113,11 +113,6 @@ def test_a_slip_is_answered_with_a_sentence(stored: History, capsys: pytest.Capt
     assert len(stored.all()) == 2
 
 
-def test_history_delete_removes_only_what_was_named(stored: History) -> None:
-    assert main(["history", "delete", ok_result().id, "--yes"]) == 0
-    assert stored.all() == [failed_result()]
-
-
 def test_history_delete_asks_first(stored: History, monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = type("Terminal", (io.StringIO,), {"isatty": lambda self: True})
     for answer, left in (("n\n", 2), ("\n", 2), ("", 2), ("y\n", 1)):
@@ -126,13 +121,15 @@ def test_history_delete_asks_first(stored: History, monkeypatch: pytest.MonkeyPa
         assert len(stored.all()) == left
 
 
-def test_history_delete_without_a_terminal_deletes_nothing(
+def test_history_delete_without_a_terminal_needs_a_yes_and_removes_only_what_was_named(
     stored: History, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
     assert main(["history", "delete", ok_result().id]) == 2
     assert "Add --yes" in capsys.readouterr().err
     assert len(stored.all()) == 2
+    assert main(["history", "delete", ok_result().id, "--yes"]) == 0
+    assert stored.all() == [failed_result()]
 
 
 def test_history_lists_what_the_search_leaves(stored: History, capsys: pytest.CaptureFixture[str]) -> None:

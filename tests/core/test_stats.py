@@ -177,9 +177,7 @@ def test_the_control_lies_between_the_halves_of_two_blocks():
     eager = [1.0, 1.0, 2.0, 2.0, 2.0, 2.0, 4.0, 4.0, 4.0, 4.0, 8.0, 8.0]
     control = [2.0] * 4 + [4.0] * 4
     assert stats.control_ratio(eager, control, 4) == stats.Interval(1.0, 1.0, 1.0)
-
-
-def test_a_control_after_every_third_block_is_compared_with_the_eager_calls_beside_it():
+    # after every third block it is compared with the eager calls beside it
     eager = [float(1 + place // 2) for place in range(16)]  # eight blocks of two calls, each slower than the last
     control = [eager[2 * block + place] for block in (0, 3, 6) for place in (1, 2)]
     assert stats.control_ratio(eager, control, 2, apart=3) == stats.Interval(1.0, 1.0, 1.0)

@@ -3,7 +3,6 @@
 import dataclasses
 import re
 import threading
-from pathlib import Path
 
 import numpy as np
 import plotly.graph_objects as go
@@ -25,13 +24,15 @@ def compiled_in(seconds: float, spec: RunSpec) -> Cell:
     return Cell(spec, ok_result(spec=spec, compiled=measurement(seconds)))
 
 
-def test_the_colour_is_that_of_the_faster_one_and_stands_beside_a_sign() -> None:
-    specs = Grid(("shapes-vit",), (1, 2, 4)).specs()
-    cells = [compiled_in(seconds, spec) for seconds, spec in zip((0.001, 0.004, 0.002), specs, strict=True)]
+def test_the_colour_is_that_of_the_faster_one_beside_a_sign_and_as_strong_for_a_loss_as_for_a_win() -> None:
+    specs = Grid(("shapes-vit",), (1, 2, 4, 8)).specs()
+    cells = [compiled_in(seconds, spec) for seconds, spec in zip((0.001, 0.004, 0.006, 0.002), specs, strict=True)]
     drawn = many_runs.heatmap(cells, ENGLISH)
     assert drawn.count('class="fast" data-place="0"') == drawn.count("▲ 2.00×") == 1
     assert drawn.count('class="slow" data-place="1"') == drawn.count("▼ 0.50×") == 1
-    assert 'class="same" data-place="2"' in drawn
+    assert 'class="same" data-place="3"' in drawn
+    found = re.findall(r'class="(fast|slow)" data-place="(\d)" style="--strength:(\d+)%', drawn)
+    assert found == [("fast", "0", "63"), ("slow", "1", "63"), ("slow", "2", "90")], found
 
 
 def test_the_words_in_a_cell_are_the_visitors() -> None:
@@ -53,14 +54,6 @@ def test_each_mode_and_number_format_has_a_facet_of_its_own() -> None:
     assert drawn.count("<caption>") == 4
     assert drawn.count('class="now"') == 1 and "40 %" in drawn
     assert drawn.count('class="next"') == 7
-
-
-def test_a_loss_has_as_much_colour_as_a_win_of_the_same_size() -> None:
-    specs = Grid(("shapes-vit",), (1, 2, 4)).specs()
-    win, loss, more = (compiled_in(at, spec) for at, spec in zip((0.001, 0.004, 0.006), specs, strict=True))
-    drawn = many_runs.heatmap([win, loss, more], ENGLISH)
-    found = re.findall(r'class="(\w+)" data-place="(\d)" style="--strength:(\d+)%', drawn)
-    assert found == [("fast", "0", "63"), ("slow", "1", "63"), ("slow", "2", "90")], found
 
 
 # The search for the best way
