@@ -127,6 +127,7 @@ _ENDS = (("load", 0.1), ("warm up", 0.2), ("compile", 0.5), ("time", 0.9), ("che
 
 
 SCENE = scenes()[0]
+SAW = info_of(SCENE)
 _count = itertools.count()
 
 
@@ -139,7 +140,7 @@ def measured(spec: RunSpec) -> RunResult:
         id=f"run-{next(_count)}",
         started_at=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         spec=spec,
-        image=info_of(SCENE),
+        image=SAW,
         eager=measurement(0.004),
         compiled=measurement(compiled),
         control_times=measurement(0.004),

@@ -1,5 +1,6 @@
 """The page without a browser, for tests: its events are triggered as gradio triggers them, and answer with updates."""
 
+import contextlib
 import dataclasses
 import hashlib
 import json
@@ -21,7 +22,7 @@ from samples import ok_result
 
 from demo.core.result import RunResult
 from demo.ui.jobs import Work
-from demo.ui.page import Page
+from demo.ui.page import Page, launch
 from demo.ui.tabs import form
 from demo.ui.tabs.events import Watching
 
@@ -86,6 +87,14 @@ def ended(work: Work) -> Work:
     """Waits for its end."""
     assert work._ended.wait(20)
     return work
+
+
+@contextlib.contextmanager
+def serving(page: Page, **how: Any) -> Iterator[str]:
+    """The address of the page, on a server of its own, with a slash at its end."""
+    _, address, _ = launch(page, prevent_thread_lock=True, **{"server_port": None} | how)
+    yield address
+    page.close(verbose=False)
 
 
 # ---- the Run tab

@@ -29,7 +29,7 @@ PROGRESS = codec.plain(Progress("compile", 0.5, 1.0))
 
 
 def result(job: dict[str, Any]) -> RunResult:
-    spec, picture = codec.load(RunSpec, job["spec"]), job["input_file"]
+    spec, picture = codec.load(RunSpec, job["spec"]), job.get("input_file")
     seen = samples.info_of(Path(picture)) if picture else None
     made = samples.ok_result(id=job["id"], started_at=job["started_at"], spec=spec, image=seen)
     if status := ODD.get(spec.batch_size):

@@ -25,7 +25,7 @@ import pytest
 import torch
 from fake_runner import MACHINE, FakeRunner
 from hypothesis import HealthCheck, given, settings, strategies as st
-from page_support import handler
+from page_support import handler, serving
 from safetensors.torch import load_file
 from samples import ok_result
 
@@ -40,7 +40,7 @@ from demo.store.history import FOLDER_VARIABLE, History
 from demo.sweep.grid import read_grid
 from demo.ui import api
 from demo.ui.jobs import RunQueue
-from demo.ui.page import Page, launch
+from demo.ui.page import Page
 from demo.ui.tabs import links
 from demo.ui.web.guard import MAX_BYTES
 from demo.ui.web.visitor_language import translations
@@ -171,20 +171,13 @@ def test_errors_keep_the_name_of_a_file_and_lose_its_folder() -> None:
 
 
 @pytest.fixture(scope="module")
-def served() -> Iterator[tuple[str, list[tuple[RunSpec, Path]]]]:
+def served() -> Iterator[tuple[str, list[RunSpec]]]:
     """The page's address, and what was run on it so far."""
-    asked: list[tuple[RunSpec, Path]] = []
-
-    def answer(spec: RunSpec, image: Path) -> RunResult:
-        asked.append((spec, image))
-        return ok_result(spec=spec)
-
-    page = Page(FakeRunner(answer))
-    _, address, _ = launch(page, prevent_thread_lock=True, server_port=None)
-    assert (page.analytics_enabled, page.allowed_paths, page.show_error, page.share) == (False, [], False, False)
-    assert page.max_file_size == limits.Limits.file_bytes
-    yield address, asked
-    page.close(verbose=False)
+    page = Page(runner := FakeRunner(lambda spec, image: ok_result(spec=spec)))
+    with serving(page) as address:
+        assert (page.analytics_enabled, page.allowed_paths, page.show_error, page.share) == (False, [], False, False)
+        assert page.max_file_size == limits.Limits.file_bytes
+        yield address, runner.runs
 
 
 def post(address: str, body: Any, path: str = "call/benchmark", kind: str = "application/json") -> tuple[int, str]:

@@ -23,7 +23,7 @@ import pytest
 from fake_runner import FakeRunner, SearchRunner
 from gradio_client import Client, handle_file
 from gradio_client.exceptions import AppError
-from page_support import stored
+from page_support import serving, stored
 from PIL import Image
 from samples import failed_result, ok_result
 
@@ -33,7 +33,7 @@ from demo.store import published
 from demo.store.history import History
 from demo.ui import api
 from demo.ui.jobs import RunQueue
-from demo.ui.page import Page, launch
+from demo.ui.page import Page
 from demo.ui.tabs import form
 
 
@@ -53,11 +53,9 @@ def served() -> Iterator[tuple[Client, list[tuple[RunSpec, Path]]]]:
     history = History()
     for result in (ok_result(), failed_result(), stored("detection")):
         history.append(result)
-    page = Page(FakeRunner(answer), history=history)
     with_mcp = importlib.util.find_spec("mcp") is not None
-    _, address, _ = launch(page, prevent_thread_lock=True, server_port=None, mcp_server=with_mcp)
-    yield Client(address, verbose=False), asked
-    page.close(verbose=False)
+    with serving(Page(FakeRunner(answer), history=history), mcp_server=with_mcp) as address:
+        yield Client(address, verbose=False), asked
 
 
 def test_the_api_runs_the_default_and_answers_with_the_documented_json(served: Any) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from fake_runner import MACHINE, FakeRunner
-from page_support import answering, opened
+from page_support import answering, opened, serving
 from samples import ENVIRONMENT, failed_result, info_of, ok_result
 
 from demo.core.languages import ENGLISH, LANGUAGES
@@ -24,7 +24,7 @@ from demo.present import markdown
 from demo.present.script import script
 from demo.store.history import History
 from demo.ui.html import takeaway
-from demo.ui.page import Page, launch, masthead
+from demo.ui.page import Page, masthead
 from demo.ui.tabs import form
 
 SCENE = Path(__file__).resolve().parents[3] / "assets" / "examples" / "shapes-scene-1.png"
@@ -40,10 +40,8 @@ def served() -> Iterator[tuple[str, list[tuple[RunSpec, bytes]]]]:
         asked.append((spec, image.read_bytes()))
         return ok_result(spec=spec)
 
-    page = Page(FakeRunner(answer))
-    _, address, _ = launch(page, server_name="127.0.0.1", prevent_thread_lock=True)
-    yield address.rstrip("/"), asked
-    page.close()
+    with serving(Page(FakeRunner(answer))) as address:
+        yield address.rstrip("/"), asked
 
 
 OWL = RunSpec(

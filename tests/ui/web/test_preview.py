@@ -18,7 +18,7 @@ from urllib.parse import quote
 
 import pytest
 from fake_runner import FakeRunner
-from page_support import HOSTILE
+from page_support import HOSTILE, serving
 from samples import failed_result, ok_result
 from starlette.applications import Starlette
 from starlette.responses import Response
@@ -28,7 +28,7 @@ from demo.core.languages import ENGLISH, LANGUAGES
 from demo.core.spec import RunSpec
 from demo.present import link_preview
 from demo.store.history import History
-from demo.ui.page import Page, launch
+from demo.ui.page import Page
 from demo.ui.web import preview
 from demo.ui.web.preview import Previews
 
@@ -145,10 +145,8 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     history = History(tmp_path_factory.mktemp("data") / "history.sqlite3")
     history.append(RUN)
     history.append(ok_result(id="hostile", spec=RunSpec(NAME, "image-classification")))
-    page = Page(FakeRunner(lambda spec, image: RUN), history=history)
-    _, address, _ = launch(page, server_name="127.0.0.1", prevent_thread_lock=True)
-    yield address.rstrip("/")
-    page.close()
+    with serving(Page(FakeRunner(lambda spec, image: RUN), history=history)) as address:
+        yield address.rstrip("/")
 
 
 def fetched(address: str, method: str = "GET", **headers: str) -> Any:
