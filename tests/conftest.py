@@ -36,7 +36,7 @@ settings.load_profile("no deadline")
 
 
 @pytest.fixture
-def history(tmp_path: Path) -> Any:
+def history(tmp_path) -> Any:
     """An empty one, whose folder is not there yet."""
     from demo.store.history import History  # brings numpy, which reads the settings above
 
@@ -44,7 +44,7 @@ def history(tmp_path: Path) -> Any:
 
 
 @pytest.fixture
-def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def own(tmp_path, monkeypatch) -> Path:
     """The folder of this project's own measured tables: an empty one."""
     monkeypatch.setattr("demo.store.published.MEASURED_FOLDER", tmp_path)
     return tmp_path

@@ -236,7 +236,7 @@ def test_the_limits_have_the_defaults_of_the_table() -> None:
 # The API, exports, links of the page
 
 
-def test_the_api_page_has_a_section_for_every_endpoint(tmp_path: Path) -> None:
+def test_the_api_page_has_a_section_for_every_endpoint(tmp_path) -> None:
     history = History(tmp_path / "results.sqlite3")
     page = Page(FakeRunner(lambda spec, image: full_result()), history=history)
     endpoints = page.get_api_info()["named_endpoints"]

@@ -22,7 +22,7 @@ BUNDLED = [checkpoint.id for checkpoint in catalog.CHECKPOINTS if checkpoint.bun
 
 
 @pytest.fixture(scope="module")
-def scene(tmp_path_factory: pytest.TempPathFactory) -> Any:
+def scene(tmp_path_factory) -> Any:
     """A scene that nobody trained on, larger than any model's input, and the file it lies in."""
     drawn = draw_scene(SEED, (800, 600))
     path = tmp_path_factory.mktemp("scene") / "fresh.png"
@@ -31,7 +31,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 
 @pytest.fixture(scope="module")
-def results(scene: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, RunResult]:
+def results(scene: Any, tmp_path_factory) -> dict[str, RunResult]:
     """One run of each bundled checkpoint, as its JSON says."""
     _, path = scene
     folder = tmp_path_factory.mktemp("runs")

@@ -37,7 +37,7 @@ needs_linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="l
 
 
 @pytest.fixture
-def faulty(history: History, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Runner]]:
+def faulty(history: History, monkeypatch) -> Iterator[Callable[..., Runner]]:
     """A runner whose workers have the named fault; the fault can be named anew for the next run."""
     made = []
 
@@ -81,7 +81,7 @@ def gone(marker: str) -> bool:
 
 @needs_linux
 def test_a_worker_that_breaks_is_a_stored_crash_the_next_run_works_and_nothing_is_left_over(
-    faulty: Any, history: History, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    faulty: Any, history: History, tmp_path, monkeypatch
 ) -> None:
     """No file, process or descriptor, and no note of the run under way."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temp"))
@@ -129,7 +129,7 @@ def test_what_a_worker_says_carries_neither_folders_nor_control_characters(fault
 
 
 def test_a_worker_that_cannot_be_started_is_a_stored_result_and_leaves_no_file(
-    faulty: Any, history: History, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    faulty: Any, history: History, monkeypatch, tmp_path
 ) -> None:
     runner = faulty("")
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
@@ -183,7 +183,7 @@ WORK = {
 @needs_linux
 @pytest.mark.parametrize("what", WORK)
 def test_no_process_and_no_folder_outlives_an_app_that_is_killed_and_its_run_is_stored_as_interrupted(
-    what: str, history: History, tmp_path: Path
+    what: str, history: History, tmp_path
 ) -> None:
     """The first is the real worker over an empty cache, with inductor's compiler at work."""
     held, code = WORK[what]
@@ -217,7 +217,7 @@ def test_no_process_and_no_folder_outlives_an_app_that_is_killed_and_its_run_is_
 
 
 def test_a_run_under_way_leaves_no_note_once_it_is_stored_or_where_the_disk_is_full(
-    history: History, monkeypatch: pytest.MonkeyPatch
+    history: History, monkeypatch
 ) -> None:
     entry = history.begin_run(failed_result(id="one"))
     history.append(ok_result(id="one"))
@@ -271,9 +271,7 @@ def test_a_damaged_file_is_kept_aside_a_new_one_started_and_said_so(how: str, hi
     assert outcome.stored(failed_result(), history).warnings == ()
 
 
-def test_whatever_is_wrong_with_the_file_every_call_works_or_says_so_and_the_next_result_is_stored(
-    tmp_path: Path,
-) -> None:
+def test_whatever_is_wrong_with_the_file_every_call_works_or_says_so_and_the_next_result_is_stored(tmp_path) -> None:
     """Bytes at random places, the header and the table's description more often than others."""
     whole = History(tmp_path / "whole" / "history.sqlite3")
     for number in range(3):
@@ -334,9 +332,7 @@ def test_a_sound_file_that_is_not_for_us_is_left_as_it_is_and_told_so(change: st
     assert [file.name for file in history.path.parent.iterdir()] == [history.path.name]
 
 
-def test_a_history_at_its_limit_keeps_what_it_has_and_says_so(
-    history: History, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_history_at_its_limit_keeps_what_it_has_and_says_so(history: History, monkeypatch) -> None:
     monkeypatch.setattr(limits, "current", lambda: limits.Limits(history_bytes=200_000))
     stored = 0
     with pytest.raises(HistoryError, match="reached its limit of"):
@@ -355,9 +351,7 @@ def test_a_history_at_its_limit_keeps_what_it_has_and_says_so(
 # ---- the clock
 
 
-def test_a_clock_that_jumps_changes_no_duration_and_loses_no_result(
-    faulty: Any, history: History, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_clock_that_jumps_changes_no_duration_and_loses_no_result(faulty: Any, history: History, monkeypatch) -> None:
     years = iter((2026, 1971, 2199))
     clock = SimpleNamespace(now=lambda zone: datetime(next(years), 1, 1, tzinfo=zone))
     runner_ = faulty("")
@@ -371,9 +365,7 @@ def test_a_clock_that_jumps_changes_no_duration_and_loses_no_result(
 # ---- a Space
 
 
-def test_on_a_space_a_worker_gets_what_it_needs_and_no_token_and_no_secret(
-    faulty: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_on_a_space_a_worker_gets_what_it_needs_and_no_token_and_no_secret(faulty: Any, monkeypatch) -> None:
     secrets = (
         "HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HF_HUB_TOKEN", "OAUTH_CLIENT_SECRET", "MY_PASSWORD", "AWS_ACCESS_KEY_ID",
         "x_api_key", "DATABASE_URL", "MONGO_URI", "PRIVATE_KEY", "GH_PAT", "WANDB_KEY", "SLACK_WEBHOOK",
@@ -397,9 +389,7 @@ def test_on_a_space_a_worker_gets_what_it_needs_and_no_token_and_no_secret(
     assert (seen["HF_TOKEN_PATH"], seen["HF_HUB_DISABLE_TELEMETRY"]) == (os.devnull, "1")
 
 
-def test_waiting_threads_spin_for_a_bounded_time_unless_the_user_says_otherwise(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_waiting_threads_spin_for_a_bounded_time_unless_the_user_says_otherwise(monkeypatch) -> None:
     for given, spins in [({}, "3000"), ({"GOMP_SPINCOUNT": "7"}, "7"), ({"OMP_WAIT_POLICY": "ACTIVE"}, None)]:
         for name in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY"):
             monkeypatch.delenv(name, raising=False)
@@ -441,7 +431,7 @@ def test_on_a_space_a_worker_cannot_read_the_apps_environment() -> None:
     )
 
 
-def test_a_token_file_of_the_machine_is_not_read_on_a_space(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_token_file_of_the_machine_is_not_read_on_a_space(tmp_path, monkeypatch) -> None:
     (tmp_path / "token").write_text("hf_secret")
     monkeypatch.setenv("HF_HOME", str(tmp_path))
     code = "from huggingface_hub import get_token; print(get_token())"

@@ -84,7 +84,7 @@ def test_a_checkpoint_that_is_no_id_is_refused_before_anything_is_looked_up() ->
         assert fmt.printable(str(refused.value)) == str(refused.value)
 
 
-def test_on_a_space_a_visitor_picks_from_the_list_unless_the_owner_allows_more(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_on_a_space_a_visitor_picks_from_the_list_unless_the_owner_allows_more(monkeypatch) -> None:
     here = {"SPACE_ID": "someone/space", "WORTH_COMPILING_BATCH": "8"}
     monkeypatch.setattr(limits, "current", lambda: limits.read(here))
     with pytest.raises(BadInput, match="runs no other checkpoints"):
@@ -129,7 +129,7 @@ def test_a_visitor_has_one_run_at_a_time_and_another_visitor_too() -> None:
 
 
 @pytest.mark.parametrize("way", ["the config names it", "the index names it"])
-def test_a_pickle_is_not_read_whichever_file_leads_to_it(way: str, tmp_path: Path) -> None:
+def test_a_pickle_is_not_read_whichever_file_leads_to_it(way: str, tmp_path) -> None:
     folder = shutil.copytree(VIT, tmp_path / "pickle")
     weights = load_file(folder / "model.safetensors")
     (folder / "model.safetensors").unlink()
@@ -145,7 +145,7 @@ def test_a_pickle_is_not_read_whichever_file_leads_to_it(way: str, tmp_path: Pat
     assert str(tmp_path) not in str(refused.value)
 
 
-def test_labels_of_a_config_are_short_and_carry_no_control_characters(tmp_path: Path) -> None:
+def test_labels_of_a_config_are_short_and_carry_no_control_characters(tmp_path) -> None:
     folder = shutil.copytree(VIT, tmp_path / "labels")
     config = json.loads((folder / "config.json").read_text())
     config["id2label"] = {n: f"<b>{CONTROL}{n}\n" + "x" * 1000 for n in config["id2label"]}
@@ -206,9 +206,7 @@ DEEP = b'{"data": [' + b"[" * 10_000 + b"]" * 10_000 + b"]}"
 PASSWD = {"path": "/etc/passwd", "meta": {"_type": "gradio.FileData"}}
 
 
-def test_a_call_that_does_not_fit_is_told_in_a_sentence_and_leaves_no_trace_in_the_log(
-    served: Any, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_call_that_does_not_fit_is_told_in_a_sentence_and_leaves_no_trace_in_the_log(served: Any, capfd) -> None:
     address, _ = served
     number = {one["api_name"]: one["id"] for one in httpx.get(f"{address}config").json()["dependencies"]}["benchmark"]
     for path, body, status, says in [
@@ -285,7 +283,7 @@ def test_a_picture_that_was_not_uploaded_is_neither_opened_nor_fetched(served: A
     assert len(asked) == before
 
 
-def test_no_address_in_a_path_is_fetched(served: Any, port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_address_in_a_path_is_fetched(served: Any, port: int, monkeypatch) -> None:
     """Even where gradio would take the address for a public one: here this machine's own passes for that."""
     import safehttpx
 
@@ -302,7 +300,7 @@ def test_no_address_in_a_path_is_fetched(served: Any, port: int, monkeypatch: py
 # ---- errors of the store
 
 
-def test_an_error_of_the_store_reaches_no_browser_with_its_folder(tmp_path: Path) -> None:
+def test_an_error_of_the_store_reaches_no_browser_with_its_folder(tmp_path) -> None:
     unreadable = History(tmp_path / "secret-folder" / "history.sqlite3")
     unreadable.path.parent.mkdir()
     unreadable.path.write_bytes(b"not a database, and long enough to be looked at" * 10)
@@ -331,7 +329,7 @@ def test_an_error_of_the_store_reaches_no_browser_with_its_folder(tmp_path: Path
         assert "history.sqlite3" in sentence and "secret-folder" not in sentence
 
 
-def test_a_search_of_too_many_words_is_refused_with_the_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_search_of_too_many_words_is_refused_with_the_limit(tmp_path, monkeypatch) -> None:
     monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path))
     (history := History()).append(ok_result())
     page = Page(FakeRunner(lambda spec, image: ok_result(spec=spec)), history=history)
@@ -345,9 +343,7 @@ def test_a_search_of_too_many_words_is_refused_with_the_limit(tmp_path: Path, mo
 
 
 @pytest.mark.parametrize(("error", "says"), [(errno.ENOSPC, "disk"), (errno.EMFILE, "files")])
-def test_a_server_without_room_for_a_picture_says_so(
-    served: Any, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], error: int, says: str
-) -> None:
+def test_a_server_without_room_for_a_picture_says_so(served: Any, monkeypatch, capfd, error: int, says: str) -> None:
     def full(*_: Any, **__: Any) -> Any:
         raise OSError(error, os.strerror(error))
 
@@ -370,7 +366,7 @@ def test_an_uploaded_file_is_limited(served: Any) -> None:
         assert uploaded(served[0], b"x" * size).status_code == status
 
 
-def test_on_a_space_whoever_gives_a_picture_is_told_that_others_can_see_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_on_a_space_whoever_gives_a_picture_is_told_that_others_can_see_it(monkeypatch) -> None:
     monkeypatch.setenv("SPACE_ID", "somebody/space")
     page = Page(FakeRunner(lambda spec, image: ok_result(spec=spec)))
     (note,) = [block for block in page.blocks.values() if getattr(block, "elem_id", "") == "picture-public"]

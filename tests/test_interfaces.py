@@ -81,7 +81,7 @@ def test_no_column_of_an_export_is_lost_and_their_order_stays() -> None:
     assert set(known["sweep"]) <= set(sweep)
 
 
-def test_every_option_of_a_command_is_still_listed(capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_option_of_a_command_is_still_listed(capsys) -> None:
     for command, options in KNOWN["help"].items():
         with pytest.raises(SystemExit):
             main([*command.split(), "--help"])

@@ -62,7 +62,7 @@ print(json.dumps({
 """
 
 
-def test_a_new_option_reaches_every_way_of_asking_without_another_edit(tmp_path: Path) -> None:
+def test_a_new_option_reaches_every_way_of_asking_without_another_edit(tmp_path) -> None:
     """In a copy whose table has one more option, with its texts in every language."""
     shutil.copytree(ROOT / "demo", tmp_path / "demo", ignore=shutil.ignore_patterns("__pycache__"))
     (tmp_path / "assets").symlink_to(ROOT / "assets")

@@ -37,7 +37,7 @@ def files_of(cache: Path) -> dict[Path, int]:
 
 
 @pytest.fixture(scope="module")
-def specs(tmp_path_factory: pytest.TempPathFactory) -> list[RunSpec]:
+def specs(tmp_path_factory) -> list[RunSpec]:
     """A classifier of one layer at two batch sizes."""
     folder = str(tiny_vit.written(tmp_path_factory.mktemp("models") / "vit"))
     one = catalog.make_spec(folder, "image-classification", folders=True, iterations=10, device="cpu", **ODD)
@@ -45,7 +45,7 @@ def specs(tmp_path_factory: pytest.TempPathFactory) -> list[RunSpec]:
 
 
 @pytest.fixture(scope="module")
-def saved(specs: list[RunSpec], tmp_path_factory: pytest.TempPathFactory) -> Path:
+def saved(specs: list[RunSpec], tmp_path_factory) -> Path:
     """A file with both batch sizes, compiled one after the other by one process."""
     folder = tmp_path_factory.mktemp("saved")
     file = folder / "vit.cache"
@@ -57,9 +57,7 @@ def saved(specs: list[RunSpec], tmp_path_factory: pytest.TempPathFactory) -> Pat
     return file
 
 
-def test_a_run_over_a_loaded_file_compiles_nothing(
-    saved: Path, specs: list[RunSpec], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_over_a_loaded_file_compiles_nothing(saved: Path, specs: list[RunSpec], tmp_path, monkeypatch) -> None:
     """No graph, although another batch size was compiled before it, and no kernel: the libraries are the file's."""
     cache = tmp_path / "cache"
     monkeypatch.setenv(CACHE, str(cache))
@@ -92,7 +90,7 @@ def outside(content: bytes) -> bytes:
     ids=["torch", "name", "cut", "changed", "empty"],
 )
 def test_a_file_that_does_not_fit_or_is_broken_is_refused_and_nothing_is_loaded(
-    change: Callable[[bytes], bytes], words: str, saved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    change: Callable[[bytes], bytes], words: str, saved: Path, tmp_path, monkeypatch
 ) -> None:
     monkeypatch.setenv(CACHE, str(tmp_path / "cache"))
     file = tmp_path / "other.cache"
@@ -102,9 +100,7 @@ def test_a_file_that_does_not_fit_or_is_broken_is_refused_and_nothing_is_loaded(
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == [file]
 
 
-def test_with_graph_breaks_both_models_are_compiled_ahead_and_called_twice(
-    specs: list[RunSpec], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_with_graph_breaks_both_models_are_compiled_ahead_and_called_twice(specs: list[RunSpec], monkeypatch) -> None:
     """As a run does: the model with breaks comes first, and what compiles only at the second call is saved too."""
     called: list[Any] = []
 
@@ -118,7 +114,7 @@ def test_with_graph_breaks_both_models_are_compiled_ahead_and_called_twice(
 
 
 def test_what_cannot_be_compiled_is_named_and_nothing_is_written_where_nothing_could(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path, monkeypatch, capsys
 ) -> None:
     def fail(spec: RunSpec, image: Path) -> None:
         raise RuntimeError("no such operator")
@@ -132,7 +128,7 @@ def test_what_cannot_be_compiled_is_named_and_nothing_is_written_where_nothing_c
 
 @pytest.mark.parametrize(("compiled", "code"), [(2, 0), (1, 1)])
 def test_the_process_says_what_came_of_its_job_and_its_code_says_whether_all_of_it_was_done(
-    compiled: int, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    compiled: int, code: int, tmp_path, monkeypatch, capfd
 ) -> None:
     @contextmanager
     def process(module: str, **_: Any) -> Iterator[Any]:

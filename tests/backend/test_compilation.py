@@ -108,7 +108,7 @@ PROBE_SECONDS = 0.125
 
 
 @pytest.fixture
-def slow_probe(monkeypatch: pytest.MonkeyPatch) -> None:
+def slow_probe(monkeypatch) -> None:
     """Each look for the vector instructions tries one program, as the first look of a process does."""
     ticks = itertools.count()
     clock = SimpleNamespace(perf_counter=lambda: next(ticks) * PROBE_SECONDS)
@@ -129,7 +129,7 @@ def slow_probe(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_the_probe_counts_for_the_compile_step_that_waited_for_it_if_any_and_is_put_back(
-    events: list[str] | None, step: str | None, monkeypatch: pytest.MonkeyPatch, slow_probe: None
+    events: list[str] | None, step: str | None, monkeypatch, slow_probe: None
 ) -> None:
     logger = SimpleNamespace() if events is None else SimpleNamespace(get_stack=lambda: events)
     monkeypatch.setattr(torch._dynamo.utils, "get_chromium_event_logger", lambda: logger)
@@ -145,9 +145,7 @@ def test_the_probe_counts_for_the_compile_step_that_waited_for_it_if_any_and_is_
 
 
 @pytest.mark.usefixtures("slow_probe")
-def test_an_empty_cache_is_cold_and_then_warm_and_both_have_their_probe(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_empty_cache_is_cold_and_then_warm_and_both_have_their_probe(tmp_path, monkeypatch) -> None:
     for name in ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR"):
         monkeypatch.setenv(name, "")  # so that they are put back
     compilation.use_empty_cache(tmp_path)
@@ -163,7 +161,7 @@ def test_an_empty_cache_is_cold_and_then_warm_and_both_have_their_probe(
         assert set(cost.parts) == steps and sum(cost.parts.values()) == pytest.approx(100.0)
 
 
-def test_each_part_of_a_first_call_is_without_the_next_and_all_add_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_part_of_a_first_call_is_without_the_next_and_all_add_up(monkeypatch) -> None:
     names = ("dynamo_cumulative", "aot_autograd_cumulative", "inductor_cumulative", "triton")
     seconds = dict(zip(names, (40, 36, 30, 20), strict=True))
     metrics = SimpleNamespace(**{f"{name}_compile_time_us": value * 1e6 for name, value in seconds.items()})
@@ -222,7 +220,7 @@ def test_kernels_are_counted_where_cuda_graphs_split_the_code_and_not_in_what_tu
     assert compilation.calls_outside_graphs([mixed, plain]) == (2, 4)
 
 
-def test_one_skipped_cuda_graph_of_three_is_no_skip_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_skipped_cuda_graph_of_three_is_no_skip_of_all(monkeypatch) -> None:
     spec, gpu = dataclasses.replace(SPEC, mode="reduce-overhead"), torch.device("cuda")
     node = SimpleNamespace(children={})
     root = SimpleNamespace(children={"second": [node], "first": [node], "never": []})
@@ -245,7 +243,7 @@ def test_one_skipped_cuda_graph_of_three_is_no_skip_of_all(monkeypatch: pytest.M
     assert not told(1).cudagraphs_used
 
 
-def test_an_empty_library_that_a_killed_compile_left_is_removed_and_one_in_the_making_stays(tmp_path: Path) -> None:
+def test_an_empty_library_that_a_killed_compile_left_is_removed_and_one_in_the_making_stays(tmp_path) -> None:
     (tmp_path / "ab").mkdir()
     (tmp_path / "locks").mkdir()
     left, whole, linked = (tmp_path / "ab" / f"ab{name}.main.so" for name in ("left", "whole", "linked"))

@@ -79,9 +79,7 @@ def test_a_model_without_repeated_layers_is_refused() -> None:
 
 
 @pytest.mark.parametrize("scope", ["model", "layers"])
-def test_what_is_compiled_is_the_model_or_its_layers_and_never_the_eager_model(
-    scope: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_compiled_is_the_model_or_its_layers_and_never_the_eager_model(scope: str, monkeypatch) -> None:
     asked: list[tuple[type, dict[str, Any]]] = []
 
     def compiled(called: Any, **options: Any) -> Any:
@@ -212,7 +210,7 @@ Built = tuple[Detector, Path]
 
 
 @pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Built]:
+def built(tmp_path_factory) -> Iterator[Built]:
     folder = tmp_path_factory.mktemp("package")
     model = Detector().eval()
     with pytest.MonkeyPatch.context() as patch, torch.no_grad():
@@ -250,7 +248,7 @@ def calling_lines(built: Built) -> list[str]:
 
 
 def test_a_package_runs_elsewhere_without_a_compiler_on_the_path_and_refuses_inputs_of_another_size(
-    built: Built, tmp_path: Path
+    built: Built, tmp_path
 ) -> None:
     command = [sys.executable, "-c", "\n".join(calling_lines(built))]
     nothing = {name: str(tmp_path) for name in ("PATH", "CXX", "TORCHINDUCTOR_CACHE_DIR")}
@@ -269,7 +267,7 @@ def test_a_package_runs_elsewhere_without_a_compiler_on_the_path_and_refuses_inp
     ],
 )
 def test_the_lines_that_load_a_package_refuse_other_versions_other_processors_and_an_older_glibc(
-    built: Built, changed: str, value: Any, says: str | None, monkeypatch: pytest.MonkeyPatch
+    built: Built, changed: str, value: Any, says: str | None, monkeypatch
 ) -> None:
     monkeypatch.setattr(changed, value)
     with pytest.raises(SystemExit, match=says) if says else contextlib.nullcontext():

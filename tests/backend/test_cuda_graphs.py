@@ -7,7 +7,6 @@ graphs are skipped.
 """
 
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -62,7 +61,7 @@ def storages(values: Iterable[Any]) -> set[int]:
 
 
 @pytest.fixture
-def graphs(monkeypatch: pytest.MonkeyPatch) -> CudaGraphs:
+def graphs(monkeypatch) -> CudaGraphs:
     torch._dynamo.reset()
     double = CudaGraphs()
     monkeypatch.setattr(torch, "compile", double.compile)
@@ -100,8 +99,8 @@ def test_a_run_reads_no_output_that_a_later_call_has_overwritten(
     task: str | None,
     asked: dict[str, Any],
     graphs: CudaGraphs,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    tmp_path,
+    monkeypatch,
 ) -> None:
     if checkpoint == "vit":
         checkpoint = str(tiny_vit.written(tmp_path / "vit"))
@@ -113,7 +112,7 @@ def test_a_run_reads_no_output_that_a_later_call_has_overwritten(
     assert not any("Not all could be examined" in warning for warning in result.warnings)
 
 
-def test_nor_does_one_whose_variants_are_timed_apart(graphs: CudaGraphs, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nor_does_one_whose_variants_are_timed_apart(graphs: CudaGraphs, monkeypatch) -> None:
     def full(*_: Any) -> Any:
         raise RuntimeError("CUDA error: out of memory")  # of the driver's own, which is no torch.OutOfMemoryError
 

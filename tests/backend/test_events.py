@@ -59,9 +59,7 @@ def timed(stream: SentLines) -> list[int]:
     return at_samples
 
 
-def test_updates_leave_the_worker_between_blocks_and_at_most_four_times_a_second(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_updates_leave_the_worker_between_blocks_and_at_most_four_times_a_second(monkeypatch) -> None:
     assert events.MIN_SECONDS_BETWEEN >= 0.25
     for seconds, sent in ((0.0, 8), (60.0, 1)):
         monkeypatch.setattr(events, "MIN_SECONDS_BETWEEN", seconds)
@@ -91,7 +89,7 @@ def test_a_code_is_sent_however_short_the_time_since_the_last_progress_and_does_
     assert told == [("time", ""), ("time", "fewer_threads"), ("time", "")]
 
 
-def test_the_share_of_the_timing_never_falls(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_share_of_the_timing_never_falls(monkeypatch) -> None:
     """Also not when the first stretch is over and the verdict is still unsure; the figures sent with it agree."""
     monkeypatch.setattr(events, "MIN_SECONDS_BETWEEN", 0.0)
     stream = SentLines()

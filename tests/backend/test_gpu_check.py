@@ -1,23 +1,18 @@
 """The checks of `doctor --gpu`, on a made-up GPU and without one."""
 
-import pytest
 import torch
 from fake_cuda import FakeCuda
 
 from demo.backend import gpu_check, machine_probe
 
 
-def test_without_a_gpu_there_is_nothing_to_check(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_without_a_gpu_there_is_nothing_to_check(monkeypatch, capsys) -> None:
     monkeypatch.setattr(machine_probe, "usable", lambda: False)
     assert gpu_check.main() == 0
     assert "no GPU that torch can use" in capsys.readouterr().out
 
 
-def test_what_is_not_as_expected_is_told_and_the_other_checks_go_on(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_is_not_as_expected_is_told_and_the_other_checks_go_on(monkeypatch, capsys) -> None:
     def broken() -> str:
         raise RuntimeError("CUDA error")
 
@@ -28,7 +23,7 @@ def test_what_is_not_as_expected_is_told_and_the_other_checks_go_on(
     assert [line.split(maxsplit=1)[1] for line in told] == ["It failed: CUDA error", "Too slow.", "as expected"]
 
 
-def test_clocks_rates_and_the_peak_of_a_sound_gpu_are_as_expected(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_clocks_rates_and_the_peak_of_a_sound_gpu_are_as_expected(monkeypatch) -> None:
     fake = FakeCuda(monkeypatch)
     fake.memory_moves(monkeypatch, 3.2e12)
     monkeypatch.setattr(torch.cuda, "memory_allocated", lambda: fake.allocated)

@@ -28,7 +28,7 @@ def started(folder: Path, module: str, source: str) -> subprocess.Popen[str]:
     )
 
 
-def test_a_package_runs_as_main_with_its_arguments_and_the_rooms_environment(tmp_path: Path) -> None:
+def test_a_package_runs_as_main_with_its_arguments_and_the_rooms_environment(tmp_path) -> None:
     process = started(tmp_path, "made_up", PACKAGE)
     assert process.stdout.readline() == "error __main__ ['3', 'more']\n"
     process.communicate(timeout=30)
@@ -45,7 +45,7 @@ def test_a_package_runs_as_main_with_its_arguments_and_the_rooms_environment(tmp
     ],
     ids=["waiting", "holding the interpreter's lock", "crashed with a child left"],
 )
-def test_when_standard_input_closes_the_whole_group_is_killed_and_its_folder_removed(life: str, tmp_path: Path) -> None:
+def test_when_standard_input_closes_the_whole_group_is_killed_and_its_folder_removed(life: str, tmp_path) -> None:
     process = started(tmp_path, "made_up", life)
     try:
         assert process.stdout.readline() == "here\n"

@@ -41,7 +41,7 @@ def asked_anew() -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def library(tmp_path_factory) -> Path:
     """Its cuInit answers what the variable CU_INIT says."""
     folder = tmp_path_factory.mktemp("driver")
     (folder / "driver.cpp").write_text(DRIVER % PART)
@@ -51,21 +51,21 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def driver(library: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def driver(library: Path, monkeypatch) -> None:
     """Found by the loader as libcuda.so.1."""
     monkeypatch.setenv("LD_LIBRARY_PATH", str(library))
     monkeypatch.setenv("CU_INIT", "0")
 
 
 @pytest.fixture
-def no_smi(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_smi(monkeypatch) -> None:
     """A container with the capability 'compute' only: torch computes, and NVML is not there."""
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setitem(sys.modules, "pynvml", None)
 
 
 def test_the_gpu_is_named_by_cudas_driver_where_it_finds_one_also_without_nvml(
-    driver: None, no_smi: None, monkeypatch: pytest.MonkeyPatch
+    driver: None, no_smi: None, monkeypatch
 ) -> None:
     found = machine_probe.host()
     assert (found.gpu, found.gpu_memory_bytes, found.driver) == (PART, 5_100_273_664, None)
@@ -75,9 +75,7 @@ def test_the_gpu_is_named_by_cudas_driver_where_it_finds_one_also_without_nvml(
     assert machine_probe.first_gpu() is None
 
 
-def test_nvmls_first_card_is_not_taken_for_the_one_that_torch_uses(
-    driver: None, no_smi: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nvmls_first_card_is_not_taken_for_the_one_that_torch_uses(driver: None, no_smi: None, monkeypatch) -> None:
     """NVML counts by the bus, CUDA begins with the fastest: here the older card is NVML's first."""
     nvml = SimpleNamespace(
         nvmlInit=lambda: None,
@@ -97,7 +95,7 @@ def test_nvmls_first_card_is_not_taken_for_the_one_that_torch_uses(
 
 
 def test_a_gpu_of_which_no_driver_says_anything_is_tried_and_one_that_is_not_usable_has_no_name(
-    no_smi: None, monkeypatch: pytest.MonkeyPatch
+    no_smi: None, monkeypatch
 ) -> None:
     for usable, gpu, name in ((True, None, "NVIDIA GPU"), (False, machine_probe.Gpu(PART, 1, (8, 6)), None)):
         monkeypatch.setattr(torch.cuda, "is_available", lambda usable=usable: usable)
@@ -121,7 +119,7 @@ def test_a_gpu_of_which_no_driver_says_anything_is_tried_and_one_that_is_not_usa
     ids=str,
 )
 def test_a_gpu_that_torch_has_no_code_for_is_explained_and_left_alone(
-    built: list[str], works: bool, driver: None, no_smi: None, monkeypatch: pytest.MonkeyPatch
+    built: list[str], works: bool, driver: None, no_smi: None, monkeypatch
 ) -> None:
     monkeypatch.setattr(torch.version, "cuda", "13.0")
     monkeypatch.setattr(torch.cuda, "get_arch_list", lambda: built)
@@ -157,7 +155,7 @@ def test_a_gpu_that_torch_cannot_use_is_told_with_what_mends_it_unless_it_is_hid
     card: tuple | None,
     driver: str | None,
     says: tuple[str, ...],
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch,
 ) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: gpu is B200)
     monkeypatch.setattr(torch.cuda, "get_arch_list", lambda: ["sm_50", "sm_90"])
@@ -172,7 +170,7 @@ def test_a_gpu_that_torch_cannot_use_is_told_with_what_mends_it_unless_it_is_hid
     assert machine_probe.gpu_problem() is None
 
 
-def test_a_toolkit_without_headers_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_toolkit_without_headers_is_none(tmp_path, monkeypatch) -> None:
     """As in the images of CUDA's runtime."""
     monkeypatch.setenv("CUDA_HOME", str(tmp_path))
     assert machine_probe.cuda_toolkit() is None
@@ -181,7 +179,7 @@ def test_a_toolkit_without_headers_is_none(tmp_path: Path, monkeypatch: pytest.M
     assert machine_probe.cuda_toolkit() == str(tmp_path)
 
 
-def test_a_container_has_the_memory_that_its_group_is_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_container_has_the_memory_that_its_group_is_given(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(machine_probe, "CGROUP_MEMORY", tmp_path / "memory.max")
     whole = machine_probe.machine_memory()
     for text, found in [("1000000\n", 1_000_000), ("max\n", whole), (f"{2**60}\n", whole)]:

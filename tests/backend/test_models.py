@@ -49,7 +49,7 @@ def outcome(task: str, checkpoint: str, weights: str = "pretrained") -> str:
 
 
 @pytest.fixture
-def repositories(tmp_path: Path) -> dict[str, Path]:
+def repositories(tmp_path) -> dict[str, Path]:
     """Whole and faulty checkpoints, by their ids on the stub."""
     found = {"stub/good": VIT, "stub/writer": tiny_text.written(tmp_path / "writer", "gpt2")}
     for name in ("large", "code", "damaged", "blind"):
@@ -97,7 +97,7 @@ OFFLINE = [
 ]
 
 
-def test_each_repository_is_loaded_or_refused_in_a_sentence(repositories: dict[str, Path], tmp_path: Path) -> None:
+def test_each_repository_is_loaded_or_refused_in_a_sentence(repositories: dict[str, Path], tmp_path) -> None:
     """Nothing of a repository that is too large is fetched, nor any code."""
     fetched: list[str] = []
     with hub_stub.serve(repositories, fetched) as endpoint:
@@ -110,7 +110,7 @@ def test_each_repository_is_loaded_or_refused_in_a_sentence(repositories: dict[s
     assert not {"stub/large/config.json", "stub/large/model.safetensors", "stub/code/evil.py"} & {*fetched}
 
 
-def test_a_folder_without_a_config_is_refused(tmp_path: Path):
+def test_a_folder_without_a_config_is_refused(tmp_path):
     with pytest.raises(BadInput, match=rf"^The folder '{tmp_path.name}' holds no config\.json"):
         loaded(str(tmp_path))
 
@@ -160,13 +160,13 @@ def loaded(folder: str) -> models.Loaded:
         ),
     ],
 )
-def test_a_refusal_says_what_is_wrong_and_what_to_do(name: str, entries: dict, says: str, tmp_path: Path):
+def test_a_refusal_says_what_is_wrong_and_what_to_do(name: str, entries: dict, says: str, tmp_path):
     with pytest.raises(BadInput, match=says) as refused:
         loaded(changed(tmp_path, name, **entries))
     assert "checkpoint" in str(refused.value) and str(refused.value).endswith(".")
 
 
-def test_nulls_of_an_older_release_load_as_the_same_model_and_no_kernel_is_taken_from_a_config(tmp_path: Path):
+def test_nulls_of_an_older_release_load_as_the_same_model_and_no_kernel_is_taken_from_a_config(tmp_path):
     entries = {"is_encoder_decoder": None, "label2id": None, "hidden_act": None, "layer_norm_eps": None}
     entries["_attn_implementation"] = "somebody/kernel"
     found, expected = loaded(changed(tmp_path, "config.json", **entries)), loaded(str(VIT))
@@ -184,7 +184,7 @@ def test_the_attention_that_was_asked_for_is_in_force(weights: str):
 
 
 @pytest.mark.parametrize("lacking", ["num_batches_tracked", "classifier.1.bias"])
-def test_a_warning_comes_for_a_missing_weight_that_answers_depend_on(lacking: str, tmp_path: Path):
+def test_a_warning_comes_for_a_missing_weight_that_answers_depend_on(lacking: str, tmp_path):
     config = ResNetConfig(embedding_size=8, hidden_sizes=[8, 8], depths=[1, 1], num_labels=3)
     model = ResNetForImageClassification(config)
     state = {name: tensor for name, tensor in model.state_dict().items() if not name.endswith(lacking)}
@@ -196,14 +196,14 @@ def test_a_warning_comes_for_a_missing_weight_that_answers_depend_on(lacking: st
 
 
 @pytest.mark.parametrize(("name", "kind"), [("mask2former-swin-tiny-coco-instance", "instance"), ("my-own", None)])
-def test_a_universal_model_is_decoded_as_what_its_name_says(name: str, kind: str | None, tmp_path: Path):
+def test_a_universal_model_is_decoded_as_what_its_name_says(name: str, kind: str | None, tmp_path):
     folder = written("facebook/mask2former-swin-tiny-coco-panoptic", tmp_path / name)
     found = models.load(RunSpec(str(folder), "image-segmentation"), CPU)
     assert found.checkpoint.segmentation == (kind or "semantic")
     assert ["does not say whether" in warning for warning in found.warnings] == [True] * (kind is None)
 
 
-def test_a_text_model_without_a_tokenizer_is_refused(tmp_path: Path):
+def test_a_text_model_without_a_tokenizer_is_refused(tmp_path):
     sizes = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 1}
     config = OwlViTConfig(text_config={**sizes, "vocab_size": 9}, vision_config=sizes | {"image_size": 32})
     OwlViTForObjectDetection(config).save_pretrained(tmp_path)
@@ -212,7 +212,7 @@ def test_a_text_model_without_a_tokenizer_is_refused(tmp_path: Path):
         models.load(RunSpec(str(tmp_path), DETECT, text=("a cat",)), CPU)
 
 
-def test_files_beyond_a_limit_are_refused_with_both_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_beyond_a_limit_are_refused_with_both_sizes(monkeypatch) -> None:
     def look(sizes: dict[str, int]) -> None:
         """Lets the Hub tell these sizes of files."""
         files = [SimpleNamespace(rfilename=name, size=size) for name, size in sizes.items()]
@@ -294,7 +294,7 @@ def answer(checkpoint: str) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+def hub(tmp_path_factory) -> Iterator[None]:
     """The twelve on a Hub, and the project's config for one of them, as small as its weights."""
     folder = tmp_path_factory.mktemp("hub")
     repositories = {id: written(id, folder / id) for id in TWELVE}

@@ -65,7 +65,7 @@ def test_a_driver_that_is_older_than_nvml_s_python_is_survived() -> None:
 
 
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+def clock(monkeypatch) -> SimpleNamespace:
     """A simulated machine of two cores: `pass_time` lets others use some of them."""
     machine = SimpleNamespace(now=100.0, busy=0.0)
     monkeypatch.setattr(monitor.time, "perf_counter", lambda: machine.now)
@@ -104,9 +104,7 @@ def test_a_new_timing_forgets_the_samples_of_the_one_before(clock: SimpleNamespa
     assert [(sample.at_seconds, sample.free_cores) for sample in observer.samples] == [pytest.approx((0.6, 2.0))]
 
 
-def test_free_cores_are_not_told_over_a_moment_nor_on_a_gpu(
-    clock: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_free_cores_are_not_told_over_a_moment_nor_on_a_gpu(clock: SimpleNamespace, monkeypatch) -> None:
     monkeypatch.setattr(monitor.Nvml, "of", lambda device: None)
     on_cpu, on_gpu = monitor.Observer(CPU), monitor.Observer(torch.device("cuda"))
     clock.pass_time(0.1, 1.0)

@@ -81,7 +81,7 @@ no_function = 5
 
 
 @pytest.fixture(scope="module")
-def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def file(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("own")
     (folder / "neighbour.py").write_text("WIDTH = 4\n")
     (folder / "mine.py").write_text(SOURCE)

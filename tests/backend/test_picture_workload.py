@@ -2,7 +2,6 @@
 
 import time
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -166,9 +165,7 @@ def test_the_other_proportions_differ_from_those_of_the_picture() -> None:
         assert picture_workload.in_other_proportions(Image.new("RGB", (width, height))).size == other
 
 
-def test_another_size_is_called_after_the_timing_and_changes_no_other_figure(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_another_size_is_called_after_the_timing_and_changes_no_other_figure(tmp_path, monkeypatch) -> None:
     tiny_vit.of_any_size(tmp_path)
     preprocess = PictureWorkload.preprocess
 

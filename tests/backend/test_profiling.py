@@ -101,7 +101,7 @@ ALEXNET = "[param|pytorch.model.alex_net|0|0|0|measure|forward]"
     ],
 )
 def test_a_trace_of_a_real_gpu_is_summed_up(
-    trace: str, mark: str, kernels: int, busy: float, longest: tuple, monkeypatch: pytest.MonkeyPatch
+    trace: str, mark: str, kernels: int, busy: float, longest: tuple, monkeypatch
 ) -> None:
     """The AlexNet's call has a memset, and kernels of two streams that overlap; the call before it lies in the file."""
     events = json.loads(gzip.decompress((FIXTURES / trace).read_bytes()))["traceEvents"]
@@ -150,7 +150,7 @@ def test_a_call_asks_for_the_weights_it_reads_its_inputs_and_its_outputs() -> No
     assert operations == 2 * 6 * 8 * 4
 
 
-def test_a_profile_on_a_cpu_names_the_operators_and_leaves_a_trace_that_can_be_opened(tmp_path: Path) -> None:
+def test_a_profile_on_a_cpu_names_the_operators_and_leaves_a_trace_that_can_be_opened(tmp_path) -> None:
     left = torch.randn(64, 64)
     calls = {"eager": lambda: left @ left, "compiled": lambda: torch.relu(left)}
     found = profiling.profiles(calls, CPU, tmp_path / "trace.json.gz")
@@ -171,7 +171,7 @@ def test_a_run_on_a_cpu_is_profiled_only_when_asked() -> None:
 
 
 @pytest.fixture
-def fake(monkeypatch: pytest.MonkeyPatch) -> FakeCuda:
+def fake(monkeypatch) -> FakeCuda:
     return FakeCuda(monkeypatch)
 
 
@@ -195,9 +195,7 @@ def test_calls_back_to_back_wait_once(fake: FakeCuda) -> None:
     assert found.calls == 1000 and found.seconds == pytest.approx(1.0, rel=1e-4)
 
 
-def test_the_copy_rate_of_a_fast_gpu_is_not_that_of_its_launches(
-    fake: FakeCuda, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_copy_rate_of_a_fast_gpu_is_not_that_of_its_launches(fake: FakeCuda, monkeypatch) -> None:
     """An H100 copies 3.35 TB a second: 256 MiB there and back in 0.16 ms, of which 10 us are launch and wait."""
     rate = 3.35e12
     fake.memory_moves(monkeypatch, rate)

@@ -14,7 +14,7 @@ from demo.core.spec import BadInput
 
 
 @pytest.fixture(autouse=True)
-def without_inductor(monkeypatch: pytest.MonkeyPatch) -> None:
+def without_inductor(monkeypatch) -> None:
     """Dynamo traces and guards as always, and calls what it traced without compiling it."""
 
     def compiled(model: Any, spec: Any) -> Any:
@@ -25,7 +25,7 @@ def without_inductor(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="module")
-def network(tmp_path_factory: pytest.TempPathFactory) -> str:
+def network(tmp_path_factory) -> str:
     return str(tiny_vit.of_any_size(tmp_path_factory.mktemp("network")))
 
 

@@ -89,7 +89,7 @@ class Tiny(torch.nn.Module):
 
 
 @pytest.fixture(autouse=True)
-def loaded(monkeypatch: pytest.MonkeyPatch) -> list[Tiny]:
+def loaded(monkeypatch) -> list[Tiny]:
     """The models of the runs so far: what a run does with them does not depend on what they see, nor on inductor."""
     made: list[Tiny] = []
 
@@ -106,7 +106,7 @@ def loaded(monkeypatch: pytest.MonkeyPatch) -> list[Tiny]:
     return made
 
 
-def test_a_run_in_which_nothing_fails_has_every_figure_and_a_noise_floor(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_in_which_nothing_fails_has_every_figure_and_a_noise_floor(monkeypatch) -> None:
     monkeypatch.setattr(compilation, "reset_compiler", failing(AssertionError("the compiled model is still needed")))
     whole = result_of()
     assert is_whole(whole)
@@ -118,7 +118,7 @@ def test_a_run_in_which_nothing_fails_has_every_figure_and_a_noise_floor(monkeyp
 
 @pytest.mark.parametrize("at_warm_up", [False, True], ids=["while they take turns", "before they do, too"])
 def test_models_that_do_not_fit_in_memory_together_are_timed_separately_with_every_figure(
-    at_warm_up: bool, monkeypatch: pytest.MonkeyPatch
+    at_warm_up: bool, monkeypatch
 ) -> None:
     full = failing(torch.OutOfMemoryError("made up"))
     warm_ups = iter((timing.warm_up, timing.warm_up, full))
@@ -136,7 +136,7 @@ def test_models_that_do_not_fit_in_memory_together_are_timed_separately_with_eve
     assert any("do not fit in memory together" in warning for warning in result.warnings)
 
 
-def test_what_fails_beside_the_timing_costs_its_own_figures_only(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_fails_beside_the_timing_costs_its_own_figures_only(monkeypatch) -> None:
     monkeypatch.setattr(profiling, "back_to_back", failing(ValueError("no throughput")))
     monkeypatch.setattr(profiling, "profiles", failing(RuntimeError("CUPTI_ERROR_INSUFFICIENT_PRIVILEGES")))
     monkeypatch.setattr(parity, "compare", failing(ValueError("no parity")))
@@ -150,7 +150,7 @@ def test_what_fails_beside_the_timing_costs_its_own_figures_only(monkeypatch: py
     assert "The profiler gave nothing: CUPTI_ERROR_INSUFFICIENT_PRIVILEGES." in told and result.roofline.operations > 0
 
 
-def test_outputs_that_cannot_be_decoded_cost_the_predictions_only(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_outputs_that_cannot_be_decoded_cost_the_predictions_only(monkeypatch) -> None:
     monkeypatch.setattr(PictureWorkload, "predictions", failing(ValueError("made up for the test")))
     result = result_of()
     assert (result.status, result.failure, result.predictions) == ("ok", None, None)
@@ -158,7 +158,7 @@ def test_outputs_that_cannot_be_decoded_cost_the_predictions_only(monkeypatch: p
     assert any("made up for the test" in warning for warning in result.warnings)
 
 
-def test_a_gpu_too_small_for_tuning_is_told_of_where_the_run_uses_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_gpu_too_small_for_tuning_is_told_of_where_the_run_uses_it(monkeypatch) -> None:
     """Asking inductor starts CUDA, which a run on the CPU has no use for either."""
     monkeypatch.setattr(machine_probe, "too_few_multiprocessors", lambda: True)
     spec = catalog.make_spec("shapes-vit", mode="max-autotune")
@@ -168,7 +168,7 @@ def test_a_gpu_too_small_for_tuning_is_told_of_where_the_run_uses_it(monkeypatch
         assert told == (device == "cuda")
 
 
-def test_the_guides_recipe_tells_how_far_it_is_through_every_phase(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_guides_recipe_tells_how_far_it_is_through_every_phase(monkeypatch) -> None:
     assert PUBLISHED_CALLS == 300
     calls = 30  # a tenth of them: the test waits for each
     for place in (run_steps, events):
@@ -198,7 +198,7 @@ def test_the_guides_recipe_tells_how_far_it_is_through_every_phase(monkeypatch: 
     ids=["auto", "as published", "asked for"],
 )
 def test_a_core_that_is_taken_meanwhile_starts_the_timing_anew_with_fewer_threads(
-    asked: dict[str, Any], free: list[int], threads: list[int], monkeypatch: pytest.MonkeyPatch
+    asked: dict[str, Any], free: list[int], threads: list[int], monkeypatch
 ) -> None:
     torch.set_num_threads(2)
     left = iter(free)
@@ -220,7 +220,7 @@ def test_a_core_that_is_taken_meanwhile_starts_the_timing_anew_with_fewer_thread
     assert codes.count("fewer_threads") == len(threads)
 
 
-def test_a_timing_is_begun_anew_twice_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_timing_is_begun_anew_twice_at_most(monkeypatch) -> None:
     again: list[int] = []
     monkeypatch.setattr(Observer, "free_lately", lambda self: 0)
     monkeypatch.setattr(Run, "with_fewer_threads", lambda self, threads: again.append(threads))
@@ -232,7 +232,7 @@ def test_a_timing_is_begun_anew_twice_at_most(monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.parametrize(("asked", "threads"), [({}, 1), ({"threads": 2}, 2)])
 def test_a_core_that_is_busy_from_the_start_gets_no_thread_unless_asked_for(
-    asked: dict[str, Any], threads: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    asked: dict[str, Any], threads: int, monkeypatch, tmp_path
 ) -> None:
     torch.set_num_threads(2)
     monkeypatch.setattr(cores, "free_cores", lambda since: 1)
@@ -248,7 +248,7 @@ def test_a_core_that_is_busy_from_the_start_gets_no_thread_unless_asked_for(
     assert told == (threads == 1)
 
 
-def test_a_half_type_is_recorded_and_random_weights_are_said_and_see_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_half_type_is_recorded_and_random_weights_are_said_and_see_nothing(monkeypatch) -> None:
     monkeypatch.setattr(models, "load", LOAD)
     result = result_of(dtype="bfloat16")
     assert (result.status, result.environment.settings["weights"]) == ("ok", "bfloat16")
@@ -258,7 +258,7 @@ def test_a_half_type_is_recorded_and_random_weights_are_said_and_see_nothing(mon
     assert any("Random weights" in warning for warning in result.warnings)
 
 
-def test_a_recompile_while_timing_makes_the_figures_void(loaded: list[Tiny], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_recompile_while_timing_makes_the_figures_void(loaded: list[Tiny], monkeypatch) -> None:
     interleaved = timing.time_interleaved
 
     def changing(eager: Any, compiled: Any, clock: Any, plan: Any, half: int, on_block_end: Any, third: Any) -> Any:
@@ -275,7 +275,7 @@ def test_a_recompile_while_timing_makes_the_figures_void(loaded: list[Tiny], mon
     assert result.speedup.verdict == "unsure"
 
 
-def test_a_compiled_model_that_answers_otherwise_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_compiled_model_that_answers_otherwise_is_found_out(monkeypatch) -> None:
     monkeypatch.setattr(Tiny, "compiled_differs", True)
     result = result_of()
     assert result.status == "ok"
@@ -283,14 +283,14 @@ def test_a_compiled_model_that_answers_otherwise_is_found_out(monkeypatch: pytes
     assert result.predictions["eager"] != result.predictions["compiled"]
 
 
-def test_a_missing_compiler_is_refused_with_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_compiler_is_refused_with_the_remedy(monkeypatch) -> None:
     machine = dataclasses.replace(machine_probe.host(), compiler=None)
     monkeypatch.setattr(machine_probe, "host", lambda: machine)
     with pytest.raises(BadInput, match="build-essential"):
         result_of()
 
 
-def test_a_failed_compile_is_told_and_still_shows_what_eager_does(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_compile_is_told_and_still_shows_what_eager_does(monkeypatch) -> None:
     monkeypatch.setattr(compile_model, "compiled", COMPILED)
     monkeypatch.setattr("torch._inductor.compile_fx.compile_fx", failing(RuntimeError("no such kernel")))
     result = result_of()
@@ -299,7 +299,7 @@ def test_a_failed_compile_is_told_and_still_shows_what_eager_does(monkeypatch: p
     assert result.eager.median_seconds > 0 and result.compiled is None and result.predictions["eager"].labels
 
 
-def test_a_failure_keeps_what_is_known_of_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_keeps_what_is_known_of_the_run(monkeypatch) -> None:
     monkeypatch.setattr(timing, "warm_up", failing(ValueError("Input image size (48*48) doesn't match model (64*64).")))
     result = result_of(dtype="float16")
     assert (result.status, result.failure.stage) == ("failed", "warm up")
@@ -308,7 +308,7 @@ def test_a_failure_keeps_what_is_known_of_the_run(monkeypatch: pytest.MonkeyPatc
     assert result.eager is None and result.failure.change == {"dtype": "float32"}
 
 
-def test_a_model_that_cannot_be_loaded_keeps_its_picture(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_that_cannot_be_loaded_keeps_its_picture(monkeypatch) -> None:
     """A sweep finds a stored failure by it."""
     for error in (CannotLoad("No answer.", "Try again."), torch.OutOfMemoryError("made up")):
         monkeypatch.setattr(models, "load", failing(error))
@@ -317,9 +317,7 @@ def test_a_model_that_cannot_be_loaded_keeps_its_picture(monkeypatch: pytest.Mon
         assert result.image.name == SCENE.name and result.image.sha256
 
 
-def test_a_package_is_built_timed_and_loaded_once_more_elsewhere(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_package_is_built_timed_and_loaded_once_more_elsewhere(monkeypatch, tmp_path) -> None:
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "cache"))  # what the run sets is undone
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "cache"))
     models_built, loaded_elsewhere = [], []

@@ -24,7 +24,7 @@ TOKENS = 9
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory) -> Path:
     place = tmp_path_factory.mktemp("text")
     for kind in tiny_text.CONFIGS:
         tiny_text.written(place / kind, kind)
@@ -208,7 +208,7 @@ def test_characters_of_several_tokens_come_with_their_last_one(folder: Path, kin
 
 
 def test_bytes_that_are_no_text_cost_no_predictions_and_a_tokenizer_of_python_gives_its_text_too(
-    folder: Path, tmp_path: Path
+    folder: Path, tmp_path
 ) -> None:
     """A library's stream of tokens raises at these bytes: the text so far changes with the second one."""
     tokenizer = loaded(folder / "llama").loaded.tokenizer
@@ -239,7 +239,7 @@ def test_more_tokens_than_the_context_or_the_sliding_window_hold_are_refused(fol
         assert f"The prompt has {prompt} tokens, 9 more are asked for, and {kind} takes 64 in all. Shorten" in said
 
 
-def test_a_model_that_does_not_write_over_a_static_cache_is_refused(folder: Path, tmp_path: Path) -> None:
+def test_a_model_that_does_not_write_over_a_static_cache_is_refused(folder: Path, tmp_path) -> None:
     """Mamba's state is no cache; GPT-Neo's local attention counts from the end of the cache: over a longer one than its
     window it is wrong; and a tokenizer may have more words than the model."""
     neo = {"model_type": "gpt_neo", "architectures": ["GPTNeoForCausalLM"], "hidden_size": 16, "num_layers": 2}
@@ -250,7 +250,7 @@ def test_a_model_that_does_not_write_over_a_static_cache_is_refused(folder: Path
         assert f"{one.name} does not write token by token over a static cache" in refused(one)
 
 
-def test_a_checkpoint_without_a_tokenizer_is_refused_unless_its_weights_are_random(tmp_path: Path) -> None:
+def test_a_checkpoint_without_a_tokenizer_is_refused_unless_its_weights_are_random(tmp_path) -> None:
     bare = tiny_text.written(tmp_path / "bare", "llama")
     (bare / "tokenizer.json").unlink()
     (bare / "tokenizer_config.json").unlink()
@@ -294,7 +294,7 @@ def test_generate_is_timed_only_where_an_answer_is_short(folder: Path) -> None:
         assert workload.time_last(left_out, events) == {}
 
 
-def test_a_run_of_a_text_model_has_every_figure_and_no_picture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_of_a_text_model_has_every_figure_and_no_picture(tmp_path, monkeypatch) -> None:
     one_layer = tiny_text.written(tmp_path / "gemma", "gemma", num_hidden_layers=1)
     monkeypatch.setattr(compile_model, "compiled", lambda model, spec: torch.compile(model, backend="eager"))
     spec = spec_of(one_layer, iterations=10, another_size=True, profile="on")
@@ -310,9 +310,7 @@ def test_a_run_of_a_text_model_has_every_figure_and_no_picture(tmp_path: Path, m
     assert RunResult.from_json(result.to_json()).generation == result.generation
 
 
-def test_compiling_ahead_reads_no_picture_and_calls_the_prompt_and_two_steps(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_compiling_ahead_reads_no_picture_and_calls_the_prompt_and_two_steps(folder: Path, monkeypatch) -> None:
     lengths = []
 
     def compiled(model: Any, spec: RunSpec) -> Any:

@@ -156,7 +156,7 @@ def test_time_is_up_after_the_cap_where_the_verdict_is_sure():
     assert 2.0 <= clock.seconds < 2.5
 
 
-def test_an_unsure_verdict_gets_the_longest_time_by_one_decision_and_no_longer(monkeypatch: pytest.MonkeyPatch):
+def test_an_unsure_verdict_gets_the_longest_time_by_one_decision_and_no_longer(monkeypatch):
     asked: list[float] = []
     monkeypatch.setattr(timing.Samples, "unsure", lambda samples: asked.append(samples.seconds) or True)
     clock = SimulatedClock(noise=0.3)

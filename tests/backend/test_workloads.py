@@ -36,7 +36,7 @@ def test_tf32_is_float32_in_memory_and_allowed_in_products_only_when_asked() -> 
     assert (torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32) == ("highest", False)
 
 
-def test_freezing_is_set_for_the_whole_process_and_named_only_where_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_freezing_is_set_for_the_whole_process_and_named_only_where_it_is(monkeypatch) -> None:
     monkeypatch.setattr(torch._inductor.config, "freezing", False)
     model = torch.nn.Linear(2, 2)
     model.config = None
@@ -64,7 +64,7 @@ def test_threads_are_set_and_auto_ones_are_those_that_have_a_free_core() -> None
         assert torch.get_num_threads() == threads
 
 
-def test_how_threads_wait_is_read_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_how_threads_wait_is_read_from_the_environment(monkeypatch) -> None:
     for variables, told in [
         ({"OMP_WAIT_POLICY": "", "GOMP_SPINCOUNT": ""}, "OpenMP's default"),
         ({"OMP_WAIT_POLICY": "PASSIVE", "GOMP_SPINCOUNT": "5"}, "OMP_WAIT_POLICY=PASSIVE, GOMP_SPINCOUNT=5"),

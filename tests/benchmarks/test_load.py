@@ -2,7 +2,6 @@
 
 import sys
 import tempfile
-from pathlib import Path
 
 import pytest
 
@@ -26,7 +25,7 @@ def test_every_visitor_of_a_crowd_gets_a_result_or_is_told_to_try_again_and_noth
         assert load.settled(server.temporary_files, 1) == 1
 
 
-def test_every_run_of_a_soak_is_one_row_however_it_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_run_of_a_soak_is_one_row_however_it_ended(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", None)
     rows, wrong = soak.soak(runs=30, seed=1, module=soak.QUICK, folder=tmp_path)
     assert wrong == []

@@ -12,13 +12,13 @@ from demo.store.history import FOLDER_VARIABLE
 
 
 @pytest.fixture(autouse=True)
-def data_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def data_folder(tmp_path, monkeypatch) -> Path:
     monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path / "data"))
     return tmp_path / "data"
 
 
 @pytest.fixture
-def scripted(monkeypatch: pytest.MonkeyPatch) -> Any:
+def scripted(monkeypatch) -> Any:
     def script(*events: Progress | RunResult | BaseException) -> ScriptedRunner:
         fake = ScriptedRunner(*events)
         monkeypatch.setattr(runner, "Runner", fake)

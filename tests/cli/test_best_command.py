@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -30,12 +29,12 @@ class Runner(FakeRunner):
 
 
 @pytest.fixture(autouse=True)
-def _made_up(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def _made_up(monkeypatch, tmp_path) -> None:
     monkeypatch.setattr("demo.runs.runner.Runner", Runner)
     monkeypatch.setenv("WORTH_COMPILING_DATA", str(tmp_path))
 
 
-def test_the_report_has_the_answer_the_table_and_the_command_of_the_winner(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_report_has_the_answer_the_table_and_the_command_of_the_winner(capsys) -> None:
     assert main(["best", "--batch-size", "2"]) == 0
     said = capsys.readouterr().out.splitlines()
     assert said[0].startswith("Freezing: 2.5") and "as fast as eager" in said[0]
@@ -46,22 +45,20 @@ def test_the_report_has_the_answer_the_table_and_the_command_of_the_winner(capsy
     assert "  python -m demo script frozen > run.py" in said
 
 
-def test_json_is_the_only_thing_on_standard_output(capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_is_the_only_thing_on_standard_output(capsys) -> None:
     assert main(["best", "--json", "--goal", "traffic", "--calls", "10", "--restarts", "1"]) == 0
     data = json.loads(capsys.readouterr().out)
     assert data["goal"] == {"name": "traffic", "calls": 10.0, "restarts": 1.0}
     assert {row["way"] for row in data["rows"]} >= {"eager", "default", "freezing"}
 
 
-def test_the_old_name_says_so_and_does_the_same(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_old_name_says_so_and_does_the_same(capsys) -> None:
     assert main(["autopilot"]) == 0
     shown = capsys.readouterr()
     assert "is called best now" in shown.err and "Freezing: 2.5" in shown.out
 
 
-def test_a_model_of_ones_own_is_run_again_in_every_way_as_its_file_may_have_changed(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_model_of_ones_own_is_run_again_in_every_way_as_its_file_may_have_changed(monkeypatch, tmp_path) -> None:
     (tmp_path / "mine.py").write_text("def make(): ...")
     asked: list[RunSpec] = []
     made = Runner._made
@@ -74,7 +71,7 @@ def test_a_model_of_ones_own_is_run_again_in_every_way_as_its_file_may_have_chan
     assert main(command) == 0 and asked == before * 2
 
 
-def test_no_answer_is_exit_code_1(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_answer_is_exit_code_1(monkeypatch, capsys) -> None:
     monkeypatch.setattr(Runner, "_made", lambda self, spec, image: failed_result(spec=spec))
     assert main(["best"]) == 1
     assert "no way could be compared" in capsys.readouterr().out
@@ -92,7 +89,7 @@ def test_no_answer_is_exit_code_1(monkeypatch: pytest.MonkeyPatch, capsys: pytes
         (["--checkpoint", "shapes-vit", "--freezing"], "there is no option --freezing"),
     ],
 )
-def test_bad_input_is_a_sentence(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bad_input_is_a_sentence(words: list[str], said: str, capsys) -> None:
     assert main(["best", *words]) == 2
     shown = capsys.readouterr()
     assert said.lower() in shown.err.lower() and not shown.out

@@ -31,7 +31,7 @@ class Terminal(io.StringIO):
 
 
 @pytest.mark.parametrize(("typed", "starts"), [("", False), ("n\n", False), ("\n", True), ("Y\n", True)])
-def test_a_start_takes_an_answer_and_ctrl_d_is_none(typed: str, starts: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_start_takes_an_answer_and_ctrl_d_is_none(typed: str, starts: bool, monkeypatch) -> None:
     monkeypatch.setattr(sys, "stdin", Terminal(typed))
     monkeypatch.setattr(sys, "stderr", Terminal())
     assert wanted() is starts

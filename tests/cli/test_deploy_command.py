@@ -36,7 +36,7 @@ ELSEWHERE = dict.fromkeys(("tests/test_app.py", "benchmarks/sweep.py", "pyprojec
 
 
 @pytest.fixture
-def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def tree(tmp_path, monkeypatch) -> Path:
     """A small project in place of this one; git tracks all that is in it."""
     folder = tmp_path / "project"
     for name, data in (TREE | ELSEWHERE).items():
@@ -103,16 +103,14 @@ class Hub:
 
 
 @pytest.fixture
-def hub(monkeypatch: pytest.MonkeyPatch) -> Hub:
+def hub(monkeypatch) -> Hub:
     made = Hub()
     monkeypatch.delenv(hub_dataset.VARIABLE, raising=False)
     monkeypatch.setattr(huggingface_hub, "HfApi", lambda endpoint: made.api)
     return made
 
 
-def test_a_new_space_gets_the_files_that_belong_there_and_no_others(
-    tree: Path, hub: Hub, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_new_space_gets_the_files_that_belong_there_and_no_others(tree: Path, hub: Hub, capsys) -> None:
     (tree / "demo" / "scratch.py").write_text("untracked")
     (tree / "app.py").write_bytes(b"print('changed, not committed')\n")
     os.symlink("/etc", tree / "docs" / "link")
@@ -128,7 +126,7 @@ def test_a_new_space_gets_the_files_that_belong_there_and_no_others(
 
 
 def test_hardware_visibility_and_the_dataset_are_as_asked_and_a_dry_run_tells_them_and_sends_nothing(
-    tree: Path, hub: Hub, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tree: Path, hub: Hub, monkeypatch, capsys
 ) -> None:
     monkeypatch.setenv(hub_dataset.VARIABLE, "me/results")
     asked = ["deploy", "my-team/bench", "--hardware", "t4-small", "--private"]
@@ -165,7 +163,7 @@ def test_zero_gpu_gets_the_torch_that_it_has_and_keeps_it_at_the_next_deploy(tre
         assert hub.space.files["requirements.txt"] == b"gradio\ntorch==" + torch + b"\n"
 
 
-def test_a_space_with_something_else_is_left_as_it_is(tree: Path, hub: Hub, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_space_with_something_else_is_left_as_it_is(tree: Path, hub: Hub, capsys) -> None:
     hub.space = space = Space()
     space.files["chat.py"] = b"mine"
     assert main(["deploy", "me/chat", "--private", "--hardware", "l4x1"]) == BAD_INPUT
@@ -187,7 +185,7 @@ def refused(status: int, words: str) -> HfHubHTTPError:
     ],
 )
 def test_what_is_in_the_way_is_told_with_the_way_out(
-    method: str, error: Exception, says: str, tree: Path, hub: Hub, capsys: pytest.CaptureFixture[str]
+    method: str, error: Exception, says: str, tree: Path, hub: Hub, capsys
 ) -> None:
     getattr(hub.api, method).side_effect = error
     assert main(["deploy", "me/bench"]) == FAILED
@@ -197,9 +195,7 @@ def test_what_is_in_the_way_is_told_with_the_way_out(
 
 
 @pytest.mark.parametrize("space", ["bench", "../bench", "me/\x1b[31m"])
-def test_what_is_no_name_of_a_space_is_refused_before_the_network(
-    space: str, tree: Path, hub: Hub, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_is_no_name_of_a_space_is_refused_before_the_network(space: str, tree: Path, hub: Hub, capsys) -> None:
     assert main(["deploy", space]) == BAD_INPUT
     said = capsys.readouterr().err
     assert "OWNER/NAME" in said and "\x1b" not in said

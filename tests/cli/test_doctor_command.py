@@ -19,7 +19,7 @@ MACHINE = dataclasses.replace(samples.MACHINE, modes=("default", "reduce-overhea
 
 
 @pytest.fixture
-def machine(monkeypatch: pytest.MonkeyPatch) -> Any:
+def machine(monkeypatch) -> Any:
     """Lets the doctor meet this machine, with the Hub answering; an exception stands for a worker that dies."""
 
     def meets(answer: HostInfo | Exception, reachable: bool = True) -> None:
@@ -43,7 +43,7 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Any:
     ],
 )
 def test_the_doctor_names_what_is_there_what_is_missing_and_the_remedy(
-    lacks: dict[str, Any], code: int, parts: tuple[str, ...], machine: Any, capsys: pytest.CaptureFixture[str]
+    lacks: dict[str, Any], code: int, parts: tuple[str, ...], machine: Any, capsys
 ) -> None:
     machine(dataclasses.replace(MACHINE, **lacks))
     assert main(["doctor"]) == code
@@ -51,7 +51,7 @@ def test_the_doctor_names_what_is_there_what_is_missing_and_the_remedy(
     assert [part for part in parts if part not in out] == []
 
 
-def test_the_doctor_as_json(machine: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_doctor_as_json(machine: Any, capsys) -> None:
     machine(WorkerDied("Traceback\nImportError: no libcudart"), reachable=False)
     assert main(["doctor", "--json"]) == 1
     found = json.loads(capsys.readouterr().out)
@@ -60,9 +60,7 @@ def test_the_doctor_as_json(machine: Any, capsys: pytest.CaptureFixture[str]) ->
 
 
 @pytest.mark.parametrize("home", ["read only", "none"])
-def test_the_doctor_says_that_results_cannot_be_stored(
-    home: str, machine: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_doctor_says_that_results_cannot_be_stored(home: str, machine: Any, monkeypatch, capsys) -> None:
     def unknown() -> Path:
         raise RuntimeError("Could not determine home directory.")
 
@@ -78,7 +76,7 @@ def test_the_doctor_says_that_results_cannot_be_stored(
     assert "A run would work here" in out and "WORTH_COMPILING_DATA to a" in out
 
 
-def test_the_checks_of_a_gpu_end_with_0_where_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_checks_of_a_gpu_end_with_0_where_there_is_none(monkeypatch) -> None:
     ran = []
 
     def run(command: list[str]) -> Any:

@@ -18,7 +18,7 @@ from demo.core.result import RunResult
 from demo.store.history import History, HistoryError
 
 
-def test_history_lists_what_was_stored_newest_first(capsys: pytest.CaptureFixture[str]) -> None:
+def test_history_lists_what_was_stored_newest_first(capsys) -> None:
     for result in (ok_result(), failed_result()):
         History().append(result)
     assert main(["history"]) == 0
@@ -28,7 +28,7 @@ def test_history_lists_what_was_stored_newest_first(capsys: pytest.CaptureFixtur
     assert first.index("out_of_memory") == head.index("status")
 
 
-def test_a_long_history_is_cut_and_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_long_history_is_cut_and_says_so(capsys) -> None:
     for number in range(LISTED + 2):
         History().append(failed_result(id=f"r{number}"))
     assert main(["history"]) == 0
@@ -42,21 +42,21 @@ def test_a_long_history_is_cut_and_says_so(capsys: pytest.CaptureFixture[str]) -
 
 
 @pytest.mark.parametrize("form", [[], ["--json"]])
-def test_history_shows_one_result_in_full(capsys: pytest.CaptureFixture[str], form: list[str]) -> None:
+def test_history_shows_one_result_in_full(capsys, form: list[str]) -> None:
     History().append(ok_result())
     assert main(["history", ok_result().id, *form]) == 0
     expected = ok_result().dumps() if form else terminal.report(ok_result())
     assert capsys.readouterr().out == expected + "\n"
 
 
-def test_a_history_that_cannot_be_read_is_a_sentence(capsys: pytest.CaptureFixture[str], data_folder: Path) -> None:
+def test_a_history_that_cannot_be_read_is_a_sentence(capsys, data_folder: Path) -> None:
     data_folder.mkdir()
     (data_folder / "history.sqlite3").write_text("not a database, and long enough to be looked at" * 10)
     assert main(["history"]) == 1
     assert "history.sqlite3" in capsys.readouterr().err
 
 
-def test_traffic_is_worked_out_for_one_result(capsys: pytest.CaptureFixture[str]) -> None:
+def test_traffic_is_worked_out_for_one_result(capsys) -> None:
     History().append(ok_result())
     assert main(["history", ok_result().id, "--traffic", "100000,0,2"]) == 0
     assert capsys.readouterr().out.endswith("Compiling saves 51 min of work a month. At that price: 1.70.\n")
@@ -65,7 +65,7 @@ def test_traffic_is_worked_out_for_one_result(capsys: pytest.CaptureFixture[str]
         assert "raffic" in capsys.readouterr().err
 
 
-def test_a_card_and_a_badge_are_files_by_their_names(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_card_and_a_badge_are_files_by_their_names(tmp_path, capsys) -> None:
     History().append(ok_result())
     png, svg = tmp_path / "card.PNG", tmp_path / "badge.svg"
     assert main(["history", "card", ok_result().id, str(png)]) == 0
@@ -89,16 +89,14 @@ def stored() -> History:
     return history
 
 
-def test_history_export_writes_what_the_search_leaves(
-    stored: History, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_history_export_writes_what_the_search_leaves(stored: History, tmp_path, capsys) -> None:
     file = tmp_path / "runs.CSV"
     assert main(["history", "export", str(file), "--search", "owlvit"]) == 0
     assert list(pd.read_csv(file)["id"]) == [failed_result().id]
     assert "1 run written" in capsys.readouterr().err
 
 
-def test_a_slip_is_answered_with_a_sentence(stored: History, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_slip_is_answered_with_a_sentence(stored: History, capsys) -> None:
     for arguments, sentence in (
         (["export"], "or export FILE"),
         (["export", "a.csv", "b.csv"], "Given: history export a.csv b.csv."),
@@ -113,7 +111,7 @@ def test_a_slip_is_answered_with_a_sentence(stored: History, capsys: pytest.Capt
     assert len(stored.all()) == 2
 
 
-def test_history_delete_asks_first(stored: History, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_history_delete_asks_first(stored: History, monkeypatch) -> None:
     terminal = type("Terminal", (io.StringIO,), {"isatty": lambda self: True})
     for answer, left in (("n\n", 2), ("\n", 2), ("", 2), ("y\n", 1)):
         monkeypatch.setattr("sys.stdin", terminal(answer))
@@ -122,7 +120,7 @@ def test_history_delete_asks_first(stored: History, monkeypatch: pytest.MonkeyPa
 
 
 def test_history_delete_without_a_terminal_needs_a_yes_and_removes_only_what_was_named(
-    stored: History, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    stored: History, monkeypatch, capsys
 ) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
     assert main(["history", "delete", ok_result().id]) == 2
@@ -132,7 +130,7 @@ def test_history_delete_without_a_terminal_needs_a_yes_and_removes_only_what_was
     assert stored.all() == [failed_result()]
 
 
-def test_history_lists_what_the_search_leaves(stored: History, capsys: pytest.CaptureFixture[str]) -> None:
+def test_history_lists_what_the_search_leaves(stored: History, capsys) -> None:
     assert main(["history", "--search", "OWLVIT"]) == 0
     out = capsys.readouterr().out
     assert failed_result().id in out and ok_result().id not in out
@@ -141,7 +139,7 @@ def test_history_lists_what_the_search_leaves(stored: History, capsys: pytest.Ca
 
 
 def test_an_export_that_fails_in_the_middle_leaves_the_earlier_file(
-    stored: History, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    stored: History, tmp_path, monkeypatch, capsys
 ) -> None:
     file = tmp_path / "runs.csv"
     file.write_text("earlier")
@@ -157,9 +155,7 @@ def test_an_export_that_fails_in_the_middle_leaves_the_earlier_file(
     assert file.read_text() == "earlier"
 
 
-def test_compare_says_whether_to_change_and_refuses_what_is_no_such_question(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_compare_says_whether_to_change_and_refuses_what_is_no_such_question(capsys) -> None:
     old = ok_result(id="old")
     new = failed_result(
         id="new", spec=old.spec, image=None, environment=dataclasses.replace(ENVIRONMENT, torch="2.99.0")

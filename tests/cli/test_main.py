@@ -18,7 +18,7 @@ from demo.store.history import FOLDER_VARIABLE, History
 from demo.store.published import current_commit
 
 
-def test_the_version_names_the_commit_and_the_libraries(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_version_names_the_commit_and_the_libraries(capsys) -> None:
     assert main(["--version"]) == 0
     first, second = capsys.readouterr().out.splitlines()
     assert first == f"Worth Compiling?, commit {current_commit() or 'not known'}"
@@ -27,9 +27,7 @@ def test_the_version_names_the_commit_and_the_libraries(capsys: pytest.CaptureFi
 
 
 @pytest.mark.parametrize("port", ["abc", "99999", "0", "-1", "²"])
-def test_a_port_that_is_none_is_one_sentence_and_exit_2(
-    port: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_port_that_is_none_is_one_sentence_and_exit_2(port: str, monkeypatch, capsys) -> None:
     monkeypatch.setattr("signal.signal", lambda *_: None)
     monkeypatch.setenv("GRADIO_SERVER_PORT", port)
     assert main(["serve"]) == 2
@@ -69,9 +67,7 @@ LONG = "x" * 300
         (["history", "no-such-id"], "no-such-id"),
     ],
 )
-def test_bad_input_is_one_sentence_and_exit_2(
-    scripted: Any, capsys: pytest.CaptureFixture[str], arguments: list[str], said: str
-) -> None:
+def test_bad_input_is_one_sentence_and_exit_2(scripted: Any, capsys, arguments: list[str], said: str) -> None:
     fake = scripted(ok_result())
     assert main(arguments) == 2
     out, err = capsys.readouterr()
@@ -80,7 +76,7 @@ def test_bad_input_is_one_sentence_and_exit_2(
     assert fake.specs == []
 
 
-def test_list_names_every_checkpoint_and_as_json_it_is_the_catalogue(capsys: pytest.CaptureFixture[str]) -> None:
+def test_list_names_every_checkpoint_and_as_json_it_is_the_catalogue(capsys) -> None:
     known = [checkpoint.id for checkpoint in catalog.CHECKPOINTS]
     assert main(["list"]) == 0
     assert [line.split()[0] for line in capsys.readouterr().out.splitlines()[1:]] == known
@@ -90,13 +86,13 @@ def test_list_names_every_checkpoint_and_as_json_it_is_the_catalogue(capsys: pyt
     assert listed[0]["parameters"] == catalog.CHECKPOINTS[0].parameters
 
 
-def test_without_a_command_it_explains_itself(capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_command_it_explains_itself(capsys) -> None:
     assert main([]) == 0
     out = capsys.readouterr().out
     assert all(command in out for command in ("run", "list", "doctor", "history", "serve"))
 
 
-def test_serve_opens_the_page_as_app_does(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_serve_opens_the_page_as_app_does(monkeypatch) -> None:
     opened: list[bool] = []
     monkeypatch.setattr("demo.ui.server.serve", opened.append)
     assert main(["serve"]) == 0 and opened == [False]
@@ -157,7 +153,7 @@ def test_a_full_disk_behind_standard_output_is_a_sentence(data_folder: Path) -> 
     ids=lambda value: value[0] if isinstance(value, list) else "",
 )
 def test_a_torch_that_cannot_be_imported_is_a_sentence(
-    data_folder: Path, tmp_path: Path, arguments: list[str], said: str
+    data_folder: Path, tmp_path, arguments: list[str], said: str
 ) -> None:
     (tmp_path / "torch.py").write_text("raise ImportError('no libcudart')")
     done = python("-m", "demo", *arguments, env=os.environ | {"PYTHONPATH": str(tmp_path)})

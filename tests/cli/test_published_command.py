@@ -5,7 +5,6 @@ import io
 import json
 from pathlib import Path
 
-import pytest
 from measured_tables import write
 
 from demo.cli.common import BAD_INPUT, OK
@@ -13,13 +12,13 @@ from demo.cli.main import main
 from demo.store import published
 
 
-def test_all_rows_are_printed_as_csv(capsys: pytest.CaptureFixture[str]) -> None:
+def test_all_rows_are_printed_as_csv(capsys) -> None:
     assert main(["published", "--csv"]) == OK
     lines = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
     assert len([line for line in lines if line["origin"] == "published"]) == 136
 
 
-def test_the_filter_is_the_page_s(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_filter_is_the_page_s(capsys) -> None:
     asked = ["--gpu", "T4", "--subset", "nightly", "--batch-size", "16", "--task", "image-classification"]
     assert main(["published", *asked, "--model", "beit", "--json"]) == OK
     (row,) = json.loads(capsys.readouterr().out)
@@ -30,14 +29,14 @@ def test_the_filter_is_the_page_s(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*never, "--json"]) == OK and json.loads(capsys.readouterr().out) == []
 
 
-def test_the_table_shows_figures_oom_and_notes(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_table_shows_figures_oom_and_notes(capsys) -> None:
     assert main(["published", "--gpu", "T4", "--subset", "nightly"]) == OK
     shown = capsys.readouterr().out
     assert "42.179" in shown and "OOM" in shown and "[1] Repeats the A100's row" in shown
     assert published.SOURCE in shown
 
 
-def test_a_bad_value_is_one_sentence_and_exit_code_2(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_bad_value_is_one_sentence_and_exit_code_2(capsys) -> None:
     for asked, said in (
         (["--gpu", "H100"], "They have: A100, V100, T4"),
         (["--batch-size", "many"], "no batch size 'many'"),
@@ -48,7 +47,7 @@ def test_a_bad_value_is_one_sentence_and_exit_code_2(capsys: pytest.CaptureFixtu
         assert output.out == "" and said in output.err and output.err.count("\n") == 1
 
 
-def test_a_measured_table_is_listed(own: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_measured_table_is_listed(own: Path, capsys) -> None:
     write(own / "h200.csv", {"speedup_basis": "repeats", "repeats": "3", "threads": "2"})
     (own / "broken.csv").write_text("gpu,batch_size\nT4\n")
     assert main(["published", "--gpu", "h200"]) == OK

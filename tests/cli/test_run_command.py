@@ -24,21 +24,21 @@ from demo.store.history import FOLDER_VARIABLE, History
 
 
 @pytest.mark.parametrize("name", ["vit", "vit.pt2"])
-def test_a_package_is_asked_of_the_run_which_then_builds_one(scripted: Any, tmp_path: Path, name: str) -> None:
+def test_a_package_is_asked_of_the_run_which_then_builds_one(scripted: Any, tmp_path, name: str) -> None:
     fake = scripted(ok_result())
     assert main([*RUN, "--package", str(tmp_path / name)]) == 0
     assert fake.files == Files(package=tmp_path / "vit.pt2")
     assert fake.specs[0].compiler == "aot"
 
 
-def test_a_trace_never_writes_over_a_file(scripted: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_trace_never_writes_over_a_file(scripted: Any, tmp_path, capsys) -> None:
     scripted(ok_result())
     (tmp_path / "seen.json.gz").write_text("mine")
     assert main([*RUN, "--trace", str(tmp_path / "seen.json.gz")]) == 2
     assert "exists already" in capsys.readouterr().err
 
 
-def test_json_is_all_that_stands_on_standard_output(scripted: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_is_all_that_stands_on_standard_output(scripted: Any, capsys) -> None:
     scripted(Progress("time", 0.5, 1.0), ok_result())
     assert main([*RUN, "--json"]) == 0
     said = capsys.readouterr()
@@ -46,9 +46,7 @@ def test_json_is_all_that_stands_on_standard_output(scripted: Any, capsys: pytes
     assert "time" in said.err
 
 
-def test_a_gpu_that_torch_cannot_use_is_told_once_and_before_the_figures(
-    scripted: Any, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_gpu_that_torch_cannot_use_is_told_once_and_before_the_figures(scripted: Any, capsys) -> None:
     way_out = "`pip install --force-reinstall torch --index-url https://download.pytorch.org/whl/cu126` installs one"
     fake = scripted(Progress("start", 0.0, 0.1), Progress("time", 0.5, 1.0), ok_result())
     fake.machine = dataclasses.replace(MACHINE, gpu_problem=f"torch is a CPU build although a T4 is present; {way_out}")
@@ -58,7 +56,7 @@ def test_a_gpu_that_torch_cannot_use_is_told_once_and_before_the_figures(
     assert "Until then runs use the CPU." in said.err and way_out not in said.out
 
 
-def test_a_failure_is_told_with_its_remedy_and_is_no_success(scripted: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_failure_is_told_with_its_remedy_and_is_no_success(scripted: Any, capsys) -> None:
     scripted(failed_result())
     assert main(RUN) == 1
     assert capsys.readouterr().out.startswith(
@@ -66,9 +64,7 @@ def test_a_failure_is_told_with_its_remedy_and_is_no_success(scripted: Any, caps
     )
 
 
-def test_a_run_ends_with_its_id_and_the_command_that_shows_it_unless_it_was_not_stored(
-    scripted: Any, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_run_ends_with_its_id_and_the_command_that_shows_it_unless_it_was_not_stored(scripted: Any, capsys) -> None:
     scripted(ok_result(warnings=("This result was not stored: the disk is full.",))).stores = False
     assert main(RUN) == 1
     said = capsys.readouterr()
@@ -80,9 +76,7 @@ def test_a_run_ends_with_its_id_and_the_command_that_shows_it_unless_it_was_not_
     assert main(told.partition("python -m demo ")[2].split()) == 0
 
 
-def test_the_figures_can_be_written_as_a_table_to_paste(
-    scripted: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_figures_can_be_written_as_a_table_to_paste(scripted: Any, tmp_path, capsys) -> None:
     scripted(ok_result())
     assert main([*RUN, "--export-markdown", str(tmp_path / "run.md")]) == 0
     table = (tmp_path / "run.md").read_text(encoding="utf-8")
@@ -126,7 +120,7 @@ def test_what_was_typed_reaches_the_runner_and_what_was_not_chosen_is_as_the_pag
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_cancels_the_run_and_its_result_is_still_printed(
-    scripted: Any, capsys: pytest.CaptureFixture[str], number: signal.Signals, code: int
+    scripted: Any, capsys, number: signal.Signals, code: int
 ) -> None:
     def end(cancel: threading.Event) -> None:
         os.kill(os.getpid(), number)
@@ -171,7 +165,7 @@ def test_ctrl_c_kills_the_worker_and_stores_the_cancelled_result(data_folder: Pa
     assert processes_with(str(data_folder)) == []
 
 
-def test_a_run_is_given_to_the_interpreter_that_was_named(scripted: Any, tmp_path: Path) -> None:
+def test_a_run_is_given_to_the_interpreter_that_was_named(scripted: Any, tmp_path) -> None:
     program = made_python(tmp_path / "venv")
     fake = scripted(ok_result())
     fake.inspect = lambda: MACHINE

@@ -45,9 +45,7 @@ def test_the_padding_that_is_shown_pads_to_a_power_of_two() -> None:
     ("strategy", "dynamic", "batch"),
     [("eager", "off", 3), ("auto", "auto", 3), ("on", "on", 3), ("off", "off", 3), ("padded", "off", 4)],
 )
-def test_a_strategy_is_what_its_process_is_told(
-    strategy: str, dynamic: str, batch: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_strategy_is_what_its_process_is_told(strategy: str, dynamic: str, batch: int, tmp_path, monkeypatch) -> None:
     jobs: list[dict[str, Any]] = []
     answer = json.dumps({"seconds": [1.0, 0.5], "waited": [True, False], "recompiles": 2, "fallbacks": 1}).encode()
 
@@ -63,9 +61,7 @@ def test_a_strategy_is_what_its_process_is_told(
     assert [size["batch_size"] for size in job["sizes"]] == [batch, 1]
 
 
-def test_every_strategy_is_a_row_of_the_json(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_every_strategy_is_a_row_of_the_json(tmp_path, monkeypatch, capsys) -> None:
     log = tmp_path / "sizes.txt"
     log.write_text("2x 3\n1\n")
 
@@ -81,9 +77,7 @@ def test_every_strategy_is_a_row_of_the_json(
     )
 
 
-def test_a_process_that_times_the_log_answers_and_one_that_ends_is_a_row(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_process_that_times_the_log_answers_and_one_that_ends_is_a_row(tmp_path, monkeypatch) -> None:
     spec = catalog.make_spec("shapes-vit", device="cpu")
     found = shapes_command.replay(spec, PICTURE, (Size(1), Size(3)), "eager")
     assert len(found.seconds) == 2 and not found.failed and found.total > 0
@@ -95,6 +89,6 @@ def test_a_process_that_times_the_log_answers_and_one_that_ends_is_a_row(
     assert "there_is_no_such_module" in shapes_command.replay(spec, PICTURE, (Size(1),), "eager").failed
 
 
-def test_sizes_that_cannot_be_read_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_sizes_that_cannot_be_read_are_refused(tmp_path, capsys) -> None:
     assert main(["shapes", str(tmp_path / "missing.txt")]) == 2
     assert "cannot be read" in capsys.readouterr().err

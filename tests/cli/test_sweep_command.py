@@ -40,7 +40,7 @@ def said(data: Path, *arguments: str, **environment: str) -> tuple[str, str]:
     return out, err
 
 
-def test_the_command_says_how_many_and_how_long_and_asks_nothing_without_a_terminal(tmp_path: Path) -> None:
+def test_the_command_says_how_many_and_how_long_and_asks_nothing_without_a_terminal(tmp_path) -> None:
     grid = ("--batch-size", "1,101", "--batch-size", "2", "--cache", "empty")
     table, told = said(tmp_path, *grid)
     assert told.startswith("3 cells. 3 to run: about ")
@@ -77,9 +77,9 @@ def test_bad_input_is_a_sentence_before_anything_is_run(
     arguments: tuple[str, ...],
     words: str,
     scripted: Any,
-    tmp_path: Path,
+    tmp_path,
     data_folder: Path,
-    capsys: pytest.CaptureFixture[str],
+    capsys,
 ) -> None:
     scripted()
     folder = tmp_path / "t.csv"
@@ -91,7 +91,7 @@ def test_bad_input_is_a_sentence_before_anything_is_run(
     assert not data_folder.exists()
 
 
-def test_a_yaml_file_is_a_grid_options_go_before_it_and_a_prompt_is_for_text_only(tmp_path: Path) -> None:
+def test_a_yaml_file_is_a_grid_options_go_before_it_and_a_prompt_is_for_text_only(tmp_path) -> None:
     file = tmp_path / "grid.yaml"
     file.write_text("checkpoints: [shapes-vit, shapes-gemma]\nbatch_sizes: [1, 2]\niterations: 20\ntokens: 9\n")
     asked = parser().parse_args(["sweep", str(file), "--batch-size", "3", "--prompt", "The", "--iterations", "30"])
@@ -100,7 +100,7 @@ def test_a_yaml_file_is_a_grid_options_go_before_it_and_a_prompt_is_for_text_onl
     assert grid(asked).specs(folders=True)[1].tokens == 9  # of the file alone
 
 
-def test_sigterm_ends_a_sweep_with_the_table_of_what_it_has(tmp_path: Path) -> None:
+def test_sigterm_ends_a_sweep_with_the_table_of_what_it_has(tmp_path) -> None:
     out, text = tmp_path / "table.csv", tmp_path / "table.md"
     asked = ["--cache", "empty", "--batch-size", "1,2,3", "--out", str(out), "--export-markdown", str(text)]
     process = started(tmp_path, *asked, QUICK_SECONDS="2")
@@ -115,7 +115,7 @@ def test_sigterm_ends_a_sweep_with_the_table_of_what_it_has(tmp_path: Path) -> N
     assert text.read_text().count("| not run |") == 2
 
 
-def test_a_kill_at_any_moment_loses_at_most_the_cell_in_hand(tmp_path: Path) -> None:
+def test_a_kill_at_any_moment_loses_at_most_the_cell_in_hand(tmp_path) -> None:
     """Three kills, in turns by SIGKILL and SIGINT, then the rest: each cell has one result, and few ran twice."""
     moments = random.Random(SEED)
     log, data = tmp_path / "log", tmp_path / "data"
@@ -141,7 +141,7 @@ def test_a_kill_at_any_moment_loses_at_most_the_cell_in_hand(tmp_path: Path) -> 
     assert len(log.read_text().splitlines()) <= 10 + 3
 
 
-def test_two_environments_run_each_cell_in_turns_and_the_verdict_stands_below_the_table(tmp_path: Path) -> None:
+def test_two_environments_run_each_cell_in_turns_and_the_verdict_stands_below_the_table(tmp_path) -> None:
     programs = [made_python(tmp_path / name) for name in ("old", "new")]
     data, given = tmp_path / "data", ("--python", programs[0], "--python", programs[1])
     table, _ = said(data, *given)

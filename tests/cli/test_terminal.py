@@ -14,9 +14,7 @@ from demo.core.result import Progress
 from demo.core.stats import Interval
 
 
-def test_the_report_gives_the_answer_its_interval_the_noise_floor_and_what_was_seen(
-    scripted: Any, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_report_gives_the_answer_its_interval_the_noise_floor_and_what_was_seen(scripted: Any, capsys) -> None:
     scripted(ok_result(warnings=("The clock of the GPU changed.",)))
     assert main(RUN) == 0
     out = capsys.readouterr().out
@@ -47,7 +45,7 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_progress_on_a_terminal_rewrites_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_on_a_terminal_rewrites_one_line(monkeypatch) -> None:
     monkeypatch.setenv("COLUMNS", "40")
     stream = Terminal()
     line = terminal.ProgressLine(stream)

@@ -53,7 +53,7 @@ def test_ids_are_unique_and_every_task_has_a_bundled_checkpoint() -> None:
     assert {checkpoint.task for checkpoint in BUNDLED} == set(TASKS)
 
 
-def test_importing_the_catalogue_is_cheap_and_works_from_any_folder(tmp_path: Path) -> None:
+def test_importing_the_catalogue_is_cheap_and_works_from_any_folder(tmp_path) -> None:
     script = (
         "import sys; from demo.core import catalog\n"
         "assert all(catalog.config_folder(c).is_dir() for c in catalog.CHECKPOINTS if not c.bundled)\n"
@@ -114,7 +114,7 @@ def test_a_known_checkpoint_brings_its_task_and_another_model_of_the_hub_needs_i
         catalog.make_spec(other)
 
 
-def test_a_folder_may_be_named_on_the_command_line_only(tmp_path: Path) -> None:
+def test_a_folder_may_be_named_on_the_command_line_only(tmp_path) -> None:
     spec = catalog.make_spec(str(tmp_path), "image-classification", folders=True)
     assert spec.checkpoint == str(tmp_path)
     (link := tmp_path / "mine-panoptic").symlink_to(tmp_path)

@@ -14,7 +14,7 @@ from demo.core.cores import Reading, whole_cores
 
 
 @pytest.fixture
-def stat(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def stat(tmp_path, monkeypatch) -> Path:
     """A made-up /proc/stat of a process that may use cores 1 and 2 of four."""
     file = tmp_path / "stat"
     monkeypatch.setattr(cores, "PROC_STAT", file)
@@ -40,7 +40,7 @@ def test_only_the_usable_cores_are_read_and_steal_is_busy(stat: Path) -> None:
     ],
 )
 def test_a_core_counts_as_taken_from_a_quarter_on_and_one_is_always_left(
-    cores: int, usable: int, others: float, whole: int, monkeypatch: pytest.MonkeyPatch
+    cores: int, usable: int, others: float, whole: int, monkeypatch
 ) -> None:
     monkeypatch.setattr("demo.core.cores.usable_cores", lambda: usable)
     before, after = Reading(cores, 0.0, 0.0, 0.0), Reading(cores, float(cores), others + 0.5, 0.5)
@@ -58,7 +58,7 @@ def test_a_core_counts_as_taken_from_a_quarter_on_and_one_is_always_left(
     ],
 )
 def test_it_looks_again_only_where_the_first_window_was_busy(
-    windows: list[float], free: int, looks: int, monkeypatch: pytest.MonkeyPatch
+    windows: list[float], free: int, looks: int, monkeypatch
 ) -> None:
     slept: list[float] = []
     ends, busy = [Reading(2, 0.0, 0.0, 0.0)], 0.0
@@ -90,7 +90,7 @@ def test_a_process_that_never_rests_is_seen() -> None:
 
 @pytest.mark.parametrize(("foreign", "children", "share"), [(0.8, 0.0, 0.4), (0.8, 0.8, 0.0), (0.0, 0.0, 0.0)])
 def test_the_share_of_others_is_the_least_of_its_windows_without_the_children(
-    foreign: float, children: float, share: float, monkeypatch: pytest.MonkeyPatch
+    foreign: float, children: float, share: float, monkeypatch
 ) -> None:
     readings = itertools.chain.from_iterable(
         (Reading(2, 0.0, 0.0, 0.0), Reading(2, 2.0, busy, 0.0)) for busy in (2.0, foreign)
@@ -113,9 +113,7 @@ def test_the_share_of_others_is_the_least_of_its_windows_without_the_children(
         ("7:memory:/\n", {"memory/cpu.max": "100000 100000"}, math.inf),
     ],
 )
-def test_the_tightest_quota_of_a_control_group_counts(
-    own: str, files: dict[str, str], quota: float, tmp_path: Path
-) -> None:
+def test_the_tightest_quota_of_a_control_group_counts(own: str, files: dict[str, str], quota: float, tmp_path) -> None:
     (tmp_path / "own").write_text(own)
     for name, text in files.items():
         (tmp_path / "groups" / name).parent.mkdir(parents=True, exist_ok=True)
@@ -123,7 +121,7 @@ def test_the_tightest_quota_of_a_control_group_counts(
     assert cores._quota(tmp_path / "groups", tmp_path / "own") == quota
 
 
-def test_a_quota_counts_in_whole_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_quota_counts_in_whole_cores(monkeypatch) -> None:
     monkeypatch.setattr(cores.os, "sched_getaffinity", lambda _: set(range(6)), raising=False)
     for quota, whole in [(math.inf, 6), (4.0, 4), (1.5, 1), (0.5, 1)]:
         monkeypatch.setattr(cores, "_quota", lambda quota=quota: quota)

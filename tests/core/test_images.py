@@ -46,7 +46,7 @@ def looks_like(image: Image.Image, other: Image.Image) -> bool:
 
 
 @pytest.fixture
-def given(tmp_path: Path):
+def given(tmp_path):
     """Reads bytes as if somebody had given them as a file."""
 
     def read_bytes(data: bytes, name: str = "picture.png") -> Image.Image:
@@ -138,7 +138,7 @@ def test_a_damaged_exif_block_does_not_cost_the_picture(given) -> None:
     assert given(encoded(scene(), "PNG", pnginfo=not_hexadecimal)).size == (48, 32)
 
 
-def test_the_info_names_the_file_and_describes_the_upright_picture(tmp_path: Path) -> None:
+def test_the_info_names_the_file_and_describes_the_upright_picture(tmp_path) -> None:
     data = encoded(scene(), "JPEG", exif=lying(6))
     (tmp_path / "photo.jpg").write_bytes(data)
     image, info = read(tmp_path / "photo.jpg")
@@ -147,7 +147,7 @@ def test_the_info_names_the_file_and_describes_the_upright_picture(tmp_path: Pat
 
 
 @pytest.mark.parametrize(("size", "shown"), [((3000, 1500), (640, 320)), ((100, 2000), (32, 640)), ((7, 5), (7, 5))])
-def test_the_preview_has_the_picture_s_shape_and_at_most_mask_side(tmp_path: Path, size: tuple, shown: tuple) -> None:
+def test_the_preview_has_the_picture_s_shape_and_at_most_mask_side(tmp_path, size: tuple, shown: tuple) -> None:
     scene(*size).save(tmp_path / "a.png")
     image, info = read(tmp_path / "a.png")
     assert (image.size, decode_preview(info.preview_jpeg).size) == (size, shown)
@@ -157,7 +157,7 @@ def test_the_preview_has_the_picture_s_shape_and_at_most_mask_side(tmp_path: Pat
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="devices are files on POSIX only")
-def test_what_is_no_file_empty_or_too_large_is_named_without_its_folder(tmp_path: Path) -> None:
+def test_what_is_no_file_empty_or_too_large_is_named_without_its_folder(tmp_path) -> None:
     (tmp_path / "empty.png").touch()
     with (tmp_path / "huge.png").open("wb") as file:
         file.truncate(MAX_FILE_BYTES * 2)
@@ -213,7 +213,7 @@ def test_too_many_pixels_a_gif_frame_larger_than_its_screen_a_strip_and_floats_a
 
 
 @pytest.mark.parametrize("error", [struct.error, MemoryError])
-def test_whatever_a_decoder_raises_becomes_a_sentence(given, monkeypatch: pytest.MonkeyPatch, error: type) -> None:
+def test_whatever_a_decoder_raises_becomes_a_sentence(given, monkeypatch, error: type) -> None:
     def fail(*_: object, **__: object) -> None:
         raise error("/secret/path exploded")
 

@@ -70,7 +70,7 @@ class Written(NamedTuple):
 
 
 @pytest.fixture
-def written(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Written]]:
+def written(monkeypatch) -> Iterator[list[Written]]:
     """Every caption written, with the rectangle that it covers."""
     seen: list[Written] = []
     paste = pictures.Canvas.paste

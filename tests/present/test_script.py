@@ -225,9 +225,7 @@ def test_the_commands_for_a_shorter_start_can_be_typed(checkpoint: str) -> None:
     assert parsed[0].checkpoints == [checkpoint] and getattr(parsed[-1], "checkpoint", checkpoint) == checkpoint
 
 
-def test_the_command_prints_the_script_of_a_stored_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_prints_the_script_of_a_stored_run(tmp_path, monkeypatch, capsys) -> None:
     monkeypatch.setenv("WORTH_COMPILING_DATA", str(tmp_path))
     History().append(ok_result())
     assert main(["script", ok_result().id]) == 0
@@ -265,7 +263,7 @@ def tells_how_far_the_outputs_lie_apart(told: str) -> None:
 
 
 def test_a_script_runs_without_this_project_times_both_variants_and_tells_how_far_their_outputs_lie_apart(
-    tmp_path: Path,
+    tmp_path,
 ) -> None:
     """In a folder that leads to the project's assets, in the mode that compiles quickest."""
     spec = spec_of("shapes-vit", batch_size=2, mode="lite")
@@ -278,16 +276,12 @@ def test_a_script_runs_without_this_project_times_both_variants_and_tells_how_fa
 
 
 @pytest.mark.parametrize("checkpoint", ["shapes-rtdetr", "shapes-segformer"])
-def test_a_script_of_another_task_tells_how_far_its_outputs_lie_apart(
-    checkpoint: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_script_of_another_task_tells_how_far_its_outputs_lie_apart(checkpoint: str, monkeypatch, capsys) -> None:
     spec = spec_of(checkpoint, batch_size=2)
     tells_how_far_the_outputs_lie_apart(printed(ok_result(spec=spec, image=info_of(SCENE)), monkeypatch, capsys))
 
 
-def test_a_script_writes_the_text_that_the_run_writes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_script_writes_the_text_that_the_run_writes(tmp_path, monkeypatch, capsys) -> None:
     """With full and with sliding attention."""
     vocabulary = {letter: place for place, letter in enumerate(string.ascii_letters)}
     words = tokenizers.Tokenizer(tokenizers.models.WordLevel(vocabulary))
@@ -305,7 +299,7 @@ def test_a_script_writes_the_text_that_the_run_writes(
     assert told[-2:] == [f"eager {known.text!r}", f"compiled {known.text!r}"]
 
 
-def test_the_short_program_runs_a_model_of_ones_own(tmp_path: Path) -> None:
+def test_the_short_program_runs_a_model_of_ones_own(tmp_path) -> None:
     (tmp_path / "mine.py").write_text(
         "import torch\n\n\ndef build():\n    return torch.nn.Linear(3, 2), torch.ones(5, 3)\n"
     )

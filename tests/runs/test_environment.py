@@ -3,7 +3,6 @@
 import os
 import sys
 from contextlib import closing
-from pathlib import Path
 
 import pytest
 from scripted_runner import made_python
@@ -43,14 +42,12 @@ def refusal(path: str, history: History, module: str = "demo.backend") -> str:
     ids=["no library", "too old", "a crash"],
 )
 def test_an_environment_that_cannot_run_the_worker_is_refused_with_the_reason(
-    module: str, code: str, told: str, tmp_path: Path, history: History
+    module: str, code: str, told: str, tmp_path, history: History
 ) -> None:
     assert told in refusal(made_python(tmp_path / "venv", **{module: code}), history)
 
 
-def test_an_environment_that_is_never_ready_is_given_up(
-    tmp_path: Path, history: History, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_environment_that_is_never_ready_is_given_up(tmp_path, history: History, monkeypatch) -> None:
     monkeypatch.setattr(process, "READY_SECONDS", 1.0)
     monkeypatch.setattr("demo.runs.process.EXIT_SECONDS", 0.1)
     endless = made_python(tmp_path / "venv", torch="import time\ntime.sleep(600)")
@@ -58,7 +55,7 @@ def test_an_environment_that_is_never_ready_is_given_up(
 
 
 def test_messages_of_another_version_are_refused_with_both_versions_and_nothing_is_stored(
-    tmp_path: Path, history: History, monkeypatch: pytest.MonkeyPatch
+    tmp_path, history: History, monkeypatch
 ) -> None:
     """Also those of the own worker, as after the checkout was updated while its page ran."""
     monkeypatch.setenv("FAULT", "messages of another version")
@@ -69,7 +66,7 @@ def test_messages_of_another_version_are_refused_with_both_versions_and_nothing_
     assert history.all() == []
 
 
-def test_what_is_no_interpreter_is_refused(tmp_path: Path, history: History) -> None:
+def test_what_is_no_interpreter_is_refused(tmp_path, history: History) -> None:
     text, text_that_starts = tmp_path / "notes", tmp_path / "program"
     for file in (text, text_that_starts):
         file.write_bytes(b"\x00no program")
@@ -82,7 +79,7 @@ def test_what_is_no_interpreter_is_refused(tmp_path: Path, history: History) -> 
 
 
 def test_its_results_say_where_they_were_run_and_those_of_two_environments_are_not_pooled(
-    tmp_path: Path, history: History
+    tmp_path, history: History
 ) -> None:
     results: list[RunResult] = []
     old, new = (made_python(tmp_path / name) for name in ("old", "new"))
@@ -101,9 +98,7 @@ def test_its_results_say_where_they_were_run_and_those_of_two_environments_are_n
     assert own.environment.interpreter is None and len(own.as_processes()) == 1
 
 
-def test_a_run_that_crashes_there_is_a_result_with_its_versions(
-    tmp_path: Path, history: History, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_that_crashes_there_is_a_result_with_its_versions(tmp_path, history: History, monkeypatch) -> None:
     monkeypatch.setenv("FAULT", "exit code 3")
     other = other_python(made_python(tmp_path / "venv"))
     with closing(Runner(history, worker_module=QUICK, interpreter=other)) as runner:
@@ -114,7 +109,7 @@ def test_a_run_that_crashes_there_is_a_result_with_its_versions(
     assert (stored.environment.torch, stored.environment.interpreter) == (machine.torch, machine.interpreter)
 
 
-def test_two_environments_share_no_compile_cache_and_no_label(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_environments_share_no_compile_cache_and_no_label(tmp_path, monkeypatch) -> None:
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", "/cache")
     others = [other_python(made_python(tmp_path / name)) for name in ("a/.venv", "b/.venv")]
     assert all(one.label.startswith(".venv-") for one in others)

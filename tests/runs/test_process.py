@@ -25,7 +25,7 @@ def sent(event: str, **more: Any) -> bytes:
 
 
 @pytest.fixture
-def heard(monkeypatch: pytest.MonkeyPatch) -> Callable[[bytes], tuple[Worker, list[Any]]]:
+def heard(monkeypatch) -> Callable[[bytes], tuple[Worker, list[Any]]]:
     """A worker without its process that has read these bytes from its pipe, and the events that it found in them."""
 
     def listen(text: bytes) -> tuple[Worker, list[Any]]:
@@ -47,9 +47,7 @@ def heard(monkeypatch: pytest.MonkeyPatch) -> Callable[[bytes], tuple[Worker, li
     return listen
 
 
-def test_what_is_no_event_is_unreadable_and_what_is_cut_short_is_not(
-    heard: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_no_event_is_unreadable_and_what_is_cut_short_is_not(heard: Any, monkeypatch) -> None:
     monkeypatch.setattr(process, "MAX_MESSAGE_CHARACTERS", 1_000_000)
     for bad in (
         b"\x00\xff{{{\n",

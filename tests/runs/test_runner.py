@@ -37,7 +37,7 @@ QUICK = "tests.quick_worker"
 
 
 @pytest.fixture
-def faulty(history: History, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Runner]:
+def faulty(history: History, tmp_path, monkeypatch) -> Callable[[str], Runner]:
     def make(fault: str) -> Runner:
         monkeypatch.setenv("FAULT", fault)
         monkeypatch.setenv("CHILD_FILE", str(tmp_path / f"child {len(list(tmp_path.iterdir()))}"))
@@ -70,7 +70,7 @@ def alive(pid: int) -> bool:
 
 
 @pytest.fixture
-def child(tmp_path: Path) -> Callable[[], int]:
+def child(tmp_path) -> Callable[[], int]:
     """The pid of the child that the hanging worker starts, once it has."""
 
     def told() -> list[str]:
@@ -234,9 +234,7 @@ def test_a_worker_that_dies_is_told_with_what_to_try(
     assert "mode" not in failure.remedy and "checkpoint" not in failure.remedy
 
 
-def test_a_result_that_was_not_stored_says_so_without_a_folder_of_this_machine(
-    history: History, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_result_that_was_not_stored_says_so_without_a_folder_of_this_machine(history: History, monkeypatch) -> None:
     def refuse(history: History, result: RunResult) -> str:
         raise HistoryError("/home/me/secret/history.sqlite3 cannot be written.")
 
@@ -353,9 +351,7 @@ def test_a_cancel_gives_the_gpu_back() -> None:
     assert lender.closed == 1
 
 
-def test_on_zero_gpu_a_worker_sees_no_gpu_outside_of_the_function_that_holds_one(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_on_zero_gpu_a_worker_sees_no_gpu_outside_of_the_function_that_holds_one(monkeypatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "GPU-of-the-fork")
     assert worker_environment("/tmp")["CUDA_VISIBLE_DEVICES"] == "GPU-of-the-fork"
     monkeypatch.setenv("SPACE_ID", "somebody/space")

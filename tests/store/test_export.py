@@ -68,9 +68,7 @@ def test_rates_are_of_what_a_model_gives_and_options_without_a_meaning_are_empty
     assert "calls_per_second" in own.to_json()["eager"]
 
 
-def test_a_place_where_no_file_can_be_written_is_refused_beforehand(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_place_where_no_file_can_be_written_is_refused_beforehand(tmp_path, monkeypatch) -> None:
     (tmp_path / "locked").mkdir()
     monkeypatch.setattr("os.access", lambda folder, how: not folder.endswith("locked"))  # root may write anywhere
     export.check_place(tmp_path / "t.csv", "table")
@@ -152,7 +150,7 @@ def assert_same(found: Any, known: Any) -> None:
         assert found == (pytest.approx(known, rel=1e-4) if isinstance(known, float) else known)
 
 
-def test_every_table_has_the_columns_and_values_that_it_had(tmp_path: Path) -> None:
+def test_every_table_has_the_columns_and_values_that_it_had(tmp_path) -> None:
     device_table(dataclasses.replace(full_result(), status="out_of_memory"), tmp_path)
     rows = [*published.rows()[:2], *published.read_measured(tmp_path / "table.csv")]
     tables = {
@@ -192,7 +190,7 @@ def test_every_text_reads_back_as_it_was_and_none_begins_as_a_formula(text: str)
         assert not guarded.lstrip().startswith(("=", "+", "-", "@", "＝", "＋", "－", "＠"))
 
 
-def test_no_cell_of_any_csv_of_this_project_is_a_formula(tmp_path: Path) -> None:
+def test_no_cell_of_any_csv_of_this_project_is_a_formula(tmp_path) -> None:
     spec = RunSpec(COMMAND, "object-detection", text=(COMMAND, "a cat"))
     environment = dataclasses.replace(ok_result().environment, device_name="@device", driver="+1+2")
     failure = Failure("load", "-2+3", "=HYPERLINK(1)")

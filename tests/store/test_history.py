@@ -56,7 +56,7 @@ def test_the_newest_come_first_and_of_one_second_those_stored_last_up_to_a_limit
     assert [result.id for result in history.all(limit=3)] == newest[:3]
 
 
-def test_a_row_that_cannot_be_read_never_hides_the_others(history: History, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_row_that_cannot_be_read_never_hides_the_others(history: History, caplog) -> None:
     for id in ("one", "broken", "two"):
         history.append(ok_result(id=id))
     for broken in (b"", b"{", b"[]", b'{"id": "x"}', b"\xff\xfe", b'{"status": "ok"}', b"null"):
@@ -69,7 +69,7 @@ def test_a_row_that_cannot_be_read_never_hides_the_others(history: History, capl
         history.get("broken")
 
 
-def test_a_place_that_cannot_be_is_an_error_with_the_way_out(tmp_path: Path) -> None:
+def test_a_place_that_cannot_be_is_an_error_with_the_way_out(tmp_path) -> None:
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(HistoryError, match=f"set {FOLDER_VARIABLE}"):
         History(tmp_path / "file" / "history.sqlite3").append(ok_result())
@@ -112,7 +112,7 @@ def _writer(folder: Path, name: int, rounds: int, start: Barrier, problems: Simp
             problems.put(str(error))
 
 
-def test_processes_that_write_at_once_lose_nothing(tmp_path: Path) -> None:
+def test_processes_that_write_at_once_lose_nothing(tmp_path) -> None:
     """The first write creates the file, so each round begins with all of them creating the same one."""
     writers, rounds = 6, 4
     processes = multiprocessing.get_context("fork")
@@ -241,7 +241,7 @@ def many(history: History) -> History:
     return history
 
 
-def test_a_search_looks_into_no_stored_json(many: History, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_search_looks_into_no_stored_json(many: History, monkeypatch) -> None:
     texts: list[bytes] = []
     made = sqlite3.connect
 
@@ -260,7 +260,7 @@ def test_a_search_looks_into_no_stored_json(many: History, monkeypatch: pytest.M
     assert many.count("slower") == 5 and len(texts) == 1
 
 
-def test_a_search_parses_no_more_results_than_it_gives(many: History, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_search_parses_no_more_results_than_it_gives(many: History, monkeypatch) -> None:
     parsed: list[str] = []
     from_json = RunResult.from_json
     monkeypatch.setattr(RunResult, "from_json", lambda data: parsed.append(data["id"]) or from_json(data))
@@ -273,7 +273,7 @@ def test_a_search_parses_no_more_results_than_it_gives(many: History, monkeypatc
 
 
 def test_a_file_of_an_older_version_gets_the_index_with_the_first_search_and_is_searched_without_it_till_then(
-    many: History, monkeypatch: pytest.MonkeyPatch
+    many: History, monkeypatch
 ) -> None:
     monkeypatch.setattr("demo.store.database.BUSY_SECONDS", 0.1)
     _change(many, "DROP INDEX results_by_words")
@@ -317,9 +317,7 @@ def test_what_is_deleted_is_gone_from_the_log_beside_the_file_while_another_prog
         assert not any(b"a very particular sentence" in file.read_bytes() for file in files)
 
 
-def test_results_lie_where_the_platform_keeps_data_unless_the_environment_says_otherwise(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_results_lie_where_the_platform_keeps_data_unless_the_environment_says_otherwise(tmp_path, monkeypatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     for platform, name, value, expected in (
         ("linux", "XDG_DATA_HOME", "", tmp_path / ".local/share/worth-compiling"),

@@ -28,7 +28,7 @@ from demo.store.history import FOLDER_VARIABLE, History, HistoryError
 
 
 @pytest.fixture(autouse=True)
-def data_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def data_folder(tmp_path, monkeypatch) -> Path:
     monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path))
     monkeypatch.setenv(hub_dataset.VARIABLE, "somebody/worth-compiling-runs")
     return tmp_path
@@ -81,9 +81,7 @@ def connected(history: History) -> None:
         pass
 
 
-def test_without_the_variable_nothing_is_pushed_and_what_is_no_dataset_is_refused(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_without_the_variable_nothing_is_pushed_and_what_is_no_dataset_is_refused(monkeypatch) -> None:
     monkeypatch.delenv(hub_dataset.VARIABLE)
     with hub_dataset.open_history(scheduler=lambda **_: pytest.fail("a scheduler was made")) as history:
         assert type(history) is History
@@ -106,7 +104,7 @@ def test_results_are_pushed_and_stored_here_too() -> None:
     assert RunResult.from_json(json.loads(hub.files[FIRST])) == ok_result() == History().get(ok_result().id)
 
 
-def test_a_file_of_results_that_is_full_here_is_no_reason_not_to_push(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_of_results_that_is_full_here_is_no_reason_not_to_push(monkeypatch) -> None:
     hub = Hub()
     monkeypatch.setattr(limits, "current", lambda: limits.Limits(history_bytes=1))
     with opened(hub) as history, pytest.raises(HistoryError, match="reached its limit"):
@@ -114,7 +112,7 @@ def test_a_file_of_results_that_is_full_here_is_no_reason_not_to_push(monkeypatc
     assert hub.runs() == [FIRST]
 
 
-def test_what_could_not_be_pushed_is_pushed_by_the_next_program(caplog: pytest.LogCaptureFixture) -> None:
+def test_what_could_not_be_pushed_is_pushed_by_the_next_program(caplog) -> None:
     def unreachable(**_: Any) -> Any:
         raise ConnectionError("no way to the Hub")
 
@@ -130,9 +128,7 @@ def pushed_by_the_next_program() -> Hub:
         return hub
 
 
-def test_a_push_that_fails_and_a_folder_that_cannot_be_written_harm_no_run(
-    data_folder: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_push_that_fails_and_a_folder_that_cannot_be_written_harm_no_run(data_folder: Path, caplog) -> None:
     hub = Hub()
     hub.create_commit = lambda **_: (_ for _ in ()).throw(OSError("the dataset is full"))  # type: ignore[method-assign]
     with opened(hub) as history:

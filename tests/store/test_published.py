@@ -145,7 +145,7 @@ def test_what_the_project_ships_makes_sense() -> None:
         b"", b"\xff\xfe\x00", b"a,b\n1,2\n", (",".join(COLUMNS) + "\nmeasured,H200\n").encode(),
     ],
 )  # fmt: skip
-def test_a_bad_table_is_said_with_its_file_and_the_other_tables_stay(tmp_path: Path, bad: Any) -> None:
+def test_a_bad_table_is_said_with_its_file_and_the_other_tables_stay(tmp_path, bad: Any) -> None:
     if isinstance(bad, bytes):
         (tmp_path / "bad.csv").write_bytes(bad)
     else:
@@ -164,7 +164,7 @@ def spec(device: str = "cuda", **changes: object) -> RunSpec:
 
 
 @pytest.mark.parametrize("repeats", [(), (1.9, 2.1)])
-def test_what_was_written_reads_again_with_the_interval_of_all_repeats(repeats: tuple, tmp_path: Path) -> None:
+def test_what_was_written_reads_again_with_the_interval_of_all_repeats(repeats: tuple, tmp_path) -> None:
     before = tuple(
         ProcessResult(str(ratio), 0.001 * ratio, 0.001, Interval(ratio, ratio - 0.01, ratio + 0.01))
         for ratio in repeats
@@ -182,7 +182,7 @@ def test_what_was_written_reads_again_with_the_interval_of_all_repeats(repeats: 
     assert (row.speedup_basis, row.repeats, row.threads) == (basis, 1 + len(repeats), 2)
 
 
-def test_runs_without_an_answer_are_not_written_and_a_failed_write_leaves_the_old_table_whole(tmp_path: Path) -> None:
+def test_runs_without_an_answer_are_not_written_and_a_failed_write_leaves_the_old_table_whole(tmp_path) -> None:
     void = ok_result(compilation=Compilation(5.5, "cold", 1, recompiles_while_timing=1))
     without = [void, failed_result(status="crashed"), failed_result(environment=None)]
     assert add_measured([*without, ok_result()], tmp_path / "a.csv", commit="") == without

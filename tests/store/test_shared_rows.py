@@ -25,7 +25,7 @@ def only(folder: Path, row: dict[str, Any]) -> SharedRow:
 
 
 @pytest.mark.parametrize("result", [ok_result(), full_result(), text_result()], ids=["CPU", "GPU", "text"])
-def test_a_row_brings_back_spec_versions_and_interval(result: Any, tmp_path: Path) -> None:
+def test_a_row_brings_back_spec_versions_and_interval(result: Any, tmp_path) -> None:
     row = only(tmp_path, cells(result))
     machine, speedup = result.environment, result.speedup
     assert (row.spec, row.torch, row.device_name) == (result.spec, machine.torch, machine.device_name)
@@ -33,7 +33,7 @@ def test_a_row_brings_back_spec_versions_and_interval(result: Any, tmp_path: Pat
     assert (row.verdict, row.threads) == (speedup.verdict, machine.threads)
 
 
-def test_an_out_of_memory_is_a_row_and_a_cancelled_run_is_none(tmp_path: Path) -> None:
+def test_an_out_of_memory_is_a_row_and_a_cancelled_run_is_none(tmp_path) -> None:
     statuses = ("out_of_memory", "compile_failed", "cancelled", "crashed")
     rows = [cells(failed_result(), status=status, id=status) for status in statuses]
     read, unreadable = shared_rows.read(write(tmp_path, rows))
@@ -55,14 +55,14 @@ BAD_CELLS: list[dict[str, Any]] = [
 ]  # fmt: skip
 
 
-def test_a_bad_row_costs_itself_only(tmp_path: Path) -> None:
+def test_a_bad_row_costs_itself_only(tmp_path) -> None:
     rows = [row for place, bad in enumerate(BAD_CELLS) for row in (cells(**bad), cells(id=f"good-{place}"))]
     read, unreadable = shared_rows.read(write(tmp_path, rows))
     assert [row.id for row in read] == [f"good-{place}" for place in range(len(BAD_CELLS))]
     assert unreadable == len(BAD_CELLS)
 
 
-def test_a_column_of_another_type_costs_its_file_only(tmp_path: Path) -> None:
+def test_a_column_of_another_type_costs_its_file_only(tmp_path) -> None:
     for name, values in {
         "speedup": [["2.0"]],
         "eager_ms": [{"ratio": 2.0}],
@@ -76,7 +76,7 @@ def test_a_column_of_another_type_costs_its_file_only(tmp_path: Path) -> None:
             shared_rows.read(write(tmp_path, [cells()], **{name: pyarrow.array(values)}))
 
 
-def test_a_file_that_is_no_table_of_results_costs_itself_only(tmp_path: Path) -> None:
+def test_a_file_that_is_no_table_of_results_costs_itself_only(tmp_path) -> None:
     whole = write(tmp_path, [cells()]).read_bytes()
     for content in (b"", b"PAR1", b"not at all", whole[: len(whole) // 2], whole[:-20] + b"\xff" * 20):
         (tmp_path / "bad.parquet").write_bytes(content)
@@ -86,13 +86,13 @@ def test_a_file_that_is_no_table_of_results_costs_itself_only(tmp_path: Path) ->
         shared_rows.read(write(tmp_path, [{"name": "somebody", "value": 3}]))
 
 
-def test_a_column_of_an_older_program_is_missing_and_has_its_default(tmp_path: Path) -> None:
+def test_a_column_of_an_older_program_is_missing_and_has_its_default(tmp_path) -> None:
     old = {name: value for name, value in cells(batch_size=4).items() if name not in ("freezing", "prompt", "scope")}
     row = only(tmp_path, old)
     assert row.spec.batch_size == 4 and row.spec.freezing is False
 
 
-def test_a_file_of_too_many_rows_or_bytes_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_of_too_many_rows_or_bytes_is_not_read(tmp_path, monkeypatch) -> None:
     path = write(tmp_path, plausible(5))
     assert len(shared_rows.read(path)[0]) == 5
     for limit, least in (("MAX_ROWS", 5), ("MAX_DECODED", 1_000)):
@@ -102,7 +102,7 @@ def test_a_file_of_too_many_rows_or_bytes_is_not_read(tmp_path: Path, monkeypatc
                 shared_rows.read(path)
 
 
-def test_only_equal_versions_and_settings_are_compared_on_any_model_and_device(tmp_path: Path) -> None:
+def test_only_equal_versions_and_settings_are_compared_on_any_model_and_device(tmp_path) -> None:
     gpu = {"device": "cuda", "device_name": "Tesla T4"}
     apart: list[dict[str, Any]] = [
         {"torch": "2.11.0"}, {"transformers": "5.0.0"}, {"mode": "lite"}, {"batch_size": 2}, {"dtype": "bfloat16"},
@@ -125,13 +125,13 @@ DATASET = "somebody/worth-compiling-runs"
 
 
 @pytest.fixture
-def repository(tmp_path: Path) -> Path:
+def repository(tmp_path) -> Path:
     write(tmp_path / "repository", [cells()])
     return tmp_path / "repository"
 
 
 @pytest.fixture
-def online(repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+def online(repository: Path, tmp_path, monkeypatch) -> Iterator[list[str]]:
     """The paths whose bytes were asked for."""
     monkeypatch.setattr(constants, "HF_ASSETS_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
@@ -175,9 +175,7 @@ def test_rows_come_from_the_hub_and_nobody_waits_for_them_nor_fetches_while_a_ru
     assert copy.look(busy=True) == shared and len(online) == 1
 
 
-def test_without_the_hub_or_its_leave_the_last_copy_stays_and_says_of_when_it_is(
-    copy: SharedCopy, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_the_hub_or_its_leave_the_last_copy_stays_and_says_of_when_it_is(copy: SharedCopy, monkeypatch) -> None:
     before = looked(copy)
     for status, code in ((401, "RepoNotFound"), (403, "GatedRepo"), (500, ""), (0, "")):
         if status:
@@ -191,7 +189,7 @@ def test_without_the_hub_or_its_leave_the_last_copy_stays_and_says_of_when_it_is
 
 
 def test_a_new_push_is_fetched_an_old_file_is_not_again_and_its_former_version_goes(
-    copy: SharedCopy, tmp_path: Path, repository: Path, online: list[str]
+    copy: SharedCopy, tmp_path, repository: Path, online: list[str]
 ) -> None:
     write(repository, [cells(id="another")], "rows/2026-11-20-cafe.parquet")
     assert len(looked(copy).rows) == len(online) == 2
@@ -207,7 +205,7 @@ def test_a_new_push_is_fetched_an_old_file_is_not_again_and_its_former_version_g
 
 
 def test_only_what_was_listed_is_fetched_and_an_old_copy_is_not_called_new(
-    copy: SharedCopy, repository: Path, online: list[str], monkeypatch: pytest.MonkeyPatch
+    copy: SharedCopy, repository: Path, online: list[str], monkeypatch
 ) -> None:
     """A push between the listing and the download."""
     before, fetch = looked(copy), huggingface_hub.hf_hub_download
@@ -224,7 +222,7 @@ def test_only_what_was_listed_is_fetched_and_an_old_copy_is_not_called_new(
 
 
 def test_more_files_than_fit_leave_the_newest_days(
-    copy: SharedCopy, repository: Path, online: list[str], monkeypatch: pytest.MonkeyPatch
+    copy: SharedCopy, repository: Path, online: list[str], monkeypatch
 ) -> None:
     for day in ("01", "02"):
         row = cells(id=f"day-{day}", started_at=f"2026-11-{day}T00:00:00Z")
@@ -244,9 +242,7 @@ def test_a_bad_file_and_a_bad_row_are_counted_and_harm_nothing_else(copy: Shared
     assert (shared.unreadable_rows, shared.unreadable_files) == (1, 1)
 
 
-def test_the_newest_rows_of_all_files_are_kept_each_once(
-    copy: SharedCopy, repository: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_newest_rows_of_all_files_are_kept_each_once(copy: SharedCopy, repository: Path, monkeypatch) -> None:
     for file, days in (("b", (("a", 20), ("c", 22))), ("a", (("b", 21), ("a", 20)))):
         rows = [cells(id=id, started_at=f"2026-11-{day}T00:00:00Z") for id, day in days]
         write(repository, rows, f"rows/2026-11-22-{file}.parquet")

@@ -132,7 +132,7 @@ def test_a_crash_and_a_refusal_are_rows_and_the_search_goes_on() -> None:
     assert Counter(name for name, _ in ran(runner))["freezing"] == 1
 
 
-def test_a_search_ends_with_its_budget_and_keeps_time_for_the_best_ways(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_search_ends_with_its_budget_and_keeps_time_for_the_best_ways(monkeypatch) -> None:
     clock = SimpleNamespace(now=1000.0, monotonic=lambda: clock.now)
 
     def in_ten_seconds(name: str) -> float:
@@ -149,7 +149,7 @@ def test_a_search_ends_with_its_budget_and_keeps_time_for_the_best_ways(monkeypa
     assert not search.complete and search.table().winner is not None
 
 
-def test_waiting_for_the_runs_of_other_visitors_is_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_waiting_for_the_runs_of_other_visitors_is_not_counted(monkeypatch) -> None:
     clock = SimpleNamespace(now=1000.0, monotonic=lambda: clock.now)
 
     def passing(seconds: float, given: Any) -> Any:

@@ -146,7 +146,7 @@ def test_another_driver_is_another_machine() -> None:
     assert not made([result], SPEC.on("auto"), dataclasses.replace(GPU, driver="581.0")).done
 
 
-def test_a_folder_that_was_written_to_since_is_run_again(tmp_path: Path) -> None:
+def test_a_folder_that_was_written_to_since_is_run_again(tmp_path) -> None:
     weights = tmp_path / "model.safetensors"
     weights.write_bytes(b"weights")
     spec = dataclasses.replace(SPEC, checkpoint=str(tmp_path))
@@ -182,13 +182,13 @@ def test_a_cell_goes_on_from_the_repeats_that_are_stored_or_ends_with_one_that_f
 # The table
 
 
-def test_the_table_can_be_parquet(tmp_path: Path) -> None:
+def test_the_table_can_be_parquet(tmp_path) -> None:
     out = tmp_path / "table.parquet"
     write_table(out, [Cell(SPEC, ok_result())])
     assert list(pd.read_parquet(out)["id"]) == [ok_result().id]
 
 
-def test_a_sweep_becomes_the_measured_table_of_its_device_whose_other_rows_stay(tmp_path: Path) -> None:
+def test_a_sweep_becomes_the_measured_table_of_its_device_whose_other_rows_stay(tmp_path) -> None:
     large, other = (dataclasses.replace(SPEC, **changes) for changes in ({"batch_size": 4}, {"mode": "lite"}))
     full = Cell(other, ok_result(spec=other, status="out_of_memory", compiled=None))
     write_device_table([Cell(SPEC, ok_result()), Cell(large, ok_result(spec=large)), full, Cell(SPEC)], tmp_path)
@@ -214,9 +214,7 @@ ELSEWHERE = ok_result(**environment(device_name="Another"))
     ],
     ids=["none", "failed only", "two devices", "a table that cannot be read"],
 )
-def test_what_makes_no_table_is_refused_and_nothing_is_changed(
-    results: list[RunResult], words: str, tmp_path: Path
-) -> None:
+def test_what_makes_no_table_is_refused_and_nothing_is_changed(results: list[RunResult], words: str, tmp_path) -> None:
     (tmp_path / "example-cpu.csv").write_text("my,own,notes\n1,2,3\n")
     with pytest.raises(BadInput, match=words):
         write_device_table([Cell(SPEC, result) for result in results], tmp_path)

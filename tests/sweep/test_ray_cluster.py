@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(scope="module")
-def connection(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Any, Path]]:
+def connection(tmp_path_factory) -> Iterator[tuple[Any, Path]]:
     """A cluster that is connected to, and the file in which its workers note what they were given."""
     from ray.cluster_utils import Cluster
 
@@ -85,7 +85,7 @@ def test_a_lost_nodes_cells_are_run_again_and_none_is_stored_twice(two_nodes: An
 
 @needs_ray
 def test_failures_on_a_node_and_a_store_that_refuses_are_told_and_cancel_ends_the_cells_in_hand(
-    two_nodes: Any, tmp_path: Path
+    two_nodes: Any, tmp_path
 ) -> None:
     _, log = two_nodes
     (tmp_path / "file").touch()
@@ -112,9 +112,7 @@ def test_failures_on_a_node_and_a_store_that_refuses_are_told_and_cancel_ends_th
 
 
 @needs_ray
-def test_a_type_of_gpu_that_the_cluster_lacks_or_that_is_busy_for_hours_is_refused(
-    two_nodes: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_type_of_gpu_that_the_cluster_lacks_or_that_is_busy_for_hours_is_refused(two_nodes: Any, monkeypatch) -> None:
     with pytest.raises(BadInput, match="no GPU of type T4"):
         ray_cluster.fleet(["T4"], QUICK)
     monkeypatch.setattr(ray_cluster, "INSPECT_SECONDS", 0.01)  # the task that asks for the machine does not start
@@ -122,7 +120,7 @@ def test_a_type_of_gpu_that_the_cluster_lacks_or_that_is_busy_for_hours_is_refus
         ray_cluster.fleet([], QUICK)
 
 
-def test_without_ray_the_engine_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_ray_the_engine_says_how_to_get_it(monkeypatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "ray", None)
     with pytest.raises(BadInput, match=r"requirements-sweep\.txt"), ray_cluster.connected(None):
         pass

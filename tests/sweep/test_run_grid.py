@@ -37,7 +37,7 @@ def finished(grid: list[Cell], runner: Runner) -> dict[int, Cell]:
 
 
 def test_failures_are_values_the_sweep_goes_on_and_a_second_one_runs_only_what_has_no_value(
-    history: History, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    history: History, tmp_path, monkeypatch
 ) -> None:
     log = tmp_path / "log"
     monkeypatch.setenv("QUICK_LOG", str(log))
@@ -67,9 +67,7 @@ def test_a_cell_that_was_cut_off_runs_only_the_repeats_that_are_missing(history:
     assert make_cells(specs, history.all(), MACHINE, PICTURE)[0].result == result
 
 
-def test_cancel_ends_the_sweep_and_gives_the_cell_in_hand_no_value(
-    history: History, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_cancel_ends_the_sweep_and_gives_the_cell_in_hand_no_value(history: History, monkeypatch) -> None:
     monkeypatch.setenv("QUICK_SECONDS", "600")
     cancel = threading.Event()
     for event in run_cells(cells(1, 2), quick_runner(history), PICTURE, cancel):

@@ -10,7 +10,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-import pytest
 from samples import GPU, measurement, ok_result, text_result
 
 from demo.core.spec import RunSpec
@@ -27,9 +26,7 @@ def book_of(folder: Path, *records: dict[str, Any]) -> Book:
     return book
 
 
-def test_the_quick_mode_measures_on_a_cpu_and_takes_up_where_it_was_broken_off(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_quick_mode_measures_on_a_cpu_and_takes_up_where_it_was_broken_off(tmp_path, capsys, monkeypatch) -> None:
     asked = [str(tmp_path), "--quick", "--checkpoints", "shapes-vit", "--steps"]
     command = [sys.executable, "-m", "tools.gpu_evidence", *asked, "table 1"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=540)
@@ -51,9 +48,7 @@ def test_the_quick_mode_measures_on_a_cpu_and_takes_up_where_it_was_broken_off(
     assert result.compilation.cold is None and result.compilation.warm is None
 
 
-def test_cells_take_turns_once_all_are_ready_and_one_that_dies_or_hangs_is_a_result(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_cells_take_turns_once_all_are_ready_and_one_that_dies_or_hangs_is_a_result(tmp_path, monkeypatch) -> None:
     def write(text: str) -> None:
         with (tmp_path / "diary").open("a") as file:
             file.write(text + "\n")
@@ -88,7 +83,7 @@ def test_cells_take_turns_once_all_are_ready_and_one_that_dies_or_hangs_is_a_res
     assert lines[3:] == ["begin 2", "begin 3", "end 3", "begin 4", "end 4"]
 
 
-def test_a_book_torn_at_any_byte_keeps_what_came_before(tmp_path: Path) -> None:
+def test_a_book_torn_at_any_byte_keeps_what_came_before(tmp_path) -> None:
     path = tmp_path / "cells.jsonl.gz"
     book_of(tmp_path, {"key": "a", "step": "repeat"}, {"key": "b", "step": "repeat"})
     first = path.stat().st_size
@@ -101,7 +96,7 @@ def test_a_book_torn_at_any_byte_keeps_what_came_before(tmp_path: Path) -> None:
         assert {"a", "b", "d"} <= Book(path).records.keys()
 
 
-def test_the_short_table_and_the_devices_rows_are_made_of_the_evidence(tmp_path: Path) -> None:
+def test_the_short_table_and_the_devices_rows_are_made_of_the_evidence(tmp_path) -> None:
     machine = {"key": "machine", "step": "machine", "facts": {"environment": None, "at": "now", "commit": "abc"}}
     failed = gpu_evidence.record(Task("table 1", RunSpec("d", "object-detection", device="cuda")), None)
     folder = tmp_path / "evidence"

@@ -1,7 +1,6 @@
 """Pages of these tests store in a folder of their own, one for each file of tests."""
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -10,14 +9,14 @@ from demo.ui import jobs
 
 
 @pytest.fixture(autouse=True, scope="module")
-def data_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+def data_folder(tmp_path_factory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as changes:
         changes.setenv(FOLDER_VARIABLE, str(tmp_path_factory.mktemp("data")))
         yield
 
 
 @pytest.fixture
-def quick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def quick(tmp_path, monkeypatch) -> None:
     """A page hears of its work often, and stores in a folder for one test."""
     monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path / "data"))
     monkeypatch.setattr(jobs, "UPDATE_SECONDS", 0.01)

@@ -25,7 +25,7 @@ def job(runner: FakeRunner, queue: RunQueue, **changes: Any) -> Job:
 
 @pytest.mark.parametrize(("gpu", "often"), [(None, False), ("Tesla T4", True)], ids=["a CPU", "a GPU"])
 def test_a_page_hears_little_while_the_cores_of_its_browser_may_be_timed(
-    gpu: str | None, often: bool, monkeypatch: pytest.MonkeyPatch
+    gpu: str | None, often: bool, monkeypatch
 ) -> None:
     monkeypatch.setattr(jobs, "OFTEN_SECONDS", 0.01)
     monkeypatch.setattr(jobs, "UPDATE_SECONDS", 0.6)
@@ -74,7 +74,7 @@ def test_one_that_is_patient_waits_for_a_place() -> None:
     assert len(queue) == 0
 
 
-def test_a_run_whose_thread_cannot_start_gives_its_place_back(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_whose_thread_cannot_start_gives_its_place_back(monkeypatch) -> None:
     queue, works = RunQueue(longest=1), Supervisor("run")
 
     def refused(self: threading.Thread) -> None:
@@ -89,7 +89,7 @@ def test_a_run_whose_thread_cannot_start_gives_its_place_back(monkeypatch: pytes
 
 @pytest.mark.parametrize("ends_by", ["itself", "time", "cancel", "another visitor"])
 def test_a_run_that_waits_for_a_quiet_machine_tells_the_share_of_others_and_ends_its_wait(
-    ends_by: str, monkeypatch: pytest.MonkeyPatch
+    ends_by: str, monkeypatch
 ) -> None:
     known = {"itself": [0.8, 0.7, 0.05], "another visitor": [0.8]}  # looking once more would be an error
     shares = iter(known.get(ends_by, itertools.repeat(0.8)))

@@ -33,7 +33,7 @@ def test_the_page_imports_neither_torch_nor_transformers() -> None:
 
 
 @pytest.fixture(scope="module")
-def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def address(tmp_path_factory) -> Iterator[str]:
     """The page of an app that was started from a folder of its own."""
     with contextlib.chdir(tmp_path_factory.mktemp("elsewhere")):
         page = Page(answering(ok_result()))

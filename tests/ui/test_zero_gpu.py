@@ -63,14 +63,14 @@ class Lender:
 
 
 @pytest.fixture
-def lender(tmp_path: Path) -> Iterator[Lender]:
+def lender(tmp_path) -> Iterator[Lender]:
     lender = Lender(tmp_path)
     yield lender
     lender.server.shutdown()
     lender.server.server_close()
 
 
-def test_the_app_reports_its_function_and_serves_the_page(lender: Lender, tmp_path: Path) -> None:
+def test_the_app_reports_its_function_and_serves_the_page(lender: Lender, tmp_path) -> None:
     port = int(os.environ["GRADIO_SERVER_PORT"]) + 71
     environment = lender.environment | {"GRADIO_SERVER_PORT": str(port)}
     printed = tmp_path / "printed"

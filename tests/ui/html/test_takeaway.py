@@ -61,7 +61,7 @@ RUNS = {
 
 
 @pytest.fixture(params=RUNS)
-def run(request: pytest.FixtureRequest) -> tuple[RunResult, Path | None]:
+def run(request) -> tuple[RunResult, Path | None]:
     """A result of each task on each kind of picture, and the picture where the server has it."""
     spec, picture = RUNS[request.param]
     return ok_result(spec=spec, **({"image": info_of(picture)} if picture else {})), picture
@@ -104,7 +104,7 @@ def test_only_where_the_picture_is_the_visitors_own_the_calls_have_a_place_for_i
     assert html.count(f"Put the path of your picture in place of {takeaway.UPLOADED}.") == 2
 
 
-def test_curl_pasted_into_an_empty_folder_repeats_the_run(served: Any, run: Any, tmp_path: Path) -> None:
+def test_curl_pasted_into_an_empty_folder_repeats_the_run(served: Any, run: Any, tmp_path) -> None:
     (address, asked), (result, picture) = served, run
     snippet, before = takeaway.curl(result, address), len(asked)
     told = pasted(BASH, snippet, tmp_path)
@@ -119,7 +119,7 @@ def test_curl_pasted_into_an_empty_folder_repeats_the_run(served: Any, run: Any,
     assert {file.name for file in tmp_path.iterdir()} <= {takeaway.UPLOADED}
 
 
-def test_gradio_client_pasted_into_an_empty_folder_repeats_the_run(served: Any, run: Any, tmp_path: Path) -> None:
+def test_gradio_client_pasted_into_an_empty_folder_repeats_the_run(served: Any, run: Any, tmp_path) -> None:
     (address, asked), (result, picture) = served, run
     snippet, before = takeaway.client(result, address), len(asked)
     if picture is None:
@@ -156,9 +156,7 @@ def test_a_failed_run_offers_its_script_and_no_figure_and_a_folder_no_call_of_th
     assert "take-curl" not in folder and "command line" in folder
 
 
-def test_a_shared_run_says_when_and_where_it_was_measured_in_every_language(
-    history: History, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_shared_run_says_when_and_where_it_was_measured_in_every_language(history: History, monkeypatch) -> None:
     history.append(ok_result())
     page = Page(answering(ok_result()), history=history)
     fold = page.run_tab.pane.folds[-1].html["takeaway"]

@@ -26,16 +26,14 @@ def test_the_form_as_it_stands_is_a_valid_spec(page: Page) -> None:
     assert image.is_file()
 
 
-def test_a_machine_with_a_gpu_and_weights_starts_with_vit_any_other_with_the_bundled_model(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_machine_with_a_gpu_and_weights_starts_with_vit_any_other_with_the_bundled_model(monkeypatch) -> None:
     gpu, vit = dataclasses.replace(MACHINE, gpu="Tesla T4"), "google/vit-base-patch16-224"
     for machine, ok, first in [(gpu, True, vit), (gpu, False, "shapes-vit"), (MACHINE, True, "shapes-vit")]:
         monkeypatch.setattr(form.hub, "can_load", lambda checkpoint, ok=ok: ok)
         assert form.default_checkpoint(machine) == first
 
 
-def test_picture_and_thumbnails_follow_the_model_until_the_visitor_chose_one(tmp_path: Path, page: Page) -> None:
+def test_picture_and_thumbnails_follow_the_model_until_the_visitor_chose_one(tmp_path, page: Page) -> None:
     scene, lion, own = form.scenes()[0], form.photographs()[0], tmp_path / "lion.jpg"
     own.write_bytes(lion.read_bytes() + b"mine")
     detr = "facebook/detr-resnet-50"
@@ -77,7 +75,7 @@ def test_what_stands_in_hidden_fields_is_not_sent_to_a_model_that_takes_none(pag
 # ---- the forecast
 
 
-def test_a_stored_run_of_this_machine_narrows_the_forecast(history: History, tmp_path: Path) -> None:
+def test_a_stored_run_of_this_machine_narrows_the_forecast(history: History, tmp_path) -> None:
     page = Page(answering(ok_result()), history=history)
     assert "rough estimate from model size (827 k parameters), download not counted</small>" in forecast(page)
     history.append(ok_result(environment=dataclasses.replace(ENVIRONMENT, device_name=MACHINE.cpu)))

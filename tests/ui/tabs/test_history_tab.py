@@ -214,7 +214,7 @@ def test_a_link_shows_the_comparison_that_it_was_copied_from_or_says_that_runs_a
 # ---- taking away
 
 
-def test_an_export_holds_what_is_ticked_or_found_up_to_a_limit(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_export_holds_what_is_ticked_or_found_up_to_a_limit(page: Page, monkeypatch) -> None:
     path, message = exported(page, "slower", "owlvit")
     assert list(pd.read_csv(path)["id"]) == ["slower"]
     assert Path(path).name == "worth-compiling-runs.csv" and "1 run written" in text(message)
@@ -228,7 +228,7 @@ def test_an_export_holds_what_is_ticked_or_found_up_to_a_limit(page: Page, monke
     assert "newest" not in text(message)
 
 
-def test_ticked_ids_are_read_once_each_and_not_without_end(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ticked_ids_are_read_once_each_and_not_without_end(page: Page, monkeypatch) -> None:
     read: list[str] = []
     get = History.get
     monkeypatch.setattr(History, "get", lambda self, id: read.append(id) or get(self, id))
@@ -263,7 +263,7 @@ def test_deleting_asks_first_and_then_removes_what_the_question_named_only(page:
     assert sure["visible"] is False and question == "" and "Select runs to delete" in message
 
 
-def test_on_a_space_nothing_can_be_deleted_from_the_page(history: History, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_on_a_space_nothing_can_be_deleted_from_the_page(history: History, monkeypatch) -> None:
     monkeypatch.setenv("SPACE_ID", "somebody/space")
     page = Page(FakeRunner(lambda *_: ok_result()), history=history)
     assert page.history_tab.delete_button.visible is False
@@ -281,7 +281,7 @@ def followed(page: Page, search: str, state: Any) -> tuple[str | None, Any]:
 
 
 def test_an_open_list_shows_what_others_store_and_delete_and_is_not_sent_again_without_need(
-    page: Page, history: History, monkeypatch: pytest.MonkeyPatch
+    page: Page, history: History, monkeypatch
 ) -> None:
     state = shown(page)[2]
     assert followed(page, "", state)[0] is None

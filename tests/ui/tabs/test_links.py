@@ -52,7 +52,7 @@ def test_opening_a_run_restores_its_picture_or_says_that_it_was_another(page: Pa
     assert HOSTILE not in shown[note]["value"]
 
 
-def test_opening_the_visitors_own_latest_run_gives_the_uploaded_picture_back(history: History, tmp_path: Path) -> None:
+def test_opening_the_visitors_own_latest_run_gives_the_uploaded_picture_back(history: History, tmp_path) -> None:
     own = tmp_path / "own.png"
     own.write_bytes(form.scenes()[1].read_bytes() + b"mine")
     mine = ok_result(id="mine", image=info_of(own))

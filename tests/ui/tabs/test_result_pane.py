@@ -6,7 +6,6 @@ import uuid
 from pathlib import Path
 from typing import Any
 
-import pytest
 from fake_runner import FakeRunner
 from page_support import answering, followed, handler, in_the_form, opened, pressed, stage_of, visitor
 from samples import ENVIRONMENT, MACHINE, failed_result, full_result, info_of, ok_result
@@ -27,7 +26,7 @@ def file_of(page: Page, updates: dict[Any, Any], name: str = "trace") -> dict[st
 
 
 def test_a_run_with_a_profile_has_its_trace_to_download_until_another_begins_or_its_time_is_over(
-    history: History, monkeypatch: pytest.MonkeyPatch
+    history: History, monkeypatch
 ) -> None:
     history.append(full_result())
     page = Page(runner := answering(full_result()), history=history)
@@ -48,7 +47,7 @@ def test_a_run_with_a_profile_has_its_trace_to_download_until_another_begins_or_
     assert not runner.files[2].trace.parent.exists()
 
 
-def test_a_package_is_to_be_taken_along_where_the_page_is_local(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_package_is_to_be_taken_along_where_the_page_is_local(monkeypatch) -> None:
     page = Page(answering(full_result()))
     for local in (True, False):
         *_, last = pressed(page, compiler="aot")
@@ -92,7 +91,7 @@ def test_a_stored_run_that_a_link_opens_is_repeated_with_its_own_spec_and_pictur
     assert "from 2 processes" in stage_of(page, last) and 'class="process"' in stage_of(page, last)
 
 
-def test_a_picture_that_is_gone_is_asked_for_and_then_taken_from_the_form(tmp_path: Path, history: History) -> None:
+def test_a_picture_that_is_gone_is_asked_for_and_then_taken_from_the_form(tmp_path, history: History) -> None:
     own = tmp_path / "own <b>.png"
     own.write_bytes((form.scenes()[1]).read_bytes() + b"!")
     history.append(of_picture(own))
@@ -133,7 +132,7 @@ def test_a_press_for_anything_that_is_not_stored_is_refused(history: History) ->
         assert "not stored any more" in stage_of(page, refused)
 
 
-def test_a_space_repeats_nothing_that_its_visitors_could_not_run(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_space_repeats_nothing_that_its_visitors_could_not_run(monkeypatch) -> None:
     hub = of_picture(spec=RunSpec("somebody/model", "image-classification", device="cpu"))
     large = of_picture(spec=dataclasses.replace(BASE, batch_size=64))
     for here in (hub, large):

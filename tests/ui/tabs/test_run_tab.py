@@ -45,7 +45,7 @@ def page() -> Page:
     return Page(answering(ok_result()))
 
 
-def test_a_gpu_machine_changes_only_a_form_that_nobody_touched(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_gpu_machine_changes_only_a_form_that_nobody_touched(monkeypatch) -> None:
     monkeypatch.setattr("demo.core.hub.can_load", lambda checkpoint: True)
     page = Page(FakeRunner(lambda *_: ok_result(), machine=dataclasses.replace(MACHINE, gpu="Tesla T4")))
     untouched = in_the_form(form.scenes()[0])
@@ -118,7 +118,7 @@ def test_run_shows_its_answer_with_three_folds_and_a_failure_leaves_what_is_know
     assert [last[fold.accordion]["visible"] for fold in page.run_tab.pane.folds] == [True, False, True]
 
 
-def test_an_unexpected_error_is_told_calmly_and_keeps_its_message_to_the_log(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_unexpected_error_is_told_calmly_and_keeps_its_message_to_the_log(caplog) -> None:
     page = Page(answering(RuntimeError("secret words")))
     *_, last = pressed(page)
     assert ENGLISH.texts["unexpected"] in stage_of(page, last)
@@ -152,7 +152,7 @@ def test_leaving_the_page_ends_no_run_and_opening_it_again_brings_the_run_back()
     assert "2.00×" in stage_of(page, last) and is_ready(page, last)
 
 
-def test_a_run_that_ended_while_nobody_watched_is_shown_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_that_ended_while_nobody_watched_is_shown_once(monkeypatch) -> None:
     monkeypatch.setattr(jobs, "AGAIN_SECONDS", 0.0)
     page = Page(answering(ok_result(), seconds=0.5))
     updates = pressed(page)

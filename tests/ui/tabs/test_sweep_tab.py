@@ -158,7 +158,7 @@ def test_leaving_the_page_ends_no_sweep_and_opening_it_again_brings_it_back() ->
 
 
 @pytest.mark.parametrize("space", [True, False], ids=["on a Space", "on a machine of one's own"])
-def test_a_sweep_that_nobody_watches_ends_on_a_space_only(space: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sweep_that_nobody_watches_ends_on_a_space_only(space: bool, monkeypatch) -> None:
     monkeypatch.setattr(jobs, "UNWATCHED_SECONDS", 0.05)
     if space:
         monkeypatch.setenv("SPACE_ID", "somebody/space")
@@ -173,7 +173,7 @@ def test_closing_the_app_starts_no_further_cell() -> None:
     assert [cell.result is not None for cell in finished(page).cells] == [True, *[False] * 7]
 
 
-def test_many_names_start_no_more_sweeps_than_the_queue_has_places(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_names_start_no_more_sweeps_than_the_queue_has_places(monkeypatch) -> None:
     monkeypatch.setenv("WORTH_COMPILING_QUEUE", "2")
     monkeypatch.setattr(limits, "current", lambda: limits.read(dict(os.environ)))
     page, tab = page_of(seconds=60)
@@ -189,7 +189,7 @@ def test_many_names_start_no_more_sweeps_than_the_queue_has_places(monkeypatch: 
     assert len(tab.works._works) <= 3
 
 
-def test_a_grid_that_is_too_large_or_cannot_be_run_is_told_to_the_visitor(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_grid_that_is_too_large_or_cannot_be_run_is_told_to_the_visitor(monkeypatch) -> None:
     monkeypatch.setattr(limits, "current", lambda: limits.read({"SPACE_ID": "somebody/space"}))
     page, tab = page_of()
     sizes = [str(size) for size in range(1, 10)]
@@ -203,9 +203,7 @@ def test_a_grid_that_is_too_large_or_cannot_be_run_is_told_to_the_visitor(monkey
     assert "no modes" in only[tab.status]
 
 
-def test_a_finished_sweep_can_stand_beside_the_guides_tables_but_not_on_a_space(
-    own: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_finished_sweep_can_stand_beside_the_guides_tables_but_not_on_a_space(own: Path, monkeypatch) -> None:
     page, tab = page_of()
     *_, last = started(page)
     assert last[tab.keep_button]["visible"]
@@ -222,7 +220,7 @@ def test_a_finished_sweep_can_stand_beside_the_guides_tables_but_not_on_a_space(
 # ---- before Start
 
 
-def test_cells_time_and_downloads_are_told_before_start(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cells_time_and_downloads_are_told_before_start(monkeypatch) -> None:
     page, tab = page_of()
 
     def planned(weights: str = "pretrained", **axes: Any) -> str:

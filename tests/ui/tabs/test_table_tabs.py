@@ -108,7 +108,7 @@ def test_a_link_of_a_measured_row_asks_for_every_setting_that_its_table_names(ow
     assert specs_of(view(subset="", gpu="Example CPU", batch_size="")["table"]) == asked
 
 
-def test_a_row_that_this_page_cannot_run_has_no_link(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_row_that_this_page_cannot_run_has_no_link(own: Path, monkeypatch) -> None:
     monkeypatch.setattr(limits, "current", lambda: limits.Limits(batch=4, hub_ids=False))
     measured_tables.write(
         own / "a.csv", {"batch_size": "16"}, {"checkpoint": "some/other"}, {"checkpoint": "/a/folder"}, {}
@@ -181,7 +181,7 @@ def view_shared(shared: Shared, lang: Language = ENGLISH, **asked: str) -> dict[
 
 
 @pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Shared:
+def shared(tmp_path_factory) -> Shared:
     return of_rows(tmp_path_factory.mktemp("shared"), plausible())
 
 
@@ -195,9 +195,7 @@ def tabs_of(page: Page) -> list[str]:
     return [block.id for block in page.blocks.values() if type(block).__name__ == "Tab"]
 
 
-def test_nothing_is_fetched_before_the_tab_is_opened_nor_while_a_run_goes_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nothing_is_fetched_before_the_tab_is_opened_nor_while_a_run_goes_on(tmp_path, monkeypatch) -> None:
     page, history = page_of(tmp_path, monkeypatch)
     looks: list[bool] = []
     monkeypatch.setattr(history.shared, "_renew", lambda: looks.append(True))
@@ -228,7 +226,7 @@ def test_one_setting_is_shown_at_first_that_of_most_rows(shared: Shared) -> None
     assert with_them == {"torch 2.13.0, transformers 5.23.0, batch 1, default, float32"}
 
 
-def test_a_cell_is_the_newest_run_with_its_interval_and_says_of_how_many(tmp_path: Path) -> None:
+def test_a_cell_is_the_newest_run_with_its_interval_and_says_of_how_many(tmp_path) -> None:
     one = {"eager_ms": 29.0, "compiled_ms": 20.0, "speedup_low": 1.40, "speedup": 1.45, "speedup_high": 1.5}
     rows = [
         cells(id="old", started_at="2026-11-20T00:00:00Z"),
@@ -256,7 +254,7 @@ def test_filters_leave_what_fits_and_forget_what_no_row_has(shared: Shared) -> N
 
 
 def test_repeat_this_here_fills_the_form_with_the_rows_settings_where_the_page_can_run_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path, monkeypatch
 ) -> None:
     gpu = cells(
         id="b", checkpoint="google/owlvit-base-patch32", task="object-detection", device="cuda", device_name="Tesla T4",
@@ -271,7 +269,7 @@ def test_repeat_this_here_fills_the_form_with_the_rows_settings_where_the_page_c
     assert len(rows) == 2 and "data-follow" not in many_runs.shared_table(rows, ENGLISH)
 
 
-def test_only_so_many_rows_models_and_devices_are_drawn_and_it_says_so(tmp_path: Path) -> None:
+def test_only_so_many_rows_models_and_devices_are_drawn_and_it_says_so(tmp_path) -> None:
     many = [
         cells(id=f"{model}-{device}", checkpoint=f"a/model-{model}", device_name=f"CPU {device}")
         for model in range(50)
@@ -283,7 +281,7 @@ def test_only_so_many_rows_models_and_devices_are_drawn_and_it_says_so(tmp_path:
     assert "40 models and 8 devices" in drawn["map"]
 
 
-def test_a_prompt_cannot_become_a_tag(tmp_path: Path) -> None:
+def test_a_prompt_cannot_become_a_tag(tmp_path) -> None:
     prompt = '"><img src=x onerror=alert(1)> [a](b)'
     hostile = cells(task="text-generation", checkpoint="shapes-gemma", prompt=prompt, tokens=8)
     drawn = view_shared(of_rows(tmp_path, [hostile]))

@@ -31,7 +31,7 @@ def one_endpoint(blocks: type[gr.Blocks]) -> gr.Blocks:
     return page
 
 
-def test_the_queue_polls_as_seldom_as_is_set_and_lets_events_wait_on_zero_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_queue_polls_as_seldom_as_is_set_and_lets_events_wait_on_zero_gpu(monkeypatch) -> None:
     monkeypatch.setenv("SPACES_ZERO_GPU", "true")
     waits = inspect.getsource(Queue.start_processing) + inspect.getsource(Queue.start_progress_updates)
     names = set(re.findall(r"asyncio\.sleep\(self\.(\w+)\)", waits))
@@ -71,7 +71,7 @@ def test_gradios_mcp_server_still_asks_for_addresses_and_an_upload_tool() -> Non
 # ---- upkeep
 
 
-def test_old_files_go_and_young_kept_and_foreign_ones_stay(tmp_path: Path) -> None:
+def test_old_files_go_and_young_kept_and_foreign_ones_stay(tmp_path) -> None:
     now, folder = time.time(), tmp_path / "uploads"
     folder.mkdir()
 
@@ -97,7 +97,7 @@ def test_old_files_go_and_young_kept_and_foreign_ones_stay(tmp_path: Path) -> No
     gradio_workarounds.sweep(folder / "none", (), now)
 
 
-def test_the_sweep_begins_with_the_server_and_ends_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_sweep_begins_with_the_server_and_ends_with_it(monkeypatch) -> None:
     swept: list[set[str]] = []
     monkeypatch.setattr(gradio_workarounds, "sweep", lambda folder, kept, now: swept.append(kept))
     block = SimpleNamespace(keep_in_cache={"/a/scene.png"})
@@ -137,7 +137,7 @@ os._exit(0)
 """
 
 
-def test_a_server_without_files_left_says_so_once_and_answers_again(tmp_path: Path) -> None:
+def test_a_server_without_files_left_says_so_once_and_answers_again(tmp_path) -> None:
     environment = {**os.environ, "WORTH_COMPILING_DATA": str(tmp_path)}
     program = [sys.executable, "-c", EXHAUSTED]
     child = subprocess.run(program, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=90)

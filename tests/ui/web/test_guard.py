@@ -149,7 +149,7 @@ def test_under_any_other_name_nothing_is_there_but_a_sentence(page: gr.Blocks) -
         assert status == 403 and repr(host) in sentence and "WORTH_COMPILING_HOSTS" in sentence
 
 
-def test_on_a_space_its_own_names_and_those_of_its_proxy_do(page: gr.Blocks, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_on_a_space_its_own_names_and_those_of_its_proxy_do(page: gr.Blocks, monkeypatch) -> None:
     monkeypatch.setenv("SPACE_ID", "someone/space")
     read = limits.read({"SPACE_ID": "a/b", "SPACE_HOST": "Someone-space.hf.space,my.domain.example"})
     assert read.hosts == ("someone-space.hf.space", "my.domain.example")
@@ -191,7 +191,7 @@ def test_a_page_of_another_site_sends_nothing_here(page: gr.Blocks) -> None:
             assert asked(page, "/", "GET", NAMES, host=LOCAL, **headers)[0] == 200  # a link leads here from anywhere
 
 
-def test_a_named_address_to_listen_to_is_a_name_of_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_named_address_to_listen_to_is_a_name_of_the_server(monkeypatch) -> None:
     settings: dict[str, Any] = {}
     page: Any = SimpleNamespace(_queue=SimpleNamespace(), stored=None, launch=lambda **given: settings.update(given))
     monkeypatch.setattr(limits, "current", lambda: limits.Limits(hosts=("a.example",)))

@@ -11,7 +11,6 @@ import urllib.request
 from collections import Counter
 from collections.abc import Iterator
 from html import unescape
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 from urllib.parse import quote
@@ -67,7 +66,7 @@ def test_a_card_and_a_badge_are_given_with_what_lets_them_be_kept(history: Histo
     assert badge.headers["content-security-policy"] == "default-src 'none'; sandbox"
 
 
-def test_a_run_that_is_not_there_or_deleted_or_cannot_be_read_is_404(history: History, tmp_path: Path) -> None:
+def test_a_run_that_is_not_there_or_deleted_or_cannot_be_read_is_404(history: History, tmp_path) -> None:
     previews = Previews(history)
     assert asked(previews, f"/card/{RUN.id}.png").status_code == 200
     history.delete([RUN.id])
@@ -83,7 +82,7 @@ def test_a_run_that_is_not_there_or_deleted_or_cannot_be_read_is_404(history: Hi
 
 
 def test_a_crowd_has_one_card_drawn_at_a_time_with_rests_and_the_rest_is_sent_away(
-    history: History, monkeypatch: pytest.MonkeyPatch
+    history: History, monkeypatch
 ) -> None:
     drawing: list[tuple[float, float]] = []
     threads = set()
@@ -111,7 +110,7 @@ def test_a_crowd_has_one_card_drawn_at_a_time_with_rests_and_the_rest_is_sent_aw
     assert len(previews._cards) == 1
 
 
-def test_what_needs_no_drawing_waits_for_no_card(history: History, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_needs_no_drawing_waits_for_no_card(history: History, monkeypatch) -> None:
     previews = Previews(history)
     known = asked(previews, f"/card/{RUN.id}.png").content
     monkeypatch.setattr(preview, "MAX_WAITING", 1)
@@ -141,7 +140,7 @@ def test_what_needs_no_drawing_waits_for_no_card(history: History, monkeypatch: 
 
 
 @pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def served(tmp_path_factory) -> Iterator[str]:
     history = History(tmp_path_factory.mktemp("data") / "history.sqlite3")
     history.append(RUN)
     history.append(ok_result(id="hostile", spec=RunSpec(NAME, "image-classification")))
