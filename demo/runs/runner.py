@@ -237,11 +237,13 @@ def _on_lent_gpu(lent_gpu: LentGpu, run: OngoingRun) -> Generator[Event | None, 
 
     It is asked for device cuda, so that it is refused where the GPU cannot be used, and never runs on a CPU.
     """
-    spec = dataclasses.replace(run.spec, device="cuda", repeats=1)
+    events = lent_gpu(dataclasses.replace(run.spec, device="cuda", repeats=1), run.input_file)
     try:
-        with contextlib.closing(lent_gpu(spec, run.input_file)) as events:
-            for event in events:
-                yield run.of_lent_gpu(event) if isinstance(event, RunResult) else event
+        for event in events:
+            yield run.of_lent_gpu(event) if isinstance(event, RunResult) else event
         yield run.gpu_lost("it sent no result")
     except WorkerDied as lost:
         yield run.gpu_lost(lost.reason)
+    finally:
+        with contextlib.suppress(WorkerDied):  # the run has its result by now
+            events.close()

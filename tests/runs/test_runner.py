@@ -351,6 +351,20 @@ def test_a_cancel_gives_the_gpu_back() -> None:
     assert lender.closed == 1
 
 
+def test_a_gpu_that_is_lost_while_it_is_given_back_costs_no_answer() -> None:
+    class Losing(Lender):
+        def __call__(self, spec: RunSpec, image: Path | None) -> Generator[Progress | RunResult, None, None]:
+            try:
+                yield from super().__call__(spec, image)
+            finally:
+                raise WorkerDied("lost connection")
+
+    cancel = threading.Event()
+    assert Losing(TIMING, ok_result()).run().status == "ok"
+    cancel.set()
+    assert Losing(TIMING, ok_result()).run(cancel=cancel).status == "cancelled"
+
+
 def test_on_zero_gpu_a_worker_sees_no_gpu_outside_of_the_function_that_holds_one(monkeypatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "GPU-of-the-fork")
     assert worker_environment("/tmp")["CUDA_VISIBLE_DEVICES"] == "GPU-of-the-fork"
