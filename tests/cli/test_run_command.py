@@ -18,7 +18,7 @@ from test_faults import needs_linux, processes_with
 from demo.cli.main import main
 from demo.core import catalog
 from demo.core.result import Progress
-from demo.core.spec import TEXT_GENERATION, RunSpec
+from demo.core.spec import TEXT_GENERATION, BadInput, RunSpec
 from demo.runs.outcome import Files
 from demo.store.history import FOLDER_VARIABLE, History
 
@@ -62,6 +62,13 @@ def test_a_failure_is_told_with_its_remedy_and_is_no_success(scripted: Any, caps
     assert capsys.readouterr().out.startswith(
         "Batch size 256 ran out of memory on a T4 (15 GB) while compiling.\nTry 64.\n"
     )
+
+
+def test_what_the_worker_refuses_is_a_sentence_and_exit_2(scripted: Any, capsys) -> None:
+    scripted(BadInput("empty.png is empty."))
+    assert main([*RUN, "--json"]) == 2
+    said = capsys.readouterr()
+    assert said.out == "" and said.err.endswith("empty.png is empty.\n")
 
 
 def test_a_run_ends_with_its_id_and_the_command_that_shows_it_unless_it_was_not_stored(scripted: Any, capsys) -> None:

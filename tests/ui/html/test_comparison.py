@@ -4,7 +4,7 @@ import dataclasses
 import re
 from typing import Any
 
-from samples import ENVIRONMENT, measurement, ok_result, text_result
+from samples import ENVIRONMENT, failed_result, measurement, ok_result, text_result
 
 from demo.core.languages import ENGLISH, LANGUAGES
 from demo.core.measurement import Compilation
@@ -57,6 +57,13 @@ def test_the_faster_of_two_ways_is_named_in_every_language_and_switches_are_sign
     assert len({comparison(both, lang) for lang in LANGUAGES.values()}) == len(LANGUAGES)
     table = comparison(both, ENGLISH)
     assert "✓" in table and "True" not in table
+
+
+def test_a_run_without_an_answer_stands_beside_one_that_has_it_with_dashes() -> None:
+    for failed in (failed_result(), failed_result(status="cancelled", environment=None, failure=None)):
+        for pair, cells in (((failed, ok_result()), ["–", "match"]), ((ok_result(), failed), ["match", "–"])):
+            table = re.sub(r"<[^>]+>", "|", comparison(pair, ENGLISH).partition("<table")[2])
+            assert table.partition("Outputs")[2].replace("|", " ").split() == cells
 
 
 def test_of_one_spec_in_two_environments_the_verdict_on_changing_is_told_in_place_of_a_winner() -> None:
