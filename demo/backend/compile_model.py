@@ -37,7 +37,10 @@ MIN_LAYERS = 2
 
 
 def compiled(model: Any, spec: RunSpec) -> Any:
-    """The model under torch.compile, which begins at its first call; with scope layers a twin, compiled in place."""
+    """The model under torch.compile as the spec asks. Nothing is compiled before its first call.
+
+    With scope "layers" it is a twin whose layers compile, because a layer is compiled in place.
+    """
     options: dict[str, Any] = {"mode": spec.mode, "fullgraph": spec.fullgraph, "dynamic": DYNAMIC[spec.dynamic]}
     if spec.scope == "model":
         return torch.compile(model, **options)

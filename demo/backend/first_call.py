@@ -29,7 +29,10 @@ TIMEOUT_SECONDS = 600.0
 
 
 def measure_elsewhere(spec: RunSpec, input_file: Path | None, eager_first: bool, package: Path | None) -> CompileCost:
-    """Times the first call in a new process, from this run's cache or package. Raises RuntimeError where it fails."""
+    """Times the first call in a new process, from this run's cache or package.
+
+    Raises RuntimeError where that process fails, takes too long, or does not find the graphs in the cache.
+    """
     torch.cuda.empty_cache()  # the further process needs room for a model of its own
     files = {name: file and str(file) for name, file in (("input_file", input_file), ("package", package))}
     job = json.dumps({"spec": codec.plain(spec), "eager_first": eager_first, **files})

@@ -137,7 +137,10 @@ class Workload(ABC):
         return model(**self.batch)
 
     def outputs(self, model: Any) -> Any:
-        """What eager and compiled are compared by, cloned. Eager's are asked first."""
+        """What eager and compiled are compared by. Cloned: the next call of a CUDA graph overwrites its outputs.
+
+        Eager's are asked first.
+        """
         return compilation.clone_outputs(self.call(model)())
 
     def exact_outputs(self, exact: Any) -> Any:
@@ -158,7 +161,10 @@ class Workload(ABC):
     def both_timed(
         self, eager: timing.Call, compiled: timing.Call, log: compilation.CompileLog, plan: timing.Plan
     ) -> tuple[Measurement, Measurement, Measurement | None]:
-        """Warms up and times in turns: eager, compiled and, where there was time for it, the A/A control."""
+        """Warms both calls up and times them in turns, with nothing told meanwhile.
+
+        Returns eager's times, compiled's, and those of the A/A control where there was time for one.
+        """
         min_calls = timing.min_warmup_calls(self.spec, self.device)
         warmup, _ = timing.warm_up(compiled, self.clock, log.events, min_calls)
         eager_warmup, _ = timing.warm_up(eager, self.clock, log.events)

@@ -38,7 +38,10 @@ def load(spec: RunSpec, file: Path | None, told: Callable[[ImageInfo], None] | N
 
 
 def apply(spec: RunSpec) -> None:
-    """Sets threads, freezing, equal sizes, and TF32, which torch by default allows in convolutions, too."""
+    """Sets this process's threads, and the switches of freezing, equal sizes and TF32.
+
+    With dtype float32 TF32 is off for convolutions too, where torch allows it by default.
+    """
     torch.set_float32_matmul_precision("high" if spec.dtype == "tf32" else "highest")
     torch.backends.cudnn.allow_tf32 = spec.dtype == "tf32"
     # For the whole process, and not among torch.compile's options: dynamo asks for it when it traces, and only then are

@@ -101,7 +101,10 @@ def _shapes(options: argparse.Namespace) -> int:
 
 
 def replay(spec: RunSpec, image: Path, sizes: tuple[Size, ...], strategy: str) -> Replay:
-    """The log in a process of its own, over an empty compile cache, within a run's time limit. Raises BadInput."""
+    """The log in a process of its own with an empty compile cache, ended after the time limit of a run.
+
+    Raises BadInput where the model cannot be called so.
+    """
     dynamic = {"auto": "auto", "on": "on"}.get(strategy, "off")
     job = {
         "spec": plain(dataclasses.replace(spec, dynamic=dynamic)),

@@ -94,7 +94,10 @@ def enough(ours: Sequence[stats.ProcessResult], theirs: Sequence[stats.ProcessRe
 
 
 def told(first: RunResult, second: RunResult, names: tuple[str, str], lang: Language) -> str:
-    """The verdict and its figures; '' where there is none. `names`, such as 'A' and 'B', get their versions added."""
+    """The verdict and its figures, as sentences; '' where the two are not `comparable` or neither has an answer.
+
+    `names` are what the two are called, such as 'A' and 'B'; their versions are added.
+    """
     found = compare(first, second) if comparable(first, second) else None
     if found is None:
         return ""

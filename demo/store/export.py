@@ -213,7 +213,10 @@ _BOTH = "\r\n"
 
 
 def csv_lines(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    """Lines of CSV, names first; None, or a column that lacks, is an empty cell. ValueError for a further column."""
+    """The rows as lines of CSV, the names of the columns first.
+
+    None, and a column that a row lacks, is an empty cell. Raises ValueError for a row with a further column.
+    """
     for row in chain([{name: name for name in columns}], rows):
         line = io.StringIO()
         csv.DictWriter(line, columns, lineterminator=_BOTH).writerow({name: guarded(row[name]) for name in row})

@@ -45,7 +45,10 @@ def named() -> str:
 
 @contextmanager
 def open_history(scheduler: Callable[..., Any] | None = None) -> Iterator[History]:
-    """The user's history, pushed to the dataset that is `named`. `scheduler` is for tests. Raises BadInput."""
+    """The user's history. Where `WORTH_COMPILING_DATASET` names a dataset, each result is pushed there, too.
+
+    `scheduler` replaces `huggingface_hub.CommitScheduler` in tests. Raises BadInput for a name that is no dataset's.
+    """
     if not (dataset := named()):
         yield History()
         return

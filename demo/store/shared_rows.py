@@ -102,7 +102,10 @@ class SharedRow:
 
     @cached_property
     def setting(self) -> tuple[Any, ...]:
-        """What two rows side by side share; a cell has its own model, what that is asked for, and its device."""
+        """What must be the same for two rows to stand side by side: versions, what is compiled how, and the protocol.
+
+        The model, what it is asked for, and the device are not part of it: a row has those in its cell.
+        """
         return (self.torch, self.transformers, *(getattr(self.spec, name) for name in _COMPARED))
 
 
@@ -110,7 +113,10 @@ _COPIED = tuple(name for name in SharedRow.__dataclass_fields__ if name != "spec
 
 
 def read(path: Path) -> tuple[list[SharedRow], int]:
-    """The rows of one file, and how many others make no sense. Raises ValueError, and what pandas and pyarrow raise."""
+    """The rows of one file, and how many others make no sense.
+
+    Raises ValueError, or an error of pandas or pyarrow, for a file that is no table of this kind or too large.
+    """
     table = _table(path)
     told = table["status"].isin(SHOWN) & (table["torch"].notna() | (table["status"] == "ok"))
     table = table[told | ~table["status"].isin(STATUSES)]  # the others are runs that tell nothing
@@ -220,7 +226,10 @@ class SharedCopy:
         """From when the Hub is asked again."""
 
     def look(self, busy: bool = False) -> Shared:
-        """What is known now. An old copy is fetched again in a thread; no fetch begins while the machine is `busy`."""
+        """What is known now. It waits for nothing; an old copy is fetched again in a thread.
+
+        While the machine is `busy` with a measurement no fetch begins; one that goes on is not stopped.
+        """
         with self._lock:
             if self._thread is not None and self._thread.is_alive():
                 return replace(self._shared, fetching=True)

@@ -88,7 +88,10 @@ PRESETS = {
 
 
 def read_grid(given: Mapping[str, Any], where: str) -> Grid:
-    """A grid of a file's or form's lists and settings; one value is a list of one. BadInput for an unknown name."""
+    """A grid from the lists and settings of a file or a form; a single value stands for a list of one.
+
+    Raises BadInput for a name that means nothing; what the values mean is for `Grid.specs` to check.
+    """
     allowed = (*AXES, *SETTINGS, "task")
     unknown = [name for name in given if name not in allowed]
     if unknown:

@@ -70,7 +70,10 @@ def connected(address: str | None) -> Iterator[None]:
 
 
 def fleet(gpu_types: Sequence[str], worker_module: str = WORKER_MODULE) -> Fleet:
-    """What can run cells on these types of GPU, by Ray's names, else on any or the largest nodes. Raises BadInput."""
+    """What can run cells on these types of GPU, or on any, or on the CPUs of a cluster without GPUs.
+
+    The types are Ray's names, such as 'T4' and 'A100'. Raises BadInput where nothing can.
+    """
     import ray
 
     alive = [node for node in ray.nodes() if node["Alive"]]
