@@ -38,9 +38,6 @@ def tags(text: str) -> list[str]:
     return sorted(re.findall(r"</?\w+", text))
 
 
-# ---- the texts
-
-
 @EVERY
 def test_every_text_is_there_with_the_placeholders_and_tags_of_the_english_one(language: Language) -> None:
     assert set(language.texts) == set(ENGLISH.texts)
@@ -57,9 +54,6 @@ def test_every_mode_status_doubt_step_preset_and_field_of_a_spec_has_its_text() 
     keys |= set(details.FOLDS) | {field.name for field in dataclasses.fields(RunSpec)}
     keys |= {f"preset_{number}" for number in NUMBERS}
     assert keys <= set(ENGLISH.texts)
-
-
-# ---- sentences about a result
 
 
 RESULTS = (
@@ -148,9 +142,6 @@ def test_values_cannot_become_html_in_any_language() -> None:
     for language in LANGUAGES.values():
         assert HOSTILE not in language.html("note_hub", named=HOSTILE)
         assert HOSTILE not in language.quoted(HOSTILE) + language.value(HOSTILE)
-
-
-# ---- who hears which
 
 
 def test_the_address_decides_then_the_switch_then_the_browser() -> None:

@@ -192,9 +192,6 @@ def test_a_model_hooked_up_by_its_first_call_is_told_of_in_both_orders() -> None
     assert log.captured() == (first.graphs, first.graph_breaks)  # as whoever compiles first gets it
 
 
-# Packages
-
-
 class Detector(torch.nn.Module):
     """Its outputs are of a class that only the module of its own architecture defines, as detectors' are."""
 

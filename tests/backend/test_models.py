@@ -234,9 +234,6 @@ def test_files_beyond_a_limit_are_refused_with_both_sizes(monkeypatch) -> None:
     look({"a.safetensors": 16_000_000_000, "config.json": 50_000_000, "pytorch_model.bin": 10**12})
 
 
-# The guide's twelve
-
-
 LAYOUTS = Path(__file__).parent / "old_layouts"
 TWELVE = [checkpoint.id for checkpoint in catalog.PUBLISHED]
 TIMM = "microsoft/conditional-detr-resnet-50"

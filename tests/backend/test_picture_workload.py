@@ -157,9 +157,6 @@ def test_boxes_are_in_pixels_of_the_picture_and_inside_it() -> None:
     assert box.box == pytest.approx((140, 25, 200, 75))
 
 
-# Another size
-
-
 def test_the_other_proportions_differ_from_those_of_the_picture() -> None:
     for width, height, other in [(40, 30, (30, 40)), (30, 40, (40, 30)), (40, 40, (40, 30))]:
         assert picture_workload.in_other_proportions(Image.new("RGB", (width, height))).size == other

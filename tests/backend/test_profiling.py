@@ -167,9 +167,6 @@ def test_a_run_on_a_cpu_is_profiled_only_when_asked() -> None:
         assert profiling.wanted(spec, torch.device(device)) == wanted
 
 
-# The passes
-
-
 @pytest.fixture
 def fake(monkeypatch) -> FakeCuda:
     return FakeCuda(monkeypatch)
@@ -234,9 +231,6 @@ def test_eager_s_memory_holds_nothing_of_what_the_compile_left(cudagraphs: str, 
         run.examine(name)
     assert run.result.eager.peak_memory_bytes == 1050 and run.result.eager.peak_reserved_bytes == 1150
     assert run.result.compiled.peak_memory_bytes == 2070 - 20 + 300
-
-
-# Told
 
 
 def test_kernels_and_the_roofline_are_told_with_how_busy_the_gpu_is_and_on_a_cpu_operators() -> None:

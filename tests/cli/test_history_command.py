@@ -78,9 +78,6 @@ def test_a_card_and_a_badge_are_files_by_their_names(tmp_path, capsys) -> None:
         assert capsys.readouterr().err.count("\n") <= 2
 
 
-# ---- export and delete
-
-
 @pytest.fixture
 def stored() -> History:
     history = History()

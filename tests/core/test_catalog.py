@@ -39,9 +39,6 @@ def by_id(checkpoints: list[Checkpoint]) -> Any:
     return pytest.mark.parametrize("checkpoint", checkpoints, ids=[checkpoint.id for checkpoint in checkpoints])
 
 
-# --- the list itself
-
-
 def test_the_guides_checkpoints_are_those_of_the_published_table() -> None:
     with open(catalog.ASSETS / "published" / "published.csv", encoding="utf-8", newline="") as file:
         published = {(row["checkpoint"], row["task"], row["model"]) for row in csv.DictReader(file)}
@@ -61,9 +58,6 @@ def test_importing_the_catalogue_is_cheap_and_works_from_any_folder(tmp_path) ->
     )
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     assert subprocess.check_output([sys.executable, "-c", script], cwd=tmp_path, env=environment) == b"set()\n"
-
-
-# --- the configs
 
 
 @by_id([*GUIDE, *catalog.BUNDLED_VISION])
@@ -100,9 +94,6 @@ def test_the_shipped_files_are_what_the_tool_writes() -> None:
 @by_id(list(catalog.CHECKPOINTS))
 def test_a_checkpoint_has_as_many_parameters_as_the_catalogue_says(checkpoint: Checkpoint) -> None:
     assert sum(parameter.numel() for parameter in built(checkpoint).parameters()) == checkpoint.parameters
-
-
-# --- from what somebody typed to a spec
 
 
 def test_a_known_checkpoint_brings_its_task_and_another_model_of_the_hub_needs_it() -> None:

@@ -65,9 +65,6 @@ def refusal_of(given, data: bytes, name: str = "picture.png") -> str:
     return message
 
 
-# What can be read
-
-
 SEVERAL = {"save_all": True, "append_images": [Image.new("RGB", (48, 32), "white")] * 2}
 IN_ONE_FILE = [(kind, SEVERAL) for kind in ("MPO", "GIF", "PNG", "WEBP")]
 
@@ -151,9 +148,6 @@ def test_the_preview_has_the_picture_s_shape_and_at_most_mask_side(tmp_path, siz
     scene(*size).save(tmp_path / "a.png")
     image, info = read(tmp_path / "a.png")
     assert (image.size, decode_preview(info.preview_jpeg).size) == (size, shown)
-
-
-# What cannot
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="devices are files on POSIX only")
@@ -246,9 +240,6 @@ def test_a_mutated_file_is_either_a_proper_picture_or_a_sentence(given, kind: st
             continue
         assert image.mode == "RGB" and 1 <= image.width * image.height <= MAX_PIXELS
         assert len(image.tobytes()) == image.width * image.height * 3
-
-
-# Masks
 
 
 def test_a_mask_survives_the_way_there_and_back_and_a_large_one_is_brought_to_mask_side() -> None:

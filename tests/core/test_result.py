@@ -122,8 +122,6 @@ def test_a_whole_request_holds_every_picture_of_the_batch():
     )
 
 
-# JSON and back
-
 FILLED = full_result(
     failure=Failure("time", "It ended \N{CAT FACE} قطة.", "Try again.", {"mode": "default"}),
     warnings=("one", "\u202etwo\x00"),

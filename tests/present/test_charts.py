@@ -38,9 +38,6 @@ def texts(figure) -> list[str]:
     return [re.sub(r"</?(b|span)\b[^>]*>", "", note.text) for note in figure.layout.annotations]
 
 
-# Latency
-
-
 def test_with_a_graph_break_compiled_has_two_bars_in_one_group() -> None:
     both = result(measured(0.03), measured(0.01), with_break=measured(0.012))
     figure = latency_bars(both, ENGLISH)
@@ -70,9 +67,6 @@ def test_a_variant_without_times_has_a_word_instead_of_a_bar() -> None:
             assert texts(figure)[:2] == ["20.0 ms", word] and figure.data[0].x[1] == 0
 
 
-# Every call
-
-
 def test_every_call_of_both_variants_is_a_dot_in_order() -> None:
     figure = trace(result(measured(0.03, 0.02, 0.025), measured(0.011, 0.012)), ENGLISH)
     assert [list(part.x) for part in figure.data] == [[1, 2, 3], [1, 2]]
@@ -96,18 +90,12 @@ def test_names_make_room_for_each_other_where_the_medians_coincide() -> None:
     assert moved[1] - moved[0] >= 20 and moved[0] - moved[3] >= 20 and sum(moved) == pytest.approx(sum(heights))
 
 
-# The guide's figures
-
-
 def test_the_guide_s_gpus_stand_in_the_guide_s_order_eager_first() -> None:
     figure = published_bars("google/vit-base-patch16-224", ENGLISH)
     names = [re.sub("<.*?>", "", name).split() for name in figure.layout.yaxis.ticktext]
     assert names == [["A100", "eager"], ["compiled"], ["V100", "eager"], ["compiled"], ["T4", "eager"], ["compiled"]]
     assert figure.data[0].x == pytest.approx([9.325, 7.584, 10.495, 6.0, 16.520, 15.786])
     assert figure.data[0].error_x.visible is False
-
-
-# All of them
 
 
 def test_names_from_outside_are_text_and_not_markup() -> None:
@@ -126,9 +114,6 @@ def test_the_page_recolours_the_colours_that_the_figures_have() -> None:
     assert f'tspan[style*="{COMPILED}"]' in css
 
 
-# In words
-
-
 def test_every_figure_is_strict_json_and_told_in_words_with_neither_tags_nor_signs() -> None:
     both = result(measured(0.02, 0.03, 0.02), measured(0.01, 0.01, 0.5))
     figures = [latency_bars(one, ENGLISH) for one in (both, result(None, None, status="crashed"))]
@@ -138,9 +123,6 @@ def test_every_figure_is_strict_json_and_told_in_words_with_neither_tags_nor_sig
         title = re.sub("<.*?>", "", figure.layout.title.text)
         assert said.startswith(title) and len(said) > len(title)
         assert not re.search("[<>●◆━┄]", said)
-
-
-# When it pays
 
 
 def test_each_line_begins_at_its_first_call_and_crosses_eager_s_where_that_has_paid() -> None:
@@ -163,8 +145,6 @@ def test_a_crossing_carries_its_interval() -> None:
     assert None not in (even.low, even.high, even.calls)
     assert (mark.x[0] - mark.error_x.arrayminus[0], mark.x[0] + mark.error_x.array[0]) == (even.low, even.high)
 
-
-# The published tables
 
 SETTINGS = [(gpu, batch) for gpu in ("A100", "V100", "T4") for batch in (1, 4, 16)]
 
@@ -215,9 +195,6 @@ def test_every_line_s_colour_is_seen_on_both_papers() -> None:
     assert all(contrast(colour, paper) >= 3 for colour in charts.GPU_COLOURS for paper in ("#f4f3ee", "#0e1013"))
 
 
-# This project's own rows
-
-
 def test_a_device_measured_twice_counts_once_and_by_its_later_day(own: Path) -> None:
     later = {"speedup": "2", "speedup_low": "2", "speedup_high": "2", "torch": "2.14.0", "date": "2026-11-22"}
     other = {"model": "ResNet", "checkpoint": "microsoft/resnet-50"}
@@ -250,9 +227,6 @@ def test_only_what_was_measured_alike_joins_a_table(own: Path) -> None:
         write(own / "h200.csv", {"subset": subset, "mode": mode, "checkpoint": checkpoint})
         table = published.all_rows()
         assert (table[-1] in comparable_rows(table[0], table)) is joined
-
-
-# A run beside the table
 
 
 def test_the_run_stands_first_and_the_guides_gpus_follow() -> None:

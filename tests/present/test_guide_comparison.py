@@ -60,9 +60,6 @@ def test_where_there_is_nothing_to_compare_nothing_is_said() -> None:
         assert compare_with_guide(result, ENGLISH) is None
 
 
-# Nothing is compared that differs without saying so
-
-
 def test_each_difference_is_said_and_only_where_there_is_one() -> None:
     for changes, said in [
         ({"batch_size": 8}, "Batch size: 8 here, 4 in the guide"),

@@ -102,8 +102,6 @@ def test_of_a_model_on_this_machine_no_folder_is_told() -> None:
     assert "alice" not in link_preview.badge(own) + link_preview.description(own, ENGLISH)
 
 
-# The card
-
 LONG = RunSpec(
     "an-organisation-with-a-long-name/" + "a-model-with-a-long-name-" * 9, "image-classification", 256,
     "max-autotune-no-cudagraphs", dtype="bfloat16", device="cpu", weights="random", fullgraph=True, threads=16,

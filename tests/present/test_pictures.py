@@ -91,9 +91,6 @@ def overlapping(captions: list[Written]) -> list[tuple[str, str]]:
     ]
 
 
-# Colours
-
-
 def test_labels_have_different_colours_while_there_are_enough() -> None:
     wanted = [label_colours([name])[name] for name in NAMES]
     assert len(set(wanted)) < len(PALETTE) == len(NAMES), "names that do not compete prove nothing"
@@ -118,9 +115,6 @@ def test_text_is_readable_on_every_chip() -> None:
         assert contrast(text_on(colour), colour) >= 4.5
 
 
-# The canvas
-
-
 def test_every_shape_of_picture_can_be_drawn_on() -> None:
     for shape in SHAPES:
         width, height = shape
@@ -136,16 +130,10 @@ def test_every_shape_of_picture_can_be_drawn_on() -> None:
             assert image.mode == "RGB" and max(image.size) >= MIN_SIDE
 
 
-# Labels
-
-
 def test_the_likeliest_label_is_written_by_its_first_name(written: list[Written]) -> None:
     labels = (Label("lion, king of beasts, Panthera leo", 0.8), Label("hyena", 0.1))
     draw_label(preview(), {"eager": Predictions(labels=labels)}, "eager")
     assert [(mark.text, mark.colour) for mark in written] == [("lion 80 %", EAGER)]
-
-
-# Boxes
 
 
 def test_a_box_is_drawn_where_it_lies_in_the_full_size_picture_and_not_beyond_it() -> None:
@@ -171,9 +159,6 @@ def test_control_characters_of_a_label_are_not_drawn(written: list[Written]) -> 
     assert any(mark.text == "a b c d 90 %" for mark in written)
 
 
-# Segments
-
-
 def test_a_segment_is_tinted_where_it_is_and_nowhere_else() -> None:
     image = draw_segments(preview(), {"eager": Predictions(segments=(segment("sky", half()),))}, "eager")
     colour = np.array(rgb(label_colours(["sky"])["sky"]))
@@ -188,9 +173,6 @@ def test_the_caption_of_a_segment_lies_inside_it_though_its_middle_is_empty(writ
     draw_segments(preview(), {"eager": Predictions(segments=(segment("frame", ring),))}, "eager")
     left, top, right, bottom = next(mark.rect for mark in written if mark.text == "frame")
     assert ring[top:bottom, left:right].mean() > 0.9
-
-
-# Differences
 
 
 def test_equal_boxes_and_segments_have_no_difference() -> None:

@@ -234,8 +234,6 @@ def test_the_command_prints_the_script_of_a_stored_run(tmp_path, monkeypatch, ca
     assert "'nobody'" in capsys.readouterr().err
 
 
-# ---- run
-
 TINY = {
     "hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "head_dim": 8,
     "num_key_value_heads": 1, "vocab_size": len(string.ascii_letters),

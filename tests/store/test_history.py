@@ -155,9 +155,6 @@ def test_a_process_killed_right_after_appending_loses_nothing(history: History) 
     assert history.all() == [ok_result()]
 
 
-# ---- runs that were interrupted
-
-
 def test_an_interrupted_run_is_stored_once_however_many_look(history: History) -> None:
     begin = """
         entry = history.begin_run(ok_result(status="interrupted"))
@@ -186,9 +183,6 @@ def test_a_file_of_version_1_is_read_and_written_on(history: History) -> None:
     assert (old.id, old.status) == ("20260801T120000-0ld0ld", "ok")
     history.append(ok_result())
     assert ids(history) == [ok_result().id, old.id]
-
-
-# ---- searching and deleting
 
 
 def test_a_search_leaves_what_holds_every_word(history: History) -> None:

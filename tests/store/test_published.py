@@ -64,9 +64,6 @@ def test_every_fault_has_a_note_whose_figures_follow_from_the_tables() -> None:
     assert f"eager is slower in {eager} and compiled in {compiled}" in note["nightly-not-always-faster"]
 
 
-# The filter
-
-
 def test_a_filter_keeps_what_fits_all_of_it() -> None:
     for asked, count in [
         ({}, 136),
@@ -91,9 +88,6 @@ def test_a_value_that_no_row_has_is_refused_with_those_there_are() -> None:
     ]:
         with pytest.raises(BadInput, match=said.replace(".", r"\.")):
             published.select(published.rows(), **asked)
-
-
-# This project's own rows
 
 
 def test_a_measured_table_joins_as_a_further_gpu_without_a_restart_and_a_bad_one_is_left_out(own: Path) -> None:
@@ -154,9 +148,6 @@ def test_a_bad_table_is_said_with_its_file_and_the_other_tables_stay(tmp_path, b
     rows, (problem,) = measured_rows(tmp_path)
     assert [row.gpu for row in rows] == ["L4"] and "bad.csv" in problem
     assert isinstance(bad, bytes) or repr(next(iter(bad.values()))) in problem
-
-
-# Writing
 
 
 def spec(device: str = "cuda", **changes: object) -> RunSpec:

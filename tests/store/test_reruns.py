@@ -119,8 +119,6 @@ def test_what_the_runs_own_intervals_explain_is_no_spread_between_them() -> None
     assert deviation([[one.speedup.within for one in noisy if one.speedup]]) < 0.5 * between
 
 
-# Other ways to compile
-
 RESNET = other(checkpoint="microsoft/resnet-50", weights="random")
 FOLDER = other(checkpoint="/home/somebody/secret")
 TIMED = other(precision=0.05, most_seconds=9.0)

@@ -119,8 +119,6 @@ def test_only_equal_versions_and_settings_are_compared_on_any_model_and_device(t
     assert few_on_gpu.device == many_on_gpu.device and many.device != first.device  # threads tell CPUs apart
 
 
-# The copy
-
 DATASET = "somebody/worth-compiling-runs"
 
 

@@ -84,9 +84,6 @@ def test_what_is_named_more_than_once_is_one_cell_and_counts_as_one() -> None:
     assert len(read_grid({name: values * 1000 for name, values in many.items()}, "grid.yaml").specs()) == 1
 
 
-# The cells
-
-
 def stored(picture: Path = PICTURE, **changes: Any) -> RunResult:
     return ok_result(**{"image": info_of(picture), **changes})
 
@@ -177,9 +174,6 @@ def test_a_cell_goes_on_from_the_repeats_that_are_stored_or_ends_with_one_that_f
     assert cell.stored and cell.value == "OOM"
     cell = made([repeat(2, status="crashed"), repeat(1)], spec)
     assert not cell.done and len(cell.earlier) == 1
-
-
-# The table
 
 
 def test_the_table_can_be_parquet(tmp_path) -> None:

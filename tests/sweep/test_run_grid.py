@@ -91,8 +91,6 @@ def test_each_cell_waits_for_its_turn() -> None:
     assert [event.ahead for event in events if isinstance(event, Waiting)] == [2, 1, 2, 1]
 
 
-# In two environments
-
 SPEC = dataclasses.replace(ok_result().spec, repeats=4)
 PYTHONS = ("old/python", "new/python")
 

@@ -176,9 +176,6 @@ def test_the_api_gives_published_rows_faults_and_sources(served: Any) -> None:
     assert len(given["faults"]) == len(published.faults()) and given["sources"] and given["problems"] == []
 
 
-# ---- MCP
-
-
 def called(served: Any, tool: str = "", **arguments: Any) -> Any:
     """The tools by name where none is called, else what the tool answered."""
     mcp = pytest.importorskip("mcp", reason="gradio[mcp] is not installed")

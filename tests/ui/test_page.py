@@ -72,9 +72,6 @@ def test_the_page_asks_nothing_of_the_outside(address: str) -> None:
     assert [url for url in fetched if not url.startswith(address)] == []
 
 
-# ---- stage mode
-
-
 def test_a_preset_fills_the_form_with_a_valid_spec_and_needs_no_network() -> None:
     values = field_values(Page(answering(ok_result())))
     for gpu in [False, True]:

@@ -47,9 +47,6 @@ def test_no_template_calls_a_text_safe_each_attribute_is_quoted_and_each_functio
         assert hasattr({"fmt": fmt, "sentences": sentences}[module], name)
 
 
-# The next step
-
-
 def test_a_caveat_is_told_once_and_noise_has_a_button_for_a_longer_run() -> None:
     html = results.headline(noisy_result(warnings=("It is noisy.", "It is noisy.")), ENGLISH)
     assert html.count("It is noisy.") == 1

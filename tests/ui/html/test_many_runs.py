@@ -56,9 +56,6 @@ def test_each_mode_and_number_format_has_a_facet_of_its_own() -> None:
     assert drawn.count('class="next"') == 7
 
 
-# The search for the best way
-
-
 @pytest.fixture
 def search(history: History) -> Search:
     """A search that has ended; layer by layer was refused."""

@@ -113,8 +113,6 @@ def test_random_weights_draw_nothing_and_say_why() -> None:
     assert "predictions are meaningless" in html and "<img" not in html
 
 
-# While it runs
-
 SPEC = RunSpec("shapes-vit", "image-classification", batch_size=4)
 BROKEN = dataclasses.replace(SPEC, graph_break=True)
 SECONDS = {"eager_seconds": 0.012, "compiled_seconds": 0.006}
@@ -169,9 +167,6 @@ def test_the_live_strip_keeps_its_elements_so_that_bars_move_instead_of_jumping(
         assert [told in results.strip(one, SPEC, lang) for one in (timed(), second)] == [False, True]
         tags = [Tags(results.strip(one, SPEC, lang)).names for one in (timed(), second, late)]
         assert len({tuple(name for name in names if name != "bdi") for names in tags}) == 1
-
-
-# The folds
 
 
 def shown(result: RunResult) -> dict[str, str]:

@@ -72,9 +72,6 @@ def test_what_stands_in_hidden_fields_is_not_sent_to_a_model_that_takes_none(pag
     assert spec == RunSpec("shapes-vit", "image-classification", channels_last=True) and image is not None
 
 
-# ---- the forecast
-
-
 def test_a_stored_run_of_this_machine_narrows_the_forecast(history: History, tmp_path) -> None:
     page = Page(answering(ok_result()), history=history)
     assert "rough estimate from model size (827 k parameters), download not counted</small>" in forecast(page)

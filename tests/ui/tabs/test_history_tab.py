@@ -73,9 +73,6 @@ def text(html: str) -> str:
     return " ".join(re.sub(r"<[^>]+>", " ", html).split())
 
 
-# ---- the list
-
-
 def test_every_run_is_listed_newest_first_with_what_came_of_it(page: Page) -> None:
     html, button, _ = shown(page)
     said = text(html)
@@ -118,9 +115,6 @@ def test_texts_from_outside_cannot_become_html() -> None:
         assert HOSTILE not in html
 
 
-# ---- opening
-
-
 def test_opening_a_run_shows_it_in_the_run_tab_and_says_so_where_it_is_gone(page: Page) -> None:
     updates = opened(page, {"run": ok_result().id})
     assert updates[page.history_tab.tabs]["selected"] == "run"
@@ -139,9 +133,6 @@ def test_a_run_that_goes_on_keeps_the_stage(page: Page) -> None:
     cancel(page, "one")
     list(running)
     assert "2.00×" in stage_of(page, opened(page, {"run": ok_result().id}))
-
-
-# ---- comparing
 
 
 def test_two_to_four_runs_and_no_other_number_are_compared_oldest_first(page: Page, history: History) -> None:
@@ -211,9 +202,6 @@ def test_a_link_shows_the_comparison_that_it_was_copied_from_or_says_that_runs_a
         assert "The runs that this link compares are not all stored here." in message
 
 
-# ---- taking away
-
-
 def test_an_export_holds_what_is_ticked_or_found_up_to_a_limit(page: Page, monkeypatch) -> None:
     path, message = exported(page, "slower", "owlvit")
     assert list(pd.read_csv(path)["id"]) == ["slower"]
@@ -245,9 +233,6 @@ def test_ticked_ids_are_read_once_each_and_not_without_end(page: Page, monkeypat
     assert read == []
 
 
-# ---- deleting
-
-
 def test_deleting_asks_first_and_then_removes_what_the_question_named_only(page: Page, history: History) -> None:
     sure, question, _ = asked(page, "slower")
     (ids,) = re.findall(r'data-runs="([^"]*)"', question)
@@ -269,9 +254,6 @@ def test_on_a_space_nothing_can_be_deleted_from_the_page(history: History, monke
     assert page.history_tab.delete_button.visible is False
     assert "0 runs deleted." in text(deleted(page, "slower")[1])
     assert history.count() == 3
-
-
-# ---- a list that stays open
 
 
 def followed(page: Page, search: str, state: Any) -> tuple[str | None, Any]:

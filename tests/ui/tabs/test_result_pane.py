@@ -55,9 +55,6 @@ def test_a_package_is_to_be_taken_along_where_the_page_is_local(monkeypatch) -> 
         monkeypatch.setenv("SPACE_ID", "someone/worth-compiling")
 
 
-# ---- Repeat
-
-
 SCENE = form.scenes()[0]
 ASSUMED = Spread("assumed", 0.03)
 

@@ -229,9 +229,6 @@ def test_the_second_visitor_waits_is_told_so_and_may_leave_or_runs_in_turn() -> 
     assert "2.00×" in stage_of(page, last)
 
 
-# ---- links inside the page
-
-
 def follow(page: Page, data: Any, session: str = "one") -> dict[Any, Any]:
     return handler(page, changes=page.run_tab.way)(visitor(session), "shapes-vit", "image-classification", data=data)
 

@@ -217,9 +217,6 @@ def test_a_finished_sweep_can_stand_beside_the_guides_tables_but_not_on_a_space(
     assert not list(own.iterdir())
 
 
-# ---- before Start
-
-
 def test_cells_time_and_downloads_are_told_before_start(monkeypatch) -> None:
     page, tab = page_of()
 

@@ -68,9 +68,6 @@ def test_gradios_mcp_server_still_asks_for_addresses_and_an_upload_tool() -> Non
     assert "_file_data_tool_description" in source and "http or https url" in inspect.getsource(mcp)
 
 
-# ---- upkeep
-
-
 def test_old_files_go_and_young_kept_and_foreign_ones_stay(tmp_path) -> None:
     now, folder = time.time(), tmp_path / "uploads"
     folder.mkdir()

@@ -128,9 +128,6 @@ def test_a_websocket_is_closed(page: gr.Blocks) -> None:
     assert sent == [{"type": "websocket.close"}]
 
 
-# ---- names and origins
-
-
 NAMES = ("demo.example.org", "someone-space.hf.space")
 
 

@@ -136,9 +136,6 @@ def test_what_needs_no_drawing_waits_for_no_card(history: History, monkeypatch) 
     assert [answer.status_code for answer in at_once] == [200, 404, 503, 200, 200] and at_once[0].body == known
 
 
-# ---- a served page
-
-
 @pytest.fixture(scope="module")
 def served(tmp_path_factory) -> Iterator[str]:
     history = History(tmp_path_factory.mktemp("data") / "history.sqlite3")
