@@ -189,6 +189,11 @@ def test_a_result_stored_before_the_new_fields_came_still_has_its_sections() -> 
         assert all(CHARTS[name](result, ENGLISH) is not None for name in told if name in CHARTS)
 
 
+def test_a_run_without_figures_has_only_the_machine_to_tell_of() -> None:
+    assert list(shown(failed_result())) == ["machine"]
+    assert shown(failed_result(environment=None)) == {}
+
+
 def test_the_title_answers_whether_it_really_compiled() -> None:
     for changes, answer in [
         ({"graphs": 0, "graph_breaks": ()}, "No: torch.compile captured no graph"),
