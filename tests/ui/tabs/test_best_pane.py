@@ -202,7 +202,7 @@ def test_a_row_opens_its_run_and_one_of_a_way_that_fails_says_why_and_never_wins
 
 
 def test_the_runs_of_others_are_told_and_go_between_those_of_a_search() -> None:
-    page, runner = page_of(seconds=0.3)
+    page, runner = page_of(seconds=1.0)
     begun, told = pressed(page), []
     updates = followed(page, page.best_pane, begun)
     next(updates)
