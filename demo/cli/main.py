@@ -94,7 +94,7 @@ def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 def parser() -> argparse.ArgumentParser:
     """The parser of all commands; what it parses holds the function of the command as `command`."""
-    program = _Parser(prog=PROGRAM, description="Is torch.compile worth it for this vision model, on this machine?")
+    program = _Parser(prog=PROGRAM, description="Is torch.compile worth it for this model, on this machine?")
     program.set_defaults(command=lambda options: program.print_help())
     program.add_argument("--version", action="store_true", help="the project's commit and the libraries' versions")
     commands = program.add_subparsers(metavar="COMMAND", parser_class=_Parser)
