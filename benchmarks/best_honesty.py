@@ -21,7 +21,7 @@ import numpy as np
 from benchmarks import report
 from demo.core import catalog
 from demo.core.machine import Environment, HostInfo
-from demo.core.measurement import Compilation, Measurement
+from demo.core.measurement import Compilation, Measurement, StartUp
 from demo.core.outputs import ImageInfo, Parity
 from demo.core.result import Progress, RunResult
 from demo.core.spec import MODES, RunSpec
@@ -119,6 +119,7 @@ class Simulated:
         cancel: threading.Event | None = None,
         files: Files = NO_FILES,
         earlier: tuple[ProcessResult, ...] = (),
+        to_come: bool = False,
     ) -> Generator[Progress | RunResult, None, None]:
         self.count += 1
         name, noise = self.names[compiled_spec(spec)], self.noise
@@ -139,6 +140,7 @@ class Simulated:
             compiled=self._timed(compiled, blocks),
             control_times=self._timed(eager, blocks),
             compilation=Compilation(5.0, "cold", 1),
+            start_up=StartUp(4.5, 0.1),
             parity=parity,
             image=SEEN,
         )

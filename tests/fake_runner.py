@@ -56,13 +56,14 @@ class FakeRunner:
         cancel: threading.Event | None = None,
         files: Files = NO_FILES,
         earlier: tuple[ProcessResult, ...] = (),
+        to_come: bool = False,
     ) -> Generator[Progress | RunResult, None, None]:
         repeats = max(len(earlier) + 1, spec.repeats)
         self.running += 1
         self.runs.append(spec)
         self.pictures.append(image)
         self.files.append(files)
-        for file in filter(None, vars(files).values()):
+        for file in filter(None, (files.trace, files.package)):
             file.write_bytes(b"what the run leaves")
         try:
             while True:

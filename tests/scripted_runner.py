@@ -46,6 +46,7 @@ class ScriptedRunner:
         cancel: threading.Event,
         files: Files = NO_FILES,
         earlier: tuple[ProcessResult, ...] = (),
+        to_come: bool = False,
     ) -> Iterator[Progress | RunResult]:
         self.specs.append(spec)
         self.files = files

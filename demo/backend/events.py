@@ -43,6 +43,8 @@ class Job:
     """A file to write the profiler's trace to, for Perfetto."""
     package: str | None = None
     """A file to write AOTInductor's package to; without it the package goes with the run's temporary files."""
+    kept: str | None = None
+    """A folder for packages of this spec: one that is there is loaded instead of built."""
 
     @property
     def seen_file(self) -> Path | None:

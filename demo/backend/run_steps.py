@@ -219,23 +219,27 @@ class Run:
         self.variants = Variants(eager, compiled, again, with_break)
 
     def build(self) -> Variant:
-        """Builds a package, loads it and warms it up; notes what that cost.
+        """Builds a package unless it is kept, loads it and warms it up; notes what that cost.
 
-        The seconds are those of a machine that has built nothing like it before: its folder becomes the compile cache,
-        in which AOTInductor looks for nothing and leaves the weights.
+        The seconds of building are those of a machine that has built nothing like it before: its folder becomes the
+        compile cache, in which AOTInductor looks for nothing and leaves the weights.
         """
         folder = Path(self.job.cache_folder or tempfile.mkdtemp(prefix="package-"))
-        self.package = Path(self.job.package or folder / "model.pt2")
-        compilation.use_empty_cache(folder)
-        parts = compile_model.build_package(self.workload, self.package)
+        # On a CPU the compiled code is for a number of threads.
+        kept = Path(self.job.kept or folder, f"for-{torch.get_num_threads()}-threads.pt2")
+        self.package, parts = Path(self.job.package or kept), dict[str, float]()
+        cache = "warm" if self.job.kept and kept.exists() else "cold"
+        if cache == "cold":
+            compilation.use_empty_cache(folder)
+            parts = compile_model.build_package(self.workload, self.package)
         started = time.perf_counter()
         model = compile_model.load_package(self.package)
         parts["load"] = time.perf_counter() - started
         call = self.workload.call(model)
         parts["first run"], *times = self.warm_up("compiled", call, first_call_ended=self.log.first_call_ended)
         first, size = sum(parts.values()), self.package.stat().st_size
-        told = Compilation(first, "cold", graphs=1, cold=CompileCost(first, parts), package_bytes=size)
-        self.first_compilation = self.first_compilation or told
+        told: dict[str, Any] = {"cache": cache, cache: CompileCost(first, parts), "package_bytes": size}
+        self.first_compilation = self.first_compilation or Compilation(first, graphs=1, **told)
         return Variant(call, [first, *times], model)
 
     def compile_in_process(self) -> tuple[Variant, Variant | None]:
@@ -435,14 +439,16 @@ class Run:
             self.add_to("compilation", compiled_first=first)
 
     def compile_again(self) -> None:
-        """The first call once more in a further process: from the cache of this run's own, or from its package."""
+        """The first call once more in a further process: from the cache of this run's own, or from its package, unless
+        that is kept, which another run will load."""
         compiled, known = self.result.compilation, self.result.environment
-        if compiled is None or known is None or (self.job.cache_folder is None and self.package is None):
+        package = self.package if self.job.kept is None else None
+        if compiled is None or known is None or (self.job.cache_folder is None and package is None):
             return
         self.events.doing("compile_again", 0.95)
         # On a CPU the compiled code is for a number of threads.
         spec = replace(self.spec, threads=known.threads) if self.workload.device.type == "cpu" else self.spec
-        source = "the package" if self.package is not None else "the filled cache"
+        source = "the package" if package is not None else "the filled cache"
         with self.figures_kept(f"The first call from {source} could not be measured"):
-            warm = first_call.measure_elsewhere(spec, self.job.seen_file, bool(compiled.compiled_first), self.package)
+            warm = first_call.measure_elsewhere(spec, self.job.seen_file, bool(compiled.compiled_first), package)
             self.add_to("compilation", warm=warm)

@@ -36,6 +36,8 @@ class Files:
     """What the profiler saw, for Perfetto, if the run has a profile."""
     package: Path | None = None
     """What AOTInductor built, with compiler "aot"."""
+    kept: Path | None = None
+    """A folder in which a package stays for the next process of the same spec, which then loads it."""
 
     def written(self) -> "Files":
         """Without those that do not exist."""

@@ -241,6 +241,10 @@ class Worker:
         else:
             raise ValueError(f"no such event: {kind}")
 
+    def ready(self, seconds: float) -> bool:
+        """Whether it has imported its libraries, or has ended, within so many seconds."""
+        return self._ready.wait(seconds)
+
     def machine_when_ready(self) -> HostInfo:
         """What it says of the machine once it has imported its libraries.
 

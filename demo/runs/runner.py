@@ -1,7 +1,7 @@
 """Starts, watches and cancels the worker process. Each run has a new process; a failure is a result.
 
-A spare worker that has already imported torch and transformers waits, so that a click does not wait for imports. The
-next spare is started when a run has ended, never while one is being timed.
+A spare worker that has already imported torch and transformers waits, so that a click does not wait for imports.
+Spares are started when a run has ended, and none imports while a run is going on.
 """
 
 import contextlib
@@ -12,14 +12,14 @@ import time
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
-from demo.core import limits, refusals
+from demo.core import cores, limits, refusals
 from demo.core.machine import Environment, HostInfo
 from demo.core.result import Progress, RunResult
 from demo.core.spec import BadInput, RunSpec
 from demo.core.stats import ProcessResult
 from demo.runs.environment import Interpreter
 from demo.runs.outcome import NO_FILES, Files, OngoingRun, redacted, stored, with_earlier_costs, with_earlier_runs
-from demo.runs.process import Event, Worker, WorkerDied
+from demo.runs.process import POLL_SECONDS, READY_SECONDS, Event, Worker, WorkerDied
 from demo.store.history import History, HistoryError
 
 WORKER_MODULE = "demo.backend"
@@ -58,32 +58,37 @@ class Runner:
         self._one_at_a_time = threading.Lock()
         self._closing = threading.Event()
         self._machine: HostInfo | None = None
-        self._spare: Worker | None = None
+        self._spares: list[Worker] = []
         self._busy: Worker | None = None
         if history is not None:
             history.recover()
-        self._renew_spare()
+        self._renew_spares()
 
-    def _renew_spare(self) -> None:
-        """Where no spare can be started, nothing is lost: the next run says why."""
-        if self._keeps_spare:
-            try:
-                self._spare = Worker(self._worker_module)
-            except OSError as error:
-                _log.warning("no spare worker could be started: %s", error)
+    def _renew_spares(self, to_come: bool = False) -> None:
+        """Starts one where none is left; where further runs follow two, which import side by side on two cores.
+
+        Where none can be started, nothing is lost: the next run says why.
+        """
+        if self._spares or self._closing.is_set():
+            return
+        try:
+            for _ in range(min(2, cores.usable_cores()) if to_come else int(self._keeps_spare)):
+                self._spares.append(Worker(self._worker_module, self._interpreter))
+        except OSError as error:
+            _log.warning("no spare worker could be started: %s", error)
 
     @property
     def machine(self) -> HostInfo | None:
         """What the spare worker, or that of the run, said of the machine; None until it is ready."""
-        for worker in (self._spare, self._busy):
+        for worker in (*self._spares, self._busy):
             self._machine = self._machine or (worker.machine if worker is not None else None)
         return self._machine
 
     def inspect(self) -> HostInfo:
         """What the next run's worker says of the machine. Raises WorkerDied, or BadInput for an unfit `interpreter`."""
         try:
-            self._spare = self._spare or Worker(self._worker_module, self._interpreter)
-            return self._spare.machine_when_ready()
+            self._spares = self._spares or [Worker(self._worker_module, self._interpreter)]
+            return self._spares[0].machine_when_ready()
         except (OSError, WorkerDied) as error:
             if self._interpreter is None:
                 raise
@@ -97,6 +102,7 @@ class Runner:
         cancel: threading.Event | None = None,
         files: Files = NO_FILES,
         earlier: tuple[ProcessResult, ...] = (),
+        to_come: bool = False,
     ) -> Generator[Progress | RunResult, None, None]:
         """Yields Progress at least every 0.2 s and, last, the RunResult, which is then already in the history.
 
@@ -110,7 +116,7 @@ class Runner:
         then. Likewise for torch.compile on a lent GPU.
 
         `input_file` is not looked at where the model sees none. `files` are where the run is to leave what its result
-        does not hold.
+        does not hold. With `to_come` a further run follows at once.
         """
         if self._lent_gpu is not None and (refused := refusals.on_lent_gpu(spec)):
             raise BadInput(refused)
@@ -119,7 +125,8 @@ class Runner:
             repeats = range(len(earlier) + 1, max(len(earlier) + 1, spec.repeats) + 1)
             for repeat in repeats:
                 before = time.monotonic() - started
-                for event in self._run_one(OngoingRun(spec, input_file, files, cancel), earlier):
+                more = to_come or repeat < repeats[-1]
+                for event in self._run_one(OngoingRun(spec, input_file, files, cancel), earlier, more):
                     if isinstance(event, Progress):
                         yield _within(event, repeats, repeat, before)
                     else:
@@ -129,7 +136,9 @@ class Runner:
                     break
             yield result
 
-    def _run_one(self, run: OngoingRun, earlier: tuple[ProcessResult, ...]) -> Iterator[Progress | RunResult]:
+    def _run_one(
+        self, run: OngoingRun, earlier: tuple[ProcessResult, ...], to_come: bool
+    ) -> Iterator[Progress | RunResult]:
         """One process: its progress, and last its result, which is then stored."""
         marker = self._history.begin_run(run.interrupted()) if self._history is not None else None
         lent_gpu = self._lent_gpu if run.spec.device != "cpu" and run.spec.compiler == "aot" else None
@@ -157,7 +166,7 @@ class Runner:
                 result = self._keep(result or run.cancelled(), earlier, run.elapsed)
             if marker is not None:
                 History.end_run(marker)
-            self._renew_spare()
+            self._renew_spares(to_come)
         yield result
 
     def _on_worker(self, run: OngoingRun) -> Generator[Event | None, None, None]:
@@ -166,6 +175,8 @@ class Runner:
         with contextlib.ExitStack() as stack:
             try:
                 worker = stack.enter_context(self._one_worker())
+                while not all(one.ready(POLL_SECONDS) for one in self._spares) and run.elapsed < READY_SECONDS:
+                    yield None  # a worker that still imports would take a core from the run
                 worker.child.send(run.job(worker.child.folder))
             except OSError as error:
                 yield run.not_started(error)
@@ -178,9 +189,10 @@ class Runner:
 
     @contextlib.contextmanager
     def _one_worker(self) -> Iterator[Worker]:
-        """The spare, or a new worker where there is none. Raises OSError."""
-        worker, self._spare = self._spare or Worker(self._worker_module, self._interpreter), None
-        self._busy = worker
+        """A spare, or a new worker where there is none. Raises OSError."""
+        while self._spares and self._spares[0].child.exited() is not None:  # Linux may end it to free memory
+            self._spares.pop(0).close()
+        self._busy = worker = self._spares.pop(0) if self._spares else Worker(self._worker_module, self._interpreter)
         try:
             yield worker
         finally:
@@ -205,15 +217,13 @@ class Runner:
         return stored(result, self._history)
 
     def close(self) -> None:
-        """Ends the spare, and a run in progress on another thread: its result, 'interrupted', is stored before this
+        """Ends the spares, and a run in progress on another thread: its result, 'interrupted', is stored before this
         returns. A run of this very thread ends by closing its generator."""
-        self._keeps_spare = False
         self._closing.set()
         if self._one_at_a_time.acquire(timeout=CLOSING_SECONDS):
             self._one_at_a_time.release()
-        if self._spare is not None:
-            self._spare.close()
-            self._spare = None
+        while self._spares:
+            self._spares.pop().close()
 
 
 def _within(progress: Progress, repeats: range, repeat: int, before: float) -> Progress:

@@ -1,10 +1,11 @@
 """The search for the best way to run one model: what it tries next, and when it ends.
 
 Successive halving (Jamieson and Talwalkar, 2016) over runs that are stored like any other: each way once, for a short
-time unless a second run would compile it again; once more where that run had to fill the cache, so that the first
-answer over a filled one is known; the faster half to the usual precision; the best two until each has `FINALS` such
-runs. What is stored already is not run again, so a search that was stopped goes on where it was. Every row's interval
-rests on all its processes (`demo.store.reruns`).
+time unless a second run would compile it again; the best two to the usual precision, and until each has `FINALS` runs;
+the others once more where their run had to fill the cache or build the package, so that the first answer of the next
+process is known; those of the faster half that may still be the best to the usual precision, too. What is stored
+already is not run again, so a search that was stopped goes on where it was. Every row's interval rests on all its
+processes (`demo.store.reruns`).
 
 Covered: time for runs is a budget, and waiting for other visitors' runs is not counted. Not covered: a run that takes
 longer than what is left is ended when the budget is.
@@ -12,6 +13,7 @@ longer than what is left is ended when the budget is.
 
 import dataclasses
 import statistics
+import tempfile
 import threading
 import time
 from collections.abc import Generator, Iterable
@@ -20,6 +22,7 @@ from pathlib import Path
 from demo.core.machine import HostInfo
 from demo.core.result import RunResult
 from demo.core.spec import BadInput, RunSpec
+from demo.runs.outcome import Files
 from demo.runs.runner import Runner
 from demo.store.reruns import compiled_spec
 from demo.sweep.best_table import EAGER, BestTable, Goal, Way, best_table, ways
@@ -28,9 +31,9 @@ from demo.sweep.run_grid import Done, Event, Turn, Waiting, at_once, run_one
 
 MINUTES, MIN_MINUTES, MAX_MINUTES = 3.0, 1.0, 60.0
 QUICK_SECONDS = 1.0
-"""Of timing, in the first run of a way that another process finds in the compile cache."""
+"""Of timing, in the first run of a way that another process finds in the compile cache, or loads as a package."""
 FINALS = 2
-"""Runs to the usual precision of the winner and the runner-up."""
+"""Processes of the winner and of the runner-up; one of each at least is timed as usual."""
 FIRST_SHARE = 0.6
 """Share of the budget after which no further way is begun: the rest is for the best ones."""
 STEADY = Goal("steady")
@@ -96,16 +99,18 @@ class Search:
 
     def run(self, runner: Runner, cancel: threading.Event, turn: Turn = at_once) -> Generator[Event, None, None]:
         """Tries ways until there is nothing left to try, the budget is spent, or `cancel` is set."""
-        while not cancel.is_set() and (step := self._next()) is not None:
-            yield from self._try(*step, runner, cancel, turn)
+        with tempfile.TemporaryDirectory(prefix="worth-compiling-", ignore_cleanup_errors=True) as folder:
+            while not cancel.is_set() and (step := self._next()) is not None:
+                yield from self._try(*step, runner, cancel, turn, Files(kept=Path(folder)))
 
     def _try(
-        self, way: Way, spec: RunSpec, runner: Runner, cancel: threading.Event, turn: Turn
+        self, way: Way, spec: RunSpec, runner: Runner, cancel: threading.Event, turn: Turn, files: Files
     ) -> Generator[Event, None, None]:
         place, stop = self.ways.index(way), threading.Event()
         before = self._runs[way.name][-1].as_processes() if self._runs[way.name] else ()
         spent, began = self._spent, time.monotonic()
-        for event in run_one(place, Cell(spec, earlier=before), runner, self._picture, stop, turn):
+        cell, to_come = Cell(spec, earlier=before), len(self._missing()) > 1
+        for event in run_one(place, cell, runner, self._picture, stop, turn, files=files, to_come=to_come):
             if isinstance(event, Waiting):
                 began = time.monotonic()
             self._spent = spent + time.monotonic() - began
@@ -135,17 +140,20 @@ class Search:
         to_run = set(self._by_spec.values()) - self._refused.keys()
         steps = [(way, _first(way.spec)) for way in self.ways if way.name in to_run and not self._runs[way.name]]
         good = [row for row in self.table().rows if row.rank is not None and row.way.name != EAGER]
-        for row in good:
-            if len(self._runs[row.way.name]) == 1 and "next" not in row.first_answers and row.way.spec.cached:
+        known = {row.way.name: self._runs[row.way.name] for row in good}
+        quick = {row.way.name for row in good if all(run.spec != row.way.spec for run in known[row.way.name])}
+        for row in good[:2]:
+            if row.way.name in quick or len(known[row.way.name]) < FINALS:
+                steps.append((row.way, row.way.spec))
+        for row in good[2:]:
+            if len(known[row.way.name]) == 1 and row.first_answers and "next" not in row.first_answers:
                 steps.append((row.way, _first(row.way.spec)))
-        better = good[: max(FINALS, -(-len(good) // 2))]
-        for finals, rows in ((1, better), (FINALS, good[:2])):
-            for row in rows:  # by the runs that were timed as long as usual, failed ones too
-                if sum(run.spec == row.way.spec for run in self._runs[row.way.name]) < finals:
-                    steps.append((row.way, row.way.spec))
+        for row in good[2 : -(-len(good) // 2)]:
+            if row.way.name in quick and row.rank == 1:
+                steps.append((row.way, row.way.spec))
         return list(dict.fromkeys(steps))
 
 
 def _first(spec: RunSpec) -> RunSpec:
-    """The first run of a way. Where the compile cache spares a second run no compile, it is timed as usual at once."""
-    return dataclasses.replace(spec, most_seconds=QUICK_SECONDS) if spec.cached else spec
+    """The first run of a way. One that compiles again in every process is timed as usual at once."""
+    return dataclasses.replace(spec, most_seconds=QUICK_SECONDS) if spec.cached or spec.compiler == "aot" else spec

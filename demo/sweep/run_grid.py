@@ -9,6 +9,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from demo.core.languages import ENGLISH
 from demo.core.result import Progress
@@ -59,13 +60,20 @@ def run_cells(
     """Runs the cells without a value, one by one. `cancel`, and closing the generator, end the run in progress, too."""
     for place, cell in enumerate(cells):
         if not cell.done and not cancel.is_set():
-            yield from run_one(place, cell, runner, picture, cancel, turn)
+            to_come = any(not one.done for one in cells[place + 1 :])
+            yield from run_one(place, cell, runner, picture, cancel, turn, to_come=to_come)
 
 
 def run_one(
-    place: int, cell: Cell, runner: Runner, picture: Path, cancel: threading.Event, turn: Turn = at_once
+    place: int,
+    cell: Cell,
+    runner: Runner,
+    picture: Path,
+    cancel: threading.Event,
+    turn: Turn = at_once,
+    **more: Any,
 ) -> Generator[Event, None, None]:
-    """One cell in its turn: how it goes and, unless it is cancelled, its value."""
+    """One cell in its turn: how it goes and, unless it is cancelled, its value. `more` is for the runner."""
     with turn() as waiting:
         for ahead in waiting:
             if cancel.is_set():
@@ -74,7 +82,7 @@ def run_one(
         if cancel.is_set():
             return
         try:
-            for event in runner.run(cell.spec, picture, cancel, earlier=cell.earlier):
+            for event in runner.run(cell.spec, picture, cancel, earlier=cell.earlier, **more):
                 if isinstance(event, Progress):
                     yield Timing(place, event)
                 elif event.status != "cancelled":

@@ -346,3 +346,12 @@ def test_a_package_is_built_timed_and_loaded_once_more_elsewhere(monkeypatch, tm
     assert 9.5 < found.first_call_seconds < 10.5
     assert (found.package_bytes, found.warm.parts["load"]) == (5000, 0.01)
     assert loaded_elsewhere == [tmp_path / "mine.pt2"]
+    kept = {"kept": str(tmp_path / "kept")}
+    (tmp_path / "kept").mkdir()
+    on_one = dataclasses.replace(spec, threads=1)
+    first, second = (own_workload.result_of(on_one, **kept).compilation for _ in range(2))
+    assert (first.cache, first.warm, second.cache, second.cold) == ("cold", None, "warm", None)
+    assert list(second.warm.parts) == ["load", "first run"] and second.first_call_seconds < 1
+    assert len(models_built) == 2 and len(loaded_elsewhere) == 1
+    own_workload.result_of(dataclasses.replace(spec, threads=2), **kept)
+    assert len(models_built) == 3  # its code is for another number of threads

@@ -20,7 +20,7 @@ import pytest
 from samples import ok_result
 from test_faults import SCENE, gone, is_zombie, needs_linux, processes_with, wait_until
 
-from demo.core import catalog
+from demo.core import catalog, cores
 from demo.core.measurement import CompileCost
 from demo.core.result import Progress, RunResult
 from demo.core.spec import BadInput, RunSpec
@@ -179,6 +179,21 @@ def test_the_spare_is_ready_before_the_click_and_replaced_after(tmp_path, monkey
     wait_until(lambda: len(set(processes_with(marker)) - own) == 2)
     runner.close()
     assert gone(marker)
+
+
+@needs_linux
+def test_for_runs_to_come_two_workers_import_side_by_side_and_one_that_died_is_replaced(monkeypatch):
+    monkeypatch.setattr(cores, "usable_cores", lambda: 2)
+    runner = Runner(None, worker_module=QUICK)
+    assert last(runner, to_come=True).status == "ok"
+    first, second = runner._spares
+    assert last(runner, to_come=True).status == "ok"
+    assert second.machine is not None  # so it took no core from the run
+    assert first.child.exited() is not None and runner._spares == [second]
+    os.kill(second.child.pid, signal.SIGKILL)
+    wait_until(lambda: second.child.exited() is not None)
+    assert last(runner).status == "ok" and runner._spares == []
+    runner.close()
 
 
 def test_a_worker_does_not_compile_torchs_headers_anew():

@@ -16,7 +16,7 @@ from samples import MACHINE, info_of, measurement, ok_result
 
 from demo.core import catalog
 from demo.core.machine import HostSample
-from demo.core.measurement import Compilation
+from demo.core.measurement import Compilation, StartUp
 from demo.core.result import Failure, Progress, RunResult
 from demo.core.spec import BadInput, RunSpec
 from demo.store.history import History
@@ -46,13 +46,14 @@ def answering(told: Callable[[str], Any], history: History | None = None) -> Fak
     before: Counter[RunSpec] = Counter()
 
     def answer(spec: RunSpec, image: Path | None) -> RunResult | Exception:
-        before[spec] += 1
+        before[compiled_spec(spec)] += 1
         given = told(way_of(spec))
         if isinstance(given, Exception):
             return given
-        eager, cache = measurement(0.010), "cold" if before[spec] == 1 and spec.cached else "warm"
+        eager, first = measurement(0.010), before[compiled_spec(spec)] == 1
         made = ok_result(id=f"run-{next(NUMBERS)}", spec=spec, eager=eager, control_times=eager, image=info_of(PICTURE))
-        made = dataclasses.replace(made, compilation=Compilation(5.0, cache, 1))
+        compilation = Compilation(5.0, "cold" if first or spec.freezing else "warm", 1)
+        made = dataclasses.replace(made, compilation=compilation, start_up=StartUp(4.5, 0.1))
         return dataclasses.replace(made, **({"compiled": measurement(given)} if isinstance(given, float) else given))
 
     return FakeRunner(answer, history=history)
@@ -70,20 +71,30 @@ def searched(runner: FakeRunner, minutes: float = 60.0, **more: Any) -> Search:
     return search
 
 
-def test_every_way_is_tried_and_the_best_two_get_two_full_runs() -> None:
+def test_every_way_is_tried_and_the_best_two_in_two_processes() -> None:
     runner = answering(seconds_of)
     search = searched(runner)
     tried = {way.name for way in search.ways} - {"eager"}
     assert {name for name, _ in ran(runner)} == tried == set(WAYS) & (tried | {"default"})
     quick = Counter(name for name, quick in ran(runner) if quick)
     full = Counter(name for name, quick in ran(runner) if not quick)
-    # a way that had to compile is run once more over the filled cache; no cache holds the last two
-    assert [quick[name] for name in ("layers", "default", "freezing", "package")] == [2, 2, 0, 0]
-    # the faster half of six, the package among them, and the best two twice
-    assert full == {"freezing": 2, "lite": 2, "package": 1}
+    # a way that had to compile is run once more over the filled cache, a package loaded; no cache holds frozen graphs
+    assert [quick[name] for name in ("layers", "default", "package", "lite", "freezing")] == [2, 2, 2, 1, 0]
+    assert full == {"freezing": 2, "lite": 1}
     assert search.complete and search.table().winner.way.name == "freezing"
     processes = {row.way.name: len(row.result.as_processes()) for row in search.table().rows if row.result}
-    assert processes["freezing"] == 2 and processes["lite"] == 4  # and the short ones, with and without a filled cache
+    assert processes["freezing"] == processes["lite"] == 2
+    assert {str(files.kept) for files in runner.files} == {str(runner.files[0].kept)}  # of one search
+    assert runner.files[0].kept is not None and not runner.files[0].kept.exists()
+
+
+def test_of_the_faster_half_those_that_may_be_the_best_are_timed_as_usual() -> None:
+    runner = answering(lambda name: {"package": 0.00401, "lite": 0.006}.get(name, seconds_of(name)))
+    searched(runner)
+    assert Counter(name for name, quick in ran(runner) if not quick) == {"freezing": 2, "package": 1}
+    runner = answering(lambda name: 0.00401 if name in ("package", "lite") else seconds_of(name))
+    searched(runner)
+    assert Counter(name for name, quick in ran(runner) if not quick) == {"freezing": 2, "package": 1, "lite": 1}
 
 
 def test_a_search_goes_on_from_what_this_machine_has_stored(history: History) -> None:
