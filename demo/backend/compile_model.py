@@ -155,32 +155,27 @@ def compiled_first(
     has compiled is compiled again at its next call. Call it after the timing. A capture of shapes-vit takes about as
     long as its warm-up.
     """
-    breaking = twin(untouched)
-    try:
-        first = CompiledFirst(*_capture(untouched, workload, fullgraph=True))
-    except torch._dynamo.exc.TorchDynamoException as refusal:
-        first = CompiledFirst(*_capture(breaking, workload), compilation.graph_break(f"\n{refusal}").reason)
+    torch._dynamo.reset()
+    log = compilation.CompileLog()
+    workload.call(torch.compile(untouched, backend="eager"))()
+    first = CompiledFirst(*log.captured())
     # Breaks are compared by their places: their reasons may quote addresses in memory.
     own, others = ([one.location for one in breaks] for breaks in (first.graph_breaks, usual[1]))
     return None if (first.graphs, own) == (usual[0], others) else first
 
 
-def _capture(model: Any, workload: Workload, fullgraph: bool = False) -> tuple[int, tuple[GraphBreak, ...]]:
-    torch._dynamo.reset()
-    log = compilation.CompileLog()
-    workload.call(torch.compile(model, backend="eager", fullgraph=fullgraph))()
-    return log.captured()
-
-
 # Packages
 
 
-def build_package(workload: Workload, path: Path) -> dict[str, float]:
+def build_package(workload: Workload, path: Path, folder: Path) -> dict[str, float]:
     """Exports the model for this batch and builds a package of it at `path`. Raises what torch.export raises.
 
     With dynamic "on" every dimension of the inputs may change where the model allows it. Returns the seconds of torch's
-    two steps: 'export', the model to a graph, and 'build', that to a library with the weights beside it.
+    two steps: 'export', the model to a graph, and 'build', that to a library with the weights beside it. They are those
+    of a machine that has built nothing like it before: `folder` becomes the compile cache, in which AOTInductor looks
+    for nothing and leaves the weights.
     """
+    compilation.use_empty_cache(folder)
     spec, batch, shapes = workload.spec, workload.batch, None
     if spec.dynamic == "on":
         shapes = pytree.tree_map(_any_size, batch)

@@ -219,19 +219,12 @@ class Run:
         self.variants = Variants(eager, compiled, again, with_break)
 
     def build(self) -> Variant:
-        """Builds a package unless it is kept, loads it and warms it up; notes what that cost.
-
-        The seconds of building are those of a machine that has built nothing like it before: its folder becomes the
-        compile cache, in which AOTInductor looks for nothing and leaves the weights.
-        """
+        """Builds a package unless it is kept, loads it and warms it up; notes what that cost."""
         folder = Path(self.job.cache_folder or tempfile.mkdtemp(prefix="package-"))
         # On a CPU the compiled code is for a number of threads.
         kept = Path(self.job.kept or folder, f"for-{torch.get_num_threads()}-threads.pt2")
-        self.package, parts = Path(self.job.package or kept), dict[str, float]()
-        cache = "warm" if self.job.kept and kept.exists() else "cold"
-        if cache == "cold":
-            compilation.use_empty_cache(folder)
-            parts = compile_model.build_package(self.workload, self.package)
+        self.package, cache = Path(self.job.package or kept), "warm" if self.job.kept and kept.exists() else "cold"
+        parts = compile_model.build_package(self.workload, self.package, folder) if cache == "cold" else {}
         started = time.perf_counter()
         model = compile_model.load_package(self.package)
         parts["load"] = time.perf_counter() - started
@@ -439,16 +432,15 @@ class Run:
             self.add_to("compilation", compiled_first=first)
 
     def compile_again(self) -> None:
-        """The first call once more in a further process: from the cache of this run's own, or from its package, unless
-        that is kept, which another run will load."""
+        """The first call once more in a further process: from this run's cache, or its package, unless that is kept."""
         compiled, known = self.result.compilation, self.result.environment
-        package = self.package if self.job.kept is None else None
-        if compiled is None or known is None or (self.job.cache_folder is None and package is None):
+        wanted = self.job.kept is None and (self.job.cache_folder or self.package)
+        if compiled is None or known is None or not wanted:
             return
         self.events.doing("compile_again", 0.95)
         # On a CPU the compiled code is for a number of threads.
         spec = replace(self.spec, threads=known.threads) if self.workload.device.type == "cpu" else self.spec
-        source = "the package" if package is not None else "the filled cache"
+        source = "the package" if self.package is not None else "the filled cache"
         with self.figures_kept(f"The first call from {source} could not be measured"):
-            warm = first_call.measure_elsewhere(spec, self.job.seen_file, bool(compiled.compiled_first), package)
+            warm = first_call.measure_elsewhere(spec, self.job.seen_file, bool(compiled.compiled_first), self.package)
             self.add_to("compilation", warm=warm)

@@ -252,8 +252,6 @@ class CompiledFirst:
 
     graphs: int
     graph_breaks: tuple[GraphBreak, ...] = ()
-    fullgraph_error: str = ""
-    """Why `fullgraph=True` raises there; '' where it does not."""
 
 
 CUDAGRAPHS_SKIPPED, CUDAGRAPHS_PARTLY = "skipped: ", "in part: "

@@ -10,7 +10,7 @@ from demo.core import codec, format as fmt
 from demo.core.languages import ENGLISH, Language
 from demo.core.spec import DTYPES, MODES, OPTIONS
 from demo.present import sentences
-from demo.sweep.best_table import DEFAULT, EAGER, WAYS, BestTable, Crossover, Row, Way
+from demo.sweep.best_table import CLOSE, DEFAULT, EAGER, WAYS, BestTable, Crossover, Row, Way
 
 COLUMNS = ("way", "speedup", "seconds", "nothing", "next", "memory", "agreement")
 """The columns of the table, each with a text `best_column_<name>`."""
@@ -70,7 +70,8 @@ def answer(table: BestTable, lang: Language) -> list[str]:
     said = [lang.capital(_first(table, winner, lang))]
     guess = table.rows[0]  # the way that looks best; it cannot be told from eager where eager wins
     if winner.way.name != EAGER and table.equals:
-        said.append(lang.composed("best_equals", ways=lang.listed([name(row.way, lang) for row in table.equals])))
+        ways = lang.listed([name(row.way, lang) for row in table.equals])
+        said.append(lang.composed("best_equals", ways=ways, close=lang.plain_value(f"{100 * CLOSE - 100:.0f} %")))
     elif table.equals and table.goal.name == "steady" and guess.way.name != EAGER and guess.speedup is not None:
         said.append(_with_figures("best_guess", guess, lang))
     return [*said, lang.plain("best_disturbed")] if table.disturbed else said

@@ -322,7 +322,7 @@ def test_a_package_is_built_timed_and_loaded_once_more_elsewhere(monkeypatch, tm
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "cache"))
     models_built, loaded_elsewhere = [], []
 
-    def build(workload: Any, path: Path) -> dict[str, float]:
+    def build(workload: Any, path: Path, folder: Path) -> dict[str, float]:
         models_built.append(workload.model)
         path.write_bytes(bytes(5000))
         return {"export": 0.5, "build": 9.0}

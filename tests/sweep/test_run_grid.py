@@ -52,7 +52,8 @@ def test_failures_are_values_the_sweep_goes_on_and_a_second_one_runs_only_what_h
     assert counts == {"101": 1, "102": 1, "103": 2, "104": 2, "1": 1}  # the crash and the refusal are tried again
 
 
-def test_a_cell_that_was_cut_off_runs_only_the_repeats_that_are_missing(history: History) -> None:
+def test_a_cell_that_was_cut_off_runs_only_the_repeats_that_are_missing(history: History, monkeypatch) -> None:
+    monkeypatch.setenv("QUICK_SECONDS", "0.3")
     runner = quick_runner(history)
     specs = Grid(("shapes-vit",), settings={"repeats": 3}).specs()
     cancel = threading.Event()
