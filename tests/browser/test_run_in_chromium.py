@@ -29,6 +29,8 @@ REFUSED = 13
 """The batch size that the fake runner refuses, as a worker does."""
 LONG = 64
 """A batch size whose run lasts until it is cancelled."""
+ROUGH = 7
+"""A batch size whose answer is said to be rough."""
 HEADLINE = "#top .headline .figure"
 
 
@@ -48,6 +50,7 @@ class Runner(FakeRunner):
             control_times=measurement(0.012),
             compiled=measurement(0.004 if spec.freezing else 0.005 if spec.compiler == "aot" else 0.006),
             with_break=measurement(0.0075) if spec.graph_break else None,
+            rough=spec.batch_size == ROUGH,
         )
 
 
@@ -566,6 +569,13 @@ def test_the_answer_is_readable_from_the_last_row_and_the_page_comes_back_as_it_
     tab.set_viewport_size({"width": 1280, "height": 720})
     _fills_the_screen(tab)
     tab.screenshot(path=shots / "stage-result-ar-1280.png")
+    opened(tab, f"{address}?stage=1&lang=en&mode=default&batch_size={ROUGH}")
+    run(tab)
+    tab.locator("#top .headline .speed").get_by_text("(rough)").wait_for()
+    _fills_the_screen(tab)
+    tab.screenshot(path=shots / "stage-result-rough-1280.png")
+    tab.set_viewport_size(PROJECTOR)
+    _fills_the_screen(tab)
     tab.set_viewport_size({"width": 801, "height": 700})  # a small projector
     assert scroll_width(tab) == 801
     tab.locator("[data-stage=off]").click()
