@@ -90,7 +90,7 @@ def test_no_table_names_the_batch_or_the_weights_of_a_model_of_ones_own() -> Non
 
 
 def test_what_compiling_before_eager_gives_is_told_with_what_to_do() -> None:
-    first = CompiledFirst(2, (GraphBreak("a lock", "hooks.py:27"),) * 2, "a lock")
+    first = CompiledFirst(2, (GraphBreak("a lock", "hooks.py:27"),) * 2)
     good = ok_result(compilation=Compilation(5.5, "cold", 1, compiled_first=first))
     page = re.sub(r"<[^>]+>", " ", results.parts(good, ENGLISH)["compiled"])
     report = " ".join(terminal.report(good).split())
