@@ -34,7 +34,7 @@ def read_job(line: bytes) -> Job:
             f"The worker reads jobs of version {codec.WIRE_VERSION}, and was given one of version {version}: "
             "start the program again, so that both are of one version."
         )
-    return codec.load(Job, job)  # type: ignore[no-any-return]
+    return codec.load(Job, job)
 
 
 def main() -> None:

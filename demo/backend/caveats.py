@@ -110,8 +110,4 @@ def _of_gpu(samples: Sequence[GpuSample]) -> list[str]:
         hottest = max((gpu.temperature_celsius for gpu in samples if gpu.temperature_celsius is not None), default=None)
         at = {} if hottest is None else {"temperature": f"{hottest:.0f} °C"}
         found.append(ENGLISH.plain("caveat_gpu_hot_at" if at else "caveat_gpu_hot", **at))
-    if "power" in reasons:
-        found.append(ENGLISH.plain("caveat_gpu_power"))
-    if "hardware" in reasons:
-        found.append(ENGLISH.plain("caveat_gpu_hardware"))
-    return found
+    return found + [ENGLISH.plain(f"caveat_gpu_{reason}") for reason in ("power", "hardware") if reason in reasons]

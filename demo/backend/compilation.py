@@ -289,11 +289,10 @@ def graph_break(message: str) -> GraphBreak:
 
 def _recompile(message: str) -> GraphBreak:
     """Dynamo's message of one recompile: the guard that failed, and the function that was compiled again."""
-    place = _FUNCTION.search(message)
-    guards = [line.strip() for line in message.splitlines() if re.match(r"\s+- \d+/\d+: ", line)]
-    reason = re.sub(r"^- \d+/\d+: ", "", guards[0]).partition("  #")[0].strip() if guards else "dynamo gave no reason"
+    place, guard = _FUNCTION.search(message), re.search(r"^\s+- \d+/\d+: (.*)", message, re.MULTILINE)
+    reason = f"the guard {guard[1].partition('  #')[0].strip()} failed" if guard else "dynamo gave no reason"
     location = f"{Path(place['file']).name}:{place['line']} in {place['name']}" if place else ""
-    return GraphBreak(f"the guard {reason} failed" if guards else reason, location)
+    return GraphBreak(reason, location)
 
 
 def _given_up(compiles: Iterable[Any]) -> Iterable[GraphBreak]:

@@ -47,8 +47,7 @@ def measure_elsewhere(spec: RunSpec, input_file: Path | None, eager_first: bool,
     answer = json.loads(done.stdout.splitlines()[-1])
     if answer["cache"] != "warm" and not spec.freezing:  # frozen graphs are never in the cache, only their kernels
         raise RuntimeError("inductor did not find what it had compiled before")
-    cost: CompileCost = codec.load(CompileCost, answer["cost"])
-    return cost
+    return codec.load(CompileCost, answer["cost"])
 
 
 def measure(spec: RunSpec, input_file: Path | None, eager_first: bool, package: Path | None) -> tuple[CompileCost, str]:

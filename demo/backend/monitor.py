@@ -85,10 +85,7 @@ class Observer:
     def free_lately(self) -> int | None:
         """The cores that others left free over about the last second before the last sample; None if not known yet."""
         (first_at, first), (last_at, last) = self._readings[0], self._readings[-1]
-        if first is None or last is None or last_at - first_at < LATELY_SECONDS:
-            return None
-        free = first.free(last)
-        return None if free is None else cores.whole_cores(free)
+        return cores.left(first, last) if last_at - first_at >= LATELY_SECONDS else None
 
     def energy_joules(self) -> float | None:
         """The GPU's counter since its driver was loaded; None where it has none (before Volta)."""

@@ -80,8 +80,7 @@ def _inputs(batch: Batch, spec: RunSpec, device: torch.device) -> Batch:
         last = spec.channels_last and moved.dim() == 4
         return moved.contiguous(memory_format=torch.channels_last) if last else moved
 
-    inputs: Batch = pytree.tree_map_only(torch.Tensor, placed, batch)
-    return inputs
+    return pytree.tree_map_only(torch.Tensor, placed, batch)
 
 
 def _imported(file: Path) -> ModuleType:

@@ -17,7 +17,7 @@ import torch
 
 from demo.backend.workload import Workload, tensors
 from demo.core import format as fmt, outputs
-from demo.core.outputs import Box, Parity, Predictions, Segment, Verdict
+from demo.core.outputs import Box, Parity, Predictions, Verdict
 
 TOLERANCE = 1e-3
 """dynamo's tolerance for inference of transformers and timm models: of each number, and of its tensor's size."""
@@ -189,7 +189,8 @@ def task_agreement(eager: Predictions, compiled: Predictions) -> dict[str, float
     if eager.boxes is not None and compiled.boxes is not None:
         return _matched(eager.boxes, compiled.boxes)
     if eager.segments is not None and compiled.segments is not None:
-        return _masks(eager.segments, compiled.segments)
+        changed = outputs.changed_pixels(eager.segments, compiled.segments).mean()
+        return {"mask_iou": outputs.mask_overlap(eager.segments, compiled.segments), "changed_pixels": float(changed)}
     if eager.token_ids is not None and compiled.token_ids is not None:
         return {"same_tokens": outputs.same_tokens(eager.token_ids, compiled.token_ids) / len(eager.token_ids)}
     return {}
@@ -212,9 +213,3 @@ def _matched(eager: tuple[Box, ...], compiled: tuple[Box, ...]) -> dict[str, flo
         shares["box_iou"] = min(outputs.iou(*pair) for pair in pairs)
         shares["score_difference"] = max(abs(ours.score - theirs.score) for ours, theirs in pairs)
     return shares
-
-
-def _masks(eager: tuple[Segment, ...], compiled: tuple[Segment, ...]) -> dict[str, float]:
-    """Mean IoU of the labels' masks, and the share of pixels whose label changed."""
-    changed = outputs.changed_pixels(eager, compiled)
-    return {"mask_iou": outputs.mask_overlap(eager, compiled), "changed_pixels": float(changed.mean())}

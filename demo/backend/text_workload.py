@@ -116,8 +116,7 @@ class Decoding:
         return sum(layer.keys.nbytes + layer.values.nbytes for layer in self.cache.layers)
 
     def _logits(self, model: Any, tokens: torch.Tensor) -> torch.Tensor:
-        logits: torch.Tensor = model(input_ids=tokens, **self.options).logits
-        return logits
+        return model(input_ids=tokens, **self.options).logits
 
     def _rewind(self, length: int) -> None:
         """The keys and values behind it stay where they are: the mask hides them until they are written anew."""
@@ -328,8 +327,7 @@ def _check_cache(workload: TextWorkload) -> None:
 
 def tokenized(tokenizer: Any, spec: RunSpec) -> torch.Tensor:
     """[1, prompt tokens], the marks that the tokenizer puts around a text included."""
-    ids: torch.Tensor = tokenizer(spec.prompt, return_tensors="pt")["input_ids"].long()
-    return ids
+    return tokenizer(spec.prompt, return_tensors="pt")["input_ids"].long()
 
 
 def as_text(tokenizer: Any, ids: list[int]) -> Predictions:

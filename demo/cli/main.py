@@ -51,12 +51,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         code: int | None = (_version if options.version else options.command)(options)
         sys.stdout.flush()
         return code or OK
-    except BadInput as error:
+    except (BadInput, HistoryError) as error:
         print(error, file=sys.stderr)
-        return BAD_INPUT
-    except HistoryError as error:
-        print(error, file=sys.stderr)
-        return FAILED
+        return BAD_INPUT if isinstance(error, BadInput) else FAILED
     except WorkerDied as error:
         advice = f"{PROGRAM} doctor says what it needs."
         print(f"The process that runs torch ended without an answer: {error.reason}. {advice}", file=sys.stderr)

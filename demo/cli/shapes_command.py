@@ -125,8 +125,7 @@ def _answer(child: Child) -> dict[str, Any]:
     limit, started = limits.current().seconds, time.monotonic()
     for line in child.lines():
         if line:
-            found: dict[str, Any] = json.loads(line)
-            return found
+            return json.loads(line)
         if time.monotonic() - started > limit:
             return {"failed": f"stopped after {fmt.duration(limit)}, the limit of one run"}
     code, words = child.exit_code(), child.last_words().splitlines()

@@ -133,16 +133,17 @@ def free_cores(since: Reading | None) -> int | None:
     The first window begins with `since`, before this process loaded its model. Only where others were busy in it, this
     looks again while it idles, and takes the least busy window: a click on a page keeps server and browser busy.
     """
-    found = _left(since, read())
+    found = left(since, read())
     for _ in range(IDLE_LOOKS):
         if found is None or found >= usable_cores():
             return found
         before = read()
         time.sleep(IDLE_SECONDS)
-        found = max(found, _left(before, read()) or 0)
+        found = max(found, left(before, read()) or 0)
     return found
 
 
-def _left(before: Reading | None, after: Reading | None) -> int | None:
+def left(before: Reading | None, after: Reading | None) -> int | None:
+    """The whole cores that others left free between two readings; None where that is not known."""
     free = before.free(after) if before is not None and after is not None else None
     return None if free is None else whole_cores(free)

@@ -239,11 +239,8 @@ class RunResult:
         """Seconds of a text model's whole answer, eager and compiled: its prompt, and a step for each further token."""
         if self.prefill_latencies is None or len(self.latencies) < 2:
             return None
-        steps = self.spec.tokens - 1
-        eager, compiled = (
-            first + steps * step for first, step in zip(self.prefill_latencies, self.latencies.values(), strict=True)
-        )
-        return eager, compiled
+        (eager, compiled), steps = self.prefill_latencies, self.spec.tokens - 1
+        return eager + steps * self.latencies["eager"], compiled + steps * self.latencies["compiled"]
 
     @cached_property
     def break_cost(self) -> stats.Speedup | None:

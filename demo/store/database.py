@@ -34,9 +34,11 @@ FOLDER_VARIABLE = "WORTH_COMPILING_DATA"
 FILE_VERSION = 1
 BUSY_SECONDS = 30.0
 """How long a writer waits for another one. A write takes milliseconds; a busy disk may take seconds."""
-_TEXTS = (
-    "id", "started_at", "status", "task", "checkpoint", "mode", "dtype", "device", "weights", "device_name", "torch"
+_COLUMNS = (
+    "id", "started_at", "status", "task", "checkpoint", "batch_size", "mode", "dtype", "device", "weights",
+    "device_name", "torch", "result"
 )  # fmt: skip
+_TEXTS = [column for column in _COLUMNS if column not in ("batch_size", "result")]
 SEARCHED = "lower(" + " || ' ' || ".join(f"COALESCE({column}, '')" for column in _TEXTS) + ")"
 TOLD = "CASE WHEN json_valid(result) THEN json_extract(result, '$.speedup.verdict', '$.spec') END"
 INDEX = f"CREATE INDEX IF NOT EXISTS results_by_words ON results (started_at, id, status, {SEARCHED}, {TOLD})"
@@ -61,10 +63,6 @@ CREATE TABLE results (
 CREATE INDEX results_by_time ON results (started_at);
 {INDEX};
 """
-_COLUMNS = (
-    "id", "started_at", "status", "task", "checkpoint", "batch_size", "mode", "dtype", "device", "weights",
-    "device_name", "torch", "result"
-)  # fmt: skip
 INSERT = (
     f"INSERT INTO results ({', '.join(_COLUMNS)}) VALUES ({', '.join('?' * len(_COLUMNS))}) ON CONFLICT (id) DO NOTHING"
 )

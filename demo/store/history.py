@@ -142,10 +142,9 @@ class History:
                     _log.warning("%s: the row %r cannot be read and is passed over: %s", self.path, row[0], error)
                     continue
                 yield result
-                if limit is not None:
-                    limit -= 1
-                    if limit == 0:
-                        return
+                limit = None if limit is None else limit - 1
+                if limit == 0:
+                    return
 
     def compile_costs(self, like: RunResult) -> dict[str, CompileCost]:
         """The compile costs, 'cold' and 'warm', of the newest runs of the same model, settings, versions and device."""
@@ -365,5 +364,4 @@ def _condition(search: str) -> tuple[str, list[str]]:
         either += [f"{TOLD} LIKE '[\"{verdict}\"%'" for verdict, text in _VERDICT_WORDS.items() if word in text]
         either += [_departs(name) for name, text in _OPTION_WORDS.items() if word in text]
         terms.append(f"({' OR '.join(either)})")
-    values = [word.encode("utf-8", "backslashreplace").decode() for word in words]
-    return " AND ".join(terms) or "1", [value for value in values for _ in range(2)]
+    return " AND ".join(terms) or "1", [_encoded(word) for word in words for _ in range(2)]

@@ -23,7 +23,7 @@ from typing import Any
 
 from demo.core import catalog, outputs, stats
 from demo.core.machine import HostInfo
-from demo.core.refusals import on_machine, refusal
+from demo.core.refusals import checked, on_machine, refusal
 from demo.core.result import RunResult
 from demo.core.spec import CUDA_GRAPH_MODES, OPTIONS, BadInput, RunSpec
 from demo.core.stats import Interval
@@ -86,9 +86,7 @@ def ways(spec: RunSpec, machine: HostInfo, other_formats: bool = False) -> list[
     Left out because they would change nothing: on a CPU the modes that differ by their CUDA graphs alone; the channels
     last for a model without pictures, or one that is known to do little in convolutions.
     """
-    bare, known = plain(spec, machine), catalog.find(spec.checkpoint)
-    if refused := refusal(bare, machine):
-        raise BadInput(str(refused))
+    bare, known = checked(plain(spec, machine), machine), catalog.find(spec.checkpoint)
     found = []
     for name, changes in WAYS.items():
         alike = bare.device == "cpu" and (changes.get("mode") in CUDA_GRAPH_MODES or name == "tf32")
@@ -330,12 +328,8 @@ def _ranked(rows: Sequence[Row], goal: Goal) -> BestTable:
 
 def _carried(row: Row, goal: Goal) -> bool:
     """Whether the row's run may say that it is better than others: its verdict is not open."""
-    if row.result is None or goal.name == "soonest":
-        return True
-    speedup = row.result.speedup
-    if speedup is None:
-        return False
-    return not speedup.open_because if row.way.changes_eager else speedup.verdict != "unsure"
+    speedup = row.result.speedup if row.result is not None else None
+    return speedup is None or goal.name == "soonest" or speedup.verdict != "unsure"
 
 
 def _winner(first: Sequence[Row], costs: Mapping[str, Interval]) -> tuple[Row, tuple[Row, ...]]:
@@ -353,8 +347,6 @@ def _crossover(winner: Row, rows: Sequence[Row]) -> Crossover | None:
     rival = min((row for row in rows if row.rank), key=lambda row: answers[row.way.name])
     later = (winner.first_answer("next") or 0.0) - answers[rival.way.name]
     if later <= 0 or not winner.seconds or not winner.speedup or not rival.seconds or not rival.speedup:
-        return None
-    if rival.seconds <= winner.seconds:
         return None
     eager = winner.seconds * winner.speedup.ratio
 

@@ -27,26 +27,23 @@ def name(way: Way, lang: Language) -> str:
     return lang.plain(way.name).lower() if way.name in OPTIONS else lang.plain(f"best_way_{way.name}")
 
 
-def speedup(row: Row) -> str:
-    """'1.66×'; '' where it is not known."""
+def _speedup(row: Row, lang: Language) -> tuple[str, str]:
+    """'1.66×' and its interval, '1.5 to 1.8×'; two times '' where they are not known."""
     one = row.speedup
-    return "" if one is None or row.way.name == EAGER else fmt.estimate(one.ratio, one.low, one.high)
-
-
-def interval(row: Row, lang: Language) -> str:
-    """'1.5 to 1.8×'; '' where it is not known."""
-    if row.speedup is None or row.way.name == EAGER:
-        return ""
-    low, high = map(lang.plain_value, fmt.ratio_ends(row.speedup.low, row.speedup.high))
-    return lang.composed("between", low=low, high=high)
+    if one is None or row.way.name == EAGER:
+        return "", ""
+    low, high = map(lang.plain_value, fmt.ratio_ends(one.low, one.high))
+    ratio = lang.plain_value(fmt.estimate(one.ratio, one.low, one.high))
+    return ratio, lang.composed("between", low=low, high=high)
 
 
 def cells(row: Row, lang: Language) -> dict[str, str]:
     """The texts of a row by column; '–' for what is not known."""
     start = {state: row.first_answer(state) for state in ("nothing", "next")}
+    ratio, interval = _speedup(row, lang)
     return {
         "way": lang.capital(name(row.way, lang)),
-        "speedup": f"{lang.plain_value(speedup(row))} ({interval(row, lang)})" if speedup(row) else "–",
+        "speedup": f"{ratio} ({interval})" if ratio else "–",
         "seconds": lang.plain_value(fmt.latency(row.seconds)) if row.seconds is not None else "–",
         **{state: lang.plain_value(fmt.duration(known)) if known else "–" for state, known in start.items()},
         "memory": lang.plain_value(fmt.size(row.memory_bytes)) if row.memory_bytes else "–",
@@ -93,8 +90,8 @@ def _first(table: BestTable, winner: Row, lang: Language) -> str:
 
 
 def _with_figures(key: str, row: Row, lang: Language) -> str:
-    ratio = lang.plain_value(speedup(row))
-    return lang.composed(key, way=name(row.way, lang), ratio=ratio, interval=interval(row, lang))
+    ratio, interval = _speedup(row, lang)
+    return lang.composed(key, way=name(row.way, lang), ratio=ratio, interval=interval)
 
 
 def _steady(winner: Row, crossover: Crossover | None, lang: Language) -> str:

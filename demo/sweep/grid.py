@@ -59,16 +59,12 @@ class Grid:
         return tuple(dict.fromkeys(self._spec(cell, folders) for cell in cells))
 
     def _spec(self, cell: dict[str, Any], folders: bool) -> RunSpec:
-        settings = dict(self.settings)
         known = catalog.find(cell["checkpoint"])
-        if known is not None:
-            settings.pop("task", None)  # the list's own checkpoints know theirs
-            if not known.takes_text:
-                settings.pop("text", None)
-        task = known.task if known is not None else settings.get("task", "")
-        if task != TEXT_GENERATION:
-            for name in without_meaning(task):
-                settings.pop(name, None)
+        task = known.task if known is not None else self.settings.get("task", "")
+        unused = [] if task == TEXT_GENERATION else [*without_meaning(task)]
+        if known is not None:  # the list's own checkpoints know their task
+            unused += ["task"] if known.takes_text else ["task", "text"]
+        settings = {name: value for name, value in self.settings.items() if name not in unused}
         return catalog.make_spec(**cell, **settings, folders=folders)
 
 

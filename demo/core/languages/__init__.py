@@ -90,8 +90,7 @@ class Language:
 
 
 def _read(code: str) -> dict[str, str]:
-    texts: dict[str, str] = json.loads(Path(__file__).with_name(f"{code}.json").read_text(encoding="utf-8"))
-    return texts
+    return json.loads(Path(__file__).with_name(f"{code}.json").read_text(encoding="utf-8"))
 
 
 LANGUAGES = {code: Language(code, name, rtl, _read(code)) for code, name, rtl in _KNOWN}
