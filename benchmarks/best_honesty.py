@@ -119,7 +119,7 @@ class Simulated:
         cancel: threading.Event | None = None,
         files: Files = NO_FILES,
         earlier: tuple[ProcessResult, ...] = (),
-        to_come: bool = False,
+        to_come: int = 0,
     ) -> Generator[Progress | RunResult, None, None]:
         self.count += 1
         name, noise = self.names[compiled_spec(spec)], self.noise

@@ -43,6 +43,7 @@ class FakeRunner:
         self.runs: list[RunSpec] = []
         self.pictures: list[Path | None] = []
         self.files: list[Files] = []
+        self.to_come: list[int] = []
         self.earlier = 0
         """How many processes of the same run came before the one in hand."""
         self.machine: HostInfo | None = machine
@@ -56,13 +57,14 @@ class FakeRunner:
         cancel: threading.Event | None = None,
         files: Files = NO_FILES,
         earlier: tuple[ProcessResult, ...] = (),
-        to_come: bool = False,
+        to_come: int = 0,
     ) -> Generator[Progress | RunResult, None, None]:
         repeats = max(len(earlier) + 1, spec.repeats)
         self.running += 1
         self.runs.append(spec)
         self.pictures.append(image)
         self.files.append(files)
+        self.to_come.append(to_come)
         for file in filter(None, (files.trace, files.package)):
             file.write_bytes(b"what the run leaves")
         try:

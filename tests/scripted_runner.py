@@ -46,7 +46,7 @@ class ScriptedRunner:
         cancel: threading.Event,
         files: Files = NO_FILES,
         earlier: tuple[ProcessResult, ...] = (),
-        to_come: bool = False,
+        to_come: int = 0,
     ) -> Iterator[Progress | RunResult]:
         self.specs.append(spec)
         self.files = files

@@ -64,15 +64,19 @@ class Runner:
             history.recover()
         self._renew_spares()
 
-    def _renew_spares(self, to_come: bool = False) -> None:
-        """Starts one where none is left; where further runs follow two, which import side by side on two cores.
+    def _renew_spares(self, to_come: int = 0) -> None:
+        """Starts one where none is left; where two runs follow two, which import side by side on two cores. Ends those
+        that nobody waits for.
 
         Where none can be started, nothing is lost: the next run says why.
         """
+        wanted = min(2, cores.usable_cores(), to_come) or int(self._keeps_spare)
+        while len(self._spares) > wanted:
+            self._spares.pop().close()
         if self._spares or self._closing.is_set():
             return
         try:
-            for _ in range(min(2, cores.usable_cores()) if to_come else int(self._keeps_spare)):
+            for _ in range(wanted):
                 self._spares.append(Worker(self._worker_module, self._interpreter))
         except OSError as error:
             _log.warning("no spare worker could be started: %s", error)
@@ -102,7 +106,7 @@ class Runner:
         cancel: threading.Event | None = None,
         files: Files = NO_FILES,
         earlier: tuple[ProcessResult, ...] = (),
-        to_come: bool = False,
+        to_come: int = 0,
     ) -> Generator[Progress | RunResult, None, None]:
         """Yields Progress at least every 0.2 s and, last, the RunResult, which is then already in the history.
 
@@ -116,7 +120,7 @@ class Runner:
         then. Likewise for torch.compile on a lent GPU.
 
         `input_file` is not looked at where the model sees none. `files` are where the run is to leave what its result
-        does not hold. With `to_come` a further run follows at once.
+        does not hold. So many runs `to_come` follow at once.
         """
         if self._lent_gpu is not None and (refused := refusals.on_lent_gpu(spec)):
             raise BadInput(refused)
@@ -125,7 +129,7 @@ class Runner:
             repeats = range(len(earlier) + 1, max(len(earlier) + 1, spec.repeats) + 1)
             for repeat in repeats:
                 before = time.monotonic() - started
-                more = to_come or repeat < repeats[-1]
+                more = repeats[-1] - repeat + to_come
                 for event in self._run_one(OngoingRun(spec, input_file, files, cancel), earlier, more):
                     if isinstance(event, Progress):
                         yield _within(event, repeats, repeat, before)
@@ -133,11 +137,12 @@ class Runner:
                         result = event
                 earlier = result.as_processes()
                 if not earlier:
+                    self._renew_spares(to_come)
                     break
             yield result
 
     def _run_one(
-        self, run: OngoingRun, earlier: tuple[ProcessResult, ...], to_come: bool
+        self, run: OngoingRun, earlier: tuple[ProcessResult, ...], to_come: int
     ) -> Iterator[Progress | RunResult]:
         """One process: its progress, and last its result, which is then stored."""
         marker = self._history.begin_run(run.interrupted()) if self._history is not None else None
@@ -166,7 +171,7 @@ class Runner:
                 result = self._keep(result or run.cancelled(), earlier, run.elapsed)
             if marker is not None:
                 History.end_run(marker)
-            self._renew_spares(to_come)
+            self._renew_spares(0 if result is not None and result.status == "cancelled" else to_come)
         yield result
 
     def _on_worker(self, run: OngoingRun) -> Generator[Event | None, None, None]:
@@ -175,7 +180,8 @@ class Runner:
         with contextlib.ExitStack() as stack:
             try:
                 worker = stack.enter_context(self._one_worker())
-                while not all(one.ready(POLL_SECONDS) for one in self._spares) and run.elapsed < READY_SECONDS:
+                longest = min(READY_SECONDS, self.timeout_seconds)
+                while not all(one.ready(POLL_SECONDS) for one in self._spares) and run.elapsed < longest:
                     yield None  # a worker that still imports would take a core from the run
                 worker.child.send(run.job(worker.child.folder))
             except OSError as error:

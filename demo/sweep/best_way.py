@@ -2,13 +2,13 @@
 
 Successive halving (Jamieson and Talwalkar, 2016) over runs that are stored like any other: each way once, for a short
 time unless a second run would compile it again; the best two to the usual precision, and until each has `FINALS` runs;
-the others once more where their run had to fill the cache or build the package, so that the first answer of the next
-process is known; those of the faster half that may still be the best to the usual precision, too. What is stored
-already is not run again, so a search that was stopped goes on where it was. Every row's interval rests on all its
-processes (`demo.store.reruns`).
+the others once more where their run had to fill the cache, so that the first answer over a filled one is known; those
+of the faster half that may still be the best to the usual precision, too. What is stored already is not run again, so a
+search that was stopped goes on where it was. Every row's interval rests on all its processes (`demo.store.reruns`).
 
 Covered: time for runs is a budget, and waiting for other visitors' runs is not counted. Not covered: a run that takes
-longer than what is left is ended when the budget is.
+longer than what is left is ended when the budget is; if the program is killed, the package stays among the temporary
+files.
 """
 
 import dataclasses
@@ -21,7 +21,7 @@ from pathlib import Path
 
 from demo.core.machine import HostInfo
 from demo.core.result import RunResult
-from demo.core.spec import BadInput, RunSpec
+from demo.core.spec import OWN_MODEL, BadInput, RunSpec
 from demo.runs.outcome import Files
 from demo.runs.runner import Runner
 from demo.store.reruns import compiled_spec
@@ -35,7 +35,7 @@ QUICK_SECONDS = 1.0
 FINALS = 2
 """Processes of the winner and of the runner-up; one of each at least is timed as usual."""
 FIRST_SHARE = 0.6
-"""Share of the budget after which no further way is begun: the rest is for the best ones."""
+"""Share of the budget after which a further way is begun only where nothing else is left: the rest is for the best."""
 STEADY = Goal("steady")
 
 
@@ -65,6 +65,7 @@ class Search:
         self.doing: Event | None = None
         """The latest event; its place is an index in `ways`."""
         self._picture = picture
+        self._own_model = spec.task == OWN_MODEL
         self._by_spec = {way.spec: way.name for way in self.ways if way.name != EAGER and not way.refused}
         """The ways that can be run."""
         self._runs: dict[str, list[RunResult]] = {way.name: [] for way in self.ways}
@@ -100,8 +101,10 @@ class Search:
     def run(self, runner: Runner, cancel: threading.Event, turn: Turn = at_once) -> Generator[Event, None, None]:
         """Tries ways until there is nothing left to try, the budget is spent, or `cancel` is set."""
         with tempfile.TemporaryDirectory(prefix="worth-compiling-", ignore_cleanup_errors=True) as folder:
+            # The file of a model of one's own may give each process other weights.
+            files = Files() if self._own_model else Files(kept=Path(folder))
             while not cancel.is_set() and (step := self._next()) is not None:
-                yield from self._try(*step, runner, cancel, turn, Files(kept=Path(folder)))
+                yield from self._try(*step, runner, cancel, turn, files)
 
     def _try(
         self, way: Way, spec: RunSpec, runner: Runner, cancel: threading.Event, turn: Turn, files: Files
@@ -109,7 +112,7 @@ class Search:
         place, stop = self.ways.index(way), threading.Event()
         before = self._runs[way.name][-1].as_processes() if self._runs[way.name] else ()
         spent, began = self._spent, time.monotonic()
-        cell, to_come = Cell(spec, earlier=before), len(self._missing()) > 1
+        cell, to_come = Cell(spec, earlier=before), len(self._missing()) - 1
         for event in run_one(place, cell, runner, self._picture, stop, turn, files=files, to_come=to_come):
             if isinstance(event, Waiting):
                 began = time.monotonic()
@@ -131,7 +134,7 @@ class Search:
         """The next run; None where nothing is left to try, or no time for it."""
         missing = self._missing()
         if self._spent > FIRST_SHARE * self.seconds:
-            missing = [(way, spec) for way, spec in missing if self._runs[way.name]]
+            missing = [(way, spec) for way, spec in missing if self._runs[way.name]] or missing
         shortest = min(self._took, default=0.0)
         return missing[0] if missing and self.left_seconds > shortest else None
 

@@ -187,7 +187,7 @@ def _run(spec: RunSpec, name: str, picture: bytes, worker_module: str) -> RunRes
         path = Path(folder) / name
         path.write_bytes(picture)
         try:
-            events = Runner(None, worker_module=worker_module).run(spec, path)
-            return next(event for event in events if isinstance(event, RunResult))
+            with closing(Runner(None, worker_module=worker_module)) as runner:
+                return next(event for event in runner.run(spec, path) if isinstance(event, RunResult))
         except BadInput as refused:
             return str(refused)

@@ -60,7 +60,7 @@ def run_cells(
     """Runs the cells without a value, one by one. `cancel`, and closing the generator, end the run in progress, too."""
     for place, cell in enumerate(cells):
         if not cell.done and not cancel.is_set():
-            to_come = any(not one.done for one in cells[place + 1 :])
+            to_come = sum(not one.done for one in cells[place + 1 :])
             yield from run_one(place, cell, runner, picture, cancel, turn, to_come=to_come)
 
 

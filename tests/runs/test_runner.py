@@ -11,6 +11,7 @@ import os
 import signal
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Generator
 from pathlib import Path
 from types import SimpleNamespace
@@ -185,14 +186,19 @@ def test_the_spare_is_ready_before_the_click_and_replaced_after(tmp_path, monkey
 def test_for_runs_to_come_two_workers_import_side_by_side_and_one_that_died_is_replaced(monkeypatch):
     monkeypatch.setattr(cores, "usable_cores", lambda: 2)
     runner = Runner(None, worker_module=QUICK)
-    assert last(runner, to_come=True).status == "ok"
+    assert last(runner, to_come=2).status == "ok"
     first, second = runner._spares
-    assert last(runner, to_come=True).status == "ok"
-    assert second.machine is not None  # so it took no core from the run
-    assert first.child.exited() is not None and runner._spares == [second]
+    os.kill(second.child.pid, signal.SIGSTOP)  # it takes long for its imports
+    with on_a_thread(runner, to_come=1) as found:
+        wait_until(lambda: first.machine is not None)
+        time.sleep(0.5)
+        assert found == []  # the run waits: it would share a core
+        os.kill(second.child.pid, signal.SIGCONT)
+    assert found[0].status == "ok" and first.child.exited() is not None and runner._spares == [second]
     os.kill(second.child.pid, signal.SIGKILL)
     wait_until(lambda: second.child.exited() is not None)
-    assert last(runner).status == "ok" and runner._spares == []
+    assert last(runner, to_come=2).status == "ok" and len(runner._spares) == 2
+    assert last(runner).status == "ok" and runner._spares == []  # one was for this run, nobody waits for the other
     runner.close()
 
 

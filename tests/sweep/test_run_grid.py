@@ -88,7 +88,7 @@ def test_each_cell_waits_for_its_turn() -> None:
 
     fake = FakeRunner(lambda spec, image: ok_result(spec=spec))
     events = list(run_cells(cells(1, 2), fake, PICTURE, threading.Event(), turn=turn))
-    assert turns == ["in", "out"] * 2
+    assert turns == ["in", "out"] * 2 and fake.to_come == [1, 0]
     assert [event.ahead for event in events if isinstance(event, Waiting)] == [2, 1, 2, 1]
 
 
