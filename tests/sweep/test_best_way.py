@@ -88,7 +88,7 @@ def test_every_way_is_tried_and_the_best_two_in_two_processes() -> None:
     (kept,) = {files.kept for files in runner.files}
     assert kept is not None and not kept.exists() and runner.to_come[0] > 1 and runner.to_come[-1] == 0
     own = FakeRunner(lambda *_: BadInput("Not here."))
-    list(Search(catalog.own_model_spec("mine.py:make"), MACHINE, [], PICTURE).run(own, threading.Event()))
+    list(Search(catalog.own_model_spec(f"{__file__}:ran"), MACHINE, [], PICTURE).run(own, threading.Event()))
     assert {files.kept for files in own.files} == {None}  # its file may give each process other weights
 
 
