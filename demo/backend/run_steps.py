@@ -432,11 +432,10 @@ class Run:
             self.add_to("compilation", compiled_first=first)
 
     def compile_again(self) -> None:
-        """The first call once more in a further process: from this run's own cache, or from the package it built."""
+        """The first call once more in a further process: from this run's cache, or its package, unless that is kept."""
         compiled, known = self.result.compilation, self.result.environment
-        if compiled is None or known is None or compiled.cache == "warm":
-            return
-        if self.job.cache_folder is None and self.package is None:
+        wanted = self.job.kept is None and (self.job.cache_folder or self.package)
+        if compiled is None or known is None or not wanted:
             return
         self.events.doing("compile_again", 0.95)
         # On a CPU the compiled code is for a number of threads.

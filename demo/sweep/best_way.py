@@ -2,9 +2,10 @@
 
 Successive halving (Jamieson and Talwalkar, 2016) over runs that are stored like any other: each way once, for a short
 time unless a second run would compile it again; the best two to the usual precision, and until each has `FINALS` runs;
-the others once more where their run had to fill the cache, so that the first answer over a filled one is known; those
-of the faster half that may still be the best to the usual precision, too. What is stored already is not run again, so a
-search that was stopped goes on where it was. Every row's interval rests on all its processes (`demo.store.reruns`).
+the others once more where their run had to fill the cache or build the package, so that the first answer of the next
+process is known; those of the faster half that may still be the best to the usual precision, too. What is stored
+already is not run again, so a search that was stopped goes on where it was. Every row's interval rests on all its
+processes (`demo.store.reruns`).
 
 Covered: time for runs is a budget, and waiting for other visitors' runs is not counted. Not covered: a run that takes
 longer than what is left is ended when the budget is; if the program is killed, the package stays among the temporary
@@ -145,11 +146,16 @@ class Search:
         good = [row for row in self.table().rows if row.rank is not None and row.way.name != EAGER]
         known = {row.way.name: self._runs[row.way.name] for row in good}
         quick = {row.way.name for row in good if all(run.spec != row.way.spec for run in known[row.way.name])}
+        without_next = set()
+        for row in good:
+            most = 2 if row.way.spec.compiler == "aot" else 1  # built in a search that was stopped, and in this one
+            if row.first_answers and "next" not in row.first_answers and len(known[row.way.name]) <= most:
+                without_next.add(row.way.name)
         for row in good[:2]:
-            if row.way.name in quick or len(known[row.way.name]) < FINALS:
+            if row.way.name in quick | without_next or len(known[row.way.name]) < FINALS:
                 steps.append((row.way, row.way.spec))
         for row in good[2:]:
-            if len(known[row.way.name]) == 1 and row.first_answers and "next" not in row.first_answers:
+            if row.way.name in without_next:
                 steps.append((row.way, _first(row.way.spec)))
         for row in good[2 : -(-len(good) // 2)]:
             if row.way.name in quick and row.rank == 1:
