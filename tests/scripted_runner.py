@@ -10,7 +10,6 @@ from typing import Any
 from demo.core.machine import HostInfo
 from demo.core.result import Progress, RunResult
 from demo.core.spec import RunSpec
-from demo.core.stats import ProcessResult
 from demo.runs.environment import Interpreter
 from demo.runs.outcome import NO_FILES, Files
 from demo.store.history import History
@@ -45,8 +44,7 @@ class ScriptedRunner:
         image: Path,
         cancel: threading.Event,
         files: Files = NO_FILES,
-        earlier: tuple[ProcessResult, ...] = (),
-        to_come: int = 0,
+        **more: Any,
     ) -> Iterator[Progress | RunResult]:
         self.specs.append(spec)
         self.files = files

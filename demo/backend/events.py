@@ -43,7 +43,7 @@ class Job:
     """A file to write the profiler's trace to, for Perfetto."""
     package: str | None = None
     """A file to write AOTInductor's package to; without it the package goes with the run's temporary files."""
-    kept: str | None = None
+    kept_packages: str | None = None
     """A folder for packages of this spec: one that is there is loaded instead of built."""
 
     @property

@@ -222,8 +222,9 @@ class Run:
         """Builds a package unless it is kept, loads it and warms it up; notes what that cost."""
         folder = Path(self.job.cache_folder or tempfile.mkdtemp(prefix="package-"))
         # On a CPU the compiled code is for a number of threads.
-        kept = Path(self.job.kept or folder, f"for-{torch.get_num_threads()}-threads.pt2")
-        self.package, cache = Path(self.job.package or kept), "warm" if self.job.kept and kept.exists() else "cold"
+        kept = Path(self.job.kept_packages or folder, f"for-{torch.get_num_threads()}-threads.pt2")
+        self.package = Path(self.job.package or kept)
+        cache = "warm" if self.job.kept_packages and kept.exists() else "cold"
         parts = compile_model.build_package(self.workload, self.package, folder) if cache == "cold" else {}
         started = time.perf_counter()
         model = compile_model.load_package(self.package)
@@ -434,7 +435,7 @@ class Run:
     def compile_again(self) -> None:
         """The first call once more in a further process: from this run's cache, or its package, unless that is kept."""
         compiled, known = self.result.compilation, self.result.environment
-        wanted = self.job.kept is None and (self.job.cache_folder or self.package)
+        wanted = self.job.kept_packages is None and (self.job.cache_folder or self.package)
         if compiled is None or known is None or not wanted:
             return
         self.events.doing("compile_again", 0.95)

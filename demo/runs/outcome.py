@@ -36,7 +36,7 @@ class Files:
     """What the profiler saw, for Perfetto, if the run has a profile."""
     package: Path | None = None
     """What AOTInductor built, with compiler "aot"."""
-    kept: Path | None = None
+    kept_packages: Path | None = None
     """A folder in which a package stays for the next process of the same spec, which then loads it."""
 
     def written(self) -> "Files":

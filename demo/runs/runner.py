@@ -120,7 +120,7 @@ class Runner:
         then. Likewise for torch.compile on a lent GPU.
 
         `input_file` is not looked at where the model sees none. `files` are where the run is to leave what its result
-        does not hold. So many runs `to_come` follow at once.
+        does not hold. `to_come` is how many further runs the caller will ask for right after this one.
         """
         if self._lent_gpu is not None and (refused := refusals.on_lent_gpu(spec)):
             raise BadInput(refused)

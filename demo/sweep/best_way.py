@@ -103,7 +103,7 @@ class Search:
         """Tries ways until there is nothing left to try, the budget is spent, or `cancel` is set."""
         with tempfile.TemporaryDirectory(prefix="worth-compiling-", ignore_cleanup_errors=True) as folder:
             # The file of a model of one's own may give each process other weights.
-            files = Files() if self._own_model else Files(kept=Path(folder))
+            files = Files() if self._own_model else Files(kept_packages=Path(folder))
             while not cancel.is_set() and (step := self._next()) is not None:
                 yield from self._try(*step, runner, cancel, turn, files)
 

@@ -346,7 +346,7 @@ def test_a_package_is_built_timed_and_loaded_once_more_elsewhere(monkeypatch, tm
     assert 9.5 < found.first_call_seconds < 10.5
     assert (found.package_bytes, found.warm.parts["load"]) == (5000, 0.01)
     assert loaded_elsewhere == [tmp_path / "mine.pt2"]
-    kept = {"kept": str(tmp_path / "kept")}
+    kept = {"kept_packages": str(tmp_path / "kept")}
     (tmp_path / "kept").mkdir()
     on_one = dataclasses.replace(spec, threads=1)
     first, second = (own_workload.result_of(on_one, **kept).compilation for _ in range(2))

@@ -128,6 +128,7 @@ def test_what_a_worker_has_started_ends_with_it_also_where_its_lifeline_is_gone(
     events.close()
     try:
         wait_until(lambda: not alive(pid), seconds=20)
+        assert not alive(pid)
     finally:
         if alive(pid):
             os.kill(pid, signal.SIGKILL)
@@ -199,6 +200,10 @@ def test_for_runs_to_come_two_workers_import_side_by_side_and_one_that_died_is_r
     wait_until(lambda: second.child.exited() is not None)
     assert last(runner, to_come=2).status == "ok" and len(runner._spares) == 2
     assert last(runner).status == "ok" and runner._spares == []  # one was for this run, nobody waits for the other
+    crashing, cancel = dataclasses.replace(TINY, repeats=3, batch_size=103), threading.Event()
+    assert last(runner, crashing).status == "crashed" and runner._spares == []
+    cancel.set()
+    assert last(runner, cancel=cancel, to_come=2).status == "cancelled" and runner._spares == []
     runner.close()
 
 

@@ -84,11 +84,11 @@ def test_every_way_is_tried_and_the_best_two_in_two_processes() -> None:
     assert search.complete and search.table().winner.way.name == "freezing"
     processes = {row.way.name: len(row.result.as_processes()) for row in search.table().rows if row.result}
     assert processes["freezing"] == processes["lite"] == 2
-    (kept,) = {files.kept for files in runner.files}
+    (kept,) = {files.kept_packages for files in runner.files}
     assert kept is not None and not kept.exists() and runner.to_come[0] > 1 and runner.to_come[-1] == 0
     own = FakeRunner(lambda *_: BadInput("Not here."))
     list(Search(catalog.own_model_spec(f"{__file__}:ran"), MACHINE, [], PICTURE).run(own, threading.Event()))
-    assert {files.kept for files in own.files} == {None}  # its file may give each process other weights
+    assert {files.kept_packages for files in own.files} == {None}  # its file may give each process other weights
 
 
 def test_of_the_faster_half_those_that_may_be_the_best_are_timed_as_usual() -> None:
@@ -163,6 +163,10 @@ def test_a_search_ends_with_its_budget_and_keeps_time_for_the_best_ways(monkeypa
     assert len({name for name, _ in ran(runner)[:4]}) == len({name for name, _ in ran(runner)}) == 4
     assert len(ran(runner)) > 4
     assert not search.complete and search.table().winner is not None
+    clock.now = 1000.0
+    slow_once = iter([37.0])
+    runner = answering(lambda name: setattr(clock, "now", clock.now + next(slow_once, 1.0)) or seconds_of(name))
+    assert searched(runner, minutes=1.0).complete  # there was time for the others after the best ones
 
 
 def test_waiting_for_the_runs_of_other_visitors_is_not_counted(monkeypatch) -> None:

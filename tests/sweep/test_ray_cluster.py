@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fake_runner import FakeRunner
+from samples import ok_result
 
 from demo.core.spec import BadInput
 from demo.store.history import History
@@ -118,6 +120,12 @@ def test_a_type_of_gpu_that_the_cluster_lacks_or_that_is_busy_for_hours_is_refus
     monkeypatch.setattr(ray_cluster, "INSPECT_SECONDS", 0.01)  # the task that asks for the machine does not start
     with pytest.raises(BadInput, match="is a GPU free"):
         ray_cluster.fleet([], QUICK)
+
+
+def test_a_cell_leaves_no_worker_on_its_node(monkeypatch) -> None:
+    fake = FakeRunner(lambda spec, image: ok_result(spec=spec))
+    monkeypatch.setattr(ray_cluster, "Runner", lambda *given, **named: fake)
+    assert ray_cluster._run(ok_result().spec, "a.png", b"", QUICK).status == "ok" and fake.closed
 
 
 def test_without_ray_the_engine_says_how_to_get_it(monkeypatch) -> None:
