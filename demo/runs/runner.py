@@ -137,7 +137,7 @@ class Runner:
                         result = event
                 earlier = result.as_processes()
                 if not earlier:
-                    self._renew_spares(to_come)
+                    self._renew_spares(min(to_come, len(self._spares)))  # the other repeats need none
                     break
             yield result
 

@@ -164,7 +164,7 @@ def test_a_search_ends_with_its_budget_and_keeps_time_for_the_best_ways(monkeypa
     assert len(ran(runner)) > 4
     assert not search.complete and search.table().winner is not None
     clock.now = 1000.0
-    slow_once = iter([37.0])
+    slow_once = iter([1.0, 37.0])
     runner = answering(lambda name: setattr(clock, "now", clock.now + next(slow_once, 1.0)) or seconds_of(name))
     assert searched(runner, minutes=1.0).complete  # there was time for the others after the best ones
 
