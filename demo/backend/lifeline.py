@@ -4,11 +4,14 @@ The parent keeps the writing end of this process's standard input open. When tha
 for a killed parent too, the whole process group is killed with SIGKILL, and its FOLDER of temporary files removed.
 
 Covered: the module, its imports (torch takes seconds), a library that holds the interpreter's lock, a crash of the
-module whose children live on. Not covered: children that leave the process group, such as with `setsid`; anything
-while another process holds a copy of the writing end; systems without `fork` and `poll`. It is the first code that
-another environment's Python runs, so it also says where that Python is too old.
+module whose children live on; on Linux the end of the watcher itself, with which the group ends. Not covered: children
+that leave the process group, such as with `setsid`; anything while another process holds a copy of the writing end;
+systems without `fork` and `poll`. It is the first code that another environment's Python runs, so it also says where
+that Python is too old.
 """
 
+import contextlib
+import fcntl
 import os
 import runpy
 import select
@@ -24,17 +27,28 @@ def end_with_parent(folder: str) -> None:
 
     A process, not a thread: a thread waits forever where a library hangs with the interpreter's lock, and is gone
     where this process has crashed and its children have not. It closes all its other files, so that whoever reads those
-    sees this process end.
+    sees this process end. The one it keeps is the writing end of a pipe on which nothing is written: when the watcher
+    is killed, this end closes, and the kernel sends the whole group the signal that is set here for news on the pipe.
     """
+    reading, writing = os.pipe()
+    with contextlib.suppress(AttributeError, OSError):  # not Linux
+        fcntl.fcntl(reading, fcntl.F_SETOWN, -os.getpgrp())
+        fcntl.fcntl(reading, fcntl.F_SETSIG, signal.SIGKILL)
+        fcntl.fcntl(reading, fcntl.F_SETFL, os.O_ASYNC)
     if os.fork():
+        os.close(writing)
         return
-    os.closerange(1, os.sysconf("SC_OPEN_MAX"))
+    os.dup2(writing, 1)
+    # Not up to SC_OPEN_MAX, which can be unlimited. A container may lack /proc, and with it /dev/fd.
+    highest = max(map(int, os.listdir("/dev/fd"))) if os.path.isdir("/dev/fd") else 1023
+    os.closerange(2, highest + 1)
     pipe = select.poll()
     pipe.register(0, 0)  # no event is asked for: poll returns only when the other end closes, or on an error
     pipe.poll()
     group = os.getpgrp()
     os.setpgid(0, 0)  # so that it outlives the group for as long as it removes the folder
-    os.killpg(group, signal.SIGKILL)
+    with contextlib.suppress(ProcessLookupError):  # all others have ended
+        os.killpg(group, signal.SIGKILL)
     shutil.rmtree(folder, ignore_errors=True)
     os._exit(0)
 

@@ -28,17 +28,29 @@ def started(folder: Path, module: str, source: str) -> subprocess.Popen[str]:
     )
 
 
+def is_removed(folder: Path) -> bool:
+    deadline = time.monotonic() + 20
+    while folder.exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    return True
+
+
 def test_a_package_runs_as_main_with_its_arguments_and_the_rooms_environment(tmp_path) -> None:
     process = started(tmp_path, "made_up", PACKAGE)
     assert process.stdout.readline() == "error __main__ ['3', 'more']\n"
     process.communicate(timeout=30)
 
 
+WAITING = "import time; print('here', flush=True); time.sleep(600)"
+HOLDING_THE_LOCK = "import ctypes; print('here', flush=True); ctypes.PyDLL(None).sleep(600)"
+
+
 @pytest.mark.parametrize(
     "life",
     [
-        "import time; print('here', flush=True); time.sleep(600)",
-        "import ctypes; print('here', flush=True); ctypes.PyDLL(None).sleep(600)",
+        WAITING,
+        HOLDING_THE_LOCK,
         "import os, subprocess, sys\n"
         "subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])\n"
         "print('here', flush=True); os._exit(1)",
@@ -56,7 +68,32 @@ def test_when_standard_input_closes_the_whole_group_is_killed_and_its_folder_rem
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
-    deadline = time.monotonic() + 20
-    while (tmp_path / "temporary").exists():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    assert is_removed(tmp_path / "temporary")
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux tells the group of its watcher's end")
+@pytest.mark.parametrize("life", [WAITING, HOLDING_THE_LOCK], ids=["waiting", "holding the interpreter's lock"])
+def test_a_group_whose_watcher_is_killed_ends(life: str, tmp_path) -> None:
+    """So it does not outlive an app that is killed after its watcher."""
+    process = started(tmp_path, "made_up", life)
+    try:
+        assert process.stdout.readline() == "here\n"
+        (watcher,) = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        os.kill(int(watcher), signal.SIGKILL)
+        assert process.wait(timeout=10) == -signal.SIGKILL
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+
+
+@pytest.mark.parametrize("most", [-1, 2**63 - 1], ids=["none told", "unlimited"])
+def test_the_watcher_closes_its_files_whatever_their_limit(most: int, tmp_path) -> None:
+    """So a reader of standard output sees the module end while the watcher lives on."""
+    limit = f"import os; os.sysconf = lambda name: {most}\n"
+    (tmp_path / "sitecustomize.py").write_text(limit)
+    process = started(tmp_path, "made_up", "print('here', flush=True)")
+    assert process.stdout.read() == "here\n" and process.wait(timeout=10) == 0
+    assert (tmp_path / "temporary").exists()
+    process.stdin.close()
+    assert is_removed(tmp_path / "temporary")
