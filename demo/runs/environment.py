@@ -28,9 +28,12 @@ NEEDED = re.compile(
     "PATH|HOME|USER|LOGNAME|LANG|LANGUAGE|LC_[A-Z]+|TZ|TMPDIR|XDG_CACHE_HOME|VIRTUAL_ENV|CONDA_PREFIX|SPACE_ID"
     "|CC|CXX|CPATH|C_INCLUDE_PATH|CPLUS_INCLUDE_PATH|LIBRARY_PATH|LD_LIBRARY_PATH|LD_PRELOAD"
     "|SSL_CERT_FILE|SSL_CERT_DIR|HF_HOME|HF_ENDPOINT"
-    "|(HF_HUB|PYTHON|PYTORCH|TORCH|TORCHINDUCTOR|TRITON|CUDA|NVIDIA|OMP|GOMP|KMP|MKL|WORTH_COMPILING)[A-Z0-9_]*"
+    "|TORCH_(HOME|LOGS)|TORCHINDUCTOR_(CACHE_DIR|COMPILE_THREADS|WORKER_START)|PYTORCH_(CUDA_)?ALLOC_CONF"
+    "|TRITON_(CACHE_DIR|PTXAS_PATH)"
+    "|(?!.*(TORCH|DYNAMO|INDUCTOR|TRITON))(HF_HUB|PYTHON|CUDA|NVIDIA|OMP|GOMP|KMP|MKL|WORTH_COMPILING)[A-Z0-9_]*"
 )
-"""What Python, torch, the compilers and the Hub's library read."""
+"""What Python, torch, the compilers and the Hub's library read. Names with TORCH, DYNAMO, INDUCTOR or TRITON are listed
+one by one: torch writes the values of all of them into its compile cache, which the runs of later visitors share."""
 SECRETS = re.compile("TOKEN|SECRET|PASSW|CREDENTIAL|KEY|AUTH|WORTH_COMPILING_DATASET")
 """Names that are left out even if `NEEDED` matches them."""
 SPIN_COUNT = "3000"

@@ -117,3 +117,26 @@ def test_two_environments_share_no_compile_cache_and_no_label(tmp_path, monkeypa
     assert len(set(caches)) == 3 and caches[0] == "/cache"
     assert {os.path.dirname(one) for one in caches[1:]} == {"/cache"}
     assert other_python(sys.executable) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "passed"),
+    [
+        ("TORCH_LOGS", True),
+        ("TORCHINDUCTOR_CACHE_DIR", True),
+        ("PYTORCH_CUDA_ALLOC_CONF", True),
+        ("TRITON_CACHE_DIR", True),
+        ("TORCH_BUCKET_URL", False),
+        ("PYTORCH_MIRROR", False),
+        ("TRITON_SERVER_ADDRESS", False),
+        ("TORCHINDUCTOR_REDIS_URL", False),
+        ("CUDA_TORCH_MIRROR", False),
+        ("MY_DYNAMO_TABLE", False),
+    ],
+)
+def test_on_a_space_a_worker_gets_only_listed_variables_of_torch(name: str, passed: bool, monkeypatch) -> None:
+    """torch writes the values of all that it gets into the compile cache (`_dynamo.debug_utils`)."""
+    monkeypatch.setenv(name, "a value")
+    assert name in worker_environment("/tmp")
+    monkeypatch.setenv("SPACE_ID", "someone/space")
+    assert (name in worker_environment("/tmp")) == passed
