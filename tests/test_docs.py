@@ -12,7 +12,7 @@ from huggingface_hub import SpaceHardware
 from samples import full_result
 from test_architecture import FLOORS, ROOT, pins, sources
 
-from demo.cli import main
+from demo.cli import deploy_command, main
 from demo.core import catalog, format as fmt, limits
 from demo.core.spec import OPTIONS
 from demo.store import export
@@ -95,6 +95,8 @@ def test_the_front_matter_fits_the_project() -> None:
     assert front["sdk_version"] == pins("requirements.txt")["gradio"]
     assert front["python_version"] == "3.12.12"  # ZeroGPU has this one and 3.10.13
     assert front["suggested_hardware"] in [one.value for one in SpaceHardware]
+    # A duplicate gets requirements.txt as it is.
+    assert deploy_command._requirements(front["suggested_hardware"]) == _read(ROOT / "requirements.txt")
     assert (ROOT / front["app_file"]).is_file()
     assert front["license"] == "apache-2.0"
     assert 0 < len(front["short_description"]) <= 60  # what a Space allows

@@ -192,7 +192,7 @@ def build_package(workload: Workload, path: Path, folder: Path) -> dict[str, flo
     plain = cpp_builder._get_shared_cflags
 
     def flags(*given: Any) -> list[str]:  # whether to link comes last; torch 2.15 gives the compiler before it
-        return [*plain(*given), *["Wl,-z,noexecstack"] * given[-1]]
+        return [*plain(*given), *["Wl,-z,noexecstack"] * (given[-1] and platform.system() == "Linux")]
 
     with mock.patch.object(cpp_builder, "_get_shared_cflags", flags):
         torch._inductor.aoti_compile_and_package(program, package_path=str(path), inductor_configs=configs)

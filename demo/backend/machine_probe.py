@@ -19,12 +19,14 @@ from typing import Any, NamedTuple, TypeVar
 import torch
 import transformers
 
+from demo.core.limits import on_space
 from demo.core.machine import Environment, HostInfo
 
-TURING = (7, 5)
+MAXWELL, TURING, BLACKWELL = (5, 0), (7, 5), (10, 0)
+"""torch for CUDA 12.6 has code from Maxwell on to before Blackwell; for CUDA 13, the default, from Turing on."""
+CUDA_12_DRIVER, CUDA_13_DRIVER = 525, 580
+"""The oldest drivers that these run with."""
 CGROUP_MEMORY = Path("/sys/fs/cgroup/memory.max")
-CUDA_13_DRIVER = 580
-"""The oldest driver that CUDA 13 runs with; torch's default build is for CUDA 13."""
 Answer = TypeVar("Answer")
 
 
@@ -54,42 +56,61 @@ def usable() -> bool:
     gpu, built = first_gpu(), re.findall(r"(sm|compute)_(\d+)", " ".join(torch.cuda.get_arch_list()))
     if gpu is None or not built:
         return torch.cuda.is_available()
-    major, minor = gpu.capability
-    for kind, number in built:
-        have = divmod(int(number), 10)
-        if (kind == "compute" and have <= gpu.capability) or (have[0] == major and have[1] <= minor):
-            return torch.cuda.is_available()
-    return False
+    needed, code = gpu.capability, [(kind, divmod(int(number), 10)) for kind, number in built]
+    fits = any(have <= needed and (kind == "compute" or have[0] == needed[0]) for kind, have in code)
+    return fits and torch.cuda.is_available()
 
 
 def gpu_problem() -> str | None:
-    """Why torch cannot use the GPU that the machine seems to have; None where it can, or has none to use.
-
-    A build for CUDA 13 has no code for cards from before Turing. Torch 2.14 is the last of the index cu126 (pytorch
-    issue 190385).
-    """
-    if usable() or os.environ.get("CUDA_VISIBLE_DEVICES") == "":  # empty, it hides them on purpose
+    """Why torch cannot use the GPU that the machine seems to have, and what helps; None where it can, or has none."""
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES", "0").strip()
+    if usable() or not visible:  # empty, it hides them on purpose
         return None
-    gpu = first_gpu() or first_card()
+    gpu, driver, cuda = first_gpu(), driver_version(), torch.version.cuda
     if gpu is None:
-        return None
-    driver, cuda = driver_version(), torch.version.cuda
-    old_driver = driver is not None and int(driver.partition(".")[0]) < CUDA_13_DRIVER
-    old_card = gpu.capability < TURING
-    update = False
+        return _hidden(visible)
+    number = int(driver.partition(".")[0]) if driver else CUDA_13_DRIVER
+    remedy = _other_torch(gpu.capability, number)
     if cuda is None:
         problem = f"is a CPU build although a {gpu.name} is present"
     elif torch.cuda.is_available():
         capability = ".".join(map(str, gpu.capability))
         problem = f"for CUDA {cuda} has no code for the {gpu.name} (compute capability {capability})"
-        update = old_driver and not old_card
     else:
-        tried = f"driver {driver}" if driver else "its driver"
-        problem = f"is built for CUDA {cuda} and cannot use the {gpu.name} with {tried}"
-        update = True
-    index = f"https://download.pytorch.org/whl/{'cu126' if old_driver or old_card else 'cu130'}"
-    other = f"`pip install --force-reinstall torch --index-url {index}` installs another build"
-    return f"torch {torch.__version__} {problem}; {'update the driver, or ' if update else ''}{other}"
+        problem = f"is built for CUDA {cuda} and cannot use the {gpu.name} with driver {driver or 'of unknown version'}"
+        if number >= (CUDA_12_DRIVER if cuda.startswith("12.") else CUDA_13_DRIVER):
+            remedy = "`python -c 'import torch; torch.cuda.init()'` says why"
+    return f"torch {torch.__version__} {problem}; {remedy}"
+
+
+def _other_torch(capability: tuple[int, int], driver: int) -> str:
+    """What to install for a GPU of this capability. 2.14 is the last torch for CUDA 12 (pytorch issue 190385)."""
+    version, build = torch.__version__.partition("+")[0], "cu126"
+    if capability < MAXWELL:
+        return f"no build of torch {version} has code for it"
+    if driver >= CUDA_13_DRIVER and capability >= TURING:
+        build = "cu130"
+    elif driver < CUDA_12_DRIVER or capability >= BLACKWELL:
+        return "choose other hardware" if on_space() else f"update the driver to {CUDA_13_DRIVER} or newer"
+    index = f"https://download.pytorch.org/whl/{build}"
+    if on_space():
+        lines = f"`--extra-index-url {index}` and `torch=={version}+{build}`"
+        return f"write {lines} into the Space's requirements.txt in place of its line for torch"
+    pip = f"`pip install --force-reinstall torch=={version} --index-url {index}` installs another build"
+    too_old = driver < CUDA_13_DRIVER and capability >= TURING and (torch.version.cuda or "").startswith("13.")
+    return f"update the driver to {CUDA_13_DRIVER} or newer, or {pip}" if too_old else pip
+
+
+def _hidden(visible: str) -> str | None:
+    """Why CUDA finds no GPU with this CUDA_VISIBLE_DEVICES; None where NVML finds none either."""
+    if (card := first_card()) is None:
+        return None
+    if visible.split(",")[0].strip() != "0":  # which is always there
+        hides = f"CUDA_VISIBLE_DEVICES={visible[:80]!r} hides the {card.name}"
+        return f"{hides}; unset the variable, or name a GPU that `nvidia-smi -L` lists"
+    if ask_nvml(lambda nvml: nvml.nvmlDeviceGetMigMode(nvml.nvmlDeviceGetHandleByIndex(0))[0]):
+        return f"the {card.name} is in MIG mode without an instance for this process; create one with `nvidia-smi mig`"
+    return f"CUDA does not start on the {card.name}; restart the machine, or the container with `--gpus all`"
 
 
 def ask_nvml(question: Callable[[Any], Answer]) -> Answer | None:

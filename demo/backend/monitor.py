@@ -1,9 +1,9 @@
 """Samples what else the machine does during the timing.
 
-Covered: what other processes leave of the usable cores (Linux, see `demo.core.cores`), and on an NVIDIA GPU its
-clock, temperature, power, throttle reasons and other processes on it, through NVML (`nvidia-ml-py`). Not covered: what
-happens within a block, since samples are taken between blocks and half a second apart; memory bandwidth and caches that
-others use. Where /proc or NVML does not answer, that part is unknown and the run goes on.
+Covered: what other processes leave of the usable cores, where the run is on the CPU (Linux, see `demo.core.cores`); on
+an NVIDIA GPU its clock, temperature, power, throttle reasons and other processes on it, through NVML (`nvidia-ml-py`).
+Not covered: what happens within a block, since samples are taken between blocks and half a second apart; memory
+bandwidth and caches that others use. Where /proc or NVML does not answer, that part is unknown and the run goes on.
 """
 
 import contextlib
@@ -61,9 +61,9 @@ class Observer:
         self._sampled_at = now
         (before_at, before), reading = self._readings[-1], cores.read()
         share = free = None
-        if before is not None and reading is not None:
+        if self._on_cpu and before is not None and reading is not None:
             share = before.foreign_share(reading)
-            free = before.free(reading) if self._on_cpu and now - before_at >= MIN_SECONDS else None
+            free = before.free(reading) if now - before_at >= MIN_SECONDS else None
         gpu = self._gpu.sample() if self._gpu else None
         self.samples.append(HostSample(now, share, gpu, free))
         self._readings.append((now, reading))

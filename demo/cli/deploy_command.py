@@ -27,8 +27,10 @@ OURS = "demo/cli/main.py"
 """A Space that has this file holds this project."""
 HUBS_OWN = {".gitattributes", "README.md"}
 """What the Hub puts into a new Space."""
-ZERO_GPU, ZERO_GPU_TORCH = "zero-a10g", "2.11.0"
-"""ZeroGPU's name in the Hub's API, and a torch of the list that it installs."""
+FOR_CUDA_12 = r"--extra-index-url https://download.pytorch.org/whl/cu126\ntorch==\1+cu126"
+TORCH = {"zero-a10g": "torch==2.11.0"} | dict.fromkeys(("t4", "l4", "a10g", "a100", "h100"), FOR_CUDA_12)
+"""By the beginning of the hardware's name, what requirements.txt gets in place of torch's line: on ZeroGPU a torch of
+the list that it installs; for GPUs before Blackwell, whose drivers may be too old for CUDA 13, the build for 12.6."""
 ADVICE = (
     "Check the network, the login (`hf auth login`, or HF_TOKEN, with a token that may write there) and, for hardware, "
     "https://huggingface.co/settings/billing. Then start the same command again."
@@ -58,6 +60,9 @@ def _deploy(options: argparse.Namespace) -> int | None:
         print(f"hardware: {options.hardware or 'as it is; a new Space gets the default of the Hub'}")
         print(f"visibility: {'private' if options.private else 'as it is'}")
         print(f"variables: {f'{hub_dataset.VARIABLE}={dataset}' if dataset else 'as they are'}")
+        given = "" if options.hardware else " without a GPU (a Space that is there gets what suits its hardware)"
+        lines = [line for line in _requirements(options.hardware or "").splitlines() if "torch" in line]
+        print(f"requirements.txt{given}: {'; '.join(lines)}")
         print("Nothing was sent: this was a dry run.")
         return None
     try:
@@ -82,6 +87,12 @@ def _files() -> list[str]:
     if OURS not in files:
         raise BadInput(f"git lists no files of the project in {ROOT}. Start in a complete clone of it.")
     return files
+
+
+def _requirements(hardware: str) -> str:
+    """requirements.txt with the torch that suits this hardware."""
+    line = next((line for begins, line in TORCH.items() if hardware.startswith(begins)), r"\g<0>")
+    return re.sub(r"^torch==([^+\s]+)\S*", line, (ROOT / "requirements.txt").read_text("utf-8"), flags=re.MULTILINE)
 
 
 def _send(options: argparse.Namespace, dataset: str | None, files: list[str]) -> None:
@@ -111,10 +122,7 @@ def _send(options: argparse.Namespace, dataset: str | None, files: list[str]) ->
     if options.hardware and options.hardware not in (runtime.requested_hardware, runtime.hardware):
         api.request_space_hardware(space, options.hardware)
     added: list[Any] = [CommitOperationAdd(file, ROOT / file) for file in files if file != "requirements.txt"]
-    required = (ROOT / "requirements.txt").read_text("utf-8")
-    if hardware == ZERO_GPU:
-        required = re.sub(r"^torch==\S+", f"torch=={ZERO_GPU_TORCH}", required, flags=re.MULTILINE)
-    added.append(CommitOperationAdd("requirements.txt", required.encode()))
+    added.append(CommitOperationAdd("requirements.txt", _requirements(hardware or "").encode()))
     # In one commit: `upload_folder` makes several of so many files, and each of them starts a build.
     removed = [CommitOperationDelete(file) for file in sorted(present - {*files, ".gitattributes"})]
     api.create_commit(space, [*removed, *added], commit_message="Worth Compiling?", repo_type="space")

@@ -67,11 +67,9 @@ def _run(options: argparse.Namespace) -> int:
     table = common.file_to_write(options.export_markdown, "table")
     other = other_python(options.python) if options.python is not None else None
     history = History()
-    share = cores.others_share(windows=1)
-    if share is not None and share >= cores.BUSY_CPU:
-        print(ENGLISH.plain("busy_before_run", share=fmt.percent(share)), file=sys.stderr)
+    busy = cores.others_share(windows=1) or 0.0
     with _cancelled_by_signals() as (cancel, received):
-        result = _followed(history, other, spec, image, cancel, files)
+        result = _followed(history, other, busy, spec, image, cancel, files)
     if trace is not None and trace.is_file():
         print(f"The trace lies in {trace}: open it at https://ui.perfetto.dev.", file=sys.stderr)
     if package is not None and package.is_file():
@@ -90,8 +88,9 @@ def _run(options: argparse.Namespace) -> int:
     return common.OK if result.status == "ok" and stored else common.FAILED
 
 
-def _followed(history: History, other: Interpreter | None, *run: Any) -> RunResult:
-    """The result of a run, in another environment where one is given, whose progress is shown on standard error."""
+def _followed(history: History, other: Interpreter | None, busy: float, spec: RunSpec, *run: Any) -> RunResult:
+    """The result of a run, in another environment where one is given, whose progress is shown on standard error; before
+    it that other programs keep this share of the processor `busy`, unless the run is on a GPU."""
     from demo.runs.runner import Runner
 
     told = False
@@ -100,13 +99,15 @@ def _followed(history: History, other: Interpreter | None, *run: Any) -> RunResu
         with closing(Runner(history, interpreter=other)) as runner:
             if other is not None:
                 runner.inspect()
-            for event in runner.run(*run):
+            for event in runner.run(spec, *run):
                 if isinstance(event, RunResult):
                     result = event
                 elif not told and runner.machine is not None:
                     told = True
                     if problem := runner.machine.gpu_problem:
                         progress.say(ENGLISH.plain("obstacle_gpu", problem=problem))
+                    if busy >= cores.BUSY_CPU and (spec.device == "cpu" or runner.machine.gpu is None):
+                        progress.say(ENGLISH.plain("busy_before_run", share=fmt.percent(busy)))
                 else:
                     progress.show(event)
     finally:

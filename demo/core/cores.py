@@ -1,8 +1,10 @@
 """How many cores this process may use, and how many other processes leave free, by Linux's count of processor time.
 
 Covered: the cores that this process may use, by its affinity and its control group's quota; what other processes and a
-hypervisor took of them between two readings. Not covered: children of this process that still run, which count as
-others but for `others_share`; systems without /proc, where nothing is known.
+hypervisor took of them between two readings. With a quota below the affinity, as on a shared node, the others are those
+in the group: they use up the quota. What the node's other tenants do on all its cores says nothing of it. Not covered:
+such a node that has less to give than the quota; children of this process that still run, which count as others but for
+`others_share`; systems without /proc, where nothing is known.
 """
 
 import contextlib
@@ -33,22 +35,23 @@ def usable_cores() -> int:
     A quota of the control group counts in whole cores: with 1.5 cores two threads would be paused in turns.
     """
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(1, math.floor(min(cores, _quota())))
+    return max(1, math.floor(min(cores, _quota()[0])))
 
 
-def _quota(cgroups: Path = CGROUPS, own: Path = Path("/proc/self/cgroup")) -> float:
-    """Cores' worth of time that this process's control groups allow it; infinite without a limit, and in version 1."""
+def _quota(cgroups: Path = CGROUPS, own: Path = Path("/proc/self/cgroup")) -> tuple[float, Path]:
+    """Cores' worth of time that this process's control groups allow it, and the group that limits it most; infinite
+    without a limit, and in version 1."""
+    quotas = [(math.inf, cgroups)]
     try:
         (path,) = (line[3:] for line in own.read_text().splitlines() if line.startswith("0::"))
     except (OSError, ValueError):
-        return math.inf
-    quotas = [math.inf]
+        return quotas[0]
     # Every group above limits as well. In a container the path may be the host's: what is mounted is then the root.
     group = cgroups / path.lstrip("/")
     for one in (group, *group.parents):
         with contextlib.suppress(OSError, ValueError):  # not there, or 'max'
             quota, period = (one / "cpu.max").read_text().split()
-            quotas.append(int(quota) / int(period))
+            quotas.append((int(quota) / int(period), one))
     return min(quotas)
 
 
@@ -56,12 +59,12 @@ def _quota(cgroups: Path = CGROUPS, own: Path = Path("/proc/self/cgroup")) -> fl
 class Reading:
     """Seconds of processor time so far."""
 
-    cores: int
-    """Cores that this process may use, without its quota."""
+    cores: float
+    """Cores that this process may use, or its quota where that is less."""
     total: float
     """Seconds of all these cores together, idle time included."""
     busy: float
-    """What any process used of them, and what a hypervisor kept back (steal)."""
+    """What any process used of them, and what a hypervisor kept back (steal); with a quota, what its group used."""
     own: float
     """What this process and its ended children used."""
 
@@ -81,21 +84,23 @@ class Reading:
 def read() -> Reading | None:
     """None where /proc does not say."""
     try:
-        usable = os.sched_getaffinity(0)
+        usable, (quota, group), children = os.sched_getaffinity(0), _quota(), os.times()
+        own = time.process_time() + children.children_user + children.children_system
+        if quota < len(usable):
+            used = int((group / "cpu.stat").read_text().split()[1]) / 1e6  # its first line: usage_usec and the number
+            return Reading(quota, quota * time.monotonic(), used, own)
         ticks = [
             [int(value) for value in times[:8]]
             for name, *times in map(str.split, PROC_STAT.read_text().splitlines())
             if name.removeprefix("cpu").isdigit() and name != "cpu" and int(name.removeprefix("cpu")) in usable
         ]
         a_second = os.sysconf("SC_CLK_TCK")
-    except (AttributeError, OSError, ValueError):
+    except (AttributeError, IndexError, OSError, ValueError):
         return None
     if not ticks:
         return None
     total = sum(map(sum, ticks))
     idle = sum(core[3] + core[4] for core in ticks)
-    children = os.times()
-    own = time.process_time() + children.children_user + children.children_system
     return Reading(len(ticks), total / a_second, (total - idle) / a_second, own)
 
 

@@ -114,7 +114,7 @@ class HostSample:
     at_seconds: float
     """Since the timing began."""
     foreign_cpu: float | None
-    """Share of the usable cores that other processes used since the last sample, 0 to 1; None without /proc."""
+    """Share of the usable cores that others used since the last sample, 0 to 1; None without /proc and on a GPU."""
     gpu: GpuSample | None = None
     free_cores: float | None = None
     """Cores that other processes left since the last sample, as a fraction; None also where that was just now."""

@@ -13,11 +13,13 @@ import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import torch
 from own_workload import workload_of
 from torch._dynamo.utils import counters
+from torch._inductor import cpp_builder
 from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.models.detr.modeling_detr import DetrObjectDetectionOutput
 
@@ -236,6 +238,22 @@ def test_a_package_asks_for_no_executable_stack(built: Built) -> None:
     offset, size, count = (*struct.unpack_from("<Q", library, 32), *struct.unpack_from("<HH", library, 54))
     headers = [struct.unpack_from("<II", library, offset + size * place) for place in range(count)]
     assert [flags & 1 for kind, flags in headers if kind == 0x6474E551] == [0]  # PT_GNU_STACK without PF_X
+
+
+@pytest.mark.parametrize(("system", "added"), [("Linux", ["Wl,-z,noexecstack"]), ("Darwin", [])])
+def test_only_linuxs_linker_is_told_to_want_no_executable_stack(
+    system: str, added: list[str], tmp_path, monkeypatch
+) -> None:
+    """That of macOS refuses the option."""
+    flags: list[list[str]] = []
+    monkeypatch.setattr(cpp_builder, "_get_shared_cflags", lambda do_link: ["shared"])
+    monkeypatch.setattr(compilation, "use_empty_cache", lambda folder: None)
+    monkeypatch.setattr(torch.export, "export", Mock())
+    builds = Mock(side_effect=lambda *_, **__: flags.extend(map(cpp_builder._get_shared_cflags, (False, True))))
+    monkeypatch.setattr(torch._inductor, "aoti_compile_and_package", builds)
+    monkeypatch.setattr(compile_model.platform, "system", lambda: system)
+    compile_model.build_package(workload_of(Pointwise(), **BATCH), tmp_path / "model.pt2", tmp_path)
+    assert flags == [["shared"], ["shared", *added]]
 
 
 def calling_lines(built: Built) -> list[str]:

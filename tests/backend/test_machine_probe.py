@@ -2,9 +2,10 @@
 
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -132,42 +133,131 @@ def test_a_gpu_that_torch_has_no_code_for_is_explained_and_left_alone(
 
 
 T4, H100, B200 = ("Tesla T4", 1, (7, 5)), ("NVIDIA H100", 1, (9, 0)), ("NVIDIA B200", 1, (10, 0))
-CPU_BUILD = "is a CPU build although a Tesla T4 is present; `pip install --force-reinstall torch"
+TITAN_V, K80 = ("Titan V", 1, (7, 0)), ("Tesla K80", 1, (3, 7))
+PIP = "`pip install --force-reinstall torch==2.13.0 --index-url https://download.pytorch.org/whl/"
+UPDATE = "; update the driver to 580 or newer"
+
+
+@pytest.fixture
+def unusable(monkeypatch) -> Callable[..., str | None]:
+    """What is told of a GPU that torch 2.13.0 cannot use, in its `build` for a CUDA, with this `driver`."""
+
+    def told(build: str | None, driver: str | None, gpu: tuple | None, sees: bool = False, **nvml: Any) -> str | None:
+        found = gpu and machine_probe.Gpu(*gpu)
+        monkeypatch.setattr(torch, "__version__", f"2.13.0+cu{build.replace('.', '')}" if build else "2.13.0+cpu")
+        monkeypatch.setattr(torch.version, "cuda", build)
+        monkeypatch.setattr(torch.cuda, "is_available", lambda: sees)
+        monkeypatch.setattr(torch.cuda, "get_arch_list", lambda: ["sm_50", "sm_90"])
+        monkeypatch.setattr(machine_probe, "first_gpu", lambda: found)
+        monkeypatch.setattr(machine_probe, "driver_version", lambda: driver)
+        monkeypatch.setitem(sys.modules, "pynvml", SimpleNamespace(nvmlInit=lambda: None, **nvml))
+        return machine_probe.gpu_problem()
+
+    for name in ("CUDA_VISIBLE_DEVICES", "SPACE_ID"):
+        monkeypatch.delenv(name, raising=False)
+    return told
+
+
+OLD_DRIVER = "cannot use the Tesla T4 with driver 550.54" + UPDATE
+CPU_BUILD = "is a CPU build although a Tesla T4 is present; "
 
 
 @pytest.mark.parametrize(
-    ("build", "gpu", "card", "driver", "says"),
+    ("build", "driver", "gpu", "sees", "says"),
     [
-        (None, T4, None, "580.95", (CPU_BUILD, "whl/cu130`")),
-        (None, T4, None, None, ("whl/cu130`",)),
-        (None, ("Titan V", 1, (7, 0)), None, "580.95", ("whl/cu126`",)),
-        (None, T4, None, "550.54", ("whl/cu126`",)),
-        ("13.0", T4, None, "550.54", ("cannot use the Tesla T4 with driver 550.54; update the driver, or `pip",)),
-        # NVML names a card whose CUDA does not start.
-        ("13.0", None, H100, "580.95", ("cannot use the NVIDIA H100 with driver 580.95; update the driver",)),
-        # Newer than build and driver: torch sees it, and has no code for it.
-        ("12.6", B200, None, "570.86", ("no code for the NVIDIA B200 (compute capability 10.0); update the driver",)),
+        (None, "580.95", T4, False, f"{CPU_BUILD}{PIP}cu130`"),
+        (None, None, T4, False, f"{CPU_BUILD}{PIP}cu130`"),
+        (None, "550.54", T4, False, f"{CPU_BUILD}{PIP}cu126`"),
+        (None, "580.95", TITAN_V, False, f"; {PIP}cu126`"),
+        ("13.0", "580.95", TITAN_V, True, f"(compute capability 7.0); {PIP}cu126`"),
+        ("13.0", "550.54", TITAN_V, False, f"with driver 550.54; {PIP}cu126`"),
+        ("13.0", "550.54", T4, False, f"{OLD_DRIVER}, or {PIP}cu126`"),
+        ("12.6", "580.95", B200, True, f"no code for the NVIDIA B200 (compute capability 10.0); {PIP}cu130`"),
     ],
 )
-def test_a_gpu_that_torch_cannot_use_is_told_with_what_mends_it_unless_it_is_hidden(
-    build: str | None,
-    gpu: tuple | None,
-    card: tuple | None,
-    driver: str | None,
-    says: tuple[str, ...],
-    monkeypatch,
+def test_a_build_that_can_use_the_gpu_is_named_with_the_installed_version(
+    build: str | None, driver: str | None, gpu: tuple, sees: bool, says: str, unusable: Callable[..., str]
 ) -> None:
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: gpu is B200)
-    monkeypatch.setattr(torch.cuda, "get_arch_list", lambda: ["sm_50", "sm_90"])
-    monkeypatch.setattr(torch.version, "cuda", build)
-    monkeypatch.setattr(machine_probe, "first_gpu", lambda: gpu and machine_probe.Gpu(*gpu))
-    monkeypatch.setattr(machine_probe, "first_card", lambda: card and machine_probe.Gpu(*card))
-    monkeypatch.setattr(machine_probe, "driver_version", lambda: driver)
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    told = machine_probe.gpu_problem()
-    assert all(one in told for one in says)
+    assert f"{says} installs another build" in unusable(build, driver, gpu, sees)
+
+
+@pytest.mark.parametrize(
+    ("build", "driver", "gpu", "sees", "says"),
+    [
+        ("13.0", "575.51", B200, False, UPDATE),
+        ("12.6", "570.86", B200, True, UPDATE),
+        (None, "570.86", B200, False, UPDATE),
+        ("13.0", "470.82", T4, False, UPDATE),
+        ("12.6", "470.82", T4, False, UPDATE),
+        ("13.0", "470.82", K80, False, "; no build of torch 2.13.0 has code for it"),
+        ("13.0", "580.95", T4, False, "; `python -c 'import torch; torch.cuda.init()'` says why"),
+        ("12.6", "550.54", T4, False, "; `python -c 'import torch; torch.cuda.init()'` says why"),
+        ("13.0", None, T4, False, "; `python -c 'import torch; torch.cuda.init()'` says why"),
+    ],
+)
+def test_where_no_build_helps_none_is_named(
+    build: str | None, driver: str | None, gpu: tuple, sees: bool, says: str, unusable: Callable[..., str]
+) -> None:
+    """Blackwell with an old driver: torch for CUDA 12.6 has no code for it."""
+    assert unusable(build, driver, gpu, sees).endswith(says)
+
+
+FOR_CUDA_12 = "`--extra-index-url https://download.pytorch.org/whl/cu126` and `torch==2.13.0+cu126` into the Space's"
+
+
+@pytest.mark.parametrize(
+    ("build", "driver", "gpu", "says"),
+    [
+        ("13.0", "575.57", T4, "`--extra-index-url https://download.pytorch.org/whl/cu126` and `torch==2.13.0+cu126`"),
+        (
+            "13.0",
+            "550.54",
+            H100,
+            "`--extra-index-url https://download.pytorch.org/whl/cu126` and `torch==2.13.0+cu126`",
+        ),
+        (None, "580.95", T4, "whl/cu130` and `torch==2.13.0+cu130` into the Space's"),
+        ("13.0", "575.57", B200, "; choose other hardware"),
+    ],
+    ids=["T4", "H100", "CPU build", "Blackwell"],
+)
+def test_on_a_space_what_its_owner_can_change_is_named(
+    build: str | None, driver: str, gpu: tuple, says: str, unusable: Callable[..., str], monkeypatch
+) -> None:
+    monkeypatch.setenv("SPACE_ID", "someone/space")
+    told = unusable(build, driver, gpu)
+    assert says in told and "update the driver" not in told and "pip" not in told
+
+
+def cards(mig: bool) -> dict[str, Any]:
+    """NVML's answers on a machine with an H100."""
+    answers: dict[str, Any] = {"Name": "NVIDIA H100", "CudaComputeCapability": (9, 0), "MigMode": [int(mig)] * 2}
+    answers |= {"HandleByIndex": "handle", "MemoryInfo": SimpleNamespace(total=1)}
+    return {f"nvmlDeviceGet{name}": lambda _, answer=answer: answer for name, answer in answers.items()}
+
+
+@pytest.mark.parametrize(
+    ("visible", "mig", "says"),
+    [
+        ("-1", False, "CUDA_VISIBLE_DEVICES='-1' hides the NVIDIA H100; unset the variable"),
+        ("NoDevFiles", False, "CUDA_VISIBLE_DEVICES='NoDevFiles' hides the NVIDIA H100"),
+        ("7,0", False, "CUDA_VISIBLE_DEVICES='7,0' hides the NVIDIA H100"),
+        (None, True, "the NVIDIA H100 is in MIG mode without an instance"),
+        ("0", True, "the NVIDIA H100 is in MIG mode without an instance"),
+        ("0", False, "CUDA does not start on the NVIDIA H100; restart the machine"),
+    ],
+)
+def test_a_gpu_that_only_nvml_finds_is_told_without_blaming_the_driver(
+    visible: str | None, mig: bool, says: str, unusable: Callable[..., str], monkeypatch
+) -> None:
+    if visible is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    told = unusable("13.0", "580.95", None, **cards(mig))
+    assert told.startswith(says) and "driver" not in told
+
+
+def test_a_gpu_that_is_hidden_on_purpose_is_no_problem(unusable: Callable[..., str | None], monkeypatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    assert machine_probe.gpu_problem() is None
+    assert unusable("13.0", "580.95", None, **cards(mig=False)) is None
 
 
 def test_a_toolkit_without_headers_is_none(tmp_path, monkeypatch) -> None:

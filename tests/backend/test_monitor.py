@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from demo.backend import monitor
+from demo.backend import caveats, monitor
 from demo.core.machine import GpuSample
 
 CPU = torch.device("cpu")
@@ -104,7 +104,7 @@ def test_a_new_timing_forgets_the_samples_of_the_one_before(clock: SimpleNamespa
     assert [(sample.at_seconds, sample.free_cores) for sample in observer.samples] == [pytest.approx((0.6, 2.0))]
 
 
-def test_free_cores_are_not_told_over_a_moment_nor_on_a_gpu(clock: SimpleNamespace, monkeypatch) -> None:
+def test_what_others_leave_is_not_told_over_a_moment_nor_on_a_gpu(clock: SimpleNamespace, monkeypatch) -> None:
     monkeypatch.setattr(monitor.Nvml, "of", lambda device: None)
     on_cpu, on_gpu = monitor.Observer(CPU), monitor.Observer(torch.device("cuda"))
     clock.pass_time(0.1, 1.0)
@@ -115,4 +115,5 @@ def test_free_cores_are_not_told_over_a_moment_nor_on_a_gpu(clock: SimpleNamespa
     assert on_cpu.samples[0].foreign_cpu == pytest.approx(0.5)
     clock.pass_time(2.0, 1.0)
     on_gpu.sample()
-    assert on_gpu.samples[0].free_cores is None
+    assert on_gpu.samples[0].free_cores is on_gpu.samples[0].foreign_cpu is None
+    assert caveats.of_machine(on_gpu.samples, {}, []) == []

@@ -156,11 +156,37 @@ def test_a_second_deploy_removes_what_is_gone_and_changes_only_the_settings_that
     assert space.settings[:2] == (True, "l4x1")
 
 
-def test_zero_gpu_gets_the_torch_that_it_has_and_keeps_it_at_the_next_deploy(tree: Path, hub: Hub) -> None:
-    (tree / "requirements.txt").write_bytes(b"gradio\ntorch==2.13.0\n")
-    for again, torch in (([], b"2.13.0"), (["--hardware", "zero-a10g"], b"2.11.0"), ([], b"2.11.0")):
-        assert main(["deploy", "me/bench", *again]) == OK
-        assert hub.space.files["requirements.txt"] == b"gradio\ntorch==" + torch + b"\n"
+PLAIN, ZERO = "torch==2.13.0", "torch==2.11.0"
+FOR_CUDA_12 = "--extra-index-url https://download.pytorch.org/whl/cu126\ntorch==2.13.0+cu126"
+TORCH_OF = {"cpu-basic": PLAIN, "cpu-upgrade": PLAIN, "rtx-pro-6000x2": PLAIN, "inf2x6": PLAIN, "zero-a10g": ZERO} | {
+    name: FOR_CUDA_12
+    for name in ("t4-small", "l4x1", "l40sx4", "a10g-large", "a10g-largex2", "a100-large", "h100", "h100x8")
+}
+
+
+@pytest.mark.parametrize("hardware", TORCH_OF)
+def test_a_space_gets_the_torch_that_suits_its_hardware(hardware: str, tree: Path, hub: Hub, capsys) -> None:
+    (tree / "requirements.txt").write_bytes(b"gradio\ntorch==2.13.0\ntransformers==5\n")
+    asked = ["deploy", "me/bench", "--hardware", hardware]
+    assert main([*asked, "--dry-run"]) == OK
+    assert f"requirements.txt: {TORCH_OF[hardware].replace(chr(10), '; ')}\n" in capsys.readouterr().out
+    expected = f"gradio\n{TORCH_OF[hardware]}\ntransformers==5\n".encode()
+    for command in (asked, asked[:2]):  # the second time it is the hardware that the Space has
+        assert main(command) == OK
+        assert hub.space.files["requirements.txt"] == expected
+
+
+def test_the_version_is_that_of_requirements_also_where_they_name_a_build(tree: Path, hub: Hub) -> None:
+    (tree / "requirements.txt").write_bytes(b"torch==2.14.1+cu126\n")
+    assert main(["deploy", "me/bench", "--hardware", "l4x1"]) == OK
+    assert hub.space.files["requirements.txt"].endswith(b"/cu126\ntorch==2.14.1+cu126\n")
+
+
+def test_a_dry_run_without_hardware_says_that_the_torch_depends_on_it(tree: Path, hub: Hub, capsys) -> None:
+    (tree / "requirements.txt").write_bytes(b"torch==2.13.0\n")
+    assert main(["deploy", "me/bench", "--dry-run"]) == OK
+    said = capsys.readouterr().out
+    assert "(a Space that is there gets what suits its hardware): torch==2.13.0\n" in said
 
 
 def test_a_space_with_something_else_is_left_as_it_is(tree: Path, hub: Hub, capsys) -> None:

@@ -26,6 +26,15 @@ def test_the_version_names_the_commit_and_the_libraries(capsys) -> None:
         assert f"{library} {metadata.version(library)}" in second
 
 
+@pytest.mark.parametrize("start", ["runpy.run_path('app.py', run_name='__main__')", "runpy.run_module('demo')"])
+def test_on_windows_either_way_in_ends_in_one_sentence(start: str) -> None:
+    """Simulated: without the modules that Windows lacks."""
+    windows = "import runpy, sys; sys.platform = 'win32'; sys.modules |= dict.fromkeys(['fcntl', 'pwd', 'resource'])"
+    done = subprocess.run([sys.executable, "-c", f"{windows}; {start}"], cwd=ROOT, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.count("\n") == 1 and "On Windows use WSL" in done.stderr
+
+
 @pytest.mark.parametrize("port", ["abc", "99999", "0", "-1", "²"])
 def test_a_port_that_is_none_is_one_sentence_and_exit_2(port: str, monkeypatch, capsys) -> None:
     monkeypatch.setattr("signal.signal", lambda *_: None)

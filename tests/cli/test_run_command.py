@@ -16,7 +16,7 @@ from scripted_runner import ROOT, RUN, made_python
 from test_faults import needs_linux, processes_with
 
 from demo.cli.main import main
-from demo.core import catalog
+from demo.core import catalog, cores
 from demo.core.result import Progress
 from demo.core.spec import TEXT_GENERATION, BadInput, RunSpec
 from demo.runs.outcome import Files
@@ -54,6 +54,26 @@ def test_a_gpu_that_torch_cannot_use_is_told_once_and_before_the_figures(scripte
     said = capsys.readouterr()
     assert said.err.count(way_out) == 1 and said.err.index(way_out) < said.err.index("time")
     assert "Until then runs use the CPU." in said.err and way_out not in said.out
+
+
+@pytest.mark.parametrize(
+    ("share", "gpu", "more", "told"),
+    [
+        (0.4, None, [], True),
+        (0.05, None, [], False),
+        (0.4, "Tesla T4", [], False),
+        (0.4, "Tesla T4", ["--device", "cpu"], True),
+    ],
+    ids=["busy", "quiet", "busy with a GPU", "busy with a GPU left aside"],
+)
+def test_a_busy_processor_is_told_before_a_run_that_uses_it(
+    share: float, gpu: str | None, more: list[str], told: bool, scripted: Any, monkeypatch, capsys
+) -> None:
+    monkeypatch.setattr(cores, "others_share", lambda windows: share)
+    fake = scripted(Progress("start", 0.0, 0.1), ok_result())
+    fake.machine = dataclasses.replace(MACHINE, gpu=gpu)
+    assert main([*RUN, *more]) == 0
+    assert ("Other programs use 40 % of this machine" in capsys.readouterr().err) == told
 
 
 def test_a_failure_is_told_with_its_remedy_and_is_no_success(scripted: Any, capsys) -> None:

@@ -75,7 +75,7 @@ class RunTab(Watching):
             [inputs["checkpoint"], inputs["image"]],
             **UNREAD,
         ).then(self._forecast, list(inputs.values()), self.form.forecast, **UNREAD).then(
-            _others, None, [self.form.busy, self.form.run_when_quiet], **UNREAD
+            self._others, None, [self.form.busy, self.form.run_when_quiet], **UNREAD
         )
 
     def _wire(self) -> None:
@@ -330,11 +330,11 @@ class RunTab(Watching):
             | self.form.with_picture_of(result.image, latest.image if latest is not None else None, lang)
         )
 
-
-def _others(request: gr.Request) -> tuple[Any, Any]:
-    """That other programs keep this machine busy, and the button that waits; both hidden where they do not."""
-    share = cores.others_share()
-    if share is None or share < cores.BUSY_CPU:
-        return gr.update(visible=False), gr.update(visible=False)
-    told = request_language(request).html("busy_before_run", share=fmt.percent(share))
-    return gr.update(value=f'<p class="note">{told}</p>', visible=True), gr.update(visible=True)
+    def _others(self, request: gr.Request) -> tuple[Any, Any]:
+        """That other programs keep this machine busy, and the button that waits; both hidden where they do not, and
+        where runs use a GPU."""
+        share, machine = cores.others_share(), self.runner.machine
+        if share is None or share < cores.BUSY_CPU or (machine is not None and machine.gpu is not None):
+            return gr.update(visible=False), gr.update(visible=False)
+        told = request_language(request).html("busy_before_run", share=fmt.percent(share))
+        return gr.update(value=f'<p class="note">{told}</p>', visible=True), gr.update(visible=True)

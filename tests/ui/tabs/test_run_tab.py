@@ -27,7 +27,7 @@ from page_support import (
 )
 from samples import failed_result, full_result, ok_result
 
-from demo.core import catalog
+from demo.core import catalog, cores
 from demo.core.languages import ENGLISH
 from demo.core.spec import BadInput, RunSpec
 from demo.store.history import History
@@ -55,6 +55,15 @@ def test_a_gpu_machine_changes_only_a_form_that_nobody_touched(monkeypatch) -> N
     assert (checkpoint, Path(picture).name) == ("google/vit-base-patch16-224", "lion.jpg")
     for given in (("microsoft/resnet-50", untouched, False), ("shapes-vit", untouched, True)):
         assert all(isinstance(update, dict) and "value" not in update for update in settle(*given))
+
+
+@pytest.mark.parametrize(("gpu", "told"), [(None, True), ("Tesla T4", False)], ids=["a CPU", "a GPU"])
+def test_a_busy_processor_is_told_where_runs_use_it(gpu: str | None, told: bool, monkeypatch) -> None:
+    monkeypatch.setattr(cores, "others_share", lambda: 0.4)
+    page = Page(FakeRunner(lambda *_: ok_result(), machine=dataclasses.replace(MACHINE, gpu=gpu)))
+    tab = page.run_tab
+    shown = handler(page, only=[tab.form.busy, tab.form.run_when_quiet])()
+    assert [update["visible"] for update in shown] == [told, told]
 
 
 def test_what_names_no_model_is_not_asked_about_but_refused(page: Page) -> None:
