@@ -57,8 +57,8 @@ def usable() -> bool:
     if gpu is None or not built:
         return torch.cuda.is_available()
     needed, code = gpu.capability, [(kind, divmod(int(number), 10)) for kind, number in built]
-    fits = any(have <= needed and (kind == "compute" or have[0] == needed[0]) for kind, have in code)
-    return fits and torch.cuda.is_available()
+    runs = any(have <= needed and (kind == "compute" or have[0] == needed[0]) for kind, have in code)
+    return runs and torch.cuda.is_available()
 
 
 def gpu_problem() -> str | None:
@@ -95,7 +95,7 @@ def _other_torch(capability: tuple[int, int], driver: int) -> str:
     index = f"https://download.pytorch.org/whl/{build}"
     if on_space():
         lines = f"`--extra-index-url {index}` and `torch=={version}+{build}`"
-        return f"write {lines} into the Space's requirements.txt in place of its line for torch"
+        return f"put two lines into the Space's requirements.txt in place of torch's: {lines}"
     pip = f"`pip install --force-reinstall torch=={version} --index-url {index}` installs another build"
     too_old = driver < CUDA_13_DRIVER and capability >= TURING and (torch.version.cuda or "").startswith("13.")
     return f"update the driver to {CUDA_13_DRIVER} or newer, or {pip}" if too_old else pip
@@ -106,11 +106,10 @@ def _hidden(visible: str) -> str | None:
     if (card := first_card()) is None:
         return None
     if visible.split(",")[0].strip() != "0":  # which is always there
-        hides = f"CUDA_VISIBLE_DEVICES={visible[:80]!r} hides the {card.name}"
-        return f"{hides}; unset the variable, or name a GPU that `nvidia-smi -L` lists"
+        return f"CUDA_VISIBLE_DEVICES={visible[:80]!r} hides the {card}; unset it, or name a GPU of `nvidia-smi -L`"
     if ask_nvml(lambda nvml: nvml.nvmlDeviceGetMigMode(nvml.nvmlDeviceGetHandleByIndex(0))[0]):
-        return f"the {card.name} is in MIG mode without an instance for this process; create one with `nvidia-smi mig`"
-    return f"CUDA does not start on the {card.name}; restart the machine, or the container with `--gpus all`"
+        return f"the {card} is in MIG mode without an instance for this process; create one with `nvidia-smi mig`"
+    return f"CUDA does not start on the {card}; restart the machine, or the container with `--gpus all`"
 
 
 def ask_nvml(question: Callable[[Any], Answer]) -> Answer | None:
@@ -135,15 +134,9 @@ class Gpu(NamedTuple):
     capability: tuple[int, int]
 
 
-def first_card() -> Gpu | None:
-    """NVML's first card, which answers also where CUDA does not start; None where NVIDIA's driver does not answer."""
-
-    def first(nvml: Any) -> Gpu:
-        card = nvml.nvmlDeviceGetHandleByIndex(0)
-        major, minor = nvml.nvmlDeviceGetCudaComputeCapability(card)
-        return Gpu(str(nvml.nvmlDeviceGetName(card)), nvml.nvmlDeviceGetMemoryInfo(card).total, (major, minor))
-
-    return ask_nvml(first)
+def first_card() -> str | None:
+    """The name of NVML's first card, which answers also where CUDA does not start; None where NVML does not answer."""
+    return ask_nvml(lambda nvml: str(nvml.nvmlDeviceGetName(nvml.nvmlDeviceGetHandleByIndex(0))))
 
 
 @cache

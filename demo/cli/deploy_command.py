@@ -61,8 +61,7 @@ def _deploy(options: argparse.Namespace) -> int | None:
         print(f"visibility: {'private' if options.private else 'as it is'}")
         print(f"variables: {f'{hub_dataset.VARIABLE}={dataset}' if dataset else 'as they are'}")
         given = "" if options.hardware else " without a GPU (a Space that is there gets what suits its hardware)"
-        lines = [line for line in _requirements(options.hardware or "").splitlines() if "torch" in line]
-        print(f"requirements.txt{given}: {'; '.join(lines)}")
+        print(f"requirements.txt{given}:", "; ".join(re.findall(".*torch.*", _requirements(options.hardware or ""))))
         print("Nothing was sent: this was a dry run.")
         return None
     try:

@@ -24,11 +24,6 @@ IDLE_LOOKS, IDLE_SECONDS = 3, 0.3
 """Windows of the second look, in which this process idles, and the length of each."""
 
 
-def whole_cores(free: float) -> int:
-    """`free` cores as threads can use them: at least one, and none of which others use `TAKEN` or more."""
-    return max(1, math.floor(free + TAKEN))
-
-
 def usable_cores() -> int:
     """The CPU cores that this process may use, which in a container can be fewer than the machine has.
 
@@ -149,6 +144,6 @@ def free_cores(since: Reading | None) -> int | None:
 
 
 def left(before: Reading | None, after: Reading | None) -> int | None:
-    """The whole cores that others left free between two readings; None where that is not known."""
+    """The whole cores that others left free between two readings, at least one; None where that is not known."""
     free = before.free(after) if before is not None and after is not None else None
-    return None if free is None else whole_cores(free)
+    return None if free is None else max(1, math.floor(free + TAKEN))

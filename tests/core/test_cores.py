@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from demo.core import cores
-from demo.core.cores import Reading, whole_cores
+from demo.core.cores import Reading, left
 
 
 @pytest.fixture
@@ -72,7 +72,7 @@ def test_a_core_counts_as_taken_from_a_quarter_on_and_one_is_always_left(
     monkeypatch.setattr("demo.core.cores.usable_cores", lambda: usable)
     before, after = Reading(cores, 0.0, 0.0, 0.0), Reading(cores, float(cores), others + 0.5, 0.5)
     assert after.free(after) is None
-    assert whole_cores(before.free(after) or 0.0) == whole
+    assert left(before, after) == whole
 
 
 @pytest.mark.parametrize(
