@@ -89,8 +89,7 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _followed(history: History, other: Interpreter | None, busy: float, spec: RunSpec, *run: Any) -> RunResult:
-    """The result of a run, in another environment where one is given, whose progress is shown on standard error; before
-    it that other programs keep this share of the processor `busy`, unless the run is on a GPU."""
+    """The result of a run. Its progress is shown on standard error, and that others keep this share of cores `busy`."""
     from demo.runs.runner import Runner
 
     told = False

@@ -1,10 +1,9 @@
 """How many cores this process may use, and how many other processes leave free, by Linux's count of processor time.
 
 Covered: the cores that this process may use, by its affinity and its control group's quota; what other processes and a
-hypervisor took of them between two readings. With a quota below the affinity, as on a shared node, the others are those
-in the group: they use up the quota. What the node's other tenants do on all its cores says nothing of it. Not covered:
-such a node that has less to give than the quota; children of this process that still run, which count as others but for
-`others_share`; systems without /proc, where nothing is known.
+hypervisor took of them between two readings; with a quota below the affinity, as on a shared node, what others in the
+group took of the quota. Not covered: other tenants of such a node; children of this process that still run, which count
+as others but for `others_share`; systems without /proc, where nothing is known.
 """
 
 import contextlib

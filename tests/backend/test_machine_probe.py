@@ -174,6 +174,10 @@ CPU_BUILD = "is a CPU build although a Tesla T4 is present; "
         ("13.0", "550.54", T4, False, f"{OLD_DRIVER}, or {PIP}cu126`"),
         ("12.6", "580.95", B200, True, f"no code for the NVIDIA B200 (compute capability 10.0); {PIP}cu130`"),
     ],
+    ids=[
+        *("CPU build", "CPU build without NVML", "CPU build with an old driver", "CPU build with an old card"),
+        *("no code for an old card", "old driver with an old card", "old driver", "no code for a new card"),
+    ],
 )
 def test_a_build_that_can_use_the_gpu_is_named_with_the_installed_version(
     build: str | None, driver: str | None, gpu: tuple, sees: bool, says: str, unusable: Callable[..., str]
@@ -193,6 +197,11 @@ def test_a_build_that_can_use_the_gpu_is_named_with_the_installed_version(
         ("13.0", "580.95", T4, False, "; `python -c 'import torch; torch.cuda.init()'` says why"),
         ("12.6", "550.54", T4, False, "; `python -c 'import torch; torch.cuda.init()'` says why"),
         ("13.0", None, T4, False, "; `python -c 'import torch; torch.cuda.init()'` says why"),
+    ],
+    ids=[
+        *("Blackwell", "Blackwell with code for others", "Blackwell with a CPU build"),
+        *("driver too old for both", "driver too old for this one", "card too old for all"),
+        *("new driver", "driver new enough for this build", "driver of unknown version"),
     ],
 )
 def test_where_no_build_helps_none_is_named(
@@ -244,6 +253,7 @@ def cards(mig: bool) -> dict[str, Any]:
         ("0", True, "the NVIDIA H100 is in MIG mode without an instance"),
         ("0", False, "CUDA does not start on the NVIDIA H100; restart the machine"),
     ],
+    ids=["none", "a word", "one too many first", "MIG", "MIG with its index", "not started"],
 )
 def test_a_gpu_that_only_nvml_finds_is_told_without_blaming_the_driver(
     visible: str | None, mig: bool, says: str, unusable: Callable[..., str], monkeypatch

@@ -26,7 +26,11 @@ def test_the_version_names_the_commit_and_the_libraries(capsys) -> None:
         assert f"{library} {metadata.version(library)}" in second
 
 
-@pytest.mark.parametrize("start", ["runpy.run_path('app.py', run_name='__main__')", "runpy.run_module('demo')"])
+@pytest.mark.parametrize(
+    "start",
+    ["runpy.run_path('app.py', run_name='__main__')", "runpy.run_module('demo')"],
+    ids=["app.py", "python -m demo"],
+)
 def test_on_windows_either_way_in_ends_in_one_sentence(start: str) -> None:
     """Simulated: without the modules that Windows lacks."""
     windows = "import runpy, sys; sys.platform = 'win32'; sys.modules |= dict.fromkeys(['fcntl', 'pwd', 'resource'])"
