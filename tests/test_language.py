@@ -129,8 +129,6 @@ def test_what_every_failing_run_is_told_to_do_is_in_every_language() -> None:
         ("compile", RuntimeError("no"), {"compiler": "aot"}),
         ("compile", RuntimeError("no"), {"fullgraph": True, "mode": "lite"}),
         ("time", RuntimeError("no"), {}),
-        ("load", RuntimeError("no"), {}),
-        ("warm up", RuntimeError("no"), {"dtype": "float16"}),
     ]:
         spec = catalog.make_spec("shapes-vit", **asked).on("cpu")
         told.append(failures.explain(error, phase, RunResult("one", "", "ok", spec))[1].remedy)

@@ -11,6 +11,8 @@ other versions of torch and transformers, other processors and GPUs; a package n
 
 import copy
 import functools
+import importlib
+import os
 import platform
 import time
 from pathlib import Path
@@ -25,7 +27,7 @@ from torch.export.pt2_archive._package import AOTICompiledModel
 from torch.utils import _pytree as pytree
 from transformers.modeling_layers import GradientCheckpointingLayer
 
-from demo.backend import compilation
+from demo.backend import compilation, machine_probe
 from demo.backend.workload import Workload
 from demo.core.languages import ENGLISH
 from demo.core.measurement import CompiledFirst, GraphBreak
@@ -176,6 +178,9 @@ def build_package(workload: Workload, path: Path, folder: Path) -> dict[str, flo
     for nothing and leaves the weights.
     """
     compilation.use_empty_cache(folder)
+    if workload.device.type == "cuda" and (homes := machine_probe.cuda_homes(*machine_probe.PACKAGE_HEADERS)):
+        # Inductor links the driver's stub only where the variable is set; cpp_extension has read it when imported.
+        os.environ["CUDA_HOME"] = importlib.import_module("torch.utils.cpp_extension").CUDA_HOME = str(homes[0])
     spec, batch, shapes = workload.spec, workload.batch, None
     if spec.dynamic == "on":
         shapes = pytree.tree_map(_any_size, batch)

@@ -13,7 +13,7 @@ import torch
 from huggingface_hub import errors as hub_errors
 from safetensors import SafetensorError
 
-from demo.backend import compilation, own_model
+from demo.backend import compilation, machine_probe, own_model
 from demo.core import catalog, format as fmt
 from demo.core.files import NO_ROOM
 from demo.core.languages import ENGLISH
@@ -36,28 +36,30 @@ def explain(error: Exception, phase: str, result: RunResult) -> tuple[Status, Fa
     spec = result.spec
     if is_out_of_memory(error):
         return "out_of_memory", _out_of_memory(phase, result)
-    own = spec.task == OWN_MODEL
-    text = own_model.where(error, catalog.own_model_parts(spec.checkpoint)[0]) if own else compilation.first_line(error)
+    text = compilation.first_line(error).rstrip(".")
     if phase == "compile":
         return "compile_failed", _compile_failed(text, spec)
-    remedy, change = _remedy(phase, spec)
+    if spec.task == OWN_MODEL:
+        text = own_model.where(error, catalog.own_model_parts(spec.checkpoint)[0])
+    remedy, change = _remedy(phase, spec, text)
     return "failed", Failure(phase, f"The run failed while {PHASE_DOING[phase]}: {text}", remedy, change)
 
 
-def _remedy(phase: str, spec: RunSpec) -> tuple[str, dict[str, Any]]:
-    """What to do where a phase but the compile failed, and the settings that this names."""
+def _remedy(phase: str, spec: RunSpec, text: str) -> tuple[str, dict[str, Any]]:
+    """What to do where a phase but the compile failed with this text, and the settings that this names."""
     if phase == "time":
         other, change = other_way_to_compile(spec)
-        return f"{AGAIN} {other}", change
-    exact: dict[str, Any] = {} if spec.dtype in ("float32", "tf32") else {"dtype": "float32"}
+        return f"{AGAIN} {other}".strip(), change
+    half = spec.dtype in ("float16", "bfloat16") and re.search(r"(?i)half|float|dtype|scalar type|16b?f", text)
+    exact: dict[str, Any] = {"dtype": "float32"} if half else {}
     if spec.task == OWN_MODEL:
         own = f"The module must run eagerly with the inputs that your function returns and weights of {spec.dtype}"
         return f"{own}: fix it, or choose another --dtype, and run again.", exact
     if phase == "warm up" and exact:
-        return ENGLISH.plain("remedy_eager"), exact
+        return "Try dtype float32, or choose another checkpoint.", exact
     if phase == "warm up" and spec.sees_picture:
         return "Choose another checkpoint, or one whose preprocessor_config.json fits its config.json.", {}
-    return AGAIN if phase == "check" else ENGLISH.plain("remedy_checkpoint"), {}
+    return AGAIN if phase == "check" else f"{OTHER.capitalize()}.", {}
 
 
 def recompiled(events: int) -> Failure:
@@ -93,13 +95,13 @@ def _out_of_memory(phase: str, result: RunResult) -> Failure:
 
 def _compile_failed(text: str, spec: RunSpec) -> Failure:
     what = "torch.export or AOTInductor" if spec.compiler == "aot" else "torch.compile"
+    if machine := machine_probe.build_remedy(text):
+        return Failure("compile", f"{what} failed: {text}.", machine)
     other, change = other_way_to_compile(spec)
-    remedy = f"{ENGLISH.plain('remedy_eager_works')} {other}"
-    remedy += " " + ENGLISH.plain("remedy_jit") if spec.compiler == "aot" else ""
-    remedy += " " + ENGLISH.plain("remedy_fullgraph") if spec.fullgraph else ""
-    if any(os.strerror(number) in text for number in NOT_WRITTEN):
-        remedy, change = "Make room and allow writing in the folders of TORCHINDUCTOR_CACHE_DIR and TMPDIR.", {}
-    return Failure("compile", f"{what} failed: {text}", remedy, change)
+    remedy = [ENGLISH.plain("remedy_eager_works"), other]
+    remedy += [ENGLISH.plain("remedy_jit")] if spec.compiler == "aot" else []
+    remedy += [ENGLISH.plain("remedy_fullgraph")] if spec.fullgraph else []
+    return Failure("compile", f"{what} failed: {text}.", " ".join(filter(None, remedy)), change)
 
 
 # Loading a checkpoint

@@ -1,6 +1,11 @@
-"""What machine this is: versions, device, driver, compiler. Only `environment` makes a CUDA context."""
+"""What machine this is: versions, device, driver, compiler. Only `environment` makes a CUDA context.
+
+`python -m demo.backend.machine_probe` compiles something, and prints what is in the way, or 'nothing'.
+"""
 
 import contextlib
+import ctypes
+import errno
 import importlib.util
 import json
 import os
@@ -9,6 +14,8 @@ import re
 import shutil
 import subprocess
 import sys
+import sysconfig
+import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -18,7 +25,11 @@ from typing import Any, NamedTuple, TypeVar
 
 import torch
 import transformers
+from torch._inductor import cpp_builder, exc, list_mode_options
+from torch._inductor.runtime.cache_dir_utils import cache_dir
 
+from demo.backend import compilation
+from demo.core.files import NO_ROOM
 from demo.core.limits import on_space
 from demo.core.machine import Environment, HostInfo
 
@@ -27,6 +38,24 @@ MAXWELL, TURING, BLACKWELL = (5, 0), (7, 5), (10, 0)
 CUDA_12_DRIVER, CUDA_13_DRIVER = 525, 580
 """The oldest drivers that these run with."""
 CGROUP_MEMORY = Path("/sys/fs/cgroup/memory.max")
+CUDA_FOLDER = "/usr/local/cuda"
+PACKAGE_HEADERS = ("cuda.h", "crt/host_defines.h", "nv/target")
+"""What the code of a package for a GPU includes. Of these torch's own wheels of CUDA 13 have the first."""
+EXTENSION = '#include <Python.h>\n#include <sstream>\nextern "C" const char *version() { return Py_GetVersion(); }\n'
+PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
+REMEDIES = {
+    r"\b(Python|pyconfig)\.h\b": f"Install the headers of Python {PYTHON} (Debian and Ubuntu: apt-get install "
+    f"python{PYTHON}-dev; Fedora: dnf install python3-devel).",
+    "failed to map segment": "The folder's file system runs no programs (noexec). Set TORCHINDUCTOR_CACHE_DIR to "
+    "another folder, and TMPDIR for a package or an empty cache.",
+    r"C(\+\+)? compiler|\bcc1|fatal error: '?[a-z]+(\.h)?'?:? ": "Install a C++ compiler (Debian and Ubuntu: apt-get "
+    "install build-essential; Fedora: dnf install gcc-c++; macOS: xcode-select --install), or set CXX to one.",
+    r"(cannot|unable to) find .*-l": "Install this library's development files, or set LIBRARY_PATH to its folder.",
+    "GLIBCXX_": "Python loads an older libstdc++ than the compiler's. Set CXX to a compiler of Python's environment.",
+    "|".join(map(os.strerror, (*NO_ROOM, errno.EACCES, errno.EPERM))): "Make room and allow writing in the folders of "
+    "TORCHINDUCTOR_CACHE_DIR and TMPDIR.",
+}
+"""What mends a machine that cannot build code, by a pattern of what `compilation.first_line` says."""
 Answer = TypeVar("Answer")
 
 
@@ -203,8 +232,6 @@ def _triton_version() -> str | None:
 
 def compiler() -> str | None:
     """First line of the C++ compiler's `--version`, which inductor calls, and Triton on a GPU; None without one."""
-    from torch._inductor import cpp_builder, exc
-
     try:
         command = cpp_builder.get_cpp_compiler()
         answer = subprocess.run([command, "--version"], capture_output=True, text=True, timeout=10)
@@ -213,12 +240,53 @@ def compiler() -> str | None:
     return answer.stdout.splitlines()[0] if answer.returncode == 0 and answer.stdout else None
 
 
-def cuda_toolkit() -> str | None:
-    """The folder of NVIDIA's CUDA toolkit, where `torch.utils.cpp_extension` would look; None without its headers."""
-    nvcc = shutil.which("nvcc")
+def build_remedy(said: str) -> str:
+    """What mends this machine where building code failed with these words; '' where they name no known cause."""
+    return next((remedy for pattern, remedy in REMEDIES.items() if re.search(pattern, said)), "")
+
+
+def compile_problem(on_gpu: bool = False) -> str | None:
+    """Why a small extension cannot be built and loaded as inductor's are, with the remedy; None where it can.
+
+    `on_gpu`: also a kernel of Triton's, which makes a CUDA context. Takes about a second.
+    """
+    try:
+        with tempfile.TemporaryDirectory(dir=cache_dir(), ignore_cleanup_errors=True) as folder:
+            (source := Path(folder, "extension.cpp")).write_text(EXTENSION)
+            options = cpp_builder.CppTorchOptions(include_pytorch=False)
+            builder = cpp_builder.CppBuilder("extension", str(source), options, folder)
+            builder.build()
+            ctypes.PyDLL(builder.get_target_file_path())
+            if on_gpu:
+                compilation.use_empty_cache(Path(folder))
+                torch.compile(torch.sin)(torch.ones(8, device="cuda"))
+    except Exception as error:  # of a compiler, a linker, a loader or a file system
+        said = compilation.first_line(error if compiler() else exc.InvalidCxxCompiler()).rstrip(".")
+        return f"torch.compile cannot build code here: {said}. {build_remedy(said)}".strip()
+    return None
+
+
+def may_not_compile(folder: str) -> bool:
+    """Whether the compiler, Python.h, or the right to write or run files in `folder` seems to be missing."""
+    header = Path(sysconfig.get_path("include"), "Python.h")
+    noexec = os.statvfs(folder).f_flag & getattr(os, "ST_NOEXEC", 0)
+    return bool(noexec) or not (compiler() and header.is_file() and os.access(folder, os.W_OK))
+
+
+def cuda_homes(*headers: str) -> list[Path]:
+    """The folders that have these headers: where torch looks for CUDA's toolkit, then those of its own wheels."""
+    nvcc, wheels = shutil.which("nvcc"), Path(torch.__file__).parents[1].glob("nvidia/cu[0-9]*")
     named = os.environ.get("CUDA_HOME") or os.environ.get("CUDA_PATH")
-    home = Path(named or (Path(nvcc).parents[1] if nvcc else "/usr/local/cuda"))
-    return str(home) if (home / "include" / "cuda.h").is_file() else None
+    homes = [Path(home) for home in (named, nvcc and Path(nvcc).parents[1], CUDA_FOLDER, *sorted(wheels)) if home]
+    return [home for home in homes if all((home / "include" / header).is_file() for header in headers)]
+
+
+def toolkit_remedy() -> str:
+    """What brings the headers of a package: two small wheels where torch's own bring the rest, else the toolkit."""
+    if any(home.parent.name == "nvidia" for home in cuda_homes("cuda.h")):
+        version = torch.version.cuda
+        return f'Install its wheels: pip install "nvidia-cuda-crt=={version}.*" "nvidia-cuda-cccl=={version}.*".'
+    return HostInfo.toolkit_remedy
 
 
 def too_few_multiprocessors() -> bool:
@@ -231,10 +299,7 @@ def too_few_multiprocessors() -> bool:
 @cache
 def host() -> HostInfo:
     """What a waiting worker can tell of the machine without a CUDA context; found out once in a process."""
-    from torch._inductor import list_mode_options
-    from torch._inductor.runtime.cache_dir_utils import cache_dir
-
-    can_use = usable()
+    can_use, toolkits = usable(), cuda_homes(*PACKAGE_HEADERS)
     gpu = first_gpu() if can_use else None
     return HostInfo(
         torch=torch.__version__,
@@ -251,5 +316,11 @@ def host() -> HostInfo:
         inductor_cache=cache_dir(),
         gpu_memory_bytes=gpu.memory_bytes if gpu else None,
         compute_capability=".".join(map(str, gpu.capability)) if gpu else None,
-        cuda_toolkit=cuda_toolkit(),
+        cuda_toolkit=toolkits[0].name if toolkits else None,
+        toolkit_remedy=toolkit_remedy(),
+        compile_problem=compile_problem() if may_not_compile(cache_dir()) else None,
     )
+
+
+if __name__ == "__main__":
+    print(compile_problem(on_gpu=usable()) or "nothing")

@@ -12,8 +12,10 @@ from demo.cli.common import FAILED, OK, to_json
 from demo.cli.terminal import hanging
 from demo.core import catalog, format as fmt, hub, refusals
 from demo.core.machine import HostInfo
-from demo.runs.process import WorkerDied
+from demo.runs.process import WorkerDied, child_process, ending
 from demo.store.history import FOLDER_VARIABLE, History, HistoryError
+
+COMPILE_MODULE = "demo.backend.machine_probe"
 
 
 def add_to(commands: Any) -> None:
@@ -92,17 +94,29 @@ def _machine(problems: list[str], notes: list[str]) -> HostInfo | None:
     with closing(Runner(None)) as runner:
         try:
             machine = runner.inspect()
-        except WorkerDied as error:
-            remedy = "Install what it needs: pip install -r requirements.txt"
-            problems.append(f"The worker process does not start: {error.reason}. {remedy}")
+        except (WorkerDied, OSError) as error:
+            why, remedy = error, "Set TMPDIR and TORCHINDUCTOR_CACHE_DIR to folders that can be written."
+            if isinstance(error, WorkerDied):
+                why, remedy = error.reason, "Install what it needs: pip install -r requirements.txt"
+            problems.append(f"The worker process does not start: {why}. {remedy}")
             return None
     if refused := refusals.refusal(refusals.on_machine(catalog.make_spec(catalog.DEFAULT), machine), machine):
         problems.append(str(refused))
     else:
+        problems += compile_problems()
         notes += map(str, refusals.limits_of(machine))
     if machine.gpu_problem is not None:
         notes.append(f"The GPU cannot be used: {machine.gpu_problem}. Until then runs use the CPU.")
     return machine
+
+
+def compile_problems() -> list[str]:
+    """Why code cannot be built, loaded and run in a worker's folders: at most one reason, which a process finds out."""
+    with child_process(COMPILE_MODULE, stdout=subprocess.PIPE) as child:
+        said = [line.decode() for line in child.lines() if line]
+        end = ending(child.exit_code())
+    found = said[-1] if said else f"A process that builds and loads a small C++ extension {end}."
+    return [] if found == "nothing" else [found]
 
 
 def _folder(path: str) -> Folder:

@@ -24,7 +24,7 @@ class Machine:
     compiler: str | None = None
     """The C++ compiler that inductor calls."""
     cuda_toolkit: str | None = None
-    """On a GPU: the folder of NVIDIA's CUDA toolkit with its headers, which packages are built with."""
+    """On a GPU: the last part of the CUDA toolkit's folder, if it has the headers that packages are built with."""
     interpreter: str | None = None
     """Which environment it was, where not the program's own: 'venv-3fa2c1', its folder's name and the beginning of a
     checksum of its path. Runs of two environments are never pooled, not even those of equal versions."""
@@ -87,6 +87,10 @@ class HostInfo(Machine):
     inductor_cache: str
     gpu_memory_bytes: int | None = None
     """None without a GPU, and where its driver does not say."""
+    compile_problem: str | None = None
+    """Why a small C++ extension was not built and loaded here, with what to do; None where nothing hints at that."""
+    toolkit_remedy: str = "Install the toolkit of the CUDA version that torch was built for, and set CUDA_HOME to it."
+    """What brings the headers of a package where `cuda_toolkit` is None."""
 
     @property
     def device_name(self) -> str:

@@ -31,7 +31,7 @@ class Rule:
     remedy: str
 
     def __str__(self) -> str:
-        return f"{self.what} {self.remedy}"
+        return f"{self.what} {self.remedy}".strip()
 
 
 def below(machine: HostInfo, capability: tuple[int, int]) -> bool:
@@ -52,10 +52,10 @@ def _on_gpu(spec: RunSpec) -> bool:
 
 RULES = (
     Rule(
-        "no compiler",
-        lambda spec, machine: machine.compiler is None,
-        "torch.compile needs a C++ compiler and none was found.",
-        "Install one (Debian and Ubuntu: apt-get install build-essential), or set the CXX variable to it.",
+        "cannot compile",
+        lambda spec, machine: machine.compile_problem is not None,
+        "{machine.compile_problem}",
+        "",
     ),
     Rule(
         "no mode",
@@ -102,8 +102,7 @@ RULES = (
         "no CUDA toolkit",
         lambda spec, machine: _on_gpu(spec) and spec.compiler == "aot" and machine.cuda_toolkit is None,
         "A package of AOTInductor for a GPU is built with NVIDIA's CUDA toolkit, and its headers were not found.",
-        "Install the toolkit of CUDA's version that torch was built for, and set CUDA_HOME to it where it is not in "
-        "/usr/local/cuda; or choose compiler jit.",
+        "{machine.toolkit_remedy} Or choose compiler jit.",
     ),
     Rule(
         "weights over the GPU's memory",
@@ -154,7 +153,7 @@ def checked(spec: RunSpec, machine: HostInfo) -> RunSpec:
 def possible(spec: RunSpec, environment: Environment) -> bool:
     """Whether a machine that a result was measured on could run the spec, whose device is the result's."""
     gpu = environment.device_name if _on_gpu(spec) else None
-    facts = environment.facts() | {"memory_bytes": 0, "compiler": environment.compiler or "not known"}
+    facts = environment.facts() | {"memory_bytes": 0}
     memory = environment.memory_bytes if gpu else None
     machine = HostInfo(**facts, modes=MODES, gpu=gpu, gpu_problem=None, inductor_cache="", gpu_memory_bytes=memory)
     return refusal(spec, machine) is None
@@ -182,15 +181,17 @@ def on_lent_gpu(spec: RunSpec) -> str:
 def other_way_to_compile(spec: RunSpec) -> tuple[str, dict[str, Any]]:
     """What to try where compiling fails: a sentence, and the options that it names, at their defaults.
 
-    'Without freezing or mode lite it may work.'; of another mode or torch, and {}, where nothing else was asked for.
+    'Without freezing or dtype float16 it may work.'; '' and {} where nothing was asked for that could be the cause.
     """
     asked = {
         name: value
         for name, value in spec.departures().items()
-        if name == "mode" or (OPTIONS[name].fold == "compile" and not OPTIONS[name].timing)
+        if name == "mode"
+        or (name == "dtype" and BYTES[value] == 2)
+        or (OPTIONS[name].fold == "compile" and not OPTIONS[name].timing)
     }
     if not asked:
-        return ENGLISH.plain("remedy_other_mode"), {}
+        return "", {}
     words = [name.replace("_", " ") if value is True else f"{name} {value}" for name, value in asked.items()]
     change = {name: OPTIONS[name].default for name in asked}
     return ENGLISH.plain("remedy_without", settings=" or ".join(words)), change

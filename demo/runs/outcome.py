@@ -18,7 +18,7 @@ from typing import Any
 from demo.core import codec, format as fmt, limits
 from demo.core.languages import ENGLISH
 from demo.core.refusals import AGAIN, other_way_to_compile
-from demo.core.result import PHASE_DOING, Failure, Progress, RunResult, Status
+from demo.core.result import PHASE_DOING, PHASES, Failure, Progress, RunResult, Status
 from demo.core.spec import OWN_MODEL, RunSpec
 from demo.core.stats import ProcessResult
 from demo.runs.process import Worker, ending
@@ -107,11 +107,13 @@ class OngoingRun:
         return self._failed("cancelled", f"Cancelled while {self._doing}.", AGAIN)
 
     def timed_out(self, limit: float) -> RunResult:
+        change = {} if self.spec.mode == "default" else {"mode": "default"}
         return self._failed(
             "timed_out",
             f"The run was stopped while {self._doing} after {fmt.duration(limit)}, the limit of one run.",
-            ENGLISH.plain("remedy_time", variable=limits.variable("seconds")),
-            {} if self.spec.mode == "default" else {"mode": "default"},
+            f"Choose {'mode default or ' if change else ''}a smaller checkpoint, or raise "
+            f"{limits.variable('seconds')} (seconds).",
+            change,
         )
 
     def of_lent_gpu(self, result: RunResult) -> RunResult:
@@ -143,9 +145,14 @@ class OngoingRun:
             remedy = "python -m demo doctor says what it needs to start."
         elif own and self.progress.phase == "load":
             remedy = "Your file ran there: look for what ends a process, such as os._exit or a crash of native code."
+        elif PHASES.index(self.progress.phase) < PHASES.index("compile"):
+            remedy = AGAIN  # nothing was compiled yet
+        elif code in (-signal.SIGILL, -signal.SIGBUS) and self.spec.compiler == "jit" and self.spec.cache == "keep":
+            change = {"cache": "empty"}
+            remedy = "The compile cache may hold code of another processor: empty it, or choose cache empty."
         else:
             other, change = other_way_to_compile(self.spec)
-            remedy = f"{AGAIN} {other}"
+            remedy = f"{AGAIN} {other}".strip()
         return self._failed("crashed", f"The worker process {ending(code)} while {self._doing}.", remedy, change)
 
     @property

@@ -141,12 +141,12 @@ class Page(gradio_workarounds.Blocks):
 
 def masthead(machine: HostInfo | None, lang: Language, waited: bool = False) -> str:
     """Title, machine and switches; `waited` says that an unknown machine will stay unknown."""
-    # what this machine lacks for a run, or measures in another way than the rest of the page says: keys and values
-    obstacles: list[tuple[str, dict[str, str]]] = [("zero_gpu_measures", {})] if limits.on_zero_gpu() else []
-    if machine is not None and machine.compiler is None:
-        obstacles.append(("obstacle_compiler", {}))
+    # what this machine lacks for a run, or measures in another way than the rest of the page says
+    obstacles = [lang.plain("zero_gpu_measures")] if limits.on_zero_gpu() else []
+    if machine is not None and machine.compile_problem:
+        obstacles.append(lang.plain_quoted(machine.compile_problem))
     if machine is not None and machine.gpu_problem:
-        obstacles.append(("obstacle_gpu", {"problem": machine.gpu_problem}))
+        obstacles.append(lang.plain("obstacle_gpu", problem=machine.gpu_problem))
     return drawn(
         "masthead.masthead",
         lang,

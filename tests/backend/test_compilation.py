@@ -2,6 +2,8 @@
 
 import dataclasses
 import itertools
+import os
+import subprocess
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -9,6 +11,7 @@ from typing import Any
 import pytest
 import torch
 from torch._inductor import cpu_vec_isa
+from torch._inductor.exc import CppCompileError
 from torch.utils._filelock import FileLock
 
 from demo.backend import compilation
@@ -184,6 +187,53 @@ def test_full_graph_only_fails_at_a_break() -> None:
     with pytest.raises(Exception, match="graph_break") as caught:
         compiled(Broken(), fullgraph=True)
     assert "\n" not in compilation.first_line(caught.value)
+
+
+COMMAND = ["g++", "/tmp/worth-compiling-k2/torchinductor_me/ab/cab.cpp", *["-I/home/me/include"] * 30]
+OUTPUT = """In file included from /home/me/a.h:1:
+/tmp/worth-compiling-k2/torchinductor_me/ab/cab.cpp:2:10: fatal error: omp.h: No such file or directory
+cc1plus: error: another one
+"""
+IN_A_PROCESS = """An exception occurred in a subprocess:
+
+Name=triton_poi_fused_sin_0
+Traceback (most recent call last):
+  File "/home/me/torch/compile_tasks.py", line 79, in _worker_compile_triton
+    raise ValueError("not this one: error: x")
+RuntimeError: Failed to find C compiler. Please specify via CC environment variable.
+"""
+PTXAS = """PTXAS error: Internal Triton PTX codec error
+`ptxas` stderr:
+ptxas /tmp/tmp1.ptx, line 5; error   : Feature 'x' requires .target sm_90 or higher
+Repro command: ptxas -lineinfo /tmp/tmp1.ptx
+"""
+
+
+@pytest.mark.parametrize(
+    ("error", "says"),
+    [
+        (CppCompileError(COMMAND, OUTPUT), "fatal error: omp.h: No such file or directory"),
+        (CppCompileError(COMMAND, "/usr/bin/ld: cannot find -lx: no\nld returned 1\n"), "cannot find -lx: no"),
+        (CppCompileError(COMMAND, "cab.cpp:1: Fehler: omp.h fehlt\n"), "cab.cpp:1: Fehler: omp.h fehlt"),
+        (
+            RuntimeError(IN_A_PROCESS),
+            "RuntimeError: Failed to find C compiler. Please specify via CC environment variable.",
+        ),
+        (RuntimeError(PTXAS), "error : Feature 'x' requires .target sm_90 or higher"),
+        (ValueError("first\n\nsecond\nthird"), "first second"),
+        (ValueError(), "ValueError"),
+        (ValueError("word " * 200), "word " * 79 + "…"),
+    ],
+    ids=["compiler", "linker", "another language", "subprocess", "ptxas", "plain", "no text", "long"],
+)
+def test_an_error_is_told_by_its_cause(error: Exception, says: str) -> None:
+    assert compilation.first_line(error) == says
+
+
+def test_what_a_compiler_of_triton_s_printed_is_the_cause_of_its_failure(capfd) -> None:
+    os.write(2, b"/tmp/tmpx/main.c:5:10: fatal error: Python.h: No such file or directory\ncompilation terminated.\n")
+    error = subprocess.CalledProcessError(1, ["gcc", "/tmp/tmpx/main.c"])
+    assert compilation.first_line(error) == "fatal error: Python.h: No such file or directory"
 
 
 WITH_CUDA_GRAPHS = """

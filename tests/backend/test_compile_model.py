@@ -20,10 +20,11 @@ import torch
 from own_workload import workload_of
 from torch._dynamo.utils import counters
 from torch._inductor import cpp_builder
+from torch.utils import cpp_extension
 from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.models.detr.modeling_detr import DetrObjectDetectionOutput
 
-from demo.backend import compilation, compile_model, workloads
+from demo.backend import compilation, compile_model, machine_probe, workloads
 from demo.backend.own_model import OwnModel
 from demo.core.measurement import GraphBreak
 from demo.core.spec import BadInput, RunSpec
@@ -229,6 +230,18 @@ def test_a_package_answers_as_the_model_does_for_any_size(built: Built) -> None:
         found = loaded(pixel_values=batch)
         assert isinstance(found, DetrObjectDetectionOutput)
         torch.testing.assert_close(found.logits, model(pixel_values=batch).logits)
+
+
+def test_a_package_for_a_gpu_is_built_with_the_toolkit_that_was_found(tmp_path, monkeypatch) -> None:
+    for variable in ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "CUDA_HOME"):
+        monkeypatch.setenv(variable, "")
+    monkeypatch.setattr(cpp_extension, "CUDA_HOME", None)
+    monkeypatch.setattr(machine_probe, "cuda_homes", lambda *headers: [tmp_path / "cu13"])
+    monkeypatch.setattr(torch.export, "export", Mock(side_effect=RuntimeError("far enough")))
+    workload = OwnModel(spec(compiler="aot"), torch.device("cuda"), Detector(), BATCH)
+    with pytest.raises(RuntimeError, match="far enough"):
+        compile_model.build_package(workload, tmp_path / "model.pt2", tmp_path)
+    assert os.environ["CUDA_HOME"] == cpp_extension.CUDA_HOME == str(tmp_path / "cu13")
 
 
 def test_a_package_asks_for_no_executable_stack(built: Built) -> None:

@@ -3,10 +3,12 @@
 import errno
 import json
 import os
+import re
 
 import pytest
 import torch
 from safetensors import SafetensorError
+from torch._inductor.exc import CppCompileError
 
 from demo.backend import failures
 from demo.core import catalog
@@ -35,7 +37,8 @@ def test_a_remedy_hands_over_the_settings_that_it_names() -> None:
         ("compile", RuntimeError(), {}, {}),
         ("compile", OSError(28, "No space left on device"), {"mode": "max-autotune"}, {}),
         ("warm up", SIZE, {"dtype": "float32"}, {}),
-        ("warm up", SIZE, {"dtype": "float16"}, {"dtype": "float32"}),
+        ("warm up", SIZE, {"dtype": "float16"}, {}),
+        ("warm up", RuntimeError("\"nms\" not implemented for 'Half'"), {"dtype": "float16"}, {"dtype": "float32"}),
         ("check", RuntimeError("no processor"), {"dtype": "float16"}, {}),
     ]:
         spec = catalog.make_spec("shapes-vit", **asked).on("cpu")
@@ -98,3 +101,32 @@ def test_a_remedy_is_for_what_was_asked_and_for_what_failed() -> None:
         _, failure = failures.explain(error, phase, result)
         assert failure.stage == phase and message in failure.message and all(one in failure.remedy for one in remedy)
         assert "float32" not in failure.remedy  # where it is what failed
+
+
+NO_HEADER = CppCompileError(
+    ["g++", "/tmp/worth-compiling-x1/torchinductor_me/ab/cab.cpp"],
+    "cab.cpp:2:10: fatal error: Python.h: No such file or directory\n    2 | #include <Python.h>\n",
+)
+
+
+@pytest.mark.parametrize(
+    ("error", "message", "remedy"),
+    [
+        (NO_HEADER, "fatal error: Python.h: No such file or directory.", "-dev; Fedora"),
+        (CppCompileError(["g++"], "ld: cannot find -lgomp: No such file\n"), "cannot find -lgomp", "LIBRARY_PATH"),
+        (CppCompileError(["g++"], "g++: fatal error: cannot execute 'cc1plus'\n"), "'cc1plus'", "build-essential"),
+        (OSError("/tmp/me/ab/cab.so: failed to map segment from shared object"), "cab.so: failed", "TORCHINDUCTOR"),
+        (ImportError("/usr/lib/libstdc++.so.6: version `GLIBCXX_3.4.32' not found"), "GLIBCXX", "set CXX|Set CXX"),
+        (RuntimeError("Failed to find C compiler. Please specify via CC"), "C compiler", "build-essential"),
+    ],
+    ids=["header", "library", "compiler", "noexec", "libstdc++", "Triton's compiler"],
+)
+@pytest.mark.parametrize("checkpoint", ["shapes-vit", "/somewhere/mine.py:build"])
+def test_a_failure_of_the_machine_is_told_with_its_cause_and_no_other_mode(
+    error: Exception, message: str, remedy: str, checkpoint: str
+) -> None:
+    task = OWN_MODEL if ".py:" in checkpoint else "image-classification"
+    spec = RunSpec(checkpoint, task, mode="max-autotune", device="cpu")
+    _, failure = failures.explain(error, "compile", RunResult("one", "", "ok", spec))
+    assert message in failure.message and re.search(remedy, failure.remedy)
+    assert "mode" not in failure.remedy and failure.change == {} and "/" not in failure.message

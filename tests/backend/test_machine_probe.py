@@ -1,14 +1,17 @@
 """What a waiting worker says of its machine, with a driver of CUDA that is made up: some functions of a C library."""
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import torch
+from torch._inductor import config as inductor_config
 
 from demo.backend import machine_probe
 
@@ -269,13 +272,132 @@ def test_a_gpu_that_is_hidden_on_purpose_is_no_problem(unusable: Callable[..., s
     assert unusable("13.0", "580.95", None, **cards(mig=False)) is None
 
 
-def test_a_toolkit_without_headers_is_none(tmp_path, monkeypatch) -> None:
+def with_headers(home: Path, *headers: str) -> Path:
+    for header in headers:
+        (home / "include" / header).parent.mkdir(parents=True, exist_ok=True)
+        (home / "include" / header).touch()
+    return home
+
+
+@pytest.fixture
+def no_toolkit(tmp_path: Path, monkeypatch) -> Path:
+    """Torch in a folder of its own, whose place for wheels this is; no nvcc, and no folder is named."""
+    monkeypatch.setattr(torch, "__file__", str(tmp_path / "site" / "torch" / "__init__.py"))
+    monkeypatch.setattr(torch.version, "cuda", "13.0")
+    monkeypatch.setattr(machine_probe, "CUDA_FOLDER", str(tmp_path / "cuda"))
+    monkeypatch.setattr(machine_probe.shutil, "which", lambda name: None)
+    for name in ("CUDA_HOME", "CUDA_PATH"):
+        monkeypatch.delenv(name, raising=False)
+    return tmp_path / "site" / "nvidia" / "cu13"
+
+
+@pytest.mark.parametrize("missing", machine_probe.PACKAGE_HEADERS)
+def test_a_toolkit_without_one_of_its_headers_is_none(missing: str, no_toolkit: Path, tmp_path, monkeypatch) -> None:
     """As in the images of CUDA's runtime."""
     monkeypatch.setenv("CUDA_HOME", str(tmp_path))
-    assert machine_probe.cuda_toolkit() is None
-    (tmp_path / "include").mkdir()
-    (tmp_path / "include" / "cuda.h").touch()
-    assert machine_probe.cuda_toolkit() == str(tmp_path)
+    with_headers(tmp_path, *(one for one in machine_probe.PACKAGE_HEADERS if one != missing))
+    assert machine_probe.host().cuda_toolkit is None
+    with_headers(tmp_path, missing)
+    machine_probe.host.cache_clear()
+    assert machine_probe.host().cuda_toolkit == tmp_path.name
+
+
+def test_the_toolkit_that_is_named_comes_before_that_of_nvcc_and_the_wheels(
+    no_toolkit: Path, tmp_path, monkeypatch
+) -> None:
+    nvcc = tmp_path / "toolkit" / "bin" / "nvcc"
+    homes = [with_headers(home, *machine_probe.PACKAGE_HEADERS) for home in (tmp_path, nvcc.parents[1], no_toolkit)]
+    monkeypatch.setattr(machine_probe.shutil, "which", {"nvcc": str(nvcc)}.get)
+    monkeypatch.setenv("CUDA_HOME", str(tmp_path))
+    assert machine_probe.cuda_homes(*machine_probe.PACKAGE_HEADERS) == homes
+
+
+def test_two_wheels_are_named_where_torch_s_own_bring_the_other_headers(no_toolkit: Path) -> None:
+    assert "CUDA_HOME" in machine_probe.host().toolkit_remedy
+    with_headers(no_toolkit, "cuda.h")
+    machine_probe.host.cache_clear()
+    wheels = '"nvidia-cuda-crt==13.0.*" "nvidia-cuda-cccl==13.0.*"'
+    assert wheels in machine_probe.host().toolkit_remedy and machine_probe.host().cuda_toolkit is None
+    with_headers(no_toolkit, "crt/host_defines.h", "nv/target")
+    machine_probe.host.cache_clear()
+    assert machine_probe.host().cuda_toolkit == "cu13"
+
+
+@pytest.fixture
+def compiler_that(tmp_path: Path, monkeypatch) -> Iterator[Callable[[str], None]]:
+    """Lets inductor call a compiler that has a version and runs this shell code where it should compile."""
+
+    def does(code: str) -> None:
+        script = tmp_path / "c++"
+        script.write_text(f'#!/bin/sh\nif [ "$1" = --version ]; then echo c++ 1; exit; fi\n{code}\n')
+        script.chmod(0o755)
+
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "cache"))
+    with inductor_config.patch({"cpp.cxx": (None, str(tmp_path / "c++"))}):
+        yield does
+
+
+def test_a_small_extension_is_built_and_loaded_and_nothing_of_it_stays(tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
+    assert machine_probe.compile_problem() is None
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("code", "says"),
+    [
+        ("echo \"x.cpp:1:10: fatal error: 'Python.h' file not found\"; exit 1", ("Python.h", "-dev; Fedora")),
+        ("echo 'ld: cannot find -lgomp: No such file or directory'; exit 1", ("-lgomp", "LIBRARY_PATH")),
+        ("echo 'x.cpp:2:10: fatal error: sstream: No such file or directory'; exit 1", ("sstream", "build-essential")),
+        ("echo 'x.cpp: error: no room: No space left on device'; exit 1", ("no room", "Make room")),
+        ("echo 'x.cpp:1:1: error: internal'; exit 1", ("here: error: internal.",)),
+        ("exit 0", ("cannot open shared object file",)),
+    ],
+    ids=["header", "library", "headers of C++", "disk", "unknown", "no library"],
+)
+def test_why_nothing_can_be_compiled_is_told_with_what_mends_it(
+    code: str, says: tuple[str, ...], compiler_that: Callable[[str], None], tmp_path
+) -> None:
+    compiler_that(code)
+    found = machine_probe.compile_problem()
+    assert all(one in found for one in says) and str(tmp_path) not in found
+    assert says[1:] or found.endswith("internal.") or found.endswith("directory.")
+
+
+def test_a_folder_of_which_no_program_is_run_is_told(monkeypatch, compiler_that: Callable[[str], None]) -> None:
+    compiler_that("exit 0")
+    words = "/tmp/x/extension.so: failed to map segment from shared object"
+    monkeypatch.setattr(machine_probe.ctypes, "PyDLL", Mock(side_effect=OSError(words)))
+    assert "noexec" in machine_probe.compile_problem() and "TORCHINDUCTOR_CACHE_DIR" in machine_probe.compile_problem()
+
+
+@pytest.mark.parametrize("compiler", ["no-such-compiler", "/"], ids=["missing", "a folder"])
+def test_a_missing_compiler_is_told(compiler: str) -> None:
+    with inductor_config.patch({"cpp.cxx": (None, compiler)}):
+        assert "build-essential" in machine_probe.host().compile_problem
+
+
+def test_a_kernel_of_a_gpu_is_built_too_where_that_is_asked(monkeypatch, compiler_that: Callable[[str], None]) -> None:
+    compiler_that("exit 0")
+    monkeypatch.setattr(machine_probe.ctypes, "PyDLL", lambda path: None)
+    monkeypatch.setattr(torch, "compile", Mock(side_effect=RuntimeError("Failed to find C compiler")))
+    monkeypatch.setenv("TRITON_CACHE_DIR", "")  # so that it is put back
+    assert machine_probe.compile_problem() is None
+    assert "Failed to find C compiler. Install a C++" in machine_probe.compile_problem(on_gpu=True)
+
+
+@pytest.mark.parametrize("missing", ["nothing", "Python.h", "noexec", "writing"])
+def test_a_waiting_worker_compiles_only_where_a_look_finds_something_missing(
+    missing: str, tmp_path, monkeypatch
+) -> None:
+    monkeypatch.setattr(machine_probe, "compile_problem", lambda: "no")
+    with_headers(tmp_path, "Python.h")
+    folder = tmp_path if missing == "Python.h" else tmp_path / "include"
+    monkeypatch.setattr(machine_probe.sysconfig, "get_path", lambda name: str(folder))
+    flags = os.ST_NOEXEC if missing == "noexec" else 0
+    monkeypatch.setattr(os, "statvfs", lambda folder: SimpleNamespace(f_flag=flags))
+    monkeypatch.setattr(os, "access", lambda *_: missing != "writing")
+    assert machine_probe.host().compile_problem == (None if missing == "nothing" else "no")
 
 
 def test_a_container_has_the_memory_that_its_group_is_given(tmp_path, monkeypatch) -> None:

@@ -283,10 +283,10 @@ def test_a_compiled_model_that_answers_otherwise_is_found_out(monkeypatch) -> No
     assert result.predictions["eager"] != result.predictions["compiled"]
 
 
-def test_a_missing_compiler_is_refused_with_the_remedy(monkeypatch) -> None:
-    machine = dataclasses.replace(machine_probe.host(), compiler=None)
+def test_a_machine_that_cannot_compile_is_refused_with_the_remedy(monkeypatch) -> None:
+    machine = dataclasses.replace(machine_probe.host(), compile_problem="No Python.h. Install python3-dev.")
     monkeypatch.setattr(machine_probe, "host", lambda: machine)
-    with pytest.raises(BadInput, match="build-essential"):
+    with pytest.raises(BadInput, match="python3-dev"):
         result_of()
 
 

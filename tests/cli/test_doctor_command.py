@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import samples
 
+from demo.cli import doctor_command
 from demo.cli.main import main
 from demo.core.machine import HostInfo
 from demo.runs import runner
@@ -30,6 +31,7 @@ def machine(monkeypatch) -> Any:
 
         monkeypatch.setattr(runner.Runner, "inspect", inspect)
         monkeypatch.setattr("demo.core.hub.reachable", lambda: reachable)
+        monkeypatch.setattr(doctor_command, "compile_problems", list)
 
     return meets
 
@@ -38,7 +40,7 @@ def machine(monkeypatch) -> Any:
     ("lacks", "code", "parts"),
     [
         ({}, 0, ("torch 2.13.0", "g++ 12.2.0", "reduce-overhead", "reachable", "A run would work here.")),
-        ({"compiler": None}, 1, ("A run would fail here", "build-essential")),
+        ({"compile_problem": "No Python.h. Install it."}, 1, ("A run would fail here", "No Python.h. Install it.")),
         ({"gpu_problem": "torch is built for CUDA 13 and the driver is too old"}, 0, ("the driver is too old",)),
     ],
 )
@@ -86,3 +88,32 @@ def test_the_checks_of_a_gpu_end_with_0_where_there_is_none(monkeypatch) -> None
     monkeypatch.setattr(subprocess, "run", run)
     assert [main(["doctor", "--gpu"]) for _ in range(2)] == [0, 1]
     assert ran[0] == ["-m", "demo.backend.gpu_check"]
+
+
+@pytest.mark.parametrize(
+    ("code", "says"),
+    [
+        ("print('a warning'); print('nothing')", "A run would work here."),
+        ("print('No -lgomp. Install it.')", "A run would fail here: - No -lgomp. Install it."),
+        ("import os; os.kill(os.getpid(), 4)", "loads a small C++ extension was killed by signal SIGILL."),
+    ],
+    ids=["it works", "it fails", "it dies"],
+)
+def test_the_doctor_tells_what_a_real_compile_says(
+    code: str, says: str, machine: Any, monkeypatch, capsys, tmp_path
+) -> None:
+    compiles = doctor_command.compile_problems
+    machine(MACHINE)
+    (tmp_path / "said_by_compile.py").write_text(code)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setattr(doctor_command, "COMPILE_MODULE", "said_by_compile")
+    monkeypatch.setattr(doctor_command, "compile_problems", compiles)
+    assert main(["doctor"]) == ("work" not in says)
+    assert says in " ".join(capsys.readouterr().out.split())
+
+
+def test_the_doctor_says_that_a_worker_has_no_folder(machine: Any, capsys) -> None:
+    machine(PermissionError(13, "Permission denied", "/proc/no"))
+    assert main(["doctor"]) == 1
+    out = " ".join(capsys.readouterr().out.split())
+    assert "Permission denied: '/proc/no'. Set TMPDIR and TORCHINDUCTOR_CACHE_DIR" in out

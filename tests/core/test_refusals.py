@@ -23,7 +23,7 @@ def machine(gpu: str | None, capability: str | None = None, **more: Any) -> Host
 NO_CODE = "torch 2.13.0 for CUDA 13.0 has no code for the Tesla V100 (compute capability 7.0)"
 MACHINES = {
     "CPU": machine(None),
-    "no compiler": machine(None, compiler=None),
+    "no headers": machine(None, compile_problem="torch.compile cannot build code here: no Python.h. Install it."),
     "P100, torch for CUDA 12.6": machine("Tesla P100", "6.0"),
     "V100, torch for CUDA 13": machine(None, gpu_problem=NO_CODE),
     "V100, torch for CUDA 12.6": machine("Tesla V100", "7.0"),
@@ -56,7 +56,7 @@ BELOW_AMPERE = {
 }  # fmt: skip
 MATRIX: dict[str, dict[str, str]] = {
     "CPU": {"cuda": "no gpu", "tf32": "no tf32"},
-    "no compiler": dict.fromkeys(ASKED, "no compiler"),
+    "no headers": dict.fromkeys(ASKED, "cannot compile"),
     "P100, torch for CUDA 12.6": dict.fromkeys(ASKED, "no triton"),
     "V100, torch for CUDA 13": {"cuda": "no gpu", "tf32": "no tf32"},
     "V100, torch for CUDA 12.6": BELOW_AMPERE,
@@ -117,3 +117,30 @@ def test_the_doctor_tells_what_a_gpu_refuses() -> None:
     told = [one.name for one in refusals.limits_of(MACHINES["T4 small"])]
     assert told == ["no tf32", "no bfloat16", "no CUDA toolkit"]
     assert refusals.limits_of(MACHINES["A100"]) == refusals.limits_of(MACHINES["CPU"]) == []
+
+
+def test_a_package_is_refused_with_what_brings_this_machine_its_headers() -> None:
+    wheels = 'Install its wheels: pip install "nvidia-cuda-crt==13.0.*".'
+    told = machine("NVIDIA H100", "9.0", cuda_toolkit=None, toolkit_remedy=wheels)
+    spec = catalog.make_spec("shapes-vit", compiler="aot", device="cuda")
+    assert str(refusals.refusal(spec, told)).endswith(f"{wheels} Or choose compiler jit.")
+
+
+@pytest.mark.parametrize(
+    ("asked", "says", "change"),
+    [
+        ({}, "", {}),
+        ({"dtype": "tf32"}, "", {}),
+        ({"dtype": "bfloat16"}, "Without dtype bfloat16 it may work.", {"dtype": "float32"}),
+        (
+            {"mode": "lite", "dtype": "float16", "cache": "empty"},
+            "Without mode lite or dtype float16 it may work.",
+            {"mode": "default", "dtype": "float32"},
+        ),
+    ],
+    ids=["nothing", "a whole format", "a half format", "a mode"],
+)
+def test_a_way_out_of_a_compile_takes_back_only_what_was_asked_for(
+    asked: dict[str, Any], says: str, change: dict[str, Any]
+) -> None:
+    assert refusals.other_way_to_compile(catalog.make_spec("shapes-vit", **asked)) == (says, change)

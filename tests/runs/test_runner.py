@@ -146,7 +146,8 @@ def test_a_run_past_its_limit_is_timed_out(faulty):
         if isinstance(event, Progress) and event.phase == "compile":
             runner.timeout_seconds = 0.1
     assert (event.status, event.failure.stage) == ("timed_out", "compile")
-    assert "WORTH_COMPILING_TIMEOUT" in event.failure.remedy
+    assert "raise WORTH_COMPILING_TIMEOUT" in event.failure.remedy
+    assert "mode" not in event.failure.remedy  # which is at its default
 
 
 def test_what_a_worker_refuses_leaves_no_trace_in_the_history(history):
@@ -248,6 +249,12 @@ def test_the_time_left_of_repeats_counts_those_to_come_as_the_mean_of_those_befo
         # of one's own model: neither another mode nor another checkpoint
         (OWN, 7, "load", "Your file ran there", {}),
         (OWN, -signal.SIGKILL, "time", "smaller inputs", {}),
+        (TINY, -signal.SIGILL, "compile", "cache may hold code of another processor", {"cache": "empty"}),
+        (TINY, -signal.SIGBUS, "time", "choose cache empty", {"cache": "empty"}),
+        (dataclasses.replace(TINY, cache="empty"), -signal.SIGILL, "compile", "Run it again.", {}),
+        # nothing was compiled yet
+        (dataclasses.replace(TINY, freezing=True), -signal.SIGSEGV, "warm up", "Run it again.", {}),
+        (dataclasses.replace(TINY, freezing=True), -signal.SIGSEGV, "time", "Without freezing", {"freezing": False}),
     ],
 )
 def test_a_worker_that_dies_is_told_with_what_to_try(

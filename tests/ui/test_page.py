@@ -1,6 +1,7 @@
 """The page as a whole: what its process imports, what it serves, how its server is set."""
 
 import contextlib
+import dataclasses
 import json
 import re
 import subprocess
@@ -12,10 +13,11 @@ from pathlib import Path
 
 import pytest
 from page_support import answering, field_values
-from samples import ok_result
+from samples import MACHINE, ok_result
 
 from demo.core import catalog
-from demo.ui.page import NUMBERS, SEGFORMER, SESSIONS, Page, launch, presets
+from demo.core.languages import LANGUAGES
+from demo.ui.page import NUMBERS, SEGFORMER, SESSIONS, Page, launch, masthead, presets
 from demo.ui.tabs import form
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -41,6 +43,14 @@ def address(tmp_path_factory) -> Iterator[str]:
         assert app.state_holder.capacity == SESSIONS  # of which each call of the API is one
         yield address
         page.close(verbose=False)
+
+
+@pytest.mark.parametrize("code", ["en", "ar"])
+def test_the_page_says_above_its_form_what_is_in_the_way_of_a_compile(code: str) -> None:
+    problem = "torch.compile cannot build code here: no <Python.h>. Install it."
+    shown = masthead(dataclasses.replace(MACHINE, compile_problem=problem), LANGUAGES[code])
+    assert problem.replace("<", "&lt;").replace(">", "&gt;") in shown
+    assert "obstacle" not in masthead(MACHINE, LANGUAGES[code])
 
 
 def test_no_file_of_the_project_is_served(address: str) -> None:
