@@ -37,10 +37,8 @@ _STEPS = {"inductor_compile": "inductor", "backend_compile": "aot_autograd", "en
 _KERNEL_CALL = re.compile(r"^\s+(?:cpp_\w+|triton_\w+\.run)\(", re.MULTILINE)
 _EXTERN_CALL = re.compile(r"\bextern_kernels\.\w+\(|= torch\.ops\.\w+\.\w+")
 _CALLS = (_KERNEL_CALL, _EXTERN_CALL, re.compile(r"^\s+\w+\.copy_\(", re.MULTILINE))
-
-
 _OUTPUT = re.compile(r"^.*\b(?:Output|stderr):\n", re.MULTILINE)
-_COMPILER_ERROR = re.compile(r"(?:fatal )?error *: .*|fatal *: .*|cannot find .*|undefined reference .*", re.IGNORECASE)
+_COMPILER_ERROR = re.compile(r"(?i)(?:fatal )?error *: .*|fatal *: .*|(?:cannot find|undefined|library not found) .*")
 _RAISED = re.compile(r"(?s:Traceback \(most recent.*?^)([\w.]+(?:Error|Exception|Interrupt)\b.*)", re.MULTILINE)
 
 
@@ -356,17 +354,12 @@ def first_line(error: BaseException) -> str:
     """What an error says, without folders: a compiler's first error, or the end of a traceback in its text, or its
     first two lines without advice to set debug variables; its type where it has no text."""
     text, advice = str(error), ("Set TORCH", "You can suppress", "import torch", "torch._dynamo")
-    if "returned non-zero exit status" in text:  # as Triton has it, whose compilers print what is wrong
-        text += f"\nOutput:\n{_printed_last()}"
+    if "returned non-zero exit status" in text:  # as of a compiler of Triton's: standard error, a file, says why
+        with contextlib.suppress(OSError):
+            end = os.pread(2, 2000, max(0, os.fstat(2).st_size - 2000))
+            text += f"\nOutput:\n{end.decode(errors='replace')}"
     _, *output = _OUTPUT.split(text, maxsplit=1)
     found = _COMPILER_ERROR.findall(output[0])[:1] if output else _RAISED.findall(text)[-1:]
     lines = [line.strip() for line in (found or output[-1:] or [text])[0].splitlines()]
     useful = [line for line in lines if line and not line.startswith(advice)]
     return textwrap.shorten(without_folders(" ".join(useful[:2])), 400, placeholder=" …") or type(error).__name__
-
-
-def _printed_last() -> str:
-    """The end of standard error where that is a file, as a worker's is."""
-    with contextlib.suppress(OSError):
-        return os.pread(2, 2000, max(0, os.fstat(2).st_size - 2000)).decode(errors="replace")
-    return ""

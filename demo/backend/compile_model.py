@@ -11,7 +11,6 @@ other versions of torch and transformers, other processors and GPUs; a package n
 
 import copy
 import functools
-import importlib
 import os
 import platform
 import time
@@ -179,8 +178,9 @@ def build_package(workload: Workload, path: Path, folder: Path) -> dict[str, flo
     """
     compilation.use_empty_cache(folder)
     if workload.device.type == "cuda" and (homes := machine_probe.cuda_homes(*machine_probe.PACKAGE_HEADERS)):
-        # Inductor links the driver's stub only where the variable is set; cpp_extension has read it when imported.
-        os.environ["CUDA_HOME"] = importlib.import_module("torch.utils.cpp_extension").CUDA_HOME = str(homes[0])
+        from torch.utils import cpp_extension  # which has read the variable if it was imported before
+
+        os.environ["CUDA_HOME"] = cpp_extension.CUDA_HOME = str(homes[0])  # for headers, and the driver's stub
     spec, batch, shapes = workload.spec, workload.batch, None
     if spec.dynamic == "on":
         shapes = pytree.tree_map(_any_size, batch)

@@ -5,6 +5,7 @@ import errno
 import json
 import os
 import re
+import sysconfig
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import torch
 from huggingface_hub import errors as hub_errors
 from safetensors import SafetensorError
 
-from demo.backend import compilation, machine_probe, own_model
+from demo.backend import compilation, own_model
 from demo.core import catalog, format as fmt
 from demo.core.files import NO_ROOM
 from demo.core.languages import ENGLISH
@@ -25,6 +26,20 @@ OTHER = "choose another checkpoint"
 ASSETS_AGAIN = "Get the project's folder assets again."
 NO_ANSWER = (TimeoutError, ConnectionError, hub_errors.LocalEntryNotFoundError)
 NOT_WRITTEN = (*NO_ROOM, errno.EACCES, errno.EPERM)
+WRITE = "Make room and allow writing in the folders of TORCHINDUCTOR_CACHE_DIR and TMPDIR."
+BUILD_REMEDIES = {
+    r"\b(Python|pyconfig)\.h\b": "Install the headers of Python {0} (Debian and Ubuntu: apt-get install python{0}-dev; "
+    "Fedora: dnf install python3-devel).",
+    "failed to map segment": "The folder's file system runs no programs (noexec). Set TORCHINDUCTOR_CACHE_DIR to "
+    "another folder, and TMPDIR for a package or an empty cache.",
+    r"\bC(\+\+)? compiler|\bcc1|fatal error: '?(?!cuda)[a-z]+(\.h)?[':] ": "Install a C++ compiler (Debian and Ubuntu: "
+    "apt-get install build-essential; Fedora: dnf install gcc-c++; macOS: xcode-select --install), or set CXX to one.",
+    r"(cannot|unable to) find .*-l|\blibrary .*not found": "Install this library's development files, or set "
+    "LIBRARY_PATH to its folder.",
+    "GLIBCXX_": "Python loads an older libstdc++ than the compiler's. Set CXX to a compiler of Python's environment.",
+    "|".join(map(os.strerror, NOT_WRITTEN)): WRITE,
+}
+"""What mends a machine that cannot build code, by a pattern of `compilation.first_line`. {0} is Python's version."""
 DAMAGED = (json.JSONDecodeError, UnicodeDecodeError, SafetensorError)
 OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "status_alloc_failed", "unable to find an engine")
 """In lower case: what allocators say, CUDA's and C++'s, Linux's, and that of cuBLAS and cuDNN; and what cuDNN says of a
@@ -95,13 +110,17 @@ def _out_of_memory(phase: str, result: RunResult) -> Failure:
 
 def _compile_failed(text: str, spec: RunSpec) -> Failure:
     what = "torch.export or AOTInductor" if spec.compiler == "aot" else "torch.compile"
-    if machine := machine_probe.build_remedy(text):
-        return Failure("compile", f"{what} failed: {text}.", machine)
     other, change = other_way_to_compile(spec)
-    remedy = [ENGLISH.plain("remedy_eager_works"), other]
-    remedy += [ENGLISH.plain("remedy_jit")] if spec.compiler == "aot" else []
-    remedy += [ENGLISH.plain("remedy_fullgraph")] if spec.fullgraph else []
-    return Failure("compile", f"{what} failed: {text}.", " ".join(filter(None, remedy)), change)
+    remedy = f"{ENGLISH.plain('remedy_eager_works')} {other}".strip()
+    if machine := build_remedy(text):
+        remedy, change = machine, {}
+    return Failure("compile", f"{what} failed: {text}.", remedy, change)
+
+
+def build_remedy(said: str) -> str:
+    """What mends this machine where building code failed with these words; '' where they name no known cause."""
+    remedies = (remedy for pattern, remedy in BUILD_REMEDIES.items() if re.search(pattern, said))
+    return next(remedies, "").format(sysconfig.get_python_version())
 
 
 # Loading a checkpoint

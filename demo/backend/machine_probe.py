@@ -1,11 +1,7 @@
-"""What machine this is: versions, device, driver, compiler. Only `environment` makes a CUDA context.
-
-`python -m demo.backend.machine_probe` compiles something, and prints what is in the way, or 'nothing'.
-"""
+"""What machine this is: versions, device, driver, compiler. Only `environment` makes a CUDA context."""
 
 import contextlib
 import ctypes
-import errno
 import importlib.util
 import json
 import os
@@ -28,8 +24,7 @@ import transformers
 from torch._inductor import cpp_builder, exc, list_mode_options
 from torch._inductor.runtime.cache_dir_utils import cache_dir
 
-from demo.backend import compilation
-from demo.core.files import NO_ROOM
+from demo.backend import compilation, failures
 from demo.core.limits import on_space
 from demo.core.machine import Environment, HostInfo
 
@@ -40,22 +35,9 @@ CUDA_12_DRIVER, CUDA_13_DRIVER = 525, 580
 CGROUP_MEMORY = Path("/sys/fs/cgroup/memory.max")
 CUDA_FOLDER = "/usr/local/cuda"
 PACKAGE_HEADERS = ("cuda.h", "crt/host_defines.h", "nv/target")
-"""What the code of a package for a GPU includes. Of these torch's own wheels of CUDA 13 have the first."""
+"""What the code of a package for a GPU includes. The wheels of CUDA 13 that torch installs have only the first."""
+WHEELS = 'Install two wheels: pip install "nvidia-cuda-crt=={0}.*" "nvidia-cuda-cccl=={0}.*".'
 EXTENSION = '#include <Python.h>\n#include <sstream>\nextern "C" const char *version() { return Py_GetVersion(); }\n'
-PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
-REMEDIES = {
-    r"\b(Python|pyconfig)\.h\b": f"Install the headers of Python {PYTHON} (Debian and Ubuntu: apt-get install "
-    f"python{PYTHON}-dev; Fedora: dnf install python3-devel).",
-    "failed to map segment": "The folder's file system runs no programs (noexec). Set TORCHINDUCTOR_CACHE_DIR to "
-    "another folder, and TMPDIR for a package or an empty cache.",
-    r"C(\+\+)? compiler|\bcc1|fatal error: '?[a-z]+(\.h)?'?:? ": "Install a C++ compiler (Debian and Ubuntu: apt-get "
-    "install build-essential; Fedora: dnf install gcc-c++; macOS: xcode-select --install), or set CXX to one.",
-    r"(cannot|unable to) find .*-l": "Install this library's development files, or set LIBRARY_PATH to its folder.",
-    "GLIBCXX_": "Python loads an older libstdc++ than the compiler's. Set CXX to a compiler of Python's environment.",
-    "|".join(map(os.strerror, (*NO_ROOM, errno.EACCES, errno.EPERM))): "Make room and allow writing in the folders of "
-    "TORCHINDUCTOR_CACHE_DIR and TMPDIR.",
-}
-"""What mends a machine that cannot build code, by a pattern of what `compilation.first_line` says."""
 Answer = TypeVar("Answer")
 
 
@@ -240,16 +222,9 @@ def compiler() -> str | None:
     return answer.stdout.splitlines()[0] if answer.returncode == 0 and answer.stdout else None
 
 
-def build_remedy(said: str) -> str:
-    """What mends this machine where building code failed with these words; '' where they name no known cause."""
-    return next((remedy for pattern, remedy in REMEDIES.items() if re.search(pattern, said)), "")
-
-
 def compile_problem(on_gpu: bool = False) -> str | None:
-    """Why a small extension cannot be built and loaded as inductor's are, with the remedy; None where it can.
-
-    `on_gpu`: also a kernel of Triton's, which makes a CUDA context. Takes about a second.
-    """
+    """Why a small extension cannot be built and loaded as inductor's are, with the remedy; None where it can. It takes
+    about a second. `on_gpu`: also a kernel of Triton's, which makes a CUDA context."""
     try:
         with tempfile.TemporaryDirectory(dir=cache_dir(), ignore_cleanup_errors=True) as folder:
             (source := Path(folder, "extension.cpp")).write_text(EXTENSION)
@@ -262,7 +237,7 @@ def compile_problem(on_gpu: bool = False) -> str | None:
                 torch.compile(torch.sin)(torch.ones(8, device="cuda"))
     except Exception as error:  # of a compiler, a linker, a loader or a file system
         said = compilation.first_line(error if compiler() else exc.InvalidCxxCompiler()).rstrip(".")
-        return f"torch.compile cannot build code here: {said}. {build_remedy(said)}".strip()
+        return f"torch.compile cannot build code here: {said}. {failures.build_remedy(said)}".strip()
     return None
 
 
@@ -281,14 +256,6 @@ def cuda_homes(*headers: str) -> list[Path]:
     return [home for home in homes if all((home / "include" / header).is_file() for header in headers)]
 
 
-def toolkit_remedy() -> str:
-    """What brings the headers of a package: two small wheels where torch's own bring the rest, else the toolkit."""
-    if any(home.parent.name == "nvidia" for home in cuda_homes("cuda.h")):
-        version = torch.version.cuda
-        return f'Install its wheels: pip install "nvidia-cuda-crt=={version}.*" "nvidia-cuda-cccl=={version}.*".'
-    return HostInfo.toolkit_remedy
-
-
 def too_few_multiprocessors() -> bool:
     """True where inductor will refuse to autotune matrix products ('Not enough SMs'), as on a T4."""
     from torch._inductor.utils import is_big_gpu
@@ -301,6 +268,7 @@ def host() -> HostInfo:
     """What a waiting worker can tell of the machine without a CUDA context; found out once in a process."""
     can_use, toolkits = usable(), cuda_homes(*PACKAGE_HEADERS)
     gpu = first_gpu() if can_use else None
+    wheels = [home for home in cuda_homes("cuda.h") if home.parent.name == "nvidia"]
     return HostInfo(
         torch=torch.__version__,
         transformers=transformers.__version__,
@@ -317,10 +285,10 @@ def host() -> HostInfo:
         gpu_memory_bytes=gpu.memory_bytes if gpu else None,
         compute_capability=".".join(map(str, gpu.capability)) if gpu else None,
         cuda_toolkit=toolkits[0].name if toolkits else None,
-        toolkit_remedy=toolkit_remedy(),
+        toolkit_remedy=WHEELS.format(torch.version.cuda) if wheels else HostInfo.toolkit_remedy,
         compile_problem=compile_problem() if may_not_compile(cache_dir()) else None,
     )
 
 
-if __name__ == "__main__":
+if __name__ == "__main__":  # for `doctor`, in a worker's environment
     print(compile_problem(on_gpu=usable()) or "nothing")

@@ -15,8 +15,6 @@ from demo.core.machine import HostInfo
 from demo.runs.process import WorkerDied, child_process, ending
 from demo.store.history import FOLDER_VARIABLE, History, HistoryError
 
-COMPILE_MODULE = "demo.backend.machine_probe"
-
 
 def add_to(commands: Any) -> None:
     parser = commands.add_parser("doctor", help="would a run work on this machine, and what is in the way")
@@ -95,7 +93,7 @@ def _machine(problems: list[str], notes: list[str]) -> HostInfo | None:
         try:
             machine = runner.inspect()
         except (WorkerDied, OSError) as error:
-            why, remedy = error, "Set TMPDIR and TORCHINDUCTOR_CACHE_DIR to folders that can be written."
+            why, remedy = str(error), "Set TMPDIR and TORCHINDUCTOR_CACHE_DIR to folders that can be written."
             if isinstance(error, WorkerDied):
                 why, remedy = error.reason, "Install what it needs: pip install -r requirements.txt"
             problems.append(f"The worker process does not start: {why}. {remedy}")
@@ -111,12 +109,11 @@ def _machine(problems: list[str], notes: list[str]) -> HostInfo | None:
 
 
 def compile_problems() -> list[str]:
-    """Why code cannot be built, loaded and run in a worker's folders: at most one reason, which a process finds out."""
-    with child_process(COMPILE_MODULE, stdout=subprocess.PIPE) as child:
+    """Why code cannot be built and loaded in a worker's environment, as a process there finds out: at most one."""
+    with child_process("demo.backend.machine_probe", stdout=subprocess.PIPE) as child:
         said = [line.decode() for line in child.lines() if line]
-        end = ending(child.exit_code())
-    found = said[-1] if said else f"A process that builds and loads a small C++ extension {end}."
-    return [] if found == "nothing" else [found]
+        found = said[-1] if said else f"A process that loads a small C++ extension {ending(child.exit_code())}."
+    return [found] * (found != "nothing")
 
 
 def _folder(path: str) -> Folder:

@@ -145,7 +145,7 @@ class OngoingRun:
             remedy = "python -m demo doctor says what it needs to start."
         elif own and self.progress.phase == "load":
             remedy = "Your file ran there: look for what ends a process, such as os._exit or a crash of native code."
-        elif PHASES.index(self.progress.phase) < PHASES.index("compile"):
+        elif self.progress.phase in PHASES[: PHASES.index("compile")]:
             remedy = AGAIN  # nothing was compiled yet
         elif code in (-signal.SIGILL, -signal.SIGBUS) and self.spec.compiler == "jit" and self.spec.cache == "keep":
             change = {"cache": "empty"}

@@ -14,7 +14,7 @@ from demo.cli import doctor_command
 from demo.cli.main import main
 from demo.core.machine import HostInfo
 from demo.runs import runner
-from demo.runs.process import WorkerDied
+from demo.runs.process import WorkerDied, child_process
 
 MACHINE = dataclasses.replace(samples.MACHINE, modes=("default", "reduce-overhead"), inductor_cache="/no/such/cache")
 
@@ -106,7 +106,7 @@ def test_the_doctor_tells_what_a_real_compile_says(
     machine(MACHINE)
     (tmp_path / "said_by_compile.py").write_text(code)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    monkeypatch.setattr(doctor_command, "COMPILE_MODULE", "said_by_compile")
+    monkeypatch.setattr(doctor_command, "child_process", lambda _, **more: child_process("said_by_compile", **more))
     monkeypatch.setattr(doctor_command, "compile_problems", compiles)
     assert main(["doctor"]) == ("work" not in says)
     assert says in " ".join(capsys.readouterr().out.split())
