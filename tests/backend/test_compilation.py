@@ -216,6 +216,10 @@ Repro command: ptxas -lineinfo /tmp/tmp1.ptx
         (CppCompileError(COMMAND, "/usr/bin/ld: cannot find -lx: no\nld returned 1\n"), "cannot find -lx: no"),
         (CppCompileError(COMMAND, "cab.cpp:1: Fehler: omp.h fehlt\n"), "cab.cpp:1: Fehler: omp.h fehlt"),
         (
+            CppCompileError(COMMAND, "ld: library not found for -lx\nclang: error: linker\n"),
+            "library not found for -lx",
+        ),
+        (
             RuntimeError(IN_A_PROCESS),
             "RuntimeError: Failed to find C compiler. Please specify via CC environment variable.",
         ),
@@ -224,7 +228,7 @@ Repro command: ptxas -lineinfo /tmp/tmp1.ptx
         (ValueError(), "ValueError"),
         (ValueError("word " * 200), "word " * 79 + "…"),
     ],
-    ids=["compiler", "linker", "another language", "subprocess", "ptxas", "plain", "no text", "long"],
+    ids=["compiler", "linker", "macOS", "another language", "subprocess", "ptxas", "plain", "no text", "long"],
 )
 def test_an_error_is_told_by_its_cause(error: Exception, says: str) -> None:
     assert compilation.first_line(error) == says
