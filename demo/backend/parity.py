@@ -103,7 +103,7 @@ def _judged(numbers: list[torch.Tensor], multiple: float, rounding: float) -> tu
         size, own, error = _norm(exact, order), _error(mine, exact, order), _error(other, exact, order)
         noise = max([own, *(2 * _error(one, exact, order) for one in moved)])
         if noise > size / 2:
-            return "not comparable", "Eager itself is far from a float64 reference: mostly rounding or overflow."
+            return "not comparable", "Rounding or overflow moves eager itself too far from a float64 reference."
         away = f"{error:.2g} away from" if error < math.inf else "not finite in the places of"
         why = f"Compiled is {away} a float64 reference ({kind}), eager {own:.2g}"
         if error > multiple * noise + rounding * size + TOLERANCE / 10 * (min(1.0, size) or SIZE_OF_ZEROS):
