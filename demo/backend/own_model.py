@@ -12,10 +12,11 @@ import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
 
 import torch
+from torch._dynamo import OptimizedModule
 from torch.utils import _pytree as pytree
 
 from demo.backend.workload import Batch, Workload, dtype_of, tensors
@@ -51,12 +52,46 @@ def load(spec: RunSpec, device: torch.device) -> OwnModel:
         raise BadInput(f"{called} failed: {where(error, file)}. Fix it, and run it again.") from error
     if not isinstance(answer, tuple) or len(answer) != 2:
         raise BadInput(f"{called} returned {_kind(answer)}. {SHAPE}.")
-    model, given = answer
-    model = getattr(model, "_orig_mod", model)  # of what torch.compile returned: the run compiles it itself
+    returned, given = answer
+    model = _original(returned)
     if not isinstance(model, torch.nn.Module):
         raise BadInput(f"{called} returned {_kind(model)} as its module. {SHAPE}.")
+    warnings = []
+    if parts := _undo_compile(model) + (model is not returned):
+        warnings = [f"The model came with torch.compile on parts of it ({parts}): eager is the model without that."]
     batch = _by_name(model, given, called)
-    return OwnModel(spec, device, _placed(model, spec, device, called), _inputs(batch, spec, device))
+    placed = _placed(model, spec, device, called)
+    return OwnModel(spec, device, placed, _inputs(batch, spec, device), warnings=warnings)
+
+
+def _undo_compile(model: torch.nn.Module) -> int:
+    """Takes torch.compile off the modules of a model, their methods and attributes. Returns how many had it.
+
+    Not covered: compiled functions in a list, in a closure or of a file. The first eager calls tell of those.
+    """
+    compiled = {
+        (id(holder), name): (holder, name, original)
+        for module in model.modules()
+        if not isinstance(module, OptimizedModule)
+        for holder in (module, *type(module).__mro__)
+        for name, value in [*vars(holder).items(), *getattr(holder, "_modules", {}).items()]
+        if (original := _original(value)) is not value
+    }
+    for holder, name, original in compiled.values():
+        setattr(holder, name, None if name == "_compiled_call_impl" else original)
+    return len(compiled)
+
+
+def _original(value: Any) -> Any:
+    """What was given to torch.compile, if this is its answer; else the value itself.
+
+    `functools.wraps` copies dynamo's marks to other wrappers, hence the id; `torch.compiler.disable` sets no config.
+    """
+    while isinstance(value, FunctionType | OptimizedModule) and "get_compiler_config" in vars(value):
+        if vars(value).get("_torchdynamo_wrapper_id") != id(value):
+            break
+        value = value._orig_mod if isinstance(value, OptimizedModule) else vars(value)["_torchdynamo_orig_callable"]
+    return value
 
 
 def _placed(model: Any, spec: RunSpec, device: torch.device, called: str) -> Any:

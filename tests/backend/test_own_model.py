@@ -7,12 +7,13 @@ import pytest
 import torch
 from own_workload import result_of
 
-from demo.backend import own_model
+from demo.backend import compilation, own_model
 from demo.core import catalog
 from demo.core.result import RunResult
 from demo.core.spec import BadInput
 
 CPU = torch.device("cpu")
+X = torch.ones(2, 3, 8, 8)
 SOURCE = """
 import collections, threading, torch
 from neighbour import WIDTH
@@ -77,6 +78,21 @@ def failing():
     raise ValueError("no such size\\nmore")
 def leaving(): raise SystemExit("bye")
 no_function = 5
+
+class Decorated(torch.nn.Module):
+    @torch.compile(backend="eager")
+    def forward(self, x): return x.relu()
+class Disabled(torch.nn.Module):
+    @torch.compiler.disable
+    def forward(self, x): return x.relu()
+def decorated(): return torch.nn.Sequential(Decorated(), Decorated()), {"input": X}
+def disabled(): return Outer(Disabled()), X
+def wrapped_twice(): return torch.compile(Outer(torch.compile(Net()))), X
+def attribute():
+    model = Net()
+    model.forward = torch.compile(model.forward, backend="eager")
+    return model, X
+def by_optimize(): return torch._dynamo.optimize("eager")(Net()), X
 """
 
 
@@ -152,9 +168,32 @@ def run_of(file: Path, function: str, **asked: Any) -> RunResult:
     return result_of(catalog.own_model_spec(f"{file}:{function}", device="cpu", iterations=10, **asked))
 
 
-@pytest.mark.parametrize("function", ["helped", "in_place", "within"])
-def test_a_part_that_compiles_itself_is_told(file: Path, function: str) -> None:
-    result = run_of(file, function)
+@pytest.mark.parametrize(
+    ("function", "parts"),
+    [("in_place", 1), ("within", 1), ("wrapped", 1), ("wrapped_twice", 2), ("decorated", 1)]
+    + [("attribute", 1), ("by_optimize", 1)],
+)
+def test_eager_is_the_model_without_its_own_compile(file: Path, function: str, parts: int) -> None:
+    workload = loaded(file, function)
+    assert workload.warnings == [
+        f"The model came with torch.compile on parts of it ({parts}): eager is the model without that."
+    ]
+    torch._dynamo.reset()
+    log = compilation.CompileLog()
+    workload.eager()
+    assert log.events() == 0
+
+
+def test_what_must_not_be_compiled_stays_so(file: Path) -> None:
+    workload = loaded(file, "disabled")
+    graphs: list[Any] = []
+    torch._dynamo.reset()
+    torch.compile(workload.model, backend=lambda graph, inputs: graphs.append(graph) or graph)(X)
+    assert workload.warnings == graphs == []
+
+
+def test_a_part_that_compiles_itself_is_told(file: Path) -> None:
+    result = run_of(file, "helped")
     assert result.status == "ok" and "calls torch.compile for a part of itself" in " ".join(result.warnings)
 
 
