@@ -237,7 +237,7 @@ def _checkpoint(given: str, folders: bool) -> tuple[Checkpoint | None, str]:
         raise BadInput(OWN_MODEL_ELSEWHERE.format(given=shown(named)))
     if is_folder(named):
         if not folders:
-            raise BadInput(f"{shown(named)} is a folder. Only the command line runs a checkpoint from a folder.")
+            raise BadInput(f"{shown(named)} is a path. Only the command line runs a checkpoint from a folder.")
         folder = os.path.expanduser(named)
         if not os.path.isdir(folder):
             what = "is a file: name the folder that holds it" if os.path.isfile(folder) else "does not exist"

@@ -7,12 +7,14 @@ Only the decoders named in `FORMATS` are ever reached; Pillow knows forty more, 
 import base64
 import hashlib
 import io
+import re
 import stat
 import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
@@ -89,7 +91,7 @@ def _bytes(path: Path, name: str) -> bytes:
     return data
 
 
-_strict_pillow_lock = threading.Lock()
+_pillow_lock = threading.Lock()
 
 
 @contextmanager
@@ -99,14 +101,10 @@ def _strict_pillow() -> Iterator[None]:
     The limit is a global of Pillow and decoders look at it while they open and load (a GIF frame larger than its
     screen, a TIFF tile larger than its picture), so that a check of our own on the header would not be enough.
     """
-    with _strict_pillow_lock, warnings.catch_warnings():
+    with _pillow_lock, warnings.catch_warnings(), mock.patch.object(Image, "MAX_IMAGE_PIXELS", limits.current().pixels):
         warnings.simplefilter("ignore")
         warnings.simplefilter("error", Image.DecompressionBombWarning)
-        before, Image.MAX_IMAGE_PIXELS = Image.MAX_IMAGE_PIXELS, limits.current().pixels
-        try:
-            yield
-        finally:
-            Image.MAX_IMAGE_PIXELS = before
+        yield
 
 
 def _decode(data: bytes, name: str) -> Image.Image:
@@ -127,8 +125,10 @@ def _decode(data: bytes, name: str) -> Image.Image:
             most = f"{limits.current().pixels:,}"
             raise BadInput(f"'{name}' has more than {most} pixels, the limit. Resize it and try again.") from None
         except UnidentifiedImageError:
-            known = ", ".join(FORMATS)
-            raise BadInput(f"'{name}' is not a picture that can be read. Give one of these: {known}.") from None
+            known, what = ", ".join(FORMATS), "is not a picture that can be read"
+            if re.match(rb"....ftyp(hei|hev|mif1|msf1)(?!.{,60}avi[fs])", data, re.DOTALL):
+                what = "is a HEIC picture, which is not read here; an iPhone saves JPEGs with Formats: Most Compatible"
+            raise BadInput(f"'{name}' {what}. Give one of these: {known}.") from None
         except MemoryError:
             raise BadInput(f"'{name}' needs more memory than there is: decoding it failed. Resize it.") from None
         except Exception:  # Decoders raise a dozen kinds on malformed data, struct.error and IndexError too.

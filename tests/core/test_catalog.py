@@ -105,6 +105,14 @@ def test_a_known_checkpoint_brings_its_task_and_another_model_of_the_hub_needs_i
         catalog.make_spec(other)
 
 
+@pytest.mark.parametrize("given", ["../../etc/passwd", "/etc/passwd", "~/models", "./no"])
+def test_a_path_is_refused_without_a_word_on_what_is_there(given: str) -> None:
+    with pytest.raises(BadInput) as refused:
+        catalog.make_spec(given, "image-classification")
+    said = f"{given} is a path. Only the command line runs a checkpoint from a folder."
+    assert str(refused.value).replace("'", "") == said
+
+
 def test_a_folder_may_be_named_on_the_command_line_only(tmp_path) -> None:
     spec = catalog.make_spec(str(tmp_path), "image-classification", folders=True)
     assert spec.checkpoint == str(tmp_path)

@@ -167,12 +167,18 @@ def test_what_is_no_file_empty_or_too_large_is_named_without_its_folder(tmp_path
 
 
 def test_what_is_no_picture_or_of_a_format_off_the_list_reaches_no_decoder_and_is_told_the_formats(given) -> None:
-    files = [b"hello, this is a text", b"<svg xmlns='http://www.w3.org/2000/svg'/>", b"\0\0\0\x18ftypheic\0\0\0\0"]
+    files = [b"hello, this is a text", b"<svg xmlns='http://www.w3.org/2000/svg'/>"]
     for kind in ("EPS", "PDF", "ICO", "PPM", "TGA", "SGI", "PCX", "IM", "MSP", "XBM", "JPEG2000"):
         files.append(encoded(scene().convert("1" if kind in ("MSP", "XBM") else "RGB"), kind))
     for data in files:
         message = refusal_of(given, data)
         assert "not a picture" in message and "PNG, JPEG" in message
+
+
+@pytest.mark.parametrize("brand", [b"heic", b"heix", b"hevc", b"mif1", b"msf1"])
+def test_a_heic_file_is_named_with_the_way_out(given, brand: bytes) -> None:
+    message = refusal_of(given, b"\0\0\0\x18ftyp" + brand + b"\0\0\0\0mif1heic" + bytes(200), "IMG_1.JPG")
+    assert "is a HEIC picture" in message and "Most Compatible" in message and "JPEG" in message
 
 
 @pytest.mark.parametrize("kind", images.FORMATS)
