@@ -3,9 +3,10 @@
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+import torch
 
 from demo.backend import machine_probe
-from demo.backend.workload import Workload
+from demo.backend.workload import Variants, Workload, tensors
 from demo.core import format as fmt, stats
 from demo.core.cores import BUSY_CPU
 from demo.core.languages import ENGLISH
@@ -27,6 +28,33 @@ def of_workload(workload: Workload) -> list[str]:
     on_gpu = workload.device.type == "cuda"
     if on_gpu and spec.mode.startswith("max-autotune") and machine_probe.too_few_multiprocessors():
         found.append(ENGLISH.plain("caveat_few_multiprocessors"))
+    return found
+
+
+def of_calls(workload: Workload, variants: Variants) -> list[str]:
+    """Whether the timed calls may have computed nothing, or slowly for the values of the weights and inputs.
+
+    A tensor that was written to is a new one. Not covered: copies of a kept answer; subnormal numbers within a call.
+    """
+
+    def returned(outputs: list[torch.Tensor]) -> list[tuple[int, int]]:
+        return [(one.data_ptr(), one.is_inference() or one._version) for one in outputs if one.layout == torch.strided]
+
+    found, on_cpu = [], workload.device.type == "cpu"
+    for name, variant in variants.by_name.items():
+        if on_cpu or name == "eager":  # a CUDA graph has its outputs in one place
+            first = tensors(variant.call())
+            before = returned(first)
+            if before and before == returned(tensors(variant.call())):
+                found.append(f"The same tensor comes back from each call of {name}: nothing may have been computed.")
+    numbers = tensors([*workload.model.parameters(), *workload.model.buffers(), workload.batch]) if on_cpu else []
+    dense = [one for one in numbers if one.is_floating_point() and one.layout == torch.strided]
+    # As float32, in which CPUs compute with float16: its subnormal numbers are normal there.
+    sample = torch.cat([torch.ones(1), *(one.flatten()[:: one.numel() // 50_000 + 1].float().abs() for one in dense)])
+    share = ((sample > 0) & (sample < torch.finfo().tiny)).double().mean().item()
+    if share >= 0.001:  # one of them can slow a vector instruction down a hundredfold
+        remedy = "torch.set_flush_denormal(True), before anything is computed, takes them for zero"
+        found.append(f"Subnormal numbers, slow on many CPUs: {fmt.percent(share)} of weights and inputs. {remedy}.")
     return found
 
 

@@ -56,12 +56,10 @@ def load(spec: RunSpec, device: torch.device) -> OwnModel:
     model = _original(returned)
     if not isinstance(model, torch.nn.Module):
         raise BadInput(f"{called} returned {_kind(model)} as its module. {SHAPE}.")
-    warnings = []
-    if parts := _undo_compile(model) + (model is not returned):
-        warnings = [f"The model came with torch.compile on parts of it ({parts}): eager is the model without that."]
-    batch = _by_name(model, given, called)
-    placed = _placed(model, spec, device, called)
-    return OwnModel(spec, device, placed, _inputs(batch, spec, device), warnings=warnings)
+    parts = _undo_compile(model) + (model is not returned)
+    told = f"The model came with torch.compile on parts of it ({parts}): eager is the model without that."
+    inputs = _inputs(_by_name(model, given, called), spec, device)
+    return OwnModel(spec, device, _placed(model, spec, device, called), inputs, warnings=[told] if parts else [])
 
 
 def _undo_compile(model: torch.nn.Module) -> int:
@@ -69,29 +67,22 @@ def _undo_compile(model: torch.nn.Module) -> int:
 
     Not covered: compiled functions in a list, in a closure or of a file. The first eager calls tell of those.
     """
-    compiled = {
-        (id(holder), name): (holder, name, original)
-        for module in model.modules()
-        if not isinstance(module, OptimizedModule)
-        for holder in (module, *type(module).__mro__)
-        for name, value in [*vars(holder).items(), *getattr(holder, "_modules", {}).items()]
-        if (original := _original(value)) is not value
-    }
-    for holder, name, original in compiled.values():
-        setattr(holder, name, None if name == "_compiled_call_impl" else original)
-    return len(compiled)
+    parts = 0
+    for holder in (holder for module in model.modules() for holder in (module, *type(module).__mro__)):
+        for name, value in [*vars(holder).items(), *getattr(holder, "_modules", {}).items()]:
+            if (original := _original(value)) is not value:
+                setattr(holder, name, None if name == "_compiled_call_impl" else original)
+                parts += 1
+    return parts
 
 
 def _original(value: Any) -> Any:
-    """What was given to torch.compile, if this is its answer; else the value itself.
-
-    `functools.wraps` copies dynamo's marks to other wrappers, hence the id; `torch.compiler.disable` sets no config.
-    """
-    while isinstance(value, FunctionType | OptimizedModule) and "get_compiler_config" in vars(value):
-        if vars(value).get("_torchdynamo_wrapper_id") != id(value):
-            break
-        value = value._orig_mod if isinstance(value, OptimizedModule) else vars(value)["_torchdynamo_orig_callable"]
-    return value
+    """What was given to torch.compile, if this is its answer; else, as after `torch.compiler.disable`, the value."""
+    known = vars(value) if isinstance(value, FunctionType | OptimizedModule) else {}
+    # `functools.wraps` copies these marks to wrappers that do more.
+    if "get_compiler_config" not in known or known.get("_torchdynamo_wrapper_id") != id(value):
+        return value
+    return _original(getattr(value, "_orig_mod", known["_torchdynamo_orig_callable"]))
 
 
 def _placed(model: Any, spec: RunSpec, device: torch.device, called: str) -> Any:
@@ -110,8 +101,7 @@ def _inputs(batch: Batch, spec: RunSpec, device: torch.device) -> Batch:
     """On the device, those of float32 in the asked number format."""
 
     def placed(tensor: torch.Tensor) -> torch.Tensor:
-        dtype = dtype_of(spec) if tensor.dtype == torch.float32 else None
-        moved = tensor.detach().to(device, dtype)
+        moved = tensor.detach().to(device, dtype_of(spec) if tensor.dtype == torch.float32 else None)
         last = spec.channels_last and moved.dim() == 4
         return moved.contiguous(memory_format=torch.channels_last) if last else moved
 
@@ -159,17 +149,13 @@ def _by_name(model: torch.nn.Module, given: Any, called: str) -> Batch:
         bound = signature.bind(*by_position, **by_name)
     except (TypeError, ValueError) as error:
         raise BadInput(f"The inputs of {called} do not fit its module's forward: {error}.") from error
-    kinds = signature.parameters
     batch: Batch = {}
     for argument, value in bound.arguments.items():
-        match kinds[argument].kind:
-            case inspect.Parameter.VAR_KEYWORD:
-                batch |= value
-            case inspect.Parameter.VAR_POSITIONAL | inspect.Parameter.POSITIONAL_ONLY:
-                raise BadInput(
-                    f"The module's forward takes {argument!r} by position only, and inputs are given by name here. "
-                    "Give forward parameters with names."
-                )
-            case _:
-                batch[argument] = value
+        kind = signature.parameters[argument].kind
+        if kind in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.POSITIONAL_ONLY):
+            raise BadInput(
+                f"The module's forward takes {argument!r} by position only, and inputs are given by name here. "
+                "Give forward parameters with names."
+            )
+        batch |= value if kind is inspect.Parameter.VAR_KEYWORD else {argument: value}
     return batch

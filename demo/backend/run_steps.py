@@ -403,6 +403,7 @@ class Run:
         reference = parity.float64_reference(workload, peak_memory)
         self.keep(parity=parity.compare(self.eager_outputs, again, outputs, self.spec.dtype, reference, pair))
         self.keep(end_to_end=workload.end_to_end(outputs))
+        self.warnings += caveats.of_calls(workload, variants)
 
     # Explain
 

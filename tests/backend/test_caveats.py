@@ -2,11 +2,16 @@
 
 import dataclasses
 import json
+from collections.abc import Callable
 from typing import Any
 
+import pytest
+import torch
+from own_workload import workload_of
 from samples import measurement, ok_result
 
 from demo.backend import caveats
+from demo.backend.workload import Variant, Variants
 from demo.core.languages import ENGLISH, LANGUAGES, origin
 from demo.core.machine import GpuSample, HostSample
 from demo.core.measurement import Compilation, GraphBreak
@@ -73,6 +78,69 @@ def test_a_missed_precision_is_told_unless_the_number_of_calls_was_given() -> No
     (caveat,) = caveats.of_timing(fine)
     assert caveat.startswith("Precision reached ±") and "(target ±0.1 %)" in caveat
     assert caveats.of_timing(coarse) == caveats.of_timing(fixed) == []
+
+
+KEPT, X = torch.ones(3), torch.rand(3)
+
+
+def of_calls(eager: Callable[[], Any], compiled: Callable[[], Any], device: str = "cpu", **more: Any) -> list[str]:
+    model = more.get("model", torch.nn.Linear(3, 3))
+    workload = dataclasses.replace(workload_of(model, x=more.get("x", X)), device=torch.device(device))
+    return caveats.of_calls(workload, Variants(Variant(eager, [], None), Variant(compiled, [], None), []))
+
+
+@pytest.mark.parametrize(
+    ("call", "again"),
+    [
+        pytest.param(lambda: KEPT, True, id="a kept tensor"),
+        pytest.param(lambda: {"y": KEPT.detach(), "z": [X[None]]}, True, id="views of kept tensors"),
+        pytest.param(lambda: (KEPT, X + 1), False, id="one of two is new"),
+        pytest.param(lambda: KEPT.add_(1), False, id="written to in place"),
+        pytest.param(lambda: X.to_sparse(), False, id="sparse"),
+        pytest.param(lambda: 5, False, id="no tensor"),
+    ],
+)
+@pytest.mark.parametrize("inference", [False, True])
+def test_a_tensor_that_comes_back_is_told(call: Callable[[], Any], again: bool, inference: bool) -> None:
+    with torch.inference_mode(inference):
+        found = of_calls(call, lambda: X + 1)
+    told = "The same tensor comes back from each call of eager: nothing may have been computed."
+    assert found == ([told] if again else [])
+
+
+def test_on_a_gpu_compiled_outputs_may_share_one_place() -> None:
+    assert of_calls(lambda: X + 1, lambda: KEPT, device="cuda") == []
+    (told,) = of_calls(lambda: X + 1, lambda: KEPT)
+    assert "from each call of compiled" in told
+
+
+def filled(value: float, dtype: torch.dtype = torch.float32, count: int = 9) -> torch.nn.Module:
+    """A module of a hundred by hundred weights, of which `count` in ten thousand have a value, or all but for 1."""
+    model = torch.nn.Linear(100, 100, bias=False, dtype=dtype)
+    torch.nn.init.ones_(model.weight)
+    model.weight.data.flatten()[:count] = value
+    return model
+
+
+@pytest.mark.parametrize(
+    ("model", "x", "told"),
+    [
+        pytest.param(filled(1e-41, count=2500), X, "25 %", id="weights"),
+        pytest.param(filled(-1e-39, torch.bfloat16, 2500), X, "25 %", id="bfloat16"),
+        pytest.param(filled(1.0), torch.full((10_000,), 1e-41), "50 %", id="inputs"),
+        pytest.param(filled(1e-41, count=9), X, None, id="few"),
+        pytest.param(filled(0.0, count=2500), X, None, id="zeros"),
+        pytest.param(filled(1e-6, torch.float16, 2500), X, None, id="float16"),
+        pytest.param(torch.nn.ReLU(), torch.arange(3), None, id="no floats"),
+        pytest.param(torch.nn.ReLU(), torch.eye(3).to_sparse(), None, id="sparse"),
+    ],
+)
+def test_a_share_of_subnormal_numbers_is_told(model: torch.nn.Module, x: torch.Tensor, told: str | None) -> None:
+    found = of_calls(lambda: X + 1, lambda: X + 1, model=model, x=x)
+    assert [one.partition(" of weights and inputs. torch.set_flush_denormal(True)")[0] for one in found] == (
+        [f"Subnormal numbers, slow on many CPUs: {told}"] if told else []
+    )
+    assert of_calls(lambda: X + 1, lambda: X + 1, device="cuda", model=model, x=x) == []
 
 
 def tailed(seconds: float) -> RunResult:

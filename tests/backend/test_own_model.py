@@ -170,8 +170,7 @@ def run_of(file: Path, function: str, **asked: Any) -> RunResult:
 
 @pytest.mark.parametrize(
     ("function", "parts"),
-    [("in_place", 1), ("within", 1), ("wrapped", 1), ("wrapped_twice", 2), ("decorated", 1)]
-    + [("attribute", 1), ("by_optimize", 1)],
+    [("wrapped_twice", 2), *((one, 1) for one in ("in_place within wrapped decorated attribute by_optimize".split()))],
 )
 def test_eager_is_the_model_without_its_own_compile(file: Path, function: str, parts: int) -> None:
     workload = loaded(file, function)

@@ -283,6 +283,18 @@ def test_a_compiled_model_that_answers_otherwise_is_found_out(monkeypatch) -> No
     assert result.predictions["eager"] != result.predictions["compiled"]
 
 
+def test_an_answer_that_is_kept_from_call_to_call_is_told(monkeypatch) -> None:
+    answer, kept = Tiny.forward, {}
+
+    def forward(self: Tiny, pixel_values: torch.Tensor) -> ImageClassifierOutput:
+        if "answer" not in kept:
+            kept["answer"] = answer(self, pixel_values)
+        return kept["answer"]
+
+    monkeypatch.setattr(Tiny, "forward", forward)
+    assert "The same tensor comes back from each call of eager" in " ".join(result_of().warnings)
+
+
 def test_a_machine_that_cannot_compile_is_refused_with_the_remedy(monkeypatch) -> None:
     machine = dataclasses.replace(machine_probe.host(), compile_problem="No Python.h. Install python3-dev.")
     monkeypatch.setattr(machine_probe, "host", lambda: machine)
