@@ -119,7 +119,8 @@ class Run:
         except Exception as error:
             status, failure = failures.explain(error, self.phase, self.result)
             self.keep(status=status, failure=failure)
-        noise = caveats.of_machine(self.result.machine_states, caveats.wide_spreads(self.result), self.unsettled)
+        noise, spreads = caveats.of_growth(self.result), caveats.wide_spreads(self.result)
+        noise += caveats.of_machine(self.result.machine_states, *(({}, ()) if noise else (spreads, self.unsettled)))
         rough = bool(noise) or self.disturbed or self.result.oversubscribed
         return replace(self.result, rough=rough, warnings=(*self.warnings, *noise))
 

@@ -5,6 +5,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from own_workload import workload_of
@@ -165,6 +166,69 @@ def test_only_calls_that_were_timed_are_said_to_vary_widely() -> None:
     timed = ok_result(eager=uneven, timing_seconds=1.0)
     assert set(caveats.wide_spreads(timed)) == {"eager"}
     assert caveats.wide_spreads(dataclasses.replace(timed, timing_seconds=None)) == {}
+
+
+BLOCKS, CALLS = 30, 8
+RNG = np.random.default_rng(0)
+
+
+def noise() -> np.ndarray:
+    return np.exp(RNG.normal(0, 0.03, BLOCKS * CALLS))
+
+
+def timed(eager: np.ndarray, compiled: np.ndarray) -> RunResult:
+    """Of both variants with these seconds, in blocks of `CALLS` calls."""
+    sides = [
+        dataclasses.replace(measurement(1.0), wall_seconds=tuple(one), calls_per_block=CALLS)
+        for one in (eager, compiled)
+    ]
+    return ok_result(eager=sides[0], compiled=sides[1])
+
+
+GROWING = np.linspace(1, 3, BLOCKS * CALLS)
+
+
+@pytest.mark.parametrize("slope", [0.5, 1.0, 10.0])
+def test_calls_that_become_slower_are_the_model_s(slope: float) -> None:
+    grown = 1 + slope * np.linspace(0, 1, BLOCKS * CALLS)
+    (told,) = caveats.of_growth(timed(grown * noise(), 0.3 * grown * noise()))
+    assert told.startswith("Each call takes longer than the one before (eager ")
+    assert told.endswith(" from the first third to the last): the model keeps something from call to call.")
+
+
+@pytest.mark.parametrize(
+    ("eager", "compiled"),
+    [
+        pytest.param(GROWING, np.ones(BLOCKS * CALLS), id="eager only"),
+        pytest.param(np.ones(BLOCKS * CALLS), GROWING, id="compiled only"),
+        pytest.param(GROWING[::-1], GROWING[::-1], id="faster"),
+        pytest.param(GROWING**0.1, GROWING**0.1, id="by a tenth, as a machine that gets warm"),
+        pytest.param(GROWING[: 4 * CALLS], GROWING[: 4 * CALLS], id="four blocks"),
+    ],
+)
+def test_other_trends_are_not_the_model_s(eager: np.ndarray, compiled: np.ndarray) -> None:
+    assert caveats.of_growth(timed(eager, compiled)) == []
+
+
+def step() -> np.ndarray:
+    """A machine that is up to twice as slow from some moment on."""
+    return np.where(np.arange(BLOCKS * CALLS) < RNG.integers(BLOCKS * CALLS), 1.0, RNG.uniform(1.2, 2.0))
+
+
+def wandering() -> np.ndarray:
+    """A machine whose speed wanders by half of it within the timing."""
+    return np.exp(np.cumsum(RNG.normal(0, 0.5 / (BLOCKS * CALLS) ** 0.5, BLOCKS * CALLS)))
+
+
+@pytest.mark.parametrize(
+    ("speed", "alarms"), [(lambda: np.exp(RNG.normal(0, 0.3, BLOCKS * CALLS)), 0), (step, 2), (wandering, 80)]
+)
+def test_an_unsteady_machine_is_rarely_taken_for_the_model(speed: Callable[[], np.ndarray], alarms: int) -> None:
+    found = 0
+    for _ in range(1000):
+        both = speed()
+        found += len(caveats.of_growth(timed(both * noise(), both * noise())))
+    assert found <= alarms
 
 
 def test_caveats_are_told_in_the_reader_s_language_and_other_sentences_as_they_are() -> None:

@@ -295,6 +295,14 @@ def test_an_answer_that_is_kept_from_call_to_call_is_told(monkeypatch) -> None:
     assert "The same tensor comes back from each call of eager" in " ".join(result_of().warnings)
 
 
+def test_a_model_that_becomes_slower_is_not_taken_for_an_unsteady_machine(monkeypatch) -> None:
+    monkeypatch.setattr(caveats, "of_growth", lambda result: ["It grows."])
+    monkeypatch.setattr(caveats, "wide_spreads", lambda result: {"eager": 0.5})
+    result = result_of()
+    assert result.warnings[-1] == "It grows." and result.rough
+    assert "not steady" not in " ".join(result.warnings)
+
+
 def test_a_machine_that_cannot_compile_is_refused_with_the_remedy(monkeypatch) -> None:
     machine = dataclasses.replace(machine_probe.host(), compile_problem="No Python.h. Install python3-dev.")
     monkeypatch.setattr(machine_probe, "host", lambda: machine)
