@@ -21,7 +21,7 @@ from transformers.cache_utils import StaticLayer
 
 from demo.backend import compilation, failures, models, timing
 from demo.backend.events import Events
-from demo.backend.workload import Batch, Variant, Variants, Workload
+from demo.backend.workload import Batch, Variants, Workload
 from demo.core.measurement import Generation, Prefill
 from demo.core.outputs import EndToEnd, Predictions
 from demo.core.result import RunResult
@@ -223,12 +223,12 @@ class TextWorkload(Workload):
         """The prefill of both variants in turns, and what is known of the cache. They are compiled by now."""
         events.doing("prefill", 0.85, phase="time")
 
-        def call(variant: Variant) -> timing.Call:
-            return lambda: self.decoding.prefill(variant.model)
-
+        eager, compiled = (
+            functools.partial(self.decoding.prefill, one.model) for one in (variants.eager, variants.compiled)
+        )
         plan = timing.Plan.of(self.spec, variants.compiled.warmup[0])
         plan = replace(plan, max_seconds=plan.max_seconds * SHARE, longest_seconds=plan.longest_seconds * SHARE)
-        both = self.both_timed(call(variants.eager), call(variants.compiled), log, plan)
+        both = self.both_timed(eager, compiled, log, plan)
         tokens = self.ids.shape[1]
         asked = Generation(tokens, tokens + self.spec.tokens, self.decoding.bytes())
         return {"prefill": Prefill(*both), "generation": asked}
@@ -285,6 +285,7 @@ def load(spec: RunSpec, device: torch.device) -> TextWorkload:
     config = loaded.model.config.get_text_config(decoder=True)
     if loaded.tokenizer is not None:
         ids = tokenized(loaded.tokenizer, spec)
+        loaded.warnings.extend(_misplaced_marks(loaded.tokenizer, ids[0].tolist()))
     else:  # as with random weights: a token for the beginning, each word and each mark
         ids = torch.arange(1 + len(re.findall(r"\w+|[^\w\s]", spec.prompt))).remainder(config.vocab_size).unsqueeze(0)
     _check_length(config, ids.shape[1], spec)
@@ -328,6 +329,16 @@ def _check_cache(workload: TextWorkload) -> None:
 def tokenized(tokenizer: Any, spec: RunSpec) -> torch.Tensor:
     """[1, prompt tokens], the marks that the tokenizer puts around a text included."""
     return tokenizer(spec.prompt, return_tensors="pt")["input_ids"].long()
+
+
+def _misplaced_marks(tokenizer: Any, ids: list[int]) -> list[str]:
+    """What to say of a prompt that begins with two beginnings of a text, or ends with the end of one, blanks aside."""
+    found, read = [], [one for one in ids if tokenizer.decode([one]).strip()]
+    if read[:2] == [tokenizer.bos_token_id] * 2:
+        found.append(f"The prompt begins with {tokenizer.bos_token} twice: leave out yours, the tokenizer adds one.")
+    if len(read) > 1 and read[-1] == tokenizer.eos_token_id:
+        found.append(f"The prompt ends with {tokenizer.eos_token}: the answer is the beginning of another text.")
+    return found
 
 
 def as_text(tokenizer: Any, ids: list[int]) -> Predictions:

@@ -220,6 +220,24 @@ def test_bytes_that_are_no_text_cost_no_predictions_and_a_tokenizer_of_python_gi
     assert as_text(tokenizer, [0, 1, 1]).pieces == ("a", " cat", " cat")
 
 
+@pytest.mark.parametrize(
+    ("kind", "prompt", "told"),
+    [
+        pytest.param("llama", "<s>a cat.", "begins with <s> twice", id="a doubled beginning"),
+        pytest.param("llama", " <s> a cat.", "begins with <s> twice", id="behind a blank"),
+        pytest.param("llama", "a cat.</s>", "ends with </s>", id="an end"),
+        pytest.param("gpt2", f"a cat.{tiny_text.END}\n", f"ends with {tiny_text.END}", id="before a line's end"),
+        pytest.param("gpt2", tiny_text.END, None, id="a mark alone"),
+        pytest.param("gpt2", f"{tiny_text.END}a cat.", None, id="a beginning that nobody adds"),
+        pytest.param("llama", "a cat.</s> a dog.", None, id="an end within"),
+        pytest.param("llama", "a cat.", None, id="no mark"),
+    ],
+)
+def test_a_misplaced_mark_in_a_prompt_is_told(folder: Path, kind: str, prompt: str, told: str | None) -> None:
+    warnings = loaded(folder / kind, prompt=prompt).warnings
+    assert [one.partition("The prompt ")[2].partition(":")[0] for one in warnings] == ([told] if told else [])
+
+
 # What is refused
 
 
