@@ -218,7 +218,8 @@ def load(
     if told is not None:
         told(image)  # a run whose load fails is found again by its picture
     loaded = models.load(spec, device)
-    return PictureWorkload(spec, device, loaded.model, loaded, picture, file, warnings=loaded.warnings)
+    warnings = [*loaded.warnings, image.note] if image.note else loaded.warnings
+    return PictureWorkload(spec, device, loaded.model, loaded, picture, file, warnings=warnings)
 
 
 def in_other_proportions(picture: Image.Image) -> Image.Image:

@@ -194,3 +194,10 @@ def test_another_size_is_called_after_the_timing_and_changes_no_other_figure(tmp
     data = result.to_json()
     assert data["another_sizes"][0]["speedup"]["ratio"] == pytest.approx(batch.speedup.ratio)
     assert RunResult.from_json(data).another_sizes == result.another_sizes
+
+
+def test_a_guess_at_the_bits_of_a_picture_is_a_warning(tmp_path) -> None:
+    Image.fromarray(np.full((32, 32), 4095, np.uint16)).save(tmp_path / "deep.png")
+    workload = picture_workload.load(catalog.make_spec("shapes-vit"), torch.device("cpu"), tmp_path / "deep.png", None)
+    (told,) = workload.warnings
+    assert told == "'deep.png' has 16 bits a channel and no value above 4,095: it was read as one of 12 bits."
