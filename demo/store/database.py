@@ -4,10 +4,11 @@ What is covered:
 - A crash or a kill at any moment: a result whose `append` has returned is on the disk (write-ahead log, synchronous
   FULL); one that was being written is there whole or not at all.
 - Several processes at once, also when all of them create the file: a writer waits up to `BUSY_SECONDS` for another.
-- A file that is damaged, cut short or another program's, by SQLite's own quick_check: it is renamed and never
+- A file that SQLite's own quick_check finds damaged or cut short, or that is no SQLite file: it is renamed and never
   overwritten.
-- A full disk, a file at its limit, a file that may only be read, a file of a newer version: an error with a remedy;
-  the file stays as it is. A new file appears once it is whole, so none is left that could not be filled.
+- A full disk, a file at its limit, a file that may only be read, a sound SQLite file of a newer version or of another
+  program: an error with a remedy; the file stays as it is. A new file appears once it is whole, so none is left that
+  could not be filled.
 
 What is not covered:
 - A folder that may only be read, and a full disk: SQLite needs to write beside the file even to read it.
@@ -197,13 +198,11 @@ def _connected(path: Path) -> sqlite3.Connection:
     try:
         database.text_factory = bytes  # one row of broken UTF-8 must not end the listing of the others
         (version,) = database.execute("PRAGMA user_version").fetchone()
-        if version > FILE_VERSION:
-            raise HistoryError(
-                f"A newer version of this program wrote {path} (format {version}, this one knows {FILE_VERSION}). "
-                f"Update this program, {_ELSEWHERE}"
-            )
         if version != FILE_VERSION:
-            raise DamagedFile(path, "it is not a file of this program's")
+            raise HistoryError(
+                f"Another program, or a newer version of this one, wrote {path} (format {version}, this one knows "
+                f"{FILE_VERSION}). Update this program, move the file away, {_ELSEWHERE}"
+            )
         database.execute("PRAGMA synchronous = FULL")
     except BaseException:
         database.close()
@@ -212,10 +211,9 @@ def _connected(path: Path) -> sqlite3.Connection:
 
 
 def _is_sound(path: Path) -> bool:
-    """Whether SQLite finds no damage and a table of ours; True if that is unknown."""
+    """Whether SQLite finds no damage; True if that is unknown. The tables may be another program's."""
     try:
         with contextlib.closing(_connected(path)) as database:
-            database.execute(f"EXPLAIN {INSERT}", [None] * len(_COLUMNS))
             return database.execute("PRAGMA quick_check").fetchone() == (b"ok",)
     except (sqlite3.Error, UnicodeDecodeError) as error:
         return _code(error) in _OF_THE_MACHINE

@@ -220,9 +220,10 @@ class History:
         named = json.dumps([_encoded(id) for id in ids])
         with self._database("deleted") as database:
             database.execute("PRAGMA secure_delete = ON")
+            # First, because it fails where the file and its other tables are another program's.
+            removed = database.execute("DELETE FROM results WHERE id IN (SELECT value FROM json_each(?))", (named,))
             for table in ("search_words", "summaries"):  # in which earlier versions kept texts of results
                 database.execute(f"DROP TABLE IF EXISTS {table}")
-            removed = database.execute("DELETE FROM results WHERE id IN (SELECT value FROM json_each(?))", (named,))
             database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         return removed.rowcount
 
