@@ -41,9 +41,12 @@ TEXT_MODELS = ("owlvit", "owlv2")
 """Zero-shot detectors whose queries are a list of short texts; other ones join the queries in their own ways."""
 MAX_LABEL = 200
 MAX_NUMBER = 10_000_000
-"""The largest whole number in a config. Some become lists and loops before the first parameter is made."""
+"""The largest whole number in a config."""
+MAX_ENTRIES = 100_000
+"""Entries of a list or an object in a config, and labels: each costs 20 microseconds and a kilobyte before the first
+parameter is made. ImageNet-21k has 21,843 labels."""
 MAX_TENSORS = 20_000
-"""Weight tensors of a model that somebody named. The largest vision models have about two thousand."""
+"""Weight tensors, or layers, of a model that somebody named. The largest vision models have about two thousand."""
 MAX_TEXT_BYTES = 50_000_000
 """Bytes of a file beside the weights. The largest one is tokenizer.json, which lists the words: Gemma 3's has 33 MB."""
 TEXT_FILES = (".json", ".txt", ".jinja")
@@ -227,8 +230,8 @@ def _config(source: Source) -> Any:
     kind = _class_of(given)
     if kind is None:  # such as a model that brings Python code of its own, which is never run here
         raise ValueError(f"transformers {transformers.__version__} does not know its config's model_type, {given!r}")
-    if _is_gigantic(entries):
-        raise BadInput(f"{named(source.name)} has a config that asks for a gigantic model; {OTHER}.")
+    if too_large := _gigantic(entries):
+        raise BadInput(f"{named(source.name)} has a config that asks for a gigantic model: {too_large}; {OTHER}.")
     # transformers would read the file that this entry names whatever `use_safetensors` says, a pickle too.
     entries.pop("transformers_weights", None)
     config = kind.from_dict(_fitted(kind, entries))
@@ -241,14 +244,25 @@ def _config(source: Source) -> Any:
     return config
 
 
-def _is_gigantic(part: Any) -> bool:
-    """Whether a part of a config holds a whole number beyond the limit, apart from the base of its rotary embeddings,
-    which nothing is as long as."""
+def _gigantic(part: Any, name: str = "it") -> str:
+    """What a part of a config has beyond a limit, and the limit; '' if nothing. The base of the rotary embeddings has
+    none: nothing is as long."""
+    if name == "rope_theta":
+        return ""
+    if isinstance(part, dict | list) and len(part) > MAX_ENTRIES:
+        return f"{fmt.printable(name)[:MAX_LABEL]} has {len(part):,} entries, the limit is {MAX_ENTRIES:,}"
     if isinstance(part, dict):
-        return any(_is_gigantic(value) for name, value in part.items() if name != "rope_theta")
+        return next(filter(None, (_gigantic(value, key) for key, value in part.items())), "")
     if isinstance(part, list):
-        return any(map(_is_gigantic, part))
-    return isinstance(part, int) and abs(part) > MAX_NUMBER
+        layers = [sum(depth for depth in part if isinstance(depth, int))] if "depth" in name else []  # of all stages
+        return next(filter(None, (_gigantic(value, name) for value in [*part, *layers])), "")
+    limit = MAX_ENTRIES if re.search("label|classes", name) else MAX_NUMBER
+    if re.search("layer|depth|blocks|stage", name):
+        limit = MAX_TENSORS
+    if not isinstance(part, int) or abs(part) <= limit:
+        return ""
+    given = f"{part:,}" if abs(part) < 10**18 else "a longer number"
+    return f"{fmt.printable(name)[:MAX_LABEL]} is {given}, the limit is {limit:,}"
 
 
 def _class_of(model_type: Any) -> Any | None:
@@ -314,6 +328,8 @@ def refuse_pickled_parts(source: Source) -> None:
     parts = json.loads(Path(index).read_bytes())["weight_map"].values() if index is not None else ()
     if not all(str(part).endswith(".safetensors") for part in parts):
         raise BadInput(f"{named(source.name)} has weights that are no safetensors, the only kind read; {OTHER}.")
+    if any(".." in Path(part).parts or Path(part).is_absolute() for part in parts):
+        raise BadInput(f"The file {name} of {named(source.name)} names weights outside the checkpoint; {OTHER}.")
 
 
 def refuse_large_model(kind: Any, config: Any, checkpoint: str) -> None:
