@@ -2,6 +2,9 @@
 
 import sys
 
-from demo.cli.main import main
+from demo.core.files import memory_told
 
-sys.exit(main())
+with memory_told():
+    from demo.cli.main import main
+
+    sys.exit(main())

@@ -5,6 +5,7 @@ import ctypes
 import errno
 import os
 import random
+import shlex
 import sqlite3
 import subprocess
 import sys
@@ -21,6 +22,7 @@ import pytest
 from samples import failed_result, ok_result
 
 from demo.core import catalog, limits
+from demo.core.files import memory_told
 from demo.core.result import RunResult
 from demo.runs import outcome
 from demo.runs.environment import worker_environment
@@ -230,6 +232,35 @@ def test_a_run_under_way_leaves_no_note_once_it_is_stored_or_where_the_disk_is_f
     assert list(history.running.iterdir()) == []
 
 
+@needs_linux
+@pytest.mark.parametrize("start", [["-m", "demo", "list"], ["app.py"]], ids=["command", "page"])
+def test_a_start_without_memory_ends_in_one_sentence(start: list[str]) -> None:
+    command = f"ulimit -v 60000 && exec {shlex.join([sys.executable, *start])}"
+    ended = subprocess.run(["sh", "-c", command], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert ended.returncode == 1
+    assert ended.stderr.startswith("Memory ran out. End other programs") and ended.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError(),
+        ImportError("algos.so: failed to map segment from shared object"),
+        RuntimeError("can't start new thread"),
+        OSError(errno.ENOMEM, os.strerror(errno.ENOMEM)),
+    ],
+    ids=["Python's", "an import", "a thread", "the system's"],
+)
+def test_an_error_for_want_of_memory_is_told_as_one(error: Exception) -> None:
+    with pytest.raises(SystemExit, match="Memory ran out"), memory_told():
+        raise error
+
+
+def test_another_error_of_the_start_keeps_its_traceback() -> None:
+    with pytest.raises(ImportError, match="no module"), memory_told():
+        raise ImportError("no module named gradio")
+
+
 # ---- the file of results
 
 THEIR_TABLES = """
@@ -327,7 +358,13 @@ def test_whatever_is_wrong_with_the_file_every_call_works_or_says_so_and_the_nex
             r"not today\. .* or move the file away",
         ),
     ],
-    ids=["a future version", "another program's", "another program's with our version", "a further column", "a trigger"],
+    ids=[
+        "a future version",
+        "another program's",
+        "another program's with our version",
+        "a further column",
+        "a trigger",
+    ],
 )
 def test_a_sound_file_that_is_not_for_us_is_left_as_it_is_and_told_so(change: str, says: str, history: History) -> None:
     history.append(ok_result())

@@ -1,14 +1,57 @@
-"""Files that are complete or not there, and disks that take nothing more."""
+"""Files that are complete or not there, and machines whose disk or memory takes nothing more."""
 
 import errno
+import fcntl
 import os
+import shutil
+import sys
+import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 """`OSError.errno` of a disk that takes nothing more."""
+NO_MEMORY = ("failed to map segment", "annot allocate memory", "can't start new thread")
+"""What imports, the system and threads say where memory is short."""
+
+
+@contextmanager
+def memory_told() -> Iterator[None]:
+    """Ends the program in one sentence if its memory runs out."""
+    try:
+        yield
+    except (MemoryError, ImportError, OSError, RuntimeError) as error:
+        if not isinstance(error, MemoryError) and not any(words in str(error) for words in NO_MEMORY):
+            raise
+        sys.exit("Memory ran out. End other programs, or raise the limit of this one (ulimit -v), and try again.")
+
+
+@contextmanager
+def locked(folder: Path, how: int = fcntl.LOCK_EX) -> Iterator[None]:
+    """Holds a lock on the folder, which the kernel releases when the process dies. Raises OSError."""
+    lock = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(lock, how)
+        yield
+    finally:
+        os.close(lock)
+
+
+@contextmanager
+def temporary_folder() -> Iterator[Path]:
+    """A new folder among the temporary files, removed at the end; after a kill, by the next call in any process."""
+    for left in Path(tempfile.gettempdir()).glob("worth-compiling-*.locked"):
+        with suppress(OSError), locked(left, fcntl.LOCK_EX | fcntl.LOCK_NB):
+            shutil.rmtree(left)
+    new = Path(tempfile.mkdtemp(prefix="worth-compiling-"))
+    with locked(new):
+        folder = new.rename(f"{new}.locked")  # once it is locked, so that no other process takes it for a lost one
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextmanager

@@ -20,9 +20,7 @@ What is not covered:
 """
 
 import contextlib
-import fcntl
 import logging
-import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -30,6 +28,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from demo.core import format as fmt, limits
+from demo.core.files import locked
 
 FOLDER_VARIABLE = "WORTH_COMPILING_DATA"
 FILE_VERSION = 1
@@ -102,7 +101,7 @@ def opened(path: Path, purpose: str) -> Iterator[sqlite3.Connection]:
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with _locked(path.parent):
+        with locked(path.parent):  # one process at a time makes, opens or renames a file of results
             if not path.exists():
                 _make(path)
             database = _connected(path)
@@ -147,7 +146,7 @@ def set_aside(path: Path) -> str | None:
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%f")
     aside = f"{path.name}.damaged-{stamp}"
     try:
-        with _locked(path.parent):
+        with locked(path.parent):
             if not path.exists() or _is_sound(path):
                 return None
             for end in ("-shm", "-wal", ""):
@@ -163,17 +162,6 @@ def set_aside(path: Path) -> str | None:
 def _code(error: Exception) -> int:
     """SQLite's primary result code; 0 for an error that is not SQLite's."""
     return getattr(error, "sqlite_errorcode", 0) & 0xFF
-
-
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Only one process at a time makes, opens or renames a file of results in this folder. Raises OSError."""
-    lock = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(lock)
 
 
 def _make(path: Path) -> None:

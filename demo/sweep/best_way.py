@@ -8,18 +8,18 @@ already is not run again, so a search that was stopped goes on where it was. Eve
 processes (`demo.store.reruns`).
 
 Covered: time for runs is a budget, and waiting for other visitors' runs is not counted. Not covered: a run that takes
-longer than what is left is ended when the budget is; if the program is killed, the package stays among the temporary
-files.
+longer than what is left is ended when the budget is; if the program is killed, the packages stay among the temporary
+files until the next search.
 """
 
 import dataclasses
 import statistics
-import tempfile
 import threading
 import time
 from collections.abc import Generator, Iterable
 from pathlib import Path
 
+from demo.core.files import temporary_folder
 from demo.core.machine import HostInfo
 from demo.core.result import RunResult
 from demo.core.spec import OWN_MODEL, BadInput, RunSpec
@@ -101,9 +101,9 @@ class Search:
 
     def run(self, runner: Runner, cancel: threading.Event, turn: Turn = at_once) -> Generator[Event, None, None]:
         """Tries ways until there is nothing left to try, the budget is spent, or `cancel` is set."""
-        with tempfile.TemporaryDirectory(prefix="worth-compiling-", ignore_cleanup_errors=True) as folder:
+        with temporary_folder() as folder:
             # The file of a model of one's own may give each process other weights.
-            files = Files() if self._own_model else Files(kept_packages=Path(folder))
+            files = Files() if self._own_model else Files(kept_packages=folder)
             while not cancel.is_set() and (step := self._next()) is not None:
                 yield from self._try(*step, runner, cancel, turn, files)
 

@@ -8,7 +8,6 @@ import contextvars
 import hashlib
 import logging
 import re
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from demo.core import cores, limits
+from demo.core.files import temporary_folder
 from demo.core.machine import HostInfo
 from demo.core.result import Progress, RunResult
 from demo.core.spec import BadInput, RunSpec
@@ -219,8 +219,8 @@ class Job(Work):
     _turn: ExitStack = field(default_factory=ExitStack, init=False)
     """Its place in the queue, until it ends."""
     _files: Files = field(default=NO_FILES, init=False)
-    _folder: tempfile.TemporaryDirectory[str] | None = field(default=None, init=False)
-    """The folder of the run's files, if it is to leave any. An app that is killed leaves it."""
+    _kept: ExitStack = field(default_factory=ExitStack, init=False)
+    """The folder of the run's files, if it is to leave any."""
 
     def __post_init__(self) -> None:
         self.title = f", {self.spec.checkpoint} with batch size {self.spec.batch_size}"
@@ -245,8 +245,7 @@ class Job(Work):
 
     def forget(self) -> None:
         self._turn.close()
-        if self._folder is not None:
-            self._folder.cleanup()
+        self._kept.close()
 
     def _wanted_files(self) -> Files:
         """Where the run is to leave its files: the package not where the page is other people's."""
@@ -254,8 +253,7 @@ class Job(Work):
         packaged = self.spec.compiler == "aot" and not limits.on_space()
         if not (profiled or packaged):
             return NO_FILES
-        self._folder = tempfile.TemporaryDirectory(prefix="worth-compiling-", ignore_cleanup_errors=True)
-        folder = Path(self._folder.name)
+        folder = self._kept.enter_context(temporary_folder())
         return Files(folder / "trace.json.gz" if profiled else None, folder / "model.pt2" if packaged else None)
 
     def _events(self) -> Generator[Any, None, None]:

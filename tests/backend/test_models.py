@@ -169,34 +169,31 @@ def test_a_refusal_says_what_is_wrong_and_what_to_do(name: str, entries: dict, s
     [
         ({"hidden_size": 10**8}, "hidden_size is 100,000,000, the limit is 10,000,000"),
         ({"num_hidden_layers": 10**12}, "num_hidden_layers is 1,000,000,000,000, the limit is 20,000"),
-        ({"image_size": 10**50}, "image_size is a longer number, the limit is 10,000,000"),
+        ({"image_size": 10**50}, "image_size is 100,000,000,[0,]*…, the limit is 10,000,000"),
         ({"num_labels": 10**6, "id2label": None}, "num_labels is 1,000,000, the limit is 100,000"),
         ({"text_config": {"num_labels": 10**6}}, "num_labels is 1,000,000, the limit is 100,000"),
-        ({"id2label": dict.fromkeys(range(100_001), "x")}, "id2label has 100,001 entries, the limit is 100,000"),
-        ({"label2id": dict.fromkeys(range(100_001), 0)}, "label2id has 100,001 entries, the limit is 100,000"),
+        (
+            {"id2label": dict.fromkeys(range(100_001), "x")},
+            "entries of id2label is 100,001, the limit is 100,000",
+        ),
+        (
+            {"label2id": dict.fromkeys(range(100_001), 0)},
+            "entries of label2id is 100,001, the limit is 100,000",
+        ),
         ({"backbone_config": {"depths": [12_000, 12_000]}}, "depths is 24,000, the limit is 20,000"),
     ],
     ids=["width", "layers", "digits", "labels", "nested labels", "label names", "label numbers", "layers by stage"],
 )
 def test_a_gigantic_config_is_refused_before_its_class_reads_it(entries: dict, says: str, tmp_path, monkeypatch):
     monkeypatch.setattr(models, "_fitted", lambda *_: pytest.fail("the config's class was given these entries"))
-    with pytest.raises(BadInput, match=f"^model has a config that asks for a gigantic model: {says}; choose another"):
+    with pytest.raises(BadInput, match=f"^model has a config that asks for a gigantic model: .*{says}; choose another"):
         loaded(changed(tmp_path, "config.json", **entries))
-
-
-@pytest.mark.parametrize("part", ["../model.safetensors", "/model.safetensors", "a/../../model.safetensors"])
-def test_an_index_that_names_weights_outside_the_folder_is_refused(part: str, tmp_path):
-    folder = changed(tmp_path, "config.json")
-    (tmp_path / "model" / "model.safetensors").rename(tmp_path / "model.safetensors")
-    index = {"metadata": {}, "weight_map": {"classifier.bias": part}}
-    (tmp_path / "model" / "model.safetensors.index.json").write_text(json.dumps(index))
-    with pytest.raises(BadInput, match="index.json of model names weights outside the checkpoint; choose another"):
-        loaded(folder)
 
 
 def test_the_largest_counts_of_a_config_are_allowed():
     entries = {"id2label": dict.fromkeys(map(str, range(21_843)), "x"), "num_labels": 21_843, "rope_theta": 10**9}
-    assert models._gigantic(entries | {"depths": [3, 4, 6, 3], "vocab_size": 262_144}) == ""
+    amounts = models._amounts(entries | {"depths": [3, 4, 6, 3], "vocab_size": 262_144})
+    assert all(amount <= limit for _, amount, limit in amounts)
 
 
 def test_nulls_of_an_older_release_load_as_the_same_model_and_no_kernel_is_taken_from_a_config(tmp_path):

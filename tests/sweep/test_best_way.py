@@ -2,6 +2,11 @@
 
 import dataclasses
 import itertools
+import os
+import signal
+import subprocess
+import sys
+import tempfile
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -15,6 +20,7 @@ from fake_runner import FakeRunner
 from samples import MACHINE, info_of, measurement, ok_result
 
 from demo.core import catalog
+from demo.core.files import temporary_folder
 from demo.core.machine import HostSample
 from demo.core.measurement import Compilation, StartUp
 from demo.core.result import Failure, Progress, RunResult
@@ -201,6 +207,29 @@ def test_a_cancel_ends_the_run_that_is_going_on() -> None:
         if count == 3:
             cancel.set()
     assert ended.is_set() and count < 10
+
+
+KILLED = """
+import os, signal, threading
+from fake_runner import FakeRunner
+from samples import MACHINE
+from demo.core import catalog
+from demo.sweep.best_way import Search
+from demo.sweep.grid import PICTURE
+runner = FakeRunner(lambda *_: os.kill(os.getpid(), signal.SIGKILL))
+list(Search(catalog.make_spec("shapes-vit"), MACHINE, [], PICTURE).run(runner, threading.Event()))
+"""
+
+
+def test_the_packages_of_a_killed_search_go_with_the_next_one(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    environment = os.environ | {"TMPDIR": str(tmp_path), "PYTHONPATH": os.pathsep.join(sys.path)}
+    with temporary_folder() as of_another_search:
+        killed = subprocess.run([sys.executable, "-c", KILLED], env=environment, check=False)
+        assert killed.returncode == -signal.SIGKILL and len(list(tmp_path.iterdir())) == 2
+        searched(answering(seconds_of))
+        assert list(tmp_path.iterdir()) == [of_another_search]
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_formats_and_channels_are_tried_where_they_mean_something() -> None:

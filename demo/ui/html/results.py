@@ -195,7 +195,10 @@ def outputs(result: RunResult, lang: Language) -> Markup:
     elif seen["eager"].labels is not None:
         body = _labels(info, seen, lang)
     else:
-        body = _pictures(result, info, seen, lang) if info is not None else Markup()
+        try:
+            body = _pictures(result, info, seen, lang) if info is not None else Markup()
+        except (ValueError, ArithmeticError):  # of a stored result that was damaged: the rest of it is still shown
+            body = drawn("results.aside", lang, "seen_gone")
     beyond = catalog.is_beyond(result.spec.checkpoint, info.sha256 if info else None)
     notes = drawn("results.notes", lang, details.agreement(result, lang), beyond)
     return drawn("results.evidence", lang, heading, notes + body)

@@ -6,14 +6,15 @@ from typing import Any
 
 import pytest
 from page_support import HOSTILE, Tags, stored
+from PIL import Image
 from samples import failed_result, full_result, info_of, measurement, ok_result
 
 from demo.cli import terminal
-from demo.core import catalog, format as fmt
+from demo.core import catalog, format as fmt, images
 from demo.core.languages import ENGLISH, LANGUAGES
 from demo.core.machine import GpuSample, HostSample
 from demo.core.measurement import AnotherSize, Compilation, CompileCost, GraphBreak
-from demo.core.outputs import ImageInfo, Label, Predictions
+from demo.core.outputs import ImageInfo, Label, Predictions, Segment, difference
 from demo.core.result import Failure, Progress, RunResult
 from demo.core.spec import RunSpec
 from demo.core.stats import Interval
@@ -25,6 +26,15 @@ from demo.ui.html.results import CHARTS, parts
 from demo.ui.tabs import form
 
 VIT = "google/vit-base-patch16-224"
+
+
+@pytest.mark.parametrize("mask", ["", "no base64", "iVBORw0KGgo=", "/9j/"], ids=["none", "text", "cut short", "a JPEG"])
+def test_a_stored_mask_that_cannot_be_read_costs_the_drawing_alone(mask: str) -> None:
+    image = ImageInfo("scene.png", 320, 240, "00" * 32, images._preview(Image.new("RGB", (320, 240))))
+    seen = Predictions(segments=(Segment("circle", None, 0.25, mask),))
+    result = ok_result(image=image, predictions={"eager": seen, "compiled": seen})
+    assert "The picture of this result cannot be drawn again." in results.outputs(result, ENGLISH)
+    assert "cannot be read" in difference(seen, seen)
 
 
 def test_a_model_of_drawn_shapes_says_so_in_the_list_and_at_its_answer_to_any_other_picture() -> None:
