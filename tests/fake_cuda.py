@@ -39,6 +39,7 @@ class FakeCuda:
             "reset_peak_memory_stats": lambda: setattr(self, "peak", self.allocated),
             "max_memory_allocated": lambda: self.peak,
             "max_memory_reserved": lambda: self.peak + 100,
+            "get_allocator_backend": lambda: "native",
             "memory_snapshot": lambda: [{"segment_pool_id": (0, 0), "total_size": 7, "allocated_size": 7}, *self.pools],
         }.items():
             monkeypatch.setattr(torch.cuda, name, answer)

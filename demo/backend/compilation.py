@@ -9,6 +9,7 @@ import os
 import re
 import textwrap
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Literal
@@ -56,7 +57,7 @@ class CompileLog:
         self._parts: dict[str, float] = {}
         self._probe = InstructionProbe()
         self._modules_before = len(PyCodeCache.modules)
-        self._recorded_before = _recorded_graphs() if torch.cuda.is_initialized() else set()
+        self._recorded_before = recorded_graphs()
         self._breaks = _Messages()
         self._recompiles = _Messages()
         self._warnings = _Messages()
@@ -141,7 +142,6 @@ class CompileLog:
             graphs=graphs,
             graph_breaks=breaks,
             cudagraphs=self._cudagraphs(spec, device),
-            # Frozen graphs are kept in the cache on a GPU, and on a CPU never.
             cold=cost if cache == "cold" or (cache == "off" and not spec.cached) else None,
             warm=cost if cache == "warm" else None,
             recompiles=self.recompiles,
@@ -162,7 +162,7 @@ class CompileLog:
         if device.type != "cuda":
             return f"{CUDAGRAPHS_SKIPPED}there are no CUDA graphs on a CPU"
         skipped = int(counters["inductor"]["cudagraph_skips"])
-        recorded = len(_recorded_graphs() - self._recorded_before)
+        recorded = len(recorded_graphs() - self._recorded_before)
         reasons = (getattr(metrics, "cudagraph_skip_reason", None) for metrics in get_compilation_metrics())
         reason = next(filter(None, reasons), "inductor gave no reason")
         if recorded and skipped:
@@ -265,15 +265,15 @@ def calls_outside_graphs(sources: Iterable[str]) -> tuple[int, int]:
     return outside, inside
 
 
-def _recorded_graphs() -> set[Any]:
-    """The names of the compiled graphs of which inductor's CUDA graph trees hold a recording."""
-    trees = torch._inductor.cudagraph_trees
-    manager = trees.get_manager(torch.cuda.current_device(), create_if_none_exists=False)
+def recorded_graphs() -> Counter[Any]:
+    """How many recordings inductor's CUDA graph trees hold, by the name of the compiled graph."""
+    trees, started = torch._inductor.cudagraph_trees, torch.cuda.is_initialized()
+    manager = trees.get_manager(torch.cuda.current_device(), create_if_none_exists=False) if started else None
     todo: list[Any] = [] if manager is None else [manager.roots]
-    found: set[Any] = set()
+    found: Counter[Any] = Counter()
     while todo:
         for function, nodes in todo.pop().items():
-            found.update([function] if nodes else [])
+            found[function] += len(nodes)
             todo += [node.children for node in nodes]
     return found
 

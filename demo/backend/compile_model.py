@@ -191,7 +191,8 @@ def build_package(workload: Workload, path: Path, folder: Path) -> dict[str, flo
     noted = {**_built_for(workload.device), "outputs": getattr(kind, "__module__", None) or "torch"}
     # The check of inputs, which the lines that load a package switch on, is not to refuse a batch of 1.
     checks = {"aot_inductor.check_lowerbound": False}
-    configs = {**torch._inductor.list_mode_options(spec.mode), "aot_inductor.metadata": noted, **checks}
+    allocator = {"aot_inductor.weight_use_caching_allocator": workload.device.type == "cuda"}  # it counts the weights
+    configs = {**torch._inductor.list_mode_options(spec.mode), "aot_inductor.metadata": noted, **checks, **allocator}
     # Inductor's assembler files lack the note that they need no executable stack, and linkers as that of Debian 12 then
     # ask for one, which glibc refuses from 2.41 on (Debian 13).
     plain = cpp_builder._get_shared_cflags

@@ -1,8 +1,8 @@
 """The first compiled call in a process of its own: `python -m demo.backend.first_call`, started by the worker.
 
 Covered: the wall time of one first call over a compile cache that another process has filled, as after the restart of
-a server, and its compile steps. Not covered: importing torch, loading the model and the first eager call; and the disk
-cache of the system, which is warm.
+a server, and its compile steps. Not covered: importing torch, loading the model and the GPU's libraries, and the first
+eager call; and the disk cache of the system, which is warm.
 
 No eager call comes first, as in the documentation of torch.compile. Where a model compiles to other graphs then, the
 job asks for an eager call: the cache holds the graphs of a run, which calls eager first.
@@ -45,7 +45,7 @@ def measure_elsewhere(spec: RunSpec, input_file: Path | None, eager_first: bool,
         lines = done.stderr.strip().splitlines()
         raise RuntimeError(lines[-1][:300] if lines else f"exit code {done.returncode}")
     answer = json.loads(done.stdout.splitlines()[-1])
-    if answer["cache"] != "warm" and not spec.freezing:  # frozen graphs are never in the cache, only their kernels
+    if answer["cache"] != "warm" and spec.cached:
         raise RuntimeError("inductor did not find what it had compiled before")
     return codec.load(CompileCost, answer["cost"])
 
@@ -54,8 +54,9 @@ def measure(spec: RunSpec, input_file: Path | None, eager_first: bool, package: 
     """The cost in this process, and the state of the compile cache as in `CompileLog`; with a package 'warm'."""
     workload = workloads.load(spec, input_file)
     with torch.no_grad():
+        _ = workload.batch  # made before, as the GPU's libraries are loaded before
+        workloads.load_gpu_libraries(spec, workload.device)
         if package is not None:
-            _ = workload.batch  # made before
             started = time.perf_counter()
             call = workload.call(compile_model.load_package(package))
             parts = {"load": time.perf_counter() - started, "first run": workload.clock.time(call)}

@@ -45,27 +45,27 @@ COPIED_BYTES = {"cuda": 256 * 2**20, "cpu": 64 * 2**20}
 """Several times the size of the device's caches, except on CPUs with very large ones."""
 Peak = tuple[int | None, int | None]
 """Bytes in use, and reserved."""
+NO_MEMORY = "The memory of a call is not measured with an allocator other than torch's native one"
 
 
 # The GPU's own clock, calls that do not wait, memory
 
 
 def examined(
-    timed: Measurement, call: Call, device: torch.device, energy: Callable[[], float | None], known: Peak | None = None
+    timed: Measurement, call: Call, device: torch.device, energy: Callable[[], float | None], memory: Peak
 ) -> Measurement:
     """The measurement with the figures of the passes over its variant's `call`.
 
-    `energy` reads the device's counter, in joules; `known` is the peak of memory where it was measured before.
+    `energy` reads the device's counter, in joules.
     """
     on_device = device_times(call, min(timed.wall_seconds)) if device.type == "cuda" else None
     throughput = back_to_back(call, device, timed.median_seconds, energy)
-    peak, reserved = known or peak_memory(call, device)
     return replace(
         timed,
         device_seconds=on_device,
         back_to_back=throughput,
-        peak_memory_bytes=peak,
-        peak_reserved_bytes=reserved,
+        peak_memory_bytes=memory[0],
+        peak_reserved_bytes=memory[1],
     )
 
 
@@ -110,7 +110,7 @@ def back_to_back(
     return BackToBack(calls, seconds, drawn)
 
 
-def peak_memory(call: Call, device: torch.device) -> Peak:
+def peak_memory(call: Call, device: torch.device, besides: Iterable[torch.Tensor] = ()) -> Peak:
     """Peak bytes (in use, reserved) during one more call; None where the system does not tell.
 
     On CUDA those of torch's allocator: weights, and all else that the process holds then. So eager is measured before
@@ -118,17 +118,22 @@ def peak_memory(call: Call, device: torch.device) -> Peak:
     of the whole process (Linux); nothing is reserved there.
 
     A CUDA graph holds the memory of all that it computes in a pool of its own for as long as it lives, and asks the
-    allocator for none when it is replayed. So a whole pool counts as in use.
+    allocator for none when it is replayed. So a whole pool counts as in use, which only torch's native allocator tells.
+    `besides` are tensors that the call does not need, as a package eager's weights: they do not count.
     """
+    if device.type == "cuda" and torch.cuda.get_allocator_backend() != "native":
+        return None, None
     if device.type == "cuda":
         torch.cuda.synchronize()
         torch.cuda.empty_cache()  # else the reserve would still be that of whatever ran before
         torch.cuda.reset_peak_memory_stats()
         call()
         torch.cuda.synchronize()
-        held, given_out = _graph_pools()
         used, reserved = int(torch.cuda.max_memory_allocated()), int(torch.cuda.max_memory_reserved())
-        return used - given_out + held, reserved
+        pools = [part for part in torch.cuda.memory_snapshot() if tuple(part["segment_pool_id"]) != (0, 0)]
+        used += sum(part["total_size"] - part["allocated_size"] for part in pools)
+        idle = sum({one.untyped_storage().data_ptr(): one.untyped_storage().nbytes() for one in besides}.values())
+        return used - idle, reserved - idle
     try:
         Path("/proc/self/clear_refs").write_text("5")
         call()
@@ -138,12 +143,6 @@ def peak_memory(call: Call, device: torch.device) -> Peak:
     except OSError:
         pass
     return None, None
-
-
-def _graph_pools() -> tuple[int, int]:
-    """Bytes that the pools of CUDA graphs hold of the GPU, and how many of them are given out."""
-    pools = [part for part in torch.cuda.memory_snapshot() if tuple(part["segment_pool_id"]) != (0, 0)]
-    return sum(part["total_size"] for part in pools), sum(part["allocated_size"] for part in pools)
 
 
 # Kernels, and the roofline

@@ -24,7 +24,7 @@ from demo.core.spec import BadInput, RunSpec
 
 
 def replayed(workload: Workload, sizes: list[Size], compiled: bool) -> dict[str, Any]:
-    """Seconds of each call, which waited for a compile, recompiles, fallbacks. Raises BadInput for an unfit size."""
+    """Seconds of each call, which of them compiled or recorded a CUDA graph, recompiles, fallbacks. Raises BadInput."""
     for size in dict.fromkeys(sizes):
         try:
             workload.model(**workload.batch_of(size))
@@ -36,9 +36,9 @@ def replayed(workload: Workload, sizes: list[Size], compiled: bool) -> dict[str,
     model = compile_model.compiled(workload.model, workload.spec) if compiled else workload.model
     seconds, waited = [], []
     for size in sizes:
-        given, before = workload.batch_of(size), log.events()
+        given, before = workload.batch_of(size), (log.events(), compilation.recorded_graphs())
         seconds.append(workload.clock.time(lambda given=given: model(**given)))  # type: ignore[misc]
-        waited.append(log.events() > before)
+        waited.append((log.events(), compilation.recorded_graphs()) != before)
     counts = {"recompiles": len(log.recompiles), "fallbacks": len(log.fallbacks)}
     return {"seconds": seconds, "waited": waited, **counts}
 

@@ -158,8 +158,10 @@ class Run:
         self.enter("prepare", 0.08)
         # Makes the batch, and reads the settings in force back from it and the model.
         self.add_to("environment", settings=workloads.in_force(workload.model, workload.batch))
+        load_seconds = time.perf_counter() - started
+        gpu_seconds = workloads.load_gpu_libraries(self.spec, workload.device)
         if self.import_seconds is not None:
-            self.keep(start_up=StartUp(self.import_seconds, time.perf_counter() - started))
+            self.keep(start_up=StartUp(self.import_seconds, load_seconds, gpu_seconds))
         if workload.device.type == "cpu":
             free_cores = cores.free_cores(since)
             gave_way = workloads.give_way(self.spec, workload.device, free_cores)
@@ -191,6 +193,8 @@ class Run:
                 self.keep(predictions={"eager": predictions})
         if workload.device.type == "cuda":
             self.eager_peak = profiling.peak_memory(workload.eager, workload.device)
+            if self.eager_peak[0] is None:
+                self.warnings.append(f"{profiling.NO_MEMORY} (PYTORCH_CUDA_ALLOC_CONF).")
         return Variant(workload.eager, warmup, model)
 
     def warm_up(self, name: str, call: timing.Call, **options: Any) -> list[float]:
@@ -367,8 +371,11 @@ class Run:
         plan, half = timing.Plan.of(self.spec, 0.0), variants.calls_per_half_block(self.spec)
         samples = timing.Samples(half, compiled=timing.time_one(variants.compiled.call, workload.clock, plan, half))
         self.keep_compiled(samples)
-        self.examine("compiled")
+        with self.figures_kept():
+            self.examine("compiled")
         self.compiled_outputs = workload.outputs(variants.compiled.model)
+        gone = replace(variants.compiled, call=variants.eager.call, model=None)  # a package's weights go with it
+        self.variants = variants = replace(variants, compiled=gone, with_break=None)
         compilation.reset_compiler()
         self.observer.sample()
         samples.eager = timing.time_one(variants.eager.call, workload.clock, plan, half)
@@ -387,8 +394,10 @@ class Run:
         if name == "compiled" and self.variants.with_break is not None and compiled and compiled.cudagraphs_used:
             known = (None, None)  # the pools hold the CUDA graphs of the model with added breaks, too
         if (timed := getattr(self.result, name)) is not None:
-            call, energy = self.variants.by_name[name].call, self.observer.energy_joules
-            self.keep(**{name: profiling.examined(timed, call, self.workload.device, energy, known)})
+            call, device, model = self.variants.by_name[name].call, self.workload.device, self.workload.model
+            besides = (*model.parameters(), *model.buffers()) if name == "compiled" and self.package else ()
+            memory = known or profiling.peak_memory(call, device, besides)
+            self.keep(**{name: profiling.examined(timed, call, device, self.observer.energy_joules, memory)})
 
     def check(self) -> None:
         """Compares the outputs of both, and times what a request needs beside the model."""

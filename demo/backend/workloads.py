@@ -1,6 +1,8 @@
 """From a spec to what its run times, and how torch computes then: number format, memory format and threads."""
 
+import contextlib
 import os
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,7 +12,7 @@ import torch._inductor.config
 import torch.fx.experimental._config
 
 from demo.backend import compile_model, machine_probe, own_model, picture_workload, text_workload
-from demo.backend.workload import Workload, memory_format_in, tensors
+from demo.backend.workload import Workload, dtype_of, memory_format_in, tensors
 from demo.core import refusals
 from demo.core.outputs import ImageInfo
 from demo.core.spec import OWN_MODEL, TEXT_GENERATION, RunSpec
@@ -35,6 +37,21 @@ def load(spec: RunSpec, file: Path | None, told: Callable[[ImageInfo], None] | N
     if spec.scope == "layers":
         compile_model.require_layers(workload.model, spec.checkpoint)
     return workload
+
+
+def load_gpu_libraries(spec: RunSpec, device: torch.device) -> float:
+    """Seconds for loading cuBLAS, cuDNN and torch's attention, which the first call would pay for else; 0 on a CPU."""
+    if device.type != "cuda":
+        return 0.0
+    started = time.perf_counter()
+    with torch.no_grad(), contextlib.suppress(RuntimeError):  # a model that needs what fails here says so itself
+        ones = torch.ones(1, 8, 64, 64, device=device, dtype=dtype_of(spec))
+        torch.nn.functional.linear(ones, ones[0, 0], ones[0, 0, 0])
+        torch.nn.functional.conv2d(ones, ones[:, :, :3, :3])
+        torch.nn.functional.scaled_dot_product_attention(ones, ones, ones)
+        torch.cuda.synchronize()
+        torch._C._cuda_clearCublasWorkspaces()  # they would count in the memory of a model without matrix products
+    return time.perf_counter() - started
 
 
 def apply(spec: RunSpec) -> None:
@@ -68,12 +85,12 @@ def give_way(spec: RunSpec, device: torch.device, free_cores: int | None) -> boo
 
 def in_force(model: Any, batch: dict[str, Any]) -> dict[str, str]:
     """The settings in force, by name: read back from torch, the model and the batch, not from the spec."""
-    inputs = tensors(batch)
-    config, weights = getattr(model, "config", None), [*model.parameters(), *inputs]
+    inputs, parts = tensors(batch), [one for one in model.modules() if "Attention" in type(one).__name__] or [model]
+    attention = {getattr(getattr(one, "config", None), "_attn_implementation", None) for one in parts}
     settings = {
-        "attention": str(getattr(config, "_attn_implementation", None) or "none"),
+        "attention": ", ".join(sorted(filter(None, attention))) or "none",
         "memory format": memory_format_in(inputs),
-        "weights": str(weights[0].dtype).removeprefix("torch."),
+        "weights": str([*model.parameters(), *inputs][0].dtype).removeprefix("torch."),
         "matrix products": f"float32 precision {torch.get_float32_matmul_precision()}",
     }
     if torch._inductor.config.freezing:

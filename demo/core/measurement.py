@@ -244,6 +244,8 @@ class StartUp:
     """From the start of the process until torch, transformers and this program's own modules are imported."""
     load_seconds: float
     """Until model and inputs are ready on the device: the checkpoint's files read, the picture or prompt prepared."""
+    gpu_seconds: float = 0.0
+    """Loading cuBLAS, cuDNN and torch's attention, before any call is timed; 0 on a CPU."""
 
 
 @dataclass(frozen=True)

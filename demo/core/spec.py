@@ -338,8 +338,8 @@ class RunSpec:
 
     @property
     def cached(self) -> bool:
-        """Whether inductor keeps what it compiles for this spec in its compile cache."""
-        return self.compiler == "jit" and not self.freezing
+        """Whether inductor caches what it compiles for this spec: it cannot pickle the frozen weights of a CPU."""
+        return self.compiler == "jit" and (not self.freezing or self.device == "cuda")
 
     def departures(self) -> dict[str, Any]:
         """The options that are not at their default, by name."""

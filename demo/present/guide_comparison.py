@@ -92,7 +92,6 @@ def _differences(result: RunResult, rows: tuple[PublishedRow, ...], lang: Langua
         "dtype": {"float32"},
         "weights": {"pretrained"},
         "channels_last": {False},
-        "attention": {"auto"},
     }
     for name, there in guide.items():
         here = getattr(spec, name)
@@ -100,6 +99,10 @@ def _differences(result: RunResult, rows: tuple[PublishedRow, ...], lang: Langua
             values = [sentences.shown_value(value, lang) for value in (here, *others)]
             both = {"here": values[0], "there": sentences.enumerated(values[1:], lang)}
             yield lang.composed("beside_setting_differs", name=lang.plain(name), **both)
+    if machine is not None and "sdpa" in machine.settings.get("attention", ""):
+        yield "Attention: SDPA here, plain (eager) in the guide of 2023. --attention eager compares like with like."
+    if result.eager is not None and (result.eager.launch_seconds or 0.0) > 0.5 * result.eager.median_seconds:
+        yield "More than half of an eager call is launching kernels here: the host's processor decides the speed-up."
     if spec.device == "cpu":
         yield lang.plain("beside_cpu")
     known = catalog.find(spec.checkpoint)

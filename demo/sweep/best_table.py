@@ -216,8 +216,8 @@ def best_table(
     # Runs of a machine that was too busy are no basis of an answer, but show what a call took.
     shown = eagers or [run.latencies["eager"] for run in plain_runs if run.speedup is not None]
     eager = statistics.median(shown) if shown else None
-    # Every way imports the same: what one process took longer for it is chance.
-    starts = [run.start_up.import_seconds for run in results.values() if run.start_up is not None]
+    # Every way loads the same libraries: what one process took longer for it is chance.
+    starts = [one.import_seconds + one.gpu_seconds for run in results.values() if (one := run.start_up) is not None]
     imports = statistics.median(starts) if starts else 0.0
 
     def row(way: Way) -> Row:
