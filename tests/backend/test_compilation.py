@@ -283,6 +283,8 @@ def test_one_skipped_cuda_graph_of_three_is_no_skip_of_all(monkeypatch) -> None:
     monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
     monkeypatch.setattr(torch._inductor.cudagraph_trees, "get_manager", lambda *_, **__: trees["manager"])
     log = compilation.CompileLog()
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    assert compilation.recorded_graphs() == {"first": 4, "second": 2, "never": 0}
 
     def told(skips: int) -> Compilation:
         compilation.counters["inductor"]["cudagraph_skips"] = skips

@@ -12,6 +12,7 @@ import threading
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import Mock
 
@@ -301,3 +302,42 @@ def test_the_lines_that_load_a_package_refuse_other_versions_other_processors_an
     monkeypatch.setattr(changed, value)
     with pytest.raises(SystemExit, match=says) if says else contextlib.nullcontext():
         exec("\n".join(calling_lines(built)[:-1]), {})
+
+
+@pytest.mark.parametrize(
+    ("here", "says"),
+    [
+        ("Tesla T4", ""),
+        ("NVIDIA L4", "was built for Tesla T4, and this is NVIDIA L4"),
+        (None, "was built for Tesla T4, and this is no GPU that torch can use"),
+    ],
+)
+def test_the_lines_that_load_a_package_tell_of_another_gpu(
+    here: str | None, says: str, built: Built, monkeypatch, capsys
+) -> None:
+    loader = torch._C._aoti.AOTIModelPackageLoader
+
+    class Noted(loader):
+        @staticmethod
+        def load_metadata_from_package(*given: str) -> dict[str, str]:
+            return {**loader.load_metadata_from_package(*given), "gpu": "Tesla T4"}
+
+    monkeypatch.setattr(torch._C._aoti, "AOTIModelPackageLoader", Noted)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: here is not None)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda: here)
+    exec("\n".join(calling_lines(built)[:-1]), {})
+    error = capsys.readouterr().err
+    assert says in error and bool(error) == bool(says)
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_a_package_for_a_gpu_takes_its_weights_from_torchs_allocator(device: str, tmp_path, monkeypatch) -> None:
+    given: dict[str, Any] = {}
+    exported = SimpleNamespace(call_spec=SimpleNamespace(out_spec=None))
+    monkeypatch.setattr(torch.export, "export", lambda *_, **__: exported)
+    monkeypatch.setattr(compilation, "use_empty_cache", lambda _: None)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda _: "Tesla T4")
+    monkeypatch.setattr(torch._inductor, "aoti_compile_and_package", lambda *_, **more: given.update(more))
+    compile_model.build_package(OwnModel(spec(), torch.device(device), Pointwise(), BATCH), tmp_path / "a", tmp_path)
+    allocator = given["inductor_configs"]["aot_inductor.weight_use_caching_allocator"]
+    assert allocator is (device == "cuda")

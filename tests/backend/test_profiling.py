@@ -208,18 +208,59 @@ def test_the_pools_of_cuda_graphs_count_as_in_use(fake: FakeCuda) -> None:
     assert profiling.peak_memory(lambda: fake.run(0.0, 50), GPU) == (750 - 20 + 400, 850)
 
 
+def no_snapshot() -> None:
+    raise RuntimeError("Calling snapshot with backend:cudaMallocAsync is not meaningful.")
+
+
+def made_up_run(fake: FakeCuda, model: torch.nn.Module, **asked: Any) -> Run:
+    """A run on the made-up GPU, up to its warm-up."""
+    spec = RunSpec("shapes-vit", "image-classification", device="cuda", **asked)
+    run = Run(Job(spec, "none.png"), Events(io.StringIO()))
+    run.workload, run.observer = OwnModel(spec, GPU, model, {"x": torch.ones(1)}), Observer(GPU)
+    return run
+
+
+class Working(torch.nn.Module):
+    """A call takes 50 bytes of the made-up GPU; its weights take 400."""
+
+    def __init__(self, fake: FakeCuda) -> None:
+        super().__init__()
+        self.fake, self.weights = fake, torch.nn.Parameter(torch.ones(100))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.fake.run(1e-3, 50)
+        return x
+
+
+def test_an_allocator_that_does_not_tell_its_memory_costs_that_figure_only(fake: FakeCuda, monkeypatch) -> None:
+    monkeypatch.setattr(torch.cuda, "get_allocator_backend", lambda: "cudaMallocAsync")
+    monkeypatch.setattr(torch.cuda, "memory_snapshot", no_snapshot)
+    run = made_up_run(fake, Working(fake))
+    eager = run.warm_up_eager()
+    run.variants = Variants(eager, eager, [])
+    run.keep(eager=measurement(1e-3))
+    run.examine("eager")
+    assert run.result.eager.peak_memory_bytes is None and run.result.eager.device_seconds
+    assert any("torch's native one" in warning for warning in run.warnings)
+
+
+def test_a_package_has_its_own_weights_and_not_eagers(fake: FakeCuda) -> None:
+    run = made_up_run(fake, Working(fake), compiler="aot")
+    fake.allocated = 400
+    eager = run.warm_up_eager()
+    run.package, fake.allocated = Path("model.pt2"), 400 + 400
+    run.variants = Variants(eager, eager, [])
+    run.keep(eager=measurement(1e-3), compiled=measurement(1e-3))
+    for name in ("eager", "compiled"):
+        run.examine(name)
+    assert run.result.eager.peak_memory_bytes == run.result.compiled.peak_memory_bytes == 450
+    assert run.result.compiled.peak_reserved_bytes == 550
+
+
 @pytest.mark.parametrize("cudagraphs", ["not asked", "used", "in part: 2 of 3 graphs: a reason", "skipped: a reason"])
 def test_eager_s_memory_holds_nothing_of_what_the_compile_left(cudagraphs: str, fake: FakeCuda) -> None:
     """Freezing leaves folded copies of the weights, and CUDA graphs their pools, also where only some were recorded."""
-
-    class Model(torch.nn.Module):
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            fake.run(1e-3, 50)
-            return x
-
-    spec = RunSpec("shapes-vit", "image-classification", device="cuda", freezing=True)
-    run = Run(Job(spec, "none.png"), Events(io.StringIO()))
-    run.workload, run.observer = OwnModel(spec, GPU, Model(), {"x": torch.ones(1)}), Observer(GPU)
+    run = made_up_run(fake, Working(fake), freezing=True)
     fake.allocated = 1000
     eager = run.warm_up_eager()
     fake.allocated += 1020

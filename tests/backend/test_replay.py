@@ -1,5 +1,6 @@
 """A log of sizes replayed: dynamo's recompiles are those that its rules give by hand."""
 
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -7,7 +8,7 @@ import tiny_vit
 import torch
 from own_workload import SCENE
 
-from demo.backend import compile_model, replay, workloads
+from demo.backend import compilation, compile_model, replay, workloads
 from demo.core import catalog
 from demo.core.size_log import read_log
 from demo.core.spec import BadInput
@@ -61,6 +62,29 @@ def test_the_recompiles_are_those_that_dynamos_rules_give(
     assert "".join("x" if one else "." for one in found["waited"]) == waited
     assert found["recompiles"] == waited.count("x") - 1 and found["fallbacks"] == 0
     assert len(found["seconds"]) == len(waited) and all(seconds > 0 for seconds in found["seconds"])
+
+
+def test_a_call_that_records_a_cuda_graph_has_waited(network: str, monkeypatch) -> None:
+    """The first call of a size runs as it is, the second is recorded, and from the third on it is replayed."""
+    recorded: Counter[str] = Counter()
+    calls: Counter[int] = Counter()
+    compiled = compile_model.compiled
+
+    def recording(model: Any, spec: Any) -> Any:
+        inner = compiled(model, spec)
+
+        def call(**batch: Any) -> Any:
+            size = len(next(iter(batch.values())))
+            calls[size] += 1
+            recorded["a graph"] += calls[size] == 2
+            return inner(**batch)
+
+        return call
+
+    monkeypatch.setattr(compile_model, "compiled", recording)
+    monkeypatch.setattr(compilation, "recorded_graphs", recorded.copy)
+    found = replayed(network, "off", "1\n1\n1\n2\n2\n2\n1")
+    assert found["waited"] == [True, True, False, True, True, False, False] and found["recompiles"] == 1
 
 
 def test_eager_waits_for_nothing_and_a_size_that_the_model_cannot_take_is_refused() -> None:

@@ -1,8 +1,11 @@
 """A run in this process: what it gives, and what stays where a part of it fails."""
 
+import contextlib
 import dataclasses
 import io
 import json
+import subprocess
+import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -26,7 +29,9 @@ from demo.backend import (
     profiling,
     run_steps,
     timing,
+    workloads,
 )
+from demo.backend.events import Events, Job
 from demo.backend.failures import CannotLoad
 from demo.backend.monitor import Observer
 from demo.backend.picture_workload import PictureWorkload
@@ -134,6 +139,70 @@ def test_models_that_do_not_fit_in_memory_together_are_timed_separately_with_eve
     assert resets == [None]  # eager is timed once nothing of compiled is left
     assert not result.interleaved and result.control is None
     assert any("do not fit in memory together" in warning for warning in result.warnings)
+
+
+def test_nothing_of_the_compiled_model_is_left_when_eager_is_timed_alone(monkeypatch) -> None:
+    """A package frees its weights on the GPU with the last reference to it."""
+    made: list[Any] = []
+    alive: list[bool] = []
+    real = timing.time_one
+
+    class Compiled:
+        def __init__(self, model: Any) -> None:
+            self.model = model
+
+        def __call__(self, **batch: Any) -> Any:
+            return self.model(**batch)
+
+    def compiled(model: Any, spec: Any) -> Compiled:
+        found = Compiled(model)
+        made.append(weakref.ref(found))
+        return found
+
+    def full(*_: Any) -> None:
+        raise torch.OutOfMemoryError("made up")  # a new one, since one that is kept holds the frames that it went through
+
+    def time_one(*given: Any) -> list[float]:
+        alive.append(made[-1]() is not None)
+        return real(*given)
+
+    monkeypatch.setattr(compile_model, "compiled", compiled)
+    monkeypatch.setattr(timing, "time_interleaved", full)
+    monkeypatch.setattr(timing, "time_one", time_one)
+    assert result_of().status == "ok"
+    assert alive == [True, False]
+
+
+def test_a_gpus_libraries_are_loaded_before_eagers_first_call_and_timed(monkeypatch) -> None:
+    order: list[str] = []
+    monkeypatch.setattr(workloads, "load_gpu_libraries", lambda spec, device: order.append("libraries") or 0.5)
+    monkeypatch.setattr(Tiny, "forward", failing(RuntimeError("the first call")))
+    run = Run(Job(catalog.make_spec("shapes-vit", device="cpu"), str(SCENE)), Events(io.StringIO()), import_seconds=3.0)
+    assert run.execute().failure is not None
+    start = run.result.start_up
+    assert order == ["libraries"] and (start.import_seconds, start.gpu_seconds) == (3.0, 0.5)
+
+
+@pytest.mark.parametrize("package", [None, Path("model.pt2")], ids=["from the cache", "from a package"])
+def test_a_gpus_libraries_are_no_part_of_a_first_call(package: Path | None, loaded: list[Tiny], monkeypatch) -> None:
+    order: list[str] = []
+    monkeypatch.setattr(workloads, "load_gpu_libraries", lambda spec, device: order.append("libraries"))
+    monkeypatch.setattr(compile_model, "compiled", lambda model, _: order.append("compile") or model)
+    monkeypatch.setattr(compile_model, "load_package", lambda _: order.append("load") or loaded[-1])
+    with contextlib.suppress(RuntimeError):
+        first_call.measure(catalog.make_spec("shapes-vit", device="cpu"), SCENE, False, package)
+    assert order == ["libraries", "load" if package else "compile"]
+
+
+@pytest.mark.parametrize(("device", "refused"), [("cpu", False), ("cuda", True)])
+def test_frozen_graphs_that_are_not_in_the_cache_are_no_warm_call_on_a_gpu(
+    device: str, refused: bool, monkeypatch
+) -> None:
+    answer = json.dumps({"cache": "off", "cost": {"first_call_seconds": 9.0, "parts": {}}})
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: SimpleNamespace(returncode=0, stdout=answer))
+    spec = catalog.make_spec("shapes-vit", device=device, freezing=True)
+    with pytest.raises(RuntimeError, match="did not find") if refused else contextlib.nullcontext():
+        assert first_call.measure_elsewhere(spec, None, False, None).first_call_seconds == 9.0
 
 
 def test_what_fails_beside_the_timing_costs_its_own_figures_only(monkeypatch) -> None:

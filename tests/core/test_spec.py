@@ -61,6 +61,21 @@ def test_a_checkpoint_and_text_queries_say_something() -> None:
             RunSpec(**{"checkpoint": "google/owlvit-base-patch32", "task": "object-detection", field: value})
 
 
+@pytest.mark.parametrize(
+    ("device", "freezing", "compiler", "cached"),
+    [
+        ("cpu", False, "jit", True),
+        ("cpu", True, "jit", False),
+        ("cuda", True, "jit", True),
+        ("auto", True, "jit", False),
+        ("cuda", False, "aot", False),
+    ],
+)
+def test_frozen_graphs_are_cached_on_a_gpu_only(device: str, freezing: bool, compiler: str, cached: bool) -> None:
+    spec = RunSpec("shapes-vit", "image-classification", device=device, freezing=freezing, compiler=compiler)
+    assert spec.cached is cached
+
+
 def test_departures_are_the_options_that_are_not_at_their_default() -> None:
     spec = RunSpec("shapes-vit", "image-classification", mode="lite", threads=2)
     assert spec.departures() == {"mode": "lite", "threads": 2}

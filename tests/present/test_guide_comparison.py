@@ -1,6 +1,8 @@
+import dataclasses
 from typing import Any
 
-from samples import failed_result, ok_result
+import pytest
+from samples import GPU, failed_result, measurement, ok_result, on_gpu
 
 from demo.core.languages import ENGLISH
 from demo.core.measurement import Compilation
@@ -69,7 +71,6 @@ def test_each_difference_is_said_and_only_where_there_is_one() -> None:
         ({"device": "cpu"}, "This run used the CPU; the guide measured GPUs"),
         ({"weights": "random"}, "Weights: random here, pretrained in the guide"),
         ({"channels_last": True}, "Channels last: on here, off in the guide"),
-        ({"attention": "eager"}, "Attention: eager here, auto in the guide"),
     ]:
         assert any(said in difference for difference in found(run(**changes)).differences)
         assert not any(said in difference for difference in found(run()).differences)
@@ -80,3 +81,24 @@ def test_queries_of_the_guide_are_spoken_of_only_where_a_model_takes_some() -> N
     for result, said in ((run(), False), (owlvit, True)):
         (also,) = [one for one in found(result).differences if one.startswith("The guide's input: a picture of 640")]
         assert ("queries" in also) is said
+
+
+@pytest.mark.parametrize(
+    ("in_force", "differs"),
+    [("sdpa", True), ("eager, sdpa", True), ("eager", False), ("none", False), (None, False)],
+)
+def test_sdpa_is_a_difference_to_the_guide_whatever_was_asked(in_force: str | None, differs: bool) -> None:
+    settings = {"attention": in_force} if in_force else {}
+    machine = dataclasses.replace(GPU, settings=settings)
+    for asked in ("auto", "eager", "sdpa"):
+        made = dataclasses.replace(run(attention=asked), environment=machine)
+        assert any("--attention eager" in one for one in found(made).differences) is differs
+
+
+@pytest.mark.parametrize(
+    ("device_seconds", "said"), [(0.004, True), (0.006, False), (None, False)], ids=["idle", "busy", "a CPU"]
+)
+def test_a_call_that_is_mostly_launches_is_said_to_be_the_processors(device_seconds: float | None, said: bool) -> None:
+    eager = on_gpu(0.010, device_seconds, 1, 100) if device_seconds else measurement(0.010)
+    made = dataclasses.replace(run(), eager=eager)
+    assert any("launching kernels" in one for one in found(made).differences) is said

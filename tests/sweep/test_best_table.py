@@ -143,12 +143,20 @@ def test_a_first_answer_is_the_start_of_its_process_and_its_first_call() -> None
     assert warm == {"import": 4.0, "load": 1.0, "compile": 2.5, "first run": 0.5}
     nothing = first_answers(run("default", 0.008, compilation=costs(20.0, None)), 4.0)
     assert sum(nothing["nothing"].values()) == 25.0 and "next" not in nothing
-    # No cache keeps a frozen graph: each process compiles anew.
-    frozen = first_answers(run("freezing", 0.008, compilation=costs(20.0, None)), 4.0)
-    assert frozen["next"] == frozen["nothing"]
+    # On a CPU no cache keeps a frozen graph, and each process compiles anew; on a GPU the cache keeps it.
+    frozen = run("freezing", 0.008, compilation=costs(20.0, None))
+    assert first_answers(frozen, 4.0)["next"] == first_answers(frozen, 4.0)["nothing"]
+    assert "next" not in first_answers(dataclasses.replace(frozen, spec=frozen.spec.on("cuda")), 4.0)
     assert first_answers(run("default", 0.008, start_up=None), 4.0) == {}
     # A package is loaded by the next process: what building it took says nothing of that.
     assert set(first_answers(run("package", 0.008, compilation=costs(20.0, None)), 4.0)) == {"nothing"}
+
+
+def test_every_first_answer_waits_for_the_gpus_libraries() -> None:
+    """Also eager's, whose first call comes after they were loaded."""
+    found = table(default=run("default", 0.008, start_up=StartUp(4.0, 1.0, 2.0), compilation=costs(20.0, 3.0)))
+    assert row(found, "eager").first_answer("next") == pytest.approx(4.0 + 1.0 + 2.0 + 3 * EAGER_SECONDS)
+    assert row(found, "default").first_answer("next") == pytest.approx(4.0 + 1.0 + 2.0 + 3.0)
 
 
 def test_an_import_that_took_longer_in_one_process_delays_no_way() -> None:
