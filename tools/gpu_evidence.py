@@ -68,9 +68,8 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-os.environ.setdefault(
-    "PYTORCH_NVML_BASED_CUDA_CHECK", "1"
-)  # a look for a GPU must not start CUDA: the cells are forked
+NVML_CHECK = "PYTORCH_NVML_BASED_CUDA_CHECK"
+os.environ.setdefault(NVML_CHECK, "1")  # a look for a GPU must not start CUDA: the cells are forked
 
 from demo.backend import compilation, compile_model  # first: it sets what the libraries read when they are imported
 
@@ -542,13 +541,33 @@ def record(task: Task, answer: dict[str, Any] | None) -> dict[str, Any]:
 # The two steps without cells
 
 
-def look_at_machine(device: str) -> dict[str, Any]:
-    """In a child: asking for the device makes a context, which the script itself must not have."""
+def _asked(question: str) -> subprocess.CompletedProcess[str]:
+    """What `machine_probe` answers in a child, as JSON in its last line.
+
+    Asking opens CUDA or NVML, which each forked cell must open itself. The child asks CUDA whether there is a GPU: by
+    NVML a driver that is too old for this torch would do.
+    """
     ask = (
         "import json, torch; from demo.core import codec; from demo.backend import machine_probe; "
-        f"print(json.dumps(codec.plain(machine_probe.environment(torch.device({device!r})))))"
+        f"print(json.dumps(codec.plain(machine_probe.{question})))"
     )
-    done = subprocess.run([sys.executable, "-c", ask], cwd=ROOT, capture_output=True, text=True, timeout=120)
+    variables = {name: value for name, value in os.environ.items() if name != NVML_CHECK}
+    command = [sys.executable, "-c", ask]
+    return subprocess.run(command, cwd=ROOT, env=variables, capture_output=True, text=True, timeout=120)
+
+
+def gpu_problem() -> str:
+    """Why nothing can be measured on a GPU here, for the end of a sentence; '' where it can."""
+    done = _asked("host()")
+    if done.returncode:
+        return (done.stderr.strip().splitlines() or ["torch could not be imported"])[-1][:300]
+    machine = json.loads(done.stdout.splitlines()[-1])
+    return "" if machine["gpu"] else machine["gpu_problem"] or "there is no GPU that torch can use here"
+
+
+def look_at_machine(device: str) -> dict[str, Any]:
+    """What a child tells of the machine."""
+    done = _asked(f"environment(torch.device({device!r}))")
     facts: dict[str, Any] = {"at": datetime.now(UTC).isoformat(timespec="seconds")}
     facts["environment"] = json.loads(done.stdout.splitlines()[-1]) if done.returncode == 0 else None
     if done.returncode:
@@ -630,9 +649,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     try:
         _end_after(60 * options.minutes - TABLES_SECONDS - (time.monotonic() - STARTED))
-        machine = machine_probe.host()  # once for all cells, which are forked
-        if not quick and machine.gpu is None:
-            problem = machine.gpu_problem or "there is no GPU that torch can use here"
+        if problem := "" if quick else gpu_problem():
             print(f"Nothing can be measured: {problem}. --quick tries the script on the CPU.", file=sys.stderr)
             return 2
         machine_probe.warm_imports()

@@ -160,7 +160,9 @@ def test_nothing_of_the_compiled_model_is_left_when_eager_is_timed_alone(monkeyp
         return found
 
     def full(*_: Any) -> None:
-        raise torch.OutOfMemoryError("made up")  # a new one, since one that is kept holds the frames that it went through
+        raise torch.OutOfMemoryError(
+            "made up"
+        )  # a new one, since one that is kept holds the frames that it went through
 
     def time_one(*given: Any) -> list[float]:
         alive.append(made[-1]() is not None)
@@ -203,6 +205,14 @@ def test_frozen_graphs_that_are_not_in_the_cache_are_no_warm_call_on_a_gpu(
     spec = catalog.make_spec("shapes-vit", device=device, freezing=True)
     with pytest.raises(RuntimeError, match="did not find") if refused else contextlib.nullcontext():
         assert first_call.measure_elsewhere(spec, None, False, None).first_call_seconds == 9.0
+
+
+def test_what_fails_after_compiled_was_timed_alone_costs_its_figures_only(monkeypatch) -> None:
+    monkeypatch.setattr(timing, "time_interleaved", failing(torch.OutOfMemoryError("made up")))
+    monkeypatch.setattr(profiling, "back_to_back", failing(ValueError("no throughput")))
+    result = result_of()
+    assert result.status == "ok" and result.speedup is not None
+    assert any("no throughput" in warning for warning in result.warnings)
 
 
 def test_what_fails_beside_the_timing_costs_its_own_figures_only(monkeypatch) -> None:

@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pytest
 from samples import GPU, measurement, ok_result, text_result
 
 from demo.core.spec import RunSpec
@@ -46,6 +47,41 @@ def test_the_quick_mode_measures_on_a_cpu_and_takes_up_where_it_was_broken_off(t
     result = evidence_tables.result_of(record)
     assert result.compilation.recompiles_while_timing == 0
     assert result.compilation.cold is None and result.compilation.warm is None
+
+
+@pytest.mark.parametrize(
+    ("found", "problem"),
+    [
+        ({"gpu": "Tesla T4", "gpu_problem": None}, ""),
+        (
+            {"gpu": None, "gpu_problem": "torch cannot use the Tesla T4 with driver 570"},
+            "torch cannot use the Tesla T4",
+        ),
+        ({"gpu": None, "gpu_problem": None}, "there is no GPU"),
+        (None, "ImportError"),
+    ],
+    ids=["sound", "too old a driver", "no GPU", "no answer"],
+)
+def test_a_child_that_asks_cuda_itself_says_whether_a_gpu_can_be_used(
+    found: dict[str, Any] | None, problem: str, tmp_path, monkeypatch, capsys
+) -> None:
+    """Not this process, which forks, and not NVML, by which a driver that is too old would do."""
+    variables: list[Any] = []
+
+    def run(command: Any, env: dict[str, str], **_: Any) -> subprocess.CompletedProcess[str]:
+        variables.append(env)
+        return subprocess.CompletedProcess(command, int(found is None), json.dumps(found), "ImportError: no torch")
+
+    def opened() -> Any:
+        raise AssertionError("the script itself asked")
+
+    monkeypatch.setattr(gpu_evidence.subprocess, "run", run)
+    monkeypatch.setattr(gpu_evidence.machine_probe, "host", opened)
+    monkeypatch.setattr(gpu_evidence, "_measured", lambda *_: ())
+    monkeypatch.setattr(gpu_evidence, "_end_after", lambda seconds: None)
+    ended = gpu_evidence.main([str(tmp_path), "--steps", "smoke", "--checkpoints", "shapes-vit", "--commit", "abc"])
+    assert gpu_evidence.NVML_CHECK in os.environ and gpu_evidence.NVML_CHECK not in variables[0]
+    assert ended == (2 if problem else 0) and problem in capsys.readouterr().err
 
 
 def test_cells_take_turns_once_all_are_ready_and_one_that_dies_or_hangs_is_a_result(tmp_path, monkeypatch) -> None:
