@@ -110,7 +110,7 @@ def back_to_back(
     return BackToBack(calls, seconds, drawn)
 
 
-def peak_memory(call: Call, device: torch.device, besides: Iterable[torch.Tensor] = ()) -> Peak:
+def peak_memory(call: Call, device: torch.device, besides: torch.nn.Module | None = None) -> Peak:
     """Peak bytes (in use, reserved) during one more call; None where the system does not tell.
 
     On CUDA those of torch's allocator: weights, and all else that the process holds then. So eager is measured before
@@ -119,7 +119,7 @@ def peak_memory(call: Call, device: torch.device, besides: Iterable[torch.Tensor
 
     A CUDA graph holds the memory of all that it computes in a pool of its own for as long as it lives, and asks the
     allocator for none when it is replayed. So a whole pool counts as in use, which only torch's native allocator tells.
-    `besides` are tensors that the call does not need, as a package eager's weights: they do not count.
+    The weights of `besides` do not count: the call does not need them, as a package eager's.
     """
     if device.type == "cuda" and torch.cuda.get_allocator_backend() != "native":
         return None, None
@@ -132,7 +132,8 @@ def peak_memory(call: Call, device: torch.device, besides: Iterable[torch.Tensor
         used, reserved = int(torch.cuda.max_memory_allocated()), int(torch.cuda.max_memory_reserved())
         pools = [part for part in torch.cuda.memory_snapshot() if tuple(part["segment_pool_id"]) != (0, 0)]
         used += sum(part["total_size"] - part["allocated_size"] for part in pools)
-        idle = sum({one.untyped_storage().data_ptr(): one.untyped_storage().nbytes() for one in besides}.values())
+        weights = (*besides.parameters(), *besides.buffers()) if besides is not None else ()
+        idle = sum({one.untyped_storage().data_ptr(): one.untyped_storage().nbytes() for one in weights}.values())
         return used - idle, reserved - idle
     try:
         Path("/proc/self/clear_refs").write_text("5")

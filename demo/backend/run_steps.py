@@ -51,8 +51,7 @@ class Run:
 
     def __init__(self, job: Job, events: Events, import_seconds: float | None = None) -> None:
         """`import_seconds` is how long this process took for its imports; None where it is not known."""
-        self.job, self.import_seconds = job, import_seconds
-        self.events = events
+        self.job, self.events, self.import_seconds = job, events, import_seconds
         self.phase = "load"
         self.result = RunResult(id=job.id, started_at=job.started_at, status="ok", spec=job.spec)
         """What is known so far."""
@@ -96,8 +95,7 @@ class Run:
                         self.keep(**self.workload.time_more(self.variants, self.log, self.events))
                 self.enter("check", 0.9)
                 for name in ("eager", "compiled") if together else ("eager",):
-                    with self.figures_kept():
-                        self.examine(name)
+                    self.examine(name)
                 with self.figures_kept():
                     self.check()
                 if self.result.predictions is not None and "compiled" not in self.result.predictions:
@@ -158,10 +156,9 @@ class Run:
         self.enter("prepare", 0.08)
         # Makes the batch, and reads the settings in force back from it and the model.
         self.add_to("environment", settings=workloads.in_force(workload.model, workload.batch))
-        load_seconds = time.perf_counter() - started
-        gpu_seconds = workloads.load_gpu_libraries(self.spec, workload.device)
+        took = time.perf_counter() - started, workloads.load_gpu_libraries(self.spec, workload.device)
         if self.import_seconds is not None:
-            self.keep(start_up=StartUp(self.import_seconds, load_seconds, gpu_seconds))
+            self.keep(start_up=StartUp(self.import_seconds, *took))
         if workload.device.type == "cpu":
             free_cores = cores.free_cores(since)
             gave_way = workloads.give_way(self.spec, workload.device, free_cores)
@@ -189,12 +186,10 @@ class Run:
         # Already kept here, so that a failed compile still shows what eager does.
         self.keep(eager=Measurement(tuple(warmup[1:]), None, tuple(warmup), 1))
         with self.figures_kept("The outputs could not be turned into predictions"):
-            if (predictions := workload.predictions(self.eager_outputs)) is not None:
-                self.keep(predictions={"eager": predictions})
+            self.keep(predictions=(seen := workload.predictions(self.eager_outputs)) and {"eager": seen})
         if workload.device.type == "cuda":
             self.eager_peak = profiling.peak_memory(workload.eager, workload.device)
-            if self.eager_peak[0] is None:
-                self.warnings.append(f"{profiling.NO_MEMORY} (PYTORCH_CUDA_ALLOC_CONF).")
+            self.warnings += [] if self.eager_peak[0] else [f"{profiling.NO_MEMORY} (PYTORCH_CUDA_ALLOC_CONF)."]
         return Variant(workload.eager, warmup, model)
 
     def warm_up(self, name: str, call: timing.Call, **options: Any) -> list[float]:
@@ -371,8 +366,7 @@ class Run:
         plan, half = timing.Plan.of(self.spec, 0.0), variants.calls_per_half_block(self.spec)
         samples = timing.Samples(half, compiled=timing.time_one(variants.compiled.call, workload.clock, plan, half))
         self.keep_compiled(samples)
-        with self.figures_kept():
-            self.examine("compiled")
+        self.examine("compiled")
         self.compiled_outputs = workload.outputs(variants.compiled.model)
         gone = replace(variants.compiled, call=variants.eager.call, model=None)  # a package's weights go with it
         self.variants = variants = replace(variants, compiled=gone, with_break=None)
@@ -394,10 +388,11 @@ class Run:
         if name == "compiled" and self.variants.with_break is not None and compiled and compiled.cudagraphs_used:
             known = (None, None)  # the pools hold the CUDA graphs of the model with added breaks, too
         if (timed := getattr(self.result, name)) is not None:
-            call, device, model = self.variants.by_name[name].call, self.workload.device, self.workload.model
-            besides = (*model.parameters(), *model.buffers()) if name == "compiled" and self.package else ()
-            memory = known or profiling.peak_memory(call, device, besides)
-            self.keep(**{name: profiling.examined(timed, call, device, self.observer.energy_joules, memory)})
+            call, device = self.variants.by_name[name].call, self.workload.device
+            besides = self.workload.model if name == "compiled" and self.package else None
+            with self.figures_kept():
+                memory = known or profiling.peak_memory(call, device, besides)
+                self.keep(**{name: profiling.examined(timed, call, device, self.observer.energy_joules, memory)})
 
     def check(self) -> None:
         """Compares the outputs of both, and times what a request needs beside the model."""
@@ -450,7 +445,6 @@ class Run:
         if compiled is None or known is None or not wanted:
             return
         self.events.doing("compile_again", 0.95)
-        # On a CPU the compiled code is for a number of threads.
         spec = replace(self.spec, threads=known.threads) if self.workload.device.type == "cpu" else self.spec
         source = "the package" if self.package is not None else "the filled cache"
         with self.figures_kept(f"The first call from {source} could not be measured"):

@@ -160,9 +160,7 @@ def test_nothing_of_the_compiled_model_is_left_when_eager_is_timed_alone(monkeyp
         return found
 
     def full(*_: Any) -> None:
-        raise torch.OutOfMemoryError(
-            "made up"
-        )  # a new one, since one that is kept holds the frames that it went through
+        raise torch.OutOfMemoryError("made up")  # a new one: one that is kept holds the frames it went through
 
     def time_one(*given: Any) -> list[float]:
         alive.append(made[-1]() is not None)
