@@ -7,18 +7,20 @@ import inspect
 import logging
 import os
 import re
+import sys
 import textwrap
 import time
+import traceback
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 from typing import Any, Literal
 
 import torch
 import torch._inductor.cudagraph_trees
 from torch._dynamo.utils import clear_compilation_metrics, counters, get_compilation_metrics
-from torch._inductor.codecache import PyCodeCache
-from torch._inductor.cpu_vec_isa import VecISA
+from torch._inductor.codecache import CppPythonBindingsCodeCache, PyCodeCache
+from torch._inductor.cpu_vec_isa import VecISA, pick_vec_isa
 from torch.utils._filelock import FileLock
 
 from demo.core.format import without_folders
@@ -35,8 +37,12 @@ _LIMIT = re.compile(
 )
 _STEPS = {"inductor_compile": "inductor", "backend_compile": "aot_autograd", "entire_frame_compile": "dynamo"}
 """torch's event of each compile step, the innermost step first."""
+_ENTRY = re.compile(r"\b\w{40,}(?:\.main)?\.(?:so|cpp|py)\b")
+"""The name of a library or source in inductor's cache: a checksum and a suffix."""
 _KERNEL_CALL = re.compile(r"^\s+(?:cpp_\w+|triton_\w+\.run)\(", re.MULTILINE)
 _EXTERN_CALL = re.compile(r"\bextern_kernels\.\w+\(|= torch\.ops\.\w+\.\w+")
+_VECTOR_BITS = {"AVX512": 512, "AVX2": 256, "NO AVX": 0, "DEFAULT": 0}
+"""By torch's name of what its own kernels use; on others, such as SVE256, inductor has vectors of some width."""
 _CALLS = (_KERNEL_CALL, _EXTERN_CALL, re.compile(r"^\s+\w+\.copy_\(", re.MULTILINE))
 _OUTPUT = re.compile(r"^.*\b(?:Output|stderr):\n", re.MULTILINE)
 _COMPILER_ERROR = re.compile(r"(?i)(?:fatal )?error *: .*|fatal *: .*|(?:cannot find|undefined|library not found) .*")
@@ -50,10 +56,12 @@ class CompileLog:
     and takes over the log of graph breaks and recompiles.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, cached: Collection[str] = ()) -> None:
+        """`cached` names the files in the compile cache before the first call; empty where nobody looked."""
         counters.clear()
         clear_compilation_metrics()
         self.first_capture: tuple[int, tuple[GraphBreak, ...]] = (0, ())
+        self.cached = cached
         self._parts: dict[str, float] = {}
         self._probe = InstructionProbe()
         self._modules_before = len(PyCodeCache.modules)
@@ -130,20 +138,31 @@ class CompileLog:
             return "off"
         return "cold" if misses else "warm"
 
+    @property
+    def partly(self) -> bool:
+        """Whether the first call compiled something, and something came from the cache: a kernel, or a program of the
+        instruction probe. On a GPU inductor does not tell which kernels it found: there any in the cache counts."""
+        kernels = {f"{key}.main.so" for key in CppPythonBindingsCodeCache.cache}
+        if self.cache == "warm":
+            return bool(self.cached) and not kernels.issubset(self.cached)
+        others = (name for name in self.cached if name.endswith((".so", ".cubin")) and ".main." not in name)
+        return any(others) or not kernels.isdisjoint(self.cached)
+
     def compilation(self, spec: RunSpec, device: torch.device, first_call_seconds: float) -> Compilation:
         """All that is known so far; the caller adds the recompiles during the timing."""
         cache = self.cache
         graphs, breaks = self.captured()
         kernels, extern_kernels = kernel_calls(self._sources())
-        cost = self.cost(first_call_seconds)
+        cost, partly = self.cost(first_call_seconds), self.partly
         return Compilation(
             first_call_seconds=first_call_seconds,
             cache=cache,
             graphs=graphs,
             graph_breaks=breaks,
             cudagraphs=self._cudagraphs(spec, device),
-            cold=cost if cache == "cold" or (cache == "off" and not spec.cached) else None,
-            warm=cost if cache == "warm" else None,
+            cold=cost if not partly and (cache == "cold" or (cache == "off" and not spec.cached)) else None,
+            warm=cost if cache == "warm" and not partly else None,
+            partly=partly,
             recompiles=self.recompiles,
             fallbacks=self.fallbacks,
             kernels=kernels,
@@ -324,17 +343,68 @@ def use_empty_cache(folder: Path) -> None:
     torch._inductor.utils.clear_caches()
 
 
-def remove_unfinished(folder: Path) -> None:
-    """Removes the empty libraries that a killed compile has left in inductor's cache, `folder`.
+def remove_unfinished(folder: Path) -> tuple[set[str], int]:
+    """Removes what a killed compile or a full disk has left unfinished in inductor's cache, `folder`: empty files, and
+    libraries shorter than they say, with their sources. Returns the names of those left, and how many were removed.
 
     Inductor takes such a file for a finished one, so every later run of the same kernel would fail with "file too
     short". Inductor locks a library while it links it; a locked one stays.
     """
-    for library in folder.glob("*/*.so"):
+    removed = 0
+    for file in folder.glob("??/*.*"):
         with contextlib.suppress(OSError):
-            if library.stat().st_size == 0:
-                with FileLock(folder / "locks" / f"{library.name.partition('.')[0]}.lock", timeout=0):
-                    library.unlink()
+            if file.suffix in (".so", ".cpp", ".py") and not _is_whole(file):
+                with FileLock(folder / "locks" / f"{file.name.partition('.')[0]}.lock", timeout=0):
+                    file.unlink()
+                    file.with_suffix(".cpp").unlink(missing_ok=True)
+                    removed += 1
+    return {file.name for files in ("??/*.*", "triton/*/*/*.cubin") for file in folder.glob(files)}, removed
+
+
+def _is_whole(file: Path) -> bool:
+    """False of an empty file, and of a 64-bit ELF library without its section table, which linkers write last."""
+    size = file.stat().st_size
+    if file.suffix != ".so" or sys.platform != "linux" or size == 0:
+        return size > 0
+    with file.open("rb") as opened:
+        head = opened.read(64)
+    sections, entry, count = (int.from_bytes(head[at:end], "little") for at, end in ((40, 48), (58, 60), (60, 62)))
+    return head.startswith(b"\x7fELF") and sections + entry * count <= size
+
+
+def remove_broken(error: Exception, folder: Path, cached: Collection[str]) -> bool:
+    """Removes the entries of inductor's cache, `folder`, that the error of a first call names. Returns whether any of
+    them is one of `cached`, which were there before: then compiling again may help."""
+    named = set(_ENTRY.findall("".join(traceback.format_exception(error))))
+    for name in named:
+        (folder / name[1:3] / name).unlink(missing_ok=True)  # where inductor keeps it
+    torch._inductor.utils.clear_caches()
+    return not named.isdisjoint(cached)
+
+
+def separate_instructions() -> None:
+    """Keeps graphs in the cache apart by the vector instructions that they were compiled for, which inductor's own key
+    of a graph lacks: code for AVX-512 that was found under ATEN_CPU_CAPABILITY=avx2 gave NaN."""
+
+    def tag(_: Any) -> None:  # within the first call, since the answer takes seconds that each first call pays
+        torch.compiler.config.cache_key_tag = torch.compiler.config.cache_key_tag or vectors()
+
+    torch._dynamo.callback_handler.register_start_callback(tag)
+
+
+def vectors() -> str:
+    """What inductor writes vector code for on this CPU: 'avx512 avx512_vnni', or 'no vector instructions'."""
+    return str(chosen) if (chosen := pick_vec_isa()).bit_width() else "no vector instructions"
+
+
+def narrow_vectors() -> list[str]:
+    """A caveat where inductor writes code for narrower vectors than those of torch's own kernels."""
+    own, bits = torch.backends.cpu.get_cpu_capability(), pick_vec_isa().bit_width()
+    told = (
+        f"Inductor compiled for {vectors()}, though torch's own kernels use {own}: its test of the compiler failed. "
+        "Compiled is slower for it. Run once with --cache empty; if this line stays, install another C++ compiler."
+    )
+    return [told] if bits < _VECTOR_BITS.get(own, 1) else []
 
 
 def reset_compiler() -> None:

@@ -38,6 +38,9 @@ from demo.core.spec import PUBLISHED_CALLS, BadInput, RunSpec
 
 SECONDS_A_TENSOR = 0.08
 """Rough cost of a cold compile by the number of a model's parameter tensors, only for the time left."""
+BROKEN_CACHE = (
+    "Broken entries of the compile cache (TORCHINDUCTOR_CACHE_DIR) were removed; what is missing is compiled anew."
+)
 MAX_RESTARTS = 2
 """Times that a timing is begun anew because other programs took a core."""
 
@@ -207,8 +210,11 @@ class Run:
         self.enter("compile", 0.2, remaining_seconds=seconds, eager_seconds=min(eager.warmup))
         if self.job.cache_folder is not None:
             compilation.use_empty_cache(Path(self.job.cache_folder))
-        compilation.remove_unfinished(Path(cache_dir()))
-        compiled, with_break = (self.build(), None) if self.spec.compiler == "aot" else self.compile_in_process()
+        self.log.cached, removed = compilation.remove_unfinished(Path(cache_dir()))
+        self.warnings += [BROKEN_CACHE] if removed else []
+        compiled, with_break = (self.build(), None) if self.spec.compiler == "aot" else self.compile_over_cache()
+        if workload.device.type == "cpu" and (self.spec.compiler == "jit" or self.job.kept_packages is None):
+            self.warnings += compilation.narrow_vectors()
         again = eager.warmup
         try:
             again, _ = timing.warm_up(eager.call, workload.clock, self.log.events)
@@ -218,11 +224,29 @@ class Run:
             self.fit_together = False
         self.variants = Variants(eager, compiled, again, with_break)
 
+    def compile_over_cache(self) -> tuple[Variant, Variant | None]:
+        """Compiles; once more where the first call could not read an entry of the compile cache, without that entry."""
+        cached = self.log.cached
+        try:
+            variants = self.compile_in_process()
+        except Exception as error:
+            if failures.is_out_of_memory(error) or not compilation.remove_broken(error, Path(cache_dir()), cached):
+                raise
+            compilation.reset_compiler()
+            self.log = compilation.CompileLog(cached)
+            variants = self.compile_in_process()
+            self.warnings.append(BROKEN_CACHE)
+        if (known := self.result.environment) is not None and self.workload.device.type == "cpu":
+            compiled_for = f"{known.settings.get('instructions')}, compiled for {compilation.vectors()}"
+            self.add_to("environment", settings=known.settings | {"instructions": compiled_for})
+        return variants
+
     def build(self) -> Variant:
         """Builds a package unless it is kept, loads it and warms it up; notes what that cost."""
         folder = Path(self.job.cache_folder or tempfile.mkdtemp(prefix="package-"))
-        # On a CPU the compiled code is for a number of threads.
-        kept = Path(self.job.kept_packages or folder, f"for-{torch.get_num_threads()}-threads.pt2")
+        # On a CPU the compiled code is for a number of threads and for vector instructions.
+        name = f"for-{torch.get_num_threads()}-threads-{torch.backends.cpu.get_cpu_capability()}.pt2"
+        kept = Path(self.job.kept_packages or folder, name)
         self.package = Path(self.job.package or kept)
         cache = "warm" if self.job.kept_packages and kept.exists() else "cold"
         parts = compile_model.build_package(self.workload, self.package, folder) if cache == "cold" else {}
@@ -255,7 +279,7 @@ class Run:
             with_break = warmed_up("compiled with the added graph break", broken)
             self.log.first_call_ended()
             self.warnings.append(compile_model.break_warning(places, self.log.captured()[1]))
-            self.log = compilation.CompileLog()
+            self.log = compilation.CompileLog(self.log.cached)
         compiled = warmed_up("compiled", workload.model, first_call_ended=self.log.first_call_ended)
         return compiled, with_break
 

@@ -11,7 +11,7 @@ import torch
 import torch._inductor.config
 import torch.fx.experimental._config
 
-from demo.backend import compile_model, machine_probe, own_model, picture_workload, text_workload
+from demo.backend import compilation, compile_model, machine_probe, own_model, picture_workload, text_workload
 from demo.backend.workload import Workload, dtype_of, memory_format_in, tensors
 from demo.core import refusals
 from demo.core.outputs import ImageInfo
@@ -68,6 +68,8 @@ def apply(spec: RunSpec) -> None:
     torch.fx.experimental._config.use_duck_shape = spec.dynamic != "on"
     if spec.threads is not None:
         torch.set_num_threads(spec.threads)
+    if spec.device == "cpu":
+        compilation.separate_instructions()
 
 
 def give_way(spec: RunSpec, device: torch.device, free_cores: int | None) -> bool:
@@ -99,6 +101,7 @@ def in_force(model: Any, batch: dict[str, Any]) -> dict[str, str]:
         settings["convolutions"] = "tf32" if torch.backends.cudnn.allow_tf32 else "float32"
     else:
         settings["spinning"] = spinning()
+        settings["instructions"] = torch.backends.cpu.get_cpu_capability()
     return settings
 
 

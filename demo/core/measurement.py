@@ -273,10 +273,13 @@ class Compilation:
     cudagraphs: str = "not asked"
     """'used', 'not asked', or `CUDAGRAPHS_SKIPPED` or `CUDAGRAPHS_PARTLY` and the reason."""
     cold: CompileCost | None = None
-    """With this model missing from the cache, or a package to be built; None where neither this run nor an earlier one
-    on this machine measured it. Only with `cache="empty"` there are no kernels of other models either."""
+    """With nothing of this model in the cache, or a package to be built; None where neither this run nor an earlier one
+    on this machine measured it. C++ headers that were compiled before are used all the same."""
     warm: CompileCost | None = None
     """In a further process over the cache that the cold one filled, or that loads the package."""
+    partly: bool = False
+    """Whether this run's first call was neither: it compiled, and found kernels or the instruction probe's programs in
+    the cache, such as those of another model. False in older results."""
     recompiles: tuple[GraphBreak, ...] = ()
     """Why dynamo compiled a frame again, before the timing or in it."""
     fallbacks: tuple[GraphBreak, ...] = ()
@@ -313,8 +316,10 @@ class Compilation:
 
     @property
     def known_costs(self) -> dict[str, float]:
-        """Seconds of a first call by the state of the cache, 'cold' before 'warm': those that were measured."""
+        """Seconds of a first call by the state of the cache, 'cold' before 'warm': those that were measured. One of
+        which a part came from the cache stands in where there is no other."""
         own = {"warm" if self.cache == "warm" else "cold": self.first_call_seconds}
         named = {"cold": self.cold, "warm": self.warm}
-        measured = own | {cache: cost.first_call_seconds for cache, cost in named.items() if cost is not None}
+        measured = {cache: cost.first_call_seconds for cache, cost in named.items() if cost is not None}
+        measured = measured if self.partly and measured else own | measured
         return {cache: measured[cache] for cache in ("cold", "warm") if cache in measured}

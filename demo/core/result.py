@@ -270,6 +270,8 @@ class RunResult:
         """The processes that the answer rests on, this run's own last; empty where this one has no answer."""
         if self._estimate is None or self.void or self.oversubscribed or self.status != "ok":
             return ()
+        if self.parity is not None and self.parity.verdict == "differ":
+            return ()
         within, eager, compiled = self._estimate
         broken = self.break_cost.within if self.break_cost is not None else None
         first = self._prefill_estimate

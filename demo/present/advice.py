@@ -33,6 +33,9 @@ def worth_why(result: RunResult, lang: Language) -> str:
     if compiled is None or start is None or outcome(result) not in ("faster", "slower", "same") or _differs(result):
         return ""
     cache = "warm" if "warm" in compiled.known_costs else "cold"
+    if compiled.partly and getattr(compiled, cache) is None:
+        told = f"Each start costs {fmt.start_time(start)}: the first call, with a partly filled compile cache"
+        return lang.plain_quoted(told)
     return lang.plain(f"start_{cost_key(compiled, cache)}", time=fmt.start_time(start))
 
 

@@ -180,7 +180,7 @@ def break_even(result: RunResult, lang: Language) -> go.Figure | None:
         colour, dash, sign = _LINES[line]
         name = sentences.variant("eager" if line == "eager" else "compiled", lang)
         if line != "eager":
-            name = lang.listed([name, lang.plain(f"head_{sentences.cost_key(compilation, line)}")])
+            name = lang.listed([name, sentences.cache_state(compilation, line, lang)])
         ys = [costs.get(line, 0.0) * scale, end * scale]
         style.add_line(figure, [0, calls], ys, colour, 3, dash, name)
         named.append((name, sign, colour, end * scale))

@@ -363,6 +363,13 @@ def cost_key(compiled: Compilation, cache: str) -> str:
     return {"cold": "built", "warm": "loaded"}.get(cache, cache) if compiled.package_bytes is not None else cache
 
 
+def cache_state(compiled: Compilation, cache: str, lang: Language) -> str:
+    """From which state of the compile cache a first call of `known_costs` started: 'empty cache'."""
+    if compiled.partly and getattr(compiled, cache, None) is None:
+        return lang.plain_quoted("partly filled cache")
+    return lang.plain(f"head_{cost_key(compiled, cache)}")
+
+
 def rounded_duration(seconds: float) -> str:
     """An estimate's precision: whole seconds up to 10 s, steps of 5 s up to 90 s, then whole minutes, then hours."""
     if seconds < 10:

@@ -190,12 +190,17 @@ def with_earlier_runs(result: RunResult, earlier: tuple[ProcessResult, ...], his
         return result
     same: list[reruns.StoredRun] = []
     others: list[reruns.StoredRun] = []
+    deleted = earlier
     if history is not None:
         with contextlib.suppress(HistoryError):
             same, others = history.same_settings(result), history.reruns(result)
-    pool = reruns.comparable(result, same, earlier)
-    if left_out := sum(run.threads != result.threads for run in earlier):
-        told = ENGLISH.plain("caveat_threads_differ", count=left_out)
+            if result.spec.task != OWN_MODEL:  # whose stored runs are never `same`
+                stored_ids = history.stored(run.id for run in earlier)
+                deleted = tuple(run for run in earlier if run.id not in stored_ids)
+    pool = reruns.comparable(result, same, deleted)
+    if left_out := len({run.id for run in earlier} - {run.id for run in pool}):
+        ran = "process" if left_out == 1 else "processes"
+        told = f"Not counted here: {left_out} earlier {ran} with other threads, versions, instructions or outputs."
         result = dataclasses.replace(result, warnings=(*result.warnings, told))
     spread = reruns.spread(result, others)
     return dataclasses.replace(result, earlier=pool, spread=spread, gains=reruns.gains(result, others))

@@ -151,7 +151,8 @@ class History:
 
         def compiled_as(one: RunResult) -> tuple[object, ...]:
             machine = one.environment
-            return compiled_spec(one.spec), machine and (machine.transformers, machine.python, machine.interpreter)
+            versions = machine and (machine.transformers, machine.python, machine.interpreter)
+            return compiled_spec(one.spec), versions, machine and machine.settings.get("instructions")
 
         found: dict[str, CompileCost] = {}
         for (text,) in self._like(like, "result", f"{_OF_THE_MODEL} AND {_OF_THE_MACHINE}", most=20):
@@ -177,6 +178,12 @@ class History:
     def same_settings(self, like: RunResult) -> list[StoredRun]:
         """Those `reruns` that have an answer and the same model, batch, mode and number format."""
         return self.reruns(like, f"{_OF_THE_MODEL} AND json_extract(result, '$.process') IS NOT NULL")
+
+    def stored(self, ids: Iterable[str]) -> set[str]:
+        """Those of the ids that a stored result has."""
+        named = json.dumps([_encoded(id) for id in ids])
+        found = self._read("SELECT id FROM results WHERE id IN (SELECT value FROM json_each(?))", [named])
+        return {id.decode() for (id,) in found}
 
     def _like(self, like: RunResult, what: str, where: str, most: int) -> list[tuple[Any, ...]]:
         """The newest rows that fit a condition on the values of `like`; none for a run without a machine."""

@@ -2,7 +2,8 @@
 
 Covered: runs of one spec with the same versions on the same machine differ by more than the interval of each of them
 says, since memory, cores and pages fall differently in each process. The runs of the same spec are an answer's own
-processes (`comparable`). What is known beside them of how processes differ is taken from other specs that were run
+processes (`comparable`), those with the same verdict on their outputs. A run whose outputs differ counts nowhere: wrong
+code may be fast or slow. What is known beside them of how processes differ is taken from other specs that were run
 again here, else assumed. What a few runs show is drawn towards the assumed spread, since by chance they often show none
 at all. Not covered: what changes from day to day, unless the runs lie on several days; a file of a user's own model.
 
@@ -50,21 +51,23 @@ class StoredRun:
 
 
 _VERSIONS = ("transformers", "threads", "driver", "triton", "python", "interpreter")
-REREAD = ("id", "spec", *(f"environment.{name}" for name in _VERSIONS), "speedup.within", "process")
+_AGREEING = (*(f"environment.{name}" for name in (*_VERSIONS, "settings.instructions")), "parity.verdict")
+REREAD = ("id", "spec", *_AGREEING, "speedup.within", "process")
 """The parts of a stored result that make a `StoredRun`. Reading it whole takes some hundred times as long."""
 
 
 def reread(parts: Sequence[Any]) -> StoredRun | None:
-    """A stored run from the `REREAD` parts of its JSON; None without a speed-up, or where they cannot be read."""
-    id, spec, *versions, within, process = parts
+    """A stored run from the `REREAD` parts of its JSON; None without a speed-up, or if its outputs differ, or if they
+    cannot be read."""
+    id, spec, *settings, within, process = parts
     try:
         interval = codec.load(Interval, within)
         read, own = codec.load(RunSpec, spec), process and codec.load(ProcessResult, process)
     except (ValueError, TypeError):
         return None
-    if read.task == OWN_MODEL:  # its file may have changed since
+    if read.task == OWN_MODEL or settings[-1] == "differ":  # the file of an own model may have changed since
         return None
-    return StoredRun(id, compiled_spec(read), (read.protocol, *versions), interval, own)
+    return StoredRun(id, compiled_spec(read), (read.protocol, *settings), interval, own)
 
 
 def compiled_spec(spec: RunSpec) -> RunSpec:
@@ -73,10 +76,12 @@ def compiled_spec(spec: RunSpec) -> RunSpec:
 
 
 def rerun_of(result: RunResult) -> StoredRun | None:
-    """A result as far as its speed-up goes; None without one."""
-    if result.speedup is None or result.environment is None:
+    """A result as far as its speed-up goes; None without one, or if its outputs differ."""
+    machine, verdict = result.environment, result.parity.verdict if result.parity is not None else None
+    if result.speedup is None or machine is None or verdict == "differ":
         return None
-    settings = (result.spec.protocol, *(getattr(result.environment, name) for name in _VERSIONS))
+    versions = (getattr(machine, name) for name in _VERSIONS)
+    settings = (result.spec.protocol, *versions, machine.settings.get("instructions"), verdict)
     process = next(reversed(result.as_processes()), None)
     return StoredRun(result.id, compiled_spec(result.spec), settings, result.speedup.within, process)
 
@@ -85,7 +90,8 @@ def comparable(
     of: RunResult, others: Iterable[StoredRun], kept: Sequence[ProcessResult] = ()
 ) -> tuple[ProcessResult, ...]:
     """The processes before `of` that its answer rests on, too, the oldest first: those of `others` (the newest first)
-    with its settings, threads and versions, and those of `kept`, an earlier answer's, whose runs were deleted since."""
+    with its settings, threads, versions, instructions and verdict on the outputs, and those of `kept`, an earlier
+    answer's, whose runs were deleted since."""
     own = rerun_of(of)
     if own is None:
         return ()

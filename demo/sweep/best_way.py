@@ -149,7 +149,8 @@ class Search:
         without_next = set()
         for row in good:
             most = 2 if row.way.spec.compiler == "aot" else 1  # built in a search that was stopped, and in this one
-            if row.first_answers and "next" not in row.first_answers and len(known[row.way.name]) <= most:
+            partly = any(run.compilation is not None and run.compilation.partly for run in known[row.way.name])
+            if (row.first_answers or partly) and "next" not in row.first_answers and len(known[row.way.name]) <= most:
                 without_next.add(row.way.name)
         for row in good[:2]:
             if row.way.name in quick | without_next or len(known[row.way.name]) < FINALS:

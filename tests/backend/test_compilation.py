@@ -299,17 +299,123 @@ def test_one_skipped_cuda_graph_of_three_is_no_skip_of_all(monkeypatch) -> None:
     assert not told(1).cudagraphs_used
 
 
-def test_an_empty_library_that_a_killed_compile_left_is_removed_and_one_in_the_making_stays(tmp_path) -> None:
-    (tmp_path / "ab").mkdir()
-    (tmp_path / "locks").mkdir()
-    left, whole, linked = (tmp_path / "ab" / f"ab{name}.main.so" for name in ("left", "whole", "linked"))
-    for file in (left, linked):
-        file.touch()
-    whole.write_bytes(b"\x7fELF")
-    with FileLock(tmp_path / "locks" / "ablinked.lock"):
-        compilation.remove_unfinished(tmp_path)
-    assert [left.exists(), whole.exists(), linked.exists()] == [False, True, True]
-    compilation.remove_unfinished(tmp_path / "no such folder")
+WHOLE = b"\x7fELF" + bytes(36) + (64).to_bytes(8, "little") + bytes(10) + b"\x40\0\1\0\0\0" + bytes(64)
+"""A library of one section, whose table follows the header of 64 bytes."""
+KEY = "c" + 51 * "a"
+
+
+@pytest.fixture
+def entry(tmp_path) -> Path:
+    """A kernel's library in an inductor cache, beside its source."""
+    for name in ("aa", "locks"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "aa" / f"{KEY}.main.cpp").write_text("int kernel;")
+    library = tmp_path / "aa" / f"{KEY}.main.so"
+    library.write_bytes(WHOLE)
+    return library
+
+
+def test_a_whole_entry_of_the_cache_stays(entry: Path, tmp_path) -> None:
+    assert compilation.remove_unfinished(tmp_path) == ({entry.name, f"{KEY}.main.cpp"}, 0)
+    assert compilation.remove_unfinished(tmp_path / "no such folder") == (set(), 0)
+
+
+@pytest.mark.parametrize("content", [b"", WHOLE[:-1], bytes(len(WHOLE))], ids=["empty", "cut off", "zeros"])
+def test_a_library_that_a_killed_compile_left_is_removed_with_its_source(content: bytes, entry: Path, tmp_path) -> None:
+    entry.write_bytes(content)
+    assert compilation.remove_unfinished(tmp_path) == (set(), 1)
+    assert not entry.exists() and not entry.with_suffix(".cpp").exists()
+
+
+def test_an_empty_source_is_removed(entry: Path, tmp_path) -> None:
+    entry.with_suffix(".cpp").write_bytes(b"")
+    assert compilation.remove_unfinished(tmp_path) == ({entry.name}, 1)
+
+
+def test_a_library_in_the_making_stays(entry: Path, tmp_path) -> None:
+    entry.write_bytes(b"")
+    with FileLock(tmp_path / "locks" / f"{KEY}.lock"):
+        assert compilation.remove_unfinished(tmp_path)[1] == 0
+    assert entry.exists()
+
+
+@pytest.mark.parametrize("before", [True, False], ids=["found in the cache", "of this very compile"])
+def test_an_entry_that_an_error_names_may_be_at_fault_if_it_was_there_before(
+    before: bool, entry: Path, tmp_path
+) -> None:
+    error = ImportError(f"{entry}: undefined symbol: gone")
+    assert compilation.remove_broken(error, tmp_path, {entry.name} if before else set()) is before
+    assert not entry.exists()
+
+
+def test_an_error_that_names_no_entry_is_no_fault_of_the_cache(entry: Path, tmp_path) -> None:
+    assert not compilation.remove_broken(RuntimeError("no such operator"), tmp_path, {entry.name})
+    assert entry.exists()
+
+
+PROBE, LIBRARY = f"{KEY}.so", f"{KEY}.main.so"
+
+
+@pytest.mark.parametrize(
+    ("misses", "cached", "partly"),
+    [
+        (1, set(), False),
+        (1, {"cbbb.main.so", "cbbb.py"}, False),
+        (1, {LIBRARY}, True),
+        (1, {PROBE}, True),
+        (1, {"triton_poi.cubin"}, True),
+        (0, {LIBRARY}, False),
+        (0, {PROBE}, True),
+    ],
+    ids=["empty", "another kernel", "this kernel", "probe", "on a GPU", "all of it", "graph without its kernel"],
+)
+def test_a_first_call_that_compiled_and_found_something_is_neither_cold_nor_warm(
+    misses: int, cached: set[str], partly: bool, monkeypatch
+) -> None:
+    monkeypatch.setattr(compilation.CppPythonBindingsCodeCache, "cache", {KEY: None})
+    log = compilation.CompileLog(cached)
+    compilation.counters["inductor"].update(fxgraph_cache_hit=1 - misses, fxgraph_cache_miss=misses)
+    found = log.compilation(SPEC, torch.device("cpu"), 3.0)
+    assert found.partly is partly
+    assert (found.cold or found.warm) is None if partly else found.known_costs == {log.cache: 3.0}
+
+
+@pytest.mark.parametrize(
+    ("own", "chosen", "told"),
+    [
+        ("AVX512", cpu_vec_isa.VecAVX512(), ""),
+        ("AVX2", cpu_vec_isa.VecAVX2(), ""),
+        ("AVX512", cpu_vec_isa.VecAVX2(), "compiled for avx2, though"),
+        ("AVX512", cpu_vec_isa.invalid_vec_isa, "compiled for no vector instructions, though"),
+        ("SVE256", cpu_vec_isa.invalid_vec_isa, "compiled for no vector instructions, though"),
+        ("SVE256", cpu_vec_isa.VecNEON(), ""),
+        ("DEFAULT", cpu_vec_isa.invalid_vec_isa, ""),
+    ],
+    ids=["as wide", "as asked", "narrower", "scalar", "scalar on Arm", "Arm without bfloat16", "no vectors here"],
+)
+def test_code_for_narrower_vectors_than_the_processor_has_is_told(
+    own: str, chosen: cpu_vec_isa.VecISA, told: str, monkeypatch
+) -> None:
+    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: own)
+    monkeypatch.setattr(compilation, "pick_vec_isa", lambda: chosen)
+    caveats = compilation.narrow_vectors()
+    assert len(caveats) == bool(told) and told in "".join(caveats)
+
+
+def test_a_graph_that_was_compiled_for_other_instructions_is_not_found(tmp_path, monkeypatch) -> None:
+    """Code for AVX-512 under AVX2 gave NaN: each kernel computed half of its numbers."""
+    for name in ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR"):
+        monkeypatch.setenv(name, "")
+    monkeypatch.setattr(torch._dynamo.callback_handler, "start_callbacks", [])
+    monkeypatch.setattr(torch._dynamo.callback_handler, "clear", lambda: None)  # by a reset, as after each run
+    compilation.use_empty_cache(tmp_path)
+    compilation.separate_instructions()
+    hits = []
+    for instructions in ("avx512", "avx512", "avx2"):
+        monkeypatch.setattr(torch.compiler.config, "cache_key_tag", "")
+        monkeypatch.setattr(compilation, "vectors", lambda instructions=instructions: instructions)
+        hits.append(compiled(Whole(), calls=1, backend="inductor").cache_hits)
+    assert hits == [0, 1, 0]
 
 
 def test_a_frozen_graph_which_no_cache_holds_has_its_own_first_call_as_the_cold_one() -> None:

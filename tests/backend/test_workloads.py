@@ -88,6 +88,7 @@ def test_what_is_in_force_is_read_back_from_the_model() -> None:
                 "weights": "bfloat16",
                 "matrix products": f"float32 precision {torch.get_float32_matmul_precision()}",
                 "spinning": workloads.spinning(),
+                "instructions": torch.backends.cpu.get_cpu_capability(),
             }
 
 

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 from samples import ENVIRONMENT, measurement, ok_result
 
+from demo.core.machine import Environment
+from demo.core.outputs import Parity
 from demo.core.result import RunResult
 from demo.core.spec import RunSpec
 from demo.core.stats import ASSUMED, Spread
@@ -74,6 +76,50 @@ def test_other_versions_threads_and_machines_are_in_no_pool(field: str, history:
 def test_a_run_without_an_answer_is_in_no_pool(history: History) -> None:
     void = run(compilation=dataclasses.replace(ok_result().compilation, recompiles_while_timing=1))
     assert pool_after(history, [void, run(status="failed")]) == []
+
+
+DIFFER, UNKNOWN = Parity("differ", None, "NaN"), Parity("not comparable", None, "no float64 reference")
+
+
+def with_instructions(told: str) -> Environment:
+    return dataclasses.replace(ENVIRONMENT, settings={"instructions": told})
+
+
+@pytest.mark.parametrize(
+    ("there", "here"),
+    [
+        ({"parity": DIFFER}, {}),
+        ({"parity": UNKNOWN}, {}),
+        ({"parity": None}, {}),
+        ({"parity": DIFFER}, {"parity": DIFFER}),
+        ({"environment": with_instructions("AVX512")}, {"environment": with_instructions("AVX2")}),
+        ({}, {"environment": with_instructions("AVX2")}),
+    ],
+    ids=["differs", "not comparable", "not compared", "both differ", "instructions", "an older run"],
+)
+def test_only_runs_that_agree_are_pooled(there: dict[str, Any], here: dict[str, Any], history: History) -> None:
+    """A good run of 1.30 times was once shown as 1.07 times, pooled with one that gave NaN."""
+    result = after(history, [run(**there)], **here)
+    pooled = with_earlier_runs(result, (), history)
+    assert pooled.earlier == () and pooled.speedup.processes == 1
+
+
+@pytest.mark.parametrize("parity", [Parity("match", 0.0, "equal"), UNKNOWN, None], ids=["match", "unknown", "none"])
+def test_runs_of_the_same_verdict_are_pooled(parity: Parity | None, history: History) -> None:
+    earlier = run(parity=parity)
+    result = after(history, [earlier], parity=parity)
+    assert [one.id for one in with_earlier_runs(result, (), history).earlier] == [earlier.id]
+
+
+def test_runs_whose_outputs_differ_tell_nothing_of_the_spread(history: History) -> None:
+    batches = [one for batch in (2, 3) for one in reruns(0.05, 10, spec=other(batch_size=batch), parity=DIFFER)]
+    assert spread_after(history, batches).basis == "assumed"
+
+
+def test_a_stored_run_of_other_settings_does_not_count_though_a_repeat_names_it(history: History) -> None:
+    old = run(environment=dataclasses.replace(ENVIRONMENT, torch="2.11.0"))
+    result = with_earlier_runs(after(history, [old]), old.as_processes(), history)
+    assert result.earlier == () and "Not counted here: 1 earlier process with" in result.warnings[-1]
 
 
 def test_a_row_that_cannot_be_read_is_passed_over(history: History) -> None:

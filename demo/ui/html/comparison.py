@@ -172,8 +172,7 @@ def _first_call(result: RunResult, lang: Language) -> str:
     cost = result.compilation
     if cost is None:
         return ""
-    cache = sentences.cost_key(cost, cost.cache)
-    told = lang.plain("choice_off" if cache == "off" else f"head_{cache}")
+    told = lang.plain("choice_off") if cost.cache == "off" else sentences.cache_state(cost, cost.cache, lang)
     return f"{lang.plain_value(fmt.duration(cost.first_call_seconds))} ({told})"
 
 
