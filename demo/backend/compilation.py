@@ -1,9 +1,9 @@
 """torch.compile, and what it did: read from dynamo's and inductor's own counters and log, without a second trace."""
 
 import contextlib
-import functools
 import gc
 import inspect
+import json
 import logging
 import os
 import re
@@ -14,19 +14,21 @@ import traceback
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import torch
 import torch._inductor.cudagraph_trees
 from torch._dynamo.utils import clear_compilation_metrics, counters, get_compilation_metrics
 from torch._inductor.codecache import CppPythonBindingsCodeCache, PyCodeCache
-from torch._inductor.cpu_vec_isa import VecISA, pick_vec_isa
+from torch._inductor.cpu_vec_isa import pick_vec_isa, valid_vec_isa_list
+from torch._inductor.runtime.cache_dir_utils import cache_dir
 from torch.utils._filelock import FileLock
 
 from demo.core.format import without_folders
 from demo.core.measurement import CUDAGRAPHS_PARTLY, CUDAGRAPHS_SKIPPED, Compilation, CompileCost, GraphBreak
 from demo.core.spec import CUDA_GRAPH_MODES, RunSpec
 
+T = TypeVar("T")
 _PLACE = re.compile(r"in user code at (?P<file>.+?):(?P<line>\d+)")
 _HINT = re.compile(r"^  Hint: (.+?)(?=^  Hint: |^\s*$|\Z)", re.MULTILINE | re.DOTALL)
 _NUMBER = re.compile(r"please visit: https://\S+/(gb\d{4})\.html")
@@ -35,10 +37,11 @@ _FUNCTION = re.compile(r"Recompiling function (?P<name>\S+) in (?P<file>.+?):(?P
 _LIMIT = re.compile(
     r"hit config\.\w*recompile_limit \((?P<limit>\d+)\)\s+function: '(?P<name>[^']+)' \((?P<file>.+?):(?P<line>\d+)\)"
 )
-_STEPS = {"inductor_compile": "inductor", "backend_compile": "aot_autograd", "entire_frame_compile": "dynamo"}
-"""torch's event of each compile step, the innermost step first."""
 _ENTRY = re.compile(r"\b\w{40,}(?:\.main)?\.(?:so|cpp|py)\b")
 """The name of a library or source in inductor's cache: a checksum and a suffix."""
+_HEADER = re.compile(r"/\S+/precompiled_headers/\w+\.h\b")
+_HEADER_FAILED = re.compile("cannot read PCH file|reading precompiled header|internal compiler error")
+"""What GCC says of a precompiled header that was cut off, or half of which is zeros."""
 _KERNEL_CALL = re.compile(r"^\s+(?:cpp_\w+|triton_\w+\.run)\(", re.MULTILINE)
 _EXTERN_CALL = re.compile(r"\bextern_kernels\.\w+\(|= torch\.ops\.\w+\.\w+")
 _VECTOR_BITS = {"AVX512": 512, "AVX2": 256, "NO AVX": 0, "DEFAULT": 0}
@@ -56,14 +59,17 @@ class CompileLog:
     and takes over the log of graph breaks and recompiles.
     """
 
+    probe_seconds = 0.0
+    """What this process has just taken for inductor's instruction probe: see `separate_instructions`."""
+
     def __init__(self, cached: Collection[str] = ()) -> None:
         """`cached` names the files in the compile cache before the first call; empty where nobody looked."""
+        CompileLog.probe_seconds = 0.0
         counters.clear()
         clear_compilation_metrics()
         self.first_capture: tuple[int, tuple[GraphBreak, ...]] = (0, ())
         self.cached = cached
         self._parts: dict[str, float] = {}
-        self._probe = InstructionProbe()
         self._modules_before = len(PyCodeCache.modules)
         self._recorded_before = recorded_graphs()
         self._breaks = _Messages()
@@ -84,11 +90,10 @@ class CompileLog:
     def first_call_ended(self) -> None:
         """Notes what the first call captured and where its time went, before a further compile adds to both.
 
-        In torch's metrics each compile step contains the next: dynamo calls AOTAutograd, which calls inductor, which
-        waits for the compiler. Here each step is given without the next. With a warm cache 'aot_autograd' is mostly
-        loading. The seconds of the instruction probe are taken from the step in which it ran.
+        In torch's metrics each compile step contains the next: dynamo asks for the instructions and calls AOTAutograd,
+        which calls inductor, which waits for the compiler. Here each step is given without the next. With a warm cache
+        'aot_autograd' is mostly loading.
         """
-        self._probe.stop()
         self.first_capture = self.captured()
         compiles = get_compilation_metrics()
 
@@ -100,14 +105,13 @@ class CompileLog:
         # Waiting for the compilers, the C++ one too, despite torch's name for it.
         within_inductor = min(seconds("triton"), inductor)
         steps = {
-            "dynamo": dynamo - aot_autograd,
+            "dynamo": dynamo - aot_autograd - self.probe_seconds,
             "aot_autograd": aot_autograd - inductor,
             "inductor": inductor - within_inductor,
         }
-        probed = self._probe.seconds
-        self._parts = {name: max(0.0, took - probed.get(name, 0.0)) for name, took in steps.items()}
-        if probed:
-            self._parts["instruction probe"] = sum(probed.values())
+        self._parts = {name: max(0.0, took) for name, took in steps.items()}
+        if self.probe_seconds:
+            self._parts["instruction probe"] = self.probe_seconds
         self._parts["backend compile"] = within_inductor
 
     @property
@@ -196,45 +200,6 @@ class CompileLog:
         if outside:
             return f"{CUDAGRAPHS_PARTLY}{outside} of {outside + inside} calls of kernels are launched one by one"
         return "used"
-
-
-class InstructionProbe:
-    """Times how inductor finds out which vector instructions the compiler and the processor know.
-
-    Before its first kernel for a CPU inductor compiles a small program for each instruction set and loads it in a
-    process of its own; where the compile cache holds the programs it only loads them. It keeps the answer for the rest
-    of the process, so only a first call pays, and only on a CPU: elsewhere `seconds` stays empty.
-
-    Nothing runs that inductor would not run, and nothing earlier: `VecISA.check_build` is timed where inductor calls
-    it, from when this is made until `stop`. torch's events tell in which compile step that is; their names are those
-    of torch 2.8 to 2.15. Where a version has others, the time stays within its step and has no part of its own.
-    """
-
-    def __init__(self) -> None:
-        self.seconds: dict[str, float] = {}
-        """By the compile step that waited for it."""
-        self._check_build: Callable[..., bool] = inspect.unwrap(getattr(VecISA, "check_build", lambda *_: False))
-
-        @functools.wraps(self._check_build)
-        def timed(isa: VecISA, code: str) -> bool:
-            step, started = _innermost_step(), time.perf_counter()
-            try:
-                return self._check_build(isa, code)
-            finally:
-                if step is not None:
-                    self.seconds[step] = self.seconds.get(step, 0.0) + time.perf_counter() - started
-
-        VecISA.check_build = timed  # type: ignore[method-assign, assignment]
-
-    def stop(self) -> None:
-        VecISA.check_build = self._check_build  # type: ignore[method-assign]
-
-
-def _innermost_step() -> str | None:
-    """The compile step that this thread is in; None outside of all, in another thread, and where torch does not say."""
-    logger = getattr(torch._dynamo.utils, "get_chromium_event_logger", None)
-    events: list[str] = getattr(logger(), "get_stack", list)() if logger is not None else []
-    return next((step for event, step in _STEPS.items() if event in events), None)
 
 
 class _Messages(logging.Handler):
@@ -344,50 +309,74 @@ def use_empty_cache(folder: Path) -> None:
 
 
 def remove_unfinished(folder: Path) -> tuple[set[str], int]:
-    """Removes what a killed compile or a full disk has left unfinished in inductor's cache, `folder`: empty files, and
-    libraries shorter than they say, with their sources. Returns the names of those left, and how many were removed.
+    """Removes what a killed compile or a full disk has left unfinished in inductor's cache, `folder`, where inductor
+    would take it for finished in every later run. Returns the names of the files left, and how many were removed.
 
-    Inductor takes such a file for a finished one, so every later run of the same kernel would fail with "file too
-    short". Inductor locks a library while it links it; a locked one stays.
+    Inductor locks a library while it links it; a locked one stays.
     """
+    files = [file for entries in ("??/[!.]*.*", "cache/[!.]*", "triton/*/*/*.*") for file in folder.glob(entries)]
     removed = 0
-    for file in folder.glob("??/*.*"):
+    for file in files:
         with contextlib.suppress(OSError):
-            if file.suffix in (".so", ".cpp", ".py") and not _is_whole(file):
+            if not _is_whole(file):
                 with FileLock(folder / "locks" / f"{file.name.partition('.')[0]}.lock", timeout=0):
                     file.unlink()
                     file.with_suffix(".cpp").unlink(missing_ok=True)
-                    removed += 1
-    return {file.name for files in ("??/*.*", "triton/*/*/*.cubin") for file in folder.glob(files)}, removed
+                removed += 1
+    return {file.name for file in files if file.exists()}, removed
 
 
 def _is_whole(file: Path) -> bool:
-    """False of an empty file, and of a 64-bit ELF library without its section table, which linkers write last."""
+    """False of an empty file, a 64-bit ELF library without its section table (linkers write it last), and bad JSON."""
     size = file.stat().st_size
-    if file.suffix != ".so" or sys.platform != "linux" or size == 0:
-        return size > 0
-    with file.open("rb") as opened:
-        head = opened.read(64)
-    sections, entry, count = (int.from_bytes(head[at:end], "little") for at, end in ((40, 48), (58, 60), (60, 62)))
-    return head.startswith(b"\x7fELF") and sections + entry * count <= size
+    if file.suffix in (".so", ".cubin") and sys.platform == "linux":
+        with file.open("rb") as opened:
+            head = opened.read(64)
+        sections, entry, count = (int.from_bytes(head[at:end], "little") for at, end in ((40, 48), (58, 60), (60, 62)))
+        return head.startswith(b"\x7fELF") and sections + entry * count <= size
+    if file.suffix in (".json", ".best_config") or file.parent.name == "cache":
+        with contextlib.suppress(ValueError):
+            return json.loads(file.read_bytes()) is not None
+        return False
+    return size > 0 or file.suffix not in (".cpp", ".py")
 
 
 def remove_broken(error: Exception, folder: Path, cached: Collection[str]) -> bool:
     """Removes the entries of inductor's cache, `folder`, that the error of a first call names. Returns whether any of
     them is one of `cached`, which were there before: then compiling again may help."""
-    named = set(_ENTRY.findall("".join(traceback.format_exception(error))))
-    for name in named:
-        (folder / name[1:3] / name).unlink(missing_ok=True)  # where inductor keeps it
+    text = "".join(traceback.format_exception(error))
+    named, headers = set(_ENTRY.findall(text)), set(_HEADER.findall(text) if _HEADER_FAILED.search(text) else ())
+    for entry in (*(folder / name[1:3] / name for name in named), *(Path(f"{header}.gch") for header in headers)):
+        entry.unlink(missing_ok=True)
     torch._inductor.utils.clear_caches()
-    return not named.isdisjoint(cached)
+    return bool(headers) or not named.isdisjoint(cached)
+
+
+def tried_again(compile: Callable[[], T], cached: Collection[str]) -> tuple[T, bool]:
+    """What `compile` returns, and whether it took a second try, without entries of the cache that could not be read."""
+    try:
+        return compile(), False
+    except Exception as error:
+        no_memory = isinstance(error, torch.OutOfMemoryError | MemoryError)
+        if no_memory or not remove_broken(error, Path(cache_dir()), cached):
+            raise
+    reset_compiler()
+    return compile(), True
 
 
 def separate_instructions() -> None:
     """Keeps graphs in the cache apart by the vector instructions that they were compiled for, which inductor's own key
-    of a graph lacks: code for AVX-512 that was found under ATEN_CPU_CAPABILITY=avx2 gave NaN."""
+    of a graph lacks: code for AVX-512 that was found under ATEN_CPU_CAPABILITY=avx2 gave NaN.
 
-    def tag(_: Any) -> None:  # within the first call, since the answer takes seconds that each first call pays
-        torch.compiler.config.cache_key_tag = torch.compiler.config.cache_key_tag or vectors()
+    To find out which the compiler and the processor know, inductor compiles and loads a program for each set of them,
+    once a process. Asked here at the beginning of the first compile, and timed, it does so no later and no more often.
+    """
+
+    def tag(_: Any) -> None:
+        if not torch.compiler.config.cache_key_tag:
+            started = time.perf_counter()
+            torch.compiler.config.cache_key_tag = vectors()
+            CompileLog.probe_seconds = time.perf_counter() - started
 
     torch._dynamo.callback_handler.register_start_callback(tag)
 
@@ -397,14 +386,17 @@ def vectors() -> str:
     return str(chosen) if (chosen := pick_vec_isa()).bit_width() else "no vector instructions"
 
 
-def narrow_vectors() -> list[str]:
-    """A caveat where inductor writes code for narrower vectors than those of torch's own kernels."""
-    own, bits = torch.backends.cpu.get_cpu_capability(), pick_vec_isa().bit_width()
-    told = (
-        f"Inductor compiled for {vectors()}, though torch's own kernels use {own}: its test of the compiler failed. "
-        "Compiled is slower for it. Run once with --cache empty; if this line stays, install another C++ compiler."
-    )
-    return [told] if bits < _VECTOR_BITS.get(own, 1) else []
+def caveats(device: torch.device, broken: bool) -> list[str]:
+    """Where the compile cache was broken, and where inductor, if it was asked in this process, writes code for narrower
+    vectors than those of torch's own kernels."""
+    found = ["Broken entries of the compile cache (TORCHINDUCTOR_CACHE_DIR) were removed."] if broken else []
+    own, asked = torch.backends.cpu.get_cpu_capability(), valid_vec_isa_list.cache_info().currsize > 0
+    if device.type == "cpu" and asked and pick_vec_isa().bit_width() < _VECTOR_BITS.get(own, 1):
+        found.append(
+            f"Inductor compiled for {vectors()}, though torch's own kernels use {own}: its test of the compiler failed. "
+            "Compiled is slower for it. Run once with --cache empty; if this line stays, install another C++ compiler."
+        )
+    return found
 
 
 def reset_compiler() -> None:

@@ -38,9 +38,6 @@ from demo.core.spec import PUBLISHED_CALLS, BadInput, RunSpec
 
 SECONDS_A_TENSOR = 0.08
 """Rough cost of a cold compile by the number of a model's parameter tensors, only for the time left."""
-BROKEN_CACHE = (
-    "Broken entries of the compile cache (TORCHINDUCTOR_CACHE_DIR) were removed; what is missing is compiled anew."
-)
 MAX_RESTARTS = 2
 """Times that a timing is begun anew because other programs took a core."""
 
@@ -210,43 +207,28 @@ class Run:
         self.enter("compile", 0.2, remaining_seconds=seconds, eager_seconds=min(eager.warmup))
         if self.job.cache_folder is not None:
             compilation.use_empty_cache(Path(self.job.cache_folder))
-        self.log.cached, removed = compilation.remove_unfinished(Path(cache_dir()))
-        self.warnings += [BROKEN_CACHE] if removed else []
-        compiled, with_break = (self.build(), None) if self.spec.compiler == "aot" else self.compile_over_cache()
-        if workload.device.type == "cpu" and (self.spec.compiler == "jit" or self.job.kept_packages is None):
-            self.warnings += compilation.narrow_vectors()
-        again = eager.warmup
+        cached, broken = compilation.remove_unfinished(Path(cache_dir()))
+
+        def made() -> tuple[Variant, Variant | None]:
+            return (self.build(), None) if self.spec.compiler == "aot" else self.compile_in_process(cached)
+
+        (compiled, with_break), again = compilation.tried_again(made, cached)
+        self.warnings += compilation.caveats(workload.device, broken or again)
+        self.add_to("environment", settings=workloads.in_force(workload.model, workload.batch))  # compiled for, too
+        eager_again = eager.warmup
         try:
-            again, _ = timing.warm_up(eager.call, workload.clock, self.log.events)
+            eager_again, _ = timing.warm_up(eager.call, workload.clock, self.log.events)
         except Exception as error:
             if not failures.is_out_of_memory(error):
                 raise
             self.fit_together = False
-        self.variants = Variants(eager, compiled, again, with_break)
-
-    def compile_over_cache(self) -> tuple[Variant, Variant | None]:
-        """Compiles; once more where the first call could not read an entry of the compile cache, without that entry."""
-        cached = self.log.cached
-        try:
-            variants = self.compile_in_process()
-        except Exception as error:
-            if failures.is_out_of_memory(error) or not compilation.remove_broken(error, Path(cache_dir()), cached):
-                raise
-            compilation.reset_compiler()
-            self.log = compilation.CompileLog(cached)
-            variants = self.compile_in_process()
-            self.warnings.append(BROKEN_CACHE)
-        if (known := self.result.environment) is not None and self.workload.device.type == "cpu":
-            compiled_for = f"{known.settings.get('instructions')}, compiled for {compilation.vectors()}"
-            self.add_to("environment", settings=known.settings | {"instructions": compiled_for})
-        return variants
+        self.variants = Variants(eager, compiled, eager_again, with_break)
 
     def build(self) -> Variant:
         """Builds a package unless it is kept, loads it and warms it up; notes what that cost."""
         folder = Path(self.job.cache_folder or tempfile.mkdtemp(prefix="package-"))
-        # On a CPU the compiled code is for a number of threads and for vector instructions.
-        name = f"for-{torch.get_num_threads()}-threads-{torch.backends.cpu.get_cpu_capability()}.pt2"
-        kept = Path(self.job.kept_packages or folder, name)
+        code_for = f"{torch.get_num_threads()}-threads-{torch.backends.cpu.get_cpu_capability()}"  # on a CPU
+        kept = Path(self.job.kept_packages or folder, f"for-{code_for}.pt2")
         self.package = Path(self.job.package or kept)
         cache = "warm" if self.job.kept_packages and kept.exists() else "cold"
         parts = compile_model.build_package(self.workload, self.package, folder) if cache == "cold" else {}
@@ -260,13 +242,13 @@ class Run:
         self.first_compilation = self.first_compilation or Compilation(first, graphs=1, **told)
         return Variant(call, [first, *times], model)
 
-    def compile_in_process(self) -> tuple[Variant, Variant | None]:
+    def compile_in_process(self, cached: set[str]) -> tuple[Variant, Variant | None]:
         """With added graph breaks first the model with them, then the one without.
 
         The other way round dynamo would compile the model without them again in the timing. So its first call comes
         second, and lacks what only the first compile of a process pays, such as the instruction probe.
         """
-        workload, with_break = self.workload, None
+        workload, with_break, self.log = self.workload, None, compilation.CompileLog(cached)
         min_calls = timing.min_warmup_calls(self.spec, workload.device)
 
         def warmed_up(name: str, model: Any, **more: Any) -> Variant:
@@ -279,7 +261,7 @@ class Run:
             with_break = warmed_up("compiled with the added graph break", broken)
             self.log.first_call_ended()
             self.warnings.append(compile_model.break_warning(places, self.log.captured()[1]))
-            self.log = compilation.CompileLog(self.log.cached)
+            self.log = compilation.CompileLog(cached)
         compiled = warmed_up("compiled", workload.model, first_call_ended=self.log.first_call_ended)
         return compiled, with_break
 

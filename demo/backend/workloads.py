@@ -101,7 +101,9 @@ def in_force(model: Any, batch: dict[str, Any]) -> dict[str, str]:
         settings["convolutions"] = "tf32" if torch.backends.cudnn.allow_tf32 else "float32"
     else:
         settings["spinning"] = spinning()
-        settings["instructions"] = torch.backends.cpu.get_cpu_capability()
+        compiled_for = torch.compiler.config.cache_key_tag  # from the first compile on
+        own = torch.backends.cpu.get_cpu_capability()
+        settings["instructions"] = f"{own}, compiled for {compiled_for}" if compiled_for else own
     return settings
 
 

@@ -278,8 +278,8 @@ class Compilation:
     warm: CompileCost | None = None
     """In a further process over the cache that the cold one filled, or that loads the package."""
     partly: bool = False
-    """Whether this run's first call was neither: it compiled, and found kernels or the instruction probe's programs in
-    the cache, such as those of another model. False in older results."""
+    """Whether this run's first call was neither: it compiled, and found kernels or programs of the instruction probe in
+    the cache, such as those of another model."""
     recompiles: tuple[GraphBreak, ...] = ()
     """Why dynamo compiled a frame again, before the timing or in it."""
     fallbacks: tuple[GraphBreak, ...] = ()
@@ -316,10 +316,11 @@ class Compilation:
 
     @property
     def known_costs(self) -> dict[str, float]:
-        """Seconds of a first call by the state of the cache, 'cold' before 'warm': those that were measured. One of
-        which a part came from the cache stands in where there is no other."""
+        """Seconds of a first call by the state of the cache, 'cold' before 'warm': those that were measured. Only if
+        none was, 'partly'."""
         own = {"warm" if self.cache == "warm" else "cold": self.first_call_seconds}
         named = {"cold": self.cold, "warm": self.warm}
         measured = {cache: cost.first_call_seconds for cache, cost in named.items() if cost is not None}
-        measured = measured if self.partly and measured else own | measured
-        return {cache: measured[cache] for cache in ("cold", "warm") if cache in measured}
+        if self.partly:
+            return measured or {"partly": self.first_call_seconds}
+        return {cache: (own | measured)[cache] for cache in ("cold", "warm") if cache in own | measured}

@@ -32,8 +32,8 @@ def worth_why(result: RunResult, lang: Language) -> str:
     compiled, start = result.compilation, start_seconds(result)
     if compiled is None or start is None or outcome(result) not in ("faster", "slower", "same") or _differs(result):
         return ""
-    cache = "warm" if "warm" in compiled.known_costs else "cold"
-    if compiled.partly and getattr(compiled, cache) is None:
+    *_, cache = compiled.known_costs
+    if cache == "partly":
         told = f"Each start costs {fmt.start_time(start)}: the first call, with a partly filled compile cache"
         return lang.plain_quoted(told)
     return lang.plain(f"start_{cost_key(compiled, cache)}", time=fmt.start_time(start))
@@ -99,7 +99,7 @@ def _possible(result: RunResult, option: str, value: Any) -> bool:
 def start_seconds(result: RunResult) -> float | None:
     """What one start of a process costs: the first call from a filled cache, or of a loaded package, where measured."""
     costs = result.compilation.known_costs if result.compilation is not None else {}
-    return costs.get("warm", costs.get("cold"))
+    return [*costs.values()][-1] if costs else None
 
 
 def month(result: RunResult, calls: float, restarts: float, price: float | None, lang: Language) -> str:

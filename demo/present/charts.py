@@ -151,6 +151,7 @@ def trace(result: RunResult, lang: Language) -> go.Figure:
 
 
 _LINES = {"eager": (EAGER, "solid", "━"), "cold": (COMPILED, "solid", "━"), "warm": (COMPILED, "dash", "┄")}
+_LINES["partly"] = _LINES["cold"]
 """Colour, dashes and sign of a line of `break_even`."""
 
 

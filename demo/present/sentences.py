@@ -364,8 +364,8 @@ def cost_key(compiled: Compilation, cache: str) -> str:
 
 
 def cache_state(compiled: Compilation, cache: str, lang: Language) -> str:
-    """From which state of the compile cache a first call of `known_costs` started: 'empty cache'."""
-    if compiled.partly and getattr(compiled, cache, None) is None:
+    """The state of the compile cache, or of a package, before a first call: 'empty cache'."""
+    if cache == "partly":
         return lang.plain_quoted("partly filled cache")
     return lang.plain(f"head_{cost_key(compiled, cache)}")
 

@@ -195,8 +195,7 @@ def with_earlier_runs(result: RunResult, earlier: tuple[ProcessResult, ...], his
         with contextlib.suppress(HistoryError):
             same, others = history.same_settings(result), history.reruns(result)
             if result.spec.task != OWN_MODEL:  # whose stored runs are never `same`
-                stored_ids = history.stored(run.id for run in earlier)
-                deleted = tuple(run for run in earlier if run.id not in stored_ids)
+                deleted = tuple(run for run in earlier if history.get(run.id) is None)
     pool = reruns.comparable(result, same, deleted)
     if left_out := len({run.id for run in earlier} - {run.id for run in pool}):
         ran = "process" if left_out == 1 else "processes"

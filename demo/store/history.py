@@ -179,12 +179,6 @@ class History:
         """Those `reruns` that have an answer and the same model, batch, mode and number format."""
         return self.reruns(like, f"{_OF_THE_MODEL} AND json_extract(result, '$.process') IS NOT NULL")
 
-    def stored(self, ids: Iterable[str]) -> set[str]:
-        """Those of the ids that a stored result has."""
-        named = json.dumps([_encoded(id) for id in ids])
-        found = self._read("SELECT id FROM results WHERE id IN (SELECT value FROM json_each(?))", [named])
-        return {id.decode() for (id,) in found}
-
     def _like(self, like: RunResult, what: str, where: str, most: int) -> list[tuple[Any, ...]]:
         """The newest rows that fit a condition on the values of `like`; none for a run without a machine."""
         if like.environment is None:

@@ -291,9 +291,7 @@ def first_answers(result: RunResult, imports: float) -> dict[str, dict[str, floa
     costs = {"cold": compilation.cold, "warm": compilation.warm}
     found = {}
     for state, seconds in compilation.known_costs.items():
-        cost = costs[state]
-        if cost is None and compilation.partly:
-            continue
+        cost = costs.get(state)
         run = cost.parts.get("first run") if cost is not None else None
         if run is None:  # without the parts the call is one of eager at most
             run = min(seconds, result.latencies["compiled"]) if state == own and "compiled" in result.latencies else 0.0

@@ -111,57 +111,42 @@ PROBE_SECONDS = 0.125
 
 
 @pytest.fixture
-def slow_probe(monkeypatch) -> None:
-    """Each look for the vector instructions tries one program, as the first look of a process does."""
+def empty_cache(tmp_path, monkeypatch) -> None:
+    """An empty compile cache for a CPU, in a process that has not asked for its instructions yet."""
     ticks = itertools.count()
-    clock = SimpleNamespace(perf_counter=lambda: next(ticks) * PROBE_SECONDS)
-    known, isa = cpu_vec_isa.valid_vec_isa_list(), cpu_vec_isa.VecAVX2()
-    monkeypatch.setattr(compilation, "time", clock)
-    monkeypatch.setattr(cpu_vec_isa.VecISA, "check_build", lambda self, code: True)
-    monkeypatch.setattr(cpu_vec_isa, "valid_vec_isa_list", lambda: known if isa.check_build("a program") else [])
-
-
-@pytest.mark.parametrize(
-    ("events", "step"),
-    [
-        (["dynamo", "entire_frame_compile", "backend_compile", "inductor_compile", "code_gen"], "inductor"),
-        (["dynamo", "entire_frame_compile", "backend_compile", "AOTAutogradCache.inductor_load"], "aot_autograd"),
-        (["dynamo", "entire_frame_compile"], "dynamo"),
-        ([], None),
-        (None, None),
-    ],
-)
-def test_the_probe_counts_for_the_compile_step_that_waited_for_it_if_any_and_is_put_back(
-    events: list[str] | None, step: str | None, monkeypatch, slow_probe: None
-) -> None:
-    logger = SimpleNamespace() if events is None else SimpleNamespace(get_stack=lambda: events)
-    monkeypatch.setattr(torch._dynamo.utils, "get_chromium_event_logger", lambda: logger)
-    untimed = cpu_vec_isa.VecISA.check_build
-    compilation.InstructionProbe()  # of a first call that raised: nobody stopped it
-    probe = compilation.InstructionProbe()
-    cpu_vec_isa.pick_vec_isa()
-    cpu_vec_isa.pick_vec_isa()
-    probe.stop()
-    cpu_vec_isa.pick_vec_isa()  # not timed any more
-    assert probe.seconds == ({} if step is None else {step: 2 * PROBE_SECONDS})
-    assert cpu_vec_isa.VecISA.check_build is untimed
-
-
-@pytest.mark.usefixtures("slow_probe")
-def test_an_empty_cache_is_cold_and_then_warm_and_both_have_their_probe(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(compilation, "time", SimpleNamespace(perf_counter=lambda: next(ticks) * PROBE_SECONDS))
+    monkeypatch.setattr(torch._dynamo.callback_handler, "start_callbacks", [])
+    monkeypatch.setattr(torch._dynamo.callback_handler, "clear", lambda: None)  # by a reset, as after each run
     for name in ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR"):
         monkeypatch.setenv(name, "")  # so that they are put back
     compilation.use_empty_cache(tmp_path)
-    first, second = compiled(Whole(), backend="inductor"), compiled(Whole(), backend="inductor")
+    compilation.separate_instructions()
+
+
+def compiled_for(instructions: str, monkeypatch, calls: int = 2) -> Compilation:
+    """As by the first compile of a process, with these vector instructions."""
+    monkeypatch.setattr(compilation, "vectors", lambda: instructions)
+    with torch.compiler.config.patch(cache_key_tag=""):
+        return compiled(Whole(), calls, "inductor")
+
+
+@pytest.mark.usefixtures("empty_cache")
+def test_an_empty_cache_is_cold_and_then_warm_and_both_have_their_probe(monkeypatch) -> None:
+    first, second = (compiled_for("avx512", monkeypatch) for _ in range(2))
     assert (first.cache, second.cache) == ("cold", "warm") and first.warm is second.cold is None
     steps = {"dynamo", "aot_autograd", "inductor", "backend compile", "instruction probe", "first run"}
     for found, cost in ((first, first.cold), (second, second.warm)):
         assert (found.graphs, found.graph_breaks, found.recompiles, found.fallbacks) == (1, (), (), ())
         assert (found.kernels, found.extern_kernels) == (1, 1)  # relu and the sum are fused; the matrix product
         assert (found.cache_hits, found.cache_misses) == ((1, 0) if found is second else (0, 1))
-        assert cost.parts["instruction probe"] > 0
-        assert cost.parts["instruction probe"] % PROBE_SECONDS == 0
+        assert cost.parts["instruction probe"] == PROBE_SECONDS
         assert set(cost.parts) == steps and sum(cost.parts.values()) == pytest.approx(100.0)
+
+
+@pytest.mark.usefixtures("empty_cache")
+def test_a_graph_that_was_compiled_for_other_instructions_is_not_found(monkeypatch) -> None:
+    """Code for AVX-512 under AVX2 gave NaN: each kernel computed half of its numbers."""
+    assert [compiled_for(one, monkeypatch, 1).cache_hits for one in ("avx512", "avx2", "avx512")] == [0, 0, 1]
 
 
 def test_each_part_of_a_first_call_is_without_the_next_and_all_add_up(monkeypatch) -> None:
@@ -169,10 +154,12 @@ def test_each_part_of_a_first_call_is_without_the_next_and_all_add_up(monkeypatc
     seconds = dict(zip(names, (40, 36, 30, 20), strict=True))
     metrics = SimpleNamespace(**{f"{name}_compile_time_us": value * 1e6 for name, value in seconds.items()})
     log = compilation.CompileLog()
+    monkeypatch.setattr(compilation.CompileLog, "probe_seconds", 1.0)
     monkeypatch.setattr(compilation, "get_compilation_metrics", lambda: [metrics])
     monkeypatch.setattr(log, "captured", lambda: (0, ()))
     log.first_call_ended()
-    parts = {"dynamo": 4.0, "aot_autograd": 6.0, "inductor": 10.0, "backend compile": 20.0, "first run": 5.0}
+    parts = {"dynamo": 3.0, "aot_autograd": 6.0, "inductor": 10.0, "backend compile": 20.0, "first run": 5.0}
+    parts["instruction probe"] = 1.0
     assert log.cost(45.0).parts == parts
 
 
@@ -327,9 +314,30 @@ def test_a_library_that_a_killed_compile_left_is_removed_with_its_source(content
     assert not entry.exists() and not entry.with_suffix(".cpp").exists()
 
 
-def test_an_empty_source_is_removed(entry: Path, tmp_path) -> None:
-    entry.with_suffix(".cpp").write_bytes(b"")
-    assert compilation.remove_unfinished(tmp_path) == ({entry.name}, 1)
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("aa/caaa.py", ""),
+        ("aa/caaa.best_config", '{"XBLOCK": '),
+        ("cache/caaa", ""),
+        ("triton/0/KEY/kernel.json", '{"hash": '),
+        ("triton/0/KEY/kernel.cubin", ""),
+    ],
+    ids=["wrapper", "tuned kernel", "tuned choices", "Triton's description", "Triton's kernel"],
+)
+def test_other_unfinished_entries_are_removed(name: str, content: str, entry: Path, tmp_path) -> None:
+    broken = tmp_path / name
+    broken.parent.mkdir(parents=True, exist_ok=True)
+    broken.write_text(content)
+    assert compilation.remove_unfinished(tmp_path) == ({entry.name, f"{KEY}.main.cpp"}, 1)
+    assert not broken.exists()
+
+
+@pytest.mark.parametrize("name", [".123.tmp", "optimized.o"], ids=["draft", "object file"])
+def test_what_another_process_is_writing_stays(name: str, entry: Path) -> None:
+    entry.with_name(name).touch()
+    assert compilation.remove_unfinished(entry.parents[1])[1] == 0
+    assert entry.with_name(name).exists()
 
 
 def test_a_library_in_the_making_stays(entry: Path, tmp_path) -> None:
@@ -346,6 +354,17 @@ def test_an_entry_that_an_error_names_may_be_at_fault_if_it_was_there_before(
     error = ImportError(f"{entry}: undefined symbol: gone")
     assert compilation.remove_broken(error, tmp_path, {entry.name} if before else set()) is before
     assert not entry.exists()
+
+
+@pytest.mark.parametrize("broken", [True, False], ids=["broken header", "broken code"])
+def test_a_precompiled_header_that_the_compiler_cannot_read_is_removed(broken: bool, tmp_path) -> None:
+    header = tmp_path / "precompiled_headers" / "caaa.h.gch"
+    header.parent.mkdir()
+    header.touch()
+    why = "fatal error: cannot read PCH file: No such file or directory" if broken else "error: no member named 'exp'"
+    error = RuntimeError(f"C++ compile error\ng++ x.cpp -include {str(header).removesuffix('.gch')} -o x.o\n{why}")
+    assert compilation.remove_broken(error, tmp_path, set()) is broken
+    assert header.exists() is not broken
 
 
 def test_an_error_that_names_no_entry_is_no_fault_of_the_cache(entry: Path, tmp_path) -> None:
@@ -377,7 +396,8 @@ def test_a_first_call_that_compiled_and_found_something_is_neither_cold_nor_warm
     compilation.counters["inductor"].update(fxgraph_cache_hit=1 - misses, fxgraph_cache_miss=misses)
     found = log.compilation(SPEC, torch.device("cpu"), 3.0)
     assert found.partly is partly
-    assert (found.cold or found.warm) is None if partly else found.known_costs == {log.cache: 3.0}
+    assert (found.cold or found.warm) is None if partly else (found.cold or found.warm).first_call_seconds == 3.0
+    assert found.known_costs == {"partly" if partly else log.cache: 3.0}
 
 
 @pytest.mark.parametrize(
@@ -398,24 +418,10 @@ def test_code_for_narrower_vectors_than_the_processor_has_is_told(
 ) -> None:
     monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: own)
     monkeypatch.setattr(compilation, "pick_vec_isa", lambda: chosen)
-    caveats = compilation.narrow_vectors()
+    cpu_vec_isa.valid_vec_isa_list()
+    caveats = compilation.caveats(torch.device("cpu"), broken=False)
     assert len(caveats) == bool(told) and told in "".join(caveats)
-
-
-def test_a_graph_that_was_compiled_for_other_instructions_is_not_found(tmp_path, monkeypatch) -> None:
-    """Code for AVX-512 under AVX2 gave NaN: each kernel computed half of its numbers."""
-    for name in ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR"):
-        monkeypatch.setenv(name, "")
-    monkeypatch.setattr(torch._dynamo.callback_handler, "start_callbacks", [])
-    monkeypatch.setattr(torch._dynamo.callback_handler, "clear", lambda: None)  # by a reset, as after each run
-    compilation.use_empty_cache(tmp_path)
-    compilation.separate_instructions()
-    hits = []
-    for instructions in ("avx512", "avx512", "avx2"):
-        monkeypatch.setattr(torch.compiler.config, "cache_key_tag", "")
-        monkeypatch.setattr(compilation, "vectors", lambda instructions=instructions: instructions)
-        hits.append(compiled(Whole(), calls=1, backend="inductor").cache_hits)
-    assert hits == [0, 1, 0]
+    assert compilation.caveats(torch.device("cuda"), broken=False) == []
 
 
 def test_a_frozen_graph_which_no_cache_holds_has_its_own_first_call_as_the_cold_one() -> None:

@@ -452,3 +452,21 @@ def test_a_package_is_built_timed_and_loaded_once_more_elsewhere(monkeypatch, tm
     assert len(models_built) == 2 and len(loaded_elsewhere) == 1
     own_workload.result_of(dataclasses.replace(spec, threads=2), **kept)
     assert len(models_built) == 3  # its code is for another number of threads
+
+
+@pytest.mark.parametrize("found", [True, False], ids=["found in the cache", "of this compile"])
+def test_a_broken_entry_of_the_cache_costs_one_recompile_and_a_sentence(found: bool, monkeypatch) -> None:
+    """Of a library that this very compile has made, the failure is the compiler's."""
+    name, compiles = f"c{51 * 'a'}.main.so", []
+
+    def once(model: Any, spec: Any) -> Any:
+        compiles.append(spec)
+        if len(compiles) == 1:
+            raise ImportError(f"{name}: undefined symbol: gone")
+        return torch.compile(model, backend="eager", dynamic=False)
+
+    monkeypatch.setattr(compile_model, "compiled", once)
+    monkeypatch.setattr(compilation, "remove_unfinished", lambda folder: ({name} if found else set(), 0))
+    result = result_of()
+    told = any("Broken entries of the compile cache" in warning for warning in result.warnings)
+    assert (result.status, told, len(compiles)) == (("ok", True, 2) if found else ("compile_failed", False, 1))

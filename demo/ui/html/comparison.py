@@ -172,7 +172,8 @@ def _first_call(result: RunResult, lang: Language) -> str:
     cost = result.compilation
     if cost is None:
         return ""
-    told = lang.plain("choice_off") if cost.cache == "off" else sentences.cache_state(cost, cost.cache, lang)
+    cache = "partly" if cost.partly else cost.cache
+    told = lang.plain("choice_off") if cache == "off" else sentences.cache_state(cost, cache, lang)
     return f"{lang.plain_value(fmt.duration(cost.first_call_seconds))} ({told})"
 
 
