@@ -308,21 +308,21 @@ def use_empty_cache(folder: Path) -> None:
     torch._inductor.utils.clear_caches()
 
 
-def remove_unfinished(folder: Path) -> tuple[set[str], int]:
+def remove_unfinished(folder: Path) -> tuple[set[str], bool]:
     """Removes what a killed compile or a full disk has left unfinished in inductor's cache, `folder`, where inductor
-    would take it for finished in every later run. Returns the names of the files left, and how many were removed.
+    would take it for finished in every later run. Returns the names of the files left, and whether any was removed.
 
     Inductor locks a library while it links it; a locked one stays.
     """
     files = [file for entries in ("??/[!.]*.*", "cache/[!.]*", "triton/*/*/*.*") for file in folder.glob(entries)]
-    removed = 0
+    removed = False
     for file in files:
         with contextlib.suppress(OSError):
             if not _is_whole(file):
                 with FileLock(folder / "locks" / f"{file.name.partition('.')[0]}.lock", timeout=0):
                     file.unlink()
                     file.with_suffix(".cpp").unlink(missing_ok=True)
-                removed += 1
+                removed = True
     return {file.name for file in files if file.exists()}, removed
 
 
@@ -393,8 +393,8 @@ def caveats(device: torch.device, broken: bool) -> list[str]:
     own, asked = torch.backends.cpu.get_cpu_capability(), valid_vec_isa_list.cache_info().currsize > 0
     if device.type == "cpu" and asked and pick_vec_isa().bit_width() < _VECTOR_BITS.get(own, 1):
         found.append(
-            f"Inductor compiled for {vectors()}, though torch's own kernels use {own}: its test of the compiler failed. "
-            "Compiled is slower for it. Run once with --cache empty; if this line stays, install another C++ compiler."
+            f"Inductor compiled for {vectors()}, though torch's own kernels use {own}: compiled is slower than it "
+            "could be. Run once with --cache empty; if this line stays, install another C++ compiler."
         )
     return found
 

@@ -218,6 +218,11 @@ def _built_for(device: torch.device) -> dict[str, str]:
     return {**versions, "processor": f"{platform.machine()} {instructions}", **glibc, **gpu}
 
 
+def package_name() -> str:
+    """On a CPU the compiled code is for a number of threads and for vector instructions."""
+    return f"for-{torch.get_num_threads()}-threads-{torch.backends.cpu.get_cpu_capability()}.pt2"
+
+
 def load_package(path: Path) -> Any:
     """The package's model, to be called with the batch by keywords.
 

@@ -208,11 +208,7 @@ class Run:
         if self.job.cache_folder is not None:
             compilation.use_empty_cache(Path(self.job.cache_folder))
         cached, broken = compilation.remove_unfinished(Path(cache_dir()))
-
-        def made() -> tuple[Variant, Variant | None]:
-            return (self.build(), None) if self.spec.compiler == "aot" else self.compile_in_process(cached)
-
-        (compiled, with_break), again = compilation.tried_again(made, cached)
+        made, again = compilation.tried_again(lambda: self.compile_in_process(cached), cached)
         self.warnings += compilation.caveats(workload.device, broken or again)
         self.add_to("environment", settings=workloads.in_force(workload.model, workload.batch))  # compiled for, too
         eager_again = eager.warmup
@@ -222,13 +218,12 @@ class Run:
             if not failures.is_out_of_memory(error):
                 raise
             self.fit_together = False
-        self.variants = Variants(eager, compiled, eager_again, with_break)
+        self.variants = Variants(eager, made[0], eager_again, made[1])
 
     def build(self) -> Variant:
         """Builds a package unless it is kept, loads it and warms it up; notes what that cost."""
         folder = Path(self.job.cache_folder or tempfile.mkdtemp(prefix="package-"))
-        code_for = f"{torch.get_num_threads()}-threads-{torch.backends.cpu.get_cpu_capability()}"  # on a CPU
-        kept = Path(self.job.kept_packages or folder, f"for-{code_for}.pt2")
+        kept = Path(self.job.kept_packages or folder, compile_model.package_name())
         self.package = Path(self.job.package or kept)
         cache = "warm" if self.job.kept_packages and kept.exists() else "cold"
         parts = compile_model.build_package(self.workload, self.package, folder) if cache == "cold" else {}
@@ -243,11 +238,13 @@ class Run:
         return Variant(call, [first, *times], model)
 
     def compile_in_process(self, cached: set[str]) -> tuple[Variant, Variant | None]:
-        """With added graph breaks first the model with them, then the one without.
+        """Or builds a package. With added graph breaks first the model with them, then the one without.
 
         The other way round dynamo would compile the model without them again in the timing. So its first call comes
         second, and lacks what only the first compile of a process pays, such as the instruction probe.
         """
+        if self.spec.compiler == "aot":
+            return self.build(), None
         workload, with_break, self.log = self.workload, None, compilation.CompileLog(cached)
         min_calls = timing.min_warmup_calls(self.spec, workload.device)
 

@@ -296,8 +296,8 @@ def first_answers(result: RunResult, imports: float) -> dict[str, dict[str, floa
         if run is None:  # without the parts the call is one of eager at most
             run = min(seconds, result.latencies["compiled"]) if state == own and "compiled" in result.latencies else 0.0
         found[state] = _parts(imports, start.load_seconds, seconds - run, run)
-    if "warm" not in found and "cold" in found and result.spec.compiler == "jit" and not result.spec.cached:
-        found["warm"] = found["cold"]
+    if "warm" not in found and found and result.spec.compiler == "jit" and not result.spec.cached:
+        found["warm"] = next(iter(found.values()))
     return {name: found[state] for name, state in (("nothing", "cold"), ("next", "warm")) if state in found}
 
 

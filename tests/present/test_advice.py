@@ -42,6 +42,11 @@ def test_worth_is_counted_from_what_each_start_really_costs() -> None:
             "Worth it from about 2 000 calls after each start",
             "2.0 s: loading the package and calling it once",
         ),
+        (
+            {"compilation": Compilation(2.0, "cold", 1, partly=True)},
+            "Worth it from about 2 000 calls after each start",
+            "2.0 s: the first call, with a partly filled compile cache",
+        ),
         ({"compiled": measurement(0.004)}, "Not worth it here", "20 s: the first call, with an empty compile cache"),
         ({"parity": Parity("differ", 1.0, "")}, "Not known yet: compiled gives other outputs than eager", ""),
         (

@@ -148,6 +148,10 @@ def test_a_first_answer_is_the_start_of_its_process_and_its_first_call() -> None
     assert first_answers(frozen, 4.0)["next"] == first_answers(frozen, 4.0)["nothing"]
     assert "next" not in first_answers(dataclasses.replace(frozen, spec=frozen.spec.on("cuda")), 4.0)
     assert first_answers(run("default", 0.008, start_up=None), 4.0) == {}
+    # With kernels of another model in the cache it is neither from nothing nor that of the next process.
+    partly = Compilation(4.5, "cold", 1, partly=True)
+    assert first_answers(run("default", 0.008, compilation=partly), 4.0) == {}
+    assert set(first_answers(run("freezing", 0.008, compilation=partly), 4.0)) == {"next"}
     # A package is loaded by the next process: what building it took says nothing of that.
     assert set(first_answers(run("package", 0.008, compilation=costs(20.0, None)), 4.0)) == {"nothing"}
 
