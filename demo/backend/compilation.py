@@ -29,6 +29,7 @@ from demo.core.measurement import CUDAGRAPHS_PARTLY, CUDAGRAPHS_SKIPPED, Compila
 from demo.core.spec import CUDA_GRAPH_MODES, RunSpec
 
 T = TypeVar("T")
+_BROKEN = "Broken entries of the compile cache (TORCHINDUCTOR_CACHE_DIR) were removed; what is needed compiles again."
 _PLACE = re.compile(r"in user code at (?P<file>.+?):(?P<line>\d+)")
 _HINT = re.compile(r"^  Hint: (.+?)(?=^  Hint: |^\s*$|\Z)", re.MULTILINE | re.DOTALL)
 _NUMBER = re.compile(r"please visit: https://\S+/(gb\d{4})\.html")
@@ -357,8 +358,7 @@ def tried_again(compile: Callable[[], T], cached: Collection[str]) -> tuple[T, b
     try:
         return compile(), False
     except Exception as error:
-        no_memory = isinstance(error, torch.OutOfMemoryError | MemoryError)
-        if no_memory or not remove_broken(error, Path(cache_dir()), cached):
+        if isinstance(error, torch.OutOfMemoryError) or not remove_broken(error, Path(cache_dir()), cached):
             raise
     reset_compiler()
     return compile(), True
@@ -389,7 +389,7 @@ def vectors() -> str:
 def caveats(device: torch.device, broken: bool) -> list[str]:
     """Where the compile cache was broken, and where inductor, if it was asked in this process, writes code for narrower
     vectors than those of torch's own kernels."""
-    found = ["Broken entries of the compile cache (TORCHINDUCTOR_CACHE_DIR) were removed."] if broken else []
+    found = [_BROKEN] if broken else []
     own, asked = torch.backends.cpu.get_cpu_capability(), valid_vec_isa_list.cache_info().currsize > 0
     if device.type == "cpu" and asked and pick_vec_isa().bit_width() < _VECTOR_BITS.get(own, 1):
         found.append(

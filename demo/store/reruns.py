@@ -76,12 +76,12 @@ def compiled_spec(spec: RunSpec) -> RunSpec:
 
 
 def rerun_of(result: RunResult) -> StoredRun | None:
-    """A result as far as its speed-up goes; None without one, or if its outputs differ."""
-    machine, verdict = result.environment, result.parity.verdict if result.parity is not None else None
-    if result.speedup is None or machine is None or verdict == "differ":
+    """A result as far as its speed-up goes; None without one."""
+    machine, parity = result.environment, result.parity
+    if result.speedup is None or machine is None:
         return None
-    versions = (getattr(machine, name) for name in _VERSIONS)
-    settings = (result.spec.protocol, *versions, machine.settings.get("instructions"), verdict)
+    versions = (*(getattr(machine, name) for name in _VERSIONS), machine.settings.get("instructions"))
+    settings = (result.spec.protocol, *versions, parity and parity.verdict)
     process = next(reversed(result.as_processes()), None)
     return StoredRun(result.id, compiled_spec(result.spec), settings, result.speedup.within, process)
 

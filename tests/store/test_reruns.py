@@ -104,11 +104,20 @@ def test_only_runs_that_agree_are_pooled(there: dict[str, Any], here: dict[str, 
     assert pooled.earlier == () and pooled.speedup.processes == 1
 
 
-@pytest.mark.parametrize("parity", [Parity("match", 0.0, "equal"), UNKNOWN, None], ids=["match", "unknown", "none"])
-def test_runs_of_the_same_verdict_are_pooled(parity: Parity | None, history: History) -> None:
-    earlier = run(parity=parity)
-    result = after(history, [earlier], parity=parity)
+@pytest.mark.parametrize(
+    "same",
+    [{"parity": UNKNOWN}, {"parity": None}, {"environment": with_instructions("AVX2")}],
+    ids=["not comparable", "not compared", "instructions"],
+)
+def test_runs_that_agree_are_pooled(same: dict[str, Any], history: History) -> None:
+    earlier = run(**same)
+    result = after(history, [earlier], **same)
     assert [one.id for one in with_earlier_runs(result, (), history).earlier] == [earlier.id]
+
+
+def test_a_run_whose_outputs_differ_is_no_process_of_an_answer() -> None:
+    """Its next repeat rests on itself alone."""
+    assert run(parity=DIFFER).as_processes() == ()
 
 
 def test_runs_whose_outputs_differ_tell_nothing_of_the_spread(history: History) -> None:
