@@ -20,8 +20,9 @@ from pathlib import Path
 
 from benchmarks import report
 from benchmarks.page_start import ROOT, free_port
-from benchmarks.soak import SCENE
+from demo.core import catalog
 
+SCENE = catalog.ASSETS / "examples" / "shapes-scene-1.png"
 LIMIT_SECONDS = 2.0
 PATIENCE_SECONDS = 120.0
 POLL_SECONDS = 0.01

@@ -1,4 +1,4 @@
-"""A worker that speaks the protocol and times nothing: for load and soak, where thousands of runs are wanted.
+"""A worker that speaks the protocol and times nothing: for load, where thousands of runs are wanted.
 
 A run lasts `iterations` milliseconds (100 without). No torch, no model, no compiler.
 """

@@ -1,4 +1,4 @@
-"""Train the bundled text model on descriptions of scenes, measure it on fresh ones, and write its folder.
+"""Train the bundled text model on descriptions of scenes, and write its folder.
 
     python -m tools.train_text
 
@@ -17,10 +17,12 @@ import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 from transformers import GemmaConfig, GemmaForCausalLM, PreTrainedTokenizerFast
 
-from tools import captions, evaluate_text
+from tools import captions
+from tools.evaluate_shapes import CHECKPOINTS
 from tools.train_shapes import start_afresh
 from tools.training_set import FIRST_TRAINING_SEED
 
+NAME = "shapes-gemma"
 CONTEXT = 512
 LENGTH = 192  # tokens of one row
 STEPS, BATCH_SIZE = 1200, 8
@@ -132,7 +134,7 @@ def train(
         recent += loss.item()
         if step % 100 == 0 or step == steps:
             taken = recent / (step % 100 or 100)
-            say(f"{evaluate_text.NAME} step {step}/{steps} loss {taken:.4f} {time.perf_counter() - started:.0f} s")
+            say(f"{NAME} step {step}/{steps} loss {taken:.4f} {time.perf_counter() - started:.0f} s")
             recent = 0.0
     return model.eval()
 
@@ -148,23 +150,16 @@ def save(tokenizer: PreTrainedTokenizerFast, model: GemmaForCausalLM, folder: Pa
 def main() -> None:
     parser = argparse.ArgumentParser(description="Train the bundled text model on descriptions of scenes.")
     parser.add_argument("--steps", type=int, default=STEPS, help=f"instead of {STEPS}")
-    parser.add_argument("--into", type=Path, default=evaluate_text.CHECKPOINTS, help="where the folder goes")
+    parser.add_argument("--into", type=Path, default=CHECKPOINTS, help="where the folder goes")
     arguments = parser.parse_args()
 
     tokenizer = build_tokenizer()
     started = time.perf_counter()
     model = train(tokenizer, arguments.steps, say=lambda line: print(line, flush=True))
     minutes = (time.perf_counter() - started) / 60
-    folder = arguments.into / evaluate_text.NAME
+    folder = arguments.into / NAME
     save(tokenizer, model, folder)
-    training = {
-        "command": "python -m tools.train_text",
-        "steps": arguments.steps,
-        "batch_size": BATCH_SIZE,
-        "length": LENGTH,
-        "minutes": round(minutes, 1),
-    }
-    print(evaluate_text.write_card(folder, training), flush=True)
+    print(f"{NAME}: {arguments.steps} steps in {minutes:.1f} minutes", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Checkpoints from folders, from a Hub (a stub on loopback) and from nowhere: loaded, or refused in a sentence.
 
-The guide's twelve, shrunken, are loaded in the layout in which the Hub holds them. `tools/old_layouts.py` made
-`tests/backend/old_layouts` with transformers 4.57.3 and says what of it is from memory.
+The guide's twelve, shrunken, are loaded in the layout in which the Hub holds them. `tests/old_layouts.py` says how
+`tests/backend/old_layouts` was made, and what of it is from memory.
 """
 
 import json
@@ -29,8 +29,7 @@ from demo.backend import models, text_workload
 from demo.backend.picture_workload import PictureWorkload
 from demo.core import catalog
 from demo.core.spec import TEXT_GENERATION, BadInput, RunSpec
-from tests import hub_stub
-from tools import old_layouts
+from tests import hub_stub, old_layouts
 
 CPU = torch.device("cpu")
 VIT = catalog.ASSETS / "checkpoints" / "shapes-vit"

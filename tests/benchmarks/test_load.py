@@ -1,11 +1,10 @@
-"""The benchmarks of load and soak, cut short: what must hold whatever the machine's speed."""
+"""The benchmark of load, cut short: what must hold whatever the machine's speed."""
 
 import sys
-import tempfile
 
 import pytest
 
-from benchmarks import load, soak
+from benchmarks import load
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks into /proc")
 
@@ -23,12 +22,3 @@ def test_every_visitor_of_a_crowd_gets_a_result_or_is_told_to_try_again_and_noth
         assert load.settled(server.descriptors, before) <= before
         assert load.settled(server.processes, load.PROCESSES) <= load.PROCESSES
         assert load.settled(server.temporary_files, 1) == 1
-
-
-def test_every_run_of_a_soak_is_one_row_however_it_ended(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(tempfile, "tempdir", None)
-    rows, wrong = soak.soak(runs=30, seed=1, module=soak.QUICK, folder=tmp_path)
-    assert wrong == []
-    found = {row[0]: row[1] for row in rows}
-    assert found["rows in the history"] == "30"
-    assert all(int(found[f"fate: {fate}"]) > 0 for fate in soak.FATES)

@@ -10,10 +10,13 @@ from typing import Any
 import pytest
 from troubles import heard
 
-from benchmarks.served import ARGUMENTS
 from demo.core import cores
 from demo.ui.page import launch
 
+ARGUMENTS = (
+    "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
+    "--disable-component-update --disable-sync"
+).split()
 CHROMIUM = shutil.which("chromium-headless-shell") or shutil.which("chromium") or "/usr/bin/chromium"
 """The shell first: it draws no window of its own, which costs as much as the page does."""
 

@@ -1,10 +1,12 @@
-"""The bundled checkpoints see what is drawn and write their grammar."""
+"""The bundled checkpoints see what is drawn and answer questions on what was described."""
 
 import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from tools import captions, evaluate_shapes, evaluate_text, training_set
+from tools import captions, evaluate_shapes, training_set
 from tools.evaluate_shapes import CHECKPOINTS, TEST_SEED
 from tools.train_shapes import RECIPES, train
+from tools.train_text import NAME
 from tools.training_set import TrainingSet
 
 
@@ -16,12 +18,24 @@ def test_the_checkpoints_of_pictures_see_what_is_drawn() -> None:
     assert evaluate_shapes.detect(CHECKPOINTS / "shapes-rtdetr", fresh, threshold=0.55).recall >= 0.95
 
 
-def test_the_text_model_writes_its_grammar_and_any_text_comes_back_from_its_tokenizer() -> None:
-    writer = evaluate_text.Writer(CHECKPOINTS / evaluate_text.NAME)
-    fresh: list[captions.Description] = evaluate_text.fresh_descriptions(TEST_SEED, 100)
-    assert evaluate_text.share_in_grammar(writer, fresh, evaluate_text.CONTINUATIONS[0]) >= 0.95
+def test_the_text_model_answers_in_the_words_of_its_grammar() -> None:
+    tokenizer = AutoTokenizer.from_pretrained(CHECKPOINTS / NAME)
+    model = AutoModelForCausalLM.from_pretrained(CHECKPOINTS / NAME).eval()
+    fresh = [captions.describe(seed) for seed in range(TEST_SEED, TEST_SEED + 60)]
+    asked = [captions.ask(one.things[0], "colour") for one in fresh]
+    texts = [f"{one.sentences[0]} {question}" for one, (question, _) in zip(fresh, asked, strict=True)]
+    given = tokenizer(texts, return_tensors="pt", padding=True)
+    with torch.no_grad():
+        written = model.generate(**given, do_sample=False, max_new_tokens=12)
+    said = tokenizer.batch_decode(written[:, given.input_ids.shape[1] :])
+    right = [text.startswith(f" {answer}") for text, (_, answer) in zip(said, asked, strict=True)]
+    assert sum(right) >= 0.95 * len(right)
+
+
+def test_any_text_comes_back_from_the_text_model_s_tokenizer() -> None:
+    tokenizer = AutoTokenizer.from_pretrained(CHECKPOINTS / NAME)
     text = "Ein Bär, 日本語, العربية, 🎨\n\ttabs"
-    assert writer.tokenizer.decode(writer.tokenizer(text).input_ids, skip_special_tokens=True) == text
+    assert tokenizer.decode(tokenizer(text).input_ids, skip_special_tokens=True) == text
 
 
 def test_a_training_runs_and_a_longer_one_gives_other_weights() -> None:
