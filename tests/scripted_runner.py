@@ -10,7 +10,6 @@ from typing import Any
 from demo.core.machine import HostInfo
 from demo.core.result import Progress, RunResult
 from demo.core.spec import RunSpec
-from demo.runs.environment import Interpreter
 from demo.runs.outcome import NO_FILES, Files
 from demo.store.history import History
 
@@ -33,9 +32,8 @@ class ScriptedRunner:
         self.closed = False
         self.history: History | None = None
 
-    def __call__(self, history: History, interpreter: Interpreter | None = None) -> "ScriptedRunner":
+    def __call__(self, history: History) -> "ScriptedRunner":
         self.history = history
-        self.interpreter = interpreter
         return self
 
     def run(
@@ -60,17 +58,6 @@ class ScriptedRunner:
 
     def close(self) -> None:
         self.closed = True
-
-
-def made_python(folder: Path, **modules: str) -> str:
-    """A program in a folder like an environment's that is this Python, with these modules before all others."""
-    program = folder / "bin" / "python"
-    program.parent.mkdir(parents=True)
-    for module, code in modules.items():
-        (folder / f"{module}.py").write_text(code)
-    program.write_text(f'#!/bin/sh\nPYTHONPATH="{folder}:$PYTHONPATH" exec "{sys.executable}" "$@"\n')
-    program.chmod(0o755)
-    return str(program)
 
 
 def python(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:

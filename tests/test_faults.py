@@ -166,18 +166,15 @@ def wait_until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
 APP = f"""
 import sys
 from pathlib import Path
-from demo.cli import sweep_command
 from demo.core import catalog
 from demo.runs.runner import Runner
 from demo.store.history import History
 history, spec = History(Path(sys.argv[1])), catalog.make_spec("shapes-vit", iterations=10_000)
 endless, scene = "tests.endless_import", Path({str(SCENE)!r})
-sweep_command.CACHE_MODULE = endless
 """
 WORK = {
     "a run that compiles": ("cc1plus", "list(Runner(history, spare=True).run(spec, scene))"),
     "a run that imports": ("endless", "list(Runner(history, worker_module=endless).run(spec, scene))"),
-    "what loads a compile cache, as it imports": ("endless", "sweep_command.cache_process({'file': scene})"),
 }
 """What an app does when it is killed, and what the command line of one of its processes holds by then."""
 

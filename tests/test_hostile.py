@@ -31,17 +31,15 @@ from samples import ok_result
 
 from demo.backend import models
 from demo.cli.main import main, parser
-from demo.core import catalog, codec, format as fmt, limits
+from demo.core import catalog, format as fmt, limits
 from demo.core.languages import ENGLISH
 from demo.core.outputs import MASK_SIDE
 from demo.core.result import RunResult
 from demo.core.spec import OPTIONS, TASKS, BadInput, Option, RunSpec
 from demo.store.history import FOLDER_VARIABLE, History
-from demo.sweep.grid import read_grid
 from demo.ui import api
 from demo.ui.jobs import RunQueue
 from demo.ui.page import Page
-from demo.ui.tabs import links
 from demo.ui.web.guard import MAX_BYTES
 from demo.ui.web.visitor_language import translations
 from tests.backend.test_models import VIT
@@ -374,25 +372,6 @@ def test_on_a_space_whoever_gives_a_picture_is_told_that_others_can_see_it(monke
     assert f"at most {MASK_SIDE} pixels" in sentence and "Everybody who opens this page" in sentence
 
 
-def test_no_door_but_the_command_line_can_name_the_interpreter_of_a_run() -> None:
-    """Whoever names one runs any program of the machine."""
-    names = ("python", "interpreter", "executable", "worker_module")
-    assert not set(names) & {field.name for field in dataclasses.fields(RunSpec)}
-    asked = {"checkpoint": "shapes-vit", "batch_size": "4"}
-    plain = links.spec_of(asked, "shapes-vit")
-    for name in names:
-        evil = {name: "/bin/evil"}
-        assert links.spec_of(asked | evil, "shapes-vit") == plain
-        assert codec.load(RunSpec, codec.plain(plain) | evil) == plain
-        assert name not in inspect.signature(benchmark()).parameters
-        with pytest.raises(TypeError):
-            benchmark()(checkpoint="shapes-vit", request=None, **evil)
-        with pytest.raises(BadInput, match="means nothing"):
-            read_grid({"checkpoints": "shapes-vit"} | evil, "The sweep")
-    opened = [file.name for file in Path(api.__file__).parent.rglob("*.py") if "interpreter" in file.read_text()]
-    assert opened == ["comparison.py"]  # which shows the name of a stored result's
-
-
 # ---- properties: the API's function and the command line with anything
 
 NUMBERS = st.integers() | st.floats() | st.sampled_from(["4", "1e3", "٣", "", " 7 ", "0x10", "-1", "nan"])
@@ -498,7 +477,6 @@ def test_the_command_line_answers_anything_with_a_documented_code_and_a_sentence
         mock.patch("demo.runs.runner.Runner", return_value=runner),
         mock.patch("demo.cli.sweep_command.run_cells", lambda *_: (event for event in ())),
         mock.patch("demo.sweep.best_way.Search.run", lambda *_: (event for event in ())),
-        mock.patch("demo.cli.sweep_command.cache_process", return_value=0),
         mock.patch("demo.sweep.ray_cluster.connected", side_effect=BadInput("There is no cluster here.")),
         contextlib.redirect_stdout(said),
         contextlib.redirect_stderr(told),

@@ -6,8 +6,7 @@ for a killed parent too, the whole process group is killed with SIGKILL, and its
 Covered: the module, its imports (torch takes seconds), a library that holds the interpreter's lock, a crash of the
 module whose children live on; on Linux the end of the watcher itself, with which the group ends. Not covered: children
 that leave the process group, such as with `setsid`; anything while another process holds a copy of the writing end;
-systems without `fork` and `poll`. It is the first code that another environment's Python runs, so it also says where
-that Python is too old.
+systems without `fork` and `poll`.
 """
 
 import contextlib
@@ -18,8 +17,6 @@ import select
 import shutil
 import signal
 import sys
-
-OLDEST_PYTHON = (3, 11)
 
 
 def end_with_parent(folder: str) -> None:
@@ -52,9 +49,6 @@ def end_with_parent(folder: str) -> None:
 
 
 if __name__ == "__main__":
-    if sys.version_info < OLDEST_PYTHON:
-        needed, here = (".".join(map(str, one[:2])) for one in (OLDEST_PYTHON, sys.version_info))
-        sys.exit(f"Python {needed} or newer is needed, and this is Python {here}")
     end_with_parent(sys.argv[1])
     del sys.argv[:2]
     runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)

@@ -68,9 +68,6 @@ def to_json(value: Any) -> str:
     return json.dumps(plain(value), allow_nan=False, ensure_ascii=False, indent=2)
 
 
-PYTHON_HELP = "the python of another environment, which runs the worker with its own torch and transformers"
-
-
 def file_to_write(given: str | None, what: str) -> Path | None:
     """The file to write a `what` to. Raises BadInput, before anything runs, where it could not be written."""
     if given is None:

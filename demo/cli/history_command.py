@@ -13,7 +13,7 @@ from demo.core.format import parse_number, parse_whole
 from demo.core.languages import ENGLISH
 from demo.core.result import RunResult
 from demo.core.spec import BadInput
-from demo.present import advice, link_preview, markdown, sentences, upgrade
+from demo.present import advice, link_preview, markdown, sentences
 from demo.present.script import script
 from demo.store import export, hub_dataset
 from demo.store.history import History
@@ -21,14 +21,13 @@ from demo.store.history import History
 LISTED = 50
 """Results that are listed when no limit was given: each one's interval takes some hundredths of a second."""
 LARGEST = 999_999_999
-_FORMS = "export FILE, card ID FILE, compare ID ID, delete ID"
+_FORMS = "export FILE, card ID FILE, delete ID"
 _HELP = """the stored results, newest first
 
   history                       list them
   history ID                    show this one in full
   history export FILE           write them to a .csv, .json, .parquet or .md file
   history card ID FILE          draw its card as a .png, or its badge as an .svg
-  history compare ID ID         should you change from the first one's environment to the second's?
   history delete ID [ID ...]    remove these for good
 """
 
@@ -73,11 +72,9 @@ def _history(options: argparse.Namespace) -> int | None:
             _export(history, Path(file), options)
         case ["card", id, file]:
             _card(stored(history, id), Path(file))
-        case ["compare", first, second]:
-            _compare(stored(history, first), stored(history, second))
         case ["delete", _, *_]:
             return _delete(history, options.words[1:], options)
-        case [id] if id not in ("export", "card", "compare", "delete"):
+        case [id] if id not in ("export", "card", "delete"):
             _show(history, id, options)
         case words:
             given = " ".join(["history", *words])
@@ -155,16 +152,6 @@ def _card(result: RunResult, file: Path) -> None:
     export.check_place(file, "picture")
     file.write_bytes(link_preview.card(result) if kind == ".png" else link_preview.badge(result).encode())
     print(f"{link_preview.title(result, ENGLISH)}: written to {file}.", file=sys.stderr)
-
-
-def _compare(first: RunResult, second: RunResult) -> None:
-    told = upgrade.told(first, second, (first.id, second.id), ENGLISH)
-    if not told:
-        raise BadInput(
-            "Those two cannot be compared: one spec is needed, run on one device in two environments (run --python), "
-            "with an answer in one of them at least. The page's History tab compares any others."
-        )
-    print(told)
 
 
 def _delete(history: History, ids: list[str], options: argparse.Namespace) -> int | None:

@@ -17,7 +17,6 @@ from demo.core.result import RunResult
 from demo.core.spec import TASKS, TEXT_GENERATION, BadInput, RunSpec
 from demo.present import markdown, sentences
 from demo.present.script import loading_lines
-from demo.runs.environment import Interpreter, other_python
 from demo.runs.outcome import Files
 from demo.store.history import History
 
@@ -27,7 +26,6 @@ def add_to(commands: Any) -> None:
     parser.set_defaults(command=_run)
     common.add_model(parser, f": {common.listed(TASKS)}")
     common.add_options(parser)
-    parser.add_argument("--python", metavar="PATH", help=common.PYTHON_HELP)
     parser.add_argument("--trace", metavar="FILE", help="write what the profiler saw to FILE.json.gz, for Perfetto")
     parser.add_argument("--package", metavar="FILE.pt2", help="build with AOTInductor and keep its package in FILE.pt2")
     parser.add_argument("--export-markdown", metavar="FILE", help="write the figures as a Markdown table")
@@ -65,11 +63,10 @@ def _run(options: argparse.Namespace) -> int:
     package = _new_file(options.package, ".pt2", "package")
     files = Files(trace, package)
     table = common.file_to_write(options.export_markdown, "table")
-    other = other_python(options.python) if options.python is not None else None
     history = History()
     busy = cores.others_share(windows=1) or 0.0
     with _cancelled_by_signals() as (cancel, received):
-        result = _followed(history, other, busy, spec, image, cancel, files)
+        result = _followed(history, busy, spec, image, cancel, files)
     if trace is not None and trace.is_file():
         print(f"The trace lies in {trace}: open it at https://ui.perfetto.dev.", file=sys.stderr)
     if package is not None and package.is_file():
@@ -88,16 +85,14 @@ def _run(options: argparse.Namespace) -> int:
     return common.OK if result.status == "ok" and stored else common.FAILED
 
 
-def _followed(history: History, other: Interpreter | None, busy: float, spec: RunSpec, *run: Any) -> RunResult:
+def _followed(history: History, busy: float, spec: RunSpec, *run: Any) -> RunResult:
     """The result of a run. Its progress is shown on standard error, and that others keep this share of cores `busy`."""
     from demo.runs.runner import Runner
 
     told = False
     progress = terminal.ProgressLine(sys.stderr)
     try:
-        with closing(Runner(history, interpreter=other)) as runner:
-            if other is not None:
-                runner.inspect()
+        with closing(Runner(history)) as runner:
             for event in runner.run(spec, *run):
                 if isinstance(event, RunResult):
                     result = event

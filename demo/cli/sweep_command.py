@@ -1,33 +1,24 @@
-"""What takes a grid: `python -m demo sweep`, its runs, resumed from what is stored; and `cache`, its compile cache as a
-file, by a process of `demo.backend.cache_artifacts`."""
+"""`python -m demo sweep`: the runs of a grid, resumed from what is stored."""
 
 import argparse
-import importlib.util
-import os
 import signal
-import subprocess
 import sys
 import threading
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from demo.cli import common, terminal
-from demo.core.codec import plain
 from demo.core.result import RunResult
 from demo.core.spec import BadInput, RunSpec
 from demo.present import markdown, sentences
-from demo.runs.environment import other_python
 from demo.runs.forecast import SweepForecast, forecast_sweep
-from demo.runs.process import child_process
 from demo.store.history import History
 from demo.sweep import grid as grids
 from demo.sweep.grid import AXES, KINDS, PRESETS, SETTINGS, Cell, Grid, make_cells, read_grid, unfinished
-from demo.sweep.run_grid import Done, Event, Timing, paired, run_cells, run_in_turns, verdicts, with_repeats
-
-CACHE_MODULE = "demo.backend.cache_artifacts"
+from demo.sweep.run_grid import Done, Event, Timing, run_cells
 
 
 def add_to(commands: Any) -> None:
@@ -36,8 +27,6 @@ def add_to(commands: Any) -> None:
     _add_grid(parser)
     scene = "the picture for every cell that sees one (default: a drawn scene, 4:3)"
     parser.add_argument("--image", metavar="PATH", help=scene)
-    twice = f"{common.PYTHON_HELP}; twice: each cell in both, in turns, and whether to change to the second"
-    parser.add_argument("--python", metavar="PATH", action="append", default=[], help=twice)
     parser.add_argument("--out", metavar="FILE", help=f"write the table to a file: {', '.join(KINDS)}")
     parser.add_argument("--export-markdown", metavar="FILE", help="write the table as Markdown")
     parser.add_argument(
@@ -48,17 +37,6 @@ def add_to(commands: Any) -> None:
     parser.add_argument("--address", help="of the Ray cluster; auto: the one that this machine is part of")
     parser.add_argument("--gpu-type", action="append", default=[], help="with ray: T4, A100, ...; several: on each")
     parser.add_argument("--yes", action="store_true", help="on a terminal: start without asking")
-    cache = commands.add_parser("cache", help="the compile cache as a file: save it here, load it elsewhere")
-    cache.set_defaults(command=lambda options: cache.print_help())
-    actions = cache.add_subparsers(metavar="ACTION", parser_class=type(cache))
-    saving = actions.add_parser("save", help="compile a grid, and write what that left in the compile cache")
-    saving.set_defaults(command=_save)
-    saving.add_argument("out", metavar="CACHE", help="the file to write")
-    _add_grid(saving)
-    saving.add_argument("--image", metavar="PATH", help="the picture (default: a drawn scene, 4:3)")
-    loading = actions.add_parser("load", help="put the entries of such a file into this machine's compile cache")
-    loading.set_defaults(command=lambda options: cache_process({"file": options.out}))
-    loading.add_argument("out", metavar="CACHE", help="a file of `cache save`; it holds code, so it must be trusted")
 
 
 def _add_grid(parser: argparse.ArgumentParser) -> None:
@@ -111,10 +89,6 @@ def _sweep(options: argparse.Namespace) -> int:
     text = common.file_to_write(options.export_markdown, "table")
     if options.engine != "ray" and (options.address or options.gpu_type):
         raise BadInput("--address and --gpu-type are for a cluster: give --engine ray with them.")
-    if options.python and (options.engine == "ray" or options.measured):
-        raise BadInput("--python is for this machine and no table of it: leave out --engine ray and --measured.")
-    if len(options.python) > 2 or len(set(map(os.path.abspath, options.python))) < len(options.python):
-        raise BadInput(f"Give --python once, or two different ones. Given: {', '.join(options.python)}.")
     engine = _on_cluster if options.engine == "ray" else _here
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # the table is still written
     with engine(options, specs, image) as (cells, plan, run):
@@ -136,9 +110,6 @@ def _sweep(options: argparse.Namespace) -> int:
                 if text is not None:
                     rows = ((cell.spec, cell.result, cell.value or "not run") for cell in cells)
                     text.write_text(markdown.of_cells(rows), encoding="utf-8")
-    if len(options.python) == 2:
-        for verdict in verdicts(cells):
-            print(f"\n{verdict}")
     if options.measured:
         print(f"Kept as {grids.write_device_table(cells)}: `published` and the page show it.", file=sys.stderr)
     return common.OK if any(cell.result and cell.result.status == "ok" for cell in cells) else common.FAILED
@@ -150,19 +121,15 @@ Planned = tuple[list[Cell], str, Callable[[Path, threading.Event], Generator[Eve
 
 @contextmanager
 def _here(options: argparse.Namespace, specs: Sequence[RunSpec], image: Path) -> Iterator[Planned]:
-    """The sweep on this machine, in one environment or in two in turns."""
+    """The sweep on this machine."""
     from demo.runs.runner import Runner
 
-    others = [other_python(path) for path in options.python] or [None]
-    history, in_turns = History(), len(others) == 2
-    with ExitStack() as stack:
-        runners = [stack.enter_context(closing(Runner(history, interpreter=other))) for other in others]
-        machines = [runner.inspect() for runner in runners]
-        stored, asked = history.all(), with_repeats(specs) if in_turns else specs
-        grids = [make_cells(asked, stored, machine, image, options.fresh) for machine in machines]
-        cells = paired(grids[0], grids[1], options.python) if in_turns else grids[0]
-        run = partial(run_in_turns, cells, runners) if in_turns else partial(run_cells, cells, runners[0])
-        yield cells, plan_text(cells, forecast_sweep(unfinished(cells), stored, machines[0])), run
+    history = History()
+    with closing(Runner(history)) as runner:
+        machine, stored = runner.inspect(), history.all()
+        cells = make_cells(specs, stored, machine, image, options.fresh)
+        plan = plan_text(cells, forecast_sweep(unfinished(cells), stored, machine))
+        yield cells, plan, partial(run_cells, cells, runner)
 
 
 @contextmanager
@@ -209,8 +176,7 @@ def plan_text(cells: list[Cell], forecast: SweepForecast) -> str:
 
 def cell_text(cell: Cell) -> str:
     spec = cell.spec
-    place = f" in {cell.python}" if cell.python else ""
-    settings = f"{spec.checkpoint}, batch {spec.batch_size}, {spec.mode}, {spec.dtype}{place}"
+    settings = f"{spec.checkpoint}, batch {spec.batch_size}, {spec.mode}, {spec.dtype}"
     return f"{settings}: {cell.value}{_latencies(cell.result)}"
 
 
@@ -220,33 +186,9 @@ def _latencies(result: RunResult | None) -> str:
 
 def table(cells: list[Cell]) -> str:
     """The grid as text, one line a cell."""
-    pythons = any(cell.python for cell in cells)
-    rows = [("python", "checkpoint", "batch", "mode", "dtype", "eager → compiled", "speed-up", "id")]
+    rows = [("checkpoint", "batch", "mode", "dtype", "eager → compiled", "speed-up", "id")]
     for cell in cells:
-        asked = (cell.python, cell.spec.checkpoint, str(cell.spec.batch_size), cell.spec.mode, cell.spec.dtype)
+        asked = (cell.spec.checkpoint, str(cell.spec.batch_size), cell.spec.mode, cell.spec.dtype)
         times, id = _latencies(cell.result).strip(" ()"), cell.result.id if cell.result else ""
         rows.append((*asked, times, cell.value[:60] or "not run", id))
-    return "\n".join(terminal.table(rows if pythons else [row[1:] for row in rows]))
-
-
-def _save(options: argparse.Namespace) -> int:
-    specs, out = grid(options).specs(folders=True), common.file_to_write(options.out, "cache file")
-    if not all(spec.cached for spec in specs):
-        raise BadInput(
-            "What is compiled with compiler aot or with freezing is not in the compile cache: choose compiler jit and "
-            "switch freezing off."
-        )
-    return cache_process({"file": out, "specs": plain(specs), "input_file": common.picture(options.image, specs)})
-
-
-def cache_process(job: dict[str, Any]) -> int:
-    """The exit code of a process that does the job, and says on standard error how it goes. Raises BadInput."""
-    if importlib.util.find_spec("torch") is None:
-        more = f"`{common.PROGRAM} doctor` says more"
-        raise BadInput(f"torch is not installed here, and the compile cache is its own. {more}.")
-    with child_process(CACHE_MODULE, stdout=subprocess.PIPE, own_errors=False) as child:
-        child.send({name: str(Path(job[name]).resolve()) if name != "specs" else job[name] for name in job})
-        for line in filter(None, child.lines()):
-            print(line.decode(), flush=True)
-        code = child.exit_code()
-    return common.FAILED if code is None or code < 0 else code
+    return "\n".join(terminal.table(rows))

@@ -25,9 +25,6 @@ class Machine:
     """The C++ compiler that inductor calls."""
     cuda_toolkit: str | None = None
     """On a GPU: the last part of the CUDA toolkit's folder, if it has the headers that packages are built with."""
-    interpreter: str | None = None
-    """Which environment it was, where not the program's own: 'venv-3fa2c1', its folder's name and the beginning of a
-    checksum of its path. Runs of two environments are never pooled, not even those of equal versions."""
 
     def facts(self) -> dict[str, Any]:
         """The fields of `Machine` alone."""

@@ -168,16 +168,6 @@ def limits_of(machine: HostInfo) -> list[Rule]:
     return list(dict.fromkeys(one for spec in specs if (one := refusal(spec, machine))))
 
 
-def on_lent_gpu(spec: RunSpec) -> str:
-    """Why a run does not get a GPU that ZeroGPU lends, as a sentence; '' where it may have one."""
-    if spec.device != "cuda" or spec.compiler == "aot":
-        return ""
-    return (
-        "On ZeroGPU torch.compile is timed on the CPU; its GPU takes packages only. Choose device auto or cpu, or "
-        "compiler aot."
-    )
-
-
 def other_way_to_compile(spec: RunSpec) -> tuple[str, dict[str, Any]]:
     """What to try where compiling fails: a sentence, and the options that it names, at their defaults.
 

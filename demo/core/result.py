@@ -277,7 +277,7 @@ class RunResult:
         first = self._prefill_estimate
         prefill, seconds = (first[0], first[1:]) if first is not None else (None, None)
         own = stats.ProcessResult(
-            self.id, eager, compiled, within, broken, self.threads, prefill, seconds, self.control, self.started_at
+            self.id, eager, compiled, within, broken, self.threads, prefill, seconds, self.control
         )
         return (*self.earlier, own)
 

@@ -34,9 +34,6 @@ SMALLEST_DIFFERENCE = 0.01
 SAME_WITHIN = 0.03
 EQUIVALENCE = 1.645 / 1.96
 """How much narrower a 90 % interval is than a 95 % one: that of an equivalence test at 5 % (Schuirmann 1987)."""
-EXPECTED_FREEDOM = 2.0
-"""Degrees of freedom for which an expected deviation between processes counts: few, so that measured ones soon rule."""
-RESTLESS = 2.0
 VAGUE = 0.5
 """The estimate is not shown where the half-width of its interval is this or more."""
 
@@ -233,30 +230,11 @@ def _trimmed(values: np.ndarray) -> tuple[float, float, float]:
     return float(kept.mean()), error, float(len(kept) - 1)
 
 
-def t_quantile(freedom: float, comparisons: int = 1) -> float:
-    """The 97.5 % quantile of Student's t; of several `comparisons` so far out that 95 % holds for all of them at once
-    (Bonferroni's correction)."""
+def t_quantile(freedom: float) -> float:
+    """The 97.5 % quantile of Student's t."""
     from scipy.special import stdtrit  # 0.1 s, which commands without a figure should not take
 
-    return float(stdtrit(freedom, 1 - (1 - CONFIDENCE) / 2 / comparisons))
-
-
-def level_ratio(slow: Sequence[float], fast: Sequence[float], deviation: float, comparisons: int = 1) -> Interval:
-    """How many times longer a call takes in the processes of `slow` than in those of `fast`, which are others.
-
-    Takes the seconds of one call in each process. Unlike `paired_ratio` nothing cancels, so the interval is that
-    of two means of logarithms, with the variance between processes of a side pooled over both. What a few processes
-    show is drawn towards an expected `deviation`, since by chance they often show none at all. Where they show more
-    than `RESTLESS` times as much, the expectation is wrong here and counts for nothing. Drift widens the interval.
-    """
-    sides = [np.log(np.asarray(side, dtype=float)) for side in (slow, fast)]
-    squares = sum(float(((side - side.mean()) ** 2).sum()) for side in sides)
-    known = len(slow) + len(fast) - 2.0
-    if squares <= known * (RESTLESS * deviation) ** 2:
-        known, squares = known + EXPECTED_FREEDOM, squares + EXPECTED_FREEDOM * deviation**2
-    variance = squares / known
-    error = math.sqrt(variance * (1 / len(slow) + 1 / len(fast)))
-    return _interval(float(sides[0].mean() - sides[1].mean()), error * t_quantile(known, comparisons))
+    return float(stdtrit(freedom, 1 - (1 - CONFIDENCE) / 2))
 
 
 def noise_floor(control: Interval | None) -> float:
@@ -368,8 +346,6 @@ class ProcessResult:
     """Seconds to the first token of eager and of compiled."""
     control: Interval | None = None
     """Eager over eager in that process."""
-    started_at: str = ""
-    """When that run began, as `RunResult.started_at`; '' in older results."""
 
 
 def judged(

@@ -278,7 +278,7 @@ def machine(result: RunResult, lang: Language) -> Part | None:
     libraries = f"torch {known.torch}, transformers {known.transformers}, Python {known.python}"
     of_gpu = {"CUDA": known.cuda, "driver": known.driver, "Triton": known.triton}
     further = [f"{name} {version}" for name, version in of_gpu.items() if version]
-    further += [one for one in (known.compiler, known.platform, known.interpreter) if one]
+    further += [one for one in (known.compiler, known.platform) if one]
     rows = [
         (lang.plain("row_cpu"), lang.plain_value(known.cpu), cores),
         row("row_memory", lang.plain_value(fmt.size(known.memory_bytes)), lang),

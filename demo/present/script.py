@@ -99,12 +99,8 @@ def short_starts(spec: RunSpec) -> str:
     """Shell commands that spare the next process of a spec the compile. A text model has no package."""
     given = f"--checkpoint {shlex.quote(spec.checkpoint)} --batch-size {spec.batch_size} --device {spec.device}"
     given += f" --weights {spec.weights}" if spec.weights != "pretrained" else ""
-    cache = f"""# Keep the compile cache: give every process the same folder, which outlives them.
+    cache = """# Keep the compile cache: give every process the same folder, which outlives them.
 export TORCHINDUCTOR_CACHE_DIR=/path/that/stays
-
-# Carry it to another machine with the same versions and device.
-python -m demo cache save compiled.cache {given}
-python -m demo cache load compiled.cache  # over there
 """
     package = f"""
 # Load a package, on a machine without a compiler, too: this builds it and prints the lines that load it.

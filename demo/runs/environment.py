@@ -1,4 +1,4 @@
-"""The environment that a process started here gets: its variables, and its Python where that is another one.
+"""The environment variables that a process started here gets.
 
 Covered: on a Space, where visitors choose what is loaded, a process gets only the variables that are known to be
 needed (`NEEDED`), none that looks like a secret (`SECRETS`), and no token file of the Hub's library.
@@ -12,16 +12,13 @@ lacks that capability unless it was given.
 import contextlib
 import ctypes
 import getpass
-import hashlib
 import os
 import re
 import sys
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
 
 from demo.core import limits
-from demo.core.spec import BadInput
 
 ROOT = Path(__file__).resolve().parents[2]
 NEEDED = re.compile(
@@ -41,47 +38,13 @@ SPIN_COUNT = "3000"
 others spin: on two cores with one of them taken a call of 10 ms took 1.5 s, and a thirtieth of that with this bound. On
 an idle machine the bound costs nothing."""
 PR_SET_DUMPABLE = 4
-REMEDY = (
-    "Name the python of an environment that has what requirements.txt lists, such as "
-    "--python /path/to/venv/bin/python, or leave the option out"
-)
 
 
-@dataclass(frozen=True)
-class Interpreter:
-    """The Python of another environment, which runs the worker in place of this program's own: `--python`.
-
-    It brings its own torch and transformers; the code of the worker is that of this checkout, which is on its path. So
-    two releases of torch are compared by one protocol. It belongs to the runner and not to a `RunSpec`: a spec also
-    comes from the page, the API and links, and whoever may name an interpreter may run any program of this machine.
-    """
-
-    path: str
-    """Absolute, and not resolved: the python of a virtual environment is a link to another one."""
-
-    @property
-    def label(self) -> str:
-        """What a stored result shows of it: 'venv-3fa2c1'. Two environments in folders of one name have two labels."""
-        parent = Path(self.path).parent
-        name = (parent.parent if parent.name in ("bin", "Scripts") else parent).name
-        return f"{name}-{hashlib.sha256(self.path.encode()).hexdigest()[:6]}"
-
-    def refused(self, why: str) -> BadInput:
-        return BadInput(f"--python {self.path} cannot run the worker: {why}. {REMEDY}.")
-
-
-def other_python(given: str) -> Interpreter | None:
-    """The interpreter of this path; None for this program's own. `Runner.inspect` refuses one that cannot run."""
-    path = os.path.abspath(os.path.expanduser(given))
-    return None if path == os.path.abspath(sys.executable) else Interpreter(path)
-
-
-def worker_environment(folder: str, interpreter: Interpreter | None = None) -> dict[str, str]:
+def worker_environment(folder: str) -> dict[str, str]:
     """The variables of a process whose temporary files lie in `folder`.
 
-    Inductor's cache stays where torch would have put it without `folder`, so that all processes share it; those of
-    another environment have a folder of their own in it, so that neither finds what the other compiled. Waiting threads
-    spin for a bounded time, unless the user's environment says how they wait.
+    Inductor's cache stays where torch would have put it without `folder`, so that all processes share it. Waiting
+    threads spin for a bounded time, unless the user's environment says how they wait.
     """
     environment = dict(os.environ)
     if limits.on_space():
@@ -89,14 +52,14 @@ def worker_environment(folder: str, interpreter: Interpreter | None = None) -> d
             name: value for name, value in environment.items() if NEEDED.fullmatch(name) and not SECRETS.search(name)
         }
         environment |= {"HF_HUB_DISABLE_IMPLICIT_TOKEN": "1", "HF_TOKEN_PATH": os.devnull}
-    if limits.on_zero_gpu():  # outside of the function that holds one, no GPU may be asked for
+    if limits.on_zero_gpu():  # no GPU may be asked for there outside of a function that holds one
         environment["CUDA_VISIBLE_DEVICES"] = ""
     if "OMP_WAIT_POLICY" not in environment:
         environment.setdefault("GOMP_SPINCOUNT", SPIN_COUNT)
     cache = environment.get("TORCHINDUCTOR_CACHE_DIR", str(inductor_folder()))
     return {
         **environment,
-        "TORCHINDUCTOR_CACHE_DIR": os.path.join(cache, interpreter.label) if interpreter else cache,
+        "TORCHINDUCTOR_CACHE_DIR": cache,
         "HF_HUB_DISABLE_TELEMETRY": "1",
         "TMPDIR": folder,
         "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])),

@@ -45,9 +45,6 @@ class Files:
 
 
 NO_FILES = Files()
-_LENT_REMEDY = (
-    "ZeroGPU lends its GPU for a short time: choose a smaller checkpoint, device cpu, or a Space with a GPU of its own."
-)
 
 
 @dataclass
@@ -115,18 +112,6 @@ class OngoingRun:
             f"{limits.variable('seconds')} (seconds).",
             change,
         )
-
-    def of_lent_gpu(self, result: RunResult) -> RunResult:
-        """The result of another runner's run as this one's."""
-        failure = result.failure
-        if failure is not None and result.status == "timed_out":
-            failure = dataclasses.replace(failure, remedy=_LENT_REMEDY, change={})
-        spec = dataclasses.replace(result.spec, repeats=self.spec.repeats)
-        return dataclasses.replace(result, id=self.id, started_at=self.started_at, spec=spec, failure=failure)
-
-    def gpu_lost(self, reason: str) -> RunResult:
-        _log.warning("the run on the lent GPU ended: %s", reason)
-        return self._failed("crashed", f"The run on the lent GPU ended while {self._doing}: {reason}.", _LENT_REMEDY)
 
     def crashed(self, worker: Worker) -> RunResult:
         """The worker ended without a result, or sent something that cannot be read. Call it before the worker is

@@ -16,7 +16,6 @@ Not covered:
 """
 
 import contextlib
-import dataclasses
 import json
 import os
 import queue
@@ -34,7 +33,7 @@ from demo.core import codec, format as fmt
 from demo.core.machine import HostInfo
 from demo.core.result import Progress, RunResult
 from demo.core.spec import BadInput
-from demo.runs.environment import ROOT, Interpreter, share_headers, worker_environment
+from demo.runs.environment import ROOT, share_headers, worker_environment
 
 EXIT_SECONDS = 2.0
 LAST_WORDS_BYTES = 2000
@@ -126,10 +125,8 @@ def child_process(
     stdout: int | None = None,
     own_errors: bool = True,
     pass_fds: Sequence[int] = (),
-    interpreter: Interpreter | None = None,
 ) -> Iterator[Child]:
-    """Runs `python -m module arguments` in a session and a folder of its own, and kills it at the end. The python is
-    this program's own, or `interpreter`.
+    """Runs `python -m module arguments` in a session and a folder of its own, and kills it at the end.
 
     Its standard input is a pipe for one job. Standard error goes to a file, or to this process's own without
     `own_errors`; standard output goes to the file, too, unless `stdout` is subprocess.PIPE. The file is no pipe because
@@ -140,12 +137,11 @@ def child_process(
         folder = undo.enter_context(tempfile.TemporaryDirectory(prefix="worth-compiling-", ignore_cleanup_errors=True))
         share_headers(folder)
         printed = undo.enter_context(tempfile.TemporaryFile(dir=folder))
-        environment = worker_environment(folder, interpreter)
+        environment = worker_environment(folder)
         # Without this folder importing torch fails in the child, and nothing would say why.
         os.makedirs(environment["TORCHINDUCTOR_CACHE_DIR"], exist_ok=True)
-        python = interpreter.path if interpreter else sys.executable
         started = subprocess.Popen(
-            [python, "-m", "demo.backend.lifeline", folder, module, *arguments],
+            [sys.executable, "-m", "demo.backend.lifeline", folder, module, *arguments],
             stdin=subprocess.PIPE,
             stdout=printed if stdout is None else stdout,
             stderr=printed if own_errors else None,
@@ -180,10 +176,8 @@ Event = Progress | RunResult | BadInput
 class Worker:
     """One worker process and the pipe of its events. It takes one job."""
 
-    def __init__(self, module: str, interpreter: Interpreter | None = None) -> None:
-        """Raises OSError where there is no room for files, no memory or no process left, or where `interpreter` is no
-        program."""
-        self._interpreter = interpreter
+    def __init__(self, module: str) -> None:
+        """Raises OSError where there is no room for files, no memory or no process left."""
         self.machine: HostInfo | None = None
         """What the worker said of the machine; None until it is ready."""
         self.refusal = ""
@@ -197,9 +191,7 @@ class Worker:
         reading, writing = os.pipe()
         try:
             with contextlib.ExitStack() as undo:
-                self.child = undo.enter_context(
-                    child_process(module, str(writing), pass_fds=[writing], interpreter=interpreter)
-                )
+                self.child = undo.enter_context(child_process(module, str(writing), pass_fds=[writing]))
                 threading.Thread(target=self._listen, args=[reading], daemon=True).start()
                 self._running = undo.pop_all()
         except BaseException:
@@ -224,8 +216,7 @@ class Worker:
         kind = message["event"]
         if kind == "ready":
             if (version := message.get("version")) == codec.WIRE_VERSION:
-                label = self._interpreter.label if self._interpreter else None
-                self.machine = dataclasses.replace(codec.load(HostInfo, message["machine"]), interpreter=label)
+                self.machine = codec.load(HostInfo, message["machine"])
             else:
                 self.refusal = (
                     f"it sends messages of version {version}, and this program reads version {codec.WIRE_VERSION}"

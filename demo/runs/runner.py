@@ -9,17 +9,16 @@ import dataclasses
 import logging
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
-from demo.core import cores, limits, refusals
-from demo.core.machine import Environment, HostInfo
+from demo.core import cores, limits
+from demo.core.machine import HostInfo
 from demo.core.result import Progress, RunResult
 from demo.core.spec import BadInput, RunSpec
 from demo.core.stats import ProcessResult
-from demo.runs.environment import Interpreter
 from demo.runs.outcome import NO_FILES, Files, OngoingRun, redacted, stored, with_earlier_costs, with_earlier_runs
-from demo.runs.process import POLL_SECONDS, READY_SECONDS, Event, Worker, WorkerDied
+from demo.runs.process import POLL_SECONDS, READY_SECONDS, Event, Worker
 from demo.store.history import History, HistoryError
 
 WORKER_MODULE = "demo.backend"
@@ -27,9 +26,6 @@ CLOSING_SECONDS = 5.0
 """How long `close` waits for a run on another thread, which looks at least every 0.2 s."""
 
 _log = logging.getLogger(__name__)
-
-LentGpu = Callable[[RunSpec, Path | None], Generator[Progress | RunResult, None, None]]
-"""The events of a run on a GPU that is there for this run only: see `demo.ui.zero_gpu.run`."""
 
 
 class Runner:
@@ -41,19 +37,11 @@ class Runner:
         spare: bool = False,
         timeout_seconds: float | None = None,
         worker_module: str = WORKER_MODULE,
-        lent_gpu: LentGpu | None = None,
-        interpreter: Interpreter | None = None,
     ) -> None:
-        """Stores the runs that an app left when it was killed. `spare` keeps a worker waiting for the next run.
-
-        With `lent_gpu` the runs that are packages, compiler "aot", use it unless they ask for device "cpu". With
-        `interpreter` the workers run in another environment: call `inspect` first, which refuses one that cannot.
-        """
+        """Stores the runs that an app left when it was killed. `spare` keeps a worker waiting for the next run."""
         self.timeout_seconds = timeout_seconds or limits.current().seconds
         self._history = history
         self._worker_module = worker_module
-        self._lent_gpu = lent_gpu
-        self._interpreter = interpreter
         self._keeps_spare = spare
         self._one_at_a_time = threading.Lock()
         self._closing = threading.Event()
@@ -77,7 +65,7 @@ class Runner:
             return
         try:
             for _ in range(wanted):
-                self._spares.append(Worker(self._worker_module, self._interpreter))
+                self._spares.append(Worker(self._worker_module))
         except OSError as error:
             _log.warning("no spare worker could be started: %s", error)
 
@@ -89,15 +77,9 @@ class Runner:
         return self._machine
 
     def inspect(self) -> HostInfo:
-        """What the next run's worker says of the machine. Raises WorkerDied, or BadInput for an unfit `interpreter`."""
-        try:
-            self._spares = self._spares or [Worker(self._worker_module, self._interpreter)]
-            return self._spares[0].machine_when_ready()
-        except (OSError, WorkerDied) as error:
-            if self._interpreter is None:
-                raise
-            why = error.reason if isinstance(error, WorkerDied) else error.strerror or str(error)
-            raise self._interpreter.refused(why) from error
+        """What the next run's worker says of the machine. Raises WorkerDied."""
+        self._spares = self._spares or [Worker(self._worker_module)]
+        return self._spares[0].machine_when_ready()
 
     def run(
         self,
@@ -117,13 +99,11 @@ class Runner:
         Setting `cancel` ends the run with a result of status 'cancelled'; so does closing the generator, where only the
         history gets it. Closing the runner makes it 'interrupted'; so does a kill of this program, as the next
         start shows. Raises BadInput where the worker finds that the job cannot be run as given; nothing is stored
-        then. Likewise for torch.compile on a lent GPU.
+        then.
 
         `input_file` is not looked at where the model sees none. `files` are where the run is to leave what its result
         does not hold. `to_come` is how many further runs the caller will ask for right after this one.
         """
-        if self._lent_gpu is not None and (refused := refusals.on_lent_gpu(spec)):
-            raise BadInput(refused)
         with self._one_at_a_time:
             started = time.monotonic()
             repeats = range(len(earlier) + 1, max(len(earlier) + 1, spec.repeats) + 1)
@@ -146,11 +126,10 @@ class Runner:
     ) -> Iterator[Progress | RunResult]:
         """One process: its progress, and last its result, which is then stored."""
         marker = self._history.begin_run(run.interrupted()) if self._history is not None else None
-        lent_gpu = self._lent_gpu if run.spec.device != "cpu" and run.spec.compiler == "aot" else None
         result: RunResult | None = None
         refused = False
         try:
-            with contextlib.closing(_on_lent_gpu(lent_gpu, run) if lent_gpu else self._on_worker(run)) as events:
+            with contextlib.closing(self._on_worker(run)) as events:
                 while result is None:
                     event = next(events)
                     if self._closing.is_set():
@@ -198,7 +177,7 @@ class Runner:
         """A spare, or a new worker where there is none. Raises OSError."""
         while self._spares and self._spares[0].child.exited() is not None:  # Linux may end it to free memory
             self._spares.pop(0).close()
-        self._busy = worker = self._spares.pop(0) if self._spares else Worker(self._worker_module, self._interpreter)
+        self._busy = worker = self._spares.pop(0) if self._spares else Worker(self._worker_module)
         try:
             yield worker
         finally:
@@ -209,11 +188,6 @@ class Runner:
     def _keep(self, result: RunResult, earlier: tuple[ProcessResult, ...], elapsed: float) -> RunResult:
         """Stores the result, with what earlier runs add to it. A notice about the storing becomes a warning of the
         returned result only."""
-        if self._interpreter is not None and self._machine is not None:
-            known = result.environment or Environment.of_host(self._machine, result.spec.device)
-            result = dataclasses.replace(
-                result, environment=dataclasses.replace(known, interpreter=self._interpreter.label)
-            )
         result = redacted(dataclasses.replace(result, elapsed_seconds=round(elapsed, 3)))
         result = with_earlier_runs(result, earlier, self._history)
         if self._history is None:
@@ -246,20 +220,3 @@ def _within(progress: Progress, repeats: range, repeat: int, before: float) -> P
         repeat=repeat,
         repeats=repeats[-1],
     )
-
-
-def _on_lent_gpu(lent_gpu: LentGpu, run: OngoingRun) -> Generator[Event | None, None, None]:
-    """The events of another runner that holds the GPU, the last of them a result. A cancel waits until it has one.
-
-    It is asked for device cuda, so that it is refused where the GPU cannot be used, and never runs on a CPU.
-    """
-    events = lent_gpu(dataclasses.replace(run.spec, device="cuda", repeats=1), run.input_file)
-    try:
-        for event in events:
-            yield run.of_lent_gpu(event) if isinstance(event, RunResult) else event
-        yield run.gpu_lost("it sent no result")
-    except WorkerDied as lost:
-        yield run.gpu_lost(lost.reason)
-    finally:
-        with contextlib.suppress(WorkerDied):  # the run has its result by now
-            events.close()

@@ -151,7 +151,7 @@ class History:
 
         def compiled_as(one: RunResult) -> tuple[object, ...]:
             machine = one.environment
-            versions = machine and (machine.transformers, machine.python, machine.interpreter)
+            versions = machine and (machine.transformers, machine.python)
             return compiled_spec(one.spec), versions, machine and machine.settings.get("instructions")
 
         found: dict[str, CompileCost] = {}

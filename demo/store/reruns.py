@@ -50,7 +50,7 @@ class StoredRun:
     """None where the result is no basis of an answer, or was timed by an older protocol."""
 
 
-_VERSIONS = ("transformers", "threads", "driver", "triton", "python", "interpreter")
+_VERSIONS = ("transformers", "threads", "driver", "triton", "python")
 _AGREEING = (*(f"environment.{name}" for name in (*_VERSIONS, "settings.instructions")), "parity.verdict")
 REREAD = ("id", "spec", *_AGREEING, "speedup.within", "process")
 """The parts of a stored result that make a `StoredRun`. Reading it whole takes some hundred times as long."""

@@ -125,8 +125,6 @@ class Cell:
     """The result was in the history before this sweep."""
     gpu_type: str = ""
     """On a cluster: the type of GPU it is to be run on, '' for any."""
-    python: str = ""
-    """Of two environments side by side: the interpreter that runs it, as it was given; '' for the program's own."""
     earlier: tuple[ProcessResult, ...] = ()
     """The first of its repeats, where the history has those and not all: the run goes on from them."""
 
@@ -154,7 +152,7 @@ def make_cells(
     """One cell for each spec on this machine, with its result where the history has one; without results if `fresh`.
 
     A stored result counts if it has the same spec, picture (where the model sees one), versions (torch, transformers,
-    triton), environment (`--python`) and device (its name, and a GPU's driver), and no file of a local checkpoint was
+    triton) and device (its name, and a GPU's driver), and no file of a local checkpoint was
     written after it. Of several the newest counts; `stored` is newest first, as `History.all` returns it. Of a cell
     with repeats the first ones may be stored: it goes on from them, or is done where the last of them failed for good.
     """
@@ -204,10 +202,10 @@ def measured_on(result: RunResult, machine: HostInfo) -> bool:
     then, on_gpu = result.environment, result.spec.device == "cuda"
     if then is None:
         return False
-    versions = (then.torch, then.transformers, then.interpreter)
     device = (then.device_name, then.driver, then.triton) if on_gpu else then.device_name
     here = (machine.gpu, machine.driver, machine.triton) if on_gpu else machine.cpu
-    return versions == (machine.torch, machine.transformers, machine.interpreter) and device == here
+    versions = (then.torch, then.transformers) == (machine.torch, machine.transformers)
+    return versions and device == here
 
 
 def unfinished(cells: Iterable[Cell]) -> list[RunSpec]:

@@ -4,7 +4,6 @@ They outlive the page that started them: a reload or a lost connection ends none
 keeps its latest state. Any number of pages may watch it. It is found by its visitor's id, which the browser keeps.
 """
 
-import contextvars
 import hashlib
 import logging
 import re
@@ -391,10 +390,8 @@ class Supervisor:
                 )
             self._make_room()
             work.begin()
-            # The visitor's request goes with the context: on ZeroGPU the package `spaces` reads whose quota it is.
-            run = contextvars.copy_context().run
             try:
-                threading.Thread(target=run, args=[work.run], daemon=True).start()
+                threading.Thread(target=work.run, daemon=True).start()
             except RuntimeError as error:  # the machine has as many threads as it may
                 work.forget()
                 raise BadInput("This machine cannot start another run just now. Try again in a minute.") from error

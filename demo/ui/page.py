@@ -167,7 +167,7 @@ Preset = dict[str, Any]
 
 
 def presets(gpu: bool, loadable: bool = True) -> tuple[Preset, ...]:
-    """The runs of the keys 1 to 4; none takes over a minute on two cores, by `python -m benchmarks.stage_presets`."""
+    """The runs of the keys 1 to 4; none takes over a minute on two cores."""
     bundled = {"task": "image-segmentation", "checkpoint": "shapes-segformer"}
     full_size = bundled | {"checkpoint": SEGFORMER, "weights": "pretrained" if loadable else "random"}
     classifier = {"task": "image-classification", "checkpoint": "shapes-vit"}

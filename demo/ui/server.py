@@ -29,15 +29,11 @@ def serve(mcp: bool) -> None:
     limits.current()
     if limits.on_space():
         block_proc_access()
-    lent_gpu = None
     if limits.on_zero_gpu():
-        from demo.ui import zero_gpu  # before gradio, and before a thread could be in the way of its fork
+        import spaces  # before gradio; a ZeroGPU Space that decorates no function is stopped at its start
 
-        lent_gpu = zero_gpu.run
-    with (
-        hub_dataset.open_history() as history,
-        contextlib.closing(Runner(history, spare=True, lent_gpu=lent_gpu)) as runner,
-    ):
+        spaces.GPU(lambda: None)
+    with hub_dataset.open_history() as history, contextlib.closing(Runner(history, spare=True)) as runner:
         from demo.ui.page import Page, launch  # imports gradio while the worker loads torch
 
         page = Page(runner, history)

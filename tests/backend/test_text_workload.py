@@ -12,7 +12,7 @@ from own_workload import result_of
 from samples import measurement, text_result
 from transformers import CTRLTokenizer
 
-from demo.backend import cache_artifacts, compile_model, parity, text_workload
+from demo.backend import compile_model, parity, text_workload
 from demo.backend.events import Events
 from demo.backend.text_workload import TextWorkload, as_text
 from demo.core.measurement import Generation, Prefill
@@ -326,14 +326,3 @@ def test_a_run_of_a_text_model_has_every_figure_and_no_picture(tmp_path, monkeyp
     assert result.prefill_speedup is not None and result.generation.generate_seconds > 0
     assert [one.changed for one in result.another_sizes] == ["prompt", "cache", "batch size"]
     assert RunResult.from_json(result.to_json()).generation == result.generation
-
-
-def test_compiling_ahead_reads_no_picture_and_calls_the_prompt_and_two_steps(folder: Path, monkeypatch) -> None:
-    lengths = []
-
-    def compiled(model: Any, spec: RunSpec) -> Any:
-        return lambda **batch: lengths.append(batch["input_ids"].shape[1]) or model(**batch)
-
-    monkeypatch.setattr(compile_model, "compiled", compiled)
-    cache_artifacts.compile_ahead(spec_of(folder / "llama"), Path(tiny_text.__file__))
-    assert lengths == [8, 1, 1]

@@ -1,6 +1,5 @@
 """`history`: stored results listed and shown."""
 
-import dataclasses
 import io
 import json
 from collections.abc import Iterator
@@ -9,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from samples import ENVIRONMENT, failed_result, ok_result
+from samples import failed_result, ok_result
 
 from demo.cli import terminal
 from demo.cli.history_command import LISTED
@@ -99,7 +98,7 @@ def test_a_slip_is_answered_with_a_sentence(stored: History, capsys) -> None:
         (["export", "a.csv", "b.csv"], "Given: history export a.csv b.csv."),
         (["export", "runs.xlsx"], ".csv, .json, .parquet or .md"),
         (["export", "no/such/folder/runs.csv"], "does not exist"),
-        (["delete"], "compare ID ID, delete ID. Given"),
+        (["delete"], "card ID FILE, delete ID. Given"),
         (["delete", "nothing", "--yes"], "history lists them. Nothing was deleted."),
         (["one", "two"], "takes nothing, one id, or"),
     ):
@@ -150,21 +149,3 @@ def test_an_export_that_fails_in_the_middle_leaves_the_earlier_file(
     assert "The disk is gone." in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir() if path.is_file()] == ["runs.csv"]
     assert file.read_text() == "earlier"
-
-
-def test_compare_says_whether_to_change_and_refuses_what_is_no_such_question(capsys) -> None:
-    old = ok_result(id="old")
-    new = failed_result(
-        id="new", spec=old.spec, image=None, environment=dataclasses.replace(ENVIRONMENT, torch="2.99.0")
-    )
-    for result in (old, new):
-        History().append(result)
-    assert main(["history", "compare", "old", "new"]) == 0
-    assert capsys.readouterr().out.startswith("new (torch 2.99.0) fails where old (torch 2.13.0) works: Out of memory.")
-    for words, told in (
-        (["old", "old"], "cannot be compared"),
-        (["old"], "compare ID ID"),
-        (["old", "nowhere"], "No stored result has the id 'nowhere'"),
-    ):
-        assert main(["history", "compare", *words]) == 2
-        assert told in capsys.readouterr().err

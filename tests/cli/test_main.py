@@ -76,7 +76,6 @@ LONG = "x" * 300
         (["run", "--model", "mine.txt:build"], "FILE.py:FUNCTION"),
         (["run", "--model", f"{__file__}:main", "--image", str(EXAMPLE)], "leave out --image"),
         (["best", "--checkpoint", "shapes-vit", "--script", f"/{LONG}/t.py"], "does not exist"),
-        (["cache", "save", f"/{LONG}/t", "--checkpoint", "shapes-vit"], "does not exist"),
         (["history", "no-such-id"], "no-such-id"),
     ],
 )
@@ -125,7 +124,7 @@ for arguments in (["list"], ["history"], ["--help"], ["run", "--help"], ["run", 
 sys.path.insert(0, "tests")
 from samples import ok_result
 class Fake:
-    def __init__(self, history, interpreter=None): self.history = history
+    def __init__(self, history): self.history = history
     def run(self, *asked): self.history.append(ok_result()); yield ok_result()
     def close(self): pass
 runner.Runner = Fake

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from samples import MACHINE, failed_result, ok_result
-from scripted_runner import ROOT, RUN, made_python
+from scripted_runner import ROOT, RUN
 from test_faults import needs_linux, processes_with
 
 from demo.cli.main import main
@@ -190,13 +190,3 @@ def test_ctrl_c_kills_the_worker_and_stores_the_cancelled_result(data_folder: Pa
     assert [result.status for result in History().all()] == ["cancelled"]
     assert json.loads(out)["status"] == "cancelled"
     assert processes_with(str(data_folder)) == []
-
-
-def test_a_run_is_given_to_the_interpreter_that_was_named(scripted: Any, tmp_path) -> None:
-    program = made_python(tmp_path / "venv")
-    fake = scripted(ok_result())
-    fake.inspect = lambda: MACHINE
-    assert main([*RUN, "--python", program]) == 0
-    assert fake.interpreter.path == program
-    assert main([*RUN, "--python", sys.executable]) == 0
-    assert fake.interpreter is None

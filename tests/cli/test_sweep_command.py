@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from scripted_runner import ROOT, made_python
+from scripted_runner import ROOT
 
 from demo.cli.main import main, parser
 from demo.cli.sweep_command import grid
-from demo.store.history import FILE_NAME, FOLDER_VARIABLE, History
+from demo.store.history import FOLDER_VARIABLE, History
 
 SEED = 20261121
 
@@ -67,10 +67,6 @@ def test_the_command_says_how_many_and_how_long_and_asks_nothing_without_a_termi
         (("--preset", "smoke", "--dtype", "float8"), "float8"),
         (("--checkpoint", "shapes-vit,shapes-gemma"), "needs a prompt"),
         (("--checkpoint", "shapes-gemma", "--prompt", "The", "--image", "x.png"), "sees no picture: leave out --image"),
-        (("--preset", "smoke", "--python", "a", "--python", "a"), "two different ones"),
-        (("--preset", "smoke", "--python", "a", "--python", "b", "--python", "c"), "Give --python once"),
-        (("--preset", "smoke", "--python", "a", "--engine", "ray"), "leave out --engine ray"),
-        (("--preset", "smoke", "--python", "a", "--measured"), "leave out --engine ray and --measured"),
     ],
 )
 def test_bad_input_is_a_sentence_before_anything_is_run(
@@ -139,15 +135,3 @@ def test_a_kill_at_any_moment_loses_at_most_the_cell_in_hand(tmp_path) -> None:
     counts = Counter(r.spec.batch_size for r in History(data / "history.sqlite3").all() if r.status == "ok")
     assert counts == Counter(range(1, 11))
     assert len(log.read_text().splitlines()) <= 10 + 3
-
-
-def test_two_environments_run_each_cell_in_turns_and_the_verdict_stands_below_the_table(tmp_path) -> None:
-    programs = [made_python(tmp_path / name) for name in ("old", "new")]
-    data, given = tmp_path / "data", ("--python", programs[0], "--python", programs[1])
-    table, _ = said(data, *given)
-    ran = [run.environment.interpreter.partition("-")[0] for run in History(data / FILE_NAME).all()]
-    assert ran[::-1] == ["old", "new", "new", "old", "old", "new", "new", "old"]
-    rows = table.splitlines()
-    assert rows[0].startswith("python") and [row.split()[0] for row in rows[1:3]] == programs
-    assert "are equally fast" in table or "is faster is not known" in table
-    assert said(data, *given) == (table, "2 cells, 2 of them stored already.\n")

@@ -45,31 +45,6 @@ def test_unpaired_times_that_differ_in_number_and_spread_have_welchs_interval() 
     assert math.exp(high) * 0.999 <= found.high < 1.1 * math.exp(high)
 
 
-@pytest.mark.parametrize("spread", [0.0, 0.03, 0.15])
-def test_equal_levels_of_processes_differ_in_one_of_twenty_at_most(spread: float) -> None:
-    """Whatever the machine's own spread is beside the expected one, and for each of two questions together."""
-    rng, wrong = np.random.default_rng(3), 0
-    for _ in range(1000):
-        found = [stats.level_ratio(*np.exp(rng.normal(0, spread, (2, 4))), 0.025, comparisons=2) for _ in range(2)]
-        wrong += any(one.low > 1 or one.high < 1 for one in found)
-    assert wrong <= 60  # 50 are expected at most, with a standard deviation of 7
-
-
-def test_levels_of_processes_are_compared_as_geometric_means() -> None:
-    found = stats.level_ratio([2.0, 8.0, 4.0], [1.0, 4.0, 2.0], 0.025)
-    assert found.ratio == pytest.approx(2)
-    assert found.low * found.high == pytest.approx(4)
-    # that much more than expected: the interval is that of Student's t on what was measured alone
-    low, high = scipy.stats.ttest_ind(np.log([2.0, 8.0, 4.0]), np.log([1.0, 4.0, 2.0])).confidence_interval(0.95)
-    assert (found.low, found.high) == pytest.approx((math.exp(low), math.exp(high)))
-
-
-def test_processes_that_happen_to_agree_are_not_believed_to_have_no_spread() -> None:
-    agreed = stats.level_ratio([1.0, 1.0, 1.0], [1.0, 1.0, 1.0], 0.025)
-    assert agreed.half_width > 0.02
-    assert stats.level_ratio([1.0] * 3, [1.0] * 3, 0.025, comparisons=2).half_width > agreed.half_width
-
-
 def test_one_disturbed_block_does_not_move_the_estimate() -> None:
     compiled = np.ones(20)
     eager = np.full(20, 2.0)

@@ -30,7 +30,7 @@ def heard(monkeypatch) -> Callable[[bytes], tuple[Worker, list[Any]]]:
 
     def listen(text: bytes) -> tuple[Worker, list[Any]]:
         @contextlib.contextmanager
-        def child(module: str, writing: str, pass_fds: Sequence[int], interpreter: Any) -> Iterator[Any]:
+        def child(module: str, writing: str, pass_fds: Sequence[int]) -> Iterator[Any]:
             pipe = os.fdopen(os.dup(pass_fds[0]), "wb")
 
             def write() -> None:

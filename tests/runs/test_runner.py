@@ -27,7 +27,7 @@ from demo.core.result import Progress, RunResult
 from demo.core.spec import BadInput, RunSpec
 from demo.runs.environment import worker_environment
 from demo.runs.outcome import OngoingRun, stored
-from demo.runs.process import Worker, WorkerDied
+from demo.runs.process import Worker
 from demo.runs.runner import Runner, _within
 from demo.store.history import History, HistoryError
 
@@ -324,81 +324,7 @@ def test_a_process_with_another_number_of_threads_does_not_count(history: Histor
 # ---- a lent GPU
 
 
-class Lender:
-    """Yields the given events, or raises one that is an exception; keeps the specs that it was asked for."""
-
-    def __init__(self, *events: Progress | RunResult | Exception) -> None:
-        self.events = events
-        self.asked: list[RunSpec] = []
-        self.closed = 0
-
-    def __call__(self, spec: RunSpec, image: Path | None) -> Generator[Progress | RunResult, None, None]:
-        self.asked.append(spec)
-        try:
-            for event in self.events:
-                if isinstance(event, Exception):
-                    raise event
-                yield dataclasses.replace(event, spec=spec) if isinstance(event, RunResult) else event
-        finally:
-            self.closed += 1
-
-    def run(self, history: History | None = None, spec: RunSpec = PACKAGE, **more: Any) -> RunResult:
-        return last(Runner(history, worker_module="tests.no_such_worker", lent_gpu=self), spec, **more)
-
-
-TIMING = Progress("time", 0.6, 0.0)
-
-
-def test_a_package_runs_on_the_lent_gpu_and_its_result_is_stored_as_any_other(history: History) -> None:
-    lender = Lender(TIMING, ok_result(id="theirs"))
-    result = lender.run(history)
-    assert result.status == "ok" and result.id != "theirs" and history.get(result.id) is not None
-    assert [(spec.device, spec.repeats) for spec in lender.asked] == [("cuda", 1)]
-    assert result.spec.device == "cuda"
-
-
-def test_each_repeat_borrows_the_gpu_anew() -> None:
-    lender = Lender(ok_result())
-    result = lender.run(spec=dataclasses.replace(PACKAGE, repeats=3))
-    assert len(lender.asked) == lender.closed == 3
-    assert result.spec.repeats == 3 and len(result.earlier) == 2
-
-
-def test_a_gpu_that_is_taken_back_or_silent_makes_a_result_that_says_so() -> None:
-    taken = Lender(TIMING, WorkerDied("GPU task aborted")).run()
-    assert taken.status == "crashed" and "GPU task aborted" in taken.failure.message
-    assert taken.failure.stage == "time" and "device cpu" in taken.failure.remedy
-    assert Lender(TIMING).run().status == "crashed"
-
-
-def test_where_no_gpu_is_lent_the_run_is_refused_and_not_stored(history: History) -> None:
-    with pytest.raises(BadInput, match="quota"):
-        Lender(BadInput("ZeroGPU's GPU did not begin: quota.")).run(history)
-    assert history.all(10) == []
-
-
-def test_a_cancel_gives_the_gpu_back() -> None:
-    cancel, lender = threading.Event(), Lender(*[TIMING] * 3, ok_result())
-    cancel.set()
-    assert lender.run(cancel=cancel).status == "cancelled"
-    assert lender.closed == 1
-
-
-def test_a_gpu_that_is_lost_while_it_is_given_back_costs_no_answer() -> None:
-    class Losing(Lender):
-        def __call__(self, spec: RunSpec, image: Path | None) -> Generator[Progress | RunResult, None, None]:
-            try:
-                yield from super().__call__(spec, image)
-            finally:
-                raise WorkerDied("lost connection")
-
-    cancel = threading.Event()
-    assert Losing(TIMING, ok_result()).run().status == "ok"
-    cancel.set()
-    assert Losing(TIMING, ok_result()).run(cancel=cancel).status == "cancelled"
-
-
-def test_on_zero_gpu_a_worker_sees_no_gpu_outside_of_the_function_that_holds_one(monkeypatch) -> None:
+def test_on_zero_gpu_a_worker_sees_no_gpu(monkeypatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "GPU-of-the-fork")
     assert worker_environment("/tmp")["CUDA_VISIBLE_DEVICES"] == "GPU-of-the-fork"
     monkeypatch.setenv("SPACE_ID", "somebody/space")

@@ -333,6 +333,6 @@ def test_a_compile_cost_is_borrowed_from_a_run_that_measured_it_with_the_same_ve
         compilation = dataclasses.replace(result.compilation, cold=dataclasses.replace(cost, run_id=run_id), warm=None)
         history.append(ok_result(id=id, compilation=compilation))
     assert history.compile_costs(result) == {"cold": dataclasses.replace(cost, run_id="measured")}
-    for name in ("torch", "transformers", "python", "interpreter"):
+    for name in ("torch", "transformers", "python"):
         other = dataclasses.replace(result.environment, **{name: "0.0.1"})
         assert history.compile_costs(dataclasses.replace(result, environment=other)) == {}

@@ -11,7 +11,7 @@ from demo.core import format as fmt, stats
 from demo.core.languages import Language
 from demo.core.result import RunResult
 from demo.core.spec import RunSpec, without_meaning
-from demo.present import sentences, upgrade
+from demo.present import sentences
 from demo.ui.html.elements import Axis, drawn
 
 MIN_COMPARED, MAX_COMPARED = 2, 4
@@ -74,13 +74,8 @@ def _differences(results: Sequence[RunResult], lang: Language) -> str:
 def _winner(runs: dict[str, RunResult], lang: Language) -> str:
     """Which compiled model is the fastest, and by how much, by the letters of the runs; '' where they do other work.
 
-    Of one spec in two environments it is the verdict of `upgrade`. The latencies of two processes differ by chance as
-    their speed-ups do, so the intervals of these decide.
+    The latencies of two processes differ by chance as their speed-ups do, so the intervals of these decide.
     """
-    if len(runs) == 2:
-        (first, one), (second, other) = runs.items()
-        if verdict := upgrade.told(one, other, (first, second), lang):
-            return verdict
     work = {(one.spec.checkpoint, one.spec.batch_size, one.spec.prompt, sentences.where(one)) for one in runs.values()}
     speedups = {name: one.speedup for name, one in runs.items() if one.speedup is not None and one.failure is None}
     if len(work) > 1 or len(speedups) < len(runs):
@@ -115,7 +110,6 @@ def _facts(result: RunResult) -> dict[str, str]:
     if machine is not None:
         versions = [f"transformers {machine.transformers}", f"Python {machine.python}"]
         versions += [f"driver {machine.driver}"] if machine.driver else []
-        versions += [machine.interpreter] if machine.interpreter else []
     hidden = without_meaning(spec.task)
     settings = [field.name for field in dataclasses.fields(RunSpec)]
     return {name: "" if name in hidden else _shown(getattr(spec, name)) for name in settings} | {

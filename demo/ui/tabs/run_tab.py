@@ -7,7 +7,7 @@ from typing import Any
 import gradio as gr
 from markupsafe import Markup
 
-from demo.core import catalog, cores, format as fmt, limits
+from demo.core import catalog, cores, format as fmt
 from demo.core.languages import ENGLISH, Language
 from demo.core.refusals import on_machine, refusal
 from demo.core.result import RunResult
@@ -155,8 +155,6 @@ class RunTab(Watching):
         except BadInput as refused:
             return drawn("results.no_forecast", lang, str(refused))
         query = elements.query(spec)
-        if limits.on_zero_gpu() and spec.compiler == "aot" and spec.device != "cpu":
-            return ""  # it runs on a GPU of which nothing is known before
         spec = on_machine(spec, machine)
         if (here_not := refusal(spec, machine)) and here_not.name not in forecast.REFUSED:
             return drawn("results.no_forecast", lang, str(here_not))
