@@ -21,7 +21,6 @@ from demo.core.measurement import (
 from demo.core.outputs import Box, EndToEnd, ImageInfo, Label, Parity, Predictions, Segment
 from demo.core.result import Failure, RunResult
 from demo.core.spec import MODES, TEXT_GENERATION, RunSpec
-from demo.core.stats import Gain
 
 ENVIRONMENT = Environment(
     torch="2.13.0",
@@ -139,7 +138,6 @@ def full_result(**changes: Any) -> RunResult:
     fields: dict[str, Any] = dict(
         id="20261121T093000-0f0f0f",
         spec=RunSpec("google/vit-base-patch16-224", "image-classification", 4, "reduce-overhead", device="cuda"),
-        gains=(Gain("mode", "max-autotune", 1.3, ("google/vit-base-patch16-224",)),),
         environment=GPU,
         eager=on_gpu(0.0120, 0.0050, 620_000_000, 150),
         compiled=on_gpu(0.0060, 0.0048, 540_000_000, 190),

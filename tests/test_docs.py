@@ -35,7 +35,6 @@ COMMANDS = {
     "sweep": ("sweeps.md", "sweep"),
     "shapes": ("ways-to-compile.md", "A log of sizes"),
     "best": ("best-way.md", "The best way"),
-    "autopilot": ("best-way.md", "The best way"),
     "deploy": ("space.md", "Deploy"),
 }
 """The page and the heading under which each command's options stand."""

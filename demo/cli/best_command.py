@@ -12,12 +12,12 @@ from demo.cli import common, terminal
 from demo.cli.run_command import make_spec
 from demo.core import catalog, format as fmt
 from demo.core.languages import ENGLISH
-from demo.core.spec import OWN_MODEL, BadInput, RunSpec
+from demo.core.spec import OWN_MODEL, RunSpec
 from demo.present.script import script
 from demo.present.sentences import rounded_duration
 from demo.store.history import History
 from demo.sweep import best_words
-from demo.sweep.best_table import GOALS, BestTable, Goal
+from demo.sweep.best_table import BestTable
 from demo.sweep.best_way import MAX_MINUTES, MIN_MINUTES, MINUTES, Search
 from demo.sweep.run_grid import Done, Event, Timing
 
@@ -26,28 +26,22 @@ ASKED = ("batch_size", "device", "weights", "text", "prompt", "tokens", "threads
 
 
 def add_to(commands: Any) -> None:
-    for name, more in (("best", ""), ("autopilot", " (the old name of `best`)")):
-        parser = commands.add_parser(name, help=f"find the best way to run a checkpoint here{more}")
-        parser.set_defaults(command=_best, name=name)
-        common.add_model(parser)
-        common.add_options(parser, ASKED)
-        minutes = f"time for it, {MIN_MINUTES:g} to {MAX_MINUTES:g} (default: {MINUTES:g})"
-        parser.add_argument("--minutes", metavar="N", default=MINUTES, help=minutes)
-        parser.add_argument("--other-formats", action="store_true", help="try half formats (and TF32 on a GPU), too")
-        parser.add_argument("--goal", help=f"what is best: {', '.join(GOALS)} (default: {GOALS[0]})")
-        parser.add_argument("--calls", metavar="N", help="with --goal traffic: calls a day")
-        parser.add_argument("--restarts", metavar="N", help="with --goal traffic: processes started a day")
-        parser.add_argument("--script", metavar="FILE.py", help="write the winner as a script of its own")
-        parser.add_argument("--json", action="store_true", help="print the table as JSON, and nothing else")
+    parser = commands.add_parser("best", help="find the best way to run a checkpoint here")
+    parser.set_defaults(command=_best)
+    common.add_model(parser)
+    common.add_options(parser, ASKED)
+    minutes = f"time for it, {MIN_MINUTES:g} to {MAX_MINUTES:g} (default: {MINUTES:g})"
+    parser.add_argument("--minutes", metavar="N", default=MINUTES, help=minutes)
+    parser.add_argument("--other-formats", action="store_true", help="try half formats (and TF32 on a GPU), too")
+    parser.add_argument("--script", metavar="FILE.py", help="write the winner as a script of its own")
+    parser.add_argument("--json", action="store_true", help="print the table as JSON, and nothing else")
 
 
 def _best(options: argparse.Namespace) -> int:
     from demo.runs.runner import Runner
 
-    if options.name != "best":
-        print(f"{options.name} is called best now. The old name goes in the next version.", file=sys.stderr)
     spec = make_spec(options, common.given_options(options, ASKED))
-    goal, minutes = _goal(options), fmt.parse_number(options.minutes)
+    minutes = fmt.parse_number(options.minutes)
     image = common.picture(options.image, [spec])
     to = common.file_to_write(options.script, "script")
     history = History()
@@ -63,22 +57,13 @@ def _best(options: argparse.Namespace) -> int:
         except KeyboardInterrupt:
             print("Stopped: what was tried is stored, and the same command goes on from there.", file=sys.stderr)
             raise
-    table = search.table(goal)
+    table = search.table()
     print(common.to_json(best_words.as_json(table)) if options.json else report(table, search.complete, options.image))
     winner = table.winner
     if to is not None and winner is not None and winner.result is not None:
         to.write_text(script(winner.result), encoding="utf-8")
         print(f"The winner's script lies in {to}.", file=sys.stderr)
     return common.FAILED if winner is None else common.OK
-
-
-def _goal(options: argparse.Namespace) -> Goal:
-    given = {name: getattr(options, name) for name in ("calls", "restarts")}
-    asked = {name: fmt.parse_number(value) for name, value in given.items() if value is not None}
-    goal = Goal(options.goal or GOALS[0], **asked)
-    if asked and goal.name != "traffic":
-        raise BadInput(f"--{min(asked)} belongs to --goal traffic. Given: --goal {goal.name}.")
-    return goal
 
 
 def _show(search: Search, events: Iterator[Event]) -> None:

@@ -9,11 +9,11 @@ from typing import Any
 from demo.cli import terminal
 from demo.cli.common import FAILED, stored
 from demo.core.files import replacing
-from demo.core.format import parse_number, parse_whole
+from demo.core.format import parse_whole
 from demo.core.languages import ENGLISH
 from demo.core.result import RunResult
 from demo.core.spec import BadInput
-from demo.present import advice, link_preview, markdown, sentences
+from demo.present import card, markdown, sentences
 from demo.present.script import script
 from demo.store import export, hub_dataset
 from demo.store.history import History
@@ -27,7 +27,7 @@ _HELP = """the stored results, newest first
   history                       list them
   history ID                    show this one in full
   history export FILE           write them to a .csv, .json, .parquet or .md file
-  history card ID FILE          draw its card as a .png, or its badge as an .svg
+  history card ID FILE          draw its card as a .png
   history delete ID [ID ...]    remove these for good
 """
 
@@ -45,9 +45,6 @@ def add_to(commands: Any) -> None:
     history.add_argument("--limit", metavar="N", help=f"the newest N (default: {LISTED}, or with --json all)")
     history.add_argument("--search", default="", metavar="WORDS", help="only those that hold every one of these words")
     history.add_argument("--json", action="store_true", help="print them as JSON")
-    month = "with an ID: what compiling saves or costs you a month at so many calls and restarts a day, and at the "
-    month += "machine's price an hour"
-    history.add_argument("--traffic", metavar="CALLS,RESTARTS[,PRICE]", help=month)
     history.add_argument("--yes", action="store_true", help="delete without asking")
     program = commands.add_parser(
         "script", help="a stored run as a script that needs torch and transformers, and pillow for a picture"
@@ -61,8 +58,6 @@ def _script(options: argparse.Namespace) -> None:
 
 
 def _history(options: argparse.Namespace) -> int | None:
-    if options.traffic is not None and (len(options.words) != 1 or options.json):
-        raise BadInput("--traffic goes with the id of one result, and not with --json.")
     history = History()
     history.recover()
     match options.words:
@@ -101,23 +96,8 @@ def _list(history: History, options: argparse.Namespace) -> None:
 
 
 def _show(history: History, id: str, options: argparse.Namespace) -> None:
-    traffic = _traffic(options.traffic) if options.traffic is not None else None
     result = stored(history, id)
     print(result.dumps() if options.json else terminal.report(result))
-    if traffic is not None:
-        print(f"\n{advice.month(result, *traffic, ENGLISH) or 'This run does not tell what compiling saves.'}")
-
-
-def _traffic(given: str) -> tuple[float, float, float | None]:
-    """Calls a day, restarts a day, and the price of an hour, if any."""
-    numbers = [parse_number(part) for part in given.split(",")]
-    if len(numbers) not in (2, 3) or any(isinstance(value, str) or value < 0 for value in numbers):
-        raise BadInput(
-            "The traffic is calls a day, restarts a day and, if you like, the machine's price an hour, such as "
-            f"--traffic 50000,4,2.50. Given: {given[:80]!r}."
-        )
-    calls, restarts, *price = numbers
-    return calls, restarts, price[0] if price else None
 
 
 def _export(history: History, file: Path, options: argparse.Namespace) -> None:
@@ -145,13 +125,11 @@ def _export(history: History, file: Path, options: argparse.Namespace) -> None:
 
 
 def _card(result: RunResult, file: Path) -> None:
-    """The pictures that the page gives out at /card and /badge."""
-    kind = file.suffix.lower()
-    if kind not in (".png", ".svg"):
-        raise BadInput(f"The file's name says what to draw: a card (.png) or a badge (.svg). Given: {str(file)!r}.")
+    if file.suffix.lower() != ".png":
+        raise BadInput(f"A card is a .png file. Given: {str(file)!r}.")
     export.check_place(file, "picture")
-    file.write_bytes(link_preview.card(result) if kind == ".png" else link_preview.badge(result).encode())
-    print(f"{link_preview.title(result, ENGLISH)}: written to {file}.", file=sys.stderr)
+    file.write_bytes(card.card(result))
+    print(f"{card.title(result, ENGLISH)}: written to {file}.", file=sys.stderr)
 
 
 def _delete(history: History, ids: list[str], options: argparse.Namespace) -> int | None:

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 from itertools import zip_longest
 from typing import TextIO
 
-from demo.cli.common import flag
 from demo.core import catalog, format as fmt
 from demo.core.languages import ENGLISH
 from demo.core.outputs import Predictions
@@ -116,11 +115,6 @@ def report(result: RunResult) -> str:
     if found := compare_with_guide(result, ENGLISH):
         texts = [*found.sentences, found.here, *found.differences]
         sections.append([line for text in texts for line in hanging("- ", text)])
-    if steps := advice.next_steps(result, ENGLISH):
-        texts = [
-            f"{step.words} {' '.join(flag(step.option, step.value)) or f'Leave out --{step.option}.'}" for step in steps
-        ]
-        sections.append([ENGLISH.plain("take_next"), *(line for text in texts for line in hanging("- ", text))])
     if sentences.outcome(result) == "faster":
         lines = [f"  {line}" for line in snippet(result).splitlines()]
         sections.append([f"{ENGLISH.plain('take_code')}:", *lines])

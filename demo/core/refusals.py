@@ -1,7 +1,7 @@
 """Which settings a machine cannot run: one table over a spec and what a worker reports of its machine.
 
-The worker refuses by it before it loads a model; the form's forecast, `doctor`, the search for the best way and the
-advice read it. Covered: what is certain before anything is loaded. What is unknown of a machine refuses nothing. Not
+The worker refuses by it before it loads a model; the form's forecast, `doctor`, and the search for the best way
+read it. Covered: what is certain before anything is loaded. What is unknown of a machine refuses nothing. Not
 covered: memory beyond that of the weights, kernels that a model alone needs, and on a CPU everything about GPUs.
 """
 
@@ -11,8 +11,8 @@ from typing import Any
 
 from demo.core import catalog, format as fmt
 from demo.core.languages import ENGLISH
-from demo.core.machine import Environment, HostInfo
-from demo.core.spec import CUDA_GRAPH_MODES, DTYPES, MODES, OPTIONS, BadInput, RunSpec
+from demo.core.machine import HostInfo
+from demo.core.spec import CUDA_GRAPH_MODES, DTYPES, OPTIONS, BadInput, RunSpec
 
 TRITON, AMPERE = (7, 0), (8, 0)
 """Compute capabilities: the least that Triton compiles for, and the first with TensorFloat-32 and bfloat16."""
@@ -148,15 +148,6 @@ def checked(spec: RunSpec, machine: HostInfo) -> RunSpec:
     if refused := refusal(placed, machine):
         raise BadInput(str(refused))
     return placed
-
-
-def possible(spec: RunSpec, environment: Environment) -> bool:
-    """Whether a machine that a result was measured on could run the spec, whose device is the result's."""
-    gpu = environment.device_name if _on_gpu(spec) else None
-    facts = environment.facts() | {"memory_bytes": 0}
-    memory = environment.memory_bytes if gpu else None
-    machine = HostInfo(**facts, modes=MODES, gpu=gpu, gpu_problem=None, inductor_cache="", gpu_memory_bytes=memory)
-    return refusal(spec, machine) is None
 
 
 def limits_of(machine: HostInfo) -> list[Rule]:

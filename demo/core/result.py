@@ -136,8 +136,6 @@ class RunResult:
     """The processes before this one that the answer rests on, too: all that the history had when the run ended."""
     rough: bool = False
     """A caveat of the machine applies, such as other programs that kept it busy. False in older results."""
-    gains: tuple[stats.Gain, ...] | None = None
-    """What was known here of other ways to compile when the run ended. None in older results."""
     schema_version: int = SCHEMA_VERSION
 
     @cached_property

@@ -9,7 +9,7 @@ versions or machines.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -313,19 +313,6 @@ class Spread:
 ASSUMED = Spread("assumed", 0.025, 10.0)
 """Ten measured spreads (five checkpoints, idle and disturbed, on two cores of a CPU: `benchmarks/results/reruns.md`)
 have a root mean square of 2.1 %. Nothing was measured on a GPU."""
-
-
-@dataclass(frozen=True)
-class Gain:
-    """What another way to compile brought in earlier runs on the same machine with the same versions."""
-
-    option: str
-    """A field of `RunSpec`."""
-    value: Any
-    ratio: float
-    """Its speed-up over that of the option's value in this run, as a geometric mean over the checkpoints."""
-    checkpoints: tuple[str, ...]
-    """Where it was measured: this run's own, or others where that was not tried."""
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,6 @@ def of_run(result: RunResult) -> str:
         *details.when_it_pays(result, ENGLISH),
         sentences.break_cost(result, ENGLISH),
         *sentences.compiled_first(result, ENGLISH),
-        *(step.words for step in advice.next_steps(result, ENGLISH)),
     ]
     settings = sentences.settings_line(result.spec, ENGLISH)
     place = escaped(", ".join([settings, *sentences.machine(result), result.started_at[:10]]))

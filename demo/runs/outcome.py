@@ -168,8 +168,8 @@ def with_earlier_costs(result: RunResult, history: History) -> RunResult:
 
 
 def with_earlier_runs(result: RunResult, earlier: tuple[ProcessResult, ...], history: History | None) -> RunResult:
-    """Adds what earlier runs here tell: the processes with the same settings, which the answer then rests on, too; the
-    spread between processes of other settings; and other ways to compile. `earlier` are processes known beside them.
+    """Adds what earlier runs here tell: the processes with the same settings, which the answer then rests on, too, and
+    the spread between processes of other settings. `earlier` are processes known beside them.
     """
     if result.speedup is None:
         return result
@@ -187,7 +187,7 @@ def with_earlier_runs(result: RunResult, earlier: tuple[ProcessResult, ...], his
         told = f"Not counted here: {left_out} earlier {ran} with other threads, versions, instructions or outputs."
         result = dataclasses.replace(result, warnings=(*result.warnings, told))
     spread = reruns.spread(result, others)
-    return dataclasses.replace(result, earlier=pool, spread=spread, gains=reruns.gains(result, others))
+    return dataclasses.replace(result, earlier=pool, spread=spread)
 
 
 def redacted(result: RunResult) -> RunResult:

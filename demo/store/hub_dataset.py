@@ -1,7 +1,7 @@
 """Pushes each result to a dataset on the Hugging Face Hub, too, where the environment names one.
 
-For a page on a machine whose disk does not last, such as a Space. The page only reads the local file, no run waits for
-the Hub, and `shared_rows` reads the rows back.
+For a page on a machine whose disk does not last, such as a Space. The page only reads the local file, and no run waits
+for the Hub.
 
 What is covered: a Hub that cannot be reached, refuses or is slow; the results stay in a local folder and are pushed
 later, also by the next program that uses this folder.
@@ -24,10 +24,11 @@ from demo.core.result import RunResult
 from demo.core.spec import BadInput
 from demo.store import export
 from demo.store.history import History
-from demo.store.shared_rows import ROWS, SharedCopy
 
 VARIABLE = "WORTH_COMPILING_DATASET"
 FOLDER = "dataset"
+ROWS = "rows"
+"""The folder of the Parquet files in the dataset."""
 EVERY_MINUTES = 5.0
 LAST_PUSH_SECONDS = 10.0
 """How long the program waits at its end for the last push."""
@@ -67,13 +68,11 @@ class PushedHistory(History):
 
     def __init__(self, dataset: str, scheduler: Callable[..., Any] | None = None) -> None:
         super().__init__()
-        self._dataset = dataset
+        self.dataset = dataset
         self._make = scheduler
         self._scheduler: Any = None
         self.connecting = threading.Lock()
         """Held while a thread makes the scheduler."""
-        self.shared = SharedCopy(dataset)
-        """The rows that are in the dataset, also those of other programs."""
         self._program = uuid.uuid4().hex[:8]
         self._rows = threading.Lock()
         """Held while a file of rows is read and written again."""
@@ -88,7 +87,7 @@ class PushedHistory(History):
                 self._start()
                 self._write(result)
             except Exception as error:  # no failure of the dataset may harm the run
-                _log.warning("a result was not prepared for the dataset %s: %s", self._dataset, error)
+                _log.warning("a result was not prepared for the dataset %s: %s", self.dataset, error)
 
     def delete(self, ids: Iterable[str]) -> int:
         """Removes results here. Those that were pushed stay in the dataset; the others are not pushed any more.
@@ -108,7 +107,7 @@ class PushedHistory(History):
         try:
             scheduler.trigger().result(LAST_PUSH_SECONDS)
         except Exception as error:
-            _log.warning("the last results were not pushed to %s: %s", self._dataset, error or "no answer in time")
+            _log.warning("the last results were not pushed to %s: %s", self.dataset, error or "no answer in time")
         scheduler.stop()
 
     def _write(self, result: RunResult) -> None:
@@ -136,7 +135,7 @@ class PushedHistory(History):
             from huggingface_hub import CommitScheduler
 
             self._scheduler = (self._make or CommitScheduler)(
-                repo_id=self._dataset,
+                repo_id=self.dataset,
                 repo_type="dataset",
                 folder_path=self.path.parent / FOLDER,
                 every=EVERY_MINUTES,
@@ -144,7 +143,7 @@ class PushedHistory(History):
                 ignore_patterns=["**/.*"],
             )
         except Exception as error:
-            _log.warning("results cannot be pushed to the dataset %s yet: %s", self._dataset, error)
+            _log.warning("results cannot be pushed to the dataset %s yet: %s", self.dataset, error)
         finally:
             self.connecting.release()
 

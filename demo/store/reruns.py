@@ -1,4 +1,4 @@
-"""The pool of processes behind an answer, the spread of speed-ups from process to process, and other ways to compile.
+"""The pool of processes behind an answer, the spread of speed-ups from process to process.
 
 Covered: runs of one spec with the same versions on the same machine differ by more than the interval of each of them
 says, since memory, cores and pages fall differently in each process. The runs of the same spec are an answer's own
@@ -6,10 +6,6 @@ processes (`comparable`), those with the same verdict on their outputs. A run wh
 code may be fast or slow. What is known beside them of how processes differ is taken from other specs that were run
 again here, else assumed. What a few runs show is drawn towards the assumed spread, since by chance they often show none
 at all. Not covered: what changes from day to day, unless the runs lie on several days; a file of a user's own model.
-
-What another way to compile brought (`gains`) is the ratio of the speed-ups of two runs with the same versions that
-differ in it alone. Not covered: options that change eager as well, such as the number format, and differences below
-the spread of reruns, which is for the reader of a `Gain` to know.
 """
 
 import dataclasses
@@ -22,10 +18,9 @@ from typing import Any
 import numpy as np
 
 from demo.core import codec
-from demo.core.catalog import is_folder
 from demo.core.result import RunResult
 from demo.core.spec import OPTIONS, OWN_MODEL, RunSpec
-from demo.core.stats import ASSUMED, Gain, Interval, ProcessResult, Spread, geometric_mean
+from demo.core.stats import ASSUMED, Interval, ProcessResult, Spread
 
 NEWEST = 300
 """So many runs are looked at: they are read for every new result."""
@@ -33,8 +28,6 @@ ENOUGH = 5
 """Degrees of freedom from which the spread is taken from runs."""
 MOST_PROCESSES = 30
 """The newest so many are an answer's pool."""
-WAYS = ("mode", "compiler", "scope", "freezing", "dynamic")
-"""Options that change the compiled model and leave eager as it is."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -132,33 +125,3 @@ def deviation(groups: Sequence[Sequence[Interval]]) -> float:
     # Half a 95 % interval is about two standard errors.
     within = statistics.fmean((math.log(run.high / run.low) / 4) ** 2 for group in groups for run in group)
     return math.sqrt(max(0.0, squares / freedom - within))
-
-
-def gains(of: RunResult, others: Iterable[StoredRun]) -> tuple[Gain, ...]:
-    """For each other value of a way to compile what it brought in place of the value that `of` has.
-
-    From runs of the same checkpoint where there are any, else from those of others. `others` are earlier runs on the
-    same device with the same torch. Folders count for themselves only.
-    """
-    own = rerun_of(of)
-    if own is None:
-        return ()
-    ratios: dict[tuple[str, str, Any], dict[Any, list[float]]] = defaultdict(lambda: defaultdict(list))
-    # The name of a folder is not for other models' readers.
-    shown = [one for one in others if one.spec.checkpoint == own.spec.checkpoint or not is_folder(one.spec.checkpoint)]
-    for one in (own, *shown):
-        fields = vars(one.spec)
-        for way in WAYS:
-            alike = (*(value for name, value in fields.items() if name != way), *one.settings)
-            ratios[way, one.spec.checkpoint, alike][fields[way]].append(one.within.ratio)
-    brought: dict[tuple[str, Any], dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
-    for (way, checkpoint, _), values in ratios.items():
-        without = values.pop(getattr(own.spec, way), [])
-        for value, found in values.items() if without else ():
-            brought[way, value][checkpoint].append(geometric_mean(found) / geometric_mean(without))
-    learnt = []
-    for (way, value), by_model in brought.items():
-        models = [own.spec.checkpoint] if own.spec.checkpoint in by_model else sorted(by_model)
-        ratio = geometric_mean([geometric_mean(by_model[model]) for model in models])
-        learnt.append(Gain(way, value, ratio, tuple(models)))
-    return tuple(learnt)

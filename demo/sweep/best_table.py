@@ -1,5 +1,5 @@
-"""The ways to run a model, and what a search for the best one knows of each: a row each, ranked by a goal, with the
-winner that they carry.
+"""The ways to run a model, and what a search for the best one knows of each: a row each, ranked by their steady
+calls, with the winner that they carry.
 
 Each way is tried alone, everything else as asked. Not covered: ways joined, such as freezing with the channels last,
 and settings inside a way, such as single options of inductor.
@@ -10,8 +10,8 @@ counts in how plain eager differed from process to process. All latencies are pl
 the two columns never contradict each other.
 
 Two ways differ where their intervals tell them apart at 5 %, corrected for the number of comparisons (Bonferroni). A
-rank is 1 and the number of ways that are better so. Not covered: first answers are single measurements, and two within
-`START_SPREAD` count as equal.
+rank is 1 and the number of ways that are better so. Not covered: first answers are single measurements, and decide
+nothing.
 """
 
 import dataclasses
@@ -103,36 +103,10 @@ def ways(spec: RunSpec, machine: HostInfo, other_formats: bool = False) -> list[
 
 # The table
 
-GOALS = ("steady", "soonest", "traffic")
-START_SPREAD = 0.1
-"""Share by which two first answers must differ to count as different."""
 CLOSE = 1.05
 """Of ways that cannot be told apart the simplest is taken only where its estimate is within 5 % of the best one."""
 EAGERS = 3
 """Processes of plain eager from which its spread is known well enough."""
-PLENTY = 10**12
-
-
-@dataclass(frozen=True)
-class Goal:
-    """What is to be least: a call in the long run, the first answer of each process, or the work of a month."""
-
-    name: str = "steady"
-    """One of `GOALS`."""
-    calls: float = 100_000.0
-    """Calls a day, for 'traffic'."""
-    restarts: float = 10.0
-    """Processes started a day, for 'traffic'."""
-
-    def __post_init__(self) -> None:
-        if self.name not in GOALS:
-            raise BadInput(f"The goal is one of {', '.join(GOALS)}. Given: {self.name!r}.")
-        for name in ("calls", "restarts"):
-            value = getattr(self, name)
-            number = isinstance(value, int | float) and not isinstance(value, bool)
-            if not number or not 0 <= value <= PLENTY:  # false for NaN, too
-                given = str(value)[:80]
-                raise BadInput(f"{name.capitalize()} a day are a number from 0 to {PLENTY:.0e}. Given: {given}.")
 
 
 @dataclass(frozen=True)
@@ -151,29 +125,20 @@ class Row:
     under 'nothing' from an empty cache, under 'next' from what an earlier process left; those that are known."""
     memory_bytes: int | None = None
     rank: int | None = None
-    """By the goal; None where it cannot win."""
+    """None where it cannot win."""
 
     def first_answer(self, state: str) -> float | None:
         """Seconds from the start of a process to its first answer; `state` is 'nothing' or 'next'."""
         parts = self.first_answers.get(state)
         return None if parts is None else sum(parts.values())
 
-    def cost(self, goal: Goal) -> Interval | None:
-        """What the goal wants little of, in seconds with its uncertainty; None where it is not known."""
-        start = self.first_answer("next")
-        if goal.name == "soonest":
-            return Interval(start, start / (1 + START_SPREAD), start * (1 + START_SPREAD)) if start else None
+    @property
+    def call(self) -> Interval | None:
+        """Seconds of one call with their uncertainty; None where they are not known."""
         if self.speedup is None or self.seconds is None:
             return None
-        ends = [self.seconds * self.speedup.ratio / end for end in (self.speedup.high, self.speedup.low)]
-        if goal.name == "steady":
-            return Interval(self.seconds, *ends)
-        if start is None:
-            return None
-        low, middle, high = (
-            30 * (goal.restarts * start + goal.calls * call) for call in (ends[0], self.seconds, ends[1])
-        )
-        return Interval(middle, low, high) if middle else None
+        low, high = (self.seconds * self.speedup.ratio / end for end in (self.speedup.high, self.speedup.low))
+        return Interval(self.seconds, low, high)
 
 
 @dataclass(frozen=True)
@@ -191,7 +156,6 @@ class Crossover:
 class BestTable:
     rows: tuple[Row, ...]
     """The best first; those that cannot win last."""
-    goal: Goal
     winner: Row | None
     """None where nothing could be compared. Eager, where no way is known to be better."""
     equals: tuple[Row, ...] = ()
@@ -205,9 +169,7 @@ class BestTable:
         return any(run.oversubscribed for run in runs)
 
 
-def best_table(
-    ways: Sequence[Way], results: Mapping[str, RunResult], refused: Mapping[str, str], goal: Goal
-) -> BestTable:
+def best_table(ways: Sequence[Way], results: Mapping[str, RunResult], refused: Mapping[str, str]) -> BestTable:
     """The rows of all ways, by what is known now. `results` and `refused` are by the ways' names: the newest run of
     each, and why a run could not even start."""
     plain_runs = [results[way.name] for way in ways if way.name in results and not way.changes_eager]
@@ -232,7 +194,7 @@ def best_table(
         out, answers = why_out(result, reference), first_answers(result, imports)
         return Row(way, result, out, speedup, seconds, answers, memory)
 
-    return _ranked([row(way) for way in ways], goal)
+    return _ranked([row(way) for way in ways])
 
 
 def _eager_row(way: Way, runs: Sequence[RunResult], seconds: float | None, imports: float) -> Row:
@@ -305,16 +267,16 @@ def _parts(imports: float, load: float, compiles: float, run: float) -> dict[str
     return {"import": imports, "load": load, "compile": compiles, "first run": run}
 
 
-def _ranked(rows: Sequence[Row], goal: Goal) -> BestTable:
-    costs = {row.way.name: cost for row in rows if not row.out and (cost := row.cost(goal)) is not None}
+def _ranked(rows: Sequence[Row]) -> BestTable:
+    costs = {row.way.name: call for row in rows if not row.out and (call := row.call) is not None}
     running = {row.way.name: row for row in rows if row.way.name in costs}
     if len(running) < 2:  # eager alone is no answer
-        return BestTable(tuple(rows), goal, None)
+        return BestTable(tuple(rows), None)
 
     def better(one: str, other: str) -> bool:
         """Whether `one` costs less than `other` beyond doubt."""
         lower = costs[one].ratio < costs[other].ratio
-        return lower and _carried(running[one], goal) and stats.differ(costs[one], costs[other], len(costs) - 1)
+        return lower and _carried(running[one]) and stats.differ(costs[one], costs[other], len(costs) - 1)
 
     ranks = {name: 1 + sum(better(other, name) for other in costs) for name in costs}
     ranked = [dataclasses.replace(row, rank=ranks.get(row.way.name)) for row in rows]
@@ -322,14 +284,13 @@ def _ranked(rows: Sequence[Row], goal: Goal) -> BestTable:
         ranked, key=lambda row: (row.rank is None, costs[row.way.name].ratio if row.rank else 0.0, row.way.simplicity)
     )
     winner, equals = _winner([row for row in in_order if row.rank == 1], costs)
-    crossover = _crossover(winner, in_order) if goal.name == "steady" else None
-    return BestTable(tuple(in_order), goal, winner, equals, crossover)
+    return BestTable(tuple(in_order), winner, equals, _crossover(winner, in_order))
 
 
-def _carried(row: Row, goal: Goal) -> bool:
+def _carried(row: Row) -> bool:
     """Whether the row's run may say that it is better than others: its verdict is not open."""
     speedup = row.result.speedup if row.result is not None else None
-    return speedup is None or goal.name == "soonest" or speedup.verdict != "unsure"
+    return speedup is None or speedup.verdict != "unsure"
 
 
 def _winner(first: Sequence[Row], costs: Mapping[str, Interval]) -> tuple[Row, tuple[Row, ...]]:

@@ -26,7 +26,7 @@ from demo.core.spec import OWN_MODEL, BadInput, RunSpec
 from demo.runs.outcome import Files
 from demo.runs.runner import Runner
 from demo.store.reruns import compiled_spec
-from demo.sweep.best_table import EAGER, BestTable, Goal, Way, best_table, ways
+from demo.sweep.best_table import EAGER, BestTable, Way, best_table, ways
 from demo.sweep.grid import Cell, still_true
 from demo.sweep.run_grid import Done, Event, Turn, Waiting, at_once, run_one
 
@@ -37,7 +37,6 @@ FINALS = 2
 """Processes of the winner and of the runner-up; one of each at least is timed as usual."""
 FIRST_SHARE = 0.6
 """Share of the budget after which a further way is begun only where nothing else is left: the rest is for the best."""
-STEADY = Goal("steady")
 
 
 def check_minutes(minutes: object) -> None:
@@ -79,10 +78,10 @@ class Search:
             if name is not None and not result.oversubscribed:  # on a quieter machine another run would tell more
                 self._runs[name].append(result)
 
-    def table(self, goal: Goal = STEADY) -> BestTable:
+    def table(self) -> BestTable:
         """What is known now."""
         newest = {name: runs[-1] for name, runs in self._runs.items() if runs}
-        return best_table(self.ways, newest, dict(self._refused), goal)
+        return best_table(self.ways, newest, dict(self._refused))
 
     @property
     def left_seconds(self) -> float:

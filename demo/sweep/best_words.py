@@ -69,24 +69,16 @@ def answer(table: BestTable, lang: Language) -> list[str]:
     if winner.way.name != EAGER and table.equals:
         ways = lang.listed([name(row.way, lang) for row in table.equals])
         said.append(lang.composed("best_equals", ways=ways, close=lang.plain_value(f"{100 * CLOSE - 100:.0f} %")))
-    elif table.equals and table.goal.name == "steady" and guess.way.name != EAGER and guess.speedup is not None:
+    elif table.equals and guess.way.name != EAGER and guess.speedup is not None:
         said.append(_with_figures("best_guess", guess, lang))
     return [*said, lang.plain("best_disturbed")] if table.disturbed else said
 
 
 def _first(table: BestTable, winner: Row, lang: Language) -> str:
-    """The way and what the goal asks of it."""
-    way = name(winner.way, lang)
-    if winner.way.name == EAGER and (table.equals or table.goal.name == "steady"):
+    """The way and what it brings."""
+    if winner.way.name == EAGER:
         return lang.plain("best_eager")
-    if table.goal.name == "steady":
-        return _steady(winner, table.crossover, lang)
-    if table.goal.name == "soonest":
-        start = winner.first_answer("next") or 0.0
-        return lang.composed("best_soonest", time=lang.plain_value(fmt.duration(start)), way=way)
-    cost = winner.cost(table.goal)
-    month = lang.plain_value(fmt.work_time(cost.ratio if cost is not None else 0.0))
-    return lang.composed("best_traffic", time=month, way=way)
+    return _steady(winner, table.crossover, lang)
 
 
 def _with_figures(key: str, row: Row, lang: Language) -> str:
@@ -117,7 +109,6 @@ def as_json(table: BestTable) -> dict[str, Any]:
     """The table for other programs: seconds and bytes, null for what is not known; `id` names the stored run."""
     crossover = table.crossover
     return {
-        "goal": codec.plain(table.goal),
         "answer": answer(table, ENGLISH),
         "winner": table.winner and table.winner.way.name,
         "equals": [row.way.name for row in table.equals],

@@ -19,7 +19,6 @@ from demo.runs.runner import Runner
 from demo.store import export, published
 from demo.store.history import History, HistoryError
 from demo.sweep import best_way, best_words
-from demo.sweep.best_table import GOALS, Goal
 from demo.ui.jobs import RunQueue, is_closing, make_search
 from demo.ui.tabs.form import default_picture, example as named_example, uploaded
 
@@ -28,7 +27,6 @@ _log = logging.getLogger(__name__)
 
 Argument = tuple[str, Any, Any]
 """The name of an endpoint's argument, its annotation and its default."""
-_FIRST_GOAL = Goal()
 _NOTES = {
     "checkpoint": 'One of the catalogue, such as "shapes-vit", or any id of the Hub with safetensors weights.',
     "task": "Needed only for a checkpoint that is not in the catalogue.",
@@ -38,9 +36,6 @@ _NOTES = {
     "whole": "The whole result instead of one flat row; without it, the row over MCP and the whole elsewhere.",
     "minutes": f"Time for its runs, {best_way.MIN_MINUTES:g} to {best_way.MAX_MINUTES:g}; the queue is not counted.",
     "other_formats": "Try half formats, and TF32 on a GPU, too: they change the outputs.",
-    "goal": 'What is least: "steady" a call, "soonest" the first answer of a process, "traffic" the work of a month.',
-    "calls": 'Calls a day, for the goal "traffic".',
-    "restarts": 'Processes started a day, for the goal "traffic".',
     **{option.name: option.help for option in OPTIONS.values()},
 }
 """What the API's documentation says of each argument."""
@@ -162,8 +157,8 @@ _ABOUT_BEST = """\
 Searches for the best way to run a model on this server's machine: eager, torch.compile's modes, layer by layer,
 freezing, a package, channels last. Each way is a stored run; what is stored already is not run again.
 
-The answer is JSON with complete (whether everything was tried), goal, answer (sentences), winner, equals (ways that
-cannot be told from it), crossover, and rows, the best first: way, settings, rank (null where it cannot win), speedup
+The answer is JSON with complete (whether everything was tried), answer (sentences), winner, equals (ways that cannot be
+told from it), crossover, and rows, the best first: way, settings, rank (null where it cannot win), speedup
 over eager with low and high, seconds of a call, first_answers (seconds from the start of a process, from nothing and
 in the next process, by part), memory_bytes, out (why it cannot win), processes and the id of its run.
 """
@@ -173,9 +168,6 @@ _HOW_BEST: list[Argument] = [
     ("example", str, ""),
     ("minutes", float, best_way.MINUTES),
     ("other_formats", bool, False),
-    ("goal", Literal[GOALS], _FIRST_GOAL.name),
-    ("calls", float, _FIRST_GOAL.calls),
-    ("restarts", float, _FIRST_GOAL.restarts),
 ]
 
 
@@ -188,7 +180,6 @@ def best(runner: Runner, queue: RunQueue, history: History) -> Callable[..., dic
 
     def best(asked: dict[str, Any]) -> dict[str, Any]:
         spec, picture = _asked_for(asked)
-        goal = Goal(asked["goal"], asked["calls"], asked["restarts"])
         search = make_search(runner, history, spec, picture, asked["other_formats"] is True, asked["minutes"])
         visitor, cancel = asked["request"].session_hash, threading.Event()
         turn = functools.partial(queue.join, f"search of {visitor}" if visitor else "", patient=True)
@@ -201,7 +192,7 @@ def best(runner: Runner, queue: RunQueue, history: History) -> Callable[..., dic
                         cancel.set()
         finally:
             places.release()
-        return {"complete": search.complete, **best_words.as_json(search.table(goal))}
+        return {"complete": search.complete, **best_words.as_json(search.table())}
 
     return _described(best, _ABOUT_BEST, *_MODEL, *_HOW_BEST, *_options(_OF_BEST))
 

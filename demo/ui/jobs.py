@@ -25,8 +25,8 @@ from demo.runs.forecast import SweepForecast, forecast_sweep
 from demo.runs.outcome import NO_FILES, Files
 from demo.runs.runner import Runner
 from demo.store.history import History, HistoryError
-from demo.sweep.best_table import OTHER_FORMATS, Goal
-from demo.sweep.best_way import STEADY, Search
+from demo.sweep.best_table import OTHER_FORMATS
+from demo.sweep.best_way import Search
 from demo.sweep.grid import PICTURE, Cell, unfinished
 from demo.sweep.run_grid import Done, Event, Waiting, run_cells
 
@@ -324,13 +324,12 @@ class Sweep(Series):
 
 @dataclass(eq=False)
 class BestSearch(Series):
-    """One search for the best way to run a model. Several pages may watch it; they share its goal."""
+    """One search for the best way to run a model. Several pages may watch it."""
 
     search: Search
     spec: RunSpec
     """What the form asked for, to fill it again, as `image`."""
     image: Path | None
-    goal: Goal = STEADY
 
     def __post_init__(self) -> None:
         spec = self.spec

@@ -14,12 +14,11 @@ from demo.core.machine import HostInfo
 from demo.core.spec import TEXT_GENERATION, BadInput
 from demo.runs.runner import Runner
 from demo.store.history import History
-from demo.store.hub_dataset import PushedHistory
 from demo.ui import api
 from demo.ui.html import takeaway
 from demo.ui.html.elements import drawn
 from demo.ui.jobs import MACHINE_SECONDS, RunQueue
-from demo.ui.look import MARK_PRESET, PRESS_BEST, name_thumbnails, script
+from demo.ui.look import MARK_PRESET, PRESS_BEST, name_thumbnails
 from demo.ui.look.theme import CSS, HEAD, Paper
 from demo.ui.tabs import links
 from demo.ui.tabs.best_pane import BestPane
@@ -28,10 +27,9 @@ from demo.ui.tabs.form import GALLERIES, Form, default_picture, examples, read_s
 from demo.ui.tabs.history_tab import HistoryTab
 from demo.ui.tabs.run_tab import RunTab
 from demo.ui.tabs.sweep_tab import SweepTab
-from demo.ui.tabs.table_tabs import PublishedTab, SharedTab
+from demo.ui.tabs.table_tabs import PublishedTab
 from demo.ui.web import gradio_workarounds, visitor_language
 from demo.ui.web.guard import Guard, unreadable
-from demo.ui.web.preview import Previews
 from demo.ui.web.visitor_language import Spoken, label, request_language, written
 
 DAY = 86_400
@@ -53,7 +51,6 @@ def launch(page: "Page", **settings: Any) -> Any:
         gradio_workarounds.install_mcp_server()
     gradio_workarounds.set_queue(page)
     page.api_open = False  # closes the routes that bypass gradio's queue
-    previews = Previews(page.stored)
     ours: dict[str, Any] = {
         "theme": Paper(),
         "css": CSS,
@@ -68,9 +65,8 @@ def launch(page: "Page", **settings: Any) -> Any:
         "app_kwargs": {
             "middleware": [
                 (Guard, (page, names), {}),
-                (Spoken, (previews, script("calm.js")), {}),  # calm.js stands before all other scripts of the page
+                (Spoken, (), {}),
             ],
-            "routes": previews.routes,  # before those of gradio
             "exception_handlers": {RequestValidationError: unreadable},
             "lifespan": gradio_workarounds.upkeep,
         },
@@ -105,9 +101,6 @@ class Page(gradio_workarounds.Blocks):
                     self.history_tab = HistoryTab(self.run_tab, tabs, tab)
                 with gr.Tab(label("tab_published"), id="published") as published:
                     PublishedTab(published)
-                if isinstance(history, PushedHistory):
-                    with gr.Tab(label("tab_shared"), id="shared") as shared:
-                        SharedTab(history.shared, queue, shared)
                 with gr.Tab(label("tab_sweep"), id="sweep") as sweeps:
                     self.sweep_tab = SweepTab(self.run_tab, sweeps)
             self.run_tab.follow_links()
@@ -153,7 +146,6 @@ def masthead(machine: HostInfo | None, lang: Language, waited: bool = False) -> 
         machine,
         waited,
         space=takeaway.space(),
-        printed=lang.plain("printed", time="{time}", address="{address}"),  # which print.js knows
         languages=LANGUAGES.values(),
         obstacles=obstacles,
     )

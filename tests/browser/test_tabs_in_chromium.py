@@ -1,5 +1,5 @@
 """The tabs in a real browser: everybody can use each of their states, and nothing is lost. A fake runner stands for the
-models, a Hub on loopback for the one that is shared with.
+models, and a dataset that takes them.
 
 No state may break a rule of WCAG 2.2 A and AA that axe-core knows, in both themes, on a desktop and on a phone. No rule
 is left out.
@@ -14,10 +14,8 @@ from typing import Any
 
 import pytest
 from fake_runner import FakeRunner
-from huggingface_hub import constants
 from page_support import stored
 from samples import failed_result, full_result, measurement, ok_result, text_result
-from shared_tables import plausible, write
 from troubles import BEYOND
 
 from demo.core.measurement import Compilation, CompileCost, StartUp
@@ -28,7 +26,6 @@ from demo.store.history import FOLDER_VARIABLE
 from demo.store.hub_dataset import PushedHistory
 from demo.ui.page import Page
 from demo.ui.tabs import history_tab
-from tests import hub_stub
 
 DESKTOP = {"width": 1920, "height": 1080}
 PHONE = {"width": 320, "height": 640}
@@ -85,14 +82,8 @@ RUNNER = FakeRunner(answer, seconds=0.4)
 @pytest.fixture(scope="module")
 def stored_runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PushedHistory]:
     folder = tmp_path_factory.mktemp("data")
-    write(folder / "repository", [*plausible(), plausible()[0] | {"id": "bad", "speedup": -1.0}])
-    with (
-        pytest.MonkeyPatch.context() as patch,
-        hub_stub.serve({f"datasets/{DATASET}": folder / "repository"}) as endpoint,
-    ):
+    with pytest.MonkeyPatch.context() as patch:
         patch.setenv(FOLDER_VARIABLE, str(folder))
-        patch.setenv("HF_ENDPOINT", endpoint)
-        patch.setattr(constants, "HF_ASSETS_CACHE", str(folder / "cache"))
         often = history_tab.LIST.replace("UPDATE_MILLISECONDS = 5_000", "UPDATE_MILLISECONDS = 300")
         assert often != history_tab.LIST
         patch.setattr(history_tab, "LIST", often)
@@ -180,12 +171,10 @@ def _unfold(tab: Any) -> None:
 
 
 def best_after(tab: Any) -> None:
-    """With a row opened, a way that is out, and the fields of the goal."""
+    """With a row opened and a way that is out."""
     _batch(tab, SEARCHED)
     tab.locator("#best:not([disabled])").click()
     tab.locator("#best-ladder .plot-container").wait_for()
-    tab.locator("#best-goals label").last.click()
-    tab.locator("#best-goals input[type=number]").first.wait_for()
     tab.locator("#best-table a").first.click()
     tab.locator("#best-opened section").first.wait_for()
     tab.locator("#best-code summary").first.click()
@@ -208,13 +197,8 @@ def published(tab: Any) -> None:
     tab.locator(".explorer table:visible").wait_for()
 
 
-def shared(tab: Any) -> None:
-    _room(tab, 3)
-    tab.locator("#shared-table tbody tr").first.wait_for()
-
-
 def sweep_before(tab: Any) -> None:
-    _room(tab, 4)
+    _room(tab, 3)
     tab.locator("#sweep-start").wait_for()
 
 
@@ -241,7 +225,7 @@ def _room(tab: Any, number: int) -> None:
     tab.locator("#rooms button[role=tab]").nth(number).click()
 
 
-STATES = (before, refusal, during, after, after_text, best_after, history, published, shared, sweep_after, stage_after)
+STATES = (before, refusal, during, after, after_text, best_after, history, published, sweep_after, stage_after)
 
 
 def _broken(tab: Any, rules: dict[str, Any]) -> list[str]:
@@ -447,25 +431,6 @@ def test_published_filters_are_in_the_address_and_its_rows_stand_within_a_phone_
     row.get_by_role("link", name="Run this here").click()
     tab.locator("#top .question", has_text="detr-resnet-50").wait_for()
     tab.wait_for_function("document.activeElement.id === 'run'")
-
-
-def test_shared_rows_arrive_are_chosen_by_a_link_and_fill_the_form(tab: Any, address: str, shots: Path) -> None:
-    tab.set_viewport_size({"width": 390, "height": 844})
-    tab.goto(f"{address}?tab=shared&shared_device=Tesla+T4&shared_model=detr&lang=ar")
-    tab.wait_for_function("document.querySelectorAll('#shared-map tbody tr').length === 1")
-    tab.wait_for_function("document.title.startsWith('النتائج المشتركة')")
-    rows = tab.locator("#shared-table tbody tr").all_inner_texts()
-    assert rows and all("T4" in row and "detr" in row for row in rows)
-    assert "تُركت" in tab.locator("#shared-status").inner_text() and tab.evaluate(BEYOND) == []
-    tab.screenshot(path=shots / "shared-arabic-phone.png")
-    tab.locator("#shared-table a[data-follow=fill]").first.click()
-    tab.locator("#top .question", has_text="detr-resnet-50").wait_for()
-    tab.wait_for_function("document.activeElement.id === 'run'")
-    assert "detr-resnet-50" in tab.url  # a reload fills the form again
-    tab.go_back()
-    tab.locator("#shared-table tbody tr").first.wait_for()
-    tab.wait_for_function("document.title.startsWith('النتائج المشتركة')")
-    assert "tab=shared" in tab.url
 
 
 def test_a_sweep_goes_on_while_its_page_is_opened_anew_and_its_cells_open(tab: Any, address: str, shots: Path) -> None:

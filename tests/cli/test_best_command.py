@@ -46,16 +46,9 @@ def test_the_report_has_the_answer_the_table_and_the_command_of_the_winner(capsy
 
 
 def test_json_is_the_only_thing_on_standard_output(capsys) -> None:
-    assert main(["best", "--json", "--goal", "traffic", "--calls", "10", "--restarts", "1"]) == 0
+    assert main(["best", "--json"]) == 0
     data = json.loads(capsys.readouterr().out)
-    assert data["goal"] == {"name": "traffic", "calls": 10.0, "restarts": 1.0}
     assert {row["way"] for row in data["rows"]} >= {"eager", "default", "freezing"}
-
-
-def test_the_old_name_says_so_and_does_the_same(capsys) -> None:
-    assert main(["autopilot"]) == 0
-    shown = capsys.readouterr()
-    assert "is called best now" in shown.err and "Freezing: 2.5" in shown.out
 
 
 def test_a_model_of_ones_own_is_run_again_in_every_way_as_its_file_may_have_changed(monkeypatch, tmp_path) -> None:
@@ -82,9 +75,6 @@ def test_no_answer_is_exit_code_1(monkeypatch, capsys) -> None:
     [
         (["--minutes", "0.2"], "1 to 60 minutes"),
         (["--minutes", "soon"], "1 to 60 minutes"),
-        (["--goal", "fast"], "steady, soonest, traffic"),
-        (["--calls", "5"], "belongs to --goal traffic"),
-        (["--goal", "traffic", "--calls", "-1"], "from 0 to"),
         (["--model", "nowhere.py:make"], "There is no file"),
         (["--checkpoint", "shapes-vit", "--freezing"], "there is no option --freezing"),
     ],

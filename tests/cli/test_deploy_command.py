@@ -20,7 +20,6 @@ from demo.cli.common import BAD_INPUT, FAILED, OK
 from demo.cli.main import main
 from demo.core import catalog
 from demo.store import hub_dataset
-from demo.ui.web import preview
 
 TREE = {
     "app.py": b"print('page')\n",
@@ -235,7 +234,6 @@ def test_this_projects_own_list_has_what_the_page_and_the_readme_need() -> None:
     linked = {link for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", readme)}
     needed = linked - {"benchmarks/results"} | {"requirements.txt", "packages.txt", deploy_command.OURS}
     needed |= {path.relative_to(ROOT).as_posix() for path in catalog.ASSETS.rglob("*.safetensors")}
-    needed |= {preview.PICTURE.relative_to(ROOT).as_posix()}
     assert len(linked) > 10 and needed <= names
     assert {name.split("/")[0] for name in names} == {name.split("/")[0] for name in deploy_command.BELONGS}
     assert not [name for name in names if name.startswith(("tests/", "tools/")) or name.endswith(".pyc")]

@@ -55,21 +55,11 @@ def test_a_history_that_cannot_be_read_is_a_sentence(capsys, data_folder: Path) 
     assert "history.sqlite3" in capsys.readouterr().err
 
 
-def test_traffic_is_worked_out_for_one_result(capsys) -> None:
+def test_a_card_is_a_png_file(tmp_path, capsys) -> None:
     History().append(ok_result())
-    assert main(["history", ok_result().id, "--traffic", "100000,0,2"]) == 0
-    assert capsys.readouterr().out.endswith("Compiling saves 51 min of work a month. At that price: 1.70.\n")
-    for given in (["--traffic", "100000,0"], [ok_result().id, "--traffic", "5"], [ok_result().id, "--traffic", "-1,0"]):
-        assert main(["history", *given]) == 2
-        assert "raffic" in capsys.readouterr().err
-
-
-def test_a_card_and_a_badge_are_files_by_their_names(tmp_path, capsys) -> None:
-    History().append(ok_result())
-    png, svg = tmp_path / "card.PNG", tmp_path / "badge.svg"
+    png = tmp_path / "card.PNG"
     assert main(["history", "card", ok_result().id, str(png)]) == 0
-    assert main(["history", "card", ok_result().id, str(svg)]) == 0
-    assert png.read_bytes().startswith(b"\x89PNG") and "2.00× faster" in svg.read_text(encoding="utf-8")
+    assert png.read_bytes().startswith(b"\x89PNG")
     assert "2.00× faster" in capsys.readouterr().err
     id, nowhere = ok_result().id, str(tmp_path / "none" / "card.png")
     for words in (["nothing", str(png)], [id, "card.jpg"], [id], [id, str(tmp_path)], [id, nowhere]):

@@ -4,14 +4,11 @@ import dataclasses
 from typing import Any
 
 import pytest
-from samples import GPU, MACHINE, ok_result
+from samples import MACHINE
 
 from demo.core import catalog, refusals
-from demo.core.languages import ENGLISH
 from demo.core.machine import HostInfo
 from demo.core.spec import BadInput
-from demo.core.stats import Gain
-from demo.present import advice
 from demo.sweep.best_table import ways
 
 
@@ -97,20 +94,6 @@ def test_why_the_gpu_cannot_be_used_stands_in_the_refusal() -> None:
 def test_a_search_leaves_out_what_its_machine_refuses() -> None:
     found = ways(catalog.make_spec("shapes-vit"), MACHINES["T4 small"], other_formats=True)
     assert {way.spec.dtype for way in found if not way.refused} == {"float32", "float16"}
-
-
-def test_the_advice_offers_nothing_that_the_result_s_machine_refuses() -> None:
-    spec = catalog.make_spec("shapes-vit", device="cuda", mode="reduce-overhead")
-    gains = (Gain("scope", "layers", 2.0, ("shapes-vit",)), Gain("compiler", "aot", 2.0, ("shapes-vit",)))
-
-    def offered(toolkit: str | None, **asked: Any) -> set[str]:
-        environment = dataclasses.replace(GPU, cuda_toolkit=toolkit)
-        one = ok_result(spec=dataclasses.replace(spec, **asked), environment=environment, gains=gains)
-        return {step.option for step in advice.next_steps(one, ENGLISH)} & {"scope", "compiler"}
-
-    assert offered(None) == set()
-    assert offered(None, mode="default") == {"scope"}
-    assert offered("/usr/local/cuda", mode="default") == {"scope", "compiler"}
 
 
 def test_the_doctor_tells_what_a_gpu_refuses() -> None:

@@ -10,7 +10,6 @@ from demo.core.languages import ENGLISH, LANGUAGES
 from demo.core.measurement import Compilation, CompileCost
 from demo.core.outputs import Parity
 from demo.core.result import RunResult
-from demo.core.stats import Gain
 from demo.present import advice
 from demo.present.sentences import grouped
 
@@ -74,44 +73,3 @@ def test_a_break_even_is_a_range_of_two_digits_in_calls_or_tokens() -> None:
         assert grouped(low) in said and grouped(high) in said and grouped(even.calls or 0) not in said
         text = text_result(compilation=Compilation(20.0, "cold", 1))
         assert ("tokens" in advice.worth(text, ENGLISH)) and "calls" not in advice.worth(text, ENGLISH)
-
-
-OTHER = ("microsoft/resnet-50", "shapes-segformer")
-
-
-def steps(*gains: Gain, **asked: Any) -> list[str]:
-    one = dataclasses.replace(of(**{"device": "cpu", **asked}), gains=gains)
-    return [step.words for step in advice.next_steps(one, ENGLISH)]
-
-
-def test_what_gained_most_here_is_tried_next_and_then_what_nobody_tried() -> None:
-    known = (
-        Gain("freezing", True, 1.4, OTHER),
-        Gain("mode", "lite", 1.02, ("shapes-vit",)),
-        Gain("compiler", "aot", 1.6, ("shapes-vit",)),
-    )
-    assert steps(*known) == [
-        "“Compiler: aot” made compiled 1.60× as fast here, on this model.",
-        "“Freezing: on” made compiled 1.40× as fast here, on microsoft/resnet-50, shapes-segformer.",
-    ]
-
-
-def test_what_lost_or_cannot_be_combined_is_not_offered() -> None:
-    assert (
-        steps(Gain("freezing", True, 0.8, ("shapes-vit",)), Gain("scope", "layers", 2.0, OTHER), compiler="aot") == []
-    )
-    assert steps(checkpoint="facebook/some-other") == [
-        f"Nothing is known here of “{way}” with this model." for way in ("Freezing: on", "Compiler: aot")
-    ]
-    assert all("CUDA" not in said and "reduce-overhead" not in said for said in steps())
-    assert any("reduce-overhead" in said for said in steps(device="cuda"))
-    assert advice.next_steps(result(compiled=None, gains=()), ENGLISH) == []
-    assert advice.next_steps(result(), ENGLISH) == []  # of before gains were kept
-
-
-def test_a_month_of_traffic_saves_or_costs_as_on_the_page() -> None:
-    one = result()  # saves 1 ms a call, and a start costs 20 s
-    assert advice.month(one, 100_000, 0, None, ENGLISH) == "Compiling saves 51 min of work a month."
-    said = advice.month(one, 0, 6, 2.0, ENGLISH)
-    assert said == "Compiling costs 60 min of work more a month. At that price: 2.00."
-    assert advice.month(result(compiled=None), 1, 1, None, ENGLISH) == ""

@@ -11,8 +11,8 @@ from demo.core.languages import ENGLISH
 from demo.core.measurement import Prefill
 from demo.core.outputs import Predictions
 from demo.core.result import RunResult
-from demo.present import advice, sentences
-from demo.ui.html import results, takeaway
+from demo.present import sentences
+from demo.ui.html import results
 
 OTHER = Predictions(text=" a <b>", pieces=(" a", " <b>", "", "."), token_ids=(5, 9, 3, 8))
 
@@ -75,13 +75,3 @@ def test_what_a_slower_prompt_loses_may_never_pay() -> None:
     assert text_result(prefill=slower).speedup.verdict == "faster"
     even = text_result(prefill=slower).break_even(6.0)
     assert (even.calls, even.images, even.answers) == (None, None, None)
-
-
-def test_a_month_counts_whole_answers() -> None:
-    result = text_result()
-    eager, compiled = result.answer_seconds
-    page = takeaway.section(result, ENGLISH)
-    assert "Answers a day" in page and f'data-eager="{eager:.9g}"' in page
-    start = advice.start_seconds(result)
-    saved = fmt.work_time(30 * (100_000 * (eager - compiled) - start))
-    assert saved in advice.month(result, 100_000, 1, None, ENGLISH)

@@ -7,6 +7,7 @@ import pytest
 from demo.core import catalog
 from demo.core.spec import BadInput
 from demo.runs import process
+from demo.runs.environment import worker_environment
 from demo.runs.process import WorkerDied
 from demo.runs.runner import Runner
 from demo.store.history import History

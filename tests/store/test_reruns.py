@@ -13,7 +13,6 @@ from demo.core.outputs import Parity
 from demo.core.result import RunResult
 from demo.core.spec import RunSpec
 from demo.core.stats import ASSUMED, Spread
-from demo.runs.outcome import with_earlier_runs
 from demo.store.history import History
 from demo.store.reruns import MOST_PROCESSES, comparable, deviation, spread
 
@@ -172,56 +171,3 @@ def test_what_the_runs_own_intervals_explain_is_no_spread_between_them() -> None
     between = float(np.std([math.log(one.speedup.ratio) for one in noisy if one.speedup], ddof=1))
     assert between > 0.01
     assert deviation([[one.speedup.within for one in noisy if one.speedup]]) < 0.5 * between
-
-
-RESNET = other(checkpoint="microsoft/resnet-50", weights="random")
-FOLDER = other(checkpoint="/home/somebody/secret")
-TIMED = other(precision=0.05, most_seconds=9.0)
-Known = dict[tuple[str, Any], tuple[float, tuple[str, ...]]]
-"""{(option, value): (ratio, checkpoints)}"""
-
-
-def of(spec: RunSpec, speedup: float, **changes: Any) -> RunResult:
-    return run(spec=spec, **{"compiled": measurement(0.002 / speedup)} | changes)
-
-
-FROZEN = of(other(freezing=True), 3.0)
-OTHER_VERSIONS = of(other(freezing=True), 3.0, environment=dataclasses.replace(ENVIRONMENT, transformers="1.0"))
-
-
-@pytest.mark.parametrize(
-    ("result", "earlier", "known"),
-    [
-        (
-            of(VIT, 2.0),
-            [
-                FROZEN, of(other(freezing=True), 3.0), of(RESNET, 1.0), of(other(RESNET, freezing=True), 5.0),
-                of(other(RESNET, mode="lite"), 0.5),
-            ],
-            {("freezing", True): (1.5, ("shapes-vit",)), ("mode", "lite"): (0.5, ("microsoft/resnet-50",))},
-        ),
-        (of(VIT, 2.0), [of(FOLDER, 1.0), of(other(FOLDER, freezing=True), 3.0)], {}),
-        (of(FOLDER, 1.0), [of(other(FOLDER, freezing=True), 3.0)], {("freezing", True): (3.0, (FOLDER.checkpoint,))}),
-        (of(VIT, 2.0), [of(other(freezing=True, mode="lite"), 3.0)], {}),
-        (of(VIT, 2.0), [of(other(freezing=True, batch_size=4), 3.0)], {}),
-        (of(VIT, 2.0), [OTHER_VERSIONS], {}),
-        (of(VIT, 2.0), [of(other(dtype="bfloat16"), 3.0)], {}),
-        (
-            of(VIT, 4.0),
-            [of(TIMED, 1.0), of(other(TIMED, compiler="aot"), 2.0), of(other(compiler="aot"), 8.0)],
-            {("compiler", "aot"): (2.0, ("shapes-vit",))},
-        ),
-        (of(VIT, 2.0, compiled=None), [of(VIT, 2.0), FROZEN], {}),
-    ],
-    ids=[
-        "this model before others", "of a folder nothing is told to others", "a folder for itself", "two options",
-        "another batch", "other versions", "eager changes too", "however timed, by the geometric mean", "no figures",
-    ],
-)  # fmt: skip
-def test_what_another_way_brought(result: RunResult, earlier: list[RunResult], known: Known, history: History) -> None:
-    for one in earlier:
-        history.append(one)
-    result = with_earlier_runs(result, (), history)
-    assert RunResult.from_json(result.to_json()).gains == result.gains
-    found = {(gain.option, gain.value): (gain.ratio, gain.checkpoints) for gain in result.gains or ()}
-    assert {way: (pytest.approx(ratio), names) for way, (ratio, names) in found.items()} == known

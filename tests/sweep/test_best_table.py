@@ -14,10 +14,9 @@ from demo.core.machine import HostSample
 from demo.core.measurement import Compilation, CompileCost, StartUp
 from demo.core.outputs import Label, Parity, Predictions
 from demo.core.result import Failure, RunResult
-from demo.core.spec import BadInput
 from demo.core.stats import Spread
 from demo.sweep import best_words
-from demo.sweep.best_table import WAYS, BestTable, Goal, Row, Way, best_table, first_answers, ways
+from demo.sweep.best_table import WAYS, BestTable, Row, Way, best_table, first_answers, ways
 
 SPEC = catalog.make_spec("shapes-vit")
 ALL = ways(SPEC, MACHINE, other_formats=True)
@@ -38,13 +37,10 @@ def run(name: str, seconds: float, eager: float = EAGER_SECONDS, **changes: Any)
     return dataclasses.replace(made, **changes)
 
 
-STEADY = Goal("steady")
-
-
-def table(goal: Goal = STEADY, refused: dict[str, str] | None = None, **runs: float | RunResult) -> BestTable:
+def table(refused: dict[str, str] | None = None, **runs: float | RunResult) -> BestTable:
     """Of the ways with these compiled seconds, or these results."""
     known = {name: one if isinstance(one, RunResult) else run(name, one) for name, one in runs.items()}
-    return best_table(ALL, known, refused or {}, goal)
+    return best_table(ALL, known, refused or {})
 
 
 def row(found: BestTable, name: str) -> Row:
@@ -173,7 +169,7 @@ def test_an_import_that_took_longer_in_one_process_delays_no_way() -> None:
     assert [one.first_answers["next"]["import"] for one in rows] == [4.0] * 4
 
 
-def test_the_goal_decides_the_order() -> None:
+def test_the_steady_winner_overtakes_the_way_that_answers_first() -> None:
     slow_start = run("freezing", 0.0040, compilation=costs(30.0, None))
     soon = run("default", 0.0060, compilation=costs(20.0, 2.0))
     steady = table(default=soon, freezing=slow_start)
@@ -183,15 +179,6 @@ def test_the_goal_decides_the_order() -> None:
     saved = steady.crossover.calls * (row(steady, "eager").seconds - row(steady, "freezing").seconds)
     assert saved == pytest.approx(30.0, rel=0.01)
     assert steady.crossover.low < steady.crossover.calls < steady.crossover.high
-    assert table(Goal("soonest"), default=soon, freezing=slow_start).winner.way.name == "eager"
-    as_soon = table(Goal("soonest"), default=run("default", 0.0060, compilation=costs(20.0, 0.5)))
-    assert as_soon.equals and best_words.answer(as_soon, ENGLISH) == [ENGLISH.plain("best_eager")]
-    busy = table(Goal("traffic", calls=1e7, restarts=1), default=soon, freezing=slow_start)
-    restarting = table(Goal("traffic", calls=100, restarts=1000), default=soon, freezing=slow_start)
-    between = table(Goal("traffic", calls=1e6, restarts=200), default=soon, freezing=slow_start)
-    assert [one.winner.way.name for one in (busy, restarting, between)] == ["freezing", "eager", "default"]
-    cost = busy.winner.cost(busy.goal)
-    assert cost.ratio == pytest.approx(30 * (35.0 + 1e7 * busy.winner.seconds), rel=0.001)
 
 
 def test_a_crossover_lies_between_the_best_of_one_and_the_worst_of_the_other_and_the_reverse() -> None:
@@ -205,12 +192,6 @@ def test_a_crossover_lies_between_the_best_of_one_and_the_worst_of_the_other_and
         (crossover.high, winner.speedup.low, rival.speedup.high),
     ):
         assert calls == pytest.approx(later / (eager.seconds / slow - eager.seconds / fast), abs=1)
-
-
-@pytest.mark.parametrize("given", [{"name": "best"}, {"calls": -1}, {"calls": float("nan")}, {"restarts": 1e13}])
-def test_a_goal_that_means_nothing_is_refused(given: dict[str, Any]) -> None:
-    with pytest.raises(BadInput, match="Given"):
-        Goal(**given)
 
 
 def test_the_answer_stands_in_every_language_and_the_json_names_each_stored_run() -> None:

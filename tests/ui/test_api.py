@@ -117,8 +117,6 @@ def test_the_api_refuses_with_a_sentence(served: Any) -> None:
         ("history", {"limit": 201}, "whole number from 1 to 200. Given: 201"),
         ("best", {"minutes": 0.5}, "A search takes 1 to 60 minutes. Given: 0.5."),
         ("best", {"minutes": "long"}, "A search takes 1 to 60 minutes. Given: long."),
-        ("best", {"goal": "cheap"}, "The goal is one of steady, soonest, traffic. Given: 'cheap'."),
-        ("best", {"calls": None}, "Calls a day are a number from 0 to"),
         ("best", NO_PICTURE, "text-generation sees no picture: leave"),
         ("best", {"batch_size": 0}, "Batch size must be a whole number from 1 to"),
         ("published", {"gpu": "H100"}, "no GPU 'H100'. They have: A100, V100, T4"),

@@ -1,32 +1,28 @@
-"""Many runs as HTML: a sweep and its heat map, a search for the best way, the map and the table of the shared rows.
+"""Many runs as HTML: a sweep and its heat map, a search for the best way.
 
 The heat map of a sweep has checkpoints down, batch sizes across, and a facet for each mode and number format. It is
 plain HTML, because it fills while the sweep runs, and each cell is a button that opens its run. A cell has the colour
 of the faster variant: blue for compiled, orange for eager.
 """
 
-import dataclasses
 import math
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
 
 import plotly.graph_objects as go
 from markupsafe import Markup
 
-from demo.core import catalog, format as fmt, hub
+from demo.core import format as fmt, hub
 from demo.core.languages import ENGLISH, Language
 from demo.present import sentences
 from demo.present.figure import LINE, TEXT, add_line, directed, dressed, mark_crossing, provenance, scale_of, titled
 from demo.present.pictures import COMPILED, EAGER
-from demo.store.reruns import compiled_spec
-from demo.store.shared_rows import Shared, SharedRow
 from demo.sweep import best_words
 from demo.sweep.best_table import EAGER as PLAIN, BestTable, Row
 from demo.sweep.grid import Cell, downloads
 from demo.sweep.run_grid import Event, Timing, Waiting
 from demo.ui.html import results
-from demo.ui.html.elements import drawn, fill
+from demo.ui.html.elements import drawn
 from demo.ui.jobs import BestSearch, Sweep
 
 BYTES_A_PARAMETER = 4
@@ -282,80 +278,3 @@ def ladder(table: BestTable, lang: Language) -> go.Figure | None:
 
 def _source(table: BestTable) -> Sequence[str]:
     return next((provenance(row.result) for row in table.rows if row.result is not None), [])
-
-
-# The shared rows
-
-MAX_MODELS, MAX_DEVICES = 40, 8
-MAX_LINES = 100
-"""Rows of the table that are drawn."""
-
-
-def shared_status(shared: Shared, lang: Language) -> Markup:
-    """Whose rows these are, of when, why not of now, and what of them is left out."""
-    address = f"{hub.endpoint()}/datasets/{shared.dataset}"
-    return drawn("shared.status", lang, shared, address)
-
-
-def setting_words(row: SharedRow, lang: Language) -> list[str]:
-    """Versions and settings of a row, as `SharedRow.setting` compares them."""
-    kept: dict[str, Any] = {"protocol": row.spec.protocol, "threads": None, "text": ()}
-    asked = sentences.settings_apart(dataclasses.replace(compiled_spec(row.spec), **kept), lang)
-    versions = [f"torch {row.torch}", f"transformers {row.transformers}"]
-    return [*map(lang.plain_value, versions), *asked]
-
-
-def shared_map(rows: Sequence[SharedRow], lang: Language) -> Markup:
-    """The newest row of each model on each device; all `rows` have one setting and are newest first."""
-    cells: dict[tuple[Any, Any], list[SharedRow]] = {}
-    for row in rows:
-        cells.setdefault((row.model, row.device), []).append(row)
-    every_model, every_device = Counter(row.model for row in rows), Counter(row.device for row in rows)
-    models = [model for model, _ in every_model.most_common(MAX_MODELS)]
-    devices = [device for device, _ in every_device.most_common(MAX_DEVICES)]
-    specs, lines = {row.model: row.spec for row in rows}, []
-    for model in models:
-        found = [cells.get((model, device)) for device in devices]
-        shown = [(_speedup(of[0], lang), len(of)) if of else None for of in found]
-        lines.append((specs[model], shown))
-    cut = len(models) < len(every_model) or len(devices) < len(every_device)
-    return drawn("shared.map", lang, lang.listed(setting_words(rows[0], lang)), devices, lines, cut)
-
-
-def _speedup(row: SharedRow, lang: Language) -> dict[str, object]:
-    """Colour and figure of a row, and the ends of its interval."""
-    ratio = "" if row.speedup is None else fmt.ratio(row.speedup)
-    ends = sentences.ends(row.speedup_low, row.speedup_high) if row.speedup_low and row.speedup_high else None
-    return shaded(row.status, row.verdict, row.speedup, ratio, lang) | {"ends": ends}
-
-
-_SHARED_COLUMNS = (
-    ("column_model", ""),
-    ("row_machine", "device"),
-    ("column_eager", "figure"),
-    ("column_compiled", "figure"),
-    ("row_speedup", "figure strong"),
-    ("column_with", "how"),
-    ("history_started", "when"),
-    ("tab_run", "here"),
-)
-
-
-def shared_table(rows: Sequence[SharedRow], lang: Language) -> Markup:
-    """The newest `MAX_LINES` of the rows."""
-    lines = [_shared_line(row, lang) for row in rows[:MAX_LINES]]
-    count = sentences.count(len(rows), "row", lang)
-    return drawn("shared.table", lang, _SHARED_COLUMNS, lines, count, MAX_LINES if len(rows) > MAX_LINES else None)
-
-
-def _shared_line(row: SharedRow, lang: Language) -> dict[str, object]:
-    """The link "here" fills the form with the settings of this row, '' if this page cannot run that. A row of a GPU
-    asks for the device 'auto': here may be another one."""
-    spec = row.spec.on("cpu" if row.spec.device == "cpu" else "auto")
-    return {
-        "row": row,
-        "column_eager": row.eager_ms,
-        "column_compiled": row.compiled_ms,
-        "settings": lang.listed(setting_words(row, lang)),
-        "here": fill(lang.html("repeat_this_here"), **catalog.arguments(spec)),
-    } | _speedup(row, lang)

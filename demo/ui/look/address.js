@@ -15,7 +15,7 @@ window.address = (() => {
   const later = () => new Promise(done => setTimeout(done, SETTLED));
 
   const put = (url, name, value) => (value ? url.searchParams.set(name, value) : url.searchParams.delete(name));
-  const CHOOSING = ['history', 'published', 'shared'];  // tabs with something to choose
+  const CHOOSING = ['history', 'published'];  // tabs with something to choose
   const chosen = {};  // of each of them its query
   const choicesOf = (url, id) =>
     new URLSearchParams([...url.searchParams].filter(([name]) => name.startsWith(`${id}_`))).toString();

@@ -1,4 +1,4 @@
-// Copy buttons; the figure as PNG and SVG, which Plotly draws in the browser; and the sums of a month.
+// Copy buttons; the figure as PNG and SVG, which Plotly draws in the browser.
 const saved = (uri, name) => Object.assign(document.createElement('a'), { href: uri, download: name }).click();
 element.addEventListener('click', async event => {
   const button = event.target.closest('button');
@@ -14,18 +14,4 @@ element.addEventListener('click', async event => {
     const how = { format: button.dataset.figure, width: 800, height: plot.clientHeight, scale: 2 };
     saved(await window.Plotly.toImage({ data: plot.data, layout }, how), button.dataset.name);
   }
-});
-element.addEventListener('input', event => {
-  const traffic = event.target.closest('.traffic');
-  if (!traffic) return;
-  const given = name => Math.max(0, Number(traffic.querySelector('[name=' + name + ']').value) || 0);
-  const { eager, compiled, start, saves, costs, money } = traffic.dataset;
-  const saved = 30 * (given('calls') * (eager - compiled) - given('restarts') * start);
-  const size = Math.abs(saved);
-  const units = size < 120 ? [1, 's', 1] : size < 7200 ? [60, 'min', 0] : [3600, 'h', 1];
-  const isolated = value => '\u2066' + value + '\u2069';  // left to right in Arabic, too
-  const time = isolated((size / units[0]).toFixed(units[2]) + ' ' + units[1]);
-  let text = (saved < 0 ? costs : saves).replace('{time}', () => time);
-  if (given('price')) text += ' ' + money.replace('{money}', () => isolated((size / 3600 * given('price')).toFixed(2)));
-  traffic.querySelector('output').textContent = given('calls') || given('restarts') ? text : '';
 });

@@ -34,9 +34,8 @@ ICON = (
     "%3Crect x='6' y='8' width='20' height='6' fill='%23e69f00'/%3E"
     "%3Crect x='6' y='18' width='11' height='6' fill='%2356b4e9'/%3E%3C/svg%3E"
 )
-PRINT = f'<style media="print">{source("print.css")}</style>{script("print.js")}'
 SCRIPTS = "".join(map(script, ("stage.js", "language.js", "address.js", "events.js", "copy.js", "form.js", "aloud.js")))
-HEAD = f'<link rel="icon" type="image/svg+xml" href="data:image/svg+xml,{ICON}">{SCRIPTS}{PRINT}'
+HEAD = f'<link rel="icon" type="image/svg+xml" href="data:image/svg+xml,{ICON}">{SCRIPTS}'
 
 _TEXT = sizes.Size(
     name="page",

@@ -1,4 +1,4 @@
-"""The search for the best way on the tab Run: its button, its stage in the result pane, and its goal."""
+"""The search for the best way on the tab Run: its button, and its stage in the result pane."""
 
 from typing import Any
 
@@ -6,16 +6,14 @@ import gradio as gr
 from markupsafe import Markup
 
 from demo.core.languages import Language
-from demo.core.spec import BadInput
-from demo.sweep.best_table import GOALS, Goal
 from demo.ui.html import many_runs, results, takeaway
 from demo.ui.jobs import BestSearch, make_search
 from demo.ui.look import TO_ANSWER, source
 from demo.ui.tabs import links
-from demo.ui.tabs.events import AT_ONCE, LATEST, UNREAD, Watching, pressed_of, told
+from demo.ui.tabs.events import AT_ONCE, UNREAD, Watching, pressed_of, told
 from demo.ui.tabs.form import read
 from demo.ui.tabs.run_tab import RunTab
-from demo.ui.web.visitor_language import label, request_language
+from demo.ui.web.visitor_language import request_language
 
 
 class BestPane(Watching):
@@ -23,18 +21,8 @@ class BestPane(Watching):
 
     def __init__(self, run_tab: RunTab) -> None:
         self._tab = run_tab
-        first = Goal()
         with run_tab.pane.best:
             self.head = gr.HTML(elem_id="best-head", apply_default_css=False)
-            with gr.Row(elem_id="best-goals"):
-                self.goal = gr.Radio(
-                    [(label(f"best_goal_{goal}"), goal) for goal in GOALS],
-                    value=first.name,
-                    label=label("best_goal"),
-                    elem_classes="segmented",
-                )
-                self.calls = gr.Number(first.calls, label=label("traffic_calls"), minimum=0, visible=False)
-                self.restarts = gr.Number(first.restarts, label=label("traffic_restarts"), minimum=0, visible=False)
             self.table = gr.HTML(elem_id="best-table", apply_default_css=False, js_on_load=source("open_run.js"))
             self.code = takeaway.component("best-code")
             with gr.Row(elem_id="best-charts"):
@@ -43,11 +31,11 @@ class BestPane(Watching):
                     for draw in (many_runs.crossover, many_runs.ladder)
                 }
             self.opened = gr.HTML(elem_id="best-opened", apply_default_css=False)
-        self._by_goal = [self.head, self.table, self.calls, self.restarts, self.code, *self.charts.values()]
+        self._ended = [self.head, self.table, self.code, *self.charts.values()]
         pane, buttons = run_tab.pane, run_tab.form.buttons
-        super().__init__(run_tab.works, [self.head, self.table], [*self._by_goal, *buttons, pane.notice])
+        super().__init__(run_tab.works, [self.head, self.table], [*self._ended, *buttons, pane.notice])
         shown = [pane.best, pane.notice, pane.live, *buttons, run_tab.has_run, run_tab.opened]
-        self._beginning = [*shown, *self._by_goal, self.opened, self.goal, self.watched]
+        self._beginning = [*shown, *self._ended, self.opened, self.watched]
         self.arriving = list(dict.fromkeys([*run_tab.showing, *self._beginning]))
         self._wire()
 
@@ -58,19 +46,11 @@ class BestPane(Watching):
         self._watch_after(shown)
 
     def _wire(self) -> None:
-        form, goals = self._tab.form, [self.goal, self.calls, self.restarts]
+        form = self._tab.form
         asked = [self._tab.visitor, form.minutes, form.other_formats, *form.inputs.values()]
         begun = form.best.click(self._search, asked, self._beginning, **UNREAD)
         begun.then(None, self._tab.opened, js=links.BEGUN, api_visibility="private")
         self._watch_after(begun)
-        gr.on(
-            [self.goal.input, self.calls.input, self.restarts.input],
-            self._choose,
-            [self.watched, *goals],
-            self._by_goal,
-            **AT_ONCE,
-            **LATEST,
-        )
         self.table.select(self._open, self.watched, self.opened, **AT_ONCE)
 
     # ---- a search
@@ -93,25 +73,22 @@ class BestPane(Watching):
         return self._tab.form.pressable(running=False) | self._tab.pane.refused(card)
 
     def _begun(self, going: BestSearch, lang: Language) -> dict[Any, Any]:
-        tab, goal = self._tab, going.goal
-        fields = ((self.calls, goal.calls), (self.restarts, goal.restarts))
+        tab = self._tab
         return (
             tab.form.pressable(running=not going.ended)
             | {part: gr.update(visible=False) for part in (tab.pane.notice, tab.pane.live)}
             | self._shown(going, lang)
-            | {field: gr.update(value=value, visible=goal.name == "traffic") for field, value in fields}
-            | {tab.pane.best: gr.update(visible=True), self.goal: goal.name, self.opened: ""}
+            | {tab.pane.best: gr.update(visible=True), self.opened: ""}
             | {tab.has_run: True, tab.opened: "", self.watched: going}
         )
 
     def _shown(self, going: BestSearch, lang: Language) -> dict[Any, Any]:
-        """Answer and table by the goal, and the fields of the goal; of a search that has ended its charts and code."""
-        goal, table = going.goal, going.search.table(going.goal)
+        """Answer and table; of a search that has ended its charts and code."""
+        table = going.search.table()
         run = table.winner.result if table.winner is not None and going.ended else None
         code = takeaway.best_way(run, lang) if run is not None else ""
         figures = {plot: draw(table, lang) if going.ended else None for draw, plot in self.charts.items()}
         changes: dict[Any, Any] = {
-            **{field: gr.update(visible=goal.name == "traffic") for field in (self.calls, self.restarts)},
             self.code: gr.update(value=code, visible=bool(code)),
             **{plot: gr.update(value=figure, visible=figure is not None) for plot, figure in figures.items()},
         }
@@ -131,7 +108,7 @@ class BestPane(Watching):
         return self._begun(going, lang) | form
 
     def _now(self, going: BestSearch, lang: Language) -> dict[Any, Any]:
-        table = going.search.table(going.goal)
+        table = going.search.table()
         head = many_runs.best_head(going, table, lang)
         return {self.head: head, self.table: many_runs.best_table(going, table, lang)}
 
@@ -140,19 +117,6 @@ class BestPane(Watching):
         if problem is not None:
             updates[self._tab.pane.notice] = gr.update(value=told(problem, lang), visible=True)
         return updates
-
-    def _choose(
-        self, request: gr.Request, going: BestSearch | None, goal: Any, calls: float | None, restarts: float | None
-    ) -> dict[Any, Any]:
-        """Another goal: other ranks and another answer, from what is measured already."""
-        if going is None:
-            return {self.head: gr.skip()}
-        lang = request_language(request)
-        try:
-            going.goal = Goal(goal, calls or 0.0, restarts or 0.0)
-        except BadInput as refused:
-            return {self.head: results.refusal("cannot_be_run", str(refused), lang)}
-        return self._shown(going, lang)
 
     def _open(self, going: BestSearch | None, event: gr.EventData, request: gr.Request) -> str:
         """The run of the pressed row."""

@@ -7,13 +7,14 @@ import gradio as gr
 from gradio.processing_utils import save_bytes_to_cache
 from gradio.utils import get_upload_folder
 
-from demo.core import format as fmt, limits
+from demo.core import format as fmt, hub, limits
 from demo.core.languages import ENGLISH
 from demo.core.result import RunResult
 from demo.core.spec import BadInput
 from demo.present import sentences
 from demo.store import export
 from demo.store.history import HistoryError
+from demo.store.hub_dataset import PushedHistory
 from demo.ui.html import comparison
 from demo.ui.html.elements import drawn
 from demo.ui.look import DOWNLOAD, source
@@ -57,6 +58,9 @@ class HistoryTab:
         with gr.Column(elem_id="history"):
             introduction = written(lambda lang: drawn("comparison.introduction", lang, MAX_AT_ONCE, self._may_delete))
             gr.HTML(introduction, apply_default_css=False)
+            if isinstance(self._history, PushedHistory):
+                address = f"{hub.endpoint()}/datasets/{self._history.dataset}"
+                gr.Markdown(f"Each result is also pushed to the dataset [{self._history.dataset}]({address}).")
             with gr.Row(elem_id="history-tools"):
                 self.search = gr.Textbox(
                     label=label("search"),

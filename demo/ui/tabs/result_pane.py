@@ -127,7 +127,7 @@ class ResultPane:
         shown: dict[Any, Any] = {self.share: gr.update(value=takeaway.share(result, stored, lang), visible=True)}
         parts = {
             "beside": results.beside(result, lang),
-            "takeaway": takeaway.section(result, lang, badge=takeaway.badge(result) if stored else ""),
+            "takeaway": takeaway.section(result, lang),
         } | results.parts(result, lang)
         for fold in self.folds:
             shown |= fold.shown(parts, result, files, lang)

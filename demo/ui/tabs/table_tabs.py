@@ -1,12 +1,10 @@
-"""The tabs of results that were measured before: the guide's tables with this project's own, and shared runs.
+"""The tab of results that were measured before: the guide's tables with this project's own.
 
-Each has four lists and a search for a model above its rows; what they choose stands in the address.
+Four lists and a search for a model above the rows; what they choose stands in the address.
 """
 
 import base64
-import hashlib
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from urllib.parse import urlencode
 
@@ -18,11 +16,7 @@ from demo.core.spec import PUBLISHED_CALLS, TEXT_GENERATION, BadInput
 from demo.present import charts, sentences
 from demo.store import published
 from demo.store.published import OOM, SUBSET, PublishedRow, further_settings, gain, settings_of
-from demo.store.shared_rows import Shared, SharedCopy, SharedRow
-from demo.ui.html import many_runs
 from demo.ui.html.elements import drawn, fill
-from demo.ui.jobs import RunQueue
-from demo.ui.look import source
 from demo.ui.tabs import links
 from demo.ui.tabs.events import AT_ONCE
 from demo.ui.tabs.form import TASK_NAMES
@@ -251,92 +245,3 @@ def _here(row: PublishedRow, lang: Language) -> str:
         asked.setdefault("prompt", catalog.PROMPT)
     # '' for a checkpoint or a batch that this page does not run, a mode of another torch
     return fill(lang.html("run_this_here"), checkpoint=row.checkpoint, task=row.task, **asked)
-
-
-# ---- Shared
-
-SHARED_LISTS = {"setting": "shared_setting", "task": "task", "device": "device", "torch": "compared_torch"}
-FIRST_SHARED = dict.fromkeys((*SHARED_LISTS, "model"), ALL)
-"""`ALL` is also the value of the settings that most rows have."""
-MAX_CHOICES = 100
-"""Entries of a list. The most frequent ones stay."""
-
-
-class SharedTab:
-    """Make it inside the `gr.Tab` that holds it."""
-
-    def __init__(self, copy: SharedCopy, queue: RunQueue, tab: gr.Tab) -> None:
-        """The copy is renewed when the tab is opened. A fetch does not begin while `queue` has a run."""
-        self._copy, self._queue = copy, queue
-        with gr.Column(elem_id="shared"):
-            status = gr.HTML(elem_id="shared-status", apply_default_css=False, js_on_load=source("shared.js"))
-            self._filters = filters = RowFilters("shared", SHARED_LISTS, FIRST_SHARED, self._show)
-            outputs = [status, *(gr.HTML(elem_id=f"shared-{one}", apply_default_css=False) for one in ("map", "table"))]
-        updated = filters.wire(tab, outputs)
-        filters.remember(status.tick(self._follow, [filters.chosen, filters.model], updated, **AT_ONCE))
-
-    def _show(self, asked: dict[str, str], lang: Language) -> tuple[Choices, dict[str, str], list[str]]:
-        shared = self._copy.look(len(self._queue) > 0)
-        choices, chosen, outputs = shared_shown(shared, asked, lang)
-        # the rows that are asked for may still arrive
-        return ({}, asked, outputs) if shared.fetching else (choices, chosen, outputs)
-
-    def _follow(self, chosen: str, typed: str, request: gr.Request) -> list[Any]:
-        """Shows the rows when they have arrived; else no change. The search stays, except that a link's is written."""
-        if self._copy.look(len(self._queue) > 0).fetching:
-            return [gr.skip()] * 9
-        asked = links.read_query(chosen) | ({"shared_model": typed} if typed else {})
-        updates = self._filters.update(request, f"?{urlencode(asked)}")
-        model = 1 + len(SHARED_LISTS)
-        if typed or not updates[model]:
-            updates[model] = gr.skip()
-        return updates
-
-
-def shared_shown(shared: Shared, asked: dict[str, str], lang: Language) -> tuple[Choices, dict[str, str], list[str]]:
-    """The lists, their choices (what the rows lack becomes "all", of settings the most frequent), and what is below."""
-    rows = shared.rows
-    names = {name: lang.plain(text) for name, text in TASK_NAMES.items()}
-    values = {
-        "task": _frequent(row.spec.task for row in rows),
-        "device": _frequent(row.device_name for row in rows),
-        "torch": sorted(_frequent(row.torch for row in rows), reverse=True),
-    }
-    every = (lang.plain("choice_all"), ALL)
-    choices = {name: [every, *((names.get(one, one), one) for one in found)] for name, found in values.items()}
-    chosen = fitted(choices, asked)
-    groups = _groups(
-        row
-        for row in rows
-        if chosen["task"] in (ALL, row.spec.task)
-        and chosen["device"] in (ALL, row.device_name)
-        and chosen["torch"] in (ALL, row.torch)
-        and asked["model"].strip().lower() in row.spec.checkpoint.lower()
-    )
-    most = next(iter(groups), ALL)
-    place = asked["setting"] if asked["setting"] in groups else most
-    choices["setting"] = [(_group_name(group, lang), key) for key, group in groups.items()] or [("–", ALL)]
-    chosen["setting"] = ALL if place == most else place
-    below: list[str] = ["", ""]
-    if group := groups.get(place):
-        below = [many_runs.shared_map(group, lang), many_runs.shared_table(group, lang)]
-    elif not shared.fetching:
-        below[0] = f'<p class="scope">{lang.html("published_no_row" if rows else "shared_none")}</p>'
-    return choices, chosen, [many_runs.shared_status(shared, lang), *below]
-
-
-def _frequent(values: Iterable[str]) -> list[str]:
-    return [value for value, _ in Counter(values).most_common(MAX_CHOICES)]
-
-
-def _groups(rows: Iterable[SharedRow]) -> dict[str, list[SharedRow]]:
-    """Rows of equal versions and settings, those with most rows first, by a key for the list."""
-    groups: dict[tuple[Any, ...], list[SharedRow]] = {}
-    for row in rows:
-        groups.setdefault(row.setting, []).append(row)
-    largest = sorted(groups.items(), key=lambda pair: -len(pair[1]))[:MAX_CHOICES]
-    return {hashlib.sha256(repr(setting).encode()).hexdigest()[:12]: group for setting, group in largest}
-
-
-def _group_name(rows: Sequence[SharedRow], lang: Language) -> str:
-    return " · ".join([*many_runs.setting_words(rows[0], lang), sentences.count(len(rows), "row", lang)])

@@ -2,7 +2,7 @@
 
 `tests/ui/web/test_gradio_workarounds.py` fails when gradio no longer needs one of those in this file, upkeep apart.
 
-Others stand in the file that needs them: `look/calm.js` (animation frames), `look/events.js` (names of thumbnails;
+Others stand in the file that needs them: `look/events.js` (names of thumbnails;
 downloads, https://github.com/gradio-app/gradio/issues/9230), `look/form.js` (the Tab key), `look/aloud.js` (names of
 figures, https://github.com/plotly/plotly.js/issues/6920), `look/theme.py` (semi-bold letters), `tabs/form.py`
 (galleries), `tabs/table_tabs.py` (`change`).
@@ -12,7 +12,6 @@ import asyncio
 import contextlib
 import logging
 import os
-import re
 import time
 from collections.abc import AsyncIterator, Callable, Collection
 from pathlib import Path
@@ -119,13 +118,6 @@ def install_mcp_server() -> None:
                 raise ValueError(no_room(error) or NO_PICTURE) from error
 
     gradio.mcp.GradioMCPServer = Server  # type: ignore[misc]
-
-
-# ---- The page's template has gradio's own title and picture for link previews, and '{url}' as the address.
-# ---- https://github.com/gradio-app/gradio/issues/4457 was closed with `Blocks(head=...)`, which the browser inserts by
-# ---- a script; programs that draw previews run none.
-
-PREVIEW_TAGS = re.compile(rb'<meta\s+(?:property="og:|name="twitter:)[^>]*>')
 
 
 # ---- The front end takes its language from the browser; the server cannot set it. No upstream issue found.

@@ -29,7 +29,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from demo.core import format as fmt, limits
 from demo.core.files import NO_ROOM
-from demo.ui.web import preview
 
 _log = logging.getLogger(__name__)
 
@@ -49,9 +48,6 @@ ROUTES = {
         "/favicon.ico",
         "/manifest.json",
         "/robots.txt",
-        preview.ADDRESS,
-        preview.CARD,
-        preview.BADGE,
         "/static/{path:path}",
         "/assets/{path:path}",
         "/gradio_api/info",
@@ -65,7 +61,7 @@ ROUTES = {
         "/gradio_api/call/v2/{api_name}/{event_id}",
         *(*MCP, "/gradio_api/mcp/schema", "/gradio_api/mcp/sse"),
     ),
-    "HEAD": ("/", preview.ADDRESS, preview.CARD, preview.BADGE, "/gradio_api/file={path_or_url:path}"),
+    "HEAD": ("/", "/gradio_api/file={path_or_url:path}"),
     "POST": (
         "/gradio_api/queue/join",
         "/gradio_api/run/predict",  # events that do not queue, such as Cancel

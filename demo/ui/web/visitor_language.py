@@ -16,9 +16,8 @@ from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from demo.core.languages import ENGLISH, LANGUAGES, Language, choose
-from demo.ui.web.gradio_workarounds import PREVIEW_TAGS, language_script
+from demo.ui.web.gradio_workarounds import language_script
 from demo.ui.web.guard import path_of
-from demo.ui.web.preview import Previews
 
 NAME = "lang"
 """The name of the parameter in an address, and of the cookie that keeps the choice made in the masthead."""
@@ -56,13 +55,11 @@ def request_language(request: Any) -> Language:
 
 
 class Spoken:
-    """ASGI middleware: writes the visitor's language and direction, the tags of `previews`, and `first`, which is HTML,
-    into the head of the page. gradio's front end reads `navigator.language` before any other script runs."""
+    """ASGI middleware: writes the visitor's language and direction into the head of the page. gradio's front end reads
+    `navigator.language` before any other script runs."""
 
-    def __init__(self, app: ASGIApp, previews: Previews, first: str = "") -> None:
+    def __init__(self, app: ASGIApp) -> None:
         self._app = app
-        self._previews = previews
-        self._first = first
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or scope["method"] != "GET" or path_of(scope) != "/":
@@ -79,17 +76,15 @@ class Spoken:
         await self._app({**scope, "query_string": query}, receive, hold)
         start, *bodies = held
         language = request_language(Request(scope))
-        tags = await self._previews.tags(scope, language)
-        first = f"{language_script(language.code)}{tags}{self._first}"
-        page = _in_language(b"".join(body.get("body", b"") for body in bodies), language, first)
+        page = _in_language(b"".join(body.get("body", b"") for body in bodies), language)
         others = [pair for pair in start["headers"] if pair[0] != b"content-length"]
         await send({**start, "headers": [*others, (b"content-length", b"%d" % len(page))]})
         await send({"type": "http.response.body", "body": page})
 
 
-def _in_language(page: bytes, language: Language, first: str) -> bytes:
+def _in_language(page: bytes, language: Language) -> bytes:
     direction = "rtl" if language.rtl else "ltr"
     bundled = escape(json.dumps(language.texts["note_bundled"].lower(), ensure_ascii=False))  # for page.css
     named = f'lang="{language.code}" dir="{direction}" style="--bundled: {bundled}"'
-    page = PREVIEW_TAGS.sub(b"", page).replace(b'lang="en"', named.encode(), 1)
-    return page.replace(b"<head>", f"<head>{first}".encode(), 1)
+    page = page.replace(b'lang="en"', named.encode(), 1)
+    return page.replace(b"<head>", f"<head>{language_script(language.code)}".encode(), 1)

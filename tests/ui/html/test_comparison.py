@@ -4,7 +4,7 @@ import dataclasses
 import re
 from typing import Any
 
-from samples import ENVIRONMENT, failed_result, measurement, ok_result, text_result
+from samples import failed_result, measurement, ok_result, text_result
 
 from demo.core.languages import ENGLISH, LANGUAGES
 from demo.core.measurement import Compilation
@@ -64,10 +64,3 @@ def test_a_run_without_an_answer_stands_beside_one_that_has_it_with_dashes() -> 
         for pair, cells in (((failed, ok_result()), ["–", "match"]), ((ok_result(), failed), ["match", "–"])):
             table = re.sub(r"<[^>]+>", "|", comparison(pair, ENGLISH).partition("<table")[2])
             assert table.partition("Outputs")[2].replace("|", " ").split() == cells
-
-
-def test_of_one_spec_in_two_environments_the_verdict_on_changing_is_told_in_place_of_a_winner() -> None:
-    other = dataclasses.replace(run("b", 0.001, 25.0), environment=dataclasses.replace(ENVIRONMENT, torch="2.99.0"))
-    text = told(run("a", 0.0015, 10.0), other)
-    assert "Whether B (torch 2.99.0) or A (torch 2.13.0) is faster is not known" in text
-    assert "They differ in: torch." in text and "times as fast" not in text

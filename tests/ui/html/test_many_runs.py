@@ -14,7 +14,7 @@ from demo.core import catalog
 from demo.core.languages import ENGLISH, LANGUAGES
 from demo.core.spec import BadInput, RunSpec
 from demo.store.history import History
-from demo.sweep.best_table import BestTable, Goal
+from demo.sweep.best_table import BestTable
 from demo.sweep.best_way import Search
 from demo.sweep.grid import Cell, Grid
 from demo.ui.html import many_runs
@@ -91,7 +91,8 @@ def test_each_line_is_the_start_and_the_calls_and_the_winner_s_crosses_its_rival
 
 
 def test_without_a_crossover_there_is_no_point_and_no_word_of_it(search: Search) -> None:
-    figure = many_runs.crossover(search.table(Goal("soonest")), ENGLISH)
+    table = dataclasses.replace(search.table(), crossover=None)
+    figure = many_runs.crossover(table, ENGLISH)
     assert [trace for trace in figure.data if trace.mode == "markers"] == []
     assert "with its interval" not in figure.layout.meta["aloud"]
 

@@ -89,7 +89,7 @@ def test_texts_from_models_files_and_errors_cannot_become_html() -> None:
         results.headline(result, ENGLISH),
         results.outputs(result, ENGLISH),
         *(results.whole(result, language) for language in LANGUAGES.values()),
-        takeaway.section(result, ENGLISH, badge=HOSTILE),
+        takeaway.section(result, ENGLISH),
         many_runs.heatmap([Cell(spec), Cell(spec, result)], ENGLISH),
         results.failure(failed, ENGLISH),
         results.refusal("cannot_be_run", HOSTILE, ENGLISH),

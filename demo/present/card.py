@@ -1,10 +1,8 @@
-"""What is told of a run where its link is shared: a title, a sentence, a card, and a badge for a README."""
+"""The card of a run: one picture with its answer, to take home; and the title of the run's page."""
 
 import io
 import textwrap
-from pathlib import Path
 
-import jinja2
 from PIL import Image, ImageDraw
 
 from demo.core import catalog, format as fmt
@@ -13,11 +11,8 @@ from demo.core.result import RunResult
 from demo.present import pictures, sentences
 from demo.present.pictures import COMPILED, EAGER, PAGE_INK, PAGE_MUTED, cut, font_for, printable_label
 
-MAX_SENTENCE = 300
-"""Characters. Programs that show previews cut longer descriptions."""
-_ABOUT = "torch.compile"
-_LETTERS = 11
-"""Height of a badge's letters in pixels, as in `badge.svg`."""
+MAX_NAME = 300
+"""Characters of a model's name."""
 WIDTH, HEIGHT = 1200, 630
 _EDGE = 48
 _ROOM = WIDTH - 2 * _EDGE
@@ -25,13 +20,11 @@ _MAX_TEXT = 400
 """Letters of a failure's message that are laid out."""
 _BAR_START, _BESIDE = _EDGE + 170, 330
 """Where the bars begin, and the room for the texts beside the longer one."""
-_TEMPLATES = jinja2.Environment(loader=jinja2.FileSystemLoader(Path(__file__).parent), autoescape=True)
-_TEMPLATES.filters["text_on"] = pictures.text_on
 
 
 def title(result: RunResult, lang: Language) -> str:
     """'shapes-vit 1.14× faster', 'shapes-vit: Too noisy to tell', 'shapes-vit: Out of memory'; without tags."""
-    named, told = printable_label(sentences.short(result.spec.checkpoint), MAX_SENTENCE), answer(result, lang)
+    named, told = printable_label(sentences.short(result.spec.checkpoint), MAX_NAME), answer(result, lang)
     colon = "" if sentences.outcome(result) in ("faster", "slower") else ":"
     return f"{lang.plain_value(named)}{colon} {told}"
 
@@ -39,16 +32,6 @@ def title(result: RunResult, lang: Language) -> str:
 def answer(result: RunResult, lang: Language) -> str:
     """'1.14× faster', '2.00× slower', 'no difference', 'too noisy to tell', 'Out of memory'."""
     return sentences.answer(result, lang) or sentences.status(result, lang)
-
-
-def description(result: RunResult, lang: Language) -> str:
-    """One sentence: the answer with its interval, or the failure; then device and versions."""
-    failed, why = result.failure, sentences.interval(result, lang)
-    if failed is not None:
-        why = lang.plain_quoted(printable_label(failed.message, MAX_SENTENCE).rstrip("."))
-    where = lang.listed([lang.plain_value(printable_label(part, MAX_SENTENCE)) for part in sentences.machine(result)])
-    told = lang.texts["semicolon"].join(filter(None, (answer(result, lang), why, where)))
-    return fmt.shortened(lang.sentence(told), MAX_SENTENCE)
 
 
 def model(result: RunResult) -> str:
@@ -122,24 +105,3 @@ def _line(
     text = cut(text, font, room)
     pen.text((x, y), text, colour, font, "ls")
     return font.getlength(text)
-
-
-def badge_text(result: RunResult) -> str:
-    """'1.45× faster on Tesla T4', in English."""
-    told, where = answer(result, ENGLISH), device(result)
-    return printable_label(f"{told[:1].lower()}{told[1:]}{f' on {where}' if where else ''}")
-
-
-def badge(result: RunResult) -> str:
-    """An SVG of two fields, `badge_text` in the colour of the faster variant; grey where neither is."""
-    told = badge_text(result)
-    left, right = (round(font_for(_LETTERS).getlength(text)) + 12 for text in (_ABOUT, told))
-    return _TEMPLATES.get_template("badge.svg").render(
-        name=f"{printable_label(model(result))}: {_ABOUT} {told}",
-        about=_ABOUT,
-        answer=told,
-        left=left,
-        right=right,
-        ink=PAGE_INK,
-        colour={"faster": COMPILED, "slower": EAGER}.get(sentences.outcome(result) or "", pictures.PAD),
-    )
