@@ -13,7 +13,7 @@ from demo.core.result import Progress, RunResult
 from demo.present import advice, details, sentences
 from demo.present.details import Part
 from demo.present.guide_comparison import compare_with_guide
-from demo.present.script import snippet
+from demo.present.script import change
 
 SPARSE_SECONDS = 10.0
 """In a log file, a phase that lasts says so this often."""
@@ -116,7 +116,7 @@ def report(result: RunResult) -> str:
         texts = [*found.sentences, found.here, *found.differences]
         sections.append([line for text in texts for line in hanging("- ", text)])
     if sentences.outcome(result) == "faster":
-        lines = [f"  {line}" for line in snippet(result).splitlines()]
+        lines = [f"  {line}" for line in change(result.spec).splitlines()]
         sections.append([f"{ENGLISH.plain('take_code')}:", *lines])
     if summary := sentences.summary(result):
         sections.append([summary])

@@ -11,7 +11,7 @@ from typing import Any
 
 import jinja2
 
-from demo.core import catalog
+from demo.core import catalog, limits
 from demo.core.catalog import KEY_MAPPINGS, Checkpoint
 from demo.core.languages import ENGLISH
 from demo.core.result import RunResult
@@ -30,6 +30,10 @@ APPLIED = (
     *("graph_break", "compiler", "scope", "freezing", "prompt", "tokens"),
 )
 """The options that a program applies, or that it may leave out: an added graph break is not part of the model."""
+
+
+DYNAMIC = {"auto": None, "on": True, "off": False}
+"""torch.compile's argument, by the option's value."""
 
 
 class Code(str):
@@ -116,6 +120,32 @@ def needs_folder(spec: RunSpec) -> bool:
     return checkpoint is not None and (checkpoint.bundled or own)
 
 
+def places() -> list[str]:
+    """Where a script looks for this project: the folder in which it is started, and on its own machine this one."""
+    here = Path(__file__).resolve().parents[2]
+    home = here.is_relative_to(Path.home())
+    return ["."] if limits.on_space() else [".", f"~/{here.relative_to(Path.home())}" if home else str(here)]
+
+
+def change(spec: RunSpec) -> str:
+    """The lines that change in the user's own code, where `model` is theirs."""
+    given = {"mode": spec.mode, "fullgraph": spec.fullgraph, "dynamic": DYNAMIC[spec.dynamic]}
+    usual = {"mode": "default", "fullgraph": False, "dynamic": None}
+    asked = [f"{name}={literal(value)}" for name, value in given.items() if value != usual[name]]
+    lines = ["torch._inductor.config.freezing = True  # call the model under torch.no_grad()"] if spec.freezing else []
+    if spec.compiler == "aot":
+        lines += [
+            "program = torch.export.export(model, (), kwargs=inputs)",
+            'torch._inductor.aoti_compile_and_package(program, package_path="model.pt2")',
+            'model = torch._inductor.aoti_load_package("model.pt2")  # here, or in another process',
+        ]
+    elif spec.scope == "layers":
+        lines += [f"for layer in model_layers:  # the repeated ones\n    layer.compile({', '.join(asked)})"]
+    else:
+        lines.append(f"model = torch.compile({', '.join(['model', *asked])})")
+    return "\n".join(lines)
+
+
 def _has_own_config(spec: RunSpec, checkpoint: Checkpoint | None) -> bool:
     """Whether the published config does not load: one asks for timm, those of a revision hold nulls that fail."""
     return spec.checkpoint in KEY_MAPPINGS or (checkpoint is not None and checkpoint.revision is not None)
@@ -141,7 +171,7 @@ def _program(result: RunResult, timed: bool) -> str:
         "device": device(spec),
         "dtype": Code(f"torch.{'float32' if spec.dtype == 'tf32' else spec.dtype}"),
         "waiting": re.findall(r"(OMP_WAIT_POLICY|GOMP_SPINCOUNT)=(\w+)", spinning) if timed else [],
-        "threads": spec.threads or (machine.threads if machine is not None and machine.gave_way else None),
+        "threads": spec.threads or (machine.threads or None if machine is not None and device(spec) == "cpu" else None),
         "then": f"{answer}{where}, run {result.id}",
         "own": spec.task == OWN_MODEL,
         "text": spec.task == TEXT_GENERATION,
@@ -152,6 +182,7 @@ def _program(result: RunResult, timed: bool) -> str:
         "place": Code(f"DEVICE{layout}"),
         "converted": Code(f"DTYPE{layout}"),
         "layers": spec.compiler == "jit" and spec.scope == "layers",
+        "project": places() if needs_folder(spec) or scene else None,
         **_model(spec),
     }
     return _TEMPLATES.get_template("script_template.py").render(**facts).strip() + "\n"
@@ -176,7 +207,6 @@ def _model(spec: RunSpec) -> dict[str, Any]:
     return {
         "source": folder if here else spec.checkpoint,
         "files": files | ({"revision": revision} if revision and not here else {}),
-        "needs_folder": needs_folder(spec),
         "config": config,
         "keys": keys,
         "kind": Code(kind),

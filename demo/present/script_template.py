@@ -5,7 +5,7 @@
 # {% if timed and layers %}
 import copy
 # {% endif %}
-# {% if spec.compiler == "aot" or waiting %}
+# {% if spec.compiler == "aot" or waiting or project %}
 import os
 # {% endif %}
 # {% if own %}
@@ -43,8 +43,9 @@ torch.backends.cudnn.allow_tf32 = False
 # {% if own %}
 model, inputs = runpy.run_path(fill("file"))[fill("function")]()
 # {% else %}
-# {% if needs_folder %}
-# Start it in the project's folder, or name another one.
+# {% if project %}
+places = [place for place in map(os.path.expanduser, fill("project")) if os.path.isdir(f"{place}/assets")]
+os.chdir(places[0] if places else exit("It uses files of the project Worth Compiling?: start it in the project's folder."))
 # {% endif %}
 source, files = fill("source"), fill("files")
 # {% if spec.sees_picture %}
@@ -148,8 +149,8 @@ compiled = copy.deepcopy(model, {id(one): one for one in (*model.parameters(), *
 # {% else %}
 compiled = model  # its layers are compiled in place
 # {% endif %}
-marked = [one for one in compiled.modules() if isinstance(one, transformers.GradientCheckpointingLayer)]
-for layer in [one for one in marked if not any(inner in marked for inner in one.modules() if inner is not one)]:
+layers = [one for one in compiled.modules() if isinstance(one, transformers.GradientCheckpointingLayer)]
+for layer in [one for one in layers if not any(inner in layers for inner in one.modules() if inner is not one)]:
     layer.compile(mode=fill("spec.mode"), fullgraph=fill("spec.fullgraph"))
 # {% else %}
 compiled = torch.compile(model, mode=fill("spec.mode"), fullgraph=fill("spec.fullgraph"))
@@ -167,9 +168,10 @@ count, times, end = max(2, min(12, round(0.06 / slowest))), {"eager": [], "compi
 while len(times["compiled"]) < 10 or timeit.default_timer() < end:
     for name, call in calls.items():  # after a switch some calls settle, and are not counted
         times[name] += timeit.repeat(call, number=1, repeat=count + count // 2)[count // 2 :]
-slow, fast = (1000 * statistics.median(seconds) for seconds in times.values())
-print(f"Eager {slow:.3g} ms, compiled {fast:.3g} ms a call, ratio {slow / fast:.2f}. The run said:")
-print(fill("then"))
+for name, seconds in times.items():
+    low, middle, high = (1000 * value for value in statistics.quantiles(seconds, n=4))
+    print(f"{name:9}{middle:.3g} ms a call, the middle half {low:.3g} to {high:.3g} ms")
+print(f"ratio    {statistics.median(times['eager']) / statistics.median(times['compiled']):.2f}. The run said:", fill("then"))
 # {% if not text %}
 outputs = (torch.utils._pytree.tree_leaves(run(one)) for one in (model, compiled))
 apart = max(float((x.float() - y.float()).abs().max()) for x, y in zip(*outputs) if torch.is_tensor(x))

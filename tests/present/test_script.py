@@ -26,7 +26,7 @@ from demo.core.measurement import Generation
 from demo.core.outputs import ImageInfo
 from demo.core.result import RunResult
 from demo.core.spec import OWN_MODEL, TEXT_GENERATION, BadInput, RunSpec
-from demo.present.script import literal, needs_folder, script, short_starts, snippet
+from demo.present.script import change, literal, needs_folder, script, short_starts, snippet
 from demo.store.history import History
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -116,7 +116,7 @@ def test_a_program_runs_as_the_machine_let_its_run() -> None:
         return script(ok_result(environment=dataclasses.replace(ENVIRONMENT, **machine)))
 
     assert "torch.set_num_threads(1)" in of(threads=1, free_cores=1)
-    assert "set_num_threads" not in of(threads=2, free_cores=2)
+    assert "torch.set_num_threads(2)" in of(threads=2, free_cores=2)
     waiting = of(settings={"spinning": "OMP_WAIT_POLICY=PASSIVE, GOMP_SPINCOUNT=3000"}).split("\nimport torch\n")[0]
     assert 'os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")' in waiting
     assert 'os.environ.setdefault("GOMP_SPINCOUNT", "3000")' in waiting
@@ -158,6 +158,19 @@ def test_a_program_that_needs_files_of_the_project_says_where_to_start_it() -> N
     for spec in SPECS:
         text = script(ok_result(spec=spec))
         assert needs_folder(spec) is ("assets/" in text) is ("in the project's folder" in text), spec
+
+
+@pytest.mark.parametrize(
+    ("asked", "lines"),
+    [
+        ({}, ["model = torch.compile(model)"]),
+        ({"mode": "lite", "dynamic": "on"}, ['model = torch.compile(model, mode="lite", dynamic=True)']),
+        ({"scope": "layers"}, ["for layer in model_layers:  # the repeated ones", "    layer.compile()"]),
+    ],
+    ids=["default", "mode and dynamic", "layers"],
+)
+def test_the_change_in_ones_own_code_is_a_line_or_two(asked: dict[str, Any], lines: list[str]) -> None:
+    assert change(spec_of("shapes-vit", **asked)).splitlines() == lines
 
 
 def names_of(text: str) -> set[str]:
@@ -254,17 +267,20 @@ def printed(result: RunResult, monkeypatch: pytest.MonkeyPatch, capsys: pytest.C
 
 
 def tells_how_far_the_outputs_lie_apart(told: str) -> None:
-    first, figures, run, outputs = told.splitlines()
-    assert first.startswith("First compiled call") and figures.startswith("Eager ") and "2.00×" in run
+    first, *both, ratio, outputs = told.splitlines()
+    assert first.startswith("First compiled call") and ratio.startswith("ratio ") and "2.00×" in ratio
+    assert [re.fullmatch(r"(\w+) .* ms a call, the middle half .* ms", line)[1] for line in both] == [
+        "eager",
+        "compiled",
+    ]
     assert float(re.fullmatch(r"The outputs lie (\S+) apart at most\.", outputs)[1]) < 1e-3
 
 
 def test_a_script_runs_without_this_project_times_both_variants_and_tells_how_far_their_outputs_lie_apart(
     tmp_path,
 ) -> None:
-    """In a folder that leads to the project's assets, in the mode that compiles quickest."""
+    """In an empty folder, in the mode that compiles quickest."""
     spec = spec_of("shapes-vit", batch_size=2, mode="lite")
-    (tmp_path / "assets").symlink_to(ROOT / "assets")
     (tmp_path / "run.py").write_text(program(ok_result(spec=spec, image=info_of(SCENE))))
     command = [sys.executable, "-I", "run.py"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=600)

@@ -14,7 +14,7 @@ from demo.core.languages import Language
 from demo.core.result import RunResult
 from demo.core.spec import BadInput
 from demo.present import card, markdown, sentences
-from demo.present.script import needs_folder, script, short_starts, snippet
+from demo.present.script import change, needs_folder, script, short_starts, snippet
 from demo.ui import look
 from demo.ui.html.elements import drawn, find_best
 from demo.ui.tabs.links import RUN
@@ -54,6 +54,7 @@ def section(result: RunResult, lang: Language) -> Markup:
         in_folder=needs_folder(result.spec),
         own_picture=result.spec.sees_picture and not (result.image and catalog.find_scene(result.image.sha256)),
         search=find_best(result.spec, lang) if timed else "",
+        change=change(result.spec) if timed else "",
         snippet=snippet(result) if timed else "",
     )
 
