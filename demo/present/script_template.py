@@ -45,7 +45,7 @@ model, inputs = runpy.run_path(fill("file"))[fill("function")]()
 # {% else %}
 # {% if project %}
 places = [place for place in map(os.path.expanduser, fill("project")) if os.path.isdir(f"{place}/assets")]
-os.chdir(places[0] if places else exit("It uses files of the project Worth Compiling?: start it in the project's folder."))
+os.chdir(places[0] if places else exit("It needs files of the project Worth Compiling?: start it in its folder."))
 # {% endif %}
 source, files = fill("source"), fill("files")
 # {% if spec.sees_picture %}
@@ -171,7 +171,8 @@ while len(times["compiled"]) < 10 or timeit.default_timer() < end:
 for name, seconds in times.items():
     low, middle, high = (1000 * value for value in statistics.quantiles(seconds, n=4))
     print(f"{name:9}{middle:.3g} ms a call, the middle half {low:.3g} to {high:.3g} ms")
-print(f"ratio    {statistics.median(times['eager']) / statistics.median(times['compiled']):.2f}. The run said:", fill("then"))
+ratio = statistics.median(times["eager"]) / statistics.median(times["compiled"])
+print(f"ratio    {ratio:.2f}. The run said:", fill("then"))
 # {% if not text %}
 outputs = (torch.utils._pytree.tree_leaves(run(one)) for one in (model, compiled))
 apart = max(float((x.float() - y.float()).abs().max()) for x, y in zip(*outputs) if torch.is_tensor(x))

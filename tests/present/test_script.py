@@ -157,7 +157,7 @@ def test_with_random_weights_the_config_is_the_project_s_and_nothing_comes_from_
 def test_a_program_that_needs_files_of_the_project_says_where_to_start_it() -> None:
     for spec in SPECS:
         text = script(ok_result(spec=spec))
-        assert needs_folder(spec) is ("assets/" in text) is ("in the project's folder" in text), spec
+        assert needs_folder(spec) is ("assets/" in text) is ("start it in its folder" in text), spec
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from demo.core.outputs import Parity
 from demo.core.result import RunResult
 from demo.core.spec import RunSpec
 from demo.core.stats import ASSUMED, Spread
+from demo.runs.outcome import with_earlier_runs
 from demo.store.history import History
 from demo.store.reruns import MOST_PROCESSES, comparable, deviation, spread
 
