@@ -13,7 +13,6 @@ from samples import full_result, measurement, ok_result
 
 from demo.cli import sweep_command, terminal
 from demo.core import format as fmt
-from demo.core.languages import ENGLISH
 from demo.core.measurement import Compilation, Measurement
 from demo.core.result import Progress, RunResult
 from demo.core.spec import RunSpec
@@ -68,7 +67,7 @@ def figure(drawn: object) -> str:
 
 
 def guide(result: RunResult) -> guide_comparison.GuideComparison:
-    return guide_comparison.compare_with_guide(result, ENGLISH)
+    return guide_comparison.compare_with_guide(result)
 
 
 PLACES: dict[str, Callable[[RunResult], str]] = {
@@ -79,20 +78,20 @@ PLACES: dict[str, Callable[[RunResult], str]] = {
     "sweep's line": lambda result: sweep_command.cell_text(cell(result)),
     "sweep's table": lambda result: sweep_command.table([cell(result)]),
     "sweep's value": lambda result: cell(result).value,
-    "heat map": lambda result: many_runs.heatmap([cell(result)], ENGLISH),
+    "heat map": lambda result: many_runs.heatmap([cell(result)]),
     "Markdown": markdown.of_run,
     "Markdown of a sweep": lambda result: markdown.of_cells([(result.spec, result, cell(result).value)]),
-    "headline of the page": lambda result: results.headline(result, ENGLISH),
-    "sections": lambda result: results.whole(result, ENGLISH),
-    "takeaway": lambda result: takeaway.section(result, ENGLISH),
+    "headline of the page": lambda result: results.headline(result),
+    "sections": lambda result: results.whole(result),
+    "takeaway": lambda result: takeaway.section(result),
     "script": script,
-    "history": lambda result: comparison.listing([result], 1, "", ENGLISH),
-    "compare": lambda result: comparison.comparison([result, result], ENGLISH),
+    "history": lambda result: comparison.listing([result], 1, ""),
+    "compare": lambda result: comparison.comparison([result, result]),
     "guide": lambda result: " ".join([*guide(result).sentences, guide(result).here, *guide(result).differences]),
-    "guide's chart": lambda result: figure(charts.run_and_guide(result, ENGLISH)),
-    "latency chart": lambda result: figure(charts.latency_bars(result, ENGLISH)),
-    "trace chart": lambda result: figure(charts.trace(result, ENGLISH)),
-    "break-even chart": lambda result: figure(charts.break_even(result, ENGLISH)),
+    "guide's chart": lambda result: figure(charts.run_and_guide(result)),
+    "latency chart": lambda result: figure(charts.latency_bars(result)),
+    "trace chart": lambda result: figure(charts.trace(result)),
+    "break-even chart": lambda result: figure(charts.break_even(result)),
 }
 TELLING = set(PLACES) - {"sections", "guide's chart", "latency chart", "trace chart", "break-even chart", "heat map"}
 """Where a reader looks for the answer."""
@@ -205,11 +204,11 @@ def test_progress_tells_a_ratio_only_where_it_is_known_and_of_the_latencies_besi
     for kind in ["faster", "slower", "same", "unsure"]:
         result = RESULTS[kind]
         said = terminal.progress_text(timing(result))
-        page = re.sub(r"<[^>]*>", " ", results.strip(timing(result), result.spec, ENGLISH))
+        page = re.sub(r"<[^>]*>", " ", results.strip(timing(result), result.spec))
         for text in (said, page):
             assert all(fmt.latency(seconds) in text for seconds in result.latencies.values())
         vague = dataclasses.replace(timing(result), speedup=Interval(2.0, 0.2, 900.0))
-        for text in (terminal.progress_text(vague), results.strip(vague, result.spec, ENGLISH)):
+        for text in (terminal.progress_text(vague), results.strip(vague, result.spec)):
             assert "oo early to tell" in text and "2.00×" not in text and "44900" not in text
         assert ("× ±" in said) is not result.speedup.vague
 
@@ -246,13 +245,13 @@ def test_every_place_that_states_the_interval_in_full_says_what_it_rests_on() ->
         for place in STATING:
             assert rests in html.unescape(PLACES[place](RESTS[rests])), place
         page = PLACES["headline of the page"](RESTS[rests]) + PLACES["sections"](RESTS[rests])
-        page += takeaway.share(RESTS[rests], True, ENGLISH)
+        page += takeaway.share(RESTS[rests], True)
         assert html.unescape(page).count(rests) == 1  # said once on the page
 
 
 def test_each_process_stands_with_its_run_and_one_alone_with_its_own_interval() -> None:
     def processes(result: RunResult) -> list[details.Row]:
-        part = details.calls(result, ENGLISH)
+        part = details.calls(result)
         return [row for row in part.rows if row[0].startswith("Process ")]
 
     _, low, high = re.findall(r"\d\.\d\d", processes(ONE)[0][1])

@@ -23,6 +23,7 @@ import gradio as gr
 import httpx
 import pytest
 import torch
+from demo.ui.web.visitor_language import translations
 from fake_runner import MACHINE, FakeRunner
 from hypothesis import HealthCheck, given, settings, strategies as st
 from page_support import handler, serving
@@ -32,7 +33,6 @@ from samples import ok_result
 from demo.backend import models
 from demo.cli.main import main, parser
 from demo.core import catalog, format as fmt, limits
-from demo.core.languages import ENGLISH
 from demo.core.outputs import MASK_SIDE
 from demo.core.result import RunResult
 from demo.core.spec import OPTIONS, TASKS, BadInput, Option, RunSpec
@@ -41,7 +41,6 @@ from demo.ui import api
 from demo.ui.jobs import RunQueue
 from demo.ui.page import Page
 from demo.ui.web.guard import MAX_BYTES
-from demo.ui.web.visitor_language import translations
 from tests.backend.test_models import VIT
 
 SCENE = catalog.ASSETS / "examples" / "shapes-scene-1.png"
@@ -310,7 +309,7 @@ def test_an_error_of_the_store_reaches_no_browser_with_its_folder(tmp_path) -> N
         handler(page, of=(tab.search, "change"), changes=tab.runs)("")[0],
         handler(page, of=(tab.compare_button, "click"))("one two")[-1],
         handler(page, of=(tab.for_good_button, "click"))("one", "")[1],
-        str(page.run_tab.open("one", ENGLISH, None)),
+        str(page.run_tab.open("one", None)),
         str(handler(page, of=(sweeps.start_button, "click"))(None, *axes, "pretrained", False)),
     ]
     stored = api.stored(unreadable)

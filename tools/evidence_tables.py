@@ -19,7 +19,6 @@ from typing import Any
 
 from demo.core import format as fmt, outputs, stats
 from demo.core.files import replacing
-from demo.core.languages import ENGLISH
 from demo.core.measurement import Roofline
 from demo.core.result import RunResult
 from demo.core.spec import BadInput, RunSpec
@@ -189,9 +188,9 @@ def _cells_table(records: Sequence[dict[str, Any]]) -> str:
         cells = [spec.checkpoint, str(spec.batch_size), spec.mode, dtype]
         latencies = result.latencies
         cells += [fmt.latency(latencies[name]) if name in latencies else "–" for name in ("eager", "compiled")]
-        told = sentences.speedup_in_full(result, ENGLISH)
+        told = sentences.speedup_in_full(result)
         if result.status != "ok" or not told:
-            told = f"**{sentences.status(result, ENGLISH)}**: {result.failure.message if result.failure else ''}"
+            told = f"**{sentences.status(result)}**: {result.failure.message if result.failure else ''}"
         cells.append(told)
         cells.append(
             f"{recipe['eager_seconds'] / recipe['compiled_seconds']:.2f}× of {recipe['calls']} calls" if recipe else "–"
@@ -215,9 +214,9 @@ def _text_table(records: Sequence[dict[str, Any]]) -> str:
     lines = [f"| {' | '.join(header)} |", "|" + " --- |" * len(header)]
     for result in map(result_of, records):
         spec, compiled, generation = result.spec, result.compilation, result.generation
-        told = sentences.speedup_in_full(result, ENGLISH)
+        told = sentences.speedup_in_full(result)
         if result.status != "ok" or not told:
-            told = f"**{sentences.status(result, ENGLISH)}**: {result.failure.message if result.failure else ''}"
+            told = f"**{sentences.status(result)}**: {result.failure.message if result.failure else ''}"
         pairs = (result.prefill_latencies, result.answer_seconds)
         whole = (generation.generate_seconds, generation.automatic_seconds) if generation else (None, None)
         cells = [spec.checkpoint, spec.mode, spec.dtype, sentences.times(result) or "–", told]
@@ -366,7 +365,7 @@ def _reasons(book: Book) -> str:
     lines = []
     for record in book.of("table"):
         result = result_of(record)
-        why = details.why(result, ENGLISH)
+        why = details.why(result)
         if why is not None and why.table is not None:
             told = "; ".join(f"{name} {' → '.join(values)}" for name, *values in why.table[1])
             lines.append(f"- {result.spec.checkpoint}, batch {result.spec.batch_size}, {result.spec.mode}: {told}")

@@ -80,7 +80,8 @@ from torch._inductor.output_code import CompiledFxGraph
 from demo.backend import machine_probe, profiling, timing, workloads
 from demo.backend.events import Events, Job
 from demo.backend.run_steps import Run
-from demo.core import catalog, format as fmt
+from demo.core import catalog, codec, format as fmt
+from demo.core.caveat import note
 from demo.core.cores import usable_cores
 from demo.core.result import Failure, RunResult, Status
 from demo.core.spec import PUBLISHED_CALLS, TEXT_GENERATION, RunSpec
@@ -288,7 +289,7 @@ class Cell(Run):
         if self._timed:
             with torch.no_grad():
                 super().explain()
-        return dataclasses.replace(self.result, warnings=tuple(self.warnings))
+        return dataclasses.replace(self.result, caveats=tuple(self.caveats))
 
     def recipe(self, result: RunResult) -> dict[str, Any] | None:
         """The guide's recipe, right after ours: so many calls of eager, then of compiled, and their means."""
@@ -395,9 +396,9 @@ def _sent(result: RunResult, started: float, ahead: bool, waiting: int) -> dict[
     The cells that wait for their turn hold the GPU's memory and compute nothing: a warning of neighbours says so.
     """
     if waiting:
-        note = f"Up to {waiting} of them were cells of this script that waited for their turn and computed nothing."
-        told = (f"{one} {note}" if "used this GPU as well" in one else one for one in result.warnings)
-        result = dataclasses.replace(result, warnings=tuple(told))
+        cells = f"Up to {waiting} of them were cells of this script that waited for their turn and computed nothing."
+        told = (note(f"{one} {cells}") if one.key == "gpu_others" else one for one in result.caveats)
+        result = dataclasses.replace(result, caveats=tuple(told))
     if ahead and result.compilation is not None:
         result = dataclasses.replace(result, compilation=dataclasses.replace(result.compilation, cold=None, warm=None))
     return dataclasses.replace(result, elapsed_seconds=round(time.monotonic() - started, 3)).to_json()
@@ -520,7 +521,8 @@ def record(task: Task, answer: dict[str, Any] | None) -> dict[str, Any]:
     common = {"key": task.key, "step": task.step}
     if answer is not None and ("result" in answer or "loop" in answer):
         if answer.pop("more", False):
-            answer["result"]["warnings"].append("Its profile did not come to an end: the process hung or crashed.")
+            lost = note("Its profile did not come to an end: the process hung or crashed.")
+            answer["result"]["caveats"].append(codec.plain(lost))
         return common | answer
     status: Status = "crashed"
     message, remedy = "The process of this cell ended without an answer.", "See noise.txt."

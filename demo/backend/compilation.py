@@ -24,6 +24,7 @@ from torch._inductor.cpu_vec_isa import pick_vec_isa, valid_vec_isa_list
 from torch._inductor.runtime.cache_dir_utils import cache_dir
 from torch.utils._filelock import FileLock
 
+from demo.core.caveat import Caveat, note
 from demo.core.format import without_folders
 from demo.core.measurement import CUDAGRAPHS_PARTLY, CUDAGRAPHS_SKIPPED, Compilation, CompileCost, GraphBreak
 from demo.core.spec import CUDA_GRAPH_MODES, RunSpec
@@ -386,16 +387,13 @@ def vectors() -> str:
     return str(chosen) if (chosen := pick_vec_isa()).bit_width() else "no vector instructions"
 
 
-def caveats(device: torch.device, broken: bool) -> list[str]:
+def caveats(device: torch.device, broken: bool) -> list[Caveat]:
     """Where the compile cache was broken, and where inductor, if it was asked in this process, writes code for narrower
     vectors than those of torch's own kernels."""
-    found = [_BROKEN] if broken else []
+    found = [note(_BROKEN)] if broken else []
     own, asked = torch.backends.cpu.get_cpu_capability(), valid_vec_isa_list.cache_info().currsize > 0
     if device.type == "cpu" and asked and pick_vec_isa().bit_width() < _VECTOR_BITS.get(own, 1):
-        found.append(
-            f"Inductor compiled for {vectors()}, though torch's own kernels use {own}: compiled is slower than it "
-            "could be. Run once with --cache empty; if this line stays, install another C++ compiler."
-        )
+        found.append(Caveat("narrow_vectors", {"compiled": vectors(), "own": own}))
     return found
 
 

@@ -28,7 +28,7 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 
 from demo.backend import compilation, machine_probe
 from demo.backend.workload import Workload
-from demo.core.languages import ENGLISH
+from demo.core.caveat import Caveat
 from demo.core.measurement import CompiledFirst, GraphBreak
 from demo.core.spec import BadInput, RunSpec
 
@@ -113,10 +113,10 @@ def _breaking(kind: type[torch.nn.Module]) -> type[torch.nn.Module]:
     return type(kind.__name__, (kind,), {"forward": functools.wraps(kind.forward)(forward), **names})
 
 
-def break_warning(places: int, breaks: tuple[GraphBreak, ...]) -> str:
+def break_warning(places: int, breaks: tuple[GraphBreak, ...]) -> Caveat:
     """For the readers of a run with added breaks: after how many `places`, and whether dynamo reported any of them."""
     reported = any(one.location.startswith(Path(__file__).name) for one in breaks)
-    return ENGLISH.plain("caveat_break_added" if reported else "caveat_break_unseen", places=places)
+    return Caveat("break_added" if reported else "break_unseen", {"places": places})
 
 
 # Compiled before its first eager call

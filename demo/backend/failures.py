@@ -17,7 +17,6 @@ from safetensors import SafetensorError
 from demo.backend import compilation, own_model
 from demo.core import catalog, format as fmt
 from demo.core.files import NO_ROOM
-from demo.core.languages import ENGLISH
 from demo.core.refusals import AGAIN, other_way_to_compile
 from demo.core.result import PHASE_DOING, Failure, RunResult, Status
 from demo.core.spec import OWN_MODEL, BadInput, RunSpec
@@ -96,13 +95,13 @@ def _out_of_memory(phase: str, result: RunResult) -> Failure:
     spec, environment = result.spec, result.environment
     where = f"{environment.device_name} ({fmt.size(environment.memory_bytes)})" if environment else spec.device
     own, change = spec.task == OWN_MODEL, dict[str, Any]()
-    remedy = ENGLISH.plain("remedy_inputs" if own else "remedy_smaller")
+    remedy = "Try smaller inputs or a smaller module." if own else "Try a smaller checkpoint."
     if spec.batch_size > 1:
         change["batch_size"] = max(1, spec.batch_size // 4)
-        remedy = ENGLISH.plain("remedy_batch", size=change["batch_size"])
+        remedy = f"Try batch size {change['batch_size']}."
     if spec.dtype in ("float32", "tf32"):
         change["dtype"] = "bfloat16" if spec.device == "cpu" else "float16"  # which every GPU computes in
-        remedy += " " + ENGLISH.plain("remedy_dtype", dtype=change["dtype"])
+        remedy += " " + f"Dtype {change['dtype']} takes half the memory."
     asked = "The model" if own else f"Batch size {spec.batch_size}"
     what = f"{asked} ran out of memory on {where} while {PHASE_DOING[phase]}."
     return Failure(phase, what, remedy, change)
@@ -111,7 +110,7 @@ def _out_of_memory(phase: str, result: RunResult) -> Failure:
 def _compile_failed(text: str, spec: RunSpec) -> Failure:
     what = "torch.export or AOTInductor" if spec.compiler == "aot" else "torch.compile"
     other, change = other_way_to_compile(spec)
-    remedy = f"{ENGLISH.plain('remedy_eager_works')} {other}".strip()
+    remedy = f"Eager works and was timed. {other}".strip()
     if machine := build_remedy(text):
         remedy, change = machine, {}
     return Failure("compile", f"{what} failed: {text}.", remedy, change)
@@ -160,7 +159,10 @@ def load_refusal(checkpoint: str, error: BaseException) -> BadInput:
     other, later, change = f"or {OTHER}.", f"Try again later, or {OTHER}.", dict[str, Any]()
     if entry is not None:  # the catalogue has a config for each of its checkpoints
         other = "or choose weights: random, which times its architecture all the same."
-        later, change = ENGLISH.plain("remedy_later"), {"weights": "random"}
+        later, change = (
+            "Try again later, or choose weights: random, which times its architecture all the same.",
+            {"weights": "random"},
+        )
     if any(isinstance(cause, hub_errors.GatedRepoError) for cause in causes):
         login = f"Accept its licence at https://huggingface.co/{name} and log in (hf auth login)"
         return CannotLoad(f"{name} is gated on the Hub.", f"{login}, {other}", **change)

@@ -24,7 +24,7 @@ from demo.backend.failures import OTHER, in_sentences, named
 from demo.backend.workload import dtype_of, memory_format_of
 from demo.core import catalog, format as fmt, hub, limits
 from demo.core.catalog import KEY_MAPPINGS
-from demo.core.languages import ENGLISH
+from demo.core.caveat import Caveat
 from demo.core.spec import TEXT_GENERATION, BadInput, RunSpec
 
 SEED = 0
@@ -64,7 +64,7 @@ class Loaded:
     tokenizer: Any | None
     """None for a model without text, and for random weights: see `PictureWorkload.preprocess`."""
     checkpoint: catalog.Checkpoint
-    warnings: list[str]
+    caveats: list[Caveat]
 
 
 @dataclass(frozen=True)
@@ -107,12 +107,12 @@ def load(spec: RunSpec, device: torch.device) -> Loaded:
         refuse_large_inputs(processor, spec.checkpoint)
         # What a checkpoint lacks, transformers initialises at random.
         names = sorted(name for name in missing if not name.endswith(UNUSED_WEIGHTS))
-        warnings = [ENGLISH.plain("caveat_missing_weights", count=len(names), first=names[0])] if names else []
+        caveats = [Caveat("missing_weights", {"count": len(names), "first": names[0]})] if names else []
         if spec.task == "image-segmentation" and checkpoint.segmentation is None:
             checkpoint = dataclasses.replace(checkpoint, segmentation="semantic")
-            warnings.append(ENGLISH.plain("caveat_segmentation", checkpoint=named(spec.checkpoint)))
+            caveats.append(Caveat("segmentation", {"checkpoint": named(spec.checkpoint)}))
     model = model.to(device, memory_format=memory_format_of(spec)).eval()
-    return Loaded(model, processor, tokenizer, checkpoint, warnings)
+    return Loaded(model, processor, tokenizer, checkpoint, caveats)
 
 
 def _described(spec: RunSpec, config: Any) -> catalog.Checkpoint:

@@ -21,6 +21,7 @@ from torch.utils import _pytree as pytree
 
 from demo.backend.workload import Batch, Workload, dtype_of, tensors
 from demo.core.catalog import own_model_parts
+from demo.core.caveat import Caveat
 from demo.core.spec import BadInput, RunSpec
 
 SEED = 0
@@ -57,9 +58,9 @@ def load(spec: RunSpec, device: torch.device) -> OwnModel:
     if not isinstance(model, torch.nn.Module):
         raise BadInput(f"{called} returned {_kind(model)} as its module. {SHAPE}.")
     parts = _undo_compile(model) + (model is not returned)
-    told = f"The model came with torch.compile on parts of it ({parts}): eager is the model without that."
+    told = [Caveat("came_compiled", {"parts": parts})] if parts else []
     inputs = _inputs(_by_name(model, given, called), spec, device)
-    return OwnModel(spec, device, _placed(model, spec, device, called), inputs, warnings=[told] if parts else [])
+    return OwnModel(spec, device, _placed(model, spec, device, called), inputs, caveats=told)
 
 
 def _undo_compile(model: torch.nn.Module) -> int:

@@ -14,6 +14,7 @@ from demo.backend import models, timing
 from demo.backend.failures import OTHER, named
 from demo.backend.workload import Batch, Workload, dtype_of, memory_format_of
 from demo.core import images
+from demo.core.caveat import note
 from demo.core.outputs import Box, EndToEnd, ImageInfo, Label, Predictions, Segment
 from demo.core.size_log import Size
 from demo.core.spec import BadInput, RunSpec
@@ -218,8 +219,8 @@ def load(
     if told is not None:
         told(image)  # a run whose load fails is found again by its picture
     loaded = models.load(spec, device)
-    warnings = [*loaded.warnings, image.note] if image.note else loaded.warnings
-    return PictureWorkload(spec, device, loaded.model, loaded, picture, file, warnings=warnings)
+    caveats = [*loaded.caveats, *([note(image.note)] if image.note else [])]
+    return PictureWorkload(spec, device, loaded.model, loaded, picture, file, caveats=caveats)
 
 
 def in_other_proportions(picture: Image.Image) -> Image.Image:

@@ -31,7 +31,7 @@ from demo.backend.events import Events, Job
 from demo.backend.monitor import CoreTaken, Observer
 from demo.backend.workload import Variant, Variants, Workload
 from demo.core import cores, refusals
-from demo.core.languages import ENGLISH
+from demo.core.caveat import Caveat, note
 from demo.core.measurement import Compilation, CompileCost, Measurement, StartUp
 from demo.core.result import RunResult
 from demo.core.spec import PUBLISHED_CALLS, BadInput, RunSpec
@@ -55,7 +55,7 @@ class Run:
         self.phase = "load"
         self.result = RunResult(id=job.id, started_at=job.started_at, status="ok", spec=job.spec)
         """What is known so far."""
-        self.warnings: list[str] = []
+        self.caveats: list[Caveat] = []
         self.unsettled: list[str] = []
         """Variants whose warm-up ended before their calls agreed."""
         self.disturbed = False
@@ -120,7 +120,7 @@ class Run:
         noise, spreads = caveats.of_growth(self.result), caveats.wide_spreads(self.result)
         noise += caveats.of_machine(self.result.machine_states, *(({}, ()) if noise else (spreads, self.unsettled)))
         rough = bool(noise) or self.disturbed or self.result.oversubscribed
-        return replace(self.result, rough=rough, warnings=(*self.warnings, *noise))
+        return replace(self.result, rough=rough, caveats=(*self.caveats, *noise))
 
     def enter(self, phase: str, fraction: float, **more: Any) -> None:
         self.phase = phase
@@ -141,7 +141,7 @@ class Run:
         try:
             yield
         except Exception as error:
-            self.warnings.append(f"{lost}: {compilation.first_line(error)}.")
+            self.caveats.append(note(f"{lost}: {compilation.first_line(error)}."))
 
     # Load and prepare
 
@@ -152,7 +152,7 @@ class Run:
         self.workload = workloads.load(self.spec, self.job.seen_file, lambda image: self.keep(image=image))
         workload, self.observer = self.workload, Observer(self.workload.device)
         self.keep(environment=machine_probe.environment(workload.device))
-        self.warnings += caveats.of_workload(workload)
+        self.caveats += caveats.of_workload(workload)
         self.enter("prepare", 0.08)
         # Makes the batch, and reads the settings in force back from it and the model.
         self.add_to("environment", settings=workloads.in_force(workload.model, workload.batch))
@@ -167,7 +167,7 @@ class Run:
             if gave_way and free_cores is not None and known is not None and known.gave_way:
                 self.disturbed = True
                 busy = {"busy": known.cpu_count - free_cores, "cores": known.cpu_count, "threads": known.threads}
-                self.warnings.append(ENGLISH.plain("caveat_busy_cores", **busy))
+                self.caveats.append(Caveat("busy_cores", busy))
 
     # Warm up and compile
 
@@ -179,7 +179,7 @@ class Run:
                 self.untouched = compile_model.twin(model)
         warmup = self.warm_up("eager", workload.eager)
         if self.log.events() > events:
-            self.warnings.append(ENGLISH.plain("caveat_compiles_itself"))
+            self.caveats.append(Caveat("compiles_itself"))
         if self.untouched is not None and not compile_model.changed(self.untouched, model):
             self.untouched = None
         self.eager_outputs = workload.outputs(model)
@@ -189,7 +189,7 @@ class Run:
             self.keep(predictions=(seen := workload.predictions(self.eager_outputs)) and {"eager": seen})
         if workload.device.type == "cuda":
             self.eager_peak = profiling.peak_memory(workload.eager, workload.device)
-            self.warnings += [] if self.eager_peak[0] else [f"{profiling.NO_MEMORY} (PYTORCH_CUDA_ALLOC_CONF)."]
+            self.caveats += [] if self.eager_peak[0] else [note(f"{profiling.NO_MEMORY} (PYTORCH_CUDA_ALLOC_CONF).")]
         return Variant(workload.eager, warmup, model)
 
     def warm_up(self, name: str, call: timing.Call, **options: Any) -> list[float]:
@@ -209,7 +209,7 @@ class Run:
             compilation.use_empty_cache(Path(self.job.cache_folder))
         cached, broken = compilation.remove_unfinished(Path(cache_dir()))
         made, again = compilation.tried_again(lambda: self.compile_in_process(cached), cached)
-        self.warnings += compilation.caveats(workload.device, broken or again)
+        self.caveats += compilation.caveats(workload.device, broken or again)
         self.add_to("environment", settings=workloads.in_force(workload.model, workload.batch))  # compiled for, too
         eager_again = eager.warmup
         try:
@@ -257,7 +257,7 @@ class Run:
             broken, places = compile_model.with_breaks(workload.model)
             with_break = warmed_up("compiled with the added graph break", broken)
             self.log.first_call_ended()
-            self.warnings.append(compile_model.break_warning(places, self.log.captured()[1]))
+            self.caveats.append(compile_model.break_warning(places, self.log.captured()[1]))
             self.log = compilation.CompileLog(cached)
         compiled = warmed_up("compiled", workload.model, first_call_ended=self.log.first_call_ended)
         return compiled, with_break
@@ -272,7 +272,7 @@ class Run:
         """Times the variants by the spec's protocol."""
         self.enter("time", 0.5)
         if self.spec.protocol == "as published":
-            self.warnings.append(ENGLISH.plain("caveat_published"))
+            self.caveats.append(Caveat("published"))
             self.keep(interleaved=False)
         samples = self.time_together()
         if samples is None:
@@ -289,7 +289,7 @@ class Run:
             self.keep(with_break=samples.measurement("with_break", variants.with_break.warmup))
         if self.compiled_outputs is None:
             self.keep_compiled(samples)
-        self.warnings += caveats.of_timing(self.result)
+        self.caveats += caveats.of_timing(self.result)
         compiled = self.result.compilation
         if compiled is not None and compiled.recompiles_while_timing:
             self.keep(status="failed", failure=failures.recompiled(compiled.recompiles_while_timing))
@@ -347,7 +347,7 @@ class Run:
         workloads.give_way(self.spec, self.workload.device, threads)
         self.add_to("environment", threads=threads, free_cores=threads)
         self.disturbed = True
-        self.warnings.append(ENGLISH.plain("caveat_timed_again", threads=threads))
+        self.caveats.append(Caveat("timed_again", {"threads": threads}))
         self.events.doing("fewer_threads", 0.5, phase="time")
         self.unsettled.clear()
 
@@ -364,7 +364,7 @@ class Run:
         """Compiled first, with all its passes; then eager, once nothing of compiled is left on the GPU."""
         workload, variants = self.workload, self.variants
         self.keep(interleaved=False)
-        self.warnings.append(ENGLISH.plain("caveat_separate_with_break" if variants.with_break else "caveat_separate"))
+        self.caveats.append(Caveat("separate_with_break" if variants.with_break else "separate"))
         torch.cuda.empty_cache()
         plan, half = timing.Plan.of(self.spec, 0.0), variants.calls_per_half_block(self.spec)
         samples = timing.Samples(half, compiled=timing.time_one(variants.compiled.call, workload.clock, plan, half))
@@ -411,7 +411,7 @@ class Run:
         reference = parity.float64_reference(workload, peak_memory)
         self.keep(parity=parity.compare(self.eager_outputs, again, outputs, self.spec.dtype, reference, pair))
         self.keep(end_to_end=workload.end_to_end(outputs))
-        self.warnings += caveats.of_calls(workload, variants)
+        self.caveats += caveats.of_calls(workload, variants)
 
     # Explain
 

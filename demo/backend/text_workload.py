@@ -22,6 +22,7 @@ from transformers.cache_utils import StaticLayer
 from demo.backend import compilation, failures, models, timing
 from demo.backend.events import Events
 from demo.backend.workload import Batch, Variants, Workload
+from demo.core.caveat import Caveat
 from demo.core.measurement import Generation, Prefill
 from demo.core.outputs import EndToEnd, Predictions
 from demo.core.result import RunResult
@@ -285,11 +286,11 @@ def load(spec: RunSpec, device: torch.device) -> TextWorkload:
     config = loaded.model.config.get_text_config(decoder=True)
     if loaded.tokenizer is not None:
         ids = tokenized(loaded.tokenizer, spec)
-        loaded.warnings.extend(_misplaced_marks(loaded.tokenizer, ids[0].tolist()))
+        loaded.caveats.extend(_misplaced_marks(loaded.tokenizer, ids[0].tolist()))
     else:  # as with random weights: a token for the beginning, each word and each mark
         ids = torch.arange(1 + len(re.findall(r"\w+|[^\w\s]", spec.prompt))).remainder(config.vocab_size).unsqueeze(0)
     _check_length(config, ids.shape[1], spec)
-    workload = TextWorkload(spec, device, loaded.model, loaded, ids, warnings=loaded.warnings)
+    workload = TextWorkload(spec, device, loaded.model, loaded, ids, caveats=loaded.caveats)
     _check_cache(workload)
     return workload
 
@@ -331,13 +332,13 @@ def tokenized(tokenizer: Any, spec: RunSpec) -> torch.Tensor:
     return tokenizer(spec.prompt, return_tensors="pt")["input_ids"].long()
 
 
-def _misplaced_marks(tokenizer: Any, ids: list[int]) -> list[str]:
+def _misplaced_marks(tokenizer: Any, ids: list[int]) -> list[Caveat]:
     """What to say of a prompt that begins with two beginnings of a text, or ends with the end of one, blanks aside."""
     found, read = [], [one for one in ids if tokenizer.decode([one]).strip()]
     if read[:2] == [tokenizer.bos_token_id] * 2:
-        found.append(f"The prompt begins with {tokenizer.bos_token} twice: leave out yours, the tokenizer adds one.")
+        found.append(Caveat("beginning_twice", {"mark": tokenizer.bos_token}))
     if len(read) > 1 and read[-1] == tokenizer.eos_token_id:
-        found.append(f"The prompt ends with {tokenizer.eos_token}: the answer is the beginning of another text.")
+        found.append(Caveat("end_at_end", {"mark": tokenizer.eos_token}))
     return found
 
 

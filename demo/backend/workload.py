@@ -16,6 +16,7 @@ from torch.utils import _pytree as pytree
 from demo.backend import compilation, timing
 from demo.backend.events import Events
 from demo.core import limits
+from demo.core.caveat import Caveat
 from demo.core.measurement import AnotherSize, Measurement
 from demo.core.outputs import EndToEnd, Predictions
 from demo.core.result import RunResult
@@ -89,7 +90,7 @@ class Workload(ABC):
     device: torch.device
     model: Any
     """On the device, in eval mode."""
-    warnings: list[str] = field(default_factory=list, kw_only=True)
+    caveats: list[Caveat] = field(default_factory=list, kw_only=True)
     """What loading the model found that a reader of the figures should know."""
 
     @abstractmethod

@@ -11,7 +11,6 @@ from typing import Any
 from demo.cli import common, terminal
 from demo.cli.run_command import make_spec
 from demo.core import catalog, format as fmt
-from demo.core.languages import ENGLISH
 from demo.core.spec import OWN_MODEL, RunSpec
 from demo.present.script import script
 from demo.present.sentences import rounded_duration
@@ -49,7 +48,7 @@ def _best(options: argparse.Namespace) -> int:
         # The file of a model of one's own may have changed since a run was stored.
         stored = [] if spec.task == OWN_MODEL else history.all(checkpoints={spec.checkpoint})
         search = Search(spec, runner.inspect(), stored, image, options.other_formats, minutes)
-        tried = ", ".join(best_words.name(way, ENGLISH) for way in search.ways if not way.refused)
+        tried = ", ".join(best_words.name(way) for way in search.ways if not way.refused)
         print(f"At most {rounded_duration(search.seconds)}, for {tried}.", file=sys.stderr)
         try:
             with closing(search.run(runner, threading.Event())) as events:
@@ -75,25 +74,25 @@ def _show(search: Search, events: Iterator[Event]) -> None:
         elif isinstance(event, Done):
             way = search.ways[event.place]
             row = next(row for row in search.table().rows if row.way is way)
-            told = row.out or best_words.cells(row, ENGLISH)["speedup"]
+            told = row.out or best_words.cells(row)["speedup"]
             left = f"{rounded_duration(search.left_seconds)} left at most"
-            progress.say(f"{best_words.name(way, ENGLISH)}: {told}, {left}")
+            progress.say(f"{best_words.name(way)}: {told}, {left}")
 
 
 def report(table: BestTable, complete: bool, image: str | None = None) -> str:
     """The answer, the table with a rank for each way that can win, the start of each, and the winner's command."""
-    lines = best_words.answer(table, ENGLISH)
+    lines = best_words.answer(table)
     if not complete:
         lines.append("The time was up before all was tried: the same command goes on, --minutes gives it more.")
-    head = ("", *(ENGLISH.plain(f"best_column_{column}") for column in best_words.COLUMNS))
+    head = ("", *best_words.COLUMNS.values())
     rows = [
-        (str(row.rank or ""), *(fmt.shortened(text, 80) for text in best_words.cells(row, ENGLISH).values()))
+        (str(row.rank or ""), *(fmt.shortened(text, 80) for text in best_words.cells(row).values()))
         for row in table.rows
         if not row.way.refused
     ]
     lines += ["", *terminal.table([head, *rows])]
     if missing := [row for row in table.rows if row.way.refused]:
-        lines += ["", *(f"Not here: {best_words.name(row.way, ENGLISH)}. {row.way.refused}" for row in missing)]
+        lines += ["", *(f"Not here: {best_words.name(row.way)}. {row.way.refused}" for row in missing)]
     if ladder := _ladder(table):
         lines += ["", "From the start of the next process to its first answer:", *terminal.table(ladder)]
     winner = table.winner
@@ -106,11 +105,11 @@ def report(table: BestTable, complete: bool, image: str | None = None) -> str:
 def _ladder(table: BestTable) -> list[tuple[str, ...]]:
     """Seconds by part, for the ways whose next start is known."""
     known = [(row, row.first_answers["next"]) for row in table.rows if row.rank and "next" in row.first_answers]
-    names = [ENGLISH.plain(f"best_part_{part.replace(' ', '_')}") for part in best_words.PARTS]
+    names = list(best_words.PARTS.values())
     rows: list[tuple[str, ...]] = [("", *names, "together")]
     for row, parts in known:
         each = [*(parts[part] for part in best_words.PARTS), sum(parts.values())]
-        rows.append((best_words.name(row.way, ENGLISH), *map(fmt.duration, each)))
+        rows.append((best_words.name(row.way), *map(fmt.duration, each)))
     return rows if known else []
 
 

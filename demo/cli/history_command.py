@@ -10,7 +10,6 @@ from demo.cli import terminal
 from demo.cli.common import FAILED, stored
 from demo.core.files import replacing
 from demo.core.format import parse_whole
-from demo.core.languages import ENGLISH
 from demo.core.result import RunResult
 from demo.core.spec import BadInput
 from demo.present import card, markdown, sentences
@@ -117,11 +116,11 @@ def _export(history: History, file: Path, options: argparse.Namespace) -> None:
     results = counted()  # rows that cannot be read are left out, and do not count
     with replacing(file) as draft:
         if format == "md":
-            cells = ((result.spec, result, sentences.status(result, ENGLISH)) for result in results)
+            cells = ((result.spec, result, sentences.status(result)) for result in results)
             draft.write(markdown.of_cells(cells).encode())
         else:
             export.write(results, format, draft)
-    print(f"{sentences.count(count, 'run', ENGLISH)} written to {file}.", file=sys.stderr)
+    print(f"{sentences.count(count, 'run')} written to {file}.", file=sys.stderr)
 
 
 def _card(result: RunResult, file: Path) -> None:
@@ -129,7 +128,7 @@ def _card(result: RunResult, file: Path) -> None:
         raise BadInput(f"A card is a .png file. Given: {str(file)!r}.")
     export.check_place(file, "picture")
     file.write_bytes(card.card(result))
-    print(f"{card.title(result, ENGLISH)}: written to {file}.", file=sys.stderr)
+    print(f"{card.title(result)}: written to {file}.", file=sys.stderr)
 
 
 def _delete(history: History, ids: list[str], options: argparse.Namespace) -> int | None:
@@ -146,7 +145,7 @@ def _delete(history: History, ids: list[str], options: argparse.Namespace) -> in
             print("Nothing was deleted.", file=sys.stderr)
             return FAILED
     hub_dataset.withdraw(history.path.parent / hub_dataset.FOLDER, set(ids))
-    print(f"{sentences.count(history.delete(ids), 'run', ENGLISH)} deleted.", file=sys.stderr)
+    print(f"{sentences.count(history.delete(ids), 'run')} deleted.", file=sys.stderr)
     return None
 
 

@@ -7,7 +7,6 @@ from typing import Any
 from demo.cli import terminal
 from demo.cli.common import listed
 from demo.core import format as fmt
-from demo.core.languages import ENGLISH
 from demo.core.spec import TASKS
 from demo.present import sentences
 from demo.store import published
@@ -64,7 +63,7 @@ def _conditions(row: PublishedRow) -> str:
     interval = (
         [" to ".join(sentences.ends(row.speedup_low, row.speedup_high))] if row.speedup_low and row.speedup_high else []
     )
-    threads = [sentences.count(row.threads, "thread", ENGLISH)] if row.threads else []
+    threads = [sentences.count(row.threads, "thread")] if row.threads else []
     repeats = [f"{row.repeats} repeats"] if row.repeats and row.repeats > 1 else []
     told = [*interval, row.dtype, *further_settings(row), *threads, *repeats, row.date]
     return f"{published.MEASURED}: {', '.join(told)}"

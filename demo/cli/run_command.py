@@ -12,7 +12,6 @@ from typing import Any
 
 from demo.cli import common, terminal
 from demo.core import catalog, cores, format as fmt
-from demo.core.languages import ENGLISH
 from demo.core.result import RunResult
 from demo.core.spec import TASKS, TEXT_GENERATION, BadInput, RunSpec
 from demo.present import markdown, sentences
@@ -99,9 +98,11 @@ def _followed(history: History, busy: float, spec: RunSpec, *run: Any) -> RunRes
                 elif not told and runner.machine is not None:
                     told = True
                     if problem := runner.machine.gpu_problem:
-                        progress.say(ENGLISH.plain("obstacle_gpu", problem=problem))
+                        progress.say(f"The GPU cannot be used: {problem}. Until then runs use the CPU.")
                     if busy >= cores.BUSY_CPU and (spec.device == "cpu" or runner.machine.gpu is None):
-                        progress.say(ENGLISH.plain("busy_before_run", share=fmt.percent(busy)))
+                        progress.say(
+                            f"Other programs use {fmt.percent(busy)} of this machine: the answer will be rough."
+                        )
                 else:
                     progress.show(event)
     finally:

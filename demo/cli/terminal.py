@@ -7,7 +7,6 @@ from itertools import zip_longest
 from typing import TextIO
 
 from demo.core import catalog, format as fmt
-from demo.core.languages import ENGLISH
 from demo.core.outputs import Predictions
 from demo.core.result import Progress, RunResult
 from demo.present import advice, details, sentences
@@ -75,7 +74,7 @@ def progress_text(progress: Progress) -> str:
     repeat = [f"run {progress.repeat} of {progress.repeats}"] if progress.repeats > 1 else []
     parts = [*repeat, progress.phase, waited]
     if progress.code:
-        parts.append(sentences.worker_word("progress", progress.code, ENGLISH))
+        parts.append(sentences.worker_word(progress.code))
     latencies = {
         "eager": progress.eager_seconds,
         "compiled": progress.compiled_seconds,
@@ -94,30 +93,40 @@ def progress_text(progress: Progress) -> str:
 
 def report(result: RunResult) -> str:
     """A result for somebody who reads it once: the verdict, what the model saw, why, the cost, what to take along."""
-    sections = [[advice.worth(result, ENGLISH), advice.worth_why(result, ENGLISH)], [sentences.headline(result)]]
+    sections = [[advice.worth(result), advice.worth_why(result)], [sentences.headline(result)]]
     if result.failure is not None:
         sections[1].append(result.failure.remedy)
     else:
-        decided = sentences.decided(result, ENGLISH) or sentences.noise_floor(result, ENGLISH)
-        sections[1] += [sentences.interval(result, ENGLISH), decided]
-    sections[1] += [line for caveat in sentences.caveats(result, ENGLISH) for line in hanging("- ", caveat)]
+        decided = sentences.decided(result) or sentences.noise_floor(result)
+        sections[1] += [sentences.interval(result), decided]
+    sections[1] += [line for caveat in result.warnings for line in hanging("- ", caveat)]
     sections.append(table(_asked(result)))
     if result.predictions:
         beyond = catalog.is_beyond(result.spec.checkpoint, result.image.sha256 if result.image else None)
-        warned = hanging("", ENGLISH.plain("beyond_shapes")) if beyond else []
-        parted = details.parted(result, ENGLISH)
-        said = [details.agreement(result, ENGLISH), *(hanging("", parted) if parted else [])]
+        warned = (
+            hanging(
+                "",
+                (
+                    "This model knows drawn shapes only, and this picture is not one of its drawn scenes: its "
+                    "predictions may mean nothing. The timing is valid."
+                ),
+            )
+            if beyond
+            else []
+        )
+        parted = details.parted(result)
+        said = [details.agreement(result), *(hanging("", parted) if parted else [])]
         sections.append([*_side_by_side(result.predictions), *said, *warned])
     untried = "another_size" if not result.another_sizes else ""  # an invitation to press a button of the page
-    for parts in details.tree(result, ENGLISH).values():
+    for parts in details.tree(result).values():
         shown = [part for name, part in parts.items() if name != untried]
         sections += [_part(part) for part in shown if part.sentences or part.table or part.rows]
-    if found := compare_with_guide(result, ENGLISH):
+    if found := compare_with_guide(result):
         texts = [*found.sentences, found.here, *found.differences]
         sections.append([line for text in texts for line in hanging("- ", text)])
     if sentences.outcome(result) == "faster":
         lines = [f"  {line}" for line in change(result.spec).splitlines()]
-        sections.append([f"{ENGLISH.plain('take_code')}:", *lines])
+        sections.append(["In your own code:", *lines])
     if summary := sentences.summary(result):
         sections.append([summary])
     # A prompt, or the text that a model writes, may hold what a terminal obeys.
@@ -130,7 +139,7 @@ def _part(part: Part) -> list[str]:
     if part.table is not None:
         heads, cells = part.table
         lines += [f"  {line}" for line in table([heads, *cells])]
-    helps = ENGLISH.plain("row_break_help")
+    helps = "What may help"
     width = max((len(name) for name, _, _ in part.rows), default=0)
     for name, value, why in part.rows:
         lines += hanging(f"  {name:<{width}}  ", f"{why} {value}" if name == helps else value)
@@ -140,7 +149,7 @@ def _part(part: Part) -> list[str]:
 def _asked(result: RunResult) -> list[tuple[str, str]]:
     """What a reader who gets nothing but the report has to know of it."""
     image, started = result.image, fmt.minute(result.started_at)
-    rows = [("Run", sentences.settings_line(result.spec, ENGLISH)), ("Started", f"{started} UTC")]
+    rows = [("Run", sentences.settings_line(result.spec)), ("Started", f"{started} UTC")]
     return [*rows, ("Picture", f"{image.name}, {image.width} × {image.height}")] if image else rows
 
 
@@ -172,8 +181,8 @@ def history_table(results: Sequence[RunResult]) -> str:
     """`history`: one line a result, as the store gives them, newest first."""
     rows = [("started (UTC)", "checkpoint", "settings", "device", "status", "result", "id")]
     for result in results:
-        started, settings = result.started_at.replace("T", " ").rstrip("Z"), sentences.settings(result.spec, ENGLISH)
-        answer = (sentences.where(result), result.status, sentences.answer(result, ENGLISH), result.id)
+        started, settings = result.started_at.replace("T", " ").rstrip("Z"), sentences.settings(result.spec)
+        answer = (sentences.where(result), result.status, sentences.answer(result), result.id)
         rows.append((started, result.spec.checkpoint, settings, *answer))
     return "\n".join(table(rows))
 

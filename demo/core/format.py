@@ -16,6 +16,15 @@ _UNSEEN = "\N{COMBINING GRAPHEME JOINER}\N{HANGUL CHOSEONG FILLER}\N{HANGUL JUNG
 """Invisible, although Unicode calls them letters and a mark."""
 
 
+def capital(phrase: str) -> str:
+    return phrase[:1].upper() + phrase[1:]
+
+
+def sentence(phrase: str) -> str:
+    """The phrase with a capital letter and a full stop."""
+    return f"{capital(phrase)}."
+
+
 def milliseconds(seconds: float) -> float:
     return seconds * 1e3
 

@@ -10,14 +10,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from demo.core import catalog, format as fmt
-from demo.core.languages import ENGLISH
 from demo.core.machine import HostInfo
 from demo.core.spec import CUDA_GRAPH_MODES, DTYPES, OPTIONS, BadInput, RunSpec
 
 TRITON, AMPERE = (7, 0), (8, 0)
 """Compute capabilities: the least that Triton compiles for, and the first with TensorFloat-32 and bfloat16."""
-AGAIN = ENGLISH.texts["run_again"]
-"""A remedy, in the English that a result keeps; `Language.retold` has it in each language."""
+AGAIN = "Run it again."
+
 BYTES = {"float32": 4, "tf32": 4, "float16": 2, "bfloat16": 2}
 
 
@@ -175,4 +174,4 @@ def other_way_to_compile(spec: RunSpec) -> tuple[str, dict[str, Any]]:
         return "", {}
     words = [name.replace("_", " ") if value is True else f"{name} {value}" for name, value in asked.items()]
     change = {name: OPTIONS[name].default for name in asked}
-    return ENGLISH.plain("remedy_without", settings=" or ".join(words)), change
+    return f"Without {' or '.join(words)} it may work.", change

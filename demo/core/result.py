@@ -12,9 +12,9 @@ from functools import cached_property
 from typing import Any, Literal, get_args
 
 from demo.core import stats
+from demo.core.caveat import Caveat
 from demo.core.codec import load, plain
-from demo.core.format import milliseconds, parse_whole
-from demo.core.languages import origin
+from demo.core.format import milliseconds
 from demo.core.machine import Environment, HostSample
 from demo.core.measurement import AnotherSize, Compilation, Generation, Measurement, Prefill, Roofline, StartUp
 from demo.core.outputs import EndToEnd, ImageInfo, Parity, Predictions
@@ -126,8 +126,7 @@ class RunResult:
     machine_states: tuple[HostSample, ...] = ()
     timing_seconds: float | None = None
     """Wall clock of the timing, calls and what lies between them."""
-    warnings: tuple[str, ...] = ()
-    """Caveats in English; `Language.retold` has most of them in each language."""
+    caveats: tuple[Caveat, ...] = ()
     elapsed_seconds: float = 0.0
     """Wall clock of the whole run, loading and compiling included."""
     spread: stats.Spread | None = None
@@ -323,6 +322,11 @@ class RunResult:
         around = parts.copy_seconds + batch * (parts.preprocess_seconds + parts.postprocess_seconds)
         return around + calls[0], around + calls[1]
 
+    @property
+    def warnings(self) -> list[str]:
+        """The texts of the caveats, each once."""
+        return list(dict.fromkeys(map(str, self.caveats)))
+
     def to_json(self) -> dict[str, Any]:
         """The documented JSON: every stored field, and the figures derived from them.
 
@@ -367,11 +371,8 @@ class RunResult:
         }
         requests = self.request_seconds if self.speedup is not None and self.speedup.verdict != "unsure" else None
         data["end_to_end_speedup"] = requests[0] / requests[1] if requests else None
-        data["caveats"] = [
-            {"text": text, "key": key, "values": {name: parse_whole(value) for name, value in values.items()}}
-            for text, (key, values) in zip(self.warnings, map(origin, self.warnings), strict=True)
-            if key
-        ]
+        data["caveats"] = [plain(one) | {"text": str(one)} for one in self.caveats]
+        data["warnings"] = self.warnings
         if self.spec.task == TEXT_GENERATION:
             data |= self._text_figures(data)
         return data

@@ -1,8 +1,8 @@
 """What is asked of one run, and the table of options from which every way of asking is made.
 
 A field of `RunSpec` that `option`, or one of the three functions below it, declares is an `Option`. The command line,
-the form, the API, links, grids and the sentences about a run read `OPTIONS`, so a new option is declared here, applied
-in `demo.backend`, and named in `demo/core/languages/`.
+the form, the API, links, grids and the sentences about a run read `OPTIONS`: a new option is declared here and applied
+in `demo.backend`.
 """
 
 import dataclasses
@@ -61,7 +61,11 @@ class Option:
     """None for a number that may be left out."""
     kind: Literal["choice", "switch", "whole", "number", "queries", "passage"]
     help: str
-    """In English, one sentence or two, for `--help` and the API's documentation."""
+    """One sentence or two, for `--help`, the form and the API's documentation."""
+    label: str = ""
+    """Its name in the form; where nothing is given, the name in words."""
+    empty: str = ""
+    """What the form says in the empty field of a number that may be left out."""
     title: str = ""
     """How a refusal calls it; where nothing is given the name, and 'The number of ...' where it is a whole number."""
     values: tuple[str, ...] = ()
@@ -77,6 +81,10 @@ class Option:
     """It decides how a run is timed and examined, but not what is compiled: all of the fold 'timing', and the cache."""
     for_speed: bool = False
     """It may make calls faster without changing what is asked of the model; plain eager has its default."""
+
+    def __post_init__(self) -> None:
+        if not self.label:
+            object.__setattr__(self, "label", self.name.replace("_", " ").capitalize())
 
     @property
     def flags(self) -> tuple[str, ...]:
@@ -151,22 +159,29 @@ class RunSpec:
         f"1 to {MAX_BATCH_SIZE}; the picture, or the prompt, is repeated so many times.",
         title="Batch size",
     )
-    mode: str = choice(MODES, "The mode of torch.compile.", title="compile mode", for_speed=True)
+    mode: str = choice(MODES, "The mode of torch.compile.", label="Compile mode", title="compile mode", for_speed=True)
     fullgraph: bool = switch(
-        "Fail instead of falling back to eager where the graph breaks.", fold="compile", for_speed=True
+        "Fail instead of falling back to eager where the graph breaks.",
+        label="Full graph only",
+        fold="compile",
+        for_speed=True,
     )
-    dtype: str = choice(DTYPES, "The number format of weights and inputs.", for_speed=True)
+    dtype: str = choice(DTYPES, "The number format of weights and inputs.", label="Number format", for_speed=True)
     device: str = choice(("auto", "cpu", "cuda"), '"auto" takes the GPU where there is one.', fold="machine")
     """A result carries the device that was used."""
     weights: str = choice(
         WEIGHTS, '"random" needs no download: latency stays true, predictions mean nothing.', fold="machine"
     )
-    text: tuple[str, ...] = option("queries", (), "For a zero-shot detector: what to look for, separated by commas.")
+    text: tuple[str, ...] = option(
+        "queries", (), "For a zero-shot detector: what to look for, separated by commas.", label="What to look for"
+    )
     iterations: int | None = number(
         None,
         10,
         10_000,
         "Timed calls of each variant, 10 to 10000; without it, until the speed-up is known well enough.",
+        label="Timed calls of each",
+        empty="until the difference is known",
         title="The number of timed calls",
         fold="timing",
     )
@@ -190,6 +205,7 @@ class RunSpec:
         300.0,
         "Stop timing after so many seconds, twice that where the verdict is unsure. Left alone, a slow model may "
         "take as long as its first compiled call, a minute at most.",
+        label="Seconds of timing",
         aliases=("--max-seconds",),
         fold="timing",
     )
@@ -209,11 +225,13 @@ class RunSpec:
         1,
         1024,
         "Threads of torch on a CPU; without it torch's own choice, but no more than other programs leave cores free.",
+        empty="at most the free cores",
         fold="machine",
     )
     cache: str = choice(
         ("keep", "empty"),
         '"empty" compiles with an empty cache, and once more in a further process from the filled one.',
+        label="Compile cache",
         title="compile cache",
         fold="compile",
         timing=True,
@@ -252,6 +270,7 @@ class RunSpec:
     dynamic: str = choice(
         ("auto", "on", "off"),
         'Shapes: "on" compiles for any size, "off" for each size anew, "auto" for any size from the second on.',
+        label="Dynamic shapes",
         fold="compile",
         for_speed=True,
     )
@@ -266,6 +285,7 @@ class RunSpec:
         MIN_TOKENS,
         MAX_TOKENS,
         f"For text generation: tokens to generate, {MIN_TOKENS} to {MAX_TOKENS}.",
+        label="Tokens to generate",
     )
 
     def __post_init__(self) -> None:

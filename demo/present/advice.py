@@ -1,28 +1,38 @@
 """What an engineer takes home from a run: whether compiling is worth it, and from when on."""
 
 from demo.core import format as fmt
-from demo.core.languages import Language
 from demo.core.result import RunResult
 from demo.present.sentences import calls_to_pay, cost_key, outcome
 
+START = {
+    "cold": "Each start costs {time}: the first call, with an empty compile cache",
+    "warm": "Each start costs {time}: the first call, with a filled compile cache",
+    "built": "Each start costs {time}: building the package and calling it once",
+    "loaded": "Each start costs {time}: loading the package and calling it once",
+}
 
-def worth(result: RunResult, lang: Language) -> str:
+
+def worth(result: RunResult) -> str:
     """'Worth it from about 20 000 calls after each start' (see `start_seconds`), 'Not worth it here' or 'Not known yet:
     ...'; '' without figures."""
     verdict, start = outcome(result), start_seconds(result)
     if start is None or verdict is None:
         return ""
     if _differs(result):
-        return lang.plain("worth_differ")
+        return "Not known yet: compiled gives other outputs than eager"
     if verdict in ("void", "unsure"):
-        return lang.plain("worth_void" if verdict == "void" else "worth_unknown")
+        return (
+            "Not known yet: the model was recompiled while it was timed"
+            if verdict == "void"
+            else "Not known yet: this run cannot tell whether compiled is faster"
+        )
     even = result.break_even(start) if verdict == "faster" else None
     if even is None or even.calls is None:
-        return lang.plain("worth_no")
-    return lang.composed("worth_from", calls=calls_to_pay(even, lang))
+        return "Not worth it here"
+    return f"Worth it from {calls_to_pay(even)} after each start"
 
 
-def worth_why(result: RunResult, lang: Language) -> str:
+def worth_why(result: RunResult) -> str:
     """What each start costs, and from which state of the compile cache; '' where `worth` does not rest on it."""
     compiled, start = result.compilation, start_seconds(result)
     if compiled is None or start is None or outcome(result) not in ("faster", "slower", "same") or _differs(result):
@@ -30,8 +40,8 @@ def worth_why(result: RunResult, lang: Language) -> str:
     *_, cache = compiled.known_costs
     if cache == "partly":
         told = f"Each start costs {fmt.start_time(start)}: the first call, with a partly filled compile cache"
-        return lang.plain_quoted(told)
-    return lang.plain(f"start_{cost_key(compiled, cache)}", time=fmt.start_time(start))
+        return told
+    return START[cost_key(compiled, cache)].format(time=fmt.start_time(start))
 
 
 def _differs(result: RunResult) -> bool:

@@ -6,10 +6,15 @@ import textwrap
 from PIL import Image, ImageDraw
 
 from demo.core import catalog, format as fmt
-from demo.core.languages import ENGLISH, Language
 from demo.core.result import RunResult
 from demo.present import pictures, sentences
 from demo.present.pictures import COMPILED, EAGER, PAGE_INK, PAGE_MUTED, cut, font_for, printable_label
+
+VARIANT = {
+    "eager": "Eager",
+    "compiled": "Compiled",
+    "with_break": "Compiled, with breaks",
+}
 
 MAX_NAME = 300
 """Characters of a model's name."""
@@ -22,16 +27,16 @@ _BAR_START, _BESIDE = _EDGE + 170, 330
 """Where the bars begin, and the room for the texts beside the longer one."""
 
 
-def title(result: RunResult, lang: Language) -> str:
+def title(result: RunResult) -> str:
     """'shapes-vit 1.14× faster', 'shapes-vit: Too noisy to tell', 'shapes-vit: Out of memory'; without tags."""
-    named, told = printable_label(sentences.short(result.spec.checkpoint), MAX_NAME), answer(result, lang)
+    named, told = printable_label(sentences.short(result.spec.checkpoint), MAX_NAME), answer(result)
     colon = "" if sentences.outcome(result) in ("faster", "slower") else ":"
-    return f"{lang.plain_value(named)}{colon} {told}"
+    return f"{named}{colon} {told}"
 
 
-def answer(result: RunResult, lang: Language) -> str:
+def answer(result: RunResult) -> str:
     """'1.14× faster', '2.00× slower', 'no difference', 'too noisy to tell', 'Out of memory'."""
-    return sentences.answer(result, lang) or sentences.status(result, lang)
+    return sentences.answer(result) or sentences.status(result)
 
 
 def model(result: RunResult) -> str:
@@ -60,21 +65,21 @@ def card(result: RunResult) -> bytes:
     pen.rectangle((0, HEIGHT - 10, WIDTH, HEIGHT), pictures.PAGE_LINE)
     torch = f"torch {result.environment.torch}" if result.environment is not None else ""
     where = " · ".join(filter(None, (device(result), torch, result.started_at[:10])))
-    _line(pen, 66, ENGLISH.plain("title"), 36, bold=True, x=_EDGE + 66)
+    _line(pen, 66, "Worth compiling?", 36, bold=True, x=_EDGE + 66)
     _line(pen, 141, model(result), 38, bold=True)
-    _line(pen, 182, sentences.settings(result.spec, ENGLISH), 30, colour=PAGE_MUTED)
+    _line(pen, 182, sentences.settings(result.spec), 30, colour=PAGE_MUTED)
     _line(pen, 222, where, 28, colour=PAGE_MUTED)
-    _line(pen, 350, ENGLISH.capital(answer(result, ENGLISH)), 130, bold=True)
+    _line(pen, 350, fmt.capital(answer(result)), 130, bold=True)
     if sentences.outcome(result) is None:
         failed = result.failure
-        told = f"{failed.message} {failed.remedy}" if failed else ENGLISH.plain("no_figures")
+        told = f"{failed.message} {failed.remedy}" if failed else "The run gave no figures."
         lines = textwrap.wrap(printable_label(told, _MAX_TEXT), 2 * _ROOM // 38, max_lines=4, placeholder="…")
         for number, line in enumerate(lines):
             _line(pen, 414 + 48 * number, line, 38)
     else:
         _bars(result, pen)
-        _line(pen, 553, ENGLISH.capital(sentences.interval_alone(result, ENGLISH)), 32)
-        _line(pen, 598, ENGLISH.capital(sentences.basis(result, ENGLISH)), 28, colour=PAGE_MUTED)
+        _line(pen, 553, fmt.capital(sentences.interval_alone(result)), 32)
+        _line(pen, 598, fmt.capital(sentences.basis(result)), 28, colour=PAGE_MUTED)
     file = io.BytesIO()
     image.quantize(64, dither=Image.Dither.NONE).save(file, "PNG")  # a third of the bytes, in the same time
     return file.getvalue()
@@ -86,10 +91,10 @@ def _bars(result: RunResult, pen: ImageDraw.ImageDraw) -> None:
     scale = (WIDTH - _EDGE - _BAR_START - _BESIDE) / max(result.latencies.values())
     for (variant, seconds), top, colour in zip(result.latencies.items(), (392, 454), (EAGER, COMPILED), strict=True):
         end = _BAR_START + max(4, round(scale * seconds))
-        _line(pen, top + 36, ENGLISH.plain(f"variant_{variant}"), 34)
+        _line(pen, top + 36, VARIANT[variant], 34)
         pen.rectangle((_BAR_START, top, end - 1, top + 47), colour)
         taken = _line(pen, top + 38, fmt.latency(seconds), 38, bold=True, x=end + 18)
-        per = ENGLISH.plain("per_token" if one else "per_call")
+        per = "per token" if one else "per call"
         _line(pen, top + 38, per, 28, colour=PAGE_MUTED, x=end + 36 + taken)
 
 

@@ -12,7 +12,6 @@ import numpy as np
 import plotly.graph_objects as go
 
 from demo.core import format as fmt
-from demo.core.languages import Language
 from demo.core.result import RunResult
 from demo.core.spec import PUBLISHED_CALLS, RunSpec
 from demo.present import figure as style, sentences
@@ -26,7 +25,7 @@ _DOTS = {"eager": (EAGER, "circle", "●"), "compiled": (COMPILED, "diamond", "�
 """Colour, shape and sign of the calls of `trace`: the colour never stands alone."""
 
 
-def latency_bars(result: RunResult, lang: Language) -> go.Figure:
+def latency_bars(result: RunResult) -> go.Figure:
     """Wall time of one call, which of a text model writes one token a prompt, eager above compiled without and with
     added graph breaks. A variant without times has a word or a dash instead of a bar.
 
@@ -36,85 +35,82 @@ def latency_bars(result: RunResult, lang: Language) -> go.Figure:
     timed, latencies = sentences.timed(result), list(sentences.latencies(result).values())
     sides = [side if side and side.wall_seconds else None for side in timed.values()]
     ranges = [tuple(np.quantile(side.wall_seconds, (0.05, 0.95)).tolist()) if side else None for side in sides]
-    missing = "–" if result.status in ("ok", "failed") else sentences.status(result, lang).lower()
+    missing = "–" if result.status in ("ok", "failed") else sentences.status(result).lower()
     batch = result.spec.batch_size
-    title = "chart_latency_token" if result.spec.unit == "token" else "chart_latency"
-    names = [sentences.variant(variant, lang) for variant in timed]
-    counts = [lang.plain_value(calls) for calls in sorted({len(side.wall_seconds) for side in sides if side})]
-    counted = lang.composed("chart_counted", calls=sentences.enumerated(counts, lang)) if counts else ""
+    title = "Latency per token" if result.spec.unit == "token" else "Latency of one call"
+    names = [sentences.variant(variant) for variant in timed]
+    counts = [str(calls) for calls in sorted({len(side.wall_seconds) for side in sides if side})]
+    counted = f"{sentences.enumerated(counts)} calls each; line: 5th to 95th percentile" if counts else ""
     return style.bars(
-        title=lang.listed([lang.plain(title), *([lang.plain("asked_batch", size=batch)] if batch > 1 else [])]),
+        title=f"{title}, batch {batch}" if batch > 1 else title,
         names=names,
         seconds=latencies,
         texts=[missing if seconds is None else fmt.latency(seconds) for seconds in latencies],
         ranges=ranges,
         source=[counted, *style.provenance(result)],
         right=78,
-        lang=lang,
         group=len(names),
     )
 
 
-def published_bars(checkpoint: str, lang: Language) -> go.Figure | None:
+def published_bars(checkpoint: str) -> go.Figure | None:
     """What the guide measured for `checkpoint` on its GPUs, with batch 1 and mode default; None without such a row."""
     shown = nearest_rows(checkpoint)
     if not shown:
         return None
-    pairs = [_on_gpu(row.gpu, row, lang) for row in shown]
+    pairs = [_on_gpu(row.gpu, row) for row in shown]
     source = [
         fmt.shortened(checkpoint, 48),
-        lang.plain("chart_conditions", calls=PUBLISHED_CALLS, torch=shown[0].torch),
-        lang.plain("chart_source"),
+        f"One image per call, mean of {PUBLISHED_CALLS} calls, torch {shown[0].torch}",
+        "Source: the Transformers guide on torch.compile",
     ]
-    return style.paired_bars(lang.plain("chart_title"), pairs, source, right=118, lang=lang)
+    return style.paired_bars("What the guide measured", pairs, source, right=118)
 
 
-def _on_gpu(name: str, row: PublishedRow, lang: Language) -> style.Pair:
-    return _at_eager(name, lang), (row.eager_seconds, row.compiled_seconds), row.speedup
+def _on_gpu(name: str, row: PublishedRow) -> style.Pair:
+    return _at_eager(name), (row.eager_seconds, row.compiled_seconds), row.speedup
 
 
-def _at_eager(name: str, lang: Language) -> str:
-    return f"<b>{name}</b>  {sentences.variant('eager', lang)}"
+def _at_eager(name: str) -> str:
+    return f"<b>{name}</b>  {sentences.variant('eager')}"
 
 
-def run_and_guide(result: RunResult, lang: Language) -> go.Figure | None:
+def run_and_guide(result: RunResult) -> go.Figure | None:
     """This run's two bars, then the guide's for each GPU, with its batch size where that differs from the run's; None
     where `compare_with_guide` has nothing to tell."""
-    comparison = compare_with_guide(result, lang)
+    comparison = compare_with_guide(result)
     if comparison is None:
         return None
     here, size = result.spec.batch_size, style.NAMES
     own = [result.latencies.get(side) for side in ("eager", "compiled")]
-    shown: list[style.Pair] = [(_at_eager(lang.plain("chart_here"), lang), own, comparison.ratio)]
+    shown: list[style.Pair] = [(_at_eager("Here"), own, comparison.ratio)]
     for row in comparison.rows:
-        name = lang.plain_value(row.gpu)
+        name = row.gpu
         if row.batch_size != here:
-            name, size = lang.listed([name, lang.plain("asked_batch", size=row.batch_size)]), style.NAMES - 2
-        shown.append(_on_gpu(style.directed(name), row, lang))
-    there = lang.composed(
-        "chart_there",
-        gpus=lang.listed([lang.plain_value(row.gpu) for row in comparison.rows]),
-        calls=lang.plain_value(PUBLISHED_CALLS),
-        versions=lang.listed(list(dict.fromkeys(versions([row], lang) for row in comparison.rows))),
+            name, size = ", ".join([name, f"batch {row.batch_size}"]), style.NAMES - 2
+        shown.append(_on_gpu(name, row))
+    there = (
+        f"{', '.join([row.gpu for row in comparison.rows])}: mean of {PUBLISHED_CALLS} calls, "
+        f"{', '.join(list(dict.fromkeys(versions([row]) for row in comparison.rows)))}"
     )
-    settings = lang.composed("chart_here_setting", setting=sentences.settings(result.spec, lang))
-    source = [settings, *style.provenance(result), there, lang.plain("chart_source")]
+    settings = f"Here: {sentences.settings(result.spec)}"
+    source = [settings, *style.provenance(result), there, "Source: the Transformers guide on torch.compile"]
     # right: '43.7 ms  1.00×' beside the longest bar
-    return style.paired_bars(lang.plain("chart_beside"), shown, source, right=148, lang=lang, size=size)
+    return style.paired_bars("Time of one call, here and in the guide", shown, source, right=148, size=size)
 
 
-def trace(result: RunResult, lang: Language) -> go.Figure:
+def trace(result: RunResult) -> go.Figure:
     """Every timed call of both variants in the order timed, which shows drift, steps and outliers.
 
     The scale ends at `SLOWEST_SHOWN` times the slower median; calls beyond it sit on the edge as triangles, and the
     line below says how many and how slow. A call's number counts its variant's own calls: between them lie the other
     variant's, in A B B A order.
     """
-    sides = [one for one in sentences.variants(result, lang) if one[2].wall_seconds]
+    sides = [one for one in sentences.variants(result) if one[2].wall_seconds]
     slowest = max(max(side.wall_seconds) for *_, side in sides)
     end = min(SLOWEST_SHOWN * max(side.median_seconds for *_, side in sides), slowest * 1.05)
     scale, unit = style.scale_of([end])
-    hover = style.directed(lang.plain("chart_call", number="%{x}", time="%{text}"))
+    hover = "call %{x}: %{text}"
     figure, beyond, named = go.Figure(), 0, []
     for variant, name, side in sides:
         colour, shape, sign = _DOTS[variant]
@@ -140,14 +136,14 @@ def trace(result: RunResult, lang: Language) -> go.Figure:
             )
         )
         named.append((name.lower(), sign, colour, side.median_seconds * scale))
-    source = [lang.plain("chart_trace_why"), *style.provenance(result)]
+    source = ["One dot a call, in the order timed", *style.provenance(result)]
     if beyond:
-        source.append(lang.plain("chart_beyond", count=beyond, time=fmt.latency(slowest)))
+        source.append(f"▲ {beyond} beyond the scale, the slowest {fmt.latency(slowest)}")
     figure.update_yaxes(range=[0, end * scale], showgrid=True, nticks=5)
     figure.update_xaxes(showgrid=False, nticks=6, range=[0, max(len(side.wall_seconds) for *_, side in sides) + 1])
     right = style.names_at_end(figure, named, style.PLOT_HEIGHT / (end * scale))
     told = [f"{name} {fmt.latency(side.median_seconds)}" for _, name, side in sides]
-    return style.dressed(figure, style.titled("chart_trace", unit, lang), source, told, left=44, right=right)
+    return style.dressed(figure, f"Every timed call, {unit}", source, told, left=44, right=right)
 
 
 _LINES = {"eager": (EAGER, "solid", "━"), "cold": (COMPILED, "solid", "━"), "warm": (COMPILED, "dash", "┄")}
@@ -155,7 +151,7 @@ _LINES["partly"] = _LINES["cold"]
 """Colour, dashes and sign of a line of `break_even`."""
 
 
-def break_even(result: RunResult, lang: Language) -> go.Figure | None:
+def break_even(result: RunResult) -> go.Figure | None:
     """Total time against number of calls: eager, and compiled after each first call that was measured.
 
     Compiled starts at the seconds of its first call; where its line crosses eager's it has paid for itself. The line
@@ -179,9 +175,9 @@ def break_even(result: RunResult, lang: Language) -> go.Figure | None:
     figure, named, told = go.Figure(), [], []
     for line, end in ends.items():
         colour, dash, sign = _LINES[line]
-        name = sentences.variant("eager" if line == "eager" else "compiled", lang)
+        name = sentences.variant("eager" if line == "eager" else "compiled")
         if line != "eager":
-            name = lang.listed([name, sentences.cache_state(compilation, line, lang)])
+            name = ", ".join([name, sentences.cache_state(compilation, line)])
         ys = [costs.get(line, 0.0) * scale, end * scale]
         style.add_line(figure, [0, calls], ys, colour, 3, dash, name)
         named.append((name, sign, colour, end * scale))
@@ -190,22 +186,22 @@ def break_even(result: RunResult, lang: Language) -> go.Figure | None:
         at = even.calls or 0
         height = (even.seconds or 0.0) * scale
         style.mark_crossing(figure, at, height, even.low or at, even.high, calls)
-        told.append(sentences.calls_to_pay(even, lang))
+        told.append(sentences.calls_to_pay(even))
         near = at < 0.3 * calls  # too near the axis for a name on its left
         figure.add_annotation(
             x=0 if near else at,
             y=height,
-            text=style.directed(told[-1]),
+            text=told[-1],
             xanchor="left" if near else "right",
             xshift=6 if near else -10,
             yshift=22 if near else 14,
         )
-    meaning = lang.plain("chart_crossing" if crossings else "chart_no_crossing")
+    meaning = "Lines cross where compiling has paid for itself" if crossings else "They do not cross: it never pays"
     figure.update_xaxes(range=[0, calls], showgrid=False, nticks=4, tickformat="~s", tickangle=0)
     figure.update_yaxes(range=[0, high * 1.03], showgrid=True, nticks=5, ticksuffix=f" {unit}")
     right = style.names_at_end(figure, named, style.PLOT_HEIGHT / high)
     source = [meaning, *style.provenance(result)]
-    return style.dressed(figure, lang.plain("chart_total"), source, told, left=64, right=right)
+    return style.dressed(figure, "Total time by number of calls", source, told, left=64, right=right)
 
 
 # The published tables
@@ -218,7 +214,7 @@ _OPEN_SIGNS = ("○", "◇", "□", "△", "✕")
 _LINES_HEIGHT = 300
 
 
-def durations(rows: Sequence[PublishedRow], lang: Language) -> go.Figure | None:
+def durations(rows: Sequence[PublishedRow]) -> go.Figure | None:
     """Time of one call by model; `rows` are of one subset, one GPU and one batch size. None without rows."""
     if not rows:
         return None
@@ -226,24 +222,23 @@ def durations(rows: Sequence[PublishedRow], lang: Language) -> go.Figure | None:
     for row in rows:
         name = _name(row.model, 18) + (" †" if published.faults_at(row) else "")
         shown.append((name, (row.eager_seconds, row.compiled_seconds), row.speedup))
-    return style.paired_bars(lang.plain("chart_time"), shown, _source(rows, lang), right=110, lang=lang, left=150)
+    return style.paired_bars("Time of one call", shown, _source(rows), right=110, left=150)
 
 
-def _source(rows: Sequence[PublishedRow], lang: Language) -> list[str]:
+def _source(rows: Sequence[PublishedRow]) -> list[str]:
     """The source lines: setting, how a time was taken, and who measured it."""
     first, days = rows[0], sorted({row.date for row in rows if row.measured})
     if not first.measured:
-        how = lang.composed("chart_mean", calls=lang.plain_value(PUBLISHED_CALLS), versions=versions(rows, lang))
+        how = f"Mean of {PUBLISHED_CALLS} calls, {versions(rows)}"
     else:
-        facts = {"dtype": lang.plain_value(first.dtype), "days": lang.listed(list(map(lang.plain_value, days)))}
-        how = lang.composed("chart_measured_call", versions=versions(rows, lang), **facts)
-    batch = lang.plain("asked_batch", size=first.batch_size)
-    noted = [lang.plain("chart_noted")] if any(map(published.faults_at, rows)) else []
-    own = lang.capital(lang.plain("published_measured"))
-    return [lang.listed([lang.plain_value(first.gpu), batch]), how, *noted, *_origins(rows, own, lang)]
+        how = f"One call, {versions(rows)}, {first.dtype}, {', '.join(map(str, days))}"
+    batch = f"batch {first.batch_size}"
+    noted = ["† has a note at its row of the table"] if any(map(published.faults_at, rows)) else []
+    own = fmt.capital("measured by this project")
+    return [", ".join([first.gpu, batch]), how, *noted, *_origins(rows, own)]
 
 
-def by_batch(rows: Sequence[PublishedRow], lang: Language) -> go.Figure | None:
+def by_batch(rows: Sequence[PublishedRow]) -> go.Figure | None:
     """Speed-up against batch size, one line a GPU: the geometric mean of the models that ran, or the one model's.
 
     `rows` are of one subset of the guide, of one measured setting, or of both. Each device that this project measured
@@ -260,15 +255,15 @@ def by_batch(rows: Sequence[PublishedRow], lang: Language) -> go.Figure | None:
     every = [1.0, *(value for means in points.values() for value in means.values())]
     pad = (max(every) - min(every) or 0.1) * 0.1
     low, high = min(every) - pad, max(every) + pad
-    hover = lang.composed("asked_batch", size=lang.plain_value("%{x}")) + ": " + lang.plain_value("%{y:.3f}×")
+    hover = "batch %{x}" + ": " + "%{y:.3f}×"
     figure, named, told, counted = go.Figure(), [], [], []
     for number, ((origin, gpu), means) in enumerate(points.items()):
         own = origin == published.MEASURED
         colour, shape = GPU_COLOURS[number % len(GPU_COLOURS)], SHAPES[number % len(SHAPES)]
-        whose = lang.plain("published_measured" if own else "chart_published")
+        whose = "measured by this project" if own else "published"
         figure.add_trace(
             go.Scatter(
-                name=lang.listed([lang.plain_value(gpu), whose]),
+                name=", ".join([gpu, whose]),
                 x=list(means),
                 y=list(means.values()),
                 text=[*map(fmt.ratio, [*means.values()][:-1]), ""],  # the last value stands at the name
@@ -276,35 +271,34 @@ def by_batch(rows: Sequence[PublishedRow], lang: Language) -> go.Figure | None:
                 mode="lines+markers+text",
                 line={"color": colour, "width": 2.5, "dash": "dash" if own else "solid"},
                 marker={"size": 11, "symbol": shape + ("-open" if own else ""), "color": colour},
-                hovertemplate=f"{style.directed(hover)}<extra>{html.escape(gpu, quote=False)}</extra>",
+                hovertemplate=f"{hover}<extra>{html.escape(gpu, quote=False)}</extra>",
                 cliponaxis=False,
             )
         )
         sign = (_OPEN_SIGNS if own else _SIGNS)[number % len(_SIGNS)]
-        end, name, machine = means[max(means)], _name(gpu, 16), lang.plain_value(gpu)
+        end, name, machine = means[max(means)], _name(gpu, 16), gpu
         if own:
-            name, machine = f"{name}<br>{lang.plain('chart_own')}", f"{machine} {lang.plain('chart_own')}"
+            name, machine = f"{name}<br>(own)", f"{machine} (own)"
         named.append((f"{name} {fmt.ratio(end)}", sign, colour, end))
         # a mean of fewer models is another mean
         ran = [row.batch_size for row in series[origin, gpu] if row.speedup is not None]
-        counts = sentences.enumerated((lang.plain_value(ran.count(batch)) for batch in batches), lang)
-        counted.append(lang.composed("chart_models", gpu=machine, counts=counts))
+        counts = sentences.enumerated(str(ran.count(batch)) for batch in batches)
+        counted.append(f"{machine}: {counts} models")
         told.append(f"{gpu}, {whose} " + ", ".join(f"{x}: {y:.3g}×" for x, y in means.items()))
     figure.add_hline(y=1, line={"color": style.LINE, "width": 1.5}, layer="below")
     figure.update_xaxes(type="category", categoryorder="array", categoryarray=batches, showgrid=False)
     figure.update_yaxes(range=[low, high], nticks=6, ticksuffix="×", showgrid=True, zeroline=False)
     models = published.values([row for row in rows if row.speedup is not None], "model")
-    what = lang.plain_value(models[0]) if len(models) == 1 else lang.plain("chart_mean_models")
-    settings = [
-        lang.listed([versions([row], lang), *([lang.plain_value(row.dtype)] if row.measured else [])]) for row in rows
+    what = str(models[0]) if len(models) == 1 else "geometric mean of the models that ran"
+    settings = [", ".join([versions([row]), *([row.dtype] if row.measured else [])]) for row in rows]
+    source = [
+        f"Across: batch size. Up: speed-up, {what}; above 1× compiled is faster",
+        "; ".join(dict.fromkeys(settings)),
     ]
-    source = [lang.composed("chart_axes", what=what), lang.texts["semicolon"].join(dict.fromkeys(settings))]
     source += counted if len(models) > 1 else []
-    source += _origins(rows, lang.plain("chart_dashed"), lang)
+    source += _origins(rows, "(own), dashed: measured by this project")
     right = style.names_at_end(figure, named, _LINES_HEIGHT / (high - low))
-    return style.dressed(
-        figure, style.titled("chart_by_batch", "×", lang), source, told, left=52, right=right, plot=_LINES_HEIGHT
-    )
+    return style.dressed(figure, "Speed-up by batch size, ×", source, told, left=52, right=right, plot=_LINES_HEIGHT)
 
 
 def comparable_rows(row: PublishedRow, rows: Sequence[PublishedRow]) -> list[PublishedRow]:
@@ -317,9 +311,13 @@ def comparable_rows(row: PublishedRow, rows: Sequence[PublishedRow]) -> list[Pub
     return [other for other in rows if other.checkpoint in guides and other.subset in (row.subset, alike)]
 
 
-def _origins(rows: Sequence[PublishedRow], own: str, lang: Language) -> list[str]:
+def _origins(rows: Sequence[PublishedRow], own: str) -> list[str]:
     measured = {row.measured for row in rows}
-    return [text for kind, text in ((False, lang.plain("chart_source")), (True, own)) if kind in measured]
+    return [
+        text
+        for kind, text in ((False, "Source: the Transformers guide on torch.compile"), (True, own))
+        if kind in measured
+    ]
 
 
 def _means(rows: Sequence[PublishedRow]) -> dict[int, float]:

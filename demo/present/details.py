@@ -1,6 +1,6 @@
 """What stands behind an answer, as a tree: folds of parts, each with a title, sentences, a table and rows.
 
-It is made once for a result, as plain text in the language asked for; the page, the terminal and Markdown draw it. A
+It is made once for a result, as plain text; the page, the terminal and Markdown draw it. A
 part without data is None: an older result, a machine that does not report it.
 """
 
@@ -8,12 +8,21 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from demo.core import format as fmt
-from demo.core.languages import Language
 from demo.core.measurement import AnotherSize, Compilation, GraphBreak
 from demo.core.outputs import same_tokens
 from demo.core.result import RunResult
 from demo.core.spec import OWN_MODEL
 from demo.present import sentences
+
+RATE = {
+    "image": "{rate} images/s",
+    "call": "{rate} calls/s",
+    "token": "{rate} tokens/s",
+}
+COST = {
+    "cold": "With an empty cache the first call takes {time}",
+    "built": "Building the package and calling it once takes {time}",
+}
 
 Row = tuple[str, str, str]
 """A name, its value, and what it means in one line."""
@@ -30,75 +39,92 @@ class Part:
     rows: Sequence[Row] = ()
 
 
-def row(key: str, value: str, lang: Language, **why: object) -> Row:
-    """A row named by a text's key; `<key>_why`, if there is one, is the text of its meaning, with the values `why`."""
-    return lang.plain(key), value, lang.plain(f"{key}_why", **why) if f"{key}_why" in lang.texts else ""
-
-
-def table_of(heads: Iterable[str], lines: Mapping[str, Sequence[object]], lang: Language) -> Table | None:
+def table_of(heads: Iterable[str], lines: Mapping[str, Sequence[object]]) -> Table | None:
     """The lines in which something is known, by their names; None without one."""
     known = {name: values for name, values in lines.items() if any(values)}
-    cells = [[name, *(lang.plain_value(one or "–") for one in values)] for name, values in known.items()]
+    cells = [[name, *(str(one or "–") for one in values)] for name, values in known.items()]
     return (["", *heads], cells) if cells else None
 
 
 # The timed calls
 
 
-def calls(result: RunResult, lang: Language) -> Part | None:
+def calls(result: RunResult) -> Part | None:
     """All timed calls of each variant; of a text model its prompt and its whole answer, too."""
     if result.speedup is None:
         return None
     named = {name: side for name, side in sentences.timed(result).items() if side is not None and side.wall_seconds}
-    batch, rate = result.spec.batch_size, lang.plain(f"rate_{result.spec.unit}", rate="").strip()
+    batch, rate = result.spec.batch_size, RATE[result.spec.unit].format(rate="").strip()
     sides = list(named.values())
     queued, clocks = [side.back_to_back for side in sides], [side.median_device_seconds for side in sides]
     lines: dict[str, list[object]] = {
-        lang.plain("head_median"): [fmt.latency(side.median_seconds) for side in sides],
-        lang.plain("head_p95"): [fmt.latency(side.p95_seconds) for side in sides],
-        lang.plain("head_fastest"): [fmt.latency(min(side.wall_seconds)) for side in sides],
-        lang.plain("head_slowest"): [fmt.latency(max(side.wall_seconds)) for side in sides],
+        "median": [fmt.latency(side.median_seconds) for side in sides],
+        "p95": [fmt.latency(side.p95_seconds) for side in sides],
+        "fastest": [fmt.latency(min(side.wall_seconds)) for side in sides],
+        "slowest": [fmt.latency(max(side.wall_seconds)) for side in sides],
         rate: [fmt.rate(batch / side.median_seconds) for side in sides],
-        lang.composed("head_queue", rate=rate): [run and fmt.rate(run.calls * batch / run.seconds) for run in queued],
-        lang.plain("head_energy"): [
+        f"{rate}, back to back": [run and fmt.rate(run.calls * batch / run.seconds) for run in queued],
+        "energy for each": [
             run and run.energy_joules and f"{run.energy_joules / (run.calls * batch):.3g} J" for run in queued
         ],
-        lang.plain("head_gpu"): [seconds and fmt.latency(seconds) for seconds in clocks],
+        "on the GPU": [seconds and fmt.latency(seconds) for seconds in clocks],
     }
-    for key, both in (("row_first_token", result.prefill_latencies), ("row_answer", result.answer_seconds)):
+    for what, both in (("Time to the first token", result.prefill_latencies), ("Whole answer", result.answer_seconds)):
         known = dict(zip(("eager", "compiled"), both or (), strict=False))
-        lines[lang.plain(key)] = [fmt.latency(known[name]) if name in known else "" for name in named]
-    number = lang.plain_value(sentences.grouped(max(len(side.wall_seconds) for side in sides)))
-    table = table_of((lang.plain(f"variant_{name}") for name in named), lines, lang)
-    rows = [*_of_text(result, lang), *_processes(result, lang)]
-    return Part(lang.composed("section_calls", calls=number), (), table, rows)
+        lines[what] = [fmt.latency(known[name]) if name in known else "" for name in named]
+    number = sentences.grouped(max(len(side.wall_seconds) for side in sides))
+    table = table_of((fmt.capital(sentences.variant(name)) for name in named), lines)
+    rows = [*_of_text(result), *_processes(result)]
+    return Part(f"{number} timed calls of each", (), table, rows)
 
 
-def _of_text(result: RunResult, lang: Language) -> list[Row]:
+def _of_text(result: RunResult) -> list[Row]:
     """What a text model's run tells beside its times: the speed-up of the first token, the cache, generate()."""
     known, asked = result.prefill_speedup, result.generation
     if asked is None:
         return []
-    found = [row("row_key_values", lang.plain_value(fmt.size(asked.cache_bytes)), lang, places=asked.cache_tokens)]
+    found = [
+        (
+            "Key-value cache",
+            fmt.size(asked.cache_bytes),
+            (f"Static, with {asked.cache_tokens} places for prompt and answer. Part of both peaks of memory."),
+        )
+    ]
     if known is not None:
-        gained = sentences.with_ends(lang.plain_value(fmt.ratio(known.ratio)), known, lang)
-        found.insert(0, row("row_first_token", gained, lang, tokens=asked.prompt_tokens))
+        gained = sentences.with_ends(fmt.ratio(known.ratio), known)
+        found.insert(
+            0,
+            (
+                "Time to the first token",
+                gained,
+                (f"The call that reads the prompt of {asked.prompt_tokens} tokens, timed apart by the same protocol."),
+            ),
+        )
     if asked.generate_seconds is not None:
         seconds = [one for one in (asked.generate_seconds, asked.automatic_seconds) if one is not None]
-        found.append(row("row_generate", lang.plain_value(sentences.times_of(seconds)), lang))
+        found.append(
+            (
+                "transformers' generate()",
+                sentences.times_of(seconds),
+                (
+                    "The whole answer by one call: without compiling and, on a GPU, with the compile that "
+                    "generate() does by itself."
+                ),
+            )
+        )
     return found
 
 
-def _processes(result: RunResult, lang: Language) -> list[Row]:
+def _processes(result: RunResult) -> list[Row]:
     """The speed-up of each process that the answer rests on, with the interval of its own calls."""
     repeats = result.as_processes()
     if len(repeats) == 1 and result.speedup is not None and result.speedup.basis == "within one process":
         return []  # the answer says it
     return [
         (
-            lang.plain("row_process", number=number),
-            sentences.with_ends(lang.plain_value(fmt.ratio(one.within.ratio)), one.within, lang),
-            lang.plain("row_process_why", id=one.id),
+            f"Process {number}",
+            sentences.with_ends(fmt.ratio(one.within.ratio), one.within),
+            f"Its own speed-up with the interval of its calls; run {one.id}.",
         )
         for number, one in enumerate(repeats, 1)
     ]
@@ -107,41 +133,40 @@ def _processes(result: RunResult, lang: Language) -> list[Row]:
 # The profile
 
 
-def why(result: RunResult, lang: Language) -> Part | None:
+def why(result: RunResult) -> Part | None:
     """The share of launching kernels, the profiler's kernels or operators, and the roofline."""
-    sides = sentences.variants(result, lang)
+    sides = sentences.variants(result)
     measured = [side for _, _, side in sides]
     busy = [side.busy_share for side in measured]
     launching = [side.launch_seconds and side.launch_seconds / side.median_seconds for side in measured]
     counted = [side.profile and sentences.grouped(round(side.profile.kernels)) for side in measured]
     lines: dict[str, list[object]] = {
-        lang.plain("head_launching"): list(map(_share, launching)),
-        lang.plain("head_operators" if not any(busy) else "head_kernels"): list(counted),
-        lang.plain("head_busy"): list(map(_share, busy)),
-        lang.plain("head_roofline"): [_share(result.roofline_share(side)) for side in measured],
+        "launching kernels": list(map(_share, launching)),
+        ("operators a call, fused ones not counted" if not any(busy) else "kernels a call"): list(counted),
+        "GPU busy": list(map(_share, busy)),
+        "of the roofline's speed": [_share(result.roofline_share(side)) for side in measured],
     }
-    table = table_of((name for _, name, _ in sides), lines, lang)
+    table = table_of((name for _, name, _ in sides), lines)
     if table is None:
         return None
     rows = [
         (
-            lang.composed("row_longest", variant=variant, number=lang.plain_value(number)),
-            lang.listed([lang.plain_value(fmt.latency(kernel.seconds)), lang.plain_value(fmt.percent(kernel.share))]),
-            lang.plain("row_longest_why", kernel=kernel.name, launches=sentences.grouped(round(kernel.launches))),
+            f"{variant}, longest {number}",
+            ", ".join([fmt.latency(kernel.seconds), fmt.percent(kernel.share)]),
+            f"{kernel.name}, {sentences.grouped(round(kernel.launches))} a call.",
         )
         for _, variant, side in sides
         if side.profile is not None
         for number, kernel in enumerate(side.profile.longest, 1)
     ]
     if roofline := result.roofline:
-        figures = {
-            "operations": f"{roofline.operations / 1e9:.3g} G",
-            "matrix": f"{roofline.matrix_rate / 1e12:.3g} T",
-            "bytes": fmt.size(roofline.least_bytes),
-            "copied": fmt.size(roofline.copy_rate),
-        }
-        rows.append(row("row_roofline", lang.plain_value(fmt.latency(roofline.least_seconds)), lang, **figures))
-    return Part(lang.plain("section_why"), (), table, rows)
+        why = (
+            f"{roofline.operations / 1e9:.3g} G operations at {roofline.matrix_rate / 1e12:.3g} T a second, "
+            f"{fmt.size(roofline.least_bytes)} at least at {fmt.size(roofline.copy_rate)} a second: both measured "
+            "in this run."
+        )
+        rows.append(("Roofline", fmt.latency(roofline.least_seconds), why))
+    return Part("Where the time goes", (), table, rows)
 
 
 def _share(share: float | None) -> str:
@@ -151,99 +176,100 @@ def _share(share: float | None) -> str:
 # What torch.compile made of the model
 
 
-def compiled(result: RunResult, lang: Language) -> Part | None:
+def compiled(result: RunResult) -> Part | None:
     """Graphs, breaks, recompiles, kernels, CUDA graphs; the title says whether the model was really compiled."""
     found = result.compilation
     if found is None:
         return None
-    cost = sentences.break_cost(result, lang)
-    texts = [*([lang.sentence(cost)] if cost else []), *sentences.compiled_first(result, lang)]
+    cost = sentences.break_cost(result)
+    texts = [*([fmt.sentence(cost)] if cost else []), *sentences.compiled_first(result)]
     if result.prefill is not None and found.recompiles:
-        texts.append(lang.plain("compiled_two_lengths"))
+        texts.append(
+            "One graph reads the prompt and one writes a token: dynamo calls the second a recompile, "
+            "since its input has another length."
+        )
     first = found.compiled_first.graph_breaks if found.compiled_first is not None else ()
-    rows = [*_places("row_break", found.graph_breaks, lang), *_places("row_first_break", first, lang)]
-    rows += [*_places("row_fallback", found.fallbacks, lang), *_places("row_recompile", found.recompiles, lang)]
+    rows = [*_places("Graph break", found.graph_breaks), *_places("Compiled before eager: graph break", first)]
+    rows += [*_places("Fallback to eager", found.fallbacks), *_places("Recompile", found.recompiles)]
     if found.recompiles_while_timing:
-        rows.append(row("row_recompiles", lang.plain_value(found.recompiles_while_timing), lang))
+        rows.append(("Recompiles while timing", str(found.recompiles_while_timing), ""))
     skipped = found.cudagraphs_skipped is not None
     if (reason := found.cudagraphs_skipped if skipped else found.cudagraphs_partly) is not None:
-        how = "no_cudagraphs" if skipped else "some_cudagraphs"
-        rows.append((lang.plain("row_cudagraphs"), lang.plain(how), lang.plain_quoted(reason)))
+        rows.append(("CUDA graphs", "not used" if skipped else "used in part", reason))
     elif found.cudagraphs != "not asked":
-        rows.append(row("row_cudagraphs", sentences.worker_word("cudagraphs", found.cudagraphs, lang), lang))
+        rows.append(("CUDA graphs", found.cudagraphs, ""))
     if found.kernels is not None:
-        counted = {"generated": found.kernels, "libraries": found.extern_kernels}
-        rows.append(row("row_kernels", lang.plain("row_kernels_value", **counted), lang))
+        rows.append(("Kernels", f"{found.kernels} generated, {found.extern_kernels} of libraries", ""))
     if found.cache_hits or found.cache_misses:
-        value = lang.plain("row_cache_value", found=found.cache_hits, missing=found.cache_misses)
-        rows.append(row("row_cache", value, lang))
-    title = lang.composed("section_compiled", answer=_really_compiled(result, found, lang))
+        value = f"{found.cache_hits} found, {found.cache_misses} missing"
+        rows.append(("Compile cache", value, ""))
+    title = f"Did it really compile? {_really_compiled(result, found)}"
     return Part(title, texts, rows=rows)
 
 
-def _really_compiled(result: RunResult, compiled: Compilation, lang: Language) -> str:
+def _really_compiled(result: RunResult, compiled: Compilation) -> str:
     """'Yes: the whole model is one graph'."""
     if compiled.graphs == 0:
-        return lang.plain("compiled_none")
+        return "No: torch.compile captured no graph, so “compiled” ran as eager"
     if compiled.fallbacks:
-        return lang.composed("compiled_fallbacks", frames=sentences.count(len(compiled.fallbacks), "frame", lang))
-    counted = sentences.count(compiled.graphs, "graph", lang)
+        return f"Partly: {sentences.count(len(compiled.fallbacks), 'frame')} of it fell back to eager"
+    counted = sentences.count(compiled.graphs, "graph")
     if compiled.graph_breaks:
-        breaks = sentences.count(len(compiled.graph_breaks), "break", lang)
-        return lang.composed("compiled_breaks", graphs=counted, breaks=breaks)
+        breaks = sentences.count(len(compiled.graph_breaks), "break")
+        return f"Partly: {counted} with {breaks} between"
     if compiled.graphs == 1 and result.spec.scope == "model":
-        return lang.plain("compiled_whole")
-    return lang.composed("compiled_graphs", graphs=counted)
+        return "Yes: the whole model is one graph"
+    return f"Yes: {counted}, no breaks"
 
 
-def _places(key: str, places: Iterable[GraphBreak], lang: Language) -> list[Row]:
+def _places(kind: str, places: Iterable[GraphBreak]) -> list[Row]:
     """Where and why, in torch's words, without the empty message of an inserted break; equal hints stand once."""
     rows, helped = [], set()
     for number, one in enumerate(places, 1):
-        reason = lang.plain_quoted(one.reason.replace(" Message: None", ""))
-        rows.append((lang.plain(key, number=number), lang.plain_quoted(one.location) or "–", reason))
+        reason = one.reason.replace(" Message: None", "")
+        rows.append((f"{kind} {number}", one.location or "–", reason))
         if one.hints and one.hints not in helped:
             helped.add(one.hints)
-            rows.append((lang.plain("row_break_help"), one.page, lang.plain_quoted(" ".join(one.hints))))
+            rows.append(("What may help", one.page, " ".join(one.hints)))
     return rows
 
 
-def outputs(result: RunResult, lang: Language) -> Part | None:
+def outputs(result: RunResult) -> Part | None:
     """How far the numbers of both outputs lie apart."""
     compared = result.parity
     if compared is None:
         return None
     error = compared.max_abs_error
-    rows = [] if error is None else [row("row_difference", lang.plain_value(f"{error:.2g}"), lang)]
-    title = lang.composed("section_outputs", answer=sentences.worker_word("parity", compared.verdict, lang))
-    return Part(title, [lang.plain_quoted(compared.reason)], rows=rows)
+    rows = [] if error is None else [("Largest difference", f"{error:.2g}", "")]
+    title = f"Same output? {compared.verdict}"
+    return Part(title, [compared.reason], rows=rows)
 
 
-def agreement(result: RunResult, lang: Language) -> str:
+def agreement(result: RunResult) -> str:
     """Whether eager and compiled predict the same, by the task-level parity; '' where nothing was compared."""
     parity = result.parity
     if parity is None or parity.verdict == "not comparable":
         return ""
-    verdict = lang.plain("agree" if parity.verdict == "match" else "differ")
+    verdict = "Eager and compiled agree" if parity.verdict == "match" else "Eager and compiled differ"
     predictions = (result.predictions or {}).values()
     if predictions and all(one.boxes == () or one.segments == () for one in predictions):
-        shares = [lang.plain("share_nothing")]
+        shares = ["neither finds anything"]
     else:
         known = [(*_SHARES[name], share) for name, share in parity.task.items() if name in _SHARES]
-        shares = [lang.plain(key, share=fmt.percent(share)) for key, least, share in known if share >= least]
-    told = lang.composed("setting", name=verdict, value=lang.listed(shares)) if shares else verdict
-    return lang.sentence(told)
+        shares = [words.format(share=fmt.percent(share)) for words, least, share in known if share >= least]
+    told = f"{verdict}: {', '.join(shares)}" if shares else verdict
+    return fmt.sentence(told)
 
 
 _SHARES = {
-    "top5_agreement": ("share_labels", 0.0),
-    "matched_boxes": ("share_boxes", 0.0),
-    "mask_iou": ("share_masks", 0.0),
-    "same_tokens": ("share_tokens", 0.0),
-    "score_difference": ("share_scores", 0.005),
-    "changed_pixels": ("share_pixels", 0.0005),
+    "top5_agreement": ("{share} of the labels are shared", 0.0),
+    "matched_boxes": ("{share} of the boxes match", 0.0),
+    "mask_iou": ("the masks overlap by {share}", 0.0),
+    "same_tokens": ("the first {share} of the tokens are the same", 0.0),
+    "score_difference": ("scores differ by at most {share}", 0.005),
+    "changed_pixels": ("{share} of the pixels changed", 0.0005),
 }
-"""By the name of a task-level figure of parity its text, and the least that is mentioned."""
+"""The words of each task-level figure of parity, and the least that is mentioned."""
 
 
 def parted_at(result: RunResult) -> int | None:
@@ -254,71 +280,74 @@ def parted_at(result: RunResult) -> int | None:
     return same_tokens(*written)
 
 
-def parted(result: RunResult, lang: Language) -> str:
+def parted(result: RunResult) -> str:
     """From where on two texts differ, and what that means; '' where they do not."""
     at = parted_at(result)
     if at is None:
         return ""
-    words = lang.plain("answer_parted", number=at + 1)
+    words = f"The texts differ from token {at + 1} on."
     if result.spec.dtype != "float32":
-        words += " " + lang.plain("answer_rounding", dtype=result.spec.dtype)
+        words += " " + (
+            f"In {result.spec.dtype} one rounding can lead to another token, and from there to another "
+            "text. That is no fault; the logits were compared on the same tokens."
+        )
     return words
 
 
 # The machine
 
 
-def machine(result: RunResult, lang: Language) -> Part | None:
+def machine(result: RunResult) -> Part | None:
     """Processor, memory, versions, settings in force, and what else ran while it was timed."""
     known = result.environment
     if known is None:
         return None
-    threads = sentences.count(known.threads, "thread", lang)
-    cores = lang.composed("row_cpu_why", cores=lang.plain_value(known.cpu_count), threads=threads)
+    threads = sentences.count(known.threads, "thread")
+    cores = f"{known.cpu_count} cores, {threads} for torch"
     libraries = f"torch {known.torch}, transformers {known.transformers}, Python {known.python}"
     of_gpu = {"CUDA": known.cuda, "driver": known.driver, "Triton": known.triton}
     further = [f"{name} {version}" for name, version in of_gpu.items() if version]
     further += [one for one in (known.compiler, known.platform) if one]
     rows = [
-        (lang.plain("row_cpu"), lang.plain_value(known.cpu), cores),
-        row("row_memory", lang.plain_value(fmt.size(known.memory_bytes)), lang),
-        (lang.plain("row_versions"), lang.plain_value(libraries), lang.listed(list(map(lang.plain_quoted, further)))),
+        ("CPU", str(known.cpu), cores),
+        ("Memory", fmt.size(known.memory_bytes), ""),
+        ("Versions", str(libraries), ", ".join(list(map(str, further)))),
     ]
     if known.settings:
-        settings = lang.listed([lang.plain_value(f"{name} {value}") for name, value in known.settings.items()])
-        rows.append(row("row_settings", settings, lang))
-    rows += _machine_states(result, lang)
+        settings = ", ".join([f"{name} {value}" for name, value in known.settings.items()])
+        rows.append(("Settings in force", settings, ""))
+    rows += _machine_states(result)
     took = result.timing_seconds
-    timing = lang.plain("row_timing_why", time=fmt.duration(took)) if took is not None else ""
-    rows.append((lang.plain("row_whole_run"), lang.plain_value(fmt.duration(result.elapsed_seconds)), timing))
-    title = lang.composed("setting", name=lang.plain("row_machine"), value=lang.plain_value(known.device_name))
+    timing = f"Of these {fmt.duration(took)} timing." if took is not None else ""
+    rows.append(("Whole run", fmt.duration(result.elapsed_seconds), timing))
+    title = f"Machine: {known.device_name}"
     return Part(title, rows=rows)
 
 
-def _machine_states(result: RunResult, lang: Language) -> list[Row]:
+def _machine_states(result: RunResult) -> list[Row]:
     """The range of each figure sampled between the blocks, and why the GPU's clock was lowered; only what is known."""
     gpus = [state.gpu for state in result.machine_states if state.gpu is not None]
     sampled: dict[str, tuple[list[float | None], Callable[[float], str]]] = {
-        "row_foreign": ([state.foreign_cpu for state in result.machine_states], fmt.percent),
-        "row_clock": ([gpu.sm_clock_hz for gpu in gpus], lambda hertz: f"{hertz / 1e6:.0f} MHz"),
-        "row_temperature": ([gpu.temperature_celsius for gpu in gpus], lambda degrees: f"{degrees:.0f} °C"),
-        "row_power": ([gpu.power_watts for gpu in gpus], lambda watts: f"{watts:.0f} W"),
+        "Processor kept busy by others": ([state.foreign_cpu for state in result.machine_states], fmt.percent),
+        "GPU clock": ([gpu.sm_clock_hz for gpu in gpus], lambda hertz: f"{hertz / 1e6:.0f} MHz"),
+        "GPU temperature": ([gpu.temperature_celsius for gpu in gpus], lambda degrees: f"{degrees:.0f} °C"),
+        "GPU power": ([gpu.power_watts for gpu in gpus], lambda watts: f"{watts:.0f} W"),
     }
     rows: list[Row] = []
-    for key, (values, show) in sampled.items():
+    for name, (values, show) in sampled.items():
         if reported := [value for value in values if value is not None]:
             low, high = show(min(reported)), show(max(reported))
-            span = lang.plain_value(low) if low == high else lang.plain("between", low=low, high=high)
-            rows.append(row(key, span, lang))
+            span = str(low) if low == high else f"{low} to {high}"
+            rows.append((name, span, ""))
     if reasons := sorted({reason for gpu in gpus for reason in gpu.throttle_reasons}):
-        rows.append(row("row_throttled", lang.plain_quoted(", ".join(reasons)), lang))
+        rows.append(("GPU throttled", ", ".join(reasons), ""))
     return rows
 
 
 # What compiling costs
 
 
-def pays(result: RunResult, lang: Language) -> Part | None:
+def pays(result: RunResult) -> Part | None:
     """The cost of the first call from each state of the cache, its parts, and when it has paid for itself."""
     found = result.compilation
     if found is None or result.speedup is None:
@@ -327,19 +356,19 @@ def pays(result: RunResult, lang: Language) -> Part | None:
     measured = {cache: cost for cache, cost in costs.items() if cost is not None and cost.parts}
     heads = []
     for cache, cost in measured.items():
-        head = lang.plain(f"head_{sentences.cost_key(found, cache)}")
-        heads.append(lang.listed([head, lang.plain("by_run", id=cost.run_id)]) if cost.run_id else head)
+        head = sentences.cache_state(found, cache)
+        heads.append(", ".join([head, f"by run {cost.run_id}"]) if cost.run_id else head)
     lines = {}
     for name in dict.fromkeys(name for cost in measured.values() for name in cost.parts):
         seconds = [cost.parts.get(name) for cost in measured.values()]
-        word = sentences.worker_word("part", name, lang)
+        word = sentences.worker_word(name)
         lines[word] = [fmt.start_time(one) if one is not None else "" for one in seconds]
     size = found.package_bytes
-    rows = [] if size is None else [row("row_package", lang.plain_value(fmt.size(size)), lang)]
-    return Part(lang.plain("section_pays"), when_it_pays(result, lang), table_of(heads, lines, lang), rows)
+    rows = [] if size is None else [("Package", fmt.size(size), "")]
+    return Part("When does compiling pay?", when_it_pays(result), table_of(heads, lines), rows)
 
 
-def when_it_pays(result: RunResult, lang: Language) -> list[str]:
+def when_it_pays(result: RunResult) -> list[str]:
     """A sentence for each state of the cache that was measured, but for that of each start: see `advice.worth`."""
     compiled = result.compilation
     if compiled is None:
@@ -347,65 +376,82 @@ def when_it_pays(result: RunResult, lang: Language) -> list[str]:
     *others, _ = compiled.known_costs.items()
     texts, verdict = [], sentences.outcome(result)
     for cache, seconds in others:
-        cost = lang.plain(f"cost_{sentences.cost_key(compiled, cache)}", time=fmt.start_time(seconds))
+        cost = COST[sentences.cost_key(compiled, cache)].format(time=fmt.start_time(seconds))
         even = result.break_even(seconds)
         if even is not None and verdict in ("faster", "slower", "same"):
-            paid = "paid_after" if even.calls is not None and verdict == "faster" else "paid_never"
-            cost = lang.composed(paid, cost=cost, calls=sentences.calls_to_pay(even, lang))
-        texts.append(lang.sentence(cost))
+            pays = even.calls is not None and verdict == "faster"
+            after = f"pays for itself after {sentences.calls_to_pay(even)}" if pays else "never pays for itself"
+            cost += f" and {after}"
+        texts.append(fmt.sentence(cost))
     return texts
 
 
-def another_size(result: RunResult, lang: Language) -> Part | None:
+def another_size(result: RunResult) -> Part | None:
     """A row for each size that was called after the timed one; without one an invitation, where a run can try one."""
     of_one_size = result.spec.compiler == "aot" or result.spec.task == OWN_MODEL
     if of_one_size or result.failure is not None or result.compilation is None:
         return None
-    answer, rows = lang.plain("another_size_untried"), list[Row]()
+    answer, rows = "Not tried", list[Row]()
     for one in result.another_sizes:
-        value = lang.composed(
-            "another_size_value",
-            time=lang.plain_value(fmt.start_time(one.first_call_seconds)),
-            recompiles=sentences.count(one.recompiles, "recompile", lang),
-            times=lang.plain_value(sentences.times_of((one.eager.median_seconds, one.compiled.median_seconds))),
-            ratio=lang.plain_value(fmt.ratio(one.speedup.ratio)),
+        value = (
+            f"first call {fmt.start_time(one.first_call_seconds)}, "
+            f"{sentences.count(one.recompiles, 'recompile')}; then "
+            f"{sentences.times_of((one.eager.median_seconds, one.compiled.median_seconds))}, "
+            f"{fmt.ratio(one.speedup.ratio)}"
         )
         if one.fallbacks:
-            value = lang.listed([value, lang.plain("another_size_eager")])
+            value = ", ".join([value, "partly left to eager by dynamo"])
         calls = one.calls_to_pay
-        pays = lang.plain("never") if calls is None else sentences.count(fmt.two_digits(calls), "call", lang)
-        rows.append((_size(one, lang), value, lang.composed("setting", name=lang.plain("compared_pays"), value=pays)))
+        pays = "never" if calls is None else sentences.count(fmt.two_digits(calls), "call")
+        rows.append((_size(one), value, f"Pays for itself after: {pays}"))
     if rows:
-        ratio = lang.plain_value(fmt.ratio(result.another_sizes[0].speedup.ratio))
-        answer = lang.composed("setting", name=rows[0][0], value=ratio)
-    told = lang.plain("another_size_note" if rows else "another_size_invites")
-    return Part(lang.composed("section_another_size", answer=answer), [told], None, rows)
+        ratio = fmt.ratio(result.another_sizes[0].speedup.ratio)
+        answer = f"{rows[0][0]}: {ratio}"
+    told = (
+        ("Called after the timed size, in the same process. Each first call holds what was compiled again for it.")
+        if rows
+        else (
+            "What was compiled may hold for one size only. A further run shows what the first call with "
+            "another size costs, and how fast it is then."
+        )
+    )
+    return Part(f"Another size? {answer}", [told], None, rows)
 
 
-def _size(inputs: AnotherSize, lang: Language) -> str:
+def _size(inputs: AnotherSize) -> str:
     """'Batch 2, 224 × 224', width before height; of a text model 'Batch 2, prompt of 7 tokens, cache of 71 places'."""
-    batch = lang.capital(lang.plain("asked_batch", size=inputs.batch_size))
+    batch = fmt.capital(f"batch {inputs.batch_size}")
     if inputs.prompt_tokens:
-        prompt = lang.plain("another_prompt", tokens=inputs.prompt_tokens)
-        return lang.listed([batch, prompt, lang.plain("another_cache", places=inputs.cache_tokens)])
-    return lang.listed([batch, lang.plain_value(f"{inputs.width} × {inputs.height}")])
+        prompt = f"prompt of {inputs.prompt_tokens} tokens"
+        return ", ".join([batch, prompt, f"cache of {inputs.cache_tokens} places"])
+    return ", ".join([batch, f"{inputs.width} × {inputs.height}"])
 
 
-def memory(result: RunResult, lang: Language) -> Part | None:
+def memory(result: RunResult) -> Part | None:
     """The peaks of both variants, with what the allocator held of the GPU; None where they differ by less than 2 %."""
-    sides = [(name, side) for _, name, side in sentences.variants(result, lang) if side.peak_memory_bytes]
+    sides = [(name, side) for _, name, side in sentences.variants(result) if side.peak_memory_bytes]
     peaks = [side.peak_memory_bytes or 0 for _, side in sides]
     if len(peaks) < 2 or max(peaks) <= 1.02 * min(peaks):
         return None
     sizes = list(map(fmt.size, peaks))
     reserved = [fmt.size(side.peak_reserved_bytes) for _, side in sides if side.peak_reserved_bytes]
-    lines = {lang.plain("head_peak"): sizes, lang.plain("head_reserved"): reserved if len(reserved) == 2 else []}
-    title = lang.composed("setting", name=lang.plain("row_memory"), value=lang.plain_value(" → ".join(sizes)))
-    meaning = lang.plain("memory_of_gpu" if result.spec.device == "cuda" else "memory_of_process")
-    return Part(title, [meaning], table_of((name for name, _ in sides), lines, lang))
+    lines = {"peak": sizes, "reserved": reserved if len(reserved) == 2 else []}
+    title = f"Memory: {' → '.join(sizes)!s}"
+    meaning = (
+        (
+            "Peak of the bytes that torch's allocator had given out during one call, weights included. "
+            "Reserved is what the allocator held on the GPU for it: that much must be free."
+        )
+        if result.spec.device == "cuda"
+        else (
+            "Peak resident set of the whole process during one call. It includes Python, torch and both "
+            "models: compare the two figures with each other, not with the model's size."
+        )
+    )
+    return Part(title, [meaning], table_of((name for name, _ in sides), lines))
 
 
-def request(result: RunResult, lang: Language) -> Part | None:
+def request(result: RunResult) -> Part | None:
     """A whole request in its four parts, which compiling changes one of, and the model's share of an eager one."""
     around, requests, batch = result.end_to_end, result.request_seconds, result.spec.batch_size
     if around is None or requests is None:
@@ -413,30 +459,44 @@ def request(result: RunResult, lang: Language) -> Part | None:
     before, after = batch * around.preprocess_seconds, batch * around.postprocess_seconds
     model = result.answer_seconds or tuple(result.latencies.values())
     lines = {
-        "request_prepare": (before, before),
-        "request_copy": (around.copy_seconds, around.copy_seconds),
-        "request_model": model,
-        "request_decode": (after, after),
-        "request_whole": requests,
+        "Prepare the input": (before, before),
+        "Copy to the device": (around.copy_seconds, around.copy_seconds),
+        "The model": model,
+        "Decode the output": (after, after),
+        "Whole request": requests,
     }
-    times = {lang.plain(key): list(map(fmt.latency, both)) for key, both in lines.items()}
-    table = table_of((name for _, name, _ in sentences.variants(result, lang)), times, lang)
+    times = {name: list(map(fmt.latency, both)) for name, both in lines.items()}
+    table = table_of((name for _, name, _ in sentences.variants(result)), times)
     certain = sentences.outcome(result) in ("faster", "slower")  # else the model's verdict stands: 'too noisy to tell'
-    answer = lang.plain_value(fmt.ratio(requests[0] / requests[1])) if certain else sentences.speedup(result, lang)
-    share = lang.composed("request_share", share=lang.plain_value(fmt.percent(model[0] / requests[0])))
-    return Part(lang.composed("section_request", answer=answer), [share], table)
+    answer = fmt.ratio(requests[0] / requests[1]) if certain else sentences.speedup(result)
+    share = (
+        f"{fmt.percent(model[0] / requests[0])} of an eager request is the model, and compiling does "
+        "not change the rest."
+    )
+    return Part(f"A whole request: {answer}", [share], table)
 
 
 FOLDS = {
-    "fold_why": {"calls": calls, "why": why, "compiled": compiled, "outputs": outputs, "machine": machine},
-    "fold_cost": {"pays": pays, "another_size": another_size, "memory": memory, "request": request},
+    "Why: every call, what was compiled, the machine": {
+        "calls": calls,
+        "why": why,
+        "compiled": compiled,
+        "outputs": outputs,
+        "machine": machine,
+    },
+    "Cost: the first call, a whole request": {
+        "pays": pays,
+        "another_size": another_size,
+        "memory": memory,
+        "request": request,
+    },
 }
-"""By the key of the fold's title and the name of the part, in the order of the page."""
+"""By the fold's title and the name of the part, in the order of the page."""
 
 
-def tree(result: RunResult, lang: Language) -> dict[str, dict[str, Part]]:
+def tree(result: RunResult) -> dict[str, dict[str, Part]]:
     """The parts of each fold that have something to tell, by their names."""
     return {
-        fold: {name: part for name, make in makers.items() if (part := make(result, lang)) is not None}
+        fold: {name: part for name, make in makers.items() if (part := make(result)) is not None}
         for fold, makers in FOLDS.items()
     }

@@ -9,14 +9,13 @@ serves a phone of 390 pixels and a projector of 1920.
 import html
 import itertools
 import re
-import unicodedata
+import textwrap
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import plotly.graph_objects as go
 
 from demo.core import format as fmt
-from demo.core.languages import Language
 from demo.core.result import RunResult
 from demo.present import sentences
 from demo.present.pictures import COMPILED, EAGER
@@ -31,7 +30,7 @@ PLOT_HEIGHT = 200
 NAMES = 16
 """Height in pixels of the letters of names and values."""
 LINE_WIDTH = 52
-"""Longest line below a figure, in letters; Chinese and Japanese letters count twice."""
+"""Longest line below a figure, in letters."""
 TOP = 46
 """Pixels above the axes, for the title."""
 _AXIS = {"fixedrange": True, "gridcolor": GRID, "zerolinecolor": LINE, "tickfont": {"size": 13}, "title": None}
@@ -57,7 +56,7 @@ _TEMPLATE = go.layout.Template(
 
 def room(names: Iterable[str], size: int = NAMES) -> int:
     """Pixels that the longest of these names takes beside an axis, in letters of `size` pixels."""
-    return 10 + round(0.58 * size * max(_width(_plain(name)) for name in names))
+    return 10 + round(0.58 * size * max(len(_plain(name)) for name in names))
 
 
 def bars(
@@ -67,7 +66,6 @@ def bars(
     texts: Sequence[str],
     source: list[str],
     right: int,
-    lang: Language,
     left: int | None = None,
     ranges: Sequence[tuple[float, float] | None] = (),
     group: int = 2,
@@ -107,7 +105,7 @@ def bars(
     figure.update_yaxes(tickvals=places, ticktext=list(names), range=[places[-1] + 0.6, -0.6], tickfont={"size": size})
     figure.update_yaxes(ticks="", showgrid=False, zeroline=False)
     figure.update_xaxes(range=[0, max(ends) * scale or 1], nticks=5, showgrid=True, zeroline=True)
-    title = lang.listed([title, lang.plain_value(unit)])
+    title = ", ".join([title, str(unit)])
     told = [f"{name} {text}" for name, text in zip(names, texts, strict=True)]
     left = room(names, size) if left is None else left
     return dressed(figure, title, source, told, left, right, plot=round(34 * (places[-1] + 1.2)))
@@ -118,25 +116,19 @@ Pair = tuple[str, Sequence[float | None], float | None]
 
 
 def paired_bars(
-    title: str,
-    shown: Sequence[Pair],
-    source: list[str],
-    right: int,
-    lang: Language,
-    left: int | None = None,
-    size: int = NAMES,
+    title: str, shown: Sequence[Pair], source: list[str], right: int, left: int | None = None, size: int = NAMES
 ) -> go.Figure:
     """Two of `bars` for each of `shown`. The speed-up stands at the compiled one; a missing time is out of memory."""
     names: list[str] = []
     seconds: list[float | None] = []
     texts: list[str] = []
     for name, pair, speedup in shown:
-        names += [name, sentences.variant("compiled", lang)]
+        names += [name, sentences.variant("compiled")]
         seconds += pair
-        texts += [sentences.out_of_memory(lang) if value is None else fmt.latency(value) for value in pair]
+        texts += [sentences.out_of_memory() if value is None else fmt.latency(value) for value in pair]
         if speedup is not None:
             texts[-1] += f"  <b>{fmt.ratio(speedup)}</b>"
-    return bars(title, names, seconds, texts, source, right, lang, left=left, size=size)
+    return bars(title, names, seconds, texts, source, right, left=left, size=size)
 
 
 def error_bar(above: Sequence[float], below: Sequence[float]) -> dict[str, Any]:
@@ -189,18 +181,6 @@ def names_at_end(figure: go.Figure, named: Sequence[tuple[str, str, str, float]]
     return 28 + room(line for name, *_ in named for line in name.split("<br>"))
 
 
-def titled(key: str, unit: str, lang: Language) -> str:
-    """'Every timed call, ms'."""
-    return lang.listed([lang.plain(key), lang.plain_value(unit)])
-
-
-def directed(line: str) -> str:
-    """A line with Arabic letters in a right-to-left isolate: charts are laid out from left to right."""
-    if any(unicodedata.bidirectional(letter) in ("R", "AL") for letter in line):
-        return f"\N{RIGHT-TO-LEFT ISOLATE}{line}\N{POP DIRECTIONAL ISOLATE}"
-    return line
-
-
 def dressed(
     figure: go.Figure, title: str, source: list[str], told: list[str], left: int, right: int, plot: int = PLOT_HEIGHT
 ) -> go.Figure:
@@ -208,7 +188,7 @@ def dressed(
 
     `told` are its values in words: with title and source they are the paragraph that `aloud.js` gives screen readers.
     """
-    lines = [directed(line) for text in source for line in wrapped(text)]
+    lines = [line for text in source for line in textwrap.wrap(text, LINE_WIDTH, break_long_words=False)]
     bottom = 34 + 17 * len(lines)
     figure.add_annotation(
         text="<br>".join(html.escape(line, quote=False) for line in lines),
@@ -221,37 +201,13 @@ def dressed(
     paragraph = ". ".join(text for text in (_plain(title), "; ".join(map(_plain, told)), *source) if text)
     figure.update_layout(
         template=_TEMPLATE,
-        title={"text": f"<b>{directed(title)}</b>"},
+        title={"text": f"<b>{title}</b>"},
         margin={"l": left, "r": right, "t": TOP, "b": bottom, "pad": 6},
         height=TOP + plot + bottom,
         autosize=True,
         meta={"aloud": paragraph.replace("<", "‹").replace(">", "›")},  # so that it is never read as HTML
     )
     return figure
-
-
-_STUCK = "、。，；：）！？」"
-_PIECE = re.compile(rf"(?:(?:\u2066[^\u2069]*\u2069|[^ \u2066\u3000-\u9fff\uff00-\uffef])+|[^ ])[{_STUCK}]*| +")
-"""A word with the values in it that stand in an isolate, or one letter of Chinese or Japanese with what may not begin a
-line after it."""
-
-
-def wrapped(text: str) -> list[str]:
-    """Lines of at most `LINE_WIDTH`, in any of the languages; a single longer word stays whole."""
-    lines = [""]
-    for piece in _PIECE.findall(re.sub(r"[\t-\r]+", " ", text)):
-        if _width((lines[-1] + piece).rstrip()) > LINE_WIDTH and lines[-1]:
-            lines.append("")
-        lines[-1] += piece if lines[-1] else piece.lstrip()
-    return [line.rstrip() for line in lines if line.strip()]
-
-
-def _width(text: str) -> int:
-    """In letters: Chinese and Japanese ones count twice, isolates and accents not at all."""
-    return sum(
-        2 if unicodedata.east_asian_width(letter) in "WF" else unicodedata.category(letter) not in ("Cf", "Mn")
-        for letter in text
-    )
 
 
 def _plain(text: str) -> str:

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from demo.core import catalog, format as fmt
-from demo.core.languages import Language
 from demo.core.result import RunResult
 from demo.core.spec import PUBLISHED_CALLS, RunSpec
 from demo.present import sentences
@@ -32,7 +31,7 @@ class GuideComparison:
     differences: tuple[str, ...]
 
 
-def compare_with_guide(result: RunResult, lang: Language) -> GuideComparison | None:
+def compare_with_guide(result: RunResult) -> GuideComparison | None:
     """How a run compares; None where the guide lacks the checkpoint or the run a result, as which out of memory counts,
     and a void run."""
     spec = result.spec
@@ -41,8 +40,8 @@ def compare_with_guide(result: RunResult, lang: Language) -> GuideComparison | N
     if not answered or not nearest:
         return None
     ratio = result.speedup.ratio if result.speedup and sentences.outcome(result) in ("faster", "slower") else None
-    texts = tuple(_sentence(row, spec, lang) for row in nearest)
-    return GuideComparison(nearest, texts, ratio, _here(result, lang), tuple(_differences(result, nearest, lang)))
+    texts = tuple(_sentence(row, spec) for row in nearest)
+    return GuideComparison(nearest, texts, ratio, _here(result), tuple(_differences(result, nearest)))
 
 
 def nearest_rows(checkpoint: str, mode: str = "default", batch_size: int = 1) -> tuple[PublishedRow, ...]:
@@ -61,30 +60,24 @@ def nearest_rows(checkpoint: str, mode: str = "default", batch_size: int = 1) ->
     return tuple(nearest)
 
 
-def _here(result: RunResult, lang: Language) -> str:
+def _here(result: RunResult) -> str:
     if result.status == "out_of_memory" or result.speedup is None:
-        saw = sentences.out_of_memory(lang)
+        saw = sentences.out_of_memory()
     else:  # a void run has an answer and no figure
-        saw = sentences.answer(result, lang) if result.void else sentences.speedup_in_full(result, lang)
+        saw = sentences.answer(result) if result.void else sentences.speedup_in_full(result)
     torch = result.environment.torch if result.environment is not None else "–"
-    where = {"torch": lang.plain_value(torch), "device": lang.plain_value(sentences.where(result))}
-    setting = lang.composed("beside_where", result=saw, **where)
-    return lang.sentence(lang.composed("chart_here_setting", setting=setting))
+    return f"Here: {saw}, with torch {torch} on {sentences.where(result)}."
 
 
-def _sentence(row: PublishedRow, spec: RunSpec, lang: Language) -> str:
-    setting = [lang.plain("asked_batch", size=row.batch_size)] if row.batch_size != spec.batch_size else []
-    setting += [lang.plain("beside_mode", mode=row.mode)] if row.mode != spec.mode else []
-    return lang.composed(
-        "beside_saw",
-        gpu=lang.plain_value(row.gpu),
-        torch=lang.plain_value(row.torch),
-        setting=lang.composed("beside_setting", setting=lang.listed(setting)) if setting else "",
-        saw=sentences.out_of_memory(lang) if row.speedup is None else lang.plain_value(fmt.ratio(row.speedup)),
-    )
+def _sentence(row: PublishedRow, spec: RunSpec) -> str:
+    setting = [f"batch {row.batch_size}"] if row.batch_size != spec.batch_size else []
+    setting += [f"mode {row.mode}"] if row.mode != spec.mode else []
+    apart = f" ({', '.join(setting)})" if setting else ""
+    saw = sentences.out_of_memory() if row.speedup is None else fmt.ratio(row.speedup)
+    return f"On the {row.gpu} with torch {row.torch}{apart} the guide saw {saw}."
 
 
-def _differences(result: RunResult, rows: tuple[PublishedRow, ...], lang: Language) -> Iterator[str]:
+def _differences(result: RunResult, rows: tuple[PublishedRow, ...]) -> Iterator[str]:
     spec, machine = result.spec, result.environment
     guide: dict[str, set[Any]] = {
         "batch_size": {row.batch_size for row in rows},
@@ -96,31 +89,34 @@ def _differences(result: RunResult, rows: tuple[PublishedRow, ...], lang: Langua
     for name, there in guide.items():
         here = getattr(spec, name)
         if others := sorted(there - {here}):
-            values = [sentences.shown_value(value, lang) for value in (here, *others)]
-            both = {"here": values[0], "there": sentences.enumerated(values[1:], lang)}
-            yield lang.composed("beside_setting_differs", name=lang.plain(name), **both)
+            there_too = sentences.enumerated(map(sentences.shown_value, others))
+            yield f"{sentences.label(name)}: {sentences.shown_value(here)} here, {there_too} in the guide."
     if machine is not None and "sdpa" in machine.settings.get("attention", ""):
         yield "Attention: SDPA here, plain (eager) in the guide of 2023. --attention eager compares like with like."
     if result.eager is not None and (result.eager.launch_seconds or 0.0) > 0.5 * result.eager.median_seconds:
         yield "More than half of an eager call is launching kernels here: the host's processor decides the speed-up."
     if spec.device == "cpu":
-        yield lang.plain("beside_cpu")
+        yield "This run used the CPU; the guide measured GPUs. Their latencies cannot be compared."
     known = catalog.find(spec.checkpoint)
-    key = "beside_input" if known is not None and known.takes_text else "beside_picture"
-    yield lang.plain(key, size="640 × 480", gpu="A100", dtype="TF32")
+    queries = ", text queries that are not known," if known is not None and known.takes_text else ""
+    yield (
+        f"The guide's input: a picture of 640 × 480 pixels{queries} and torch's default precision, "
+        "with which its A100 may have used TF32."
+    )
     ours = f"torch {machine.torch}, transformers {machine.transformers}" if machine else "–"
     torch = sorted({row.torch for row in rows})
-    yield lang.composed(
-        "beside_versions",
-        here=lang.plain_value(ours),
-        torch=sentences.enumerated(map(lang.plain_value, torch), lang),
-        year=lang.plain_value(2023),
+    yield (
+        f"The versions differ: {ours} here, torch {sentences.enumerated(map(str, torch))} and the "
+        "Transformers of 2023 in the guide."
     )
     if spec.protocol != "as published":
-        yield lang.plain("beside_protocol", calls=PUBLISHED_CALLS)
+        yield (
+            "The timing differs: here interleaved, the speed-up being the trimmed mean of paired ratios; "
+            f"in the guide two means of {PUBLISHED_CALLS} calls."
+        )
 
 
-def versions(rows: Sequence[PublishedRow], lang: Language) -> str:
+def versions(rows: Sequence[PublishedRow]) -> str:
     """'torch 2.0.1, mode default', of rows in one mode."""
-    torch = [lang.plain_value(f"torch {name}") for name in dict.fromkeys(row.torch for row in rows)]
-    return lang.listed([sentences.enumerated(torch, lang), lang.plain("beside_mode", mode=rows[0].mode)])
+    torch = [f"torch {name}" for name in dict.fromkeys(row.torch for row in rows)]
+    return ", ".join([sentences.enumerated(torch), f"mode {rows[0].mode}"])

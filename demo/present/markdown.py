@@ -4,7 +4,6 @@ import re
 from collections.abc import Iterable, Sequence
 
 from demo.core import format as fmt
-from demo.core.languages import ENGLISH
 from demo.core.result import RunResult
 from demo.core.spec import RunSpec
 from demo.present import advice, details, sentences
@@ -12,32 +11,32 @@ from demo.present import advice, details, sentences
 
 def of_run(result: RunResult) -> str:
     """The verdict, both variants side by side, settings and machine. Raises ValueError for a run without figures."""
-    timed = details.calls(result, ENGLISH)
+    timed = details.calls(result)
     if timed is None or timed.table is None:
         raise ValueError("only a run with figures has a table")
     heads, lines = timed.table
     latencies = [seconds for seconds in sentences.latencies(result).values() if seconds is not None]
     rows = [("latency", *map(fmt.latency, latencies)), *lines]
     notes = [
-        sentences.noise_floor(result, ENGLISH),
-        *details.when_it_pays(result, ENGLISH),
-        sentences.break_cost(result, ENGLISH),
-        *sentences.compiled_first(result, ENGLISH),
+        sentences.noise_floor(result),
+        *details.when_it_pays(result),
+        sentences.break_cost(result),
+        *sentences.compiled_first(result),
     ]
-    settings = sentences.settings_line(result.spec, ENGLISH)
+    settings = sentences.settings_line(result.spec)
     place = escaped(", ".join([settings, *sentences.machine(result), result.started_at[:10]]))
-    told = [escaped(ENGLISH.sentence(note.rstrip("."))) for note in notes if note]
+    told = [escaped(fmt.sentence(note.rstrip("."))) for note in notes if note]
     below = " ".join([f"{place}.", *told])
-    worth = [advice.worth(result, ENGLISH), advice.worth_why(result, ENGLISH)]
-    verdict = " ".join(escaped(ENGLISH.sentence(text)) for text in worth if text)
-    answer = f"{speedup(result)}, 95 % confidence, {sentences.basis(result, ENGLISH)}."
+    worth = [advice.worth(result), advice.worth_why(result)]
+    verdict = " ".join(escaped(fmt.sentence(text)) for text in worth if text)
+    answer = f"{speedup(result)}, 95 % confidence, {sentences.basis(result)}."
     columns = "l" + "r" * len(latencies)
     return "\n".join([verdict, "", answer, "", *_table(heads, rows, columns), "", below, ""])
 
 
 def speedup(result: RunResult) -> str:
     """'**1.44×** (1.41 to 1.45×)': bold only where it is faster or slower; '' without figures."""
-    text = sentences.speedup_in_full(result, ENGLISH)
+    text = sentences.speedup_in_full(result)
     if sentences.outcome(result) in ("faster", "slower"):
         ratio, _, interval = text.partition(" ")
         return f"**{ratio}** {interval}"
@@ -52,7 +51,7 @@ def of_cells(cells: Iterable[tuple[RunSpec, RunResult | None, str]]) -> str:
         figures = result if result is not None and sentences.outcome(result) is not None else None
         times = map(fmt.latency, figures.latencies.values()) if figures else ("", "")
         answer = speedup(figures) if figures else escaped(value)
-        rows.append((escaped(spec.checkpoint), escaped(sentences.settings(spec, ENGLISH)), *times, answer))
+        rows.append((escaped(spec.checkpoint), escaped(sentences.settings(spec)), *times, answer))
         if result is not None and (machine := sentences.machine(result)):
             places.append(", ".join([*machine, result.started_at[:10]]))
     below = [f"{escaped(place)}." for place in dict.fromkeys(places)]

@@ -1,27 +1,88 @@
 """Short sentences about a result, the same ones on the page, in the terminal and in an export.
 
-All are plain text in the language asked for; `Language.marked` makes HTML of them.
+All are plain text.
 """
 
-import re
 from collections.abc import Iterable
 from typing import Any, Literal
 
 from demo.core import format as fmt, stats
-from demo.core.languages import ENGLISH, Language
 from demo.core.measurement import Compilation, Measurement
 from demo.core.result import BreakEven, RunResult
 from demo.core.spec import OPTIONS, RunSpec
 
+ANSWERS = {
+    "faster": "{ratio} faster",
+    "slower": "{ratio} slower",
+    "same": "no difference",
+    "unsure": "too noisy to tell",
+    "narrow": "no clear difference",
+    "busy": "machine too busy to tell",
+    "void": "void: recompiled while timed",
+}
+HEADLINES: dict[str, tuple[str, str, str]] = {
+    "faster": ("Compiled is", "{ratio}", "faster"),
+    "slower": ("Compiled is", "{ratio}", "slower"),
+    "same": ("Compiled makes", "no difference", ""),
+    "narrow": ("", "No clear difference", ""),
+    "unsure": ("", "Too noisy", "to tell"),
+    "busy": ("", "Too busy", "to tell"),
+    "void": ("", "Void:", "the model was recompiled while timed"),
+}
+"""What stands before a large figure, the figure, and what stands after it, by `_kind`."""
+STATUSES = {
+    "ok": "Finished",
+    "out_of_memory": "Out of memory",
+    "compile_failed": "Did not compile",
+    "timed_out": "Took too long",
+    "crashed": "Crashed",
+    "cancelled": "Cancelled",
+    "interrupted": "Interrupted",
+    "failed": "Failed",
+}
+OPEN_BECAUSE = {
+    "interval": "The range holds 1, so a gain and a loss are both possible.",
+    "control": (
+        "Eager timed against itself differed by {floor} on this machine: a difference of this size says nothing here."
+    ),
+    "machine": "Other programs took the cores while it was timed.",
+}
+CACHE_STATES = {
+    "cold": "empty cache",
+    "warm": "filled cache",
+    "partly": "partly filled cache",
+    "built": "built",
+    "loaded": "loaded",
+}
+WORKER_WORDS = {
+    "fewer_threads": "Another program took a core: timing again with fewer threads",
+    "explain": "Looking for the reason: kernels, operations, bytes",
+    "compile_again": "Compiling once more, in a further process, from the cache",
+    "capture": "Capturing the model as it is before its first eager call",
+    "unclear": "Not clear yet: timing goes on",
+    "prefill": "Timing how long the prompt takes",
+    "generate": "Timing the whole of generate()",
+    "dynamo": "tracing Python (dynamo)",
+    "aot_autograd": "lowering (AOTAutograd)",
+    "inductor": "generating code (inductor)",
+    "instruction probe": "trying the processor's vector instructions (only a process's first compile pays)",
+    "backend_compile": "waiting for the C++ or Triton compiler",
+    "first run": "the run itself, and time of no other part",
+    "export": "capturing the graph (torch.export)",
+    "build": "generating and compiling code (AOTInductor)",
+    "load": "loading the package",
+}
+"""What the worker's codes mean: what it is doing, and the parts of a first call."""
+
 
 def headline(result: RunResult) -> str:
     """The result in one English sentence, or the failure's message; before it what added graph breaks cost."""
-    parts = headline_parts(result, ENGLISH)
+    parts = headline_parts(result)
     if parts is None:
-        return result.failure.message if result.failure else ENGLISH.plain("no_figures")
+        return result.failure.message if result.failure else "The run gave no figures."
     answer = f"{' '.join(filter(None, parts))}, {times(result)}"
-    cost = break_cost(result, ENGLISH)
-    return f"{cost}. {ENGLISH.plain('without_break')} {answer}" if cost else answer
+    cost = break_cost(result)
+    return f"{cost}. Without them: {answer}" if cost else answer
 
 
 Outcome = Literal["void", "faster", "slower", "same", "unsure"]
@@ -40,22 +101,18 @@ Three = tuple[str, str, str]
 """The text before a large figure, the figure, and the text after it."""
 
 
-def headline_parts(result: RunResult, lang: Language) -> Three | None:
+def headline_parts(result: RunResult) -> Three | None:
     """The headline as (text before, the figure, text after); None for a run without a speed-up."""
     speedup = _decided_speedup(result)
     if speedup is None:
         return None
     kind = _kind(speedup)
-    about = "_about" if kind in ("faster", "slower") and speedup.half_width > WIDE else ""
-    before, shown, after = _three(f"headline_{kind}{about}", figure(speedup), lang)
+    before, shown, after = HEADLINES[kind]
+    if kind in ("faster", "slower") and speedup.half_width > WIDE:
+        before += " about"
+    shown = shown.format(ratio=figure(speedup))
     if result.rough and kind in ("faster", "slower", "same"):
-        after = f"{after} {lang.plain('rough')}".strip()
-    return before, shown, after
-
-
-def _three(key: str, ratio: str, lang: Language) -> Three:
-    """The parts of a text that has bars between them."""
-    before, shown, after = (part.strip() for part in lang.plain(key, ratio=ratio).split("|"))
+        after = f"{after} (rough)".strip()
     return before, shown, after
 
 
@@ -72,7 +129,7 @@ def figure(speedup: stats.Interval) -> str:
 
 
 def _kind(speedup: stats.Speedup) -> str:
-    """The verdict; of an open one what it tells: 'narrow', 'unsure', 'busy' or 'void'. The end of the texts' keys."""
+    """The verdict; of an open one what it tells: 'narrow', 'unsure', 'busy' or 'void'."""
     if speedup.open_because == "recompiled":
         return "void"
     if speedup.verdict != "unsure":
@@ -82,53 +139,56 @@ def _kind(speedup: stats.Speedup) -> str:
     return "narrow" if speedup.open_because == "interval" and speedup.half_width <= WIDE else "unsure"
 
 
-def answer(result: RunResult, lang: Language) -> str:
+def answer(result: RunResult) -> str:
     """The answer in short: 'about 1.5× faster (rough)', 'no difference', 'too noisy to tell'; '' without one."""
     speedup = _decided_speedup(result)
     if speedup is None:
         return ""
-    kind, ratio = _kind(speedup), lang.plain_value(figure(speedup))
+    kind, ratio = _kind(speedup), str(figure(speedup))
     if speedup.half_width > WIDE:
-        ratio = lang.composed("about", value=ratio)
-    told = lang.composed(f"answer_{kind}", ratio=ratio)
-    return f"{told} {lang.plain('rough')}" if result.rough and kind in ("faster", "slower") else told
+        ratio = f"about {ratio}"
+    told = ANSWERS[kind].format(ratio=ratio)
+    return f"{told} (rough)" if result.rough and kind in ("faster", "slower") else told
 
 
-def speedup(result: RunResult, lang: Language) -> str:
+def speedup(result: RunResult) -> str:
     """The speed-up in short where it is known: '1.44×', of a loss '0.80×'; else `answer`."""
     known = _decided_speedup(result)
     if known is not None and outcome(result) in ("faster", "slower"):
-        return lang.plain_value(fmt.estimate(known.ratio, known.low, known.high))
-    return answer(result, lang)
+        return fmt.estimate(known.ratio, known.low, known.high)
+    return answer(result)
 
 
-def speedup_in_full(result: RunResult, lang: Language) -> str:
+def speedup_in_full(result: RunResult) -> str:
     """'1.44× (1.41 to 1.45×)', 'too noisy to tell (0.90 to 1.90×)'; '' without one."""
     interval = _decided_speedup(result)
-    return "" if interval is None else with_ends(speedup(result, lang), interval, lang)
+    return "" if interval is None else with_ends(speedup(result), interval)
 
 
-def with_ends(told: str, interval: stats.Interval, lang: Language) -> str:
+def with_ends(told: str, interval: stats.Interval) -> str:
     """'1.44× (1.41 to 1.45×)'."""
-    low, high = map(lang.plain_value, ends(interval.low, interval.high))
-    return lang.composed("row_speedup_value", ratio=told, low=low, high=high)
+    low, high = map(str, ends(interval.low, interval.high))
+    return f"{told} ({low} to {high})"
 
 
 def summary(result: RunResult) -> str:
     """'shapes-vit on AMD EPYC: 1.25× (1.24 to 1.26×), compiled against eager (from 3 processes)', or ''."""
-    answer = speedup_in_full(result, ENGLISH)
+    answer = speedup_in_full(result)
     about = f"{result.spec.checkpoint} on {where(result)}"
-    return answer and f"{about}: {answer}, compiled against eager ({basis(result, ENGLISH)})"
+    return answer and f"{about}: {answer}, compiled against eager ({basis(result)})"
 
 
-def break_parts(result: RunResult, lang: Language) -> Three | None:
+def break_parts(result: RunResult) -> Three | None:
     """What an added graph break costs, in the headline's three parts; None where it was not measured."""
     cost = result.break_cost
     if cost is None or outcome(result) in (None, "void"):
         return None
+    if cost.verdict == "unsure":
+        return "", "Too noisy", "to tell what the graph breaks cost"
+    if cost.verdict == "same":
+        return "The graph breaks make", "no difference", ""
     # the verdict is that of the model without the break
-    keys = {"faster": "break_slower", "slower": "break_faster", "same": "break_same", "unsure": "break_unsure"}
-    return _three(keys[cost.verdict], figure(cost), lang)
+    return "The graph breaks make compiled", figure(cost), "slower" if cost.verdict == "faster" else "faster"
 
 
 def short(checkpoint: str) -> str:
@@ -147,35 +207,37 @@ def machine(result: RunResult) -> list[str]:
     return [known.device_name, f"torch {known.torch}", f"transformers {known.transformers}"] if known else []
 
 
-def status(result: RunResult, lang: Language) -> str:
+def status(result: RunResult) -> str:
     """'Finished', 'Out of memory'."""
-    return lang.plain(f"status_{result.status}")
+    return STATUSES[result.status]
 
 
-def settings_line(spec: RunSpec, lang: Language) -> str:
+def settings_line(spec: RunSpec) -> str:
     """'shapes-vit · batch 4 · default · float32', then the options that `settings_apart` lists."""
-    return f"{lang.plain_value(spec.checkpoint)} · {settings(spec, lang)}"
+    return f"{spec.checkpoint} · {settings(spec)}"
 
 
-def settings(spec: RunSpec, lang: Language) -> str:
+def settings(spec: RunSpec) -> str:
     """'batch 4 · default · float32': `settings_line` without the checkpoint."""
-    return " · ".join(settings_apart(spec, lang))
+    return " · ".join(settings_apart(spec))
 
 
-def settings_apart(spec: RunSpec, lang: Language) -> list[str]:
-    """Batch, mode and number format, then what is not at its default: options with a text `asked_<name>`, switches."""
-    parts = [lang.plain("asked_batch", size=spec.batch_size)] if spec.unit != "call" else []
-    parts += [lang.plain_value(spec.mode), lang.plain_value(spec.dtype)]
+def settings_apart(spec: RunSpec) -> list[str]:
+    """Batch, mode and number format, then what is not at its default: options choices, switches."""
+    parts = [f"batch {spec.batch_size}"] if spec.unit != "call" else []
+    parts += [spec.mode, spec.dtype]
     for option in sorted(OPTIONS.values(), key=lambda option: option.kind == "switch"):
         value = getattr(spec, option.name)
         if value == option.default:
             continue
         if option.name == "threads":
-            parts.append(count(value, "thread", lang))
-        elif (key := f"asked_{option.name}") in lang.texts:
-            parts.append(lang.plain(key, **{option.name: value}))
+            parts.append(count(value, "thread"))
         elif option.kind == "switch":
-            parts.append(lang.plain(option.name).lower())
+            parts.append(option.label.lower())
+        elif option.kind == "choice" and option.name not in ("mode", "dtype", "device"):
+            parts.append(f"{option.label.lower()} {value}")
+        elif option.name == "repeats":
+            parts.append(f"{value} repeats")
     return parts
 
 
@@ -188,50 +250,50 @@ def times_of(seconds: Iterable[float]) -> str:
     return " → ".join(map(fmt.latency, seconds))
 
 
-def interval(result: RunResult, lang: Language) -> str:
+def interval(result: RunResult) -> str:
     """'speed-up 1.41 to 1.45×, 95 % confidence, from 3 processes'; '' without a speed-up."""
-    return lang.listed([interval_alone(result, lang), basis(result, lang)]) if result.speedup is not None else ""
+    return ", ".join([interval_alone(result), basis(result)]) if result.speedup is not None else ""
 
 
-def interval_alone(result: RunResult, lang: Language) -> str:
+def interval_alone(result: RunResult) -> str:
     """'speed-up 1.41 to 1.45×, 95 % confidence'; '' without a speed-up."""
     speedup = result.speedup
-    return _confident(range_of(speedup, speedup.verdict == "slower", lang), lang) if speedup is not None else ""
+    return _confident(range_of(speedup, speedup.verdict == "slower")) if speedup is not None else ""
 
 
-def range_of(interval: stats.Interval, slower: bool, lang: Language) -> str:
+def range_of(interval: stats.Interval, slower: bool) -> str:
     """'speed-up 1.41 to 1.45×'; where it is `slower` the slow-down, which has more digits than 0.10×."""
     low, high = ends(1 / interval.high, 1 / interval.low) if slower else ends(interval.low, interval.high)
-    return lang.plain("history_slowdown" if slower else "history_speedup", low=low, high=high)
+    return f"slow-down {low} to {high}" if slower else f"speed-up {low} to {high}"
 
 
-def _confident(told: str, lang: Language) -> str:
-    return lang.listed([told, lang.plain("confidence", confidence="95 %")])
+def _confident(told: str) -> str:
+    return ", ".join([told, "95 % confidence"])
 
 
-def basis(result: RunResult, lang: Language) -> str:
+def basis(result: RunResult) -> str:
     """What the interval rests on: 'from 3 processes, how they differ counted in'; '' without a speed-up."""
     speedup = result.speedup
     if speedup is None:
         return ""
     if speedup.basis == "within one process":
-        return lang.plain("basis_within_one_process")
-    processes = count(speedup.processes, "process", lang)
+        return "within one process: a rerun may lie outside"
+    processes = count(speedup.processes, "process")
     if speedup.processes > 1:
-        return lang.composed("basis_many", processes=processes)
-    return lang.composed("basis_one", processes=processes, spread=lang.plain_value(fmt.percent(speedup.deviation)))
+        return f"from {processes}, how they differ counted in"
+    return f"from {processes}; that others differ by about {fmt.percent(speedup.deviation)} is counted in"
 
 
-def decided(result: RunResult, lang: Language) -> str:
+def decided(result: RunResult) -> str:
     """What left the verdict open, and whether this process disagrees with those before it; '' where neither is so."""
     speedup = _decided_speedup(result)
     if speedup is None:
         return ""
     texts, floor = [], fmt.percent(stats.noise_floor(result.pooled_control))
     if speedup.open_because in ("interval", "control", "machine"):
-        texts.append(lang.plain(f"decided_{speedup.open_because}", floor=floor))
+        texts.append(OPEN_BECAUSE[speedup.open_because].format(floor=floor))
     if speedup.widened:
-        texts.append(lang.plain("widened"))
+        texts.append("This process lies so far from the ones before it that the range grew.")
     return " ".join(texts)
 
 
@@ -245,13 +307,13 @@ def unsure_within(result: RunResult) -> bool:
     return result.speedup is not None and stats.verdict(result.speedup.within, result.control) == "unsure"
 
 
-def break_interval(result: RunResult, lang: Language) -> str:
+def break_interval(result: RunResult) -> str:
     """The interval of an added graph break's cost; where it makes a call faster, of that speed-up."""
     cost = result.break_cost
     if cost is None:
         return ""
     without = stats.Interval(1 / cost.ratio, 1 / cost.high, 1 / cost.low)
-    return _confident(range_of(without, cost.verdict != "slower", lang), lang)
+    return _confident(range_of(without, cost.verdict != "slower"))
 
 
 def ends(low: float, high: float) -> tuple[str, str]:
@@ -259,75 +321,70 @@ def ends(low: float, high: float) -> tuple[str, str]:
     return (f"{low:.3f}", f"{high:.3f}×") if high - low < 0.02 else fmt.ratio_ends(low, high)
 
 
-def noise_floor(result: RunResult, lang: Language) -> str:
+def noise_floor(result: RunResult) -> str:
     """The A/A control: how far eager differs from itself on this machine."""
     if result.control is None:
-        return lang.plain("noise_floor_none")
-    return lang.plain("noise_floor", floor=fmt.percent(stats.noise_floor(result.control)))
+        return "eager was not timed against itself"
+    return f"eager timed against itself: {fmt.percent(stats.noise_floor(result.control))} apart"
 
 
-def break_cost(result: RunResult, lang: Language) -> str:
+def break_cost(result: RunResult) -> str:
     """What the added graph break costs a compiled call; '' where none was added or the cost was not measured."""
-    parts, cost = break_parts(result, lang), result.break_cost
-    return with_ends(" ".join(filter(None, parts)), cost, lang) if parts and cost else ""
+    parts, cost = break_parts(result), result.break_cost
+    return with_ends(" ".join(filter(None, parts)), cost) if parts and cost else ""
 
 
-def compiled_first(result: RunResult, lang: Language) -> list[str]:
+def compiled_first(result: RunResult) -> list[str]:
     """Graphs and breaks of compiling before any eager call, where they differ, and what to do; else empty."""
     here = result.compilation
     if here is None or (first := here.compiled_first) is None:
         return []
-    found = [count(first.graphs, "graph", lang), count(len(first.graph_breaks), "break", lang)]
-    texts = [lang.composed("compiled_first", found=lang.listed(found))]
+    found = [count(first.graphs, "graph"), count(len(first.graph_breaks), "break")]
+    texts = [
+        (
+            f"Compiled before any eager call, this model becomes {', '.join(found)}, and its first call "
+            "takes another time"
+        )
+    ]
     if (len(first.graph_breaks), first.graphs) > (len(here.graph_breaks), here.graphs):
-        texts.append(lang.plain("compiled_first_advice"))
-    return [lang.sentence(text) for text in texts]
+        texts.append("Call the model once in eager before compiling")
+    return [fmt.sentence(text) for text in texts]
 
 
-def count(number: int, thing: str, lang: Language) -> str:
-    """'0 breaks', '1 break', '1 200 calls': the text holds both forms, that of one first."""
-    one, many = lang.plain(f"count_{thing}", count=grouped(number)).split(" | ")
-    return one if number == 1 else many
+def count(number: int, thing: str) -> str:
+    """'0 breaks', '1 break', '1 200 calls'."""
+    ending = "" if number == 1 else "es" if thing.endswith("s") else "s"
+    return f"{grouped(number)} {thing}{ending}"
 
 
-def calls_to_pay(even: BreakEven | None, lang: Language) -> str:
+def calls_to_pay(even: BreakEven | None) -> str:
     """'10 000 to 140 000 calls', 'about 20 000 calls', of a text model tokens, by the interval's ends; 'never'."""
     if even is None or even.calls is None or even.low is None:
-        return lang.plain("never")
+        return "never"
     thing, each = ("call", 1.0) if even.answers is None else ("token", (even.images or 0) / max(even.calls, 1))
     low = fmt.two_digits(even.low * each)
     if even.high is None:
-        return lang.composed("at_least", low=count(low, thing, lang))
+        return f"{count(low, thing)} or more"
     high = fmt.two_digits(even.high * each)
     if low == high:
-        return lang.composed("about", value=count(low, thing, lang))
-    return lang.composed("between", low=lang.plain_value(grouped(low)), high=count(high, thing, lang))
+        return f"about {count(low, thing)}"
+    return f"{grouped(low)!s} to {count(high, thing)}"
 
 
-def caveats(result: RunResult, lang: Language) -> list[str]:
-    """What to know before using the figures, each once."""
-    return [lang.retold(text) for text in dict.fromkeys(result.warnings)]
-
-
-def remedy(english: str, lang: Language) -> str:
-    """What to do after a failure, sentence by sentence."""
-    return " ".join(map(lang.retold, re.split(r"(?<=[.!?]) (?=[A-Z])", english)))
-
-
-def variant(name: str, lang: Language) -> str:
+def variant(name: str) -> str:
     """'eager' or 'compiled' in lower case, as at a bar of a chart."""
-    return lang.plain(f"variant_{name}").lower()
+    return name.replace("with_break", "compiled, with breaks")
 
 
-def out_of_memory(lang: Language) -> str:
+def out_of_memory() -> str:
     """'out of memory', in place of a figure."""
-    return lang.plain("status_out_of_memory").lower()
+    return "out of memory"
 
 
-def enumerated(phrases: Iterable[str], lang: Language) -> str:
-    """'1', '1 and 4', '1, 4 and 16'; the phrases are in this language already."""
+def enumerated(phrases: Iterable[str]) -> str:
+    """'1', '1 and 4', '1, 4 and 16'; of whatever phrases."""
     *most, last = phrases
-    return lang.composed("chart_both", most=lang.listed(most), last=last) if most else last
+    return f"{', '.join(most)} and {last}" if most else last
 
 
 def grouped(number: int) -> str:
@@ -346,28 +403,25 @@ def latencies(result: RunResult) -> dict[str, float | None]:
     return {name: known.get(name) for name in timed(result)}
 
 
-def variants(result: RunResult, lang: Language) -> list[tuple[str, str, Measurement]]:
-    """('eager', its name in this language, its measurement) and the same of 'compiled', where measured."""
+def variants(result: RunResult) -> list[tuple[str, str, Measurement]]:
+    """('eager', 'Eager', its measurement) and the same of 'compiled', where measured."""
     sides = (("eager", result.eager), ("compiled", result.compiled))
-    return [(name, lang.plain(f"variant_{name}"), side) for name, side in sides if side is not None]
+    return [(name, fmt.capital(variant(name)), side) for name, side in sides if side is not None]
 
 
-def worker_word(kind: str, word: str, lang: Language) -> str:
-    """The text of a code that a worker sends; an unknown code, as of a newer worker, is quoted as it is."""
-    key = f"{kind}_{word.replace(' ', '_')}"
-    return lang.plain(key) if key in lang.texts else lang.plain_quoted(word)
+def worker_word(word: str) -> str:
+    """The words for a code that a worker sends; an unknown code, as of a newer worker, stands as it is."""
+    return WORKER_WORDS.get(word, word)
 
 
 def cost_key(compiled: Compilation, cache: str) -> str:
-    """The end of a text's key about a first call: 'cold' or 'warm'; 'built' or 'loaded' where it is of a package."""
+    """The key of a first call in `CACHE_STATES`: 'cold' or 'warm'; 'built' or 'loaded' where it is of a package."""
     return {"cold": "built", "warm": "loaded"}.get(cache, cache) if compiled.package_bytes is not None else cache
 
 
-def cache_state(compiled: Compilation, cache: str, lang: Language) -> str:
+def cache_state(compiled: Compilation, cache: str) -> str:
     """The state of the compile cache, or of a package, before a first call: 'empty cache'."""
-    if cache == "partly":
-        return lang.plain_quoted("partly filled cache")
-    return lang.plain(f"head_{cost_key(compiled, cache)}")
+    return CACHE_STATES[cost_key(compiled, cache)]
 
 
 def rounded_duration(seconds: float) -> str:
@@ -379,13 +433,18 @@ def rounded_duration(seconds: float) -> str:
     return f"{round(seconds / 60)} min" if seconds < 2 * 3600 else f"{round(seconds / 3600)} h"
 
 
-def named_setting(name: str, value: Any, lang: Language) -> str:
+def label(name: str) -> str:
+    """An option's name in the form; any other name in words."""
+    return OPTIONS[name].label if name in OPTIONS else name.replace("_", " ").capitalize()
+
+
+def named_setting(name: str, value: Any) -> str:
     """An option and its value as the form names them: 'Freezing: on'."""
-    return lang.composed("setting", name=lang.plain(name), value=shown_value(value, lang))
+    return f"{label(name)}: {shown_value(value)}"
 
 
-def shown_value(value: Any, lang: Language) -> str:
+def shown_value(value: Any) -> str:
     """An option's value as the form names it."""
     if isinstance(value, bool):
-        return lang.plain("choice_on" if value else "choice_off")
-    return lang.plain(key) if (key := f"choice_{value}") in lang.texts else lang.plain_value(value)
+        return "on" if value else "off"
+    return str(value)

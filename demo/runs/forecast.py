@@ -30,7 +30,7 @@ Doubt = Literal[
     "may not fit",
 ]
 REFUSED: tuple[Doubt, ...] = ("no gpu", "no tf32", "no bfloat16")
-"""The rules of `refusals.RULES` that the page tells in each language."""
+"""The rules of `refusals.RULES` whose refusals the page tells as doubts."""
 
 NEWEST = 5
 """How many of the latest runs with the same settings count: an older torch may have been slower."""

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from demo.core import codec, format as fmt, limits
-from demo.core.languages import ENGLISH
+from demo.core.caveat import Caveat, note
 from demo.core.refusals import AGAIN, other_way_to_compile
 from demo.core.result import PHASE_DOING, PHASES, Failure, Progress, RunResult, Status
 from demo.core.spec import OWN_MODEL, RunSpec
@@ -121,11 +121,11 @@ class OngoingRun:
         _log.warning("the worker %s; it printed last: %s", ending(code), worker.child.last_words() or "nothing")
         change: dict[str, Any] = {}
         if code == -signal.SIGKILL:
-            remedy = ENGLISH.plain("remedy_inputs" if own else "remedy_smaller")
+            remedy = "Try smaller inputs or a smaller module." if own else "Try a smaller checkpoint."
             if self.spec.batch_size > 1:
                 change = {"batch_size": max(1, self.spec.batch_size // 4)}
-                remedy = ENGLISH.plain("remedy_batch", size=change["batch_size"])
-            remedy = f"{ENGLISH.plain('remedy_killed')} {remedy}"
+                remedy = f"Try batch size {change['batch_size']}."
+            remedy = f"A kill often means that the machine ran out of memory. {remedy}"
         elif self.progress.phase == "start":
             remedy = "python -m demo doctor says what it needs to start."
         elif own and self.progress.phase == "load":
@@ -183,9 +183,7 @@ def with_earlier_runs(result: RunResult, earlier: tuple[ProcessResult, ...], his
                 deleted = tuple(run for run in earlier if history.get(run.id) is None)
     pool = reruns.comparable(result, same, deleted)
     if left_out := len({run.id for run in earlier} - {run.id for run in pool}):
-        ran = "process" if left_out == 1 else "processes"
-        told = f"Not counted here: {left_out} earlier {ran} with other threads, versions, instructions or outputs."
-        result = dataclasses.replace(result, warnings=(*result.warnings, told))
+        result = dataclasses.replace(result, caveats=(*result.caveats, Caveat("not_counted", {"count": left_out})))
     spread = reruns.spread(result, others)
     return dataclasses.replace(result, earlier=pool, spread=spread)
 
@@ -196,7 +194,7 @@ def redacted(result: RunResult) -> RunResult:
     failure = result.failure
     if failure is not None:
         failure = dataclasses.replace(failure, message=fmt.redact(failure.message), remedy=fmt.redact(failure.remedy))
-    return dataclasses.replace(result, failure=failure, warnings=tuple(map(fmt.redact, result.warnings)))
+    return dataclasses.replace(result, failure=failure, caveats=tuple(one.redacted() for one in result.caveats))
 
 
 def stored(result: RunResult, history: History) -> RunResult:
@@ -206,4 +204,4 @@ def stored(result: RunResult, history: History) -> RunResult:
     except HistoryError as error:
         _log.warning("a result was not stored: %s", error)
         notice = f"This result was not stored: {error}"
-    return dataclasses.replace(result, warnings=(*result.warnings, fmt.redact(notice))) if notice else result
+    return dataclasses.replace(result, caveats=(*result.caveats, note(notice).redacted())) if notice else result

@@ -23,7 +23,6 @@ import fcntl
 import json
 import logging
 import os
-import re
 import sqlite3
 import sys
 from collections.abc import Collection, Iterable, Iterator
@@ -32,9 +31,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from demo.core.languages import ENGLISH, LANGUAGES
 from demo.core.measurement import CompileCost
-from demo.core.result import STATUSES, RunResult
+from demo.core.result import RunResult
 from demo.core.spec import OPTIONS, BadInput
 from demo.store import database as file
 from demo.store.database import FOLDER_VARIABLE, SEARCHED, TOLD, DamagedFile, HistoryError
@@ -326,24 +324,14 @@ MAX_WORDS = 20
 """Each word of a search is a term of SQLite's condition, and a thousand are too many for it."""
 
 
-def _in_all_languages(*keys: str) -> str:
-    """These texts in every language, in lower case, without their places for values."""
-    texts = " ".join(language.texts[key] for language in LANGUAGES.values() for key in keys)
-    return re.sub(r"\{\w+\}", "", texts).lower()
-
-
-_STATUS_WORDS = {status: _in_all_languages(f"status_{status}") for status in STATUSES}
-_VERDICT_WORDS = {
-    "faster": _in_all_languages("answer_faster"),
-    "slower": _in_all_languages("answer_slower"),
-    "same": f"same {_in_all_languages('answer_same')}",
-    "unsure": f"unsure {_in_all_languages('answer_unsure', 'answer_narrow', 'answer_busy')}",
+_STATUS_WORDS = {
+    "ok": "finished",
+    "out_of_memory": "out of memory",
+    "compile_failed": "did not compile",
+    "timed_out": "took too long",
 }
-_OPTION_WORDS = {
-    name: _in_all_languages(key if (key := f"asked_{name}") in ENGLISH.texts else name)
-    for name, option in OPTIONS.items()
-    if f"asked_{name}" in ENGLISH.texts or option.kind == "switch"
-}
+_VERDICT_WORDS = {"same": "same no difference", "unsure": "unsure too noisy to tell, no clear difference"}
+_OPTION_WORDS = {name: option.label.lower() for name, option in OPTIONS.items() if option.kind == "switch"}
 """What the page says of a run, by what is stored."""
 
 

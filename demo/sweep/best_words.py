@@ -1,115 +1,133 @@
 """What the search for the best way says: its answer as sentences, and the cells of its table.
 
-In any language; page and terminal show the same. Not covered: why a way cannot win, which stays English where torch or
-the refusal of a machine says it.
+Page and terminal show the same.
 """
 
 from typing import Any
 
 from demo.core import codec, format as fmt
-from demo.core.languages import ENGLISH, Language
 from demo.core.spec import DTYPES, MODES, OPTIONS
 from demo.present import sentences
 from demo.sweep.best_table import CLOSE, DEFAULT, EAGER, WAYS, BestTable, Crossover, Row, Way
 
-COLUMNS = ("way", "speedup", "seconds", "nothing", "next", "memory", "agreement")
-"""The columns of the table, each with a text `best_column_<name>`."""
-PARTS = ("import", "load", "compile", "first run")
-"""The parts of a first answer in their order, each with a text `best_part_<name>`, its space an underscore."""
+BEST_WAY = {
+    "default": "default mode",
+    "package": "a package",
+    "layers": "layer by layer",
+}
+
+COLUMNS = {
+    "way": "Way",
+    "speedup": "Speed-up over eager",
+    "seconds": "Latency",
+    "nothing": "First answer from nothing",
+    "next": "First answer in the next process",
+    "memory": "Memory",
+    "agreement": "Outputs",
+}
+"""The columns of the table and their titles."""
+PARTS = {
+    "import": "import",
+    "load": "weights and inputs",
+    "compile": "compile or load",
+    "first run": "first call",
+}
+"""The parts of a first answer in their order, and what they are called."""
 
 
-def name(way: Way, lang: Language) -> str:
+def name(way: Way) -> str:
     """'Freezing', 'mode lite', 'bfloat16'."""
     if way.name in MODES and way.name != DEFAULT:
-        return lang.plain("beside_mode", mode=way.name)
+        return f"mode {way.name}"
     if way.name in (EAGER, *DTYPES):
-        return lang.plain_value(way.name)
-    return lang.plain(way.name).lower() if way.name in OPTIONS else lang.plain(f"best_way_{way.name}")
+        return way.name
+    return OPTIONS[way.name].label.lower() if way.name in OPTIONS else BEST_WAY[way.name]
 
 
-def _speedup(row: Row, lang: Language) -> tuple[str, str]:
+def _speedup(row: Row) -> tuple[str, str]:
     """'1.66×' and its interval, '1.5 to 1.8×'; two times '' where they are not known."""
     one = row.speedup
     if one is None or row.way.name == EAGER:
         return "", ""
-    low, high = map(lang.plain_value, fmt.ratio_ends(one.low, one.high))
-    ratio = lang.plain_value(fmt.estimate(one.ratio, one.low, one.high))
-    return ratio, lang.composed("between", low=low, high=high)
+    low, high = map(str, fmt.ratio_ends(one.low, one.high))
+    ratio = fmt.estimate(one.ratio, one.low, one.high)
+    return ratio, f"{low} to {high}"
 
 
-def cells(row: Row, lang: Language) -> dict[str, str]:
+def cells(row: Row) -> dict[str, str]:
     """The texts of a row by column; '–' for what is not known."""
     start = {state: row.first_answer(state) for state in ("nothing", "next")}
-    ratio, interval = _speedup(row, lang)
+    ratio, interval = _speedup(row)
     return {
-        "way": lang.capital(name(row.way, lang)),
+        "way": fmt.capital(name(row.way)),
         "speedup": f"{ratio} ({interval})" if ratio else "–",
-        "seconds": lang.plain_value(fmt.latency(row.seconds)) if row.seconds is not None else "–",
-        **{state: lang.plain_value(fmt.duration(known)) if known else "–" for state, known in start.items()},
-        "memory": lang.plain_value(fmt.size(row.memory_bytes)) if row.memory_bytes else "–",
-        "agreement": _agreement(row, lang),
+        "seconds": fmt.latency(row.seconds) if row.seconds is not None else "–",
+        **{state: fmt.duration(known) if known else "–" for state, known in start.items()},
+        "memory": fmt.size(row.memory_bytes) if row.memory_bytes else "–",
+        "agreement": _agreement(row),
     }
 
 
-def _agreement(row: Row, lang: Language) -> str:
+def _agreement(row: Row) -> str:
     if row.out:
-        return lang.plain_quoted(row.out)
+        return row.out
     if row.way.name == EAGER:
         return "–"
-    return lang.plain("best_agrees" if row.result is not None else "best_not_tried")
+    return "agrees" if row.result is not None else "not tried yet"
 
 
-def answer(table: BestTable, lang: Language) -> list[str]:
+def answer(table: BestTable) -> list[str]:
     """The answer, the sentence that matters first; a statement that nothing is known where there is none."""
     winner = table.winner
     if winner is None:
-        return [lang.plain("best_nothing")]
-    said = [lang.capital(_first(table, winner, lang))]
+        return ["There is no answer yet: no way could be compared with eager."]
+    said = [fmt.capital(_first(table, winner))]
     guess = table.rows[0]  # the way that looks best; it cannot be told from eager where eager wins
     if winner.way.name != EAGER and table.equals:
-        ways = lang.listed([name(row.way, lang) for row in table.equals])
-        said.append(lang.composed("best_equals", ways=ways, close=lang.plain_value(f"{100 * CLOSE - 100:.0f} %")))
+        ways = ", ".join([name(row.way) for row in table.equals])
+        said.append(f"It cannot be told from {ways}; it is the simplest within {100 * CLOSE - 100:.0f} % of the best.")
     elif table.equals and guess.way.name != EAGER and guess.speedup is not None:
-        said.append(_with_figures("best_guess", guess, lang))
-    return [*said, lang.plain("best_disturbed")] if table.disturbed else said
+        ratio, interval = _speedup(guess)
+        said.append(f"The best estimate is that of {name(guess.way)}: {ratio} ({interval}).")
+    return (
+        [*said, "Other programs kept the cores busy while ways were timed: nothing is sure of those."]
+        if table.disturbed
+        else said
+    )
 
 
-def _first(table: BestTable, winner: Row, lang: Language) -> str:
+def _first(table: BestTable, winner: Row) -> str:
     """The way and what it brings."""
     if winner.way.name == EAGER:
-        return lang.plain("best_eager")
-    return _steady(winner, table.crossover, lang)
+        return "Nothing is known to be better than eager here."
+    return _steady(winner, table.crossover)
 
 
-def _with_figures(key: str, row: Row, lang: Language) -> str:
-    ratio, interval = _speedup(row, lang)
-    return lang.composed(key, way=name(row.way, lang), ratio=ratio, interval=interval)
-
-
-def _steady(winner: Row, crossover: Crossover | None, lang: Language) -> str:
-    said = _with_figures("best_steady", winner, lang)
+def _steady(winner: Row, crossover: Crossover | None) -> str:
+    ratio, interval = _speedup(winner)
+    said = f"{name(winner.way)}: {ratio} as fast as eager ({interval})"
     if (start := winner.first_answer("next")) is not None:
-        said = lang.composed("best_first", said=said, time=lang.plain_value(fmt.duration(start)))
+        said = f"{said}, first answer after {fmt.duration(start)} in each process"
     if crossover is not None:
-        rival = name(crossover.rival.way, lang)
-        said = lang.composed("best_cross", said=said, rival=rival, calls=_calls(crossover, lang))
+        rival = name(crossover.rival.way)
+        said = f"{said}; from {_calls(crossover)} calls between restarts on it beats {rival}"
     return said
 
 
-def _calls(crossover: Crossover, lang: Language) -> str:
+def _calls(crossover: Crossover) -> str:
     """'20 000 to 60 000', 'at least 20 000'."""
-    low = lang.plain_value(sentences.grouped(fmt.two_digits(crossover.low)))
+    low = sentences.grouped(fmt.two_digits(crossover.low))
     if crossover.high is None:
-        return lang.composed("at_least", low=low)
-    high = lang.plain_value(sentences.grouped(fmt.two_digits(crossover.high)))
-    return low if low == high else lang.composed("between", low=low, high=high)
+        return f"{low} or more"
+    high = sentences.grouped(fmt.two_digits(crossover.high))
+    return low if low == high else f"{low} to {high}"
 
 
 def as_json(table: BestTable) -> dict[str, Any]:
     """The table for other programs: seconds and bytes, null for what is not known; `id` names the stored run."""
     crossover = table.crossover
     return {
-        "answer": answer(table, ENGLISH),
+        "answer": answer(table),
         "winner": table.winner and table.winner.way.name,
         "equals": [row.way.name for row in table.equals],
         "crossover": crossover and vars(crossover) | {"rival": crossover.rival.way.name},

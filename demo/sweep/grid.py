@@ -19,7 +19,6 @@ from typing import Any
 from demo.core import catalog, hub
 from demo.core.catalog import Checkpoint
 from demo.core.files import replacing
-from demo.core.languages import ENGLISH
 from demo.core.machine import HostInfo
 from demo.core.refusals import on_machine
 from demo.core.result import RunResult
@@ -142,8 +141,8 @@ class Cell:
         if self.result.failure is not None:
             return f"{self.result.status.replace('_', ' ')}: {self.result.failure.message}"
         if sentences.outcome(self.result) in ("faster", "slower"):
-            return sentences.speedup(self.result, ENGLISH)
-        return sentences.speedup_in_full(self.result, ENGLISH) or "no figures"
+            return sentences.speedup(self.result)
+        return sentences.speedup_in_full(self.result) or "no figures"
 
 
 def make_cells(

@@ -9,7 +9,6 @@ import gradio as gr
 from fastapi.exceptions import RequestValidationError
 
 from demo.core import catalog, hub, limits
-from demo.core.languages import LANGUAGES, Language
 from demo.core.machine import HostInfo
 from demo.core.spec import TEXT_GENERATION, BadInput
 from demo.runs.runner import Runner
@@ -19,7 +18,7 @@ from demo.ui.html import takeaway
 from demo.ui.html.elements import drawn
 from demo.ui.jobs import MACHINE_SECONDS, RunQueue
 from demo.ui.look import MARK_PRESET, PRESS_BEST, name_thumbnails
-from demo.ui.look.theme import CSS, HEAD, Paper
+from demo.ui.look.theme import CSS, HEAD, theme
 from demo.ui.tabs import links
 from demo.ui.tabs.best_pane import BestPane
 from demo.ui.tabs.events import AT_ONCE, LATEST, QUIET
@@ -28,9 +27,30 @@ from demo.ui.tabs.history_tab import HistoryTab
 from demo.ui.tabs.run_tab import RunTab
 from demo.ui.tabs.sweep_tab import SweepTab
 from demo.ui.tabs.table_tabs import PublishedTab
-from demo.ui.web import gradio_workarounds, visitor_language
+from demo.ui.web import gradio_workarounds
 from demo.ui.web.guard import Guard, unreadable
-from demo.ui.web.visitor_language import Spoken, label, request_language, written
+
+PRESETS = {
+    1: (
+        "Segformer on this machine",
+        "Semantic segmentation: every pixel gets a class. How long does one picture take, eager and compiled?",
+    ),
+    2: (
+        "Graph breaks, live",
+        "The same small ViT with graph breaks within each layer, and without. What do they cost?",
+    ),
+    3: (
+        "max-autotune",
+        "The compiler tries several kernels for each operation on this machine and keeps the fastest.",
+    ),
+    4: (
+        "Text, word by word",
+        "A small language model writes a sentence, one token after another. How long does each take, eager and "
+        "compiled?",
+    ),
+}
+"""The presets of stage mode by their keys: the words on the button, and those of the one that is chosen."""
+KEYS = '<p class="keys"><kbd>R</kbd> run <kbd>C</kbd> cancel <kbd>D</kbd> light or dark</p>'
 
 DAY = 86_400
 SPARE_THREADS = 40
@@ -39,7 +59,6 @@ SESSIONS = 128
 
 NAME_THUMBNAILS = name_thumbnails(
     {gallery: [path.stem for path in examples(drawn)] for gallery, drawn in GALLERIES.items()},
-    {code: language.texts["example"] for code, language in LANGUAGES.items()},
 )
 
 
@@ -52,7 +71,7 @@ def launch(page: "Page", **settings: Any) -> Any:
     gradio_workarounds.set_queue(page)
     page.api_open = False  # closes the routes that bypass gradio's queue
     ours: dict[str, Any] = {
-        "theme": Paper(),
+        "theme": theme(),
         "css": CSS,
         "head": HEAD,
         "show_error": False,
@@ -63,14 +82,10 @@ def launch(page: "Page", **settings: Any) -> Any:
         "state_session_capacity": SESSIONS,
         "allowed_paths": [],
         "app_kwargs": {
-            "middleware": [
-                (Guard, (page, names), {}),
-                (Spoken, (), {}),
-            ],
+            "middleware": [(Guard, (page, names), {})],
             "exception_handlers": {RequestValidationError: unreadable},
             "lifespan": gradio_workarounds.upkeep,
         },
-        "i18n": visitor_language.translations(),
         "run_history": False,
         "ssr_mode": False,
         "footer_links": ["api", "settings"],
@@ -90,18 +105,16 @@ class Page(gradio_workarounds.Blocks):
         self.stored = history = history or History()
         self.run_queue = queue = RunQueue()
         with self:
-            top = gr.HTML(
-                written(lambda lang: masthead(runner.machine, lang)), elem_id="masthead", apply_default_css=False
-            )
+            top = gr.HTML(masthead(runner.machine), elem_id="masthead", apply_default_css=False)
             with gr.Tabs(elem_id="rooms", overflow_behavior="wrap") as tabs:
-                with gr.Tab(label("tab_run"), id="run"):
+                with gr.Tab("Run", id="run"):
                     self.run_tab = RunTab(runner, queue, history)
                     self.best_pane = BestPane(self.run_tab)
-                with gr.Tab(label("tab_history"), id="history") as tab:
+                with gr.Tab("History", id="history") as tab:
                     self.history_tab = HistoryTab(self.run_tab, tabs, tab)
-                with gr.Tab(label("tab_published"), id="published") as published:
+                with gr.Tab("Published", id="published") as published:
                     PublishedTab(published)
-                with gr.Tab(label("tab_sweep"), id="sweep") as sweeps:
+                with gr.Tab("Sweep", id="sweep") as sweeps:
                     self.sweep_tab = SweepTab(self.run_tab, sweeps)
             self.run_tab.follow_links()
             StageBar(runner, self.run_tab.form)
@@ -129,26 +142,22 @@ class Page(gradio_workarounds.Blocks):
             yield gr.skip(), gr.skip()  # gives the thread back, and ends where the page was closed
         machine = self._runner.machine
         modes = gr.update(choices=list(machine.modes)) if machine is not None else gr.skip()
-        yield masthead(machine, request_language(request), waited=True), modes
+        yield masthead(machine, waited=True), modes
 
 
-def masthead(machine: HostInfo | None, lang: Language, waited: bool = False) -> str:
+def masthead(machine: HostInfo | None, waited: bool = False) -> str:
     """Title, machine and switches; `waited` says that an unknown machine will stay unknown."""
     # what this machine lacks for a run, or measures in another way than the rest of the page says
-    obstacles = [lang.plain("zero_gpu_measures")] if limits.on_zero_gpu() else []
-    if machine is not None and machine.compile_problem:
-        obstacles.append(lang.plain_quoted(machine.compile_problem))
-    if machine is not None and machine.gpu_problem:
-        obstacles.append(lang.plain("obstacle_gpu", problem=machine.gpu_problem))
-    return drawn(
-        "masthead.masthead",
-        lang,
-        machine,
-        waited,
-        space=takeaway.space(),
-        languages=LANGUAGES.values(),
-        obstacles=obstacles,
+    obstacles = (
+        ["This ZeroGPU Space runs everything on its CPU: ZeroGPU does not support torch.compile."]
+        if limits.on_zero_gpu()
+        else []
     )
+    if machine is not None and machine.compile_problem:
+        obstacles.append(machine.compile_problem)
+    if machine is not None and machine.gpu_problem:
+        obstacles.append(f"The GPU cannot be used: {machine.gpu_problem}. Until then runs use the CPU.")
+    return drawn("masthead.masthead", machine, waited, space=takeaway.space(), obstacles=obstacles)
 
 
 # ---- stage mode: the page for a talk. Race and answer fill the screen; keys run, search, cancel, choose presets
@@ -185,16 +194,16 @@ class StageBar:
         with gr.Row(elem_id="stage-bar"):
             self._words = gr.HTML(elem_id="stage-words", apply_default_css=False)
             for number in NUMBERS:
-                gr.Button(f"{number}  {label(f'preset_{number}')}", elem_id=f"preset-{number}").click(
+                gr.Button(f"{number}  {PRESETS[number][0]}", elem_id=f"preset-{number}").click(
                     self._choose,
                     gr.State(number),
                     list(form.inputs.values()),
                     queue=False,
                     **QUIET,
                 )
-            search = gr.Button(f"{NUMBERS.stop}  {label('best')}", elem_id=f"preset-{NUMBERS.stop}")
+            search = gr.Button(f"{NUMBERS.stop}  Find the best way", elem_id=f"preset-{NUMBERS.stop}")
             search.click(None, js=PRESS_BEST, api_visibility="private")
-            gr.HTML(written(_keys), apply_default_css=False)
+            gr.HTML(KEYS, apply_default_css=False)
         fields = [field for name, field in form.inputs.items() if name != "image"]
         gr.on(  # when the page opens, and at each change of a field
             None,
@@ -217,8 +226,7 @@ class StageBar:
         for gpu, loadable in ((False, False), (True, False), (True, True)):
             for number, preset in enumerate(presets(gpu, loadable), 1):
                 if asked == catalog.make_spec(**preset):
-                    lang = request_language(request)
-                    title, words = lang.html(f"preset_{number}"), lang.html(f"preset_{number}_words")
+                    title, words = PRESETS[number]
                     chosen = f'<p class="chosen" role="status" data-preset="{number}">'
                     return f"{chosen}<b>{title}</b><span>{words}</span></p>"
         return ""
@@ -229,8 +237,3 @@ class StageBar:
         gpu = machine is not None and machine.gpu is not None
         spec = catalog.make_spec(**presets(gpu, loadable=gpu and hub.can_load(SEGFORMER))[number - 1])
         return links.filled(self._form, spec) | {self._form.inputs["image"]: servable(default_picture(spec.checkpoint))}
-
-
-def _keys(lang: Language) -> str:
-    keys = {name: f"<kbd>{key}</kbd>" for name, key in (("run", "R"), ("cancel", "C"), ("dark", "D"))}
-    return f'<p class="keys">{lang.texts["stage_keys"].format(**keys)}</p>'

@@ -13,11 +13,10 @@ from samples import measurement, ok_result
 
 from demo.backend import caveats
 from demo.backend.workload import Variant, Variants
-from demo.core.languages import ENGLISH, LANGUAGES, origin
+from demo.core.caveat import Caveat, note
 from demo.core.machine import GpuSample, HostSample
 from demo.core.measurement import Compilation, GraphBreak
 from demo.core.result import RunResult
-from demo.present import sentences
 
 
 def gpu(clock: float = 1.9e9, **more: Any) -> HostSample:
@@ -65,7 +64,13 @@ def test_what_the_compiled_model_really_was_is_told() -> None:
         (caveat,) = caveats.of_timing(ok_result(compilation=Compilation(1.0, "cold", graphs, **more)))
         assert words in caveat
     busy = ok_result(compilation=Compilation(1.0, "cold", 1), machine_states=(HostSample(0.5, 0.5, None, 1.0),))
-    assert caveats.of_timing(busy) == [ENGLISH.plain("caveat_often_taken")]
+    assert caveats.of_timing(busy) == [
+        (
+            "Fewer cores were free than torch used threads while it was timed, so threads waited for a "
+            "core and no verdict can be trusted. Stop other programs; with several threads, leave their "
+            "number to the run or choose fewer."
+        )
+    ]
 
 
 def test_a_missed_precision_is_told_unless_the_number_of_calls_was_given() -> None:
@@ -231,19 +236,11 @@ def test_an_unsteady_machine_is_rarely_taken_for_the_model(speed: Callable[[], n
     assert found <= alarms
 
 
-def test_caveats_are_told_in_the_reader_s_language_and_other_sentences_as_they_are() -> None:
-    told = [ENGLISH.plain("caveat_others", busy="30 %"), "The profiler gave nothing: oh."]
-    result = RunResult.from_json(json.loads(ok_result(warnings=tuple(told)).dumps()))
-    english = ["Other programs kept 30 % of the processor busy while it was timed.", "The profiler gave nothing: oh."]
-    assert list(result.warnings) == sentences.caveats(result, ENGLISH) == english
-    for language in LANGUAGES.values():
-        first, second = sentences.caveats(result, language)
-        assert first == language.plain("caveat_others", busy="30 %") and second == language.plain_quoted(english[1])
-    values = {"busy": "30 %"}
-    assert result.to_json()["caveats"] == [{"text": english[0], "key": "caveat_others", "values": values}]
-    unseen = ENGLISH.plain("caveat_break_unseen", places=3)  # also fits the text without "reported none"
-    assert origin(unseen) == ("caveat_break_unseen", {"places": "3"})
-    (caveat,) = ok_result(warnings=(unseen,)).to_json()["caveats"]
-    assert caveat["values"] == {"places": 3}
-    left = {"count": "2", "place": "f in model.py:7", "reason": "skipped, since it is marked, as asked"}
-    assert origin(ENGLISH.plain("caveat_fallbacks", **left)) == ("caveat_fallbacks", left)
+def test_a_caveat_is_data_with_its_words_and_a_sentence_of_another_program_stands_as_it_is() -> None:
+    others = Caveat("others", {"busy": "30 %"})
+    told = (others, note("The profiler gave nothing: oh."))
+    result = RunResult.from_json(json.loads(ok_result(caveats=told).dumps()))
+    assert result.caveats == told
+    text = "Other programs kept 30 % of the processor busy while it was timed."
+    assert list(result.warnings) == [text, "The profiler gave nothing: oh."]
+    assert result.to_json()["caveats"][0] == {"key": "others", "values": {"busy": "30 %"}, "text": text}

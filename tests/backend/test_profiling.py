@@ -20,7 +20,6 @@ from demo.backend.own_model import OwnModel
 from demo.backend.run_steps import Run
 from demo.backend.workload import Variants
 from demo.core import format as fmt
-from demo.core.languages import ENGLISH
 from demo.core.measurement import Compilation, Kernel, Profile, Roofline
 from demo.core.result import RunResult
 from demo.core.spec import RunSpec
@@ -276,7 +275,7 @@ def test_eager_s_memory_holds_nothing_of_what_the_compile_left(cudagraphs: str, 
 
 def test_kernels_and_the_roofline_are_told_with_how_busy_the_gpu_is_and_on_a_cpu_operators() -> None:
     def lines(result: RunResult) -> dict[str, list[str]]:
-        part = details.why(result, ENGLISH)
+        part = details.why(result)
         return {name: values for name, *values in part.table[1]}
 
     roofline = Roofline(int(1e10), int(4e8), 5e13, 4e12)

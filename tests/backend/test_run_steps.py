@@ -37,7 +37,6 @@ from demo.backend.monitor import Observer
 from demo.backend.picture_workload import PictureWorkload
 from demo.backend.run_steps import Run
 from demo.core import catalog, cores
-from demo.core.languages import ENGLISH
 from demo.core.measurement import CompileCost
 from demo.core.result import PHASES, RunResult
 from demo.core.spec import PUBLISHED_CALLS, BadInput, RunSpec
@@ -240,7 +239,7 @@ def test_a_gpu_too_small_for_tuning_is_told_of_where_the_run_uses_it(monkeypatch
     monkeypatch.setattr(machine_probe, "too_few_multiprocessors", lambda: True)
     spec = catalog.make_spec("shapes-vit", mode="max-autotune")
     for device in ("cpu", "cuda"):
-        workload: Any = SimpleNamespace(spec=spec, device=torch.device(device), warnings=[])
+        workload: Any = SimpleNamespace(spec=spec, device=torch.device(device), caveats=[])
         told = any("multiprocessors" in warning for warning in caveats.of_workload(workload))
         assert told == (device == "cuda")
 
@@ -288,7 +287,10 @@ def test_a_core_that_is_taken_meanwhile_starts_the_timing_anew_with_fewer_thread
     assert (known.threads, known.free_cores) == ((threads[-1],) * 2 if threads else (2, None))
     assert torch.get_num_threads() == known.threads
     told = [warning for warning in result.warnings if warning.startswith("Another program took a core")]
-    assert told == [ENGLISH.plain("caveat_timed_again", threads=number) for number in threads]
+    assert told == [
+        f"Another program took a core while it was timed. Timed again with fewer threads: {number}."
+        for number in threads
+    ]
     assert (compiled.recompiles, compiled.recompiles_while_timing) == ((), 0)
     assert compiled.first_call_seconds == result.compiled.warmup_seconds[0]
     calls = range(PUBLISHED_CALLS, PUBLISHED_CALLS + 1) if "protocol" in asked else range(10, 13)

@@ -12,9 +12,8 @@ import pytest
 from fake_runner import FakeRunner, measured
 from page_support import stored
 from samples import MACHINE, measurement
-from troubles import BEYOND, heard
+from troubles import heard
 
-from demo.core.languages import LANGUAGES
 from demo.core.result import RunResult
 from demo.core.spec import BadInput, RunSpec
 from demo.core.stats import Spread
@@ -365,64 +364,6 @@ def test_a_search_from_its_press_over_a_reload_to_its_answer_and_from_a_run_back
     tab.keyboard.press("5")
     tab.locator("#best-table a").first.wait_for()
     assert not tab.locator("#best-charts").is_visible()
-
-
-# ---- other languages
-
-
-def language_of(tab: Any) -> tuple[str, str]:
-    """What the page says it is, after checking that labels, the server's HTML and the switch say the same."""
-    tab.locator("#forecast .forecast").wait_for(state="attached")
-    code, direction = tab.evaluate("[document.documentElement.lang, document.documentElement.dir]")
-    texts = LANGUAGES[code].texts
-    tab.locator("#run", has_text=texts["tab_run"]).wait_for()
-    tab.locator("#masthead h1", has_text=texts["title"]).wait_for()
-    tab.locator("#top .kicker", has_text=texts["before_the_run"]).wait_for()
-    tab.get_by_role("tab", name=texts["tab_history"]).wait_for()
-    assert tab.locator("#language").input_value() == code
-    return code, direction
-
-
-def test_the_browser_chooses_the_language_then_the_switch_which_is_remembered_and_a_run_is_told_in_it(
-    chromium: Any, address: str, runner: Runner, troubles: list[str]
-) -> None:
-    window = chromium.new_context(locale="zh-Hans-CN", viewport={"width": 1440, "height": 900})
-    window.set_default_timeout(60_000)
-    tab = window.new_page()
-    heard(tab, address, troubles)
-    tab.goto(address)
-    assert language_of(tab) == ("zh-CN", "ltr") and tab.evaluate(BEYOND) == []
-    with tab.expect_navigation():
-        tab.locator("#language").select_option("ar")
-    assert language_of(tab) == ("ar", "rtl")
-    tab.set_viewport_size({"width": 390, "height": 900})
-    tab.goto(address)
-    assert language_of(tab) == ("ar", "rtl") and tab.evaluate(BEYOND) == []
-    texts = LANGUAGES["ar"].texts
-    runner.hold = True
-    run(tab)
-    tab.locator("#live .steps", has_text=texts["step_warm_up"]).wait_for()
-    assert scroll_width(tab) == 390
-    runner.hold = False
-    tab.locator("#top .headline .before", has_text=texts["headline_faster"].split("|")[0].strip()).wait_for()
-    assert tab.locator(HEADLINE).inner_text() == "2.0×"
-    tab.locator("#fold-why", has_text=texts["fold_why"]).wait_for()
-    assert tab.evaluate(BEYOND) == []
-    tab.set_viewport_size({"width": 1440, "height": 900})
-    figures_run_from_left_to_right(tab)
-    window.close()
-
-
-def figures_run_from_left_to_right(tab: Any) -> None:
-    """In a form on the right, beside an answer that was read from the right."""
-    form, stage = (tab.locator(part).bounding_box() for part in ("#form", "#stage"))
-    assert form["x"] >= stage["x"] + stage["width"] - 1
-    directions = tab.evaluate(
-        """() => Object.fromEntries(['#top .interval', '#top .figure bdi', '#top .ruler', '#chart', '#forecast bdi',
-          '#batch input[type=range]'].map(part => [part, getComputedStyle(document.querySelector(part)).direction]))"""
-    )
-    assert directions.pop("#top .interval") == "rtl"
-    assert set(directions.values()) == {"ltr"}
 
 
 # ---- stage mode

@@ -18,6 +18,7 @@ from page_support import stored
 from samples import failed_result, full_result, measurement, ok_result, text_result
 from troubles import BEYOND
 
+from demo.core.caveat import note
 from demo.core.measurement import Compilation, CompileCost, StartUp
 from demo.core.outputs import Parity
 from demo.core.result import RunResult
@@ -43,7 +44,7 @@ SEARCHED = 2
 """The batch size of the search for the best way."""
 STORED = stored("segmentation")
 RESULT = full_result(
-    image=STORED.image, predictions=STORED.predictions, parity=STORED.parity, warnings=("The clock fell.",)
+    image=STORED.image, predictions=STORED.predictions, parity=STORED.parity, caveats=(note("The clock fell."),)
 )
 SAID = text_result().predictions or {}
 TEXT = text_result(

@@ -17,6 +17,7 @@ from test_faults import needs_linux, processes_with
 
 from demo.cli.main import main
 from demo.core import catalog, cores
+from demo.core.caveat import note
 from demo.core.result import Progress
 from demo.core.spec import TEXT_GENERATION, BadInput, RunSpec
 from demo.runs.outcome import Files
@@ -92,7 +93,7 @@ def test_what_the_worker_refuses_is_a_sentence_and_exit_2(scripted: Any, capsys)
 
 
 def test_a_run_ends_with_its_id_and_the_command_that_shows_it_unless_it_was_not_stored(scripted: Any, capsys) -> None:
-    scripted(ok_result(warnings=("This result was not stored: the disk is full.",))).stores = False
+    scripted(ok_result(caveats=(note("This result was not stored: the disk is full."),))).stores = False
     assert main(RUN) == 1
     said = capsys.readouterr()
     assert "not stored" in said.out and "2.0" in said.out and "Stored" not in said.err

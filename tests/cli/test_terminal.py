@@ -9,13 +9,14 @@ from scripted_runner import RUN
 
 from demo.cli import terminal
 from demo.cli.main import main
+from demo.core.caveat import note
 from demo.core.outputs import Predictions
 from demo.core.result import Progress
 from demo.core.stats import Interval
 
 
 def test_the_report_gives_the_answer_its_interval_the_noise_floor_and_what_was_seen(scripted: Any, capsys) -> None:
-    scripted(ok_result(warnings=("The clock of the GPU changed.",)))
+    scripted(ok_result(caveats=(note("The clock of the GPU changed."),)))
     assert main(RUN) == 0
     out = capsys.readouterr().out
     assert out.startswith("Worth it from about ") and out.count("2.04 ms → 1.02 ms") == 1

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from samples import BOXES, SEGMENTS, failed_result, full_result, measurement, ok_result, text_result
 
+from demo.core.caveat import note
 from demo.core.codec import load
 from demo.core.machine import HostSample
 from demo.core.measurement import AnotherSize, Compilation, Measurement, StartUp
@@ -124,7 +125,7 @@ def test_a_whole_request_holds_every_picture_of_the_batch():
 
 FILLED = full_result(
     failure=Failure("time", "It ended \N{CAT FACE} قطة.", "Try again.", {"mode": "default"}),
-    warnings=("one", "\u202etwo\x00"),
+    caveats=(note("one"), note("\u202etwo\x00")),
     with_break=measurement(0.0012),
     another_sizes=(AnotherSize("batch size", 2, 224, 224, 1.5, 1, 0, measurement(0.002), measurement(0.001)),),
     earlier=(ProcessResult("an earlier run", 0.002, 0.001, Interval(2.0, 1.9, 2.1)),),

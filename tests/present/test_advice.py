@@ -6,7 +6,6 @@ from typing import Any
 from samples import measurement, ok_result, text_result
 
 from demo.core import format as fmt
-from demo.core.languages import ENGLISH, LANGUAGES
 from demo.core.measurement import Compilation, CompileCost
 from demo.core.outputs import Parity
 from demo.core.result import RunResult
@@ -56,20 +55,19 @@ def test_worth_is_counted_from_what_each_start_really_costs() -> None:
         ({"compilation": None}, "", ""),
     ]:
         one = result(**{"eager": measurement(0.002), "compiled": measurement(0.001)} | changes)
-        assert advice.worth(one, ENGLISH).replace("\N{NARROW NO-BREAK SPACE}", " ") == said
-        told = advice.worth_why(one, ENGLISH)
+        assert advice.worth(one).replace("\N{NARROW NO-BREAK SPACE}", " ") == said
+        told = advice.worth_why(one)
         assert why in told and bool(why) is bool(told)
 
 
 def test_a_break_even_is_a_range_of_two_digits_in_calls_or_tokens() -> None:
-    for lang in LANGUAGES.values():
-        times = tuple(0.001 * (1 + 0.1 * (call // 4 % 3)) for call in range(48))
-        one = of()
-        one = dataclasses.replace(one, compiled=dataclasses.replace(one.compiled, wall_seconds=times))
-        even = one.break_even(20.0)
-        low, high = fmt.two_digits(even.low), fmt.two_digits(even.high)
-        assert low < high and len(str(low).rstrip("0")) <= 2
-        said = advice.worth(one, lang)
-        assert grouped(low) in said and grouped(high) in said and grouped(even.calls or 0) not in said
-        text = text_result(compilation=Compilation(20.0, "cold", 1))
-        assert ("tokens" in advice.worth(text, ENGLISH)) and "calls" not in advice.worth(text, ENGLISH)
+    times = tuple(0.001 * (1 + 0.1 * (call // 4 % 3)) for call in range(48))
+    one = of()
+    one = dataclasses.replace(one, compiled=dataclasses.replace(one.compiled, wall_seconds=times))
+    even = one.break_even(20.0)
+    low, high = fmt.two_digits(even.low), fmt.two_digits(even.high)
+    assert low < high and len(str(low).rstrip("0")) <= 2
+    said = advice.worth(one)
+    assert grouped(low) in said and grouped(high) in said and grouped(even.calls or 0) not in said
+    text = text_result(compilation=Compilation(20.0, "cold", 1))
+    assert ("tokens" in advice.worth(text)) and "calls" not in advice.worth(text)

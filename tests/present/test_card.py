@@ -8,7 +8,6 @@ from page_support import HOSTILE, noisy_result
 from PIL import Image
 from samples import ENVIRONMENT, failed_result, measurement, ok_result, text_result
 
-from demo.core.languages import ENGLISH
 from demo.core.measurement import Compilation
 from demo.core.result import Failure, RunResult
 from demo.core.spec import OWN_MODEL, RunSpec
@@ -24,13 +23,13 @@ def test_the_title_of_the_window_tells_the_answer_and_no_ratio_of_an_unsure_run(
         (ok_result(compiled=measurement(0.002)), "shapes-vit: no difference"),
         (failed_result(), "owlvit-base-patch32: Out of memory"),
     ]:
-        assert card.title(result, ENGLISH) == title
+        assert card.title(result) == title
 
 
 def test_of_a_model_on_this_machine_no_folder_is_told() -> None:
     own = ok_result(spec=RunSpec("/home/alice/models/net.py:make", OWN_MODEL, device="cpu"))
     assert card.model(own) == "net.py:make"
-    assert card.title(own, ENGLISH) == "net.py:make 2.00× faster"
+    assert card.title(own) == "net.py:make 2.00× faster"
 
 
 LONG = RunSpec(

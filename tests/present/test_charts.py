@@ -10,7 +10,6 @@ import pytest
 from measured_tables import write
 from samples import ENVIRONMENT, full_result, measurement, ok_result
 
-from demo.core.languages import ENGLISH
 from demo.core.measurement import Measurement
 from demo.core.result import RunResult
 from demo.core.spec import RunSpec
@@ -40,7 +39,7 @@ def texts(figure) -> list[str]:
 
 def test_with_a_graph_break_compiled_has_two_bars_in_one_group() -> None:
     both = result(measured(0.03), measured(0.01), with_break=measured(0.012))
-    figure = latency_bars(both, ENGLISH)
+    figure = latency_bars(both)
     bars = figure.data[0]
     assert bars.x == pytest.approx([30, 10, 12]) and list(bars.y) == [0, 1, 2]
     assert bars.marker.color == (EAGER, COMPILED, COMPILED) and bars.marker.opacity[2] < bars.marker.opacity[1] == 1
@@ -49,7 +48,7 @@ def test_with_a_graph_break_compiled_has_two_bars_in_one_group() -> None:
 
 def test_the_bars_are_medians_with_the_5th_to_the_95th_percentile_eager_above_compiled() -> None:
     times = np.linspace(0.010, 0.030, 101)
-    figure = latency_bars(result(measured(*times, 0.9), measured(0.010, 0.011, 0.9)), ENGLISH)
+    figure = latency_bars(result(measured(*times, 0.9), measured(0.010, 0.011, 0.9)))
     bars, error = figure.data[0], figure.data[0].error_x
     assert bars.x == pytest.approx([20.1, 11]) and "ms" in figure.layout.title.text
     assert (error.arrayminus[0], error.array[0]) == pytest.approx((9.09, 9.09))
@@ -63,26 +62,26 @@ def test_the_bars_are_medians_with_the_5th_to_the_95th_percentile_eager_above_co
 def test_a_variant_without_times_has_a_word_instead_of_a_bar() -> None:
     for status, word in [("out_of_memory", "out of memory"), ("failed", "–")]:
         for missing in (None, measured()):
-            figure = latency_bars(result(measured(0.02), missing, status=status), ENGLISH)
+            figure = latency_bars(result(measured(0.02), missing, status=status))
             assert texts(figure)[:2] == ["20.0 ms", word] and figure.data[0].x[1] == 0
 
 
 def test_every_call_of_both_variants_is_a_dot_in_order() -> None:
-    figure = trace(result(measured(0.03, 0.02, 0.025), measured(0.011, 0.012)), ENGLISH)
+    figure = trace(result(measured(0.03, 0.02, 0.025), measured(0.011, 0.012)))
     assert [list(part.x) for part in figure.data] == [[1, 2, 3], [1, 2]]
     assert figure.data[0].y == pytest.approx([30, 20, 25]) and figure.data[1].y == pytest.approx([11, 12])
     assert [part.marker.color for part in figure.data] == [EAGER, COMPILED]
 
 
 def test_a_call_beyond_the_scale_is_a_triangle_on_its_edge_and_is_counted() -> None:
-    figure = trace(result(measured(0.02, 0.02, 0.02, 9.0), measured(0.01, 0.01, 0.01)), ENGLISH)
+    figure = trace(result(measured(0.02, 0.02, 0.02, 9.0), measured(0.01, 0.01, 0.01)))
     assert list(figure.data[0].marker.symbol) == ["circle"] * 3 + ["triangle-up"]
     assert figure.data[0].y[3] == pytest.approx(60) == figure.layout.yaxis.range[1]
     assert figure.data[0].text[3] == "9.00 s" and "▲ 1 beyond the scale, the slowest 9.00 s" in texts(figure)[-1]
 
 
 def test_names_make_room_for_each_other_where_the_medians_coincide() -> None:
-    figure = trace(result(measured(0.0100), measured(0.0101)), ENGLISH)
+    figure = trace(result(measured(0.0100), measured(0.0101)))
     shift = {note.text.split()[-1]: note.yshift for note in figure.layout.annotations[:2]}
     assert shift["compiled"] > 0 > shift["eager"]
     heights = [50, 52, 10, 49]
@@ -91,7 +90,7 @@ def test_names_make_room_for_each_other_where_the_medians_coincide() -> None:
 
 
 def test_the_guide_s_gpus_stand_in_the_guide_s_order_eager_first() -> None:
-    figure = published_bars("google/vit-base-patch16-224", ENGLISH)
+    figure = published_bars("google/vit-base-patch16-224")
     names = [re.sub("<.*?>", "", name).split() for name in figure.layout.yaxis.ticktext]
     assert names == [["A100", "eager"], ["compiled"], ["V100", "eager"], ["compiled"], ["T4", "eager"], ["compiled"]]
     assert figure.data[0].x == pytest.approx([9.325, 7.584, 10.495, 6.0, 16.520, 15.786])
@@ -100,10 +99,10 @@ def test_the_guide_s_gpus_stand_in_the_guide_s_order_eager_first() -> None:
 
 def test_names_from_outside_are_text_and_not_markup() -> None:
     table = [dataclasses.replace(published.rows()[0], gpu="<a href=x>y</a>", model="<b>m</b>")]
-    for figure in (durations(table, ENGLISH), by_batch(table, ENGLISH)):
+    for figure in (durations(table), by_batch(table)):
         assert "<a href" not in figure.to_json() and "<b>m" not in figure.to_json()
     spec = RunSpec("<a href='javascript:1'>x</a>\n<b>", "image-classification")
-    source = texts(latency_bars(result(measured(0.02), measured(0.01), spec=spec), ENGLISH))[-1]
+    source = texts(latency_bars(result(measured(0.02), measured(0.01), spec=spec)))[-1]
     assert "<a" not in source and "&lt;a href" in source and "\n" not in source
 
 
@@ -116,8 +115,8 @@ def test_the_page_recolours_the_colours_that_the_figures_have() -> None:
 
 def test_every_figure_is_strict_json_and_told_in_words_with_neither_tags_nor_signs() -> None:
     both = result(measured(0.02, 0.03, 0.02), measured(0.01, 0.01, 0.5))
-    figures = [latency_bars(one, ENGLISH) for one in (both, result(None, None, status="crashed"))]
-    for figure in (*figures, trace(both, ENGLISH), published_bars("google/vit-base-patch16-224", ENGLISH)):
+    figures = [latency_bars(one) for one in (both, result(None, None, status="crashed"))]
+    for figure in (*figures, trace(both), published_bars("google/vit-base-patch16-224")):
         json.loads(figure.to_json(), parse_constant=lambda name: pytest.fail(name))
         said = figure.layout.meta["aloud"]
         title = re.sub("<.*?>", "", figure.layout.title.text)
@@ -127,7 +126,7 @@ def test_every_figure_is_strict_json_and_told_in_words_with_neither_tags_nor_sig
 
 def test_each_line_begins_at_its_first_call_and_crosses_eager_s_where_that_has_paid() -> None:
     result = full_result()
-    eager, cold, warm, *crossings = charts.break_even(result, ENGLISH).data
+    eager, cold, warm, *crossings = charts.break_even(result).data
     assert [line.y[0] for line in (eager, cold, warm)] == pytest.approx([0.0, 31.2, 3.4])
     for line, crossing in zip((cold, warm), crossings, strict=True):
         even = result.break_even(line.y[0])
@@ -141,7 +140,7 @@ def test_a_crossing_carries_its_interval() -> None:
     times = tuple(0.006 * (1 + 0.1 * (place // 4 % 4)) for place in range(48))
     result = full_result(compiled=dataclasses.replace(measurement(0.006), wall_seconds=times))
     even = result.break_even(31.2)
-    mark = next(part for part in charts.break_even(result, ENGLISH).data if part.mode == "markers")
+    mark = next(part for part in charts.break_even(result).data if part.mode == "markers")
     assert None not in (even.low, even.high, even.calls)
     assert (mark.x[0] - mark.error_x.arrayminus[0], mark.x[0] + mark.error_x.array[0]) == (even.low, even.high)
 
@@ -160,7 +159,7 @@ def source(figure: go.Figure) -> str:
 def test_the_durations_are_the_tables() -> None:
     for gpu, batch_size in SETTINGS:
         table = guide_rows(gpu, batch_size)
-        figure = durations(table, ENGLISH)
+        figure = durations(table)
         scale = 1 if figure.layout.title.text.endswith(", s</b>") else 1e3
         (bars,) = figure.data
         assert bars.x[::2] == pytest.approx([(row.eager_seconds or 0) * scale for row in table])
@@ -170,7 +169,7 @@ def test_the_durations_are_the_tables() -> None:
 
 
 def test_the_lines_are_the_tables_geometric_means() -> None:
-    figure = by_batch(published.select(published.rows(), "release"), ENGLISH)
+    figure = by_batch(published.select(published.rows(), "release"))
     means = {line.name: dict(zip(line.x, line.y, strict=True)) for line in figure.data}
     assert means["A100, published"] == pytest.approx({1: 1.449, 4: 1.287, 16: 1.222}, abs=0.0005)
     assert means["V100, published"] == pytest.approx({1: 1.599, 4: 1.221, 16: 1.190}, abs=0.0005)
@@ -180,15 +179,15 @@ def test_the_lines_are_the_tables_geometric_means() -> None:
 def test_out_of_memory_stands_in_words_where_a_bar_would() -> None:
     table = guide_rows("T4", 16)
     place = [row.model for row in table].index("DETR")
-    figure = durations(table, ENGLISH)
+    figure = durations(table)
     assert figure.data[0].x[2 * place : 2 * place + 2] == (0, 0)
     assert texts(figure).count("out of memory") == 2
 
 
 def test_a_dagger_stands_at_a_model_with_a_note_and_is_explained() -> None:
-    figure = durations(guide_rows(), ENGLISH)
+    figure = durations(guide_rows())
     assert {"OwlViT †", "ViT"} <= set(figure.layout.yaxis.ticktext) and "† has a note" in source(figure)
-    assert "†" not in source(durations(guide_rows(task="image-classification"), ENGLISH))
+    assert "†" not in source(durations(guide_rows(task="image-classification")))
 
 
 def test_every_line_s_colour_is_seen_on_both_papers() -> None:
@@ -200,7 +199,7 @@ def test_a_device_measured_twice_counts_once_and_by_its_later_day(own: Path) -> 
     other = {"model": "ResNet", "checkpoint": "microsoft/resnet-50"}
     write(own / "a.csv", later, later | other)
     write(own / "b.csv", {}, other)
-    figure = by_batch(published.select(published.all_rows(), "measured"), ENGLISH)
+    figure = by_batch(published.select(published.all_rows(), "measured"))
     assert list(figure.data[0].y) == pytest.approx([2.0])
     assert "H200 (own): 2 models" in source(figure) and "2.13.0" not in source(figure)
 
@@ -208,7 +207,7 @@ def test_a_device_measured_twice_counts_once_and_by_its_later_day(own: Path) -> 
 def test_a_measured_device_is_a_line_of_its_own_dashed_open_and_named(own: Path) -> None:
     write(own / "h200.csv", {}, {"batch_size": "16", "speedup": "1.61"})
     table = published.all_rows()
-    figure = by_batch(comparable_rows(table[0], table), ENGLISH)
+    figure = by_batch(comparable_rows(table[0], table))
     line = next(line for line in figure.data if line.name == "H200, measured by this project")
     assert list(line.y) == pytest.approx([1.62, 1.61])
     assert line.line.dash == "dash" and line.marker.symbol.endswith("-open")
@@ -231,8 +230,8 @@ def test_only_what_was_measured_alike_joins_a_table(own: Path) -> None:
 
 def test_the_run_stands_first_and_the_guides_gpus_follow() -> None:
     result = ok_result(spec=RunSpec("facebook/detr-resnet-50", "object-detection", 4, device="cuda"))
-    found = compare_with_guide(result, ENGLISH)
-    figure = run_and_guide(result, ENGLISH)
+    found = compare_with_guide(result)
+    figure = run_and_guide(result)
     names = [re.sub("<.*?>", "", name).split()[0] for name in figure.layout.yaxis.ticktext[::2]]
     assert names == ["Here", "A100", "V100", "T4"]
     times = list(result.latencies.values())

@@ -7,7 +7,6 @@ import pytest
 from samples import measurement, text_result
 
 from demo.core import format as fmt
-from demo.core.languages import ENGLISH
 from demo.core.measurement import Prefill
 from demo.core.outputs import Predictions
 from demo.core.result import RunResult
@@ -38,7 +37,7 @@ def test_compiling_pays_after_tokens_and_answers() -> None:
     assert even.answers == pytest.approx(6.0 / (result.answer_seconds[0] - result.answer_seconds[1]), abs=1)
     low, high = (sentences.grouped(fmt.two_digits(2 * calls)) for calls in (even.low, even.high))
     told = f"about {low} tokens" if low == high else f"{low} to {high} tokens"
-    assert sentences.calls_to_pay(even, ENGLISH) == told
+    assert sentences.calls_to_pay(even) == told
 
 
 def test_the_json_has_prompt_and_steps_apart_and_comes_back() -> None:
@@ -53,15 +52,15 @@ def test_the_json_has_prompt_and_steps_apart_and_comes_back() -> None:
 
 
 def test_the_first_other_token_is_marked_and_half_types_are_excused() -> None:
-    page = results.outputs(parted(), ENGLISH)
+    page = results.outputs(parted())
     assert page.count('class="parted"') == 2 and page.index("from token 2 on") > 0
     assert "&lt;b&gt;" in page and "<b>\n" not in page
-    assert "rounding" not in page and "rounding" in results.outputs(parted("bfloat16"), ENGLISH)
-    assert 'class="parted"' not in results.outputs(text_result(), ENGLISH)
+    assert "rounding" not in page and "rounding" in results.outputs(parted("bfloat16"))
+    assert 'class="parted"' not in results.outputs(text_result())
 
 
 def test_each_token_is_played_after_the_time_that_it_took() -> None:
-    page = results.outputs(text_result(), ENGLISH)
+    page = results.outputs(text_result())
     times = [float(part.split("s", 1)[0]) for part in page.split("--at:")[1:]]
     eager, compiled = times[:4], times[4:]
     slowed = results._slowed(text_result())

@@ -4,7 +4,6 @@ from typing import Any
 import pytest
 from samples import GPU, failed_result, measurement, ok_result, on_gpu
 
-from demo.core.languages import ENGLISH
 from demo.core.measurement import Compilation
 from demo.core.result import Failure, RunResult
 from demo.core.spec import RunSpec
@@ -19,7 +18,7 @@ def run(checkpoint: str = VIT, task: str = "image-classification", **changes: An
 
 
 def found(result: RunResult) -> GuideComparison:
-    return compare_with_guide(result, ENGLISH)
+    return compare_with_guide(result)
 
 
 def test_the_nearest_batch_is_taken_by_ratio_and_of_two_the_smaller() -> None:
@@ -59,7 +58,7 @@ def test_where_there_is_nothing_to_compare_nothing_is_said() -> None:
         failed_result(status="crashed", spec=run().spec, failure=Failure("time", "It crashed.", "Try again.")),
         failed_result(status="cancelled", spec=run().spec),
     ]:
-        assert compare_with_guide(result, ENGLISH) is None
+        assert compare_with_guide(result) is None
 
 
 def test_each_difference_is_said_and_only_where_there_is_one() -> None:

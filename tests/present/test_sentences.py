@@ -7,7 +7,6 @@ import re
 from samples import BOXES, failed_result, measurement, ok_result
 
 from demo.cli import terminal
-from demo.core.languages import ENGLISH, LANGUAGES
 from demo.core.machine import GpuSample, HostSample
 from demo.core.measurement import BackToBack, Compilation, CompileCost, CompiledFirst, GraphBreak, Measurement
 from demo.core.outputs import EndToEnd, Parity
@@ -16,7 +15,7 @@ from demo.core.spec import OWN_MODEL, RunSpec
 from demo.present import details, markdown, sentences
 from demo.ui.html import results
 
-OLD = sentences.basis(ok_result(), ENGLISH)
+OLD = sentences.basis(ok_result())
 """What an interval rests on in a result of before the spread between processes was taken in."""
 
 
@@ -34,26 +33,26 @@ def test_the_headline_tells_each_outcome_in_one_sentence() -> None:
     void = ok_result(compilation=Compilation(1.0, "cold", 1, recompiles_while_timing=1))
     assert sentences.headline(void).startswith("Void: the model was recompiled while timed")
     assert sentences.headline(failed_result()).startswith("Batch size 256 ran out of memory")
-    assert sentences.headline_parts(failed_result(), ENGLISH) is None
+    assert sentences.headline_parts(failed_result()) is None
 
 
 def test_an_unsure_or_void_cost_of_a_graph_break_is_no_figure() -> None:
     few = dataclasses.replace(compiled_at(0.001), with_break=Measurement((0.0009, 0.0009, 0.0013, 0.0013), None, (), 2))
-    assert sentences.break_parts(few, ENGLISH) == ("", "Too noisy", "to tell what the graph breaks cost")
+    assert sentences.break_parts(few) == ("", "Too noisy", "to tell what the graph breaks cost")
     recompiled = dataclasses.replace(few.compilation, recompiles_while_timing=1)
-    assert sentences.break_parts(dataclasses.replace(few, compilation=recompiled), ENGLISH) is None
-    assert sentences.break_parts(ok_result(), ENGLISH) is None and sentences.break_interval(ok_result(), ENGLISH) == ""
+    assert sentences.break_parts(dataclasses.replace(few, compilation=recompiled)) is None
+    assert sentences.break_parts(ok_result()) is None and sentences.break_interval(ok_result()) == ""
 
 
 def test_the_interval_of_a_loss_is_told_from_its_lower_end_to_its_upper_one() -> None:
     calls = tuple(0.01 * (1 + 0.1 * (block % 2)) for block in range(12) for _ in range(4))
     noisy = dataclasses.replace(measurement(0.01), wall_seconds=calls)
-    assert sentences.interval(ok_result(compiled=noisy), ENGLISH) == f"slow-down 4.93 to 5.36×, 95 % confidence, {OLD}"
-    assert sentences.interval(compiled_at(0.001), ENGLISH) == f"speed-up 2.000 to 2.000×, 95 % confidence, {OLD}"
+    assert sentences.interval(ok_result(compiled=noisy)) == f"slow-down 4.93 to 5.36×, 95 % confidence, {OLD}"
+    assert sentences.interval(compiled_at(0.001)) == f"speed-up 2.000 to 2.000×, 95 % confidence, {OLD}"
 
 
 def rows(result: RunResult) -> list[details.Row]:
-    return [row for parts in details.tree(result, ENGLISH).values() for part in parts.values() for row in part.rows]
+    return [row for parts in details.tree(result).values() for part in parts.values() for row in part.rows]
 
 
 def test_rows_hold_a_name_and_a_value_and_only_what_was_measured() -> None:
@@ -72,13 +71,13 @@ def test_what_the_added_break_costs_is_told_wherever_a_run_is() -> None:
     ]:
         broken = dataclasses.replace(ok_result().spec, graph_break=True)
         result = ok_result(spec=broken, with_break=measurement(with_break))
-        page = " ".join(re.sub(r"<[^>]+>", " ", results.parts(result, ENGLISH)["compiled"]).split())
+        page = " ".join(re.sub(r"<[^>]+>", " ", results.parts(result)["compiled"]).split())
         for text in (" ".join(terminal.report(result).split()), page, markdown.of_run(result)):
             assert f"The graph breaks {told}" in text
-        assert sentences.break_interval(result, ENGLISH) == interval
+        assert sentences.break_interval(result) == interval
         assert sentences.headline(result) == f"The graph breaks {told}. Without them: {sentences.headline(ok_result())}"
         void = dataclasses.replace(result, compilation=Compilation(1.0, "cold", 2, recompiles_while_timing=1))
-        assert sentences.break_cost(void, ENGLISH) == sentences.break_cost(ok_result(), ENGLISH) == ""
+        assert sentences.break_cost(void) == sentences.break_cost(ok_result()) == ""
 
 
 def test_no_table_names_the_batch_or_the_weights_of_a_model_of_ones_own() -> None:
@@ -92,7 +91,7 @@ def test_no_table_names_the_batch_or_the_weights_of_a_model_of_ones_own() -> Non
 def test_what_compiling_before_eager_gives_is_told_with_what_to_do() -> None:
     first = CompiledFirst(2, (GraphBreak("a lock", "hooks.py:27"),) * 2)
     good = ok_result(compilation=Compilation(5.5, "cold", 1, compiled_first=first))
-    page = re.sub(r"<[^>]+>", " ", results.parts(good, ENGLISH)["compiled"])
+    page = re.sub(r"<[^>]+>", " ", results.parts(good)["compiled"])
     report = " ".join(terminal.report(good).split())
     becomes = "Compiled before any eager call, this model becomes {}, and its first call takes another time."
     for text in (report, page, markdown.of_run(good)):
@@ -100,8 +99,8 @@ def test_what_compiling_before_eager_gives_is_told_with_what_to_do() -> None:
         assert "Call the model once in eager before compiling." in text
     assert "hooks.py:27" in page
     better = ok_result(compilation=Compilation(5.5, "cold", 3, compiled_first=CompiledFirst(1)))
-    assert sentences.compiled_first(better, ENGLISH) == [becomes.format("1 graph, 0 breaks")]
-    assert sentences.compiled_first(ok_result(), ENGLISH) == []
+    assert sentences.compiled_first(better) == [becomes.format("1 graph, 0 breaks")]
+    assert sentences.compiled_first(ok_result()) == []
 
 
 def test_agreement_says_what_was_compared() -> None:
@@ -111,28 +110,26 @@ def test_agreement_says_what_was_compared() -> None:
         ({"mask_iou": 1.0, "changed_pixels": 0.0}, "Eager and compiled agree: the masks overlap by 100 %."),
         ({}, "Eager and compiled agree."),
     ]:
-        assert details.agreement(ok_result(parity=Parity("match", 0.0, "", task)), ENGLISH) == told
+        assert details.agreement(ok_result(parity=Parity("match", 0.0, "", task))) == told
 
     nothing = dataclasses.replace(BOXES, boxes=())
     result = ok_result(
         parity=Parity("match", 0.0, "", {"matched_boxes": 1.0}), predictions={"eager": nothing, "compiled": nothing}
     )
-    assert details.agreement(result, ENGLISH) == "Eager and compiled agree: neither finds anything."
-    assert details.agreement(ok_result(parity=Parity("not comparable", None, ""), predictions=None), ENGLISH) == ""
+    assert details.agreement(result) == "Eager and compiled agree: neither finds anything."
+    assert details.agreement(ok_result(parity=Parity("not comparable", None, ""), predictions=None)) == ""
 
 
 def test_counts_are_grouped_and_agree_with_their_noun() -> None:
-    assert [sentences.count(n, "call", ENGLISH) for n in (0, 1, 2)] == ["0 calls", "1 call", "2 calls"]
-    assert sentences.count(13997, "call", ENGLISH) == "13\N{NARROW NO-BREAK SPACE}997 calls"
+    assert [sentences.count(n, "call") for n in (0, 1, 2)] == ["0 calls", "1 call", "2 calls"]
+    assert sentences.count(13997, "call") == "13\N{NARROW NO-BREAK SPACE}997 calls"
 
 
 def test_a_word_of_a_newer_worker_is_quoted_as_it_is() -> None:
     newer = Compilation(2.0, "cold", 1, cudagraphs="partly", cold=CompileCost(2.0, {"keys": 1.0}))
-    japanese = LANGUAGES["ja"]
     result = ok_result(compilation=newer)
     assert ("CUDA graphs", "partly") in [row[:2] for row in rows(result)]
-    assert japanese.quoted("partly") in results.whole(result, japanese)
-    part = details.pays(result, ENGLISH)
+    part = details.pays(result)
     assert part is not None and part.table == (["", "empty cache"], [["keys", "1.0 s"]])
 
 
@@ -165,7 +162,7 @@ def test_every_figure_of_a_full_result_has_its_line() -> None:
         end_to_end=EndToEnd(0.004, 0.0001, 0.002),
         machine_states=(HostSample(0.0, 0.05, gpu), HostSample(0.5, 0.15, dataclasses.replace(gpu, sm_clock_hz=1.6e9))),
     )
-    told = " ".join(re.sub(r"<[^>]+>", " ", results.whole(result, ENGLISH)).split())
+    told = " ".join(re.sub(r"<[^>]+>", " ", results.whole(result)).split())
     for text in (
         "launching kernels 58 % 50 %",
         "images/s, back to back 200 –",

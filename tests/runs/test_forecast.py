@@ -8,7 +8,6 @@ from fake_runner import MACHINE
 from samples import ENVIRONMENT, failed_result, measurement, ok_result
 
 from demo.core import catalog
-from demo.core.languages import ENGLISH
 from demo.core.machine import HostInfo
 from demo.core.spec import TEXT_GENERATION, RunSpec
 from demo.runs.forecast import Forecast, SweepForecast, doubts, forecast, forecast_sweep, on_this_machine
@@ -63,7 +62,7 @@ def test_failures_and_other_machines_teach_nothing_and_without_a_known_size_ther
     here, there = ok_result(), ok_result(environment=dataclasses.replace(ENVIRONMENT, device_name="Another CPU"))
     assert on_this_machine([here, there, ok_result(environment=None)], samples.MACHINE, "cpu") == [here]
     assert on_this_machine([here], samples.MACHINE, "cuda") == []
-    assert "No estimate yet" in results.forecast(None, None, [], ENGLISH)
+    assert "No estimate yet" in results.forecast(None, None, [])
 
 
 def test_a_sweep_takes_as_long_as_its_runs_and_counts_its_guesses() -> None:
@@ -96,7 +95,7 @@ def test_a_choice_that_is_known_to_be_pointless_gets_a_word_and_a_sensible_one_n
         ({"device": "cuda", "dtype": "tf32"}, gpu_machine("NVIDIA H200", "9.0")),
     ]:
         assert doubts(dataclasses.replace(CPU_SPEC, **changes), machine, None, []) == tuple(told)  # type: ignore[arg-type]
-        assert results.forecast(None, None, told, ENGLISH).count('<p class="doubt">') == len(told)
+        assert results.forecast(None, None, told).count('<p class="doubt">') == len(told)
 
 
 def test_a_checkpoint_that_lost_every_time_here_is_said_to_have_lost() -> None:

@@ -16,6 +16,7 @@ from hypothesis import given, strategies as st
 from measured_tables import write
 from samples import failed_result, full_result, ok_result, text_result
 
+from demo.core.caveat import note
 from demo.core.result import Failure, RunResult
 from demo.core.spec import OWN_MODEL, BadInput, RunSpec
 from demo.store import export, published
@@ -194,7 +195,9 @@ def test_no_cell_of_any_csv_of_this_project_is_a_formula(tmp_path) -> None:
     spec = RunSpec(COMMAND, "object-detection", text=(COMMAND, "a cat"))
     environment = dataclasses.replace(ok_result().environment, device_name="@device", driver="+1+2")
     failure = Failure("load", "-2+3", "=HYPERLINK(1)")
-    hostile = failed_result(id="-1e5x", spec=spec, environment=environment, failure=failure, warnings=("=1", "two"))
+    hostile = failed_result(
+        id="-1e5x", spec=spec, environment=environment, failure=failure, caveats=(note("=1"), note("two"))
+    )
     write_table(tmp_path / "sweep.csv", [Cell(spec, hostile)])
     write(tmp_path / "mine.csv", {"model": COMMAND, "device": "@device", "checkpoint": "-a/b"})
     for _ in range(2):  # a measured table that another sweep adds to

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from samples import failed_result, measurement, ok_result
 
+from demo.core.caveat import note
 from demo.core.measurement import CompileCost
 from demo.core.outputs import ImageInfo
 from demo.core.result import RunResult
@@ -138,7 +139,7 @@ def test_a_full_disk_is_an_error_and_what_was_stored_stays(history: History) -> 
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
         try:
-            history.append(ok_result(id="after", warnings=("x" * 200_000,)))
+            history.append(ok_result(id="after", caveats=(note("x" * 200_000),)))
         except HistoryError as error:
             print(error)
         """,
@@ -303,7 +304,7 @@ def test_what_is_deleted_is_gone_from_the_log_beside_the_file_while_another_prog
     history.append(failed_result())
     with contextlib.closing(sqlite3.connect(history.path)) as other:
         assert other.execute("SELECT COUNT(*) FROM results").fetchone() == (1,)
-        history.append(ok_result(warnings=("a very particular sentence",)))
+        history.append(ok_result(caveats=(note("a very particular sentence"),)))
         with other:  # as an earlier version, whose searches had a table of words
             other.execute("CREATE TABLE search_words AS SELECT id, 'a very particular sentence' FROM results")
         assert history.delete([ok_result().id, "never there"]) == 1 and history.all() == [failed_result()]

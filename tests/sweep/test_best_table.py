@@ -9,7 +9,6 @@ import pytest
 from samples import LABELS, MACHINE, measurement, ok_result
 
 from demo.core import catalog
-from demo.core.languages import ENGLISH, LANGUAGES
 from demo.core.machine import HostSample
 from demo.core.measurement import Compilation, CompileCost, StartUp
 from demo.core.outputs import Label, Parity, Predictions
@@ -88,11 +87,11 @@ def test_ranks_are_what_the_intervals_carry() -> None:
 def test_of_equal_ways_the_simplest_wins_and_the_answer_says_so() -> None:
     found = table(default=0.0051, freezing=0.0050)
     assert found.winner.way.name == "default" and [one.way.name for one in found.equals] == ["freezing"]
-    said = best_words.answer(found, ENGLISH)
+    said = best_words.answer(found)
     assert said[0].startswith("Default mode: 1.9") and "freezing" in said[1] and "simplest within 5" in said[1]
     nothing = table(default=0.0100, freezing=0.0150)
     assert nothing.winner.way.name == "eager"
-    assert "Nothing is known to be better than eager" in best_words.answer(nothing, ENGLISH)[0]
+    assert "Nothing is known to be better than eager" in best_words.answer(nothing)[0]
 
 
 def test_a_wide_interval_neither_wins_nor_takes_the_lead_from_a_good_way() -> None:
@@ -102,7 +101,7 @@ def test_a_wide_interval_neither_wins_nor_takes_the_lead_from_a_good_way() -> No
     assert found.winner.way.name == "freezing"
     found = table(default=0.0100, freezing=run("freezing", 0.0040, spread=wide))
     assert row(found, "eager").rank == 1 and found.winner.way.name == "eager"
-    said = best_words.answer(found, ENGLISH)
+    said = best_words.answer(found)
     assert "known to be better than eager" in said[0] and "freezing: 3×" in said[1]
 
 
@@ -120,18 +119,18 @@ def test_a_way_that_fails_or_does_not_agree_is_a_row_and_never_wins(changes: dic
     found = table(default=0.008, freezing=run("freezing", 0.001, **changes))
     assert found.winner.way.name == "default"
     assert row(found, "freezing").rank is None and why in row(found, "freezing").out
-    assert best_words.cells(row(found, "freezing"), ENGLISH)["agreement"] == row(found, "freezing").out
+    assert best_words.cells(row(found, "freezing"))["agreement"] == row(found, "freezing").out
 
 
 def test_a_refused_way_says_why_one_not_tried_has_no_rank_and_a_machine_that_was_too_busy_beats_nothing() -> None:
     found = table(refused={"package": "There is no toolkit."}, default=0.008)
     assert row(found, "package").out == "There is no toolkit."
     assert row(found, "lite").rank is None and not row(found, "lite").out
-    assert best_words.cells(row(found, "lite"), ENGLISH)["agreement"] == "not tried yet"
+    assert best_words.cells(row(found, "lite"))["agreement"] == "not tried yet"
     busy = tuple(HostSample(float(at), 0.9, None, 0.1) for at in range(5))
     found = table(default=run("default", 0.008), freezing=run("freezing", 0.004, machine_states=busy))
     assert row(found, "default").rank == 1 and found.disturbed
-    assert any("Other programs" in line for line in best_words.answer(found, ENGLISH))
+    assert any("Other programs" in line for line in best_words.answer(found))
 
 
 def test_a_first_answer_is_the_start_of_its_process_and_its_first_call() -> None:
@@ -194,16 +193,15 @@ def test_a_crossover_lies_between_the_best_of_one_and_the_worst_of_the_other_and
         assert calls == pytest.approx(later / (eager.seconds / slow - eager.seconds / fast), abs=1)
 
 
-def test_the_answer_stands_in_every_language_and_the_json_names_each_stored_run() -> None:
+def test_the_answer_has_its_figures_and_the_json_names_each_stored_run() -> None:
     found = table(
         default=run("default", 0.0060, compilation=costs(20.0, 2.0)),
         freezing=run("freezing", 0.0040, compilation=costs(30.0, None)),
     )
-    for lang in LANGUAGES.values():
-        said = best_words.answer(found, lang)
-        assert "2.50×" in said[0] and "35 s" in said[0] and "{" not in " ".join(said)
-        for one in ALL:
-            assert best_words.name(one, lang)
+    said = best_words.answer(found)
+    assert "2.50×" in said[0] and "35 s" in said[0] and "{" not in " ".join(said)
+    for one in ALL:
+        assert best_words.name(one)
     data = best_words.as_json(found)
     assert data["winner"] == "freezing" and data["rows"][0]["id"] == "freezing" and data["rows"][0]["rank"] == 1
     assert data["rows"][0]["settings"] == WAYS["freezing"] and data["rows"][0]["processes"] == 1

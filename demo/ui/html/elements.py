@@ -1,14 +1,15 @@
 """HTML from the templates of `demo/ui/templates/`, and what several of them draw: the ruler, links to further runs.
 
-A template takes plain text and escapes it. Only `Markup` goes in unchanged: what a template gave, or what a function of
-`Language` made of a text of this program, with everything else in it escaped.
+A template takes plain text and escapes it. Only `Markup`, such as what a template gave, goes in unchanged. In each
+template `fmt` and `sentences` are the modules.
 """
 
 import dataclasses
 import functools
 import math
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
+from html import escape
 from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import urlencode
@@ -18,7 +19,6 @@ from jinja2.ext import Extension
 from markupsafe import Markup
 
 from demo.core import catalog, format as fmt
-from demo.core.languages import Language
 from demo.core.machine import HostInfo
 from demo.core.result import RunResult
 from demo.core.spec import OWN_MODEL, BadInput, RunSpec
@@ -42,21 +42,10 @@ def _environment() -> Environment:
     return found
 
 
-def drawn(macro: str, lang: Language, /, *values: object, **named: object) -> Markup:
-    """What a macro gives for these values; 'results.card' is `card` of results.html.
-
-    In a template `html`, `marked`, `value` and `quoted` are the functions of `lang`, and `composed(key, ...)` is a text
-    with HTML in it; `fmt` and `sentences` are the modules.
-    """
-
-    def safe(function: Callable[..., str]) -> Callable[..., Markup]:
-        return lambda *args, **values: Markup(function(*args, **values))
-
-    known: dict[str, Any] = {name: safe(getattr(lang, name)) for name in ("html", "marked", "value", "quoted")}
-    known["composed"] = lambda key, **phrases: Markup(lang.texts[key]).format(**phrases)
+def drawn(macro: str, /, *values: object, **named: object) -> Markup:
+    """What a macro gives for these values; 'results.card' is `card` of results.html."""
     file, _, name = macro.partition(".")
-    module = _environment().get_template(f"{file}.html").make_module({"lang": lang, "ltr": Markup(lang.ltr), **known})
-    html: Markup = getattr(module, name)(*values, **named)
+    html: Markup = getattr(_environment().get_template(f"{file}.html").module, name)(*values, **named)
     return html
 
 
@@ -92,12 +81,7 @@ class Axis:
 
 
 def ruler(
-    speedup: Interval,
-    known: bool,
-    noise: float,
-    lang: Language,
-    within: Interval | None = None,
-    processes: Sequence[float] = (),
+    speedup: Interval, known: bool, noise: float, within: Interval | None = None, processes: Sequence[float] = ()
 ) -> Markup:
     """The interval of the speed-up on an axis.
 
@@ -108,12 +92,12 @@ def ruler(
     axis = Axis([low, high, 1 + noise, *processes])
     least, most = fmt.ratio_ends(low, high)
     (_, start), *_, (_, end) = axis.ticks
-    spoken = lang.plain("ruler", low=least, high=most, start=start, end=end)
+    spoken = f"Speed-up {least} to {most} on an axis from {start} to {end}"
     if processes:
-        ratios = lang.listed([lang.plain_value(fmt.ratio(ratio)) for ratio in processes])
-        spoken += lang.texts["semicolon"] + lang.composed("ruler_processes", ratios=ratios)
+        ratios = ", ".join([fmt.ratio(ratio) for ratio in processes])
+        spoken += "; " + f"processes: {ratios}"
     ratio = fmt.estimate(speedup.ratio, low, high) if known else ""
-    return drawn("elements.ruler", lang, spoken, axis, speedup, within, processes, noise, ratio)
+    return drawn("elements.ruler", spoken, axis, speedup, within, processes, noise, ratio)
 
 
 # Links to this page that fill the form, and press Run if they say so. Each is an ordinary link: opened in another tab
@@ -135,11 +119,11 @@ def _link(spec: RunSpec, words: str, way: Literal["fill", "run", "best"]) -> Mar
     return Markup('<a class="action" href="?{}" data-follow="{}">{}</a>').format(asked, way, Markup(words))
 
 
-def find_best(spec: RunSpec, lang: Language) -> Markup:
+def find_best(spec: RunSpec) -> Markup:
     """A button that starts the search for the best way to run this model; '' if the page cannot run it."""
     if catalog.is_folder(spec.checkpoint) or spec.task == OWN_MODEL:
         return Markup()
-    return _link(spec, lang.html("best"), "best")
+    return _link(spec, "Find the best way", "best")
 
 
 def fill(words: str, **asked: Any) -> Markup:
@@ -150,7 +134,7 @@ def fill(words: str, **asked: Any) -> Markup:
         return Markup()
 
 
-def longer(result: RunResult, lang: Language) -> Markup:
+def longer(result: RunResult) -> Markup:
     """'Run again with 30 s', if time was up before the precision was reached or the calls of this process leave the
     verdict open; else ''. What lies between processes, more time does not narrow."""
     spec, speedup = result.spec, result.speedup
@@ -159,16 +143,16 @@ def longer(result: RunResult, lang: Language) -> Markup:
     wide = speedup.within.half_width > spec.precision or sentences.unsure_within(result)
     if not wide or spec.most_seconds >= LONGER_SECONDS:
         return Markup()
-    return again(spec, {"most_seconds": LONGER_SECONDS}, lang)
+    return again(spec, {"most_seconds": LONGER_SECONDS})
 
 
-def other_device(spec: RunSpec, machine: HostInfo | None, lang: Language) -> Markup:
+def other_device(spec: RunSpec, machine: HostInfo | None) -> Markup:
     """For a run refused for lack of a GPU: a button that runs it with device 'auto'; else ''."""
     lacking = machine is not None and machine.gpu is None and spec.device == "cuda"
-    return again(spec, {"device": "auto"}, lang) if lacking else Markup()
+    return again(spec, {"device": "auto"}) if lacking else Markup()
 
 
-def again(spec: RunSpec, changes: dict[str, Any], lang: Language) -> Markup:
+def again(spec: RunSpec, changes: dict[str, Any]) -> Markup:
     """For each change of a setting a button that runs `spec` with it; '' if the page cannot run that."""
     buttons = Markup()
     if catalog.is_folder(spec.checkpoint):
@@ -179,8 +163,8 @@ def again(spec: RunSpec, changes: dict[str, Any], lang: Language) -> Markup:
         except (BadInput, TypeError):  # a stored result may hold anything
             continue
         if name == "most_seconds":
-            words = lang.html("again_longer", seconds=f"{value:g}")
+            words = f"Run again with {value:g} s"
         else:
-            words = lang.marked(lang.composed("again_with", setting=sentences.named_setting(name, value, lang)))
+            words = escape(f"Run again with {sentences.named_setting(name, value)}")
         buttons += _link(changed, words, "run")
     return buttons

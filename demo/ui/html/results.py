@@ -7,6 +7,7 @@ chart that it has.
 import base64
 import io
 from collections.abc import Iterable
+from html import escape
 
 from markupsafe import Markup
 from PIL import Image
@@ -14,7 +15,6 @@ from PIL import Image
 from demo.core import catalog, format as fmt, stats
 from demo.core.catalog import Checkpoint
 from demo.core.images import decode_preview
-from demo.core.languages import Language
 from demo.core.outputs import ImageInfo, Predictions
 from demo.core.result import Progress, RunResult
 from demo.core.spec import TEXT_GENERATION, RunSpec
@@ -25,10 +25,32 @@ from demo.runs.forecast import Forecast
 from demo.store import published
 from demo.ui.html.elements import again, drawn, longer, ruler
 
+DOUBT = {
+    "no gpu": "There is no GPU here that torch can use: choose the device auto or cpu.",
+    "no cuda graphs on a cpu": (
+        "reduce-overhead uses CUDA graphs, which need a GPU: on a CPU it does the same as default."
+    ),
+    "float16 on a cpu": "Most CPUs convert float16 to float32 to compute: slower than float32 and bfloat16.",
+    "no tf32": "TensorFloat-32 needs a GPU of compute capability 8.0 or more, such as an A100: choose float32.",
+    "no bfloat16": "On this GPU torch.compile leaves bfloat16 to eager: choose float16.",
+    "threads on a gpu": "The number of threads matters on a CPU only.",
+    "lost before": "Compiled was slower every time this ran here.",
+    "will not fit": "This needs more memory than the machine has: it will probably run out of memory.",
+    "may not fit": "This may need more memory than is free.",
+}
+DOING = (
+    "Reading the model and its input",
+    "First calls of the eager model",
+    "Compiling: a one-time cost on the first call",
+    "Timing eager and compiled in turn",
+    "Comparing the outputs of both",
+)
+"""What is done in each of `STEPS`."""
 
-def intro(checkpoint: str, lang: Language) -> Markup:
+
+def intro(checkpoint: str) -> Markup:
     """Before the first run: the question, and what Run will do."""
-    return drawn("results.intro", lang, sentences.short(checkpoint), catalog.refusal(checkpoint))
+    return drawn("results.intro", sentences.short(checkpoint), catalog.refusal(checkpoint))
 
 
 _RELATIVE_OF_TASK = {
@@ -38,23 +60,27 @@ _RELATIVE_OF_TASK = {
 }
 
 
-def published_for(checkpoint: str, task: str, lang: Language) -> tuple[str, str]:
+def published_for(checkpoint: str, task: str) -> tuple[str, str]:
     """The checkpoint whose published rows are shown, '' for a text model, and a sentence on that as plain text."""
     if any(row.checkpoint == checkpoint for row in published.rows()):
-        return checkpoint, lang.plain("published_own", model=sentences.short(checkpoint), year=2023)
+        return checkpoint, (
+            f"What the guide measured for {sentences.short(checkpoint)} in 2023, on GPUs. Yours will differ."
+        )
     if task == TEXT_GENERATION:
-        return "", lang.plain("published_none")
+        return "", "The guide's tables hold no text model."
     relative = _RELATIVE_OF_TASK[task]
-    names = {"model": sentences.short(checkpoint), "relative": sentences.short(relative)}
-    return relative, lang.plain("published_kin", **names, year=2023)
+    return relative, (
+        f"The Hugging Face guide has no figures for {sentences.short(checkpoint)}. "
+        f"Its 2023 GPU results for {sentences.short(relative)}:"
+    )
 
 
-def published_note(checkpoint: str, task: str, lang: Language) -> Markup:
-    _, sentence = published_for(checkpoint, task, lang)
-    return drawn("results.note", lang, sentence, "figure-title")
+def published_note(checkpoint: str, task: str) -> Markup:
+    _, sentence = published_for(checkpoint, task)
+    return drawn("results.note", sentence, "figure-title")
 
 
-def headline(result: RunResult, lang: Language, repeat: str = "") -> Markup:
+def headline(result: RunResult, repeat: str = "") -> Markup:
     """The verdict: whether compiling is worth it, the speed-up as a large figure, what it rests on, and the caveats.
 
     Of a run with added graph breaks what they cost is the large figure; the rest is of the model without them.
@@ -62,106 +88,110 @@ def headline(result: RunResult, lang: Language, repeat: str = "") -> Markup:
     """
     outcome, speedup = sentences.outcome(result), result.speedup
     if outcome is None or speedup is None:
-        return failure(result, lang)
+        return failure(result)
     repeats = result.as_processes()
     several = [one.within.ratio for one in repeats] if len(repeats) > 1 else []
     noise, certain = stats.noise_floor(result.pooled_control), outcome in ("faster", "slower")
     return drawn(
         "results.headline",
-        lang,
         result,
-        advice.worth(result, lang),
-        advice.worth_why(result, lang),
+        advice.worth(result),
+        advice.worth_why(result),
         certain=certain,
-        ruler=ruler(speedup, certain, noise, lang, None if several else speedup.within, several),
+        ruler=ruler(speedup, certain, noise, None if several else speedup.within, several),
         repeat=Markup(repeat),
-        longer=longer(result, lang),
+        longer=longer(result),
     )
 
 
-def failure(result: RunResult, lang: Language) -> Markup:
+def failure(result: RunResult) -> Markup:
     """A run without figures: what happened, with which settings, and what to do."""
     failed = result.failure
-    message = lang.plain_quoted(failed.message) if failed else lang.plain("no_figures")
-    remedy = sentences.remedy(failed.remedy, lang) if failed else lang.plain("run_again")
-    way_out = Markup(lang.marked(remedy)) + again(result.spec, failed.change if failed else {}, lang)
-    asked = f"{sentences.settings_line(result.spec, lang)} · {lang.plain_value(sentences.where(result))}"
-    card = drawn("results.card", lang, sentences.status(result, lang), message, way_out, asked)
-    return card + drawn("results.warnings", lang, result, longer(result, lang))
+    message = failed.message if failed else "The run gave no figures."
+    remedy = failed.remedy if failed else "Run it again."
+    way_out = Markup(escape(remedy)) + again(result.spec, failed.change if failed else {})
+    asked = f"{sentences.settings_line(result.spec)} · {sentences.where(result)}"
+    card = drawn("results.card", sentences.status(result), message, way_out, asked)
+    return card + drawn("results.warnings", result, longer(result))
 
 
-def refusal(title: str, english: str, lang: Language, way_out: str = "") -> Markup:
-    """A card for a refused run: `title` is a key, `english` the program's own sentence, `way_out` HTML."""
-    return drawn("results.card", lang, lang.plain(title), lang.plain_quoted(english), Markup(way_out))
+def problem(title: str, message: str, way_out: str = "") -> Markup:
+    """A card for what was not run or did not work; `way_out` is HTML."""
+    return drawn("results.card", title, message, Markup(way_out))
 
 
-def problem(title: str, message: str, lang: Language, remedy: str = "", **values: object) -> Markup:
-    """A card whose title, message and remedy are keys; `values` are the message's."""
-    way_out = Markup(lang.html(remedy)) if remedy else ""
-    return drawn("results.card", lang, lang.plain(title), lang.plain(message, **values), way_out)
-
-
-def checkpoint_note(checkpoint: Checkpoint | None, named: str, lang: Language) -> Markup:
+def checkpoint_note(checkpoint: Checkpoint | None, named: str) -> Markup:
     """Under the list: what is known of the chosen checkpoint."""
     if checkpoint is None:
         refused = catalog.refusal(named)
-        told = lang.plain_quoted(refused) if refused else lang.plain("note_hub", named=named)
-        return drawn("results.note", lang, told)
+        told = refused if refused else f"Not in the list; {named} will be fetched from the Hub (safetensors only)."
+        return drawn("results.note", told)
     shapes = catalog.drawn_shapes(checkpoint) if checkpoint.drawn_only and checkpoint.task != TEXT_GENERATION else ()
-    return drawn("results.facts", lang, checkpoint, lang.listed([lang.plain_quoted(shape) for shape in shapes]))
+    return drawn("results.facts", checkpoint, ", ".join(shapes))
 
 
-def note(key: str, lang: Language) -> Markup:
-    """A text of the page in the manner of a note below a field."""
-    return drawn("results.note", lang, lang.plain(key))
+def note(text: str) -> Markup:
+    """A text in the manner of a note below a field."""
+    return drawn("results.note", text)
 
 
-def mode_note(mode: str, lang: Language) -> Markup:
-    key = f"mode_{mode.replace('-', '_')}"
-    return note(key if key in lang.texts else "mode_unknown", lang)
+MODES = {
+    "default": "Fuses operations into fewer kernels. Start with this one.",
+    "reduce-overhead": "On a GPU, records the kernels of a call and replays them with one launch: helps small batches.",
+    "max-autotune": "Tries many kernels for each operation, keeps the fastest, replays launches. Compiles longest.",
+    "max-autotune-no-cudagraphs": "Tries many kernels, but launches them one by one: less memory than max-autotune.",
+    "lite": "Keeps eager's own kernels: compiles quickly, gains little.",
+}
+
+
+def mode_note(mode: str) -> Markup:
+    return note(MODES.get(mode, "A mode of the installed torch that has no description here."))
 
 
 def forecast(
-    expected: Forecast | None, checkpoint: Checkpoint | None, doubts: Iterable[str], lang: Language, query: str = ""
+    expected: Forecast | None, checkpoint: Checkpoint | None, doubts: Iterable[str], query: str = ""
 ) -> Markup:
     """Beside Run: time, memory, what they rest on, doubts, and the `query` of the link that copy.js copies."""
-    told, basis = lang.plain("forecast_unknown"), ""
+    told, basis = "No estimate yet: this checkpoint has not been run here.", ""
     if expected is not None:
-        told = lang.plain("about", value=sentences.rounded_duration(expected.seconds))
-        basis = lang.plain("basis_same", count=expected.runs)
+        told = f"about {sentences.rounded_duration(expected.seconds)}"
+        basis = f"based on earlier runs with these settings: {expected.runs}"
         if expected.basis == "parameters" and checkpoint is not None:
-            basis = lang.plain("basis_parameters", parameters=fmt.parameters(checkpoint.parameters))
+            basis = (
+                f"rough estimate from model size ({fmt.parameters(checkpoint.parameters)} parameters), "
+                "download not counted"
+            )
         if expected.memory_bytes:
-            memory = lang.plain("about", value=fmt.size(expected.memory_bytes))
-            told = lang.composed("forecast_time_memory", time=told, memory=memory)
-    words = [lang.plain(f"doubt_{doubt.replace(' ', '_')}") for doubt in doubts]
-    return drawn("results.forecast", lang, lang.capital(told), basis, words, query)
+            memory = f"about {fmt.size(expected.memory_bytes)}"
+            told = f"{told}, {memory} of memory"
+    words = [DOUBT[doubt] for doubt in doubts]
+    return drawn("results.forecast", fmt.capital(told), basis, words, query)
 
 
 # While it runs
 
-STEPS = ("load", "warm_up", "compile", "time", "check")
+STEPS = ("Load", "Warm up", "Compile", "Time", "Check")
 STEP_OF_PHASE = {"start": 0, "load": 0, "prepare": 0, "warm up": 1, "compile": 2, "time": 3, "check": 4, "done": 5}
 
 
-def strip(progress: Progress, spec: RunSpec, lang: Language) -> Markup:
+def strip(progress: Progress, spec: RunSpec) -> Markup:
     """Phases, time, two or three lanes and the interval so far.
 
     gradio replaces only the nodes that differ. So the order and number of elements must not depend on the progress:
     then bars only change their length.
     """
     speedup, step = progress.speedup, STEP_OF_PHASE.get(progress.phase, 0)
-    axis = ruler(speedup, not speedup.vague, 0.0, lang) if speedup is not None else ""
+    axis = ruler(speedup, not speedup.vague, 0.0) if speedup is not None else ""
     lanes = _lanes(progress, spec)
-    return drawn("progress.strip", lang, spec, progress, STEPS, step, doing(progress, lang), lanes, axis)
+    return drawn("progress.strip", spec, progress, STEPS, step, doing(progress), lanes, axis)
 
 
-def doing(progress: Progress, lang: Language) -> Markup:
+def doing(progress: Progress) -> Markup:
     """What the worker is doing."""
     if progress.code:
-        return Markup(lang.marked(sentences.worker_word("progress", progress.code, lang)))
+        return Markup(escape(sentences.worker_word(progress.code)))
     step = STEP_OF_PHASE.get(progress.phase, 0)
-    return Markup(lang.html("doing_done" if step == len(STEPS) else f"doing_{STEPS[step]}"))
+    return Markup("Done" if step == len(STEPS) else DOING[step])
 
 
 def _lanes(progress: Progress, spec: RunSpec) -> dict[str, tuple[float, str, str]]:
@@ -181,27 +211,32 @@ def _lanes(progress: Progress, spec: RunSpec) -> dict[str, tuple[float, str, str
 
 # What both saw or wrote
 
+RANDOM_WEIGHTS = "The weights are random, so predictions are meaningless and not drawn. The latency is valid."
+SEEN_GONE = "The picture of this result cannot be drawn again."
+SAME_BOXES = "Every box has a match: there is no difference to draw."
+SAME_PIXELS = "No pixel changed its label: there is no difference to draw."
 
-def outputs(result: RunResult, lang: Language) -> Markup:
+
+def outputs(result: RunResult) -> Markup:
     """The predictions of eager and compiled, or their texts, with a sentence on whether they agree."""
     seen, info = result.predictions, result.image
-    heading = "what_the_model_writes" if result.spec.unit == "token" else "what_the_model_sees"
+    heading = "What the model writes" if result.spec.unit == "token" else "What the model sees"
     if seen is None or not all(variant in seen for variant in VARIANTS):
         if result.status != "ok" or result.spec.weights != "random":
             return Markup()
-        return drawn("results.evidence", lang, heading, drawn("results.aside", lang, "random_weights"))
+        return drawn("results.evidence", heading, drawn("results.aside", RANDOM_WEIGHTS))
     if seen["eager"].text is not None:
-        body = _texts(result, seen, lang)
+        body = _texts(result, seen)
     elif seen["eager"].labels is not None:
-        body = _labels(info, seen, lang)
+        body = _labels(info, seen)
     else:
         try:
-            body = _pictures(result, info, seen, lang) if info is not None else Markup()
+            body = _pictures(result, info, seen) if info is not None else Markup()
         except (ValueError, ArithmeticError):  # of a stored result that was damaged: the rest of it is still shown
-            body = drawn("results.aside", lang, "seen_gone")
+            body = drawn("results.aside", SEEN_GONE)
     beyond = catalog.is_beyond(result.spec.checkpoint, info.sha256 if info else None)
-    notes = drawn("results.notes", lang, details.agreement(result, lang), beyond)
-    return drawn("results.evidence", lang, heading, notes + body)
+    notes = drawn("results.notes", details.agreement(result), beyond)
+    return drawn("results.evidence", heading, notes + body)
 
 
 def _preview(info: ImageInfo | None) -> Image.Image | None:
@@ -212,41 +247,42 @@ def _preview(info: ImageInfo | None) -> Image.Image | None:
         return None
 
 
-def _labels(info: ImageInfo | None, seen: dict[str, Predictions], lang: Language) -> Markup:
+def _seen_by(info: ImageInfo, variant: str) -> str:
+    return f"{info.name} as the {variant} model sees it"
+
+
+def _labels(info: ImageInfo | None, seen: dict[str, Predictions]) -> Markup:
     """For each variant: the picture with the most likely label on it, and the five most likely labels below."""
     preview, columns = _preview(info), {}
     for variant in VARIANTS:
         picture = None
         if info is not None and preview is not None:
-            names = {"picture": lang.plain_value(info.name), "variant": sentences.variant(variant, lang)}
-            picture = _webp_uri(draw_label(preview, seen, variant)), lang.composed("seen_by", **names)
+            picture = _webp_uri(draw_label(preview, seen, variant)), _seen_by(info, variant)
         columns[variant] = picture, (seen[variant].labels or ())[:5]
-    return drawn("results.labels", lang, columns)
+    return drawn("results.labels", columns)
 
 
-def _pictures(result: RunResult, info: ImageInfo, seen: dict[str, Predictions], lang: Language) -> Markup:
+def _pictures(result: RunResult, info: ImageInfo, seen: dict[str, Predictions]) -> Markup:
     """Three views, of which the style sheet shows one: side by side, one over the other, the difference."""
     if (preview := _preview(info)) is None:
-        return drawn("results.aside", lang, "seen_gone")
+        return drawn("results.aside", SEEN_GONE)
     boxes = seen["eager"].boxes is not None
     images, counts = {}, {}
     for variant in VARIANTS:
         picture = draw_boxes(preview, info, seen, variant) if boxes else draw_segments(preview, seen, variant)
         things = seen[variant].boxes or seen[variant].segments or ()
-        names = [lang.plain_value(thing.label) for thing in things] or [lang.plain("seen_nothing")]
-        told = {"picture": lang.plain_value(info.name), "variant": sentences.variant(variant, lang)}
-        images[variant] = _webp_uri(picture), lang.composed("seen_things", **told, things=lang.listed(names))
+        names = [str(thing.label) for thing in things] or ["nothing"]
+        images[variant] = _webp_uri(picture), f"{_seen_by(info, variant)}: {', '.join(names)}"
         number = sum(boxes or thing.label not in UNTINTED for thing in things)
-        counts[variant] = sentences.count(number, "object" if boxes else "segment", lang)
+        counts[variant] = sentences.count(number, "object" if boxes else "segment")
     differing = difference(preview, info, seen["eager"], seen["compiled"])
     return drawn(
         "results.pictures",
-        lang,
         result.id,
         images,
         counts,
-        differing=differing and (_webp_uri(differing), lang.plain("seen_differ", picture=info.name)),
-        same="seen_same_boxes" if boxes else "seen_same_pixels",
+        differing=differing and (_webp_uri(differing), f"Where the two differ on {info.name}"),
+        same=SAME_BOXES if boxes else SAME_PIXELS,
     )
 
 
@@ -261,15 +297,15 @@ PLAYED_SECONDS = 6.0
 SLOWED = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 
 
-def _texts(result: RunResult, seen: dict[str, Predictions], lang: Language) -> Markup:
+def _texts(result: RunResult, seen: dict[str, Predictions]) -> Markup:
     """The prompt, and below it both answers, token by token, each with the second at which it is played."""
     starts, slowed = result.prefill_latencies or (0.0, 0.0), _slowed(result)
     columns = {
         variant: (start * slowed, result.latencies.get(variant, 0.0) * slowed, seen[variant].pieces or ())
         for variant, start in zip(VARIANTS, starts, strict=True)
     }
-    parted, at = details.parted(result, lang), details.parted_at(result)
-    return drawn("results.texts", lang, result.spec.prompt, parted, at, slowed, columns)
+    parted, at = details.parted(result), details.parted_at(result)
+    return drawn("results.texts", result.spec.prompt, parted, at, slowed, columns)
 
 
 def _slowed(result: RunResult) -> int:
@@ -287,31 +323,31 @@ CHARTS = {"calls": charts.trace, "pays": charts.break_even, "beside": charts.run
 """The makers of the Plotly figures, by the names of the parts; a maker gives None where a result has none."""
 
 
-def parts(result: RunResult, lang: Language) -> dict[str, Markup]:
+def parts(result: RunResult) -> dict[str, Markup]:
     """The HTML of each part that has something to tell, by its name; an untried size has a button that tries it."""
-    button = Markup() if result.another_sizes else again(result.spec, {"another_size": True}, lang)
+    button = Markup() if result.another_sizes else again(result.spec, {"another_size": True})
     return {
-        name: drawn("results.part", lang, part, button if name == "another_size" else "")
-        for fold in details.tree(result, lang).values()
+        name: drawn("results.part", part, button if name == "another_size" else "")
+        for fold in details.tree(result).values()
         for name, part in fold.items()
     }
 
 
-def whole(result: RunResult, lang: Language) -> Markup:
+def whole(result: RunResult) -> Markup:
     """All parts, without their charts."""
-    told = parts(result, lang)
+    told = parts(result)
     folds = [[told[name] for name in fold if name in told] for fold in details.FOLDS.values()]
-    return drawn("results.whole", lang, folds)
+    return drawn("results.whole", folds)
 
 
-def opened(result: RunResult, lang: Language) -> Markup:
+def opened(result: RunResult) -> Markup:
     """A run on one page, as a pressed cell or row of a table shows it."""
     if result.failure is not None or result.speedup is None:
-        return failure(result, lang) + whole(result, lang)
-    return headline(result, lang) + outputs(result, lang) + whole(result, lang)
+        return failure(result) + whole(result)
+    return headline(result) + outputs(result) + whole(result)
 
 
-def beside(result: RunResult, lang: Language) -> Markup:
+def beside(result: RunResult) -> Markup:
     """The run beside the guide's rows; '' if the guide has none for its checkpoint, or the run has no speed-up."""
-    found = compare_with_guide(result, lang)
-    return drawn("results.beside", lang, found) if found is not None else Markup()
+    found = compare_with_guide(result)
+    return drawn("results.beside", found) if found is not None else Markup()

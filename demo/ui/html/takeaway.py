@@ -10,7 +10,6 @@ import gradio as gr
 from markupsafe import Markup
 
 from demo.core import catalog, limits
-from demo.core.languages import Language
 from demo.core.result import RunResult
 from demo.core.spec import BadInput
 from demo.present import card, markdown, sentences
@@ -34,7 +33,7 @@ def component(name: str) -> gr.HTML:
     return gr.HTML(visible=False, elem_id=name, apply_default_css=False, html_template=_TEMPLATE, js_on_load=SCRIPT)
 
 
-def section(result: RunResult, lang: Language) -> Markup:
+def section(result: RunResult) -> Markup:
     """Everything to take away; what does not apply to this run says why."""
     source, refused = "", ""
     try:
@@ -45,7 +44,6 @@ def section(result: RunResult, lang: Language) -> Markup:
     pieces = {"script": source, "table": markdown.of_run(result) if timed else ""}
     return drawn(
         "takeaway.section",
-        lang,
         pieces,
         name=re.sub(r"[^A-Za-z0-9.-]+", "-", f"{sentences.short(result.spec.checkpoint)}-{result.id}").strip("-."),
         json=_base64(json.dumps(result.to_json(), allow_nan=False, indent=2)),
@@ -53,17 +51,17 @@ def section(result: RunResult, lang: Language) -> Markup:
         refused=refused,
         in_folder=needs_folder(result.spec),
         own_picture=result.spec.sees_picture and not (result.image and catalog.find_scene(result.image.sha256)),
-        search=find_best(result.spec, lang) if timed else "",
+        search=find_best(result.spec) if timed else "",
         change=change(result.spec) if timed else "",
         snippet=snippet(result) if timed else "",
     )
 
 
-def best_way(result: RunResult, lang: Language) -> Markup:
+def best_way(result: RunResult) -> Markup:
     """Below titles that open them: the lines of code that load, compile and call the run's model, and the commands that
     shorten the start of its next process."""
     folder, starts = needs_folder(result.spec), short_starts(result.spec)
-    return drawn("takeaway.best_way", lang, folder, snippet(result), starts)
+    return drawn("takeaway.best_way", folder, snippet(result), starts)
 
 
 def _base64(content: str | bytes) -> str:
@@ -83,7 +81,7 @@ def link(result: RunResult) -> str:
     return f"{space() or f'{ADDRESS}/'}?{RUN}={quote(result.id, safe='')}"
 
 
-def share(result: RunResult, stored: bool, lang: Language) -> Markup:
+def share(result: RunResult, stored: bool) -> Markup:
     """The line under the answer. Only a stored run has a link."""
-    title, address = card.title(result, lang), link(result) if stored else ""
-    return drawn("takeaway.share", lang, result, title, address, _base64(card.card(result)))
+    title, address = card.title(result), link(result) if stored else ""
+    return drawn("takeaway.share", result, title, address, _base64(card.card(result)))

@@ -31,6 +31,6 @@ DOWNLOAD = "() => pageEvents.download('exported')"
 """Presses the history's hidden DownloadButton when its file is made."""
 
 
-def name_thumbnails(names: Mapping[str, Sequence[str]], words: Mapping[str, str]) -> str:
-    """Labels '#examples-GALLERY' with `names[GALLERY]`; `words` has for each language a text with the place {name}."""
-    return f"() => pageEvents.nameThumbnails({json.dumps(names)}, {json.dumps(words)})"
+def name_thumbnails(names: Mapping[str, Sequence[str]]) -> str:
+    """Labels '#examples-GALLERY' with `names[GALLERY]`."""
+    return f"() => pageEvents.nameThumbnails({json.dumps(names)})"

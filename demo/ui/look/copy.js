@@ -27,7 +27,7 @@ window.copying = (() => {
     if (!button) return;
     const here = new URL(location), outer = button.dataset.address, given = here.searchParams;
     const asked = !given.has('tab') && !given.has('run') && document.querySelector('#forecast [data-query]')?.dataset.query;
-    for (const name of [...given.keys()]) if (name.startsWith('__') || (asked && name !== 'lang')) given.delete(name);
+    for (const name of [...given.keys()]) if (name.startsWith('__') || asked) given.delete(name);
     for (const [name, value] of new URLSearchParams(asked || '')) given.set(name, value);
     copy(button, outer ? outer + here.search : here.href);
   });

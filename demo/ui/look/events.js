@@ -51,13 +51,11 @@
         button.setAttribute('aria-pressed', button.id === `preset-${chosen}`);
     },
 
-    // The thumbnails of `gr.Examples` have no accessible name. `names` has a gallery's pictures in order, `words` a text with
-    // the placeholder {name} for each language.
-    nameThumbnails(names, words) {
-      const text = words[document.documentElement.lang] || words.en;
+    // The thumbnails of `gr.Examples` have no accessible name. `names` has a gallery's pictures in order.
+    nameThumbnails(names) {
       for (const [gallery, named] of Object.entries(names))
         document.querySelectorAll(`#examples-${gallery} button.gallery-item`).forEach((button, place) => {
-          button.setAttribute('aria-label', text.replace('{name}', named[place]));
+          button.setAttribute('aria-label', `Example: ${named[place]}`);
         });
     },
 

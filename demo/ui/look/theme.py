@@ -19,7 +19,6 @@ STYLES = (
     "sweep.css",
     "best.css",
     "figures.css",
-    "language.css",
 )
 CSS = "".join(source(name) for name in STYLES)
 
@@ -34,7 +33,7 @@ ICON = (
     "%3Crect x='6' y='8' width='20' height='6' fill='%23e69f00'/%3E"
     "%3Crect x='6' y='18' width='11' height='6' fill='%2356b4e9'/%3E%3C/svg%3E"
 )
-SCRIPTS = "".join(map(script, ("stage.js", "language.js", "address.js", "events.js", "copy.js", "form.js", "aloud.js")))
+SCRIPTS = "".join(map(script, ("stage.js", "address.js", "events.js", "copy.js", "form.js", "aloud.js")))
 HEAD = f'<link rel="icon" type="image/svg+xml" href="data:image/svg+xml,{ICON}">{SCRIPTS}'
 
 _TEXT = sizes.Size(
@@ -117,18 +116,16 @@ _ALWAYS = {
 }
 
 
-class Paper(gr.themes.Base):
+def theme() -> gr.themes.Base:
     """Light and dark colours, square corners, thin lines instead of shadows."""
-
-    def __init__(self) -> None:
-        # gradio 6.31 ships the semi-bold cuts with a handful of letters only: regular and bold are whole
-        plex = fonts.LocalFont("IBM Plex Sans", weights=(400, 700))
-        mono = fonts.LocalFont("IBM Plex Mono", weights=(400, 700))
-        super().__init__(
-            text_size=_TEXT,
-            radius_size=sizes.radius_sm,
-            font=[plex, "ui-sans-serif", "system-ui", "Noto Sans", "sans-serif"],
-            font_mono=[mono, "ui-monospace", "monospace"],
-        )
-        pairs = {f"{name}_dark": night for name, (_, night) in _DAY_AND_NIGHT.items()}
-        self.set(**{name: day for name, (day, _) in _DAY_AND_NIGHT.items()}, **pairs, **_ALWAYS)
+    # gradio 6.31 ships the semi-bold cuts with a handful of letters only: regular and bold are whole
+    plex = fonts.LocalFont("IBM Plex Sans", weights=(400, 700))
+    mono = fonts.LocalFont("IBM Plex Mono", weights=(400, 700))
+    base = gr.themes.Base(
+        text_size=_TEXT,
+        radius_size=sizes.radius_sm,
+        font=[plex, "ui-sans-serif", "system-ui", "Noto Sans", "sans-serif"],
+        font_mono=[mono, "ui-monospace", "monospace"],
+    )
+    pairs = {f"{name}_dark": night for name, (_, night) in _DAY_AND_NIGHT.items()}
+    return base.set(**{name: day for name, (day, _) in _DAY_AND_NIGHT.items()}, **pairs, **_ALWAYS)

@@ -5,7 +5,6 @@ from typing import Any
 import gradio as gr
 from markupsafe import Markup
 
-from demo.core.languages import Language
 from demo.ui.html import many_runs, results, takeaway
 from demo.ui.jobs import BestSearch, make_search
 from demo.ui.look import TO_ANSWER, source
@@ -13,7 +12,6 @@ from demo.ui.tabs import links
 from demo.ui.tabs.events import AT_ONCE, UNREAD, Watching, pressed_of, told
 from demo.ui.tabs.form import read
 from demo.ui.tabs.run_tab import RunTab
-from demo.ui.web.visitor_language import request_language
 
 
 class BestPane(Watching):
@@ -72,31 +70,31 @@ class BestPane(Watching):
         """What is shown stays, an ended search too."""
         return self._tab.form.pressable(running=False) | self._tab.pane.refused(card)
 
-    def _begun(self, going: BestSearch, lang: Language) -> dict[Any, Any]:
+    def _begun(self, going: BestSearch) -> dict[Any, Any]:
         tab = self._tab
         return (
             tab.form.pressable(running=not going.ended)
             | {part: gr.update(visible=False) for part in (tab.pane.notice, tab.pane.live)}
-            | self._shown(going, lang)
+            | self._shown(going)
             | {tab.pane.best: gr.update(visible=True), self.opened: ""}
             | {tab.has_run: True, tab.opened: "", self.watched: going}
         )
 
-    def _shown(self, going: BestSearch, lang: Language) -> dict[Any, Any]:
+    def _shown(self, going: BestSearch) -> dict[Any, Any]:
         """Answer and table; of a search that has ended its charts and code."""
         table = going.search.table()
         run = table.winner.result if table.winner is not None and going.ended else None
-        code = takeaway.best_way(run, lang) if run is not None else ""
-        figures = {plot: draw(table, lang) if going.ended else None for draw, plot in self.charts.items()}
+        code = takeaway.best_way(run) if run is not None else ""
+        figures = {plot: draw(table) if going.ended else None for draw, plot in self.charts.items()}
         changes: dict[Any, Any] = {
             self.code: gr.update(value=code, visible=bool(code)),
             **{plot: gr.update(value=figure, visible=figure is not None) for plot, figure in figures.items()},
         }
-        return self._now(going, lang) | changes
+        return self._now(going) | changes
 
     def _arrive(self, request: gr.Request, visitor: str | None) -> dict[Any, Any]:
         """A page has opened: it shows its visitor's search, unless its end was shown and the link asks for another."""
-        tab, lang = self._tab, request_language(request)
+        tab = self._tab
         going = self.work_of(request, visitor)
         if not isinstance(going, BestSearch) or links.RUN in request.query_params:
             return {self.watched: None}
@@ -105,17 +103,17 @@ class BestPane(Watching):
             return {self.watched: None}
         form = {tab.form.minutes: going.search.seconds / 60, tab.form.other_formats: going.other_formats}
         form |= links.filled(tab.form, going.spec) | tab.form.with_picture(going.image)
-        return self._begun(going, lang) | form
+        return self._begun(going) | form
 
-    def _now(self, going: BestSearch, lang: Language) -> dict[Any, Any]:
+    def _now(self, going: BestSearch) -> dict[Any, Any]:
         table = going.search.table()
-        head = many_runs.best_head(going, table, lang)
-        return {self.head: head, self.table: many_runs.best_table(going, table, lang)}
+        head = many_runs.best_head(going, table)
+        return {self.head: head, self.table: many_runs.best_table(going, table)}
 
-    def _end(self, going: BestSearch, lang: Language) -> dict[Any, Any]:
-        updates, problem = self._tab.form.pressable(running=False) | self._shown(going, lang), going.outcome()
+    def _end(self, going: BestSearch) -> dict[Any, Any]:
+        updates, problem = self._tab.form.pressable(running=False) | self._shown(going), going.outcome()
         if problem is not None:
-            updates[self._tab.pane.notice] = gr.update(value=told(problem, lang), visible=True)
+            updates[self._tab.pane.notice] = gr.update(value=told(problem), visible=True)
         return updates
 
     def _open(self, going: BestSearch | None, event: gr.EventData, request: gr.Request) -> str:
@@ -123,4 +121,4 @@ class BestPane(Watching):
         if going is None or (way := pressed_of(going.search.ways, event)) is None:
             return ""
         row = next(row for row in going.search.table().rows if row.way == way)
-        return results.opened(row.result, request_language(request)) if row.result is not None else ""
+        return results.opened(row.result) if row.result is not None else ""

@@ -7,12 +7,10 @@ import gradio as gr
 from markupsafe import Markup
 
 from demo.core import format as fmt
-from demo.core.languages import Language
 from demo.core.spec import BadInput
 from demo.store.history import HistoryError
 from demo.ui.html import results
 from demo.ui.jobs import Supervisor, Work, attempted, visitor_name
-from demo.ui.web.visitor_language import request_language
 
 QUIET: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
 AT_ONCE = QUIET | {"concurrency_limit": None}
@@ -25,11 +23,15 @@ one; the worker reads it and says what is wrong."""
 T = TypeVar("T")
 
 
-def told(problem: Exception, lang: Language, way_out: str = "", title: str = "cannot_be_run") -> Markup:
-    """The card for work that had no result; `title`, a key, and `way_out`, which is HTML, are for a refusal."""
+def told(problem: Exception, way_out: str = "", title: str = "This cannot be run") -> Markup:
+    """The card for work that had no result; `title`, and `way_out`, which is HTML, are for a refusal."""
     if isinstance(problem, BadInput | HistoryError):
-        return results.refusal(title, fmt.redact(str(problem)), lang, way_out)
-    return results.problem("unexpected", "unexpected_words", lang, "unexpected_remedy")
+        return results.problem(title, fmt.redact(str(problem)), way_out)
+    return results.problem(
+        "Something went wrong on the server",
+        "An unexpected error occurred. It is written to the server's log. Nothing you entered is lost.",
+        "Press Run again. If it happens again, tell whoever runs this server.",
+    )
 
 
 def data_of(event: gr.EventData) -> dict[str, Any]:
@@ -51,9 +53,9 @@ class Watching:
     """
 
     _refused: Callable[[Markup], dict[Any, Any]]
-    _begun: Callable[[Any, Language], dict[Any, Any]]
-    _now: Callable[[Any, Language], dict[Any, Any]]
-    _end: Callable[[Any, Language], dict[Any, Any]]
+    _begun: Callable[[Any], dict[Any, Any]]
+    _now: Callable[[Any], dict[Any, Any]]
+    _end: Callable[[Any], dict[Any, Any]]
 
     def __init__(self, works: Supervisor, live: list[Any], ending: list[Any]) -> None:
         self.works = works
@@ -71,9 +73,9 @@ class Watching:
 
     def _start(self, request: gr.Request, visitor: str | None, make: Callable[[str], Work]) -> dict[Any, Any]:
         """Starts the work that `make` gives for the visitor's id, or says why it cannot."""
-        lang, name = request_language(request), visitor_name(visitor, request.session_hash)
+        name = visitor_name(visitor, request.session_hash)
         work = attempted(lambda: self.works.start(make(name)))
-        return self._refused(told(work, lang)) if isinstance(work, Exception) else self._begun(work, lang)
+        return self._refused(told(work)) if isinstance(work, Exception) else self._begun(work)
 
     def _cancel(self, request: gr.Request, visitor: str | None) -> Any:
         """Asks the visitor's work to end. Every page that watches it then shows the outcome."""
@@ -92,10 +94,10 @@ class Watching:
             yield {self._live[0]: gr.skip()}  # gradio empties the outputs of a handler that yields nothing
             return
         for _ in going.watch():
-            yield self._now(going, request_language(request))
+            yield self._now(going)
 
     def _over(self, request: gr.Request, going: Any) -> dict[Any, Any]:
         """No change if the connection broke before the end."""
         if going is None or not going.ended:
             return {self._ending[0]: gr.skip()}
-        return self._end(going, request_language(request))
+        return self._end(going)

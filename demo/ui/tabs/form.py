@@ -2,8 +2,8 @@
 
 import contextlib
 import hashlib
-from collections.abc import Iterable
-from functools import cache, partial
+from functools import cache
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,6 @@ from gradio.utils import get_upload_folder, is_in_or_equal
 
 from demo.core import catalog, hub, limits
 from demo.core.catalog import scenes
-from demo.core.languages import ENGLISH, Language
 from demo.core.machine import HostInfo
 from demo.core.outputs import ImageInfo
 from demo.core.spec import FOLDS, OPTIONS, TEXT_GENERATION, BadInput, Option, RunSpec, without_meaning
@@ -22,19 +21,24 @@ from demo.ui.html import results
 from demo.ui.look import TO_ADVANCED
 from demo.ui.tabs.events import LATEST, QUIET, UNREAD
 from demo.ui.web.gradio_workarounds import NOT_UPLOADED
-from demo.ui.web.visitor_language import label, request_language, written
 
 TASK_NAMES = {
-    "image-classification": "task_classification",
-    "object-detection": "task_detection",
-    "image-segmentation": "task_segmentation",
-    TEXT_GENERATION: "task_text_generation",
+    "image-classification": "Classification",
+    "object-detection": "Detection",
+    "image-segmentation": "Segmentation",
+    TEXT_GENERATION: "Text generation",
 }
-"""The key of each task's name, in the order of the lists."""
+"""Each task's name, in the order of the lists."""
+GROUPS = {"machine": "Model and machine", "compile": "Compiling", "timing": "Timing"}
 FOLDED = {group: [option for option in OPTIONS.values() if option.fold == group] for group in FOLDS}
 """The options in the fold 'Advanced' by their group, in the order in which it shows them."""
 OPTIONAL = tuple(option.name for option in OPTIONS.values() if option.fold and option.kind in ("whole", "number"))
 """Fields that may be left empty, for the default."""
+PICTURE_PUBLIC = (
+    "A copy of your picture (at most 640 pixels wide or high) and its file name are kept with the result. Everybody "
+    "who opens this page can see them."
+)
+PROMPT_PUBLIC = "Your prompt and both answers are kept with the result. Everybody who opens this page can see them."
 PROMPTS = (
     "The picture shows a",
     "This is a picture of a large red star in the middle. What colour is the star?",
@@ -119,44 +123,37 @@ def shown(visible: bool) -> Any:
     return True if visible else "hidden"
 
 
-def choices(values: Iterable[str]) -> list[tuple[str, str]]:
-    """Choices of a radio: (label, value), with the label in the visitor's language where it has one."""
-    keys = {value: f"choice_{value.replace(' ', '_')}" for value in values}
-    return [(label(key) if key in ENGLISH.texts else value, value) for value, key in keys.items()]
-
-
-def _heading(key: str) -> None:
-    html = written(lambda lang: f"<h3>{lang.html(key)}</h3>")
-    gr.HTML(html, apply_default_css=False, elem_classes="group")
+def _heading(words: str) -> None:
+    gr.HTML(f"<h3>{words}</h3>", apply_default_css=False, elem_classes="group")
 
 
 def _folded(option: Option) -> gr.components.Component:
-    """The component of an option in the fold. `<name>_placeholder` is the text of an empty field that means None."""
-    texts: dict[str, Any] = {"label": label(option.name), "info": label(f"{option.name}_info")}
+    """The component of an option in the fold."""
+    texts: dict[str, Any] = {"label": option.label, "info": option.help}
     texts["elem_classes"] = ["not-for-text"] if option.name in without_meaning(TEXT_GENERATION) else []
     if option.kind == "switch":
         return gr.Checkbox(option.default, **texts)
     if option.kind == "choice":
         texts["elem_classes"] += ["segmented"]
-        return gr.Radio(choices(option.values), value=option.default, **texts)
-    empty = label(f"{option.name}_placeholder") if option.default is None else f"{option.default:g}"
+        return gr.Radio(list(option.values), value=option.default, **texts)
+    empty = option.empty or f"{option.default:g}"
     return gr.Textbox("", placeholder=empty, **texts)
 
 
 def _text_fields() -> dict[str, gr.components.Component]:
     """What text generation has in the place of the picture; the style sheet shows one of the two, by the task."""
-    prompt = gr.Textbox(catalog.PROMPT, label=label("prompt"), lines=3, elem_id="prompt")
+    prompt = gr.Textbox(catalog.PROMPT, label="Prompt", lines=3, elem_id="prompt")
     gr.Examples(
         [[example] for example in PROMPTS],
         [prompt],
-        label=label("examples"),
+        label="Examples",
         elem_id="prompts",
         api_visibility="private",
     )
     allowed = OPTIONS["tokens"]
     tokens = gr.Number(
         allowed.default,
-        label=label("tokens"),
+        label=allowed.label,
         precision=0,
         minimum=allowed.low,
         maximum=allowed.high,
@@ -197,10 +194,6 @@ def read_spec(values: dict[str, Any]) -> RunSpec:
     return catalog.make_spec(**asked)
 
 
-def mode_note(mode: str, request: gr.Request) -> str:
-    return results.mode_note(mode, request_language(request))
-
-
 def picture_for(checkpoint: str | None, image: dict[str, Any] | None) -> Any:
     """The default picture of a model that was just chosen, where there is none or that of the other kind of model.
 
@@ -223,16 +216,16 @@ class Form:
                 with gr.Column(elem_classes="field", elem_id="input-text"):
                     self.inputs |= _text_fields()
                     if limits.on_space():
-                        gr.HTML(written(partial(results.note, "prompt_public")), apply_default_css=False)
+                        gr.HTML(results.note(PROMPT_PUBLIC), apply_default_css=False)
             self._run_fields()
         self.busy = gr.HTML(visible=False, elem_id="busy", apply_default_css=False)
         """Before a run: that other programs use the machine."""
         self.forecast = gr.HTML(elem_id="forecast", apply_default_css=False)
         with gr.Row(elem_id="actions"):
-            self.run = gr.Button(label("tab_run"), variant="primary", size="lg", elem_id="run")
-            self.run_when_quiet = gr.Button(label("run_when_quiet"), size="lg", visible=False, elem_id="run-when-quiet")
-            self.best = gr.Button(label("best"), size="lg", elem_id="best")
-            self.cancel = gr.Button(label("cancel"), size="lg", interactive=False, elem_id="cancel")
+            self.run = gr.Button("Run", variant="primary", size="lg", elem_id="run")
+            self.run_when_quiet = gr.Button("Run when it is quiet", size="lg", visible=False, elem_id="run-when-quiet")
+            self.best = gr.Button("Find the best way", size="lg", elem_id="best")
+            self.cancel = gr.Button("Cancel", size="lg", interactive=False, elem_id="cancel")
         self.buttons = [self.run, self.run_when_quiet, self.best, self.cancel]
         self._wire()
 
@@ -250,7 +243,7 @@ class Form:
         inputs["checkpoint"].input(*suit, **UNREAD, **LATEST)
         pictures = [inputs["image"].input, *(thumbnails.click for thumbnails in self.thumbnails)]
         gr.on(pictures, lambda: gr.update(visible=False), None, self.picture_note, **QUIET)
-        inputs["mode"].change(mode_note, inputs["mode"], self.mode_note, **QUIET)
+        inputs["mode"].change(results.mode_note, inputs["mode"], self.mode_note, **QUIET)
 
     def gallery_for(self, checkpoint: str) -> dict[Any, Any]:
         """Updates that show the thumbnails that suit the model: drawn scenes, or photographs."""
@@ -262,12 +255,12 @@ class Form:
         note = {self.picture_note: gr.update(visible=False)}
         return note | {self.inputs["image"]: servable(picture)} if picture and picture.is_file() else note
 
-    def with_picture_of(self, info: ImageInfo | None, own: Path | None, lang: Language) -> dict[Any, Any]:
+    def with_picture_of(self, info: ImageInfo | None, own: Path | None) -> dict[Any, Any]:
         """The same for a stored run, or a note that it used another one. `own` is that of the visitor's latest run."""
         picture = find_picture(info.sha256, own) if info is not None else None
         if info is None or picture:
             return self.with_picture(picture)
-        note = lang.html("picture_note", name=info.name)
+        note = f"The result shown used a different picture: {escape(str(info.name))}."
         return {self.picture_note: gr.update(value=f"<p class='note'>{note}</p>", visible=True)}
 
     def pressable(self, running: bool) -> dict[Any, Any]:
@@ -276,9 +269,9 @@ class Form:
 
     def _model_fields(self) -> None:
         self.inputs["task"] = gr.Radio(
-            [(label(key), task) for task, key in TASK_NAMES.items()],
+            [(name, task) for task, name in TASK_NAMES.items()],
             value=FIRST.task,
-            label=label("task"),
+            label="Task",
             elem_id="task",
             elem_classes="segmented",
         )
@@ -286,29 +279,28 @@ class Form:
             self.inputs["checkpoint"] = gr.Dropdown(
                 checkpoints(FIRST.task),
                 value=FIRST.id,
-                label=label("checkpoint"),
-                info=label("checkpoint_info"),
+                label="Checkpoint",
+                info="Pick one, or type a model id from the Hugging Face Hub",
                 allow_custom_value=True,
                 elem_id="checkpoint",
             )
-            note = written(partial(results.checkpoint_note, FIRST, FIRST.id))
+            note = results.checkpoint_note(FIRST, FIRST.id)
             self.checkpoint_note = gr.HTML(note, apply_default_css=False)
 
     def _picture_fields(self) -> None:
         with gr.Column(elem_classes="field", elem_id="input-picture"):
             self.inputs["image"] = gr.Image(
                 value=str(default_picture(FIRST.id)),
-                label=label("picture"),
+                label="Picture",
                 sources=["upload", "clipboard"],
                 buttons=[],
                 height="11rem",
                 elem_id="picture",
-                placeholder=label("picture_placeholder"),
-                alt_text=label("picture_alt"),
+                placeholder="Drop a picture here\nor click to choose one",
+                alt_text="The picture that the model will see",
             )
             if limits.on_space():
-                note = written(partial(results.note, "picture_public"))
-                gr.HTML(note, apply_default_css=False, elem_id="picture-public")
+                gr.HTML(results.note(PICTURE_PUBLIC), apply_default_css=False, elem_id="picture-public")
             self.galleries: dict[bool, gr.Column] = {}
             """The columns of thumbnails, by whether they suit models of drawn shapes. They are hidden and shown as an
             update of a `gr.Dataset` sends its pictures again, which gradio refuses for files in its own package."""
@@ -319,7 +311,7 @@ class Form:
                     offered = gr.Examples(
                         [[str(path)] for path in examples(drawn)],
                         [self.inputs["image"]],
-                        label=label("examples"),
+                        label="Examples",
                         elem_id=f"examples-{name}",
                         api_visibility="private",
                         visible=first,  # a column hides what it holds when it changes, not from the beginning
@@ -331,31 +323,35 @@ class Form:
         inputs = self.inputs
         inputs["text"] = gr.Textbox(
             ", ".join(catalog.QUERIES),
-            label=label("text"),
-            info=label("text_info"),
+            label=OPTIONS["text"].label,
+            info="Separate things by commas",
             lines=2,
             max_lines=4,
             visible=False,
         )
         inputs["batch_size"] = gr.Slider(
-            1, limits.current().batch, value=1, step=1, label=label("batch_size"), buttons=[], elem_id="batch"
+            1, limits.current().batch, value=1, step=1, label="Batch size", buttons=[], elem_id="batch"
         )
         with gr.Column(elem_classes="field"):
-            inputs["mode"] = gr.Dropdown(list(OPTIONS["mode"].values), value="default", label=label("mode"))
-            self.mode_note = gr.HTML(written(partial(results.mode_note, "default")), apply_default_css=False)
+            inputs["mode"] = gr.Dropdown(list(OPTIONS["mode"].values), value="default", label=OPTIONS["mode"].label)
+            self.mode_note = gr.HTML(results.mode_note("default"), apply_default_css=False)
         formats = list(OPTIONS["dtype"].values)
-        inputs["dtype"] = gr.Radio(formats, value="float32", label=label("dtype"), elem_classes="segmented")
-        with gr.Accordion(label("advanced"), open=False, elem_id="advanced") as advanced:
+        inputs["dtype"] = gr.Radio(formats, value="float32", label=OPTIONS["dtype"].label, elem_classes="segmented")
+        with gr.Accordion("Advanced", open=False, elem_id="advanced") as advanced:
             for group, options in FOLDED.items():
-                _heading(f"advanced_{group}")
+                _heading(GROUPS[group])
                 inputs |= {option.name: _folded(option) for option in options}
-            _heading("best")
+            _heading("Find the best way")
             self.minutes = gr.Number(
                 best_way.MINUTES,
-                label=label("best_minutes"),
-                info=label("best_minutes_info"),
+                label="Minutes for the search",
+                info="1 to 60. What was measured is kept, and another press goes on from there.",
                 minimum=best_way.MIN_MINUTES,
                 maximum=best_way.MAX_MINUTES,
             )
-            self.other_formats = gr.Checkbox(False, label=label("best_formats"), info=label("best_formats_info"))
+            self.other_formats = gr.Checkbox(
+                False,
+                label="Other number formats, too",
+                info="They change the outputs. The table says whether these still agree.",
+            )
         advanced.expand(None, js=TO_ADVANCED, api_visibility="private")

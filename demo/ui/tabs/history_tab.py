@@ -8,7 +8,6 @@ from gradio.processing_utils import save_bytes_to_cache
 from gradio.utils import get_upload_folder
 
 from demo.core import format as fmt, hub, limits
-from demo.core.languages import ENGLISH
 from demo.core.result import RunResult
 from demo.core.spec import BadInput
 from demo.present import sentences
@@ -21,7 +20,6 @@ from demo.ui.look import DOWNLOAD, source
 from demo.ui.tabs import links
 from demo.ui.tabs.events import AT_ONCE, data_of
 from demo.ui.tabs.run_tab import RunTab
-from demo.ui.web.visitor_language import IN_ENGLISH, label, request_language, written
 
 PAGE = 50
 """Runs listed at once. The first listing of a run computes its interval, which takes some hundredths of a second."""
@@ -56,33 +54,33 @@ class HistoryTab:
         self.tabs = tabs
         self._may_delete = not limits.on_space()  # on a Space the runs are those of many people
         with gr.Column(elem_id="history"):
-            introduction = written(lambda lang: drawn("comparison.introduction", lang, MAX_AT_ONCE, self._may_delete))
+            introduction = drawn("comparison.introduction", MAX_AT_ONCE, self._may_delete)
             gr.HTML(introduction, apply_default_css=False)
             if isinstance(self._history, PushedHistory):
                 address = f"{hub.endpoint()}/datasets/{self._history.dataset}"
                 gr.Markdown(f"Each result is also pushed to the dataset [{self._history.dataset}]({address}).")
             with gr.Row(elem_id="history-tools"):
                 self.search = gr.Textbox(
-                    label=label("search"),
-                    placeholder=label("search_placeholder"),
+                    label="Search",
+                    placeholder="A checkpoint, a mode, a device, a date, a result …",
                     elem_id="search",
                     scale=3,
                 )
-                self.compare_button = gr.Button(label("compare"), elem_id="compare")
+                self.compare_button = gr.Button("Compare selected (2-4)", elem_id="compare")
                 self.exports = {
-                    format: gr.Button(label(f"export_{format}"), elem_classes="export")
+                    format: gr.Button(f"Export {format.upper()}", elem_classes="export")
                     for format in ("csv", "json", "parquet")
                 }
-                self.delete_button = gr.Button(label("delete"), visible=self._may_delete, elem_id="delete")
-            self.message = gr.HTML("", elem_id="history-message", apply_default_css=False, html_template=IN_ENGLISH)
+                self.delete_button = gr.Button("Delete …", visible=self._may_delete, elem_id="delete")
+            self.message = gr.HTML("", elem_id="history-message", apply_default_css=False)
             with gr.Row(visible=False, elem_id="sure") as self.sure:
                 self.question = gr.HTML("", apply_default_css=False)
-                self.for_good_button = gr.Button(label("delete_for_good"), variant="primary", elem_id="for-good")
-                self.keep_button = gr.Button(label("keep_them"), elem_id="keep")
+                self.for_good_button = gr.Button("Delete for good", variant="primary", elem_id="for-good")
+                self.keep_button = gr.Button("Keep", elem_id="keep")
             with gr.Column(elem_id="compared", elem_classes="comparison"):
                 self.compared = gr.HTML("", apply_default_css=False)
             self.runs = gr.HTML("", elem_id="runs", apply_default_css=False, js_on_load=LIST, html_template=PLACED)
-            self.more_button = gr.Button(label("show_more"), visible=False, elem_id="more")
+            self.more_button = gr.Button("Show more", visible=False, elem_id="more")
             self.file = gr.DownloadButton("The file", elem_id="exported", elem_classes="unseen")
         self.ticked = gr.Textbox("", visible=False)  # filled by TICKED: ids, separated by spaces
         self.asked = gr.Textbox("", visible=False)  # filled by links.QUERY
@@ -138,15 +136,14 @@ class HistoryTab:
 
     def _show(self, search: str, request: gr.Request, most: int = PAGE) -> tuple[str, Any, ListState]:
         """The list, the button for more of it, and what it was made from."""
-        lang = request_language(request)
         self._history.recover()
         stamp = self._history.stamp()  # before reading: what is stored meanwhile shows the next time
         try:
             stored, results = self._history.count(search), self._history.all(most, search)
         except (HistoryError, BadInput) as error:
-            return lang.passage(_reason(error)), gr.update(visible=False), (most, search, stamp)
+            return _reason(error), gr.update(visible=False), (most, search, stamp)
         more = gr.update(visible=most < min(stored, MAX_AT_ONCE))
-        return comparison.listing(results, stored, search, lang), more, (most, search, stamp)
+        return comparison.listing(results, stored, search), more, (most, search, stamp)
 
     def _show_more(self, search: str, shown: ListState, request: gr.Request) -> tuple[str, Any, ListState]:
         return self._show(search, request, min(shown[0] + PAGE, MAX_AT_ONCE))
@@ -164,7 +161,7 @@ class HistoryTab:
                 self.message: _message("A run of yours is going on and has the stage. Open this one when it has ended.")
             }
         id = str(data_of(event).get("run"))
-        shown = self._run_tab.open(id, request_language(request), self._run_tab.latest(request, visitor))
+        shown = self._run_tab.open(id, self._run_tab.latest(request, visitor))
         return {self.tabs: gr.update(selected="run"), self.message: ""} | shown
 
     def _compare_ticked(self, ticked: str, request: gr.Request) -> tuple[Any, ...]:
@@ -177,7 +174,7 @@ class HistoryTab:
         if len(results) < least:
             selected = len(ids) if len(ids) > most else len(results)
             return gr.skip(), gr.skip(), _message(f"Select {least} to {most} runs to compare. Selected: {selected}.")
-        return comparison.comparison(results, request_language(request)), urlencode({COMPARE: " ".join(ids)}), ""
+        return comparison.comparison(results), urlencode({COMPARE: " ".join(ids)}), ""
 
     def _compare_linked(self, query: str, chosen: str, request: gr.Request) -> tuple[Any, ...]:
         """Shows the comparison that the address names, if it is not the one that is shown."""
@@ -200,7 +197,7 @@ class HistoryTab:
         except (HistoryError, BadInput) as error:
             raise gr.Error(fmt.redact(str(error)), print_exception=False) from error
         path = save_bytes_to_cache(content, f"worth-compiling-runs.{format}", get_upload_folder())
-        message = f"{sentences.count(len(results), 'run', ENGLISH)} written to worth-compiling-runs.{format}."
+        message = f"{sentences.count(len(results), 'run')} written to worth-compiling-runs.{format}."
         if stored > MAX_AT_ONCE:
             message += f" They are the newest of {stored}; on the command line, history export writes all."
         return path, _message(message)
@@ -215,12 +212,12 @@ class HistoryTab:
         doomed = [*(result.id for result in named), *ids[NAMED:]]
         if not doomed:
             return gr.update(visible=False), "", _message("Select runs to delete.")
-        return gr.update(visible=True), comparison.confirm_delete(named, doomed, request_language(request)), ""
+        return gr.update(visible=True), comparison.confirm_delete(named, doomed), ""
 
     def _delete_questioned(self, ids: str, search: str, request: gr.Request) -> tuple[Any, ...]:
         try:
             deleted = self._history.delete(_ids(ids)) if self._may_delete else 0
-            message = _message(f"{ENGLISH.capital(sentences.count(deleted, 'run', ENGLISH))} deleted.")
+            message = _message(f"{fmt.capital(sentences.count(deleted, 'run'))} deleted.")
         except (HistoryError, BadInput) as error:
             message = _reason(error)
         return gr.update(visible=False), message, "", "", *self._show(search, request)
@@ -244,4 +241,4 @@ def _reason(error: HistoryError | BadInput) -> str:
 
 
 def _message(sentence: str) -> str:
-    return drawn("comparison.message", ENGLISH, sentence)
+    return drawn("comparison.message", sentence)

@@ -5,14 +5,12 @@ Repeat is one more process for a result that is shown, so that its interval rest
 
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import gradio as gr
 
 from demo.core import catalog
-from demo.core.languages import ENGLISH, Language
 from demo.core.machine import HostInfo
 from demo.core.result import RunResult
 from demo.core.spec import BadInput, RunSpec
@@ -23,7 +21,9 @@ from demo.ui.html import results, takeaway
 from demo.ui.html.elements import drawn
 from demo.ui.look import source
 from demo.ui.tabs.form import find_picture, uploaded
-from demo.ui.web.visitor_language import label, written
+
+FILES = {"trace": "Trace for Perfetto", "package": "Package (.pt2)"}
+"""The fields of `Files` that can be downloaded, and the words on their buttons."""
 
 
 def hidden(name: str) -> gr.HTML:
@@ -36,38 +36,39 @@ class Fold:
     def __init__(
         self,
         name: str,
+        title: str,
         parts: Iterable[str],
         files: Sequence[str] = (),
         component: Callable[[str], gr.HTML] = hidden,
     ) -> None:
-        """`name`, such as 'fold_why', is the key of its title; `files` are names of `Files` to download."""
-        self._name = name
+        """`files` are names of `Files` to download."""
         self.html: dict[str, gr.HTML] = {}
         self.figures: dict[str, gr.Plot] = {}
-        elem_id = name.replace("_", "-")
-        with gr.Accordion("", open=False, visible=False, elem_id=elem_id, elem_classes="fold") as self.accordion:
+        with gr.Accordion(
+            title, open=False, visible=False, elem_id=f"fold-{name}", elem_classes="fold"
+        ) as self.accordion:
             for part in parts:
                 self.html[part] = component(part)
                 if part in results.CHARTS:
                     self.figures[part] = gr.Plot(visible=False, show_label=False, elem_id=f"figure-{part}")
             self.files = {
-                file: gr.DownloadButton(label(file), visible=False, size="sm", elem_id=file) for file in files
+                file: gr.DownloadButton(FILES[file], visible=False, size="sm", elem_id=file) for file in files
             }
         self.components = [*self.html.values(), *self.figures.values(), *self.files.values()]
 
-    def shown(self, parts: Mapping[str, str], result: RunResult, files: Files, lang: Language) -> dict[Any, Any]:
+    def shown(self, parts: Mapping[str, str], result: RunResult, files: Files) -> dict[Any, Any]:
         """Updates that fill it with the HTML of its parts and the run's files, or hide it if no part has any."""
         updates: dict[Any, Any] = {}
         for name, component in self.html.items():
             updates[component] = gr.update(value=parts.get(name, ""), visible=bool(parts.get(name)))
         for name, plot in self.figures.items():
-            figure = results.CHARTS[name](result, lang) if parts.get(name) else None
+            figure = results.CHARTS[name](result) if parts.get(name) else None
             updates[plot] = gr.update(value=figure, visible=figure is not None)
         for name, button in self.files.items():
             file = getattr(files, name)
             updates[button] = gr.update(value=file and str(file), visible=file is not None)
         told = any(parts.get(name) for name in self.html)
-        return updates | {self.accordion: gr.update(visible=told, label=lang.plain(self._name), open=False)}
+        return updates | {self.accordion: gr.update(visible=told, open=False)}
 
 
 class ResultPane:
@@ -81,18 +82,19 @@ class ResultPane:
         """Why nothing was run. Stands above the previous content."""
         self.live = gr.HTML(visible=False, elem_id="live", apply_default_css=False)
         self.best = gr.Column(visible=False, elem_id="best-stage")
-        question = written(partial(results.intro, checkpoint))
+        question = results.intro(checkpoint)
         self.top = gr.HTML(question, elem_id="top", apply_default_css=False, js_on_load=source("repeat.js"))
         self.share = takeaway.component("share")
-        note = written(partial(results.published_note, checkpoint, task))
+        note = results.published_note(checkpoint, task)
         self.chart_note = gr.HTML(note, elem_id="chart-note", apply_default_css=False)
-        figure = published_chart(checkpoint, task, ENGLISH)
+        figure = published_chart(checkpoint, task)
         self.chart = gr.Plot(figure, visible=False, show_label=False, elem_id="chart")
         self.seen = gr.HTML(visible=False, elem_id="seen", apply_default_css=False, js_on_load=source("outputs.js"))
+        (why, causes), (cost, costs) = details.FOLDS.items()
         self.folds = [
-            Fold("fold_why", [*details.FOLDS["fold_why"], "beside"]),
-            Fold("fold_cost", details.FOLDS["fold_cost"]),
-            Fold("fold_take", ["takeaway"], ["trace", "package"], takeaway.component),
+            Fold("why", why, [*causes, "beside"]),
+            Fold("cost", cost, costs),
+            Fold("take", "Take it with you: code, files", ["takeaway"], ["trace", "package"], takeaway.component),
         ]
         above = [self.notice, self.live, self.best, self.top, self.share, self.chart_note, self.chart, self.seen]
         self.elements = [*above, *(fold.accordion for fold in self.folds)]
@@ -112,53 +114,54 @@ class ResultPane:
         """Updates that show `html` and remove everything else."""
         return {part: gr.update(visible=False) for part in self.elements if part is not self.top} | {self.top: html}
 
-    def before_a_run(self, checkpoint: str, task: str, lang: Language) -> dict[Any, Any]:
+    def before_a_run(self, checkpoint: str, task: str) -> dict[Any, Any]:
         """Updates that show the question, and what the guide measured."""
-        figure = published_chart(checkpoint, task, lang)
-        return self.only(results.intro(checkpoint, lang)) | {
-            self.chart_note: gr.update(value=results.published_note(checkpoint, task, lang), visible=True),
+        figure = published_chart(checkpoint, task)
+        return self.only(results.intro(checkpoint)) | {
+            self.chart_note: gr.update(value=results.published_note(checkpoint, task), visible=True),
             self.chart: gr.update(value=figure, visible=figure is not None),
         }
 
-    def result(
-        self, result: RunResult, files: Files, stored: bool, machine: HostInfo | None, lang: Language
-    ) -> dict[Any, Any]:
+    def result(self, result: RunResult, files: Files, stored: bool, machine: HostInfo | None) -> dict[Any, Any]:
         """Updates that show a result; `stored` says whether the run has a link, `machine` is this one, for Repeat."""
-        shown: dict[Any, Any] = {self.share: gr.update(value=takeaway.share(result, stored, lang), visible=True)}
+        shown: dict[Any, Any] = {self.share: gr.update(value=takeaway.share(result, stored), visible=True)}
         parts = {
-            "beside": results.beside(result, lang),
-            "takeaway": takeaway.section(result, lang),
-        } | results.parts(result, lang)
+            "beside": results.beside(result),
+            "takeaway": takeaway.section(result),
+        } | results.parts(result)
         for fold in self.folds:
-            shown |= fold.shown(parts, result, files, lang)
+            shown |= fold.shown(parts, result, files)
         if result.speedup is None or result.failure is not None:
-            return self.only(results.failure(result, lang)) | shown
+            return self.only(results.failure(result)) | shown
         hidden = {part: gr.update(visible=False) for part in (self.notice, self.live, self.best, self.chart_note)}
         answer: dict[Any, Any] = {
-            self.top: results.headline(result, lang, repeat_button(result, machine, lang) if stored else ""),
-            self.seen: gr.update(value=results.outputs(result, lang), visible=True),
-            self.chart: gr.update(value=charts.latency_bars(result, lang), visible=True),
+            self.top: results.headline(result, repeat_button(result, machine) if stored else ""),
+            self.seen: gr.update(value=results.outputs(result), visible=True),
+            self.chart: gr.update(value=charts.latency_bars(result), visible=True),
         }
         return shown | hidden | answer
 
 
-def published_chart(checkpoint: str, task: str, lang: Language) -> Any:
+def published_chart(checkpoint: str, task: str) -> Any:
     """What the guide measured for this checkpoint, or for a similar one, as bars; None for a text model."""
-    measured, _ = results.published_for(checkpoint, task, lang)
-    return charts.published_bars(measured, lang)
+    measured, _ = results.published_for(checkpoint, task)
+    return charts.published_bars(measured)
 
 
 # ---- Repeat
 
 
-def repeat_button(result: RunResult, machine: HostInfo | None, lang: Language) -> str:
+def repeat_button(result: RunResult, machine: HostInfo | None) -> str:
     """The button beside the interval, as HTML; '' where this page cannot run one more process."""
     try:
         one_more(result, machine)
     except BadInput:
         return ""
-    title = lang.composed("repeat_title", processes=sentences.count(len(result.as_processes()) + 1, "process", lang))
-    return drawn("results.repeat", lang, result.id, title, sentences.open_between_processes(result))
+    title = (
+        "Runs the same once more in a fresh process; the answer then rests on "
+        f"{sentences.count(len(result.as_processes()) + 1, 'process')}"
+    )
+    return drawn("results.repeat", result.id, title, sentences.open_between_processes(result))
 
 
 def one_more(result: RunResult, machine: HostInfo | None) -> RunSpec:

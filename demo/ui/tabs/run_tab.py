@@ -8,7 +8,6 @@ import gradio as gr
 from markupsafe import Markup
 
 from demo.core import catalog, cores, format as fmt
-from demo.core.languages import ENGLISH, Language
 from demo.core.refusals import on_machine, refusal
 from demo.core.result import RunResult
 from demo.core.spec import BadInput
@@ -24,12 +23,17 @@ from demo.ui.look import FOCUS_STAGE, REDRAW, TO_ANSWER, TO_STAGE, source
 from demo.ui.tabs import form as forms, links
 from demo.ui.tabs.events import AT_ONCE, LATEST, QUIET, UNREAD, Watching, data_of, told
 from demo.ui.tabs.form import FIRST
-from demo.ui.tabs.result_pane import ResultPane, one_more, picture_of, published_chart
-from demo.ui.web.visitor_language import request_language
+from demo.ui.tabs.result_pane import ResultPane, one_more, picture_of
 
 BROWSER_KEY = "worth-compiling-visitor"
 """The key under which the browser keeps the visitor's id. It is also the secret with which gradio encrypts the id: a
 fixed one, so that the id stays readable after a restart of the server. The id protects nothing."""
+BEST_LINK = "This link asks for the best way to run this model. Press “Find the best way” to begin."
+WAITING = (
+    "Runs go one at a time, so that they do not disturb each other's timing. Yours starts automatically. Cancel to "
+    "leave the queue."
+)
+WAITING_FOR_QUIET = "The run starts by itself when they leave it alone, or after five minutes. Cancel to give up."
 MAX_RUNS = 100
 """Runs that a forecast looks at. `History` keeps as many in memory, so that after a run only the new one is read."""
 
@@ -120,20 +124,20 @@ class RunTab(Watching):
 
     def _chosen(self, checkpoint: str | None, task: str, has_run: bool, request: gr.Request) -> dict[Any, Any]:
         """After a change of the checkpoint: its task, note, thumbnails and queries, and the pane before a run."""
-        lang, form, pane = request_language(request), self.form, self.pane
+        form, pane = self.form, self.pane
         name = (checkpoint or "").strip()
         entry = catalog.find(name)
         its_task = task if entry is None else entry.task  # a checkpoint of the catalogue decides the task
         updates = {
             form.inputs["task"]: its_task if its_task != task else gr.skip(),
-            form.checkpoint_note: results.checkpoint_note(entry, name, lang),
+            form.checkpoint_note: results.checkpoint_note(entry, name),
             form.inputs["text"]: gr.update(visible=forms.takes_text(name, its_task)),
             **form.gallery_for(name),
         }
         if has_run or not name:
             return updates
         refused = catalog.refusal(name)
-        shown = pane.only(results.intro(name, lang)) if refused else pane.before_a_run(name, its_task, lang)
+        shown = pane.only(results.intro(name)) if refused else pane.before_a_run(name, its_task)
         # not the rest of the pane: a run may have begun meanwhile, and a notice stays
         return updates | {part: shown[part] for part in (pane.top, pane.chart_note, pane.chart)}
 
@@ -143,7 +147,7 @@ class RunTab(Watching):
         A browser takes over the values of a link, a preset or an opened run one by one and asks for a forecast after
         each. The checkpoint comes later than its task. A visitor's choice does not end like that: see `_chosen`.
         """
-        machine, lang = self.runner.machine, request_language(request)
+        machine = self.runner.machine
         if machine is None:
             return ""
         fields = dict(zip(self.form.inputs, values, strict=True))
@@ -153,17 +157,17 @@ class RunTab(Watching):
         try:
             spec = forms.read_spec(fields)
         except BadInput as refused:
-            return drawn("results.no_forecast", lang, str(refused))
+            return drawn("results.no_forecast", str(refused))
         query = elements.query(spec)
         spec = on_machine(spec, machine)
         if (here_not := refusal(spec, machine)) and here_not.name not in forecast.REFUSED:
-            return drawn("results.no_forecast", lang, str(here_not))
+            return drawn("results.no_forecast", str(here_not))
         latest: list[RunResult] = []
         with contextlib.suppress(HistoryError):
             latest = self.history.all(limit=MAX_RUNS)
         here = forecast.on_this_machine(latest, machine, spec.device)
         likely = forecast.forecast(spec, checkpoint, here)
-        return results.forecast(likely, checkpoint, forecast.doubts(spec, machine, likely, here), lang, query)
+        return results.forecast(likely, checkpoint, forecast.doubts(spec, machine, likely, here), query)
 
     def _settle(
         self, checkpoint: str, image: dict[str, Any] | None, has_run: bool, request: gr.Request
@@ -209,7 +213,7 @@ class RunTab(Watching):
     def _refused(self, card: Markup) -> dict[Any, Any]:
         return self.form.pressable(running=False) | self.pane.refused(card) | {self.watched: None}
 
-    def _begun(self, job: Job, lang: Language) -> dict[Any, Any]:
+    def _begun(self, job: Job) -> dict[Any, Any]:
         form = self.form
         return {
             **form.pressable(running=True),
@@ -217,30 +221,30 @@ class RunTab(Watching):
             self.has_run: True,
             self.opened: "",
             self.watched: job,
-        } | self.pane.running(results.strip(job.at_the_start, job.spec, lang))
+        } | self.pane.running(results.strip(job.at_the_start, job.spec))
 
-    def _now(self, job: Job, lang: Language) -> dict[Any, Any]:
+    def _now(self, job: Job) -> dict[Any, Any]:
         match job.doing:
             case Waiting(ahead):
-                strip = drawn("progress.waiting", lang, "waiting_ahead", {"count": ahead}, "waiting_lead")
+                strip = drawn("progress.waiting", f"Runs ahead of yours: {ahead}.", WAITING)
             case WaitingForQuiet(share):
-                busy = {"share": fmt.percent(share)}
-                strip = drawn("progress.waiting", lang, "busy_machine", busy, "waiting_for_quiet")
+                busy = f"Other programs use {fmt.percent(share)} of this machine."
+                strip = drawn("progress.waiting", busy, WAITING_FOR_QUIET)
             case doing:
-                strip = results.strip(doing, job.spec, lang)
+                strip = results.strip(doing, job.spec)
         return {self.pane.live: strip}
 
-    def _end(self, job: Job, lang: Language) -> dict[Any, Any]:
+    def _end(self, job: Job) -> dict[Any, Any]:
         pane, machine, ready = self.pane, self.runner.machine, self.form.pressable(running=False)
         match outcome := job.outcome():
             case RunResult():
                 stored = isinstance(attempted(lambda: self.history.get(outcome.id)), RunResult)
-                shown = pane.result(outcome, job.files_of(outcome.id), stored, machine, lang)
+                shown = pane.result(outcome, job.files_of(outcome.id), stored, machine)
                 return ready | shown | {self.opened: outcome.id if stored else ""}
             case None:
-                card = results.problem("status_cancelled", "left_the_line", lang)
+                card = results.problem("Cancelled", "You left the queue.")
             case _:
-                card = told(outcome, lang, elements.other_device(job.spec, machine, lang))
+                card = told(outcome, elements.other_device(job.spec, machine))
         return ready | pane.refused(card)
 
     # ---- links
@@ -248,17 +252,14 @@ class RunTab(Watching):
     def _arrive(self, request: gr.Request, visitor: str | None) -> dict[Any, Any]:
         """A page has opened: it shows the stored run that its link names; else the visitor's run that goes on, ended
         unseen, or ended just now and the link asks for nothing else; else the link fills the form."""
-        query, lang = request.query_params, request_language(request)
-        chart = gr.update(visible=True)
-        if lang is not ENGLISH:  # the page holds an English one: it was built before the visitor's language was known
-            chart["value"] = published_chart(FIRST.id, FIRST.task, lang)
+        query = request.query_params
         name = visitor_name(visitor, request.session_hash)
-        updates: dict[Any, Any] = {self.visitor: name, self.watched: None, self.pane.chart: chart}
+        updates: dict[Any, Any] = {self.visitor: name, self.watched: None, self.pane.chart: gr.update(visible=True)}
         job = self.latest(request, visitor)
         if not query.get(links.RUN) and job is not None and self._to_be_shown(job, query):
             filled = links.filled(self.form, job.spec) | self.form.with_picture(job.image)
-            return updates | self._begun(job, lang) | filled
-        followed, refusal = self.follow(query, lang, job)
+            return updates | self._begun(job) | filled
+        followed, refusal = self.follow(query, job)
         if refusal:
             followed |= {self.has_run: True} | self.pane.only(refusal)
         return updates | followed
@@ -269,18 +270,22 @@ class RunTab(Watching):
             return True
         return job.ended_just_now and links.SEARCH not in query and not links.asks_for_another(query, job.spec)
 
-    def follow(self, query: Mapping[str, str], lang: Language, latest: Job | None) -> tuple[dict[Any, Any], str]:
+    def follow(self, query: Mapping[str, str], latest: Job | None) -> tuple[dict[Any, Any], str]:
         """Updates for `showing` that a link with this query asks for, and its refusal as HTML ('' if none)."""
         spec, fields, problem = links.read(query, FIRST.id, self.form)
         if links.SEARCH in query:
-            fields |= self.pane.refused(results.note("best_link", lang))
+            fields |= self.pane.refused(results.note(BEST_LINK))
         if run := query.get(links.RUN):
-            return self.open(run, lang, latest) | fields, ""
+            return self.open(run, latest) | fields, ""
         if spec is not None and not forms.drawn_only(spec.checkpoint):  # the form opens with a drawn picture
             fields[self.form.inputs["image"]] = gr.update(value=forms.servable(forms.default_picture(spec.checkpoint)))
         if not problem:
             return fields, ""
-        return fields, results.refusal("link_cannot_be_followed", problem, lang, f"<p>{lang.html('link_form')}</p>")
+        return fields, results.problem(
+            "The link cannot be followed",
+            problem,
+            "<p>Choose the settings in the form: it has at most the link's checkpoint.</p>",
+        )
 
     def follow_links(self) -> None:
         """Makes what hears of a link followed inside the page: a button under an answer, a row, the browser's Back."""
@@ -298,34 +303,35 @@ class RunTab(Watching):
     def _followed(
         self, event: gr.EventData, request: gr.Request, visitor: str | None, checkpoint: str | None, task: str
     ) -> dict[Any, Any]:
-        way, lang = str(data_of(event).get("way")), request_language(request)
+        way = str(data_of(event).get("way"))
         query = links.read_query(str(data_of(event).get("query") or ""))
         if self.is_running(request, visitor):
             return {self.way: ""}  # a run that goes on stays shown, and its settings stay in the form
         run = query.pop(links.RUN, None)
         if way != "back":
-            updates, refusal = self.follow(query, lang, None)
+            updates, refusal = self.follow(query, None)
             return updates | (self.pane.refused(refusal) | {self.way: ""} if refusal else {self.way: way})
         if run:
-            return self.open(run, lang, self.latest(request, visitor)) | {self.way: ""}
+            return self.open(run, self.latest(request, visitor)) | {self.way: ""}
         unopened = {self.has_run: False, self.opened: "", self.way: ""}
-        return unopened | self.pane.before_a_run((checkpoint or "").strip(), task, lang)
+        return unopened | self.pane.before_a_run((checkpoint or "").strip(), task)
 
-    def open(self, id: str, lang: Language, latest: Job | None) -> dict[Any, Any]:
+    def open(self, id: str, latest: Job | None) -> dict[Any, Any]:
         """Updates for `showing` that show a stored run, and the form, as they were when it ended; of `latest`, the
         visitor's latest run, the picture and the files still exist."""
         self.history.recover()
         result = attempted(lambda: self.history.get(id))
         if not isinstance(result, RunResult):
-            card = results.problem("missing_run", "missing_run_words", lang, "missing_run_remedy", id=repr(id))
-            card = told(result, lang, title="unreadable_run") if result is not None else card
+            missing = f"No stored run has the id {id!r}. It was deleted, or it is stored on another machine."
+            card = results.problem("Run not found", missing, "The History tab lists the runs that are here.")
+            card = told(result, title="This run cannot be read") if result is not None else card
             return {self.has_run: True, self.opened: ""} | self.pane.only(card)
         files = latest.files_of(id) if latest is not None else NO_FILES
         return (
             {self.has_run: True, self.opened: id}
-            | self.pane.result(result, files, True, self.runner.machine, lang)
+            | self.pane.result(result, files, True, self.runner.machine)
             | links.filled(self.form, result.spec)
-            | self.form.with_picture_of(result.image, latest.image if latest is not None else None, lang)
+            | self.form.with_picture_of(result.image, latest.image if latest is not None else None)
         )
 
     def _others(self, request: gr.Request) -> tuple[Any, Any]:
@@ -334,5 +340,5 @@ class RunTab(Watching):
         share, machine = cores.others_share(), self.runner.machine
         if share is None or share < cores.BUSY_CPU or (machine is not None and machine.gpu is not None):
             return gr.update(visible=False), gr.update(visible=False)
-        told = request_language(request).html("busy_before_run", share=fmt.percent(share))
+        told = f"Other programs use {fmt.percent(share)} of this machine: the answer will be rough."
         return gr.update(value=f'<p class="note">{told}</p>', visible=True), gr.update(visible=True)

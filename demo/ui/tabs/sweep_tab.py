@@ -2,6 +2,7 @@
 
 import tempfile
 from collections.abc import Iterable, Sequence
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,6 @@ from gradio.utils import get_upload_folder
 from markupsafe import Markup
 
 from demo.core import catalog, format as fmt, limits
-from demo.core.languages import Language
 from demo.core.spec import DTYPES, MODES, WEIGHTS, BadInput
 from demo.store.history import HistoryError
 from demo.sweep.grid import AXES, PICTURE, PRESETS, Cell, Grid, make_cells, read_grid, write_device_table, write_table
@@ -20,11 +20,16 @@ from demo.ui.html import many_runs, results
 from demo.ui.html.elements import drawn
 from demo.ui.jobs import Supervisor, Sweep, attempted, machine_of
 from demo.ui.look import TO_SWEEP, source
-from demo.ui.tabs import form
 from demo.ui.tabs.events import AT_ONCE, LATEST, QUIET, Watching, pressed_of, told
 from demo.ui.tabs.run_tab import RunTab
-from demo.ui.web.visitor_language import label, request_language, written
 
+GRIDS = {"published": "Preset: the guide's 12 models", "smoke": "Preset: 4 bundled models"}
+AXIS_NAMES = {
+    "checkpoints": "Checkpoints",
+    "batch_sizes": "Batch sizes",
+    "modes": "Modes",
+    "dtypes": "Number formats",
+}
 STORED_A_CELL, MAX_STORED = 20, 2000
 """Stored runs of its checkpoints, newest first, that a sweep searches for finished cells: for each cell, and in all.
 Without a limit a press of Start would read the whole history into memory."""
@@ -40,33 +45,32 @@ class SweepTab(Watching):
             with gr.Column(elem_id="sweep-form", scale=0, min_width=320):
                 self.axes = _axis_fields()
                 self._weights = gr.Radio(
-                    form.choices(WEIGHTS),
+                    list(WEIGHTS),
                     value="pretrained",
-                    label=label("weights"),
-                    info=label("weights_info"),
+                    label="Weights",
+                    info="Random weights need no download; timings stay valid, predictions do not",
                     elem_classes="segmented",
                 )
-                self._fresh = gr.Checkbox(False, label=label("anew"), info=label("anew_info"))
+                self._fresh = gr.Checkbox(False, label="Re-run everything", info="Otherwise finished cells are reused")
                 self._presets = {
-                    name: gr.Button(label(f"grid_{name}"), size="sm", elem_classes="preset")
-                    for name in ("published", "smoke")
+                    name: gr.Button(words, size="sm", elem_classes="preset") for name, words in GRIDS.items()
                 }
                 with gr.Column(elem_id="sweep-foot"):
                     self.plan = gr.HTML("", elem_id="sweep-plan", apply_default_css=False)
                     with gr.Row(elem_id="sweep-actions"):
-                        self.start_button = gr.Button(label("start"), variant="primary", elem_id="sweep-start")
-                        self.stop_button = gr.Button(label("stop"), interactive=False, elem_id="sweep-stop")
+                        self.start_button = gr.Button("Start", variant="primary", elem_id="sweep-start")
+                        self.stop_button = gr.Button("Stop", interactive=False, elem_id="sweep-stop")
             with gr.Column(elem_id="sweep-stage", min_width=320):
-                opening = written(lambda lang: drawn("sweep_status.opening", lang))
+                opening = drawn("sweep_status.opening")
                 self.status = gr.HTML(opening, elem_id="sweep-status", apply_default_css=False)
                 self.map = gr.HTML("", elem_id="sweep-map", apply_default_css=False, js_on_load=source("open_run.js"))
                 with gr.Row(elem_id="sweep-exports"):
                     self.exports = {
-                        ending: gr.DownloadButton(label(f"export{ending.replace('.', '_')}"), visible=False, size="sm")
+                        ending: gr.DownloadButton(f"Export {ending[1:].upper()}", visible=False, size="sm")
                         for ending in (".csv", ".json")
                     }
                     self.keep_button = gr.Button(
-                        label("add_to_published"), visible=False, size="sm", elem_id="sweep-keep"
+                        "Save as this machine's table", visible=False, size="sm", elem_id="sweep-keep"
                     )
                 self.kept = gr.HTML("", elem_id="sweep-kept", apply_default_css=False)
                 self.opened = gr.HTML("", elem_id="sweep-opened", apply_default_css=False)
@@ -125,11 +129,10 @@ class SweepTab(Watching):
 
     def _planned(self, request: gr.Request, *values: Any) -> str:
         """What Start would do: cells, time and downloads, or why it would be refused."""
-        lang = request_language(request)
         try:
-            return many_runs.plan(self._sweep(values), lang)
+            return many_runs.plan(self._sweep(values))
         except (BadInput, HistoryError) as refused:
-            return drawn("results.no_forecast", lang, fmt.redact(str(refused)))
+            return drawn("results.no_forecast", fmt.redact(str(refused)))
 
     def _arrive(self, request: gr.Request, visitor: str | None) -> dict[Any, Any]:
         """A page has opened: it shows its visitor's sweep that goes on, or whose end no page has shown."""
@@ -142,9 +145,9 @@ class SweepTab(Watching):
             field: list(dict.fromkeys(str(getattr(spec, AXES[axis])) for spec in specs))
             for axis, field in self.axes.items()
         }
-        return self._begun(going, request_language(request)) | chosen | {self._weights: specs[0].weights}
+        return self._begun(going) | chosen | {self._weights: specs[0].weights}
 
-    def _begun(self, going: Sweep, lang: Language) -> dict[Any, Any]:
+    def _begun(self, going: Sweep) -> dict[Any, Any]:
         cleared: dict[Any, Any] = {
             self.kept: "",
             self.opened: "",
@@ -154,38 +157,38 @@ class SweepTab(Watching):
             **{button: gr.update(visible=False) for button in self.exports.values()},
             self.watched: going,
         }
-        return self._now(going, lang) | cleared
+        return self._now(going) | cleared
 
-    def _now(self, going: Sweep, lang: Language) -> dict[Any, Any]:
+    def _now(self, going: Sweep) -> dict[Any, Any]:
         """The status and the map, while a sweep goes on and in the end."""
-        cells, forecast, step, share = going.cells, going.forecast(), "running", 0.0
+        cells, forecast, step, share = going.cells, going.forecast(), "Running", 0.0
         running: int | None = None
         match going.doing:
             case _ if going.ended:
-                step = "stopped" if going.stopped else "done"
-                doing = lang.html("sweep_goes_on") if going.stopped else many_runs.summary(cells, lang)
+                step = "Stopped" if going.stopped else "Done"
+                doing = "Start continues with the rest." if going.stopped else many_runs.summary(cells)
             case Timing(place, timing):
                 running, share = place, timing.fraction
-                doing = f"{lang.value(cells[place].spec.checkpoint)}: {results.doing(timing, lang)}"
+                doing = f"{escape(str(cells[place].spec.checkpoint))}: {results.doing(timing)}"
             case Waiting(ahead):
-                doing = lang.html("waiting_ahead", count=ahead)
+                doing = f"Runs ahead of yours: {escape(str(ahead))}."
             case Done():
                 doing = ""
             case _:
-                step, doing = "starting", drawn("sweep_status.guess", lang, forecast)
+                step, doing = "Starting", drawn("sweep_status.guess", forecast)
         left = None if going.ended else forecast.seconds
-        status = many_runs.status(step, cells, left, doing, lang)
-        return {self.status: status, self.map: many_runs.heatmap(cells, lang, running, share)}
+        status = many_runs.status(step, cells, left, doing)
+        return {self.status: status, self.map: many_runs.heatmap(cells, running, share)}
 
-    def _end(self, going: Sweep, lang: Language) -> dict[Any, Any]:
+    def _end(self, going: Sweep) -> dict[Any, Any]:
         """The end of a sweep, with the table to export."""
         updates: dict[Any, Any] = {
             self.start_button: gr.update(interactive=True),
             self.stop_button: gr.update(interactive=False),
         }
         if (problem := going.outcome()) is not None:
-            return updates | {self.status: told(problem, lang)}
-        updates |= self._now(going, lang)
+            return updates | {self.status: told(problem)}
+        updates |= self._now(going)
         if any(cell.done for cell in going.cells):
             for ending, button in self.exports.items():
                 updates[button] = gr.update(value=_file(going.cells, ending), visible=True)
@@ -197,19 +200,18 @@ class SweepTab(Watching):
         """Adds the sweep to the tab of published tables."""
         if shown is None or limits.on_space():
             return ""
-        lang = request_language(request)
         path = attempted(lambda: write_device_table(shown.cells))
         if isinstance(path, Exception):
-            return told(path, lang)
-        return f'<p class="doing">{lang.html("sweep_kept", name=path.name)}</p>'
+            return told(path)
+        told_where = f"Saved as {path.name}: the tab Published shows it beside the guide's tables."
+        return f'<p class="doing">{escape(told_where)}</p>'
 
     def _open(self, shown: Sweep | None, event: gr.EventData, request: gr.Request) -> str:
-        lang = request_language(request)
         if shown is None or (cell := pressed_of(shown.cells, event)) is None:
             return ""
         if cell.result is None:
-            return results.refusal("cannot_be_run", cell.refused, lang) if cell.refused else ""
-        return results.opened(cell.result, lang)
+            return told(BadInput(cell.refused)) if cell.refused else ""
+        return results.opened(cell.result)
 
 
 def _axis_fields() -> dict[str, gr.Dropdown]:
@@ -225,7 +227,7 @@ def _axis_fields() -> dict[str, gr.Dropdown]:
         axis: gr.Dropdown(
             offered,
             value=first[axis],
-            label=label(axis),
+            label=AXIS_NAMES[axis],
             multiselect=True,
             allow_custom_value=axis == "batch_sizes",
         )

@@ -11,7 +11,6 @@ from urllib.parse import urlencode
 import gradio as gr
 
 from demo.core import catalog, format as fmt
-from demo.core.languages import Language
 from demo.core.spec import PUBLISHED_CALLS, TEXT_GENERATION, BadInput
 from demo.present import charts, sentences
 from demo.store import published
@@ -20,7 +19,6 @@ from demo.ui.html.elements import drawn, fill
 from demo.ui.tabs import links
 from demo.ui.tabs.events import AT_ONCE
 from demo.ui.tabs.form import TASK_NAMES
-from demo.ui.web.visitor_language import label, request_language, written
 
 ALL = ""
 """The value of a list that lets everything through."""
@@ -29,7 +27,7 @@ MAX_SEARCH = 80
 
 Choices = dict[str, list[tuple[str, str]]]
 """The labels and values of each list, by column."""
-Show = Callable[[dict[str, str], Language], tuple[Choices, Mapping[str, str], Sequence[Any]]]
+Show = Callable[[dict[str, str]], tuple[Choices, Mapping[str, str], Sequence[Any]]]
 """For what is asked by column: the choices of the lists (none: as they are), what is chosen, what the outputs get."""
 
 
@@ -40,11 +38,11 @@ class RowFilters:
         self._name, self._first, self._show = name, first, show
         with gr.Row(elem_id=f"{name}-filters", equal_height=False):
             self.lists = {
-                column: gr.Dropdown([(first[column],) * 2], value=first[column], label=label(text), min_width=120)
+                column: gr.Dropdown([(first[column],) * 2], value=first[column], label=text, min_width=120)
                 for column, text in lists.items()
             }
             self.model = gr.Textbox(
-                label=label("published_search"), placeholder="ViT, resnet-50 …", max_length=MAX_SEARCH, min_width=120
+                label="Search model", placeholder="ViT, resnet-50 …", max_length=MAX_SEARCH, min_width=120
             )
         self.chosen = gr.Textbox("", visible=False)
         """What is chosen, as a query."""
@@ -78,7 +76,7 @@ class RowFilters:
         else:
             asked = dict(zip(self._first, held, strict=True))
         asked["model"] = asked["model"][:MAX_SEARCH]
-        choices, chosen, outputs = self._show(asked, request_language(request))
+        choices, chosen, outputs = self._show(asked)
         lists = [
             gr.update(choices=choices[name], value=chosen[name] or choices[name][0][1]) if choices else gr.skip()
             for name in self.lists
@@ -98,7 +96,7 @@ def fitted(choices: Choices, asked: Mapping[str, str]) -> dict[str, str]:
 
 # ---- Published
 
-PUBLISHED_LISTS = {"subset": "published_table", "gpu": "gpu", "batch_size": "batch_size", "task": "task"}
+PUBLISHED_LISTS = {"subset": "Table", "gpu": "GPU", "batch_size": "Batch size", "task": "Task"}
 FIRST_PUBLISHED = {"subset": "release", "gpu": "A100", "batch_size": "1", "task": ALL, "model": ALL}
 _SUBSET_NAMES = {
     "release": "torch 2.0.1",
@@ -112,7 +110,9 @@ class PublishedTab:
 
     def __init__(self, tab: gr.Tab) -> None:
         with gr.Column(elem_id="published"):
-            heading = written(lambda lang: f'<h2 class="display small">{lang.html("published_heading")}</h2>')
+            heading = (
+                '<h2 class="display small">What the Transformers guide published, and what this project measured</h2>'
+            )
             gr.HTML(heading, apply_default_css=False)
             filters = RowFilters("published", PUBLISHED_LISTS, FIRST_PUBLISHED, published_shown)
             scope = gr.HTML(elem_id="published-scope", apply_default_css=False)
@@ -124,92 +124,97 @@ class PublishedTab:
         filters.wire(tab, [scope, durations, by_batch, table])
 
 
-def published_shown(asked: dict[str, str], lang: Language) -> tuple[Choices, dict[str, str], list[Any]]:
+def published_shown(asked: dict[str, str]) -> tuple[Choices, dict[str, str], list[Any]]:
     """The lists, their choices (what the chosen table lacks becomes "all"), and scope, charts and table below them."""
     every = published.all_rows()
-    choices = _choices(every, asked["subset"], lang)
+    choices = _choices(every, asked["subset"])
     chosen, model = fitted(choices, asked), asked["model"]
     one: list[PublishedRow] = []
     """Rows with the subset, GPU and batch size of the first one: what one chart of models can show."""
     comparable: list[PublishedRow] = []
     try:
         rows = published.select(every, **chosen, model=model)
-        scope = lang.plain("published_no_row")
+        scope = "No row matches all of these. Choose All in one of the lists."
     except BadInput as refused:
-        rows, scope = [], lang.plain_quoted(str(refused))
+        rows, scope = [], str(refused)
     if rows:
         alike = (rows[0].subset, rows[0].gpu, rows[0].batch_size, rows[0].measured)
         one = published.newest(row for row in rows if (row.subset, row.gpu, row.batch_size, row.measured) == alike)
         first = one[0]  # of several measurements the newest, which the charts show
         comparable = charts.comparable_rows(first, published.select(every, task=chosen["task"], model=model))
-        setting = {"gpu": first.gpu, "batch": first.batch_size, "torch": first.torch, "mode": first.mode}
-        scope = "" if len(one) == len(rows) else lang.plain("published_scope", **setting)
-    figures = [charts.durations(one, lang), charts.by_batch(comparable, lang)]
+        if len(one) == len(rows):
+            scope = ""
+        else:
+            scope = (
+                f"The first chart shows one setting at a time, here {first.gpu} at batch {first.batch_size} with torch "
+                f"{first.torch}, mode {first.mode}. Choose a GPU and a batch size to see another."
+            )
+    figures = [charts.durations(one), charts.by_batch(comparable)]
     plots = [gr.update(value=figure, visible=figure is not None) for figure in figures]
-    status = drawn("published.status", lang, scope) if scope else ""
-    return choices, chosen, [status, *plots, _table(rows, every, lang)]
+    status = drawn("published.status", scope) if scope else ""
+    return choices, chosen, [status, *plots, _table(rows, every)]
 
 
-def _choices(rows: Sequence[PublishedRow], subset: str, lang: Language) -> Choices:
+def _choices(rows: Sequence[PublishedRow], subset: str) -> Choices:
     """(label, value) of each list; GPUs, batch sizes and tasks are those of the chosen subset."""
     subsets = published.values(rows, "subset")
     within = [row for row in rows if row.subset == subset] if subset in subsets else rows
     published_here = {row.gpu for row in within if not row.measured}
     gpus = {
-        gpu: gpu if gpu in published_here else lang.listed([gpu, lang.plain("published_measured")])
+        gpu: gpu if gpu in published_here else ", ".join([gpu, "measured by this project"])
         for gpu in published.values(within, "gpu")
     }
-    every = (lang.plain("choice_all"), ALL)
+    every = ("All", ALL)
     return {
-        "subset": [every, *((_subset(name, lang), name) for name in subsets)],
+        "subset": [every, *((_subset(name), name) for name in subsets)],
         "gpu": [every, *((name, gpu) for gpu, name in gpus.items())],
         "batch_size": [every, *((str(size), str(size)) for size in published.values(within, "batch_size"))],
-        "task": [every, *((lang.plain(TASK_NAMES[task]), task) for task in published.values(within, "task"))],
+        "task": [every, *((TASK_NAMES[task], task) for task in published.values(within, "task"))],
     }
 
 
-def _subset(name: str, lang: Language) -> str:
+def _subset(name: str) -> str:
     """The name of a subset: of the guide's, torch's version or mode; of this project's, the settings that differ."""
     if name in _SUBSET_NAMES:
         return _SUBSET_NAMES[name]
-    return lang.plain("published_own_table", settings=name.removeprefix(SUBSET).strip()).strip()
+    return f"Measured {name.removeprefix(SUBSET).strip()}".strip()
 
 
 _COLUMNS = (
-    ("column_model", ""),
-    ("tab_run", "here"),
-    ("gpu", ""),
-    ("column_batch", "figure"),
-    ("column_eager", "figure"),
-    ("column_compiled", "figure"),
-    ("row_speedup", "figure strong"),
-    ("column_saved", "figure saved"),
-    ("column_with", "how"),
+    ("model", "Model", ""),
+    ("here", "Run", "here"),
+    ("gpu", "GPU", ""),
+    ("batch_size", "Batch", "figure"),
+    ("eager", "Eager, ms", "figure"),
+    ("compiled", "Compiled, ms", "figure"),
+    ("shown_speedup", "Speed-up", "figure strong"),
+    ("shown_saved", "Saved", "figure saved"),
+    ("how", "Measured with", "how"),
 )
+"""The columns of the table: name, title and class."""
 
 
-def _table(rows: Sequence[PublishedRow], every: Sequence[PublishedRow], lang: Language) -> str:
+def _table(rows: Sequence[PublishedRow], every: Sequence[PublishedRow]) -> str:
     files = (
         ("csv", "text/csv", published.to_csv(rows)),
         ("json", "application/json", published.to_json(rows)),
     )
     return drawn(
         "published.table",
-        lang,
         _COLUMNS,
-        [_line(row, gain(row, every), lang) for row in rows],
-        count=sentences.count(len(rows), "row", lang),
+        [_line(row, gain(row, every)) for row in rows],
+        count=sentences.count(len(rows), "row"),
         downloads=[(kind, mime, base64.b64encode(text.encode()).decode()) for kind, mime, text in files],
         random=any(row.weights == "random" for row in rows),
         about={
-            "words": {"year": 2023, "calls": PUBLISHED_CALLS, "formula": "1 − 1 / speed-up"},
+            "calls": PUBLISHED_CALLS,
             "faults": [fault for fault in published.faults() if fault["rows"] is None],
             "sources": published.sources(),
         },
     )
 
 
-def _line(row: PublishedRow, brought: float | None, lang: Language) -> dict[str, object]:
+def _line(row: PublishedRow, brought: float | None) -> dict[str, object]:
     """What the template shows of a row; `brought` is what its further settings brought: see `gain`."""
     how = f"torch {row.torch}, {row.mode}"
     if row.measured:
@@ -218,22 +223,21 @@ def _line(row: PublishedRow, brought: float | None, lang: Language) -> dict[str,
     return {
         **vars(row),
         "faults": published.faults_at(row),
-        "here": _here(row, lang),
-        "column_batch": row.batch_size,
-        "column_eager": published.cell_text(row.eager_seconds),
-        "column_compiled": published.cell_text(row.compiled_seconds),
+        "here": _here(row),
+        "eager": published.cell_text(row.eager_seconds),
+        "compiled": published.cell_text(row.compiled_seconds),
         "against": against,
-        "row_speedup": OOM if row.speedup is None else fmt.ratio(row.speedup),
+        "shown_speedup": OOM if row.speedup is None else fmt.ratio(row.speedup),
         "ends": sentences.ends(row.speedup_low, row.speedup_high) if row.speedup_low and row.speedup_high else None,
-        "column_saved": OOM if row.saved is None else f"{row.saved * 100:.1f} %".replace("-", "−"),
-        "column_with": how,
+        "shown_saved": OOM if row.saved is None else f"{row.saved * 100:.1f} %".replace("-", "−"),
+        "how": how,
         "own": row.measured,
-        "threads": sentences.count(row.threads, "thread", lang) if row.threads is not None else "",
+        "threads": sentences.count(row.threads, "thread") if row.threads is not None else "",
         "repeats": row.repeats if row.repeats is not None and row.repeats > 1 else None,
     }
 
 
-def _here(row: PublishedRow, lang: Language) -> str:
+def _here(row: PublishedRow) -> str:
     """A link that fills the form with what this row measured, but for how long; '' if this page cannot run that."""
     asked: dict[str, Any] = {"batch_size": row.batch_size, "mode": row.mode}
     if row.measured:
@@ -244,4 +248,4 @@ def _here(row: PublishedRow, lang: Language) -> str:
     if row.task == TEXT_GENERATION:
         asked.setdefault("prompt", catalog.PROMPT)
     # '' for a checkpoint or a batch that this page does not run, a mode of another torch
-    return fill(lang.html("run_this_here"), checkpoint=row.checkpoint, task=row.task, **asked)
+    return fill("Run this here", checkpoint=row.checkpoint, task=row.task, **asked)

@@ -1,1 +1,1 @@
-"""What stands between a request and the page: limits, allowed routes, the visitor's language."""
+"""What stands between a request and the page: limits and allowed routes."""

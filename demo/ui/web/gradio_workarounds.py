@@ -120,13 +120,6 @@ def install_mcp_server() -> None:
     gradio.mcp.GradioMCPServer = Server  # type: ignore[misc]
 
 
-# ---- The front end takes its language from the browser; the server cannot set it. No upstream issue found.
-
-
-def language_script(code: str) -> str:
-    return f"<script>Object.defineProperty(navigator,'language',{{get:()=>'{code}',configurable:true}})</script>"
-
-
 # ---- `delete_cache` misses aborted uploads, the files of a killed app and those sent over MCP. Related:
 # ---- https://github.com/gradio-app/gradio/issues/8098 (open). Not covered: a disk that fills up within an hour (limit
 # ---- uploads in front of the server); files outside gradio's folder; the number of connections.

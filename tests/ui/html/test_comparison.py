@@ -6,7 +6,6 @@ from typing import Any
 
 from samples import failed_result, measurement, ok_result, text_result
 
-from demo.core.languages import ENGLISH, LANGUAGES
 from demo.core.measurement import Compilation
 from demo.core.result import RunResult
 from demo.core.stats import Spread
@@ -19,7 +18,7 @@ def run(id: str, compiled: float, first: float, **changes: Any) -> RunResult:
 
 
 def told(*results: RunResult) -> str:
-    return " ".join(re.sub(r"<[^>]+>", " ", comparison(results, ENGLISH).partition("<table")[0]).split())
+    return " ".join(re.sub(r"<[^>]+>", " ", comparison(results).partition("<table")[0]).split())
 
 
 def test_two_runs_within_their_intervals_are_called_equal() -> None:
@@ -36,7 +35,7 @@ def test_of_four_runs_each_is_placed_beside_the_fastest_and_what_is_equal_stands
     text = told(*runs)
     for other, ratio in (("C", "2.00"), ("A", "3.00"), ("D", "4.01")):
         assert f"B is {ratio} times as fast as {other}." in text
-    table = comparison(runs, ENGLISH)
+    table = comparison(runs)
     assert 'colspan="4">shapes-vit</td>' in table.replace("<bdi>", "").replace("</bdi>", "")
 
 
@@ -49,18 +48,17 @@ def test_no_winner_is_named_among_runs_of_other_work() -> None:
         assert ("times as fast" in told(text, other)) is named, changes
 
 
-def test_the_faster_of_two_ways_is_named_in_every_language_and_switches_are_signs() -> None:
+def test_the_faster_of_two_ways_is_named_and_switches_are_signs() -> None:
     both = (run("a", 0.0015, 10.0), run("b", 0.001, 25.0, freezing=True))
     text = told(*both)
     assert "B is 1.50 times as fast as A." in text
     assert "freezing" in text.split("B is")[1]  # beside its bar
-    assert len({comparison(both, lang) for lang in LANGUAGES.values()}) == len(LANGUAGES)
-    table = comparison(both, ENGLISH)
+    table = comparison(both)
     assert "✓" in table and "True" not in table
 
 
 def test_a_run_without_an_answer_stands_beside_one_that_has_it_with_dashes() -> None:
     for failed in (failed_result(), failed_result(status="cancelled", environment=None, failure=None)):
         for pair, cells in (((failed, ok_result()), ["–", "match"]), ((ok_result(), failed), ["match", "–"])):
-            table = re.sub(r"<[^>]+>", "|", comparison(pair, ENGLISH).partition("<table")[2])
+            table = re.sub(r"<[^>]+>", "|", comparison(pair).partition("<table")[2])
             assert table.partition("Outputs")[2].replace("|", " ").split() == cells

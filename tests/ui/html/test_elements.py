@@ -9,7 +9,7 @@ from page_support import HOSTILE, asked_by, noisy_result
 from samples import failed_result, ok_result
 
 from demo.core import format as fmt
-from demo.core.languages import ENGLISH, LANGUAGES
+from demo.core.caveat import note
 from demo.core.result import Failure
 from demo.core.spec import RunSpec
 from demo.present import sentences
@@ -33,8 +33,8 @@ def test_a_text_from_outside_stays_one_text_in_an_attribute_and_between_tags() -
             told.append(data)
 
     reader = Reader()
-    reader.feed(drawn("comparison.message", LANGUAGES["ar"], QUOTED))
-    reader.feed(drawn("results.image", LANGUAGES["ar"], QUOTED, QUOTED))
+    reader.feed(drawn("comparison.message", QUOTED))
+    reader.feed(drawn("results.image", QUOTED, QUOTED))
     reader.close()
     pictures = [("src", QUOTED), ("alt", QUOTED), ("draggable", "false")]
     assert seen == [("p", [("role", "status")]), ("img", pictures)] and "".join(told) == QUOTED
@@ -48,11 +48,11 @@ def test_no_template_calls_a_text_safe_each_attribute_is_quoted_and_each_functio
 
 
 def test_a_caveat_is_told_once_and_noise_has_a_button_for_a_longer_run() -> None:
-    html = results.headline(noisy_result(warnings=("It is noisy.", "It is noisy.")), ENGLISH)
+    html = results.headline(noisy_result(caveats=(note("It is noisy."), note("It is noisy."))))
     assert html.count("It is noisy.") == 1
     assert asked_by(html) == [{"checkpoint": "shapes-vit", "device": "cpu", "most_seconds": "30.0"}]
     assert "Run again with 30 s" in html
-    assert asked_by(results.headline(ok_result(warnings=("Random weights.",)), ENGLISH)) == []
+    assert asked_by(results.headline(ok_result(caveats=(note("Random weights."),)))) == []
 
 
 def test_a_longer_run_is_offered_only_where_more_time_would_be_used() -> None:
@@ -63,7 +63,7 @@ def test_a_longer_run_is_offered_only_where_more_time_would_be_used() -> None:
         {"checkpoint": "/srv/model"},
     ]:
         spec = dataclasses.replace(ok_result().spec, **changes)
-        assert asked_by(results.headline(noisy_result(spec=spec), ENGLISH)) == []
+        assert asked_by(results.headline(noisy_result(spec=spec))) == []
 
 
 def test_a_remedy_that_names_a_setting_is_a_button_that_runs_with_it() -> None:
@@ -75,7 +75,7 @@ def test_a_remedy_that_names_a_setting_is_a_button_that_runs_with_it() -> None:
     ]:
         spec = RunSpec("microsoft/resnet-50", "image-classification", 256, "max-autotune", fullgraph=True)
         failure = Failure("load", "It failed.", "Do something else.", change)
-        html = results.failure(failed_result(spec=spec, failure=failure), ENGLISH)
+        html = results.failure(failed_result(spec=spec, failure=failure))
         assert words in html
         repeated = [links.spec_of(query, "shapes-vit") for query in asked_by(html)]
         assert repeated == [dataclasses.replace(spec, **{name: value}) for name, value in change.items()]
@@ -84,4 +84,4 @@ def test_a_remedy_that_names_a_setting_is_a_button_that_runs_with_it() -> None:
 def test_a_stored_change_that_is_no_setting_gives_no_button() -> None:
     for change in ({"nothing": 1}, {"batch_size": 0}, {"checkpoint": []}, {"mode": HOSTILE}, {"text": 3}):
         failure = Failure("load", "It failed.", "Do something else.", change)
-        assert asked_by(results.failure(failed_result(failure=failure), ENGLISH)) == []
+        assert asked_by(results.failure(failed_result(failure=failure))) == []

@@ -11,7 +11,7 @@ from samples import failed_result, full_result, info_of, measurement, ok_result
 
 from demo.cli import terminal
 from demo.core import catalog, format as fmt, images
-from demo.core.languages import ENGLISH, LANGUAGES
+from demo.core.caveat import note
 from demo.core.machine import GpuSample, HostSample
 from demo.core.measurement import AnotherSize, Compilation, CompileCost, GraphBreak
 from demo.core.outputs import ImageInfo, Label, Predictions, Segment, difference
@@ -33,34 +33,34 @@ def test_a_stored_mask_that_cannot_be_read_costs_the_drawing_alone(mask: str) ->
     image = ImageInfo("scene.png", 320, 240, "00" * 32, images._preview(Image.new("RGB", (320, 240))))
     seen = Predictions(segments=(Segment("circle", None, 0.25, mask),))
     result = ok_result(image=image, predictions={"eager": seen, "compiled": seen})
-    assert "The picture of this result cannot be drawn again." in results.outputs(result, ENGLISH)
+    assert "The picture of this result cannot be drawn again." in results.outputs(result)
     assert "cannot be read" in difference(seen, seen)
 
 
 def test_a_model_of_drawn_shapes_says_so_in_the_list_and_at_its_answer_to_any_other_picture() -> None:
     for name, beyond in (("shapes-vit", True), ("shapes-rtdetr", True), ("shapes-segformer", True), (VIT, False)):
-        note = results.checkpoint_note(catalog.find(name), name, ENGLISH)
+        note = results.checkpoint_note(catalog.find(name), name)
         assert ("drawn shapes only" in note) is ("circle, cross, heart, ring, square, star, triangle" in note) is beyond
     spec = ok_result().spec
     for picture in (*form.scenes(), *form.photographs()):
         result = ok_result(image=info_of(picture))
-        for told in (results.outputs(result, ENGLISH), " ".join(terminal.report(result).split())):
+        for told in (results.outputs(result), " ".join(terminal.report(result).split())):
             assert ("knows drawn shapes only" in told) is (picture in form.photographs())
         theirs = dataclasses.replace(result, spec=dataclasses.replace(spec, checkpoint=VIT))
-        assert "drawn shapes" not in results.outputs(theirs, ENGLISH) + terminal.report(theirs)
-    assert "knows drawn shapes only" in results.outputs(ok_result(), ENGLISH)  # somebody's own
+        assert "drawn shapes" not in results.outputs(theirs) + terminal.report(theirs)
+    assert "knows drawn shapes only" in results.outputs(ok_result())  # somebody's own
 
 
 def test_a_checkpoint_that_the_guide_lacks_shows_a_relative_and_says_so() -> None:
     for checkpoint, task in (("shapes-rtdetr", "object-detection"), ("somebody/model", "image-segmentation")):
-        relative, sentence = results.published_for(checkpoint, task, ENGLISH)
+        relative, sentence = results.published_for(checkpoint, task)
         assert "has no figures for" in sentence
         assert sentences.short(relative) in sentence
 
 
 def test_a_loss_is_told_as_large_as_a_win() -> None:
     for ratio in [0.5, 5.0]:
-        html = results.headline(ok_result(compiled=measurement(0.002 * ratio)), ENGLISH)
+        html = results.headline(ok_result(compiled=measurement(0.002 * ratio)))
         assert re.search(r'<span class="figure number">\d\.\d\d×</span>', html)
         assert ("slower ▼" if ratio > 1 else "faster ▲") in re.sub(r"<[^>]+>", "", html)
 
@@ -73,7 +73,7 @@ def test_texts_from_models_files_and_errors_cannot_become_html() -> None:
         id=HOSTILE,
         predictions={"eager": hostile, "compiled": hostile},
         image=ImageInfo(HOSTILE, 1, 1, "00", f'"{HOSTILE}'),
-        warnings=(HOSTILE,),
+        caveats=(note(HOSTILE),),
         compilation=dataclasses.replace(
             good.compilation, graph_breaks=bad, recompiles=bad, fallbacks=bad, cudagraphs=f"skipped: {HOSTILE}"
         ),
@@ -83,21 +83,21 @@ def test_texts_from_models_files_and_errors_cannot_become_html() -> None:
         machine_states=(HostSample(0.0, 0.0, GpuSample(None, None, None, None, (HOSTILE,))),),
         spec=RunSpec(f"{HOSTILE}/model", "image-classification"),
     )
-    failed = failed_result(failure=Failure("load", HOSTILE, HOSTILE), warnings=(HOSTILE,))
+    failed = failed_result(failure=Failure("load", HOSTILE, HOSTILE), caveats=(note(HOSTILE),))
     spec = result.spec
     pieces = [
-        results.headline(result, ENGLISH),
-        results.outputs(result, ENGLISH),
-        *(results.whole(result, language) for language in LANGUAGES.values()),
-        takeaway.section(result, ENGLISH),
-        many_runs.heatmap([Cell(spec), Cell(spec, result)], ENGLISH),
-        results.failure(failed, ENGLISH),
-        results.refusal("cannot_be_run", HOSTILE, ENGLISH),
-        results.intro(HOSTILE, ENGLISH),
-        results.published_note(HOSTILE, "object-detection", ENGLISH),
-        results.checkpoint_note(None, HOSTILE, ENGLISH),
-        results.mode_note(HOSTILE, ENGLISH),
-        results.strip(Progress(HOSTILE, 0.5, 1.0, code=HOSTILE), spec, ENGLISH),
+        results.headline(result),
+        results.outputs(result),
+        results.whole(result),
+        takeaway.section(result),
+        many_runs.heatmap([Cell(spec), Cell(spec, result)]),
+        results.failure(failed),
+        results.problem("This cannot be run", HOSTILE),
+        results.intro(HOSTILE),
+        results.published_note(HOSTILE, "object-detection"),
+        results.checkpoint_note(None, HOSTILE),
+        results.mode_note(HOSTILE),
+        results.strip(Progress(HOSTILE, 0.5, 1.0, code=HOSTILE), spec),
     ]
     for piece in pieces:
         assert not Tags(piece).runs_script and HOSTILE not in piece
@@ -105,7 +105,7 @@ def test_texts_from_models_files_and_errors_cannot_become_html() -> None:
 
 def test_boxes_and_masks_of_both_can_be_compared_side_by_side_by_a_slider_and_by_their_difference() -> None:
     for name in ["segmentation", "detection"]:
-        html = results.outputs(result := stored(name), ENGLISH)
+        html = results.outputs(result := stored(name))
         beside = html[html.index('class="view beside"') : html.index('class="view over"')]
         assert beside.count('<img src="data:image/webp;base64,') == 2
         assert 'class="lane-name eager"' in html and 'class="lane-name compiled"' in html
@@ -114,12 +114,12 @@ def test_boxes_and_masks_of_both_can_be_compared_side_by_side_by_a_slider_and_by
         assert 'type="range"' in html and 'aria-label="Share of the picture' in html
     assert "Every box has a match: there is no difference to draw." in html
     other = dataclasses.replace(result, predictions=result.predictions | {"compiled": Predictions(boxes=())})
-    assert "Where the two differ" in results.outputs(other, ENGLISH)
+    assert "Where the two differ" in results.outputs(other)
 
 
 def test_random_weights_draw_nothing_and_say_why() -> None:
     spec = RunSpec("facebook/detr-resnet-50", "object-detection", weights="random")
-    html = results.outputs(ok_result(spec=spec, predictions=None), ENGLISH)
+    html = results.outputs(ok_result(spec=spec, predictions=None))
     assert "predictions are meaningless" in html and "<img" not in html
 
 
@@ -148,40 +148,41 @@ def timed(**changes: Any) -> Progress:
 def test_the_fastest_lane_is_as_far_as_the_timing_and_the_others_behind_by_their_ratio(
     progress: Progress, spec: RunSpec, lengths: list[float]
 ) -> None:
-    drawn = re.findall(r'class="bar \w+" style="width:([\d.]+)%', results.strip(progress, spec, ENGLISH))
+    drawn = re.findall(r'class="bar \w+" style="width:([\d.]+)%', results.strip(progress, spec))
     assert [float(length) for length in drawn] == pytest.approx(lengths)
 
 
 def test_phases_times_and_the_calls_latency_and_rate_of_each_lane_are_told() -> None:
-    html = results.strip(timed(with_break_seconds=0.008), BROKEN, ENGLISH)
+    html = results.strip(timed(with_break_seconds=0.008), BROKEN)
     assert re.findall(r'class="lane-name (\w+)"', html) == ["eager", "compiled", "with_break"]
     assert re.findall(r'<li class="(\w+)"', html) == ["done", "done", "done", "now", "next"]
     assert html.count("<b>40</b> calls") == 3 and "5.0 s elapsed · about 2 s left" in html
     told = ("12.0 ms", "6.00 ms", "8.00 ms", "<b>333</b> images/s", "<b>667</b> images/s", "Compiled, with breaks")
     assert all(figure in html for figure in told)
-    early = results.strip(Progress("load", 0.0, 0.1), SPEC, ENGLISH)  # what was not measured yet is no zero
+    early = results.strip(Progress("load", 0.0, 0.1), SPEC)  # what was not measured yet is no zero
     assert early.count("<b>–</b> calls") == 2 and early.count("<b>–</b> images/s") == 2
 
 
 def test_a_code_of_a_worker_has_words_and_an_unknown_one_is_quoted() -> None:
-    assert "newer" in results.doing(Progress("check", 0.9, 1.0, code="newer"), ENGLISH)
-    for lang in LANGUAGES.values():
-        assert results.doing(Progress("check", 0.9, 1.0, code="explain"), lang) == lang.html("progress_explain")
+    assert "newer" in results.doing(Progress("check", 0.9, 1.0, code="newer"))
+    assert (
+        results.doing(Progress("check", 0.9, 1.0, code="explain"))
+        == "Looking for the reason: kernels, operations, bytes"
+    )
 
 
 def test_the_live_strip_keeps_its_elements_so_that_bars_move_instead_of_jumping() -> None:
     late = Progress("check", 0.9, 7.0, None, "", 60, 0.002, 0.001, Interval(0.5, 0.49, 0.51))
-    for lang in LANGUAGES.values():
-        second = timed(repeat=2, repeats=3)
-        told = lang.html("progress_repeat", repeat=2, repeats=3)
-        assert [told in results.strip(one, SPEC, lang) for one in (timed(), second)] == [False, True]
-        tags = [Tags(results.strip(one, SPEC, lang)).names for one in (timed(), second, late)]
-        assert len({tuple(name for name in names if name != "bdi") for names in tags}) == 1
+    second = timed(repeat=2, repeats=3)
+    told = "Run 2 of 3"
+    assert [told in results.strip(one, SPEC) for one in (timed(), second)] == [False, True]
+    tags = [Tags(results.strip(one, SPEC)).names for one in (timed(), second, late)]
+    assert len({tuple(name for name in names if name != "bdi") for names in tags}) == 1
 
 
 def shown(result: RunResult) -> dict[str, str]:
     """The text of every part that has something to tell, by name, without tags."""
-    pieces = parts(result, ENGLISH)
+    pieces = parts(result)
     return {name: re.sub(r"[ \n]+", " ", re.sub("<[^>]*>", " ", html)).strip() for name, html in pieces.items()}
 
 
@@ -196,7 +197,7 @@ def test_a_result_stored_before_the_new_fields_came_still_has_its_sections() -> 
         told = shown(result)
         assert {"calls", "compiled", "pays", "machine"} <= set(told)
         assert all("None" not in text and "nan" not in text for text in told.values())
-        assert all(CHARTS[name](result, ENGLISH) is not None for name in told if name in CHARTS)
+        assert all(CHARTS[name](result) is not None for name in told if name in CHARTS)
 
 
 def test_a_run_without_figures_has_only_the_machine_to_tell_of() -> None:
@@ -223,16 +224,16 @@ def test_the_title_answers_whether_it_really_compiled() -> None:
 def test_the_first_call_that_the_verdict_does_not_count_is_told_with_when_it_pays() -> None:
     text, result = shown(full_result())["pays"], full_result()
     even = result.break_even(31.2)
-    assert f"takes 31 s and pays for itself after {sentences.calls_to_pay(even, ENGLISH)}." in text
+    assert f"takes 31 s and pays for itself after {sentences.calls_to_pay(even)}." in text
     assert "3.4 s" not in text and "inductor" in text  # each start costs 3.4 s: the verdict has said it
 
 
 def test_a_loss_never_pays_and_noise_is_not_called_a_win() -> None:
     loss = full_result(compiled=measurement(0.024))
-    assert "never pays for itself" in details.when_it_pays(loss, ENGLISH)[0]
+    assert "never pays for itself" in details.when_it_pays(loss)[0]
     times = tuple(0.012 * (0.66 if place % 8 < 4 else 1.4) for place in range(48))
     noisy = full_result(compiled=dataclasses.replace(measurement(0.012), wall_seconds=times))
-    assert "pays" not in " ".join(details.when_it_pays(noisy, ENGLISH))
+    assert "pays" not in " ".join(details.when_it_pays(noisy))
 
 
 def test_a_run_s_own_first_call_counts_where_nothing_else_was_measured() -> None:
@@ -262,10 +263,10 @@ def test_another_size_is_told_with_its_first_call_and_when_that_pays() -> None:
 
 
 def test_another_size_that_was_not_tried_is_one_click_away_where_it_can_be() -> None:
-    untried = parts(ok_result(), ENGLISH)["another_size"]
+    untried = parts(ok_result())["another_size"]
     assert "Another size? Not tried" in untried and re.search(r'another_size=true" data-follow="run"', untried)
     package = ok_result(spec=dataclasses.replace(ok_result().spec, compiler="aot"))
-    assert all("another_size" not in parts(one, ENGLISH) for one in (package, failed_result()))
+    assert all("another_size" not in parts(one) for one in (package, failed_result()))
 
 
 def test_memory_is_shown_where_it_differs_with_what_was_reserved() -> None:
@@ -294,7 +295,7 @@ def test_below_breaks_stands_once_what_torch_says_may_help_and_its_page() -> Non
     breaks = tuple(GraphBreak("print", f"a.py:{line}", hints, "GB0059") for line in (1, 2))
     result = compilation(graph_breaks=(*breaks, GraphBreak("unknown", "a.py:3")))
     page = "https://meta-pytorch.github.io/compile-graph-break-site/gb/gb0059.html"
-    told = parts(result, ENGLISH)["compiled"]
+    told = parts(result)["compiled"]
     assert told.count("Remove the call. Or move it.") == 1 and told.count(f'<a href="{page}"') == 1
     assert ">GB0059</a>" in told and told.index("a.py:1") < told.index("Remove") < told.index("a.py:2")
     assert page in terminal.report(result) and "Remove the call. Or move it." in terminal.report(result)
@@ -309,7 +310,7 @@ def spans(drawn: str, *kinds: str) -> list[list[float]]:
 
 def test_the_ruler_holds_the_interval_of_a_loss_as_it_does_that_of_a_win() -> None:
     for low, high in [(0.21, 0.26), (3.8, 4.7)]:
-        drawn = ruler(Interval((low * high) ** 0.5, low, high), True, 0.01, ENGLISH)
+        drawn = ruler(Interval((low * high) ** 0.5, low, high), True, 0.01)
         assert ">5×<" in drawn
         ((start, width),) = spans(drawn, "range")
         assert 0 < start and start + width < 100 and width > 5
@@ -317,10 +318,10 @@ def test_the_ruler_holds_the_interval_of_a_loss_as_it_does_that_of_a_win() -> No
 
 def test_the_ruler_shows_one_process_inside_the_interval_or_each_of_several_as_a_dot() -> None:
     rerun, within = Interval(1.25, 1.15, 1.36), Interval(1.25, 1.23, 1.27)
-    drawn = ruler(rerun, True, 0.01, ENGLISH, within)
+    drawn = ruler(rerun, True, 0.01, within)
     (left, width), (inner, narrow) = spans(drawn, "range outer", "within")
     assert left < inner and inner + narrow < left + width and narrow < width / 3
-    several = ruler(rerun, True, 0.01, ENGLISH, None, [1.2, 1.3, 2.4])
+    several = ruler(rerun, True, 0.01, None, [1.2, 1.3, 2.4])
     assert several.count('class="process"') == 3 and "processes: 1.20×, 1.30×, 2.40×" in several
     assert ">3×<" in several  # the axis holds a process outside of the interval
-    assert 'class="range"' in ruler(rerun, True, 0.01, ENGLISH)
+    assert 'class="range"' in ruler(rerun, True, 0.01)

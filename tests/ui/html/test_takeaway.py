@@ -10,7 +10,6 @@ from fake_runner import MACHINE
 from page_support import answering, opened
 from samples import ENVIRONMENT, failed_result, ok_result
 
-from demo.core.languages import ENGLISH, LANGUAGES
 from demo.core.result import RunResult
 from demo.core.spec import RunSpec
 from demo.present import markdown
@@ -33,13 +32,13 @@ FOLDER = ok_result(spec=RunSpec("/somewhere/model", "image-classification", devi
 def test_the_script_says_what_stands_in_for_a_picture_of_ones_own_and_where_bundled_weights_lie() -> None:
     sentence = "A grey picture of the same size stands in for yours."
     weights = "Start it in the project's folder"
-    assert sentence in takeaway.section(ok_result(), ENGLISH) and weights in takeaway.section(ok_result(), ENGLISH)
-    assert weights not in takeaway.section(ok_result(spec=CHANGED), ENGLISH)
+    assert sentence in takeaway.section(ok_result()) and weights in takeaway.section(ok_result())
+    assert weights not in takeaway.section(ok_result(spec=CHANGED))
 
 
 def test_script_and_json_are_files_to_download() -> None:
     result = ok_result()
-    html = takeaway.section(result, ENGLISH)
+    html = takeaway.section(result)
     files = dict(
         re.findall(r'download="shapes-vit-[A-Za-z0-9.-]+\.(json|py)" href="data:[a-z/-]+;base64,([^"]+)"', html)
     )
@@ -59,26 +58,25 @@ def test_the_markdown_table_has_the_figures_and_no_markup_from_outside() -> None
 
 
 def test_a_failed_run_offers_its_script_and_no_figure() -> None:
-    failed, folder = (takeaway.section(one, ENGLISH) for one in (failed_result(), FOLDER))
+    failed, folder = (takeaway.section(one) for one in (failed_result(), FOLDER))
     assert "take-script" in failed and "take-script" in folder
     assert not any(part in failed for part in ("take-code", "data-figure", "take-table", "data-follow"))
 
 
-def test_a_shared_run_says_when_and_where_it_was_measured_in_every_language(history: History, monkeypatch) -> None:
+def test_a_shared_run_says_when_and_where_it_was_measured(history: History, monkeypatch) -> None:
     history.append(ok_result())
     page = Page(answering(ok_result()), history=history)
-    for code in LANGUAGES:
-        (shown,) = opened(page, run=ok_result().id, lang=code)
-        html = shown[page.run_tab.pane.share]["value"]
-        assert "2026-11-21 09:00 UTC" in html and "Example CPU" in html
-        assert "{ADDRESS}/?run=20261121T090000-abcdef</code>" in html
-        png = re.search(r'href="data:image/png;base64,([^"]+)" download=', html)
-        assert base64.b64decode(png[1]).startswith(b"\x89PNG")
-    lost = takeaway.share(ok_result(id="lost"), stored=False, lang=ENGLISH)
+    (shown,) = opened(page, run=ok_result().id)
+    html = shown[page.run_tab.pane.share]["value"]
+    assert "2026-11-21 09:00 UTC" in html and "Example CPU" in html
+    assert "{ADDRESS}/?run=20261121T090000-abcdef</code>" in html
+    png = re.search(r'href="data:image/png;base64,([^"]+)" download=', html)
+    assert base64.b64decode(png[1]).startswith(b"\x89PNG")
+    lost = takeaway.share(ok_result(id="lost"), stored=False)
     assert "<button" not in lost and "Measured 2026-11-21 09:00 UTC" in lost
     monkeypatch.setenv("SPACE_ID", "me/page")
-    assert "https://huggingface.co/spaces/me/page?run=" in takeaway.share(ok_result(), stored=True, lang=ENGLISH)
-    assert "https://huggingface.co/spaces/me/page?duplicate=true" in masthead(MACHINE, ENGLISH)
-    assert 'data-address="https://huggingface.co/spaces/me/page"' in masthead(MACHINE, ENGLISH)
+    assert "https://huggingface.co/spaces/me/page?run=" in takeaway.share(ok_result(), stored=True)
+    assert "https://huggingface.co/spaces/me/page?duplicate=true" in masthead(MACHINE)
+    assert 'data-address="https://huggingface.co/spaces/me/page"' in masthead(MACHINE)
     monkeypatch.delenv("SPACE_ID")
-    assert "duplicate" not in masthead(MACHINE, ENGLISH) and 'data-address=""' in masthead(MACHINE, ENGLISH)
+    assert "duplicate" not in masthead(MACHINE) and 'data-address=""' in masthead(MACHINE)

@@ -13,7 +13,6 @@ from page_support import HOSTILE, Tags, cancel, handler, press, pressed, stage_o
 from samples import ENVIRONMENT, failed_result, measurement, ok_result
 
 from demo.core.catalog import PROMPT
-from demo.core.languages import ENGLISH
 from demo.core.result import Failure
 from demo.core.spec import TEXT_GENERATION, RunSpec, without_meaning
 from demo.core.stats import Spread
@@ -108,8 +107,8 @@ def test_texts_from_outside_cannot_become_html() -> None:
     )
     failed = failed_result(id='"><b>', failure=Failure("load", HOSTILE, HOSTILE))
     for html in (
-        comparison.listing([hostile, failed], 2, HOSTILE, ENGLISH),
-        comparison.comparison([hostile, failed], ENGLISH),
+        comparison.listing([hostile, failed], 2, HOSTILE),
+        comparison.comparison([hostile, failed]),
     ):
         assert not Tags(html).runs_script
         assert HOSTILE not in html
@@ -165,7 +164,7 @@ def test_runs_of_which_anything_else_was_asked_are_not_said_to_differ_by_noise_o
         if field in without_meaning("image-classification"):
             spec = RunSpec("shapes-gemma", TEXT_GENERATION, prompt=PROMPT, device="cpu")
         result, other = ok_result(spec=spec), dataclasses.replace(spec, **{field: OTHERWISE[field]})
-        html = comparison.comparison([result, ok_result(id="other", spec=other)], ENGLISH)
+        html = comparison.comparison([result, ok_result(id="other", spec=other)])
         assert "the differences are noise" not in html and "They differ in: " in html
 
 
@@ -178,7 +177,7 @@ def test_equal_runs_whose_answers_differ_too_much_are_not_said_to_differ_by_nois
         ([fast, slow], False),
         ([fast, ok_result(id="lost", status="cancelled", eager=None, compiled=None)], False),
     ):
-        html = comparison.comparison(results, ENGLISH)
+        html = comparison.comparison(results)
         assert ("the differences are noise" in html) is noise
         assert ("differ by more than noise" in html) is not noise
 

@@ -11,7 +11,6 @@ from page_support import answering, followed, handler, in_the_form, opened, pres
 from samples import ENVIRONMENT, MACHINE, failed_result, full_result, info_of, ok_result
 
 from demo.core import limits
-from demo.core.languages import ENGLISH
 from demo.core.measurement import Compilation
 from demo.core.result import RunResult
 from demo.core.spec import RunSpec
@@ -116,7 +115,7 @@ def test_what_this_page_cannot_run_once_more_has_no_button_and_a_press_is_refuse
     page = Page(runner := of_this_machine(), history=history)
     for place, (kind, result) in enumerate(NO_REPEAT.items()):
         history.append(dataclasses.replace(result, id=f"no repeat {place}"))
-        assert result_pane.repeat_button(result, MACHINE, ENGLISH) == "", kind
+        assert result_pane.repeat_button(result, MACHINE) == "", kind
         (refused,) = press(page, {"run": f"no repeat {place}"})
         assert "This cannot be run" in stage_of(page, refused), kind
     assert not runner.runs
@@ -133,10 +132,10 @@ def test_a_space_repeats_nothing_that_its_visitors_could_not_run(monkeypatch) ->
     hub = of_picture(spec=RunSpec("somebody/model", "image-classification", device="cpu"))
     large = of_picture(spec=dataclasses.replace(BASE, batch_size=64))
     for here in (hub, large):
-        assert result_pane.repeat_button(here, MACHINE, ENGLISH)
+        assert result_pane.repeat_button(here, MACHINE)
     monkeypatch.setenv("SPACE_ID", "somebody/space")
     monkeypatch.setenv("WORTH_COMPILING_BATCH", "32")
     monkeypatch.setattr(limits, "current", lambda: limits.read(os.environ))
-    assert result_pane.repeat_button(of_picture(), MACHINE, ENGLISH)
+    assert result_pane.repeat_button(of_picture(), MACHINE)
     for not_here in (hub, large):
-        assert not result_pane.repeat_button(not_here, MACHINE, ENGLISH)
+        assert not result_pane.repeat_button(not_here, MACHINE)

@@ -28,7 +28,6 @@ from page_support import (
 from samples import failed_result, full_result, ok_result
 
 from demo.core import catalog, cores
-from demo.core.languages import ENGLISH
 from demo.core.spec import BadInput, RunSpec
 from demo.store.history import History
 from demo.ui import jobs
@@ -118,8 +117,7 @@ def test_run_shows_its_answer_with_three_folds_and_a_failure_leaves_what_is_know
         assert says in stage_of(page, last)
     assert is_ready(page, last)
     folds = page.run_tab.pane.folds
-    titles = [last[fold.accordion]["label"] for fold in folds if last[fold.accordion]["visible"]]
-    assert titles == [ENGLISH.plain(name) for name in ("fold_why", "fold_cost", "fold_take")]
+    assert [last[fold.accordion]["visible"] for fold in folds] == [True] * 3
     for fold in folds:
         assert all(last[part]["visible"] and last[part]["value"] for part in (fold.html | fold.figures).values())
     page = Page(answering(failed_result()))
@@ -130,7 +128,7 @@ def test_run_shows_its_answer_with_three_folds_and_a_failure_leaves_what_is_know
 def test_an_unexpected_error_is_told_calmly_and_keeps_its_message_to_the_log(caplog) -> None:
     page = Page(answering(RuntimeError("secret words")))
     *_, last = pressed(page)
-    assert ENGLISH.texts["unexpected"] in stage_of(page, last)
+    assert "Something went wrong on the server" in stage_of(page, last)
     assert "secret" in caplog.text and "secret" not in stage_of(page, last)
     assert is_ready(page, last)
 

@@ -16,7 +16,6 @@ from page_support import HOSTILE, answering, asked_by, handler
 from samples import ok_result
 
 from demo.core import format as fmt, limits
-from demo.core.languages import ENGLISH
 from demo.core.spec import RunSpec
 from demo.store import published
 from demo.ui.page import Page
@@ -46,7 +45,7 @@ def block_of(page: Page, id: str) -> Any:
 
 
 def view(**changes: str) -> dict[str, Any]:
-    _, chosen, outputs = published_shown(FIRST_PUBLISHED | changes, ENGLISH)
+    _, chosen, outputs = published_shown(FIRST_PUBLISHED | changes)
     return chosen | dict(zip(("scope", "durations", "by_batch", "table"), outputs, strict=True))
 
 

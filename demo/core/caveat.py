@@ -1,0 +1,121 @@
+"""What a reader of a run's figures should know before using them, as data: a result's caveats and their words."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from demo.core import format as fmt
+
+WORDS = {
+    "note": "{text}",
+    "published": (
+        "Timed by the guide's recipe, eager first and then compiled: a machine that drifts meanwhile moves the "
+        "speed-up, its interval does not show that, and there is no noise floor."
+    ),
+    "separate": (
+        "Eager and compiled do not fit in memory together: they were timed one after the other, so drift of the "
+        "machine is not cancelled."
+    ),
+    "separate_with_break": (
+        "Eager and compiled do not fit in memory together: they were timed one after the other, so drift of the "
+        "machine is not cancelled. The compiled model without the added graph break was not timed."
+    ),
+    "compiles_itself": (
+        "The model calls torch.compile for a part of itself: that part is compiled in eager, too, and the "
+        "speed-up leaves it out."
+    ),
+    "break_added": (
+        "A graph break was added, as asked, in so many places: {places}. All figures but its cost are those of "
+        "the model without it."
+    ),
+    "break_unseen": (
+        "A graph break was added, as asked, in so many places: {places}, and torch.compile reported none there. "
+        "All figures but its cost are those of the model without it."
+    ),
+    "missing_weights": (
+        "Weights of the model that are not in the checkpoint and were initialised at random: {count} (first: "
+        "{first}). Latency stands; predictions may mean nothing."
+    ),
+    "segmentation": (
+        "{checkpoint} does not say whether it was trained for semantic, instance or panoptic segmentation. Its "
+        "masks are shown as semantic ones, one for each label; latency does not depend on it."
+    ),
+    "often_taken": (
+        "Fewer cores were free than torch used threads while it was timed, so threads waited for a core and no "
+        "verdict can be trusted. Stop other programs; with several threads, leave their number to the run or "
+        "choose fewer."
+    ),
+    "random_weights": "Random weights: latency stands, but predictions would mean nothing and are not shown.",
+    "few_multiprocessors": (
+        "This GPU has too few multiprocessors for inductor's matrix-product autotuning: max-autotune tunes less "
+        "here than on a larger GPU."
+    ),
+    "busy_cores": "Cores that others keep busy: {busy} of {cores}. Threads used for the timing: {threads}.",
+    "timed_again": "Another program took a core while it was timed. Timed again with fewer threads: {threads}.",
+    "no_graph": "torch.compile captured no graph at all: “compiled” ran as eager.",
+    "breaks": "Graph breaks: {breaks}. Graphs, with Python in between: {graphs}.",
+    "no_cudagraphs": "CUDA graphs, which mode {mode} asks for, were not used: {reason}.",
+    "some_cudagraphs": "CUDA graphs, which mode {mode} asks for, were used in part only: {reason}.",
+    "fallbacks": "Functions that dynamo left to eager: {count}. The first: {place}, {reason}.",
+    "imprecise": "Precision reached {reached} in this process (target {target}) before time ran out.",
+    "imprecise_by_far": "No useful precision was reached in this process (target {target}) before time ran out.",
+    "tail": "The slowest compiled calls are slower than eager's: of 20 calls one takes longer than {slow}, with eager"
+    " longer than {usual}.",
+    "unsettled": "Not settled when the warm-up ended ({variants}): the last three calls were more than 10 % apart.",
+    "others": "Other programs kept {busy} of the processor busy while it was timed.",
+    "wide": "The calls vary widely (the middle half spans, as a share of the median: {calls}): the machine's speed "
+    "was not steady.",
+    "wide_by_others": (
+        "The calls vary widely (the middle half spans, as a share of the median: {calls}): other programs kept "
+        "{busy} of the processor busy while it was timed."
+    ),
+    "wide_though_idle": (
+        "The calls vary widely (the middle half spans, as a share of the median: {calls}): the machine's speed "
+        "was not steady, though other programs kept only {busy} of the processor busy."
+    ),
+    "gpu_others": "Other processes that used this GPU as well: {count}.",
+    "gpu_clock_moved": "The GPU's clock moved between {low} and {high} while it was timed.",
+    "gpu_clock_low": "The GPU ran at {clock}, well below its {most}.",
+    "gpu_hot": "The GPU slowed down because it was hot.",
+    "gpu_hot_at": "The GPU slowed down because it was hot ({temperature}).",
+    "gpu_power": "The GPU slowed down at its power limit.",
+    "gpu_hardware": "The GPU's hardware slowed it down (heat or power supply).",
+    "same_tensor": "The same tensor comes back from each call of {variant}: nothing may have been computed.",
+    "subnormal": "Subnormal numbers, slow on many CPUs: {share} of weights and inputs. torch.set_flush_denormal(True), "
+    "before anything is computed, takes them for zero.",
+    "growth": "Each call takes longer than the one before ({rises} from the first third to the last): the model keeps "
+    "something from call to call.",
+    "came_compiled": "The model came with torch.compile on parts of it ({parts}): eager is the model without that.",
+    "beginning_twice": "The prompt begins with {mark} twice: leave out yours, the tokenizer adds one.",
+    "end_at_end": "The prompt ends with {mark}: the answer is the beginning of another text.",
+    "narrow_vectors": "Inductor compiled for {compiled}, though torch's own kernels use {own}: compiled is slower than "
+    "it could be. Run once with --cache empty; if this line stays, install another C++ compiler.",
+    "not_counted": (
+        "Earlier processes with other threads, versions, instructions or outputs, not counted here: {count}."
+    ),
+}
+"""The sentence of each caveat by its key, with places for its values."""
+
+
+@dataclass(frozen=True)
+class Caveat:
+    key: str
+    """A key of `WORDS`; "note" for a sentence that is made where its facts are."""
+    values: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Raises ValueError for a key without words, or values that its words lack: a stored row may hold anything."""
+        try:
+            str(self)
+        except (KeyError, IndexError, AttributeError) as error:
+            raise ValueError(f"no caveat {self.key!r} with {sorted(self.values)}") from error
+
+    def __str__(self) -> str:
+        return WORDS[self.key].format_map(self.values)
+
+    def redacted(self) -> "Caveat":
+        """Without folders and control characters: errors of libraries name files by their full paths."""
+        return Caveat(self.key, {n: fmt.redact(v) if isinstance(v, str) else v for n, v in self.values.items()})
+
+
+def note(text: str) -> Caveat:
+    return Caveat("note", {"text": text})
