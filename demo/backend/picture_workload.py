@@ -1,7 +1,7 @@
 """A checkpoint that is called with one picture, repeated to a batch, and answers with labels, boxes or segments."""
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -108,15 +108,6 @@ class PictureWorkload(Workload):
             batch[name] = moved.contiguous(memory_format=last) if moved.dim() == 4 else moved
         return batch
 
-    def of_other_sizes(self) -> Iterator[tuple[Workload, dict[str, Any]]]:
-        """Another batch size and, where the model's input follows the picture, the picture in other proportions."""
-        own = self.inputs["pixel_values"].shape[-2:]
-        yield replace(self, spec=self.with_other_batch), {"changed": "batch size", "height": own[0], "width": own[1]}
-        other = replace(self, picture=in_other_proportions(self.picture))
-        height, width = other.inputs["pixel_values"].shape[-2:]
-        if (height, width) != own:
-            yield other, {"changed": "picture", "height": height, "width": width}
-
     def predictions(self, outputs: Any) -> Predictions | None:
         if self.spec.weights == "random":
             return None
@@ -221,14 +212,6 @@ def load(
     loaded = models.load(spec, device)
     caveats = [*loaded.caveats, *([note(image.note)] if image.note else [])]
     return PictureWorkload(spec, device, loaded.model, loaded, picture, file, caveats=caveats)
-
-
-def in_other_proportions(picture: Image.Image) -> Image.Image:
-    """A quarter turn, which changes portrait and landscape; of a square the upper three quarters."""
-    width, height = picture.size
-    if width != height:
-        return picture.transpose(Image.Transpose.ROTATE_90)
-    return picture.crop((0, 0, width, max(1, height * 3 // 4)))
 
 
 def crop_of(processor: Any, width: int, height: int) -> tuple[float, float, float, float]:

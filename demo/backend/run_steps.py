@@ -102,8 +102,6 @@ class Run:
                     self.keep(predictions=None)  # eager's alone would look like a failure
                 if together:
                     self.explain()
-                    with self.figures_kept():
-                        self.try_another_size()
                 with self.figures_kept():
                     self.keep(**self.workload.time_last(self.result, self.events))
                 with self.figures_kept():
@@ -427,12 +425,6 @@ class Run:
                 self.add_to(name, profile=profile)
         with self.figures_kept("The roofline could not be measured"):
             self.keep(roofline=profiling.roofline(self.workload))
-
-    def try_another_size(self) -> None:
-        if self.spec.another_size:
-            self.events.doing("another_size", 0.945)
-            for one in self.workload.time_other_sizes(self.variants, self.log):
-                self.keep(another_sizes=(*self.result.another_sizes, one))
 
     def capture_before_eager(self) -> None:
         """It comes late because it resets dynamo. Skipped where the first eager call changed nothing on the model."""

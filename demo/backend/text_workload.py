@@ -9,13 +9,11 @@ answer. Not covered: models that keep another state, padding, sampling, and an a
 
 import functools
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import torch
-import torch._inductor.config
 from transformers import StaticCache
 from transformers.cache_utils import StaticLayer
 
@@ -27,7 +25,7 @@ from demo.core.measurement import Generation, Prefill
 from demo.core.outputs import EndToEnd, Predictions
 from demo.core.result import RunResult
 from demo.core.size_log import Size
-from demo.core.spec import MAX_TOKENS, MIN_TOKENS, BadInput, RunSpec
+from demo.core.spec import BadInput, RunSpec
 
 COMPARED_TOKENS = 64
 """Tokens of an answer whose logits are compared. A vocabulary has up to some 260,000 words, each with a logit."""
@@ -65,12 +63,6 @@ class Decoding:
         self.cache.layers = layers
         self.options: Batch = {"past_key_values": self.cache, "use_cache": True, "logits_to_keep": 1}
         self._logits(model, prompt[:, :1])
-        if torch._inductor.config.freezing:
-            # transformers marks these tensors as having a fixed address, and freezing makes such tensors part of the
-            # graph. Unless guarded, the graph of one cache would also run, with that cache, where it is given another.
-            for layer in layers:
-                for tensor in (layer.keys, layer.values, layer.cumulative_length):
-                    torch._dynamo.mark_static_address(tensor, guard=True)
         self._rewind(0)
 
     def prefill(self, model: Any) -> torch.Tensor:
@@ -149,13 +141,11 @@ class TextWorkload(Workload):
         return {"input_ids": self.decoding.prompt[:, -1:], **self.decoding.options}
 
     def batch_of(self, size: Size) -> Batch:
-        """One call over the whole prompt, without a cache of keys and values."""
-        row = self._prompt_of(size.prompt_tokens or self.ids.shape[1])
+        """One call over the whole prompt, repeated where it has fewer tokens; without a cache of keys and values."""
+        own = self.ids.shape[1]
+        tokens = size.prompt_tokens or own
+        row = self.ids.repeat(1, -(-tokens // own))[:, :tokens]
         return {"input_ids": row.repeat(size.batch_size, 1).contiguous(), "use_cache": False, "logits_to_keep": 1}
-
-    def _prompt_of(self, tokens: int) -> torch.Tensor:
-        """So many tokens of the prompt, which is repeated where it has fewer."""
-        return self.ids.repeat(1, -(-tokens // self.ids.shape[1]))[:, :tokens]
 
     def call(self, model: Any) -> timing.Call:
         """A step. The first one of each call that is made here reads the prompt before, so that a compiled model's
@@ -261,23 +251,6 @@ class TextWorkload(Workload):
         )
         generate()
         return timing.median_of_few(generate, self.clock, GENERATE_CALLS, seconds=LONGEST_ANSWER)
-
-    def of_other_sizes(self) -> Iterator[tuple[Workload, dict[str, Any]]]:
-        """A longer prompt in a cache of the same length, a cache twice as long, and another batch size."""
-        spec, prompt = self.spec, self.ids.shape[1]
-        places = prompt + spec.tokens
-        longer = min(2 * prompt, places - MIN_TOKENS)
-        if longer > prompt:
-            yield self._sized("prompt", replace(spec, tokens=places - longer), longer)
-        context = _context(self.model.config.get_text_config(decoder=True))
-        if 2 * spec.tokens <= MAX_TOKENS and (context is None or places + spec.tokens <= context):
-            yield self._sized("cache", replace(spec, tokens=2 * spec.tokens), prompt)
-        yield self._sized("batch size", self.with_other_batch, prompt)
-
-    def _sized(self, changed: str, spec: RunSpec, prompt_tokens: int) -> tuple[Workload, dict[str, Any]]:
-        tokens = {"prompt_tokens": prompt_tokens, "cache_tokens": prompt_tokens + spec.tokens}
-        other = replace(self, spec=spec, ids=self._prompt_of(prompt_tokens))
-        return other, {"changed": changed, "height": 0, "width": 0, **tokens}
 
 
 def load(spec: RunSpec, device: torch.device) -> TextWorkload:

@@ -5,8 +5,7 @@ file; `demo.backend.workloads` makes each from a spec. `Variants` are the ways t
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -15,16 +14,13 @@ from torch.utils import _pytree as pytree
 
 from demo.backend import compilation, timing
 from demo.backend.events import Events
-from demo.core import limits
 from demo.core.caveat import Caveat
-from demo.core.measurement import AnotherSize, Measurement
+from demo.core.measurement import Measurement
 from demo.core.outputs import EndToEnd, Predictions
 from demo.core.result import RunResult
 from demo.core.size_log import Size
 from demo.core.spec import RunSpec
 
-OTHER_SIZE_CALLS = 24
-"""Timed calls of each variant with another size."""
 Batch = dict[str, Any]
 """The arguments of a call by name: tensors, or values that hold some."""
 
@@ -122,12 +118,6 @@ class Workload(ABC):
         """A call of the model as it is."""
         return self.call(self.model)
 
-    @property
-    def with_other_batch(self) -> RunSpec:
-        """The spec with twice its batch size, or with half of it where that is beyond the limit."""
-        size = self.spec.batch_size
-        return replace(self.spec, batch_size=2 * size if 2 * size <= limits.current().batch else max(1, size // 2))
-
     def call(self, model: Any) -> timing.Call:
         """What is timed, with `model`: the workload's, a twin of it, or one of these compiled."""
         batch = self.batch
@@ -173,29 +163,3 @@ class Workload(ABC):
         samples = timing.time_interleaved(eager, compiled, self.clock, plan, half, lambda _: None)
         control = samples.measurement("control") if samples.control else None
         return samples.measurement("eager", eager_warmup), samples.measurement("compiled", warmup), control
-
-    def time_other_sizes(self, variants: Variants, log: compilation.CompileLog) -> Iterator[AnotherSize]:
-        """Both variants called with inputs of other sizes, after the timing: one at a time, as it is measured.
-
-        Covered: the first call, which may compile again, and the steady latencies. Not covered: a third size, which
-        needs no further compile where dynamo took the second as a reason to compile for any size.
-        """
-        plan = timing.Plan(iterations=OTHER_SIZE_CALLS)
-        for other, size in self.of_other_sizes():
-            compiled, eager = other.call(variants.compiled.model), other.call(self.model)
-            recompiles, fallbacks = len(log.recompiles), len(log.fallbacks)
-            first = self.clock.time(compiled)
-            eager_times, compiled_times, _ = other.both_timed(eager, compiled, log, plan)
-            yield AnotherSize(
-                batch_size=other.spec.batch_size,
-                first_call_seconds=first,
-                recompiles=len(log.recompiles) - recompiles,
-                fallbacks=len(log.fallbacks) - fallbacks,
-                eager=eager_times,
-                compiled=replace(compiled_times, warmup_seconds=(first, *compiled_times.warmup_seconds)),
-                **size,
-            )
-
-    def of_other_sizes(self) -> Iterator[tuple["Workload", dict[str, Any]]]:
-        """Workloads over the same model with inputs of other sizes, each with the size as fields of `AnotherSize`."""
-        return iter(())

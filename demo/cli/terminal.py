@@ -117,10 +117,8 @@ def report(result: RunResult) -> str:
         parted = details.parted(result)
         said = [details.agreement(result), *(hanging("", parted) if parted else [])]
         sections.append([*_side_by_side(result.predictions), *said, *warned])
-    untried = "another_size" if not result.another_sizes else ""  # an invitation to press a button of the page
     for parts in details.tree(result).values():
-        shown = [part for name, part in parts.items() if name != untried]
-        sections += [_part(part) for part in shown if part.sentences or part.table or part.rows]
+        sections += [_part(part) for part in parts.values() if part.sentences or part.table or part.rows]
     if found := compare_with_guide(result):
         texts = [*found.sentences, found.here, *found.differences]
         sections.append([line for text in texts for line in hanging("- ", text)])

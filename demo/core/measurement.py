@@ -166,39 +166,6 @@ class Generation:
     """The user's call of generate() that compiles by itself, as on a GPU. None where it does not."""
 
 
-@dataclass(frozen=True)
-class AnotherSize:
-    """Both variants called with inputs of another size than the timed one, after the timing and in its process."""
-
-    changed: Literal["batch size", "picture", "prompt", "cache"]
-    batch_size: int
-    height: int
-    width: int
-    """Pixels of the model's input; 0 for a text model."""
-    first_call_seconds: float
-    """Wall time of the compiled model's first call with this size: it may compile again."""
-    recompiles: int
-    """Functions that dynamo compiled again for it; 0 where what was compiled takes this size, too."""
-    fallbacks: int
-    """Functions that dynamo left to eager at this size, such as at its recompile limit."""
-    eager: Measurement
-    compiled: Measurement
-    prompt_tokens: int = 0
-    cache_tokens: int = 0
-    """Of a text model."""
-
-    @property
-    def speedup(self) -> stats.Interval:
-        """Within this process."""
-        return stats.paired_ratio(*self.eager.beside(self.compiled))
-
-    @property
-    def calls_to_pay(self) -> int | None:
-        """Compiled calls after which the first call has paid for itself; None where compiled is no faster."""
-        eager, compiled = self.eager.median_seconds, self.compiled.median_seconds
-        return stats.break_even_calls(self.first_call_seconds, eager, compiled)
-
-
 REGISTRY = "https://meta-pytorch.github.io/compile-graph-break-site/gb/"
 
 

@@ -16,7 +16,7 @@ from demo.core.caveat import Caveat
 from demo.core.codec import load, plain
 from demo.core.format import milliseconds
 from demo.core.machine import Environment, HostSample
-from demo.core.measurement import AnotherSize, Compilation, Generation, Measurement, Prefill, Roofline, StartUp
+from demo.core.measurement import Compilation, Generation, Measurement, Prefill, Roofline, StartUp
 from demo.core.outputs import EndToEnd, ImageInfo, Parity, Predictions
 from demo.core.spec import TEXT_GENERATION, RunSpec
 
@@ -108,8 +108,6 @@ class RunResult:
     """Eager timed against eager in the same blocks: the A/A control."""
     with_break: Measurement | None = None
     """The compiled model with added graph breaks, if asked for, in the same blocks. All other figures are without."""
-    another_sizes: tuple[AnotherSize, ...] = ()
-    """What was timed with other sizes of the input, with `spec.another_size`."""
     prefill: Prefill | None = None
     """A text model's prompt, whose other figures are those of one step: one token at this batch."""
     generation: Generation | None = None
@@ -354,8 +352,6 @@ class RunResult:
                     }
                 if run := measured.back_to_back:
                     data[variant] |= {f"{rate}_back_to_back": run.calls * self.spec.batch_size / run.seconds}
-        for one, size in zip(self.another_sizes, data["another_sizes"], strict=True):
-            size |= {"speedup": plain(one.speedup), "calls_to_pay": one.calls_to_pay}
         data["speedup"] = plain(self.speedup)
         pool = self.as_processes()
         data["repeats"] = [run.id for run in pool]

@@ -42,7 +42,7 @@ FOLDS = ("machine", "compile", "timing")
 _FOR_TEXT_GENERATION = ("prompt", "tokens")
 _WITHOUT_MEANING = {
     TEXT_GENERATION: ("channels_last",),
-    OWN_MODEL: ("batch_size", "weights", "text", "attention", "another_size", *_FOR_TEXT_GENERATION),
+    OWN_MODEL: ("batch_size", "weights", "text", "attention", *_FOR_TEXT_GENERATION),
 }
 
 
@@ -275,10 +275,6 @@ class RunSpec:
         for_speed=True,
     )
     """torch.compile's `dynamic`: None, True and False."""
-    another_size: bool = switch(
-        "After the timing, call the compiled model with another batch size and in other proportions, too.",
-        fold="timing",
-    )
     prompt: str = option("passage", "", "For text generation: the text that the model goes on from.")
     tokens: int = number(
         64,
@@ -330,8 +326,6 @@ class RunSpec:
             )
         if self.compiler != "aot":
             return
-        if self.another_size:
-            raise BadInput("Another size is not tried with a package: switch another_size off, or choose compiler jit.")
         if self.scope == "layers":
             raise BadInput("AOTInductor compiles a model as a whole: choose scope model, or compiler jit.")
         if self.graph_break:

@@ -8,10 +8,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from demo.core import format as fmt
-from demo.core.measurement import AnotherSize, Compilation, GraphBreak
+from demo.core.measurement import Compilation, GraphBreak
 from demo.core.outputs import same_tokens
 from demo.core.result import RunResult
-from demo.core.spec import OWN_MODEL
 from demo.present import sentences
 
 RATE = {
@@ -386,47 +385,6 @@ def when_it_pays(result: RunResult) -> list[str]:
     return texts
 
 
-def another_size(result: RunResult) -> Part | None:
-    """A row for each size that was called after the timed one; without one an invitation, where a run can try one."""
-    of_one_size = result.spec.compiler == "aot" or result.spec.task == OWN_MODEL
-    if of_one_size or result.failure is not None or result.compilation is None:
-        return None
-    answer, rows = "Not tried", list[Row]()
-    for one in result.another_sizes:
-        value = (
-            f"first call {fmt.start_time(one.first_call_seconds)}, "
-            f"{sentences.count(one.recompiles, 'recompile')}; then "
-            f"{sentences.times_of((one.eager.median_seconds, one.compiled.median_seconds))}, "
-            f"{fmt.ratio(one.speedup.ratio)}"
-        )
-        if one.fallbacks:
-            value = ", ".join([value, "partly left to eager by dynamo"])
-        calls = one.calls_to_pay
-        pays = "never" if calls is None else sentences.count(fmt.two_digits(calls), "call")
-        rows.append((_size(one), value, f"Pays for itself after: {pays}"))
-    if rows:
-        ratio = fmt.ratio(result.another_sizes[0].speedup.ratio)
-        answer = f"{rows[0][0]}: {ratio}"
-    told = (
-        ("Called after the timed size, in the same process. Each first call holds what was compiled again for it.")
-        if rows
-        else (
-            "What was compiled may hold for one size only. A further run shows what the first call with "
-            "another size costs, and how fast it is then."
-        )
-    )
-    return Part(f"Another size? {answer}", [told], None, rows)
-
-
-def _size(inputs: AnotherSize) -> str:
-    """'Batch 2, 224 × 224', width before height; of a text model 'Batch 2, prompt of 7 tokens, cache of 71 places'."""
-    batch = fmt.capital(f"batch {inputs.batch_size}")
-    if inputs.prompt_tokens:
-        prompt = f"prompt of {inputs.prompt_tokens} tokens"
-        return ", ".join([batch, prompt, f"cache of {inputs.cache_tokens} places"])
-    return ", ".join([batch, f"{inputs.width} × {inputs.height}"])
-
-
 def memory(result: RunResult) -> Part | None:
     """The peaks of both variants, with what the allocator held of the GPU; None where they differ by less than 2 %."""
     sides = [(name, side) for _, name, side in sentences.variants(result) if side.peak_memory_bytes]
@@ -486,7 +444,6 @@ FOLDS = {
     },
     "Cost: the first call, a whole request": {
         "pays": pays,
-        "another_size": another_size,
         "memory": memory,
         "request": request,
     },

@@ -94,7 +94,7 @@ def _rate(variant: str, unit: str) -> Column:
 _FIELDS = {field.name: field.type for field in dataclasses.fields(RunSpec)}
 _LAST_FIELDS = (
     "iterations", "precision", "most_seconds", "threads", "profile", "repeats", "compiler", "scope", "freezing",
-    "dynamic", "another_size", "prompt", "tokens"
+    "dynamic", "prompt", "tokens"
 )  # fmt: skip
 """Exports have always had these options behind the others."""
 _OPTIONS = {

@@ -1,25 +1,22 @@
 """Pictures in, labels, boxes and segments out, with models whose right answer is known; and another size, by a run."""
 
-import time
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
-import tiny_vit
 import torch
-from own_workload import SCENE, result_of
+from own_workload import SCENE
 from PIL import Image
 from transformers.modeling_outputs import ImageClassifierOutput, SemanticSegmenterOutput
 from transformers.models.auto.image_processing_auto import AutoImageProcessor
 from transformers.models.detr.modeling_detr import DetrObjectDetectionOutput, DetrSegmentationOutput
 from transformers.models.maskformer.modeling_maskformer import MaskFormerForInstanceSegmentationOutput
 
-from demo.backend import compile_model, models, picture_workload, workload
+from demo.backend import models, picture_workload
 from demo.backend.picture_workload import PictureWorkload
 from demo.core import catalog, images
-from demo.core.result import RunResult
 from demo.core.spec import BadInput, RunSpec
 
 SMALL = Image.new("RGB", (8, 8))
@@ -155,45 +152,6 @@ def test_boxes_are_in_pixels_of_the_picture_and_inside_it() -> None:
     (box,) = workload_of(name, picture, {17: "cat"}, processor_of(name)).predictions(outputs).boxes
     assert box.label == "cat" and box.score > 0.99
     assert box.box == pytest.approx((140, 25, 200, 75))
-
-
-def test_the_other_proportions_differ_from_those_of_the_picture() -> None:
-    for width, height, other in [(40, 30, (30, 40)), (30, 40, (40, 30)), (40, 40, (40, 30))]:
-        assert picture_workload.in_other_proportions(Image.new("RGB", (width, height))).size == other
-
-
-def test_another_size_is_called_after_the_timing_and_changes_no_other_figure(tmp_path, monkeypatch) -> None:
-    tiny_vit.of_any_size(tmp_path)
-    preprocess = PictureWorkload.preprocess
-
-    def of_any_size(self: PictureWorkload) -> Any:
-        """As a detector's processor: the input follows the picture."""
-        inputs = preprocess(self)
-        portrait = self.picture.width <= self.picture.height
-        return {"pixel_values": inputs["pixel_values"][..., :32]} if portrait else inputs
-
-    monkeypatch.setattr(PictureWorkload, "preprocess", of_any_size)
-
-    def slow(graph: torch.fx.GraphModule, inputs: Any) -> Any:
-        return lambda *given: (time.sleep(0.02), graph.forward(*given))[1]
-
-    monkeypatch.setattr(
-        compile_model, "compiled", lambda model, spec: torch.compile(model, backend=slow, dynamic=False)
-    )
-    asked = {"device": "cpu", "iterations": 10, "another_size": True}
-    spec = catalog.make_spec(str(tmp_path), "image-classification", folders=True, **asked)
-    result = result_of(spec)
-    assert result.status == "ok" and result.compilation.recompiles_while_timing == 0, result.warnings
-    batch, picture = result.another_sizes
-    assert (batch.changed, batch.batch_size, batch.width) == ("batch size", 2, batch.height)
-    assert (picture.changed, picture.batch_size, picture.width, picture.height) == ("picture", 1, 32, batch.height)
-    assert (batch.recompiles, picture.recompiles, batch.fallbacks) == (1, 1, 0)
-    assert batch.first_call_seconds > batch.compiled.median_seconds
-    assert len(batch.eager.wall_seconds) == len(batch.compiled.wall_seconds) == workload.OTHER_SIZE_CALLS
-    assert all(one.compiled.median_seconds > one.eager.median_seconds for one in (batch, picture))
-    data = result.to_json()
-    assert data["another_sizes"][0]["speedup"]["ratio"] == pytest.approx(batch.speedup.ratio)
-    assert RunResult.from_json(data).another_sizes == result.another_sizes
 
 
 def test_a_guess_at_the_bits_of_a_picture_is_a_warning(tmp_path) -> None:

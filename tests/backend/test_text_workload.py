@@ -79,18 +79,6 @@ def test_the_answer_is_that_of_generate_and_of_calls_without_a_cache(folder: Pat
         workload.once(model)
 
 
-@torch._inductor.config.patch(freezing=True)
-def test_a_frozen_graph_serves_each_cache_of_the_same_length(folder: Path) -> None:
-    """A longer prompt in a cache of the same length is one of the other sizes."""
-    torch._dynamo.reset()
-    workload = loaded(folder / "gemma")
-    compiled = torch.compile(workload.model, backend="aot_eager")
-    for size in (workload, next(workload.of_other_sizes())[0]):
-        assert size.decoding.cache.layers[0].keys.shape[2] == workload.ids.shape[1] + TOKENS
-        for found, expected in zip(size.decoding.answer(compiled), size.decoding.answer(workload.model), strict=True):
-            torch.testing.assert_close(found, expected)
-
-
 def test_after_the_last_token_the_cache_is_rewound_to_the_end_of_the_prompt(folder: Path) -> None:
     workload = loaded(folder / "mistral", batch_size=2)
     decoding, prompt = workload.decoding, workload.ids.shape[1]
@@ -280,26 +268,6 @@ def test_a_checkpoint_without_a_tokenizer_is_refused_unless_its_weights_are_rand
 # Beside the steps
 
 
-def test_the_other_sizes_are_a_longer_prompt_a_longer_cache_and_another_batch(folder: Path) -> None:
-    workload = loaded(folder / "llama")
-    prompt, places = 8, 8 + TOKENS
-    assert workload.ids.shape[1] == prompt
-    sizes = list(workload.of_other_sizes())
-    assert [
-        (size["changed"], size["prompt_tokens"], size["cache_tokens"], one.spec.batch_size) for one, size in sizes
-    ] == [
-        ("prompt", places - 2, places, 1),
-        ("cache", prompt, prompt + 2 * TOKENS, 1),
-        ("batch size", prompt, places, 2),
-    ]
-    for other, size in sizes:
-        other.eager()
-        assert other.decoding.prompt.shape == (other.spec.batch_size, size["prompt_tokens"])
-        assert other.decoding.cache.layers[0].keys.shape[2] == size["cache_tokens"]
-    whole = loaded(folder / "llama", tokens=56)  # the context is full: no longer cache fits
-    assert [size["changed"] for _, size in whole.of_other_sizes()] == ["prompt", "batch size"]
-
-
 def test_generate_is_timed_only_where_an_answer_is_short(folder: Path) -> None:
     workload = loaded(folder / "gemma", tokens=2)
     events = Events(io.StringIO())
@@ -315,7 +283,7 @@ def test_generate_is_timed_only_where_an_answer_is_short(folder: Path) -> None:
 def test_a_run_of_a_text_model_has_every_figure_and_no_picture(tmp_path, monkeypatch) -> None:
     one_layer = tiny_text.written(tmp_path / "gemma", "gemma", num_hidden_layers=1)
     monkeypatch.setattr(compile_model, "compiled", lambda model, spec: torch.compile(model, backend="eager"))
-    spec = spec_of(one_layer, iterations=10, another_size=True, profile="on")
+    spec = spec_of(one_layer, iterations=10, profile="on")
     result = result_of(spec, tiny_text.__file__)  # no picture, and not looked at
     assert (result.status, result.failure, result.image) == ("ok", None, None)
     assert not any("could not" in warning or "Not all" in warning for warning in result.warnings), result.warnings
@@ -324,5 +292,4 @@ def test_a_run_of_a_text_model_has_every_figure_and_no_picture(tmp_path, monkeyp
     assert len(result.predictions["eager"].token_ids) == TOKENS
     assert result.compilation.recompiles_while_timing == 0 and result.compilation.graph_breaks == ()
     assert result.prefill_speedup is not None and result.generation.generate_seconds > 0
-    assert [one.changed for one in result.another_sizes] == ["prompt", "cache", "batch size"]
     assert RunResult.from_json(result.to_json()).generation == result.generation

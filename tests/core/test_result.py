@@ -11,7 +11,7 @@ from samples import BOXES, SEGMENTS, failed_result, full_result, measurement, ok
 from demo.core.caveat import note
 from demo.core.codec import load
 from demo.core.machine import HostSample
-from demo.core.measurement import AnotherSize, Compilation, Measurement, StartUp
+from demo.core.measurement import Compilation, Measurement, StartUp
 from demo.core.outputs import EndToEnd, Parity
 from demo.core.result import Failure, RunResult
 from demo.core.spec import RunSpec
@@ -127,7 +127,6 @@ FILLED = full_result(
     failure=Failure("time", "It ended \N{CAT FACE} قطة.", "Try again.", {"mode": "default"}),
     caveats=(note("one"), note("\u202etwo\x00")),
     with_break=measurement(0.0012),
-    another_sizes=(AnotherSize("batch size", 2, 224, 224, 1.5, 1, 0, measurement(0.002), measurement(0.001)),),
     earlier=(ProcessResult("an earlier run", 0.002, 0.001, Interval(2.0, 1.9, 2.1)),),
     spread=Spread("this machine", 0.02, 9.0),
     start_up=StartUp(3.1, 0.4),

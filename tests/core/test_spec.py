@@ -88,7 +88,6 @@ def test_settings_that_torch_does_not_have_together_are_refused_with_the_way_out
         ({"scope": "layers", "graph_break": True}, "switch graph_break off, or choose scope model"),
         ({"compiler": "aot", "scope": "layers"}, "choose scope model, or compiler jit"),
         ({"compiler": "aot", "graph_break": True}, "switch graph_break off, or choose compiler jit"),
-        ({"compiler": "aot", "another_size": True}, "switch another_size off, or choose compiler jit"),
         ({"compiler": "aot", "mode": "reduce-overhead"}, "Choose mode default, max-autotune-no-cudagraphs, lite, or"),
         ({"compiler": "aot", "mode": "max-autotune"}, "or compiler jit"),
     ]:

@@ -324,13 +324,8 @@ CHARTS = {"calls": charts.trace, "pays": charts.break_even, "beside": charts.run
 
 
 def parts(result: RunResult) -> dict[str, Markup]:
-    """The HTML of each part that has something to tell, by its name; an untried size has a button that tries it."""
-    button = Markup() if result.another_sizes else again(result.spec, {"another_size": True})
-    return {
-        name: drawn("results.part", part, button if name == "another_size" else "")
-        for fold in details.tree(result).values()
-        for name, part in fold.items()
-    }
+    """The HTML of each part that has something to tell, by its name."""
+    return {name: drawn("results.part", part) for fold in details.tree(result).values() for name, part in fold.items()}
 
 
 def whole(result: RunResult) -> Markup:

@@ -10,10 +10,10 @@ from PIL import Image
 from samples import failed_result, full_result, info_of, measurement, ok_result
 
 from demo.cli import terminal
-from demo.core import catalog, format as fmt, images
+from demo.core import catalog, images
 from demo.core.caveat import note
 from demo.core.machine import GpuSample, HostSample
-from demo.core.measurement import AnotherSize, Compilation, CompileCost, GraphBreak
+from demo.core.measurement import Compilation, CompileCost, GraphBreak
 from demo.core.outputs import ImageInfo, Label, Predictions, Segment, difference
 from demo.core.result import Failure, Progress, RunResult
 from demo.core.spec import RunSpec
@@ -242,31 +242,6 @@ def test_a_run_s_own_first_call_counts_where_nothing_else_was_measured() -> None
     assert Compilation(5.5, "off", 1).known_costs == {"cold": 5.5}
     assert Compilation(4.5, "cold", 1, partly=True).known_costs == {"partly": 4.5}
     assert Compilation(4.5, "cold", 1, partly=True, cold=CompileCost(17.0, {})).known_costs == {"cold": 17.0}
-
-
-LARGER = AnotherSize("batch size", 2, 48, 64, 6.1, 1, 0, measurement(0.004), measurement(0.003))
-
-
-def test_another_size_is_told_with_its_first_call_and_when_that_pays() -> None:
-    lost = dataclasses.replace(
-        LARGER, changed="picture", batch_size=1, recompiles=0, fallbacks=1, eager=LARGER.compiled
-    )
-    longer = dataclasses.replace(LARGER, changed="cache", prompt_tokens=7, cache_tokens=142)
-    text = shown(ok_result(another_sizes=(LARGER, lost, longer)))["another_size"]
-    assert text.startswith("Another size? Batch 2, 64 × 48")
-    assert "first call 6.1 s, 1 recompile; then 4.08 ms → 3.06 ms, 1.33×" in text
-    assert f"Pays for itself after: {sentences.grouped(fmt.two_digits(LARGER.calls_to_pay or 0))} calls" in text
-    assert "Batch 1, 64 × 48" in text and "0 recompiles" in text
-    assert text.count("partly left to eager by dynamo") == 1
-    assert "Batch 2, prompt of 7 tokens, cache of 142 places" in text
-    assert "Pays for itself after: never" in text
-
-
-def test_another_size_that_was_not_tried_is_one_click_away_where_it_can_be() -> None:
-    untried = parts(ok_result())["another_size"]
-    assert "Another size? Not tried" in untried and re.search(r'another_size=true" data-follow="run"', untried)
-    package = ok_result(spec=dataclasses.replace(ok_result().spec, compiler="aot"))
-    assert all("another_size" not in parts(one) for one in (package, failed_result()))
 
 
 def test_memory_is_shown_where_it_differs_with_what_was_reserved() -> None:

@@ -153,7 +153,7 @@ OTHERWISE: dict[str, Any] = {
     "dtype": "bfloat16", "device": "cuda", "weights": "random", "text": ("a lion",), "iterations": 10,
     "protocol": "as published", "precision": 0.02, "most_seconds": 9.0, "channels_last": True, "attention": "eager",
     "threads": 1, "cache": "empty", "graph_break": True, "profile": "on", "repeats": 3,
-    "compiler": "aot", "scope": "layers", "freezing": True, "dynamic": "on", "another_size": True,
+    "compiler": "aot", "scope": "layers", "freezing": True, "dynamic": "on",
     "prompt": "Another", "tokens": 8,
 }  # fmt: skip
 
