@@ -124,17 +124,17 @@ def _facts(result: RunResult) -> dict[str, str]:
     hidden = without_meaning(spec.task)
     settings = [field.name for field in dataclasses.fields(RunSpec)]
     return {name: "" if name in hidden else _shown(getattr(spec, name)) for name in settings} | {
-        "Picture": f"{image.name}, {image.sha256[:8]}" if image else "",
-        "Machine": sentences.where(result),
+        "picture": f"{image.name}, {image.sha256[:8]}" if image else "",
+        "machine": sentences.where(result),
         "CPU": machine.cpu if machine else "",
-        "torch": machine.torch if machine else "",
-        "Versions": ", ".join(versions),
+        "torch version": machine.torch if machine else "",
+        "versions": ", ".join(versions),
     }
 
 
 def _named(fact: str) -> str:
-    """The name of a setting in a sentence; that of a fact about the machine stands as it is."""
-    return sentences.label(fact).lower() if fact in OPTIONS or fact == "checkpoint" else fact
+    """The name of a fact in a sentence."""
+    return OPTIONS[fact].label.lower() if fact in OPTIONS else fact
 
 
 def _shown(asked: object) -> str:
@@ -145,7 +145,7 @@ def _shown(asked: object) -> str:
     return fmt.shortened(text, MAX_SHOWN)
 
 
-_ALWAYS = ("checkpoint", "batch_size", "mode", "dtype", "weights", "protocol", "Machine", "torch")
+_ALWAYS = ("checkpoint", "batch_size", "mode", "dtype", "weights", "protocol", "machine", "torch version")
 """The facts that the table always shows. Others appear where the runs differ."""
 
 
@@ -156,7 +156,7 @@ def _lines(results: Sequence[RunResult]) -> Iterator[tuple[str, list[str]]]:
     for name in facts[0]:
         values = [each[name] for each in facts]
         if name in _ALWAYS or len(set(values)) > 1:
-            yield sentences.label(name), list(map(str, values))
+            yield fmt.capital(_named(name)), list(map(str, values))
     for name, read in _FIGURES.items():
         values = [read(result) for result in results]
         if any(values):

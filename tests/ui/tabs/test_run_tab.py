@@ -1,10 +1,10 @@
 """The Run tab without a browser: what its events send. A fake runner stands for the models."""
 
 import dataclasses
-import html
 from pathlib import Path
 from typing import Any
 
+import markupsafe
 import pytest
 from fake_runner import MACHINE, FakeRunner
 from page_support import (
@@ -68,7 +68,7 @@ def test_a_busy_processor_is_told_where_runs_use_it(gpu: str | None, told: bool,
 def test_what_names_no_model_is_not_asked_about_but_refused(page: Page) -> None:
     for named in ["not a model!!", "../etc", ""]:
         _, note, _, top, *guides = chosen(page, named, "image-classification", False)[:6]
-        refused = html.escape(catalog.refusal(named))
+        refused = str(markupsafe.escape(catalog.refusal(named)))
         assert refused and refused in note and "Hub, safetensors" not in note
         if named:
             assert refused in top and "worth compiling" not in top and "Which model" in top
