@@ -13,6 +13,7 @@ import contextlib
 import logging
 import os
 import re
+import sys
 import time
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Collection
@@ -44,6 +45,7 @@ def set_queue(page: gr.Blocks) -> None:
     queue: Any = page._queue
     queue.sleep_when_free = queue.progress_update_sleep_when_free = POLL_SECONDS
     queue.max_size = None
+    queue.ANAYLTICS_CACHE_FREQUENCY = sys.maxsize  # else pandas sums up the last 10 000 events after each
     queue.__class__, queue.clients = Queue, {}
     queue.pending_messages_per_session = defaultdict(asyncio.Queue)
     queue.pending_event_ids_session = defaultdict(set)

@@ -208,9 +208,9 @@ def test_under_any_other_name_nothing_is_there_but_a_sentence(page: gr.Blocks) -
 
 def test_on_a_space_its_own_names_and_those_of_its_proxy_do(page: gr.Blocks, monkeypatch) -> None:
     monkeypatch.setenv("SPACE_ID", "someone/space")
-    monkeypatch.setenv("SPACE_HOST", "Someone-space.hf.space,my.domain.example")
     read = limits.read({"SPACE_ID": "a/b", "SPACE_HOST": "Someone-space.hf.space,my.domain.example"})
     assert read.hosts == ("someone-space.hf.space", "my.domain.example")
+    monkeypatch.setattr(limits, "current", lambda: read)
     for host in (*read.hosts, "10.0.3.7:7860", "proxy.spaces.internal.huggingface.tech"):
         assert asked(page, "/", names=read.hosts, host=host)[0] == 200
         for origin in (*read.hosts, "someone-space--1a2b3c.hf.space"):
