@@ -286,7 +286,7 @@ def test_no_forged_call_of_an_event_ends_in_a_traceback(tmp_path, capfd) -> None
             first = [getattr(block, "value", None) for block in event.inputs]
             wrong = [[*first[:place], chance.choice(ODD), *first[place + 1 :]] for place in range(len(first))]
             asked = [*chance.sample(wrong, min(2, len(wrong))), [chance.choice(ODD) for _ in first]]
-            for data in [*asked, first + [None]] if event.fn else [first]:
+            for data in [*asked, [*first, None]] if event.fn else [first]:
                 about = {"event_data": chance.choice(ODD), "trigger_id": chance.choice([None, 1, 2**40])}
                 for route, joins in (("queue/join", True), ("run/predict", False)):
                     body = {"fn_index": number, "data": data, "session_hash": f"{number}", **about}
