@@ -170,6 +170,22 @@ def test_what_gradio_calls_an_error_of_its_own_is_one_of_the_caller(page: gr.Blo
     assert answer(page, "/gradio_api/queue/join", "POST", body=body, status=500)[0]["status"] == 500
 
 
+def test_an_answer_that_breaks_off_is_one_line_in_the_log(page: gr.Blocks, caplog) -> None:
+    sent: list[Any] = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        raise KeyError("a visitor's text")  # as of the second stream of a session
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    path = "/gradio_api/queue/data"
+    asyncio.run(Guard(app, page)({"type": "http", "method": "GET", "path": path, "headers": []}, send, send))  # type: ignore[arg-type]
+    assert sent[-1] == {"type": "http.response.body", "body": b""}
+    assert caplog.messages == [f"an answer broke off: {path}: KeyError"]
+
+
 @pytest.mark.parametrize("part", ["[]", "{}", "0", '","'], ids=["lists", "objects", "numbers", "commas in texts"])
 def test_json_of_very_many_parts_is_not_read(part: str, monkeypatch) -> None:
     check(f"[{','.join([part] * 10_000)}]".encode())
