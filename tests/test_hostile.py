@@ -1,6 +1,7 @@
 """Input of somebody who means harm, or types nonsense: a documented refusal, and nothing opened, fetched, allocated."""
 
 import argparse
+import asyncio
 import contextlib
 import dataclasses
 import errno
@@ -8,6 +9,7 @@ import inspect
 import io
 import json
 import os
+import random
 import re
 import select
 import shutil
@@ -23,10 +25,9 @@ import gradio as gr
 import httpx
 import pytest
 import torch
-from demo.ui.web.visitor_language import translations
 from fake_runner import MACHINE, FakeRunner
 from hypothesis import HealthCheck, given, settings, strategies as st
-from page_support import handler, serving
+from page_support import answering, handler, serving
 from safetensors.torch import load_file
 from samples import ok_result
 
@@ -40,6 +41,7 @@ from demo.store.history import FOLDER_VARIABLE, History
 from demo.ui import api
 from demo.ui.jobs import RunQueue
 from demo.ui.page import Page
+from demo.ui.web import gradio_workarounds
 from demo.ui.web.guard import MAX_BYTES
 from tests.backend.test_models import VIT
 
@@ -188,6 +190,11 @@ def post(address: str, body: Any, path: str = "call/benchmark", kind: str = "app
     return answer.status_code, answer.text
 
 
+def config(address: str) -> list[dict[str, Any]]:
+    """The page's events."""
+    return list(httpx.get(f"{address}config").json()["dependencies"])
+
+
 def asking(**changes: Any) -> dict[str, Any]:
     """A request for the default run with these fields changed, as the API wants it: every value in its place."""
     fields = dict(inspect.signature(benchmark()).parameters)
@@ -205,7 +212,7 @@ PASSWD = {"path": "/etc/passwd", "meta": {"_type": "gradio.FileData"}}
 
 def test_a_call_that_does_not_fit_is_told_in_a_sentence_and_leaves_no_trace_in_the_log(served: Any, capfd) -> None:
     address, _ = served
-    number = {one["api_name"]: one["id"] for one in httpx.get(f"{address}config").json()["dependencies"]}["benchmark"]
+    number = next(one["id"] for one in config(address) if one["api_name"] == "benchmark")
     for path, body, status, says in [
         ("call/benchmark", DEEP, 400, "JSON"),
         ("call/benchmark", b'{"data": [' + b"[" * 200 + b"]" * 200 + b"]}", 400, "nested more than 64 deep"),
@@ -231,10 +238,10 @@ def test_a_call_that_does_not_fit_is_told_in_a_sentence_and_leaves_no_trace_in_t
         ("call/history", {"data": [PASSWD, "", 1, False]}, 200, "must be an uploaded file"),
         ("call/v2/published", {"model": PASSWD}, 200, "must be an uploaded file"),
         ("call/v2/benchmark", {"image": {**PASSWD, "path": "a\0b"}}, 200, "must be an uploaded file"),
-        ("queue/join", {"data": [], "fn_index": 9999, "session_hash": "a"}, 400, "The request does not fit: 9999"),
-        ("queue/join", {"data": [], "fn_index": "one", "session_hash": "a"}, 422, "body.fn_index: Input should be"),
-        ("queue/join", {"data": [0], "fn_index": 0, "session_hash": ["a"]}, 422, "body.session_hash: Input should be"),
-        ("run/predict", {"data": []}, 400, "Could not infer function"),
+        ("queue/join", {"data": [], "fn_index": number}, 400, "Session hash not found"),
+        ("queue/join", {"fn_index": number, "session_hash": "a"}, 422, "body.data: Field required"),
+        ("queue/join", {"data": [], "fn_index": number, "session_hash": ["a"]}, 422, "body.session_hash: Input should"),
+        ("run/predict", [], 422, "body: Input should be"),
         ("run/predict", {"data": [], "fn_index": number}, 404, "join the queue"),
         ("cancel", {}, 422, "body.event_id: Field required"),
     ]:
@@ -249,6 +256,85 @@ def test_a_call_that_does_not_fit_is_told_in_a_sentence_and_leaves_no_trace_in_t
     assert "event: complete" in post(address, asking())[1]
     told = capfd.readouterr()
     assert "Traceback" not in told.err + told.out
+
+
+ODD: list[Any] = [None, True, 0, -1, 7, 2**70, 1.5, 1e300, "", "shapes-vit", "\x00", "../../etc/passwd", "x" * 5000]
+ODD += [
+    [],
+    [[]],
+    [1, "a", None],
+    ["x"],
+    {},
+    {"a": 1},
+    {"path": 7},
+    PASSWD,
+    {"value": "default"},
+    {"__type__": "update"},
+]
+
+
+def test_no_forged_call_of_an_event_ends_in_a_traceback(tmp_path, capfd) -> None:
+    """Each event of the page with one wrong value, with all wrong, and with a wrong number of them."""
+    page, chance = Page(answering(ok_result()), history=History(tmp_path / "history.sqlite3")), random.Random(7)
+    sent, refused = 0, 0
+    with serving(page) as address, httpx.Client(base_url=f"{address}gradio_api/", timeout=60) as client:
+        for number, event in page.fns.items():
+            first = [getattr(block, "value", None) for block in event.inputs]
+            wrong = [[*first[:place], chance.choice(ODD), *first[place + 1 :]] for place in range(len(first))]
+            asked = [*chance.sample(wrong, min(2, len(wrong))), [chance.choice(ODD) for _ in first]]
+            for data in [*asked, [*first, None]] if event.fn else [first]:
+                about = {"event_data": chance.choice(ODD), "trigger_id": chance.choice([None, 1, 2**40])}
+                for route, joins in (("queue/join", True), ("run/predict", False)):
+                    body = {"fn_index": number, "data": data, "session_hash": f"{number}", **about}
+                    answer = client.post(route, json=body)
+                    right = event.fn is not None and event.queue is joins
+                    assert (answer.status_code in (200, 400)) if right else answer.status_code == 404, answer.text
+                    assert without_leaks(answer.text) or answer.status_code == 200
+                    sent += right
+            if event.fn and event.queue:
+                stream = client.get("queue/data", params={"session_hash": str(number)}).text
+                ends = [json.loads(line[6:]) for line in stream.splitlines() if '"process_completed"' in line]
+                assert all(end["success"] or end["output"]["error"] for end in ends), stream[-500:]
+                refused += sum(not end["success"] for end in ends)
+    assert sent > 200 and refused > 100
+    told = capfd.readouterr()
+    assert "Traceback" not in told.err + told.out and "etc/passwd" not in told.err
+
+
+def test_joins_that_nobody_reads_leave_the_page_answering(served: Any, monkeypatch) -> None:
+    address, _ = served
+    monkeypatch.setattr(gradio_workarounds, "MOST_UNREAD_OF_A_CLIENT", 5)
+    for number in range(20):
+        body = {"data": asking()["data"], "session_hash": f"unread {number}"}
+        name = {"fn_index": next(one["id"] for one in config(address) if one["api_name"] == "published")}
+        assert httpx.post(f"{address}gradio_api/queue/join", json=body | name).status_code in (200, 429)
+    assert "event: complete" in post(address, asking())[1]
+    assert '"session_not_found":true' in httpx.get(f"{address}gradio_api/queue/data?session_hash=unread 0").text
+
+
+@pytest.mark.parametrize("streams", [2, 3])
+def test_several_streams_of_one_session_leave_no_trace_in_the_log(served: Any, capfd, streams: int) -> None:
+    address, _ = served
+
+    async def read(client: httpx.AsyncClient) -> str:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(1):
+                return (await client.get("queue/data", params={"session_hash": "shared"})).text
+        return ""
+
+    async def ask() -> list[str]:
+        async with httpx.AsyncClient(base_url=f"{address}gradio_api/", timeout=30) as client:
+            number = next(one["id"] for one in config(address) if one["api_name"] == "published")
+            body = {"data": ["a visitor's text"] * 5, "fn_index": number, "session_hash": "shared"}
+            for _ in range(streams):
+                await client.post("queue/join", json=body)
+            return await asyncio.gather(*(read(client) for _ in range(streams)))
+
+    answers = asyncio.run(ask())
+    assert sum("close_stream" in answer for answer in answers) >= 1
+    assert "event: complete" in post(address, asking())[1]
+    told = capfd.readouterr()
+    assert "Traceback" not in told.err + told.out and "visitor" not in told.err + told.out
 
 
 @pytest.fixture
@@ -367,8 +453,7 @@ def test_on_a_space_whoever_gives_a_picture_is_told_that_others_can_see_it(monke
     monkeypatch.setenv("SPACE_ID", "somebody/space")
     page = Page(FakeRunner(lambda spec, image: ok_result(spec=spec)))
     (note,) = [block for block in page.blocks.values() if getattr(block, "elem_id", "") == "picture-public"]
-    (sentence,) = [text for key, text in translations().translations["en"].items() if key in note.value]
-    assert f"at most {MASK_SIDE} pixels" in sentence and "Everybody who opens this page" in sentence
+    assert f"at most {MASK_SIDE} pixels" in note.value and "Everybody who opens this page" in note.value
 
 
 # ---- properties: the API's function and the command line with anything

@@ -12,16 +12,22 @@ import asyncio
 import contextlib
 import logging
 import os
+import sys
 import time
+from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Collection
 from pathlib import Path
 from typing import Any
 
 import gradio as gr
+import gradio.queueing
+from fastapi import HTTPException
 from gradio.blocks import BlockFunction
+from gradio.components.api_component import Api
 from gradio.state_holder import SessionState
 from gradio.utils import get_function_params, get_upload_folder
 
+from demo.core.codec import shown
 from demo.ui.web.guard import NO_FILES, no_room
 
 _log = logging.getLogger(__name__)
@@ -35,8 +41,59 @@ POLL_SECONDS = 0.05
 
 def set_queue(page: gr.Blocks) -> None:
     """How many runs may wait is for `RunQueue` to say."""
-    page._queue.sleep_when_free = page._queue.progress_update_sleep_when_free = POLL_SECONDS
-    page._queue.max_size = None
+    queue: Any = page._queue
+    queue.sleep_when_free = queue.progress_update_sleep_when_free = POLL_SECONDS
+    queue.max_size = None
+    queue.ANAYLTICS_CACHE_FREQUENCY = sys.maxsize  # else pandas sums up the last 10 000 events after each
+    queue.__class__, queue.clients = Queue, {}
+    queue.pending_messages_per_session = defaultdict(asyncio.Queue)
+    queue.pending_event_ids_session = defaultdict(set)
+
+
+# ---- The queue keeps the messages of 2000 sessions. One more removes the oldest, whose next message is a KeyError that
+# ---- ends the queue's task: each later call is answered "Queue is stopped". No upstream issue found.
+
+MOST_UNREAD, MOST_UNREAD_OF_A_CLIENT = 1000, 200
+"""Sessions that join and do not read what they are sent. A page reads as soon as it has joined."""
+
+
+class Queue(gradio.queueing.Queue):
+    """gradio's, but it forgets sessions that have ended or that nobody reads, and goes on after an error."""
+
+    clients: dict[str, Any]
+    """The address of each session; the last to join stands last."""
+
+    async def push(self, body: Any, request: Any, username: str | None) -> Any:
+        """Raises HTTPException if too many sessions are unread and none of them has its answer yet."""
+        client = (request.client and request.client.host, request.headers.get("x-forwarded-for"))
+        messages, calls = self.pending_messages_per_session, self.pending_event_ids_session
+        running = {one for one in self.clients if calls[one] & self.event_ids_to_events.keys()}
+        unread = [one for one in self.clients if not messages[one].empty()]
+        theirs = [one for one in unread if self.clients[one] == client]
+        kept = running | set(unread)
+        for some, most, status in ((theirs, MOST_UNREAD_OF_A_CLIENT, 429), (unread, MOST_UNREAD, 503)):
+            if len(some) >= most:
+                if running.issuperset(some):
+                    raise HTTPException(status, f"{most} calls wait here and nobody reads their answers.")
+                kept.discard(next(one for one in some if one not in running))
+        for ended in self.clients.keys() - kept:
+            del self.clients[ended], messages[ended], calls[ended]
+        pushed = await super().push(body, request, username)
+        self.clients.pop(body.session_hash, None)
+        self.clients[body.session_hash] = client
+        return pushed
+
+    async def start_processing(self) -> None:
+        while True:
+            try:
+                return await super().start_processing()
+            except Exception as error:
+                _log.error("gradio's queue ended with a %s and is started again", type(error).__name__)
+            self.stopped = False
+            await asyncio.sleep(POLL_SECONDS)
+
+    def _cancel_asyncio_tasks(self) -> None:
+        """Called when the task ends. What is being answered goes on."""
 
 
 # ---- A call with a wrong number of values, or with values that a component cannot read, gets no message, and the log
@@ -47,7 +104,14 @@ NOT_UPLOADED = "The image must be an uploaded file: with gradio_client, wrap its
 
 
 class Blocks(gr.Blocks):
-    """gradio's, but a call that does not fit is answered with a sentence."""
+    """gradio's, but a call that does not fit is answered with a sentence, and a refusal leaves no traceback."""
+
+    async def process_api(self, *args: Any, **more: Any) -> Any:
+        try:
+            return await super().process_api(*args, **more)
+        except gr.Error as refusal:
+            refusal.print_exception = False
+            raise
 
     async def preprocess_data(
         self, block_fn: BlockFunction, inputs: list[Any], state: SessionState | None, explicit_call: bool = False
@@ -57,8 +121,7 @@ class Blocks(gr.Blocks):
             names = ", ".join(name for name, *_ in get_function_params(block_fn.fn)) if block_fn.fn else ""
             raise gr.Error(
                 f"/{block_fn.api_name} takes {wanted} values, in this order: {names}. "
-                f"Given: {given}. /gradio_api/call/v2/{block_fn.api_name} takes only those that you name.",
-                print_exception=False,
+                f"Given: {given}. /gradio_api/call/v2/{block_fn.api_name} takes only those that you name."
             )
         try:
             inputs = [filled(block, value) for block, value in zip(block_fn.inputs, inputs, strict=True)]
@@ -66,17 +129,27 @@ class Blocks(gr.Blocks):
         except Exception as error:
             _log.warning("the values of a call could not be read: %s", type(error).__name__)
             known = error.message if isinstance(error, gr.Error) else no_room(error)
-            raise gr.Error(known or f"A value could not be read. {NOT_UPLOADED}", print_exception=False) from error
+            raise gr.Error(known or f"A value could not be read. {NOT_UPLOADED}") from error
         return values
 
 
+TYPES = {"string": str, "boolean": bool, "number": int | float, "integer": int, "object": dict, "array": list}
+"""By their names in JSON."""
+
+
 def filled(block: Any, value: Any) -> Any:
-    """What a field holds. The browser sends null for one that the page has not drawn yet."""
-    if value is None and isinstance(block, gr.Textbox):
-        return ""
-    one_of_a_list = isinstance(block, gr.Dropdown) and not block.multiselect and not block.allow_custom_value
-    chosen = isinstance(block, gr.Radio | gr.Checkbox) or one_of_a_list
-    return block.value if value is None and chosen else value
+    """What a field holds. The browser sends null for one that the page has not drawn yet. Raises gradio's Error for a
+    value of another type than the field's, which gradio may hand to the handler."""
+    kind = "any" if isinstance(block, Api) else str(block.api_info()["type"])  # the API checks its values itself
+    if value is None and kind != "integer":
+        one_of_a_list = isinstance(block, gr.Dropdown) and not block.multiselect and not block.allow_custom_value
+        chosen = isinstance(block, gr.Radio | gr.Checkbox) or one_of_a_list
+        return "" if isinstance(block, gr.Textbox) else block.value if chosen else None
+    mixed = kind == "array" and isinstance(value, list) and not all(isinstance(one, str) for one in value)
+    switch = isinstance(value, bool)
+    if kind in TYPES and (mixed or not isinstance(value, TYPES[kind]) or switch is not (kind == "boolean")):
+        raise gr.Error(f"A value must be of the JSON type {kind}. Given: {shown(value)}.")
+    return value
 
 
 # ---- MCP tools describe a picture as an http address, and name an upload tool that this server does not offer.

@@ -1,8 +1,9 @@
 """Checks every request before gradio reads it.
 
 Covered: routes of gradio that this page does not use; DNS rebinding, by the `Host` header; requests sent by a page of
-another site, by `Origin` and `Sec-Fetch-Site`, which all current browsers send; the size, depth and strictness of a
-request's JSON; addresses in place of uploaded files. An error of gradio's routes becomes a sentence.
+another site, by `Origin` and `Sec-Fetch-Site`, which all current browsers send; its frames; the size, depth and
+strictness of a request's JSON; addresses in place of uploaded files; events that have no function. An error of gradio's
+routes becomes a sentence.
 
 Not covered: who sends a request, as there is no log-in; programs that are no browser, which can send any header; other
 users of the same machine or network; the rate of requests; the size of each uploaded file, which gradio limits, and
@@ -28,6 +29,7 @@ from starlette.routing import compile_path  # gradio's own router
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from demo.core import format as fmt, limits
+from demo.core.codec import shown
 from demo.core.files import NO_ROOM
 
 _log = logging.getLogger(__name__)
@@ -35,7 +37,11 @@ _log = logging.getLogger(__name__)
 MAX_BYTES = 2_000_000
 """The JSON of one request. Pictures are uploaded, and gradio limits their size."""
 MAX_DEPTH = 64
-UPLOAD = "/gradio_api/upload"
+MAX_PARTS = 50_000
+"""Commas and brackets of that JSON. 600 000 take 0.3 s to read; a prompt may have 20 000."""
+UPLOAD, JOIN = "/gradio_api/upload", "/gradio_api/queue/join"
+PREDICT = "/gradio_api/run/predict"
+"""For events that do not queue, such as Cancel."""
 NO_FILES = {errno.EMFILE, errno.ENFILE}
 
 MCP = ("/gradio_api/mcp", "/gradio_api/mcp/", "/gradio_api/mcp/http", "/gradio_api/mcp/http/")
@@ -63,9 +69,7 @@ ROUTES = {
     ),
     "HEAD": ("/", "/gradio_api/file={path_or_url:path}"),
     "POST": (
-        "/gradio_api/queue/join",
-        "/gradio_api/run/predict",  # events that do not queue, such as Cancel
-        "/gradio_api/upload",
+        *(UPLOAD, JOIN, PREDICT),
         "/gradio_api/cancel",
         "/gradio_api/reset",
         "/gradio_api/call/{api_name}",
@@ -92,6 +96,8 @@ class Guard:
         self._page = page
         self._names = names
         self._space = limits.on_space()
+        hugging_face = " https://huggingface.co https://*.hf.space" if self._space else ""
+        self._frames = f"frame-ancestors 'self'{hugging_face}".encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -105,29 +111,35 @@ class Guard:
         async def answering(message: Message) -> None:
             nonlocal begun
             begun = True
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message.get("headers", ()), (b"content-security-policy", self._frames)]
+                if path == PREDICT and message["status"] == 500:  # gradio's for values that do not fit
+                    message["status"] = 400
             await send(message)
 
+        path = path_of(scope)
         try:
-            path = path_of(scope)
             self._let_in(scope, path)
+            if path == "/gradio_api/mcp":  # gradio would redirect to its own address, not to that of a proxy
+                scope = {**scope, "path": f"{scope['path']}/"}
             if scope["method"] == "POST" and path != UPLOAD:  # which gradio reads in pieces
-                receive = await _checked(scope, receive)
+                receive = await _checked(scope, receive, self._page)
             await self._app(scope, receive, answering)
         except Exception as error:
             if not begun:
                 refused = error if isinstance(error, Refused) else _refused(error, scope)
-                await JSONResponse({"detail": refused.detail}, refused.status_code)(scope, receive, send)
-            elif isinstance(error.__cause__, Refused):  # gradio has sent it in its stream of events
+                await JSONResponse({"detail": refused.detail}, refused.status_code)(scope, receive, answering)
+            else:  # gradio has sent it in its stream of events, or a second stream has ended this one
+                _log.warning("an answer broke off: %s: %s", path[:80], type(error).__name__)
                 await send({"type": "http.response.body", "body": b""})
-            else:
-                raise
 
     def _let_in(self, scope: Scope, path: str) -> None:
         """Raises Refused for a wrong name of the server, a request of another site, and an unused route."""
         headers = Headers(scope=scope)
         # gradio builds the addresses in its answers from X-Forwarded-Host
         forwarded = ",".join(headers.getlist("x-forwarded-host")).split(",")
-        for host in (*headers.getlist("host"), *(part.strip() for part in forwarded if part.strip())):
+        hosts = [*headers.getlist("host"), *(part.strip() for part in forwarded if part.strip())]
+        for host in hosts:
             if not is_ours(host, self._names, self._space):
                 raise Refused(
                     403,
@@ -138,7 +150,7 @@ class Guard:
             raise Refused(403, "This server fetches nothing from an address.")
         if scope["method"] not in ("GET", "HEAD"):
             origins = headers.getlist("origin")
-            foreign = [one for one in origins if is_foreign(one, headers.get("host", ""), self._names)]
+            foreign = [one for one in origins if is_foreign(one, hosts, limits.current().hosts)]
             if foreign or (not origins and headers.get("sec-fetch-site", "none") not in ("same-origin", "none")):
                 raise Refused(
                     403,
@@ -167,12 +179,12 @@ def is_ours(host: str, names: Collection[str], space: bool = False) -> bool:
     return True
 
 
-def is_foreign(origin: str, host: str, names: Collection[str]) -> bool:
-    """Whether an `Origin` header names a site other than the server asked (`host`) and `names`."""
-    _, _, place = origin.partition("://")
-    if place and place.lower() == host.lower():
+def is_foreign(origin: str, hosts: Collection[str], names: Collection[str]) -> bool:
+    """Whether an `Origin` header names a site other than the server asked (`hosts`) and `names` at the usual ports."""
+    place = origin.partition("://")[2].lower()
+    if place and place in (host.lower() for host in hosts):
         return False
-    name = _name(place)
+    name = re.sub(":(80|443)$", "", place)
     revision = re.fullmatch(r"(.+?)--.+(\.hf\.space)", name)  # another revision of the same Space
     return name not in names and (revision is None or "".join(revision.groups()) not in names)
 
@@ -183,14 +195,19 @@ def _name(host: str) -> str:
     return (parts[1] or parts[2]).lower() if parts else ""
 
 
-async def _checked(scope: Scope, receive: Receive) -> Receive:
+async def _checked(scope: Scope, receive: Receive, page: Blocks) -> Receive:
     """What gradio is to read the request's body from. Raises Refused where it may not read it."""
     body = bytearray()
     async for piece in Request(scope, receive).stream():
         body += piece
         if len(body) > MAX_BYTES:
             raise Refused(413, f"The request is longer than {MAX_BYTES // 1_000_000} MB.")
-    await asyncio.to_thread(check, bytes(body))  # the page goes on answering others meanwhile
+    asked = await asyncio.to_thread(check, bytes(body))  # the page goes on answering others meanwhile
+    if (path := path_of(scope)) in (JOIN, PREDICT) and isinstance(asked, dict):
+        number = asked.get("fn_index")
+        event = page.fns.get(number) if type(number) is int else None
+        if event is None or event.fn is None or event.queue is not (path == JOIN):
+            raise Refused(404, f"There is no event {shown(number)} at {path}. Most events join the queue.")
     waiting: list[Message] = [{"type": "http.request", "body": bytes(body), "more_body": False}]
 
     async def again() -> Message:
@@ -199,26 +216,27 @@ async def _checked(scope: Scope, receive: Receive) -> Receive:
     return again
 
 
-def check(body: bytes) -> None:
-    """Raises Refused where a body is not strict JSON, is too deep, or has an address as a path."""
+def check(body: bytes) -> Any:
+    """A body's JSON. Raises Refused where it is not strict, too large or too deep, or has an address as a path."""
     if not body:
-        return
+        return None
+    if sum(body.count(sign) for sign in (b",", b"[", b"{")) > MAX_PARTS:
+        raise Refused(413, f"The request's JSON has more than {MAX_PARTS} commas and brackets.")
     try:
         asked = json.loads(body)
         json.dumps(asked, allow_nan=False, ensure_ascii=False).encode()  # refuses NaN, infinity and half characters
     except (ValueError, RecursionError):
         raise Refused(400, "The request is no JSON that can be read: NaN and infinity are none, either.") from None
-    waiting = [(asked, 1)]
-    while waiting:
-        part, depth = waiting.pop()
-        if depth > MAX_DEPTH:
+    level, depth = [asked], 0
+    while level:
+        if (depth := depth + 1) > MAX_DEPTH + 1:
             raise Refused(400, f"The request's JSON is nested more than {MAX_DEPTH} deep.")
-        if isinstance(part, dict):
-            if "://" in str(part.get("path")):
-                raise Refused(400, "A picture is uploaded, not fetched from an address.")
-            waiting += ((value, depth + 1) for value in part.values())
-        elif isinstance(part, list):
-            waiting += ((value, depth + 1) for value in part)
+        dicts = [part for part in level if isinstance(part, dict)]
+        if any("://" in str(part.get("path")) for part in dicts):
+            raise Refused(400, "A picture is uploaded, not fetched from an address.")
+        lists = [part for part in level if isinstance(part, list)]
+        level = [value for part in (*(one.values() for one in dicts), *lists) for value in part]
+    return asked
 
 
 async def unreadable(_: Any, error: RequestValidationError) -> JSONResponse:

@@ -9,10 +9,15 @@ import sys
 import time
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import gradio as gr
 import pytest
+from fastapi import HTTPException
+from gradio.components.api_component import Api
+from gradio.data_classes import PredictBodyInternal
 from gradio.queueing import Queue
+from gradio.utils import LRUCache
 from page_support import answering
 from samples import ok_result
 
@@ -38,10 +43,113 @@ def test_the_queue_polls_as_seldom_as_is_set_and_lets_events_wait_on_zero_gpu(mo
     page = Page(answering(ok_result()))
     seconds = {name: getattr(page._queue, name) for name in names}
     assert names and min(seconds.values()) < gradio_workarounds.POLL_SECONDS  # still needed
-    assert page._queue.max_size == 1  # still needed
+    assert page._queue.max_size == page._queue.ANAYLTICS_CACHE_FREQUENCY == 1  # still needed
     gradio_workarounds.set_queue(page)
-    assert page._queue.max_size is None
+    assert page._queue.max_size is None and page._queue.ANAYLTICS_CACHE_FREQUENCY > 10**9
     assert {getattr(page._queue, name) for name in names} == {gradio_workarounds.POLL_SECONDS}
+
+
+def join(queue: Any, session: str, address: str = "a", forwarded: str = "") -> None:
+    """A call of a page's only endpoint, whose stream nobody opens."""
+    request = SimpleNamespace(client=SimpleNamespace(host=address), headers={"x-forwarded-for": forwarded})
+    asyncio.run(queue.push(PredictBodyInternal(session_hash=session, fn_index=0, data=[2]), request, None))
+
+
+@pytest.fixture
+def queue(monkeypatch) -> Any:
+    page = one_endpoint(gradio_workarounds.Blocks)
+    assert page._queue.pending_messages_per_session.max_size == 2000  # still needed: gradio forgets the oldest
+    gradio_workarounds.set_queue(page)
+    monkeypatch.setattr(gradio_workarounds, "MOST_UNREAD", 60)
+    monkeypatch.setattr(gradio_workarounds, "MOST_UNREAD_OF_A_CLIENT", 20)
+    return page._queue
+
+
+def test_gradios_queue_still_ends_with_the_message_to_a_session_that_it_forgot() -> None:
+    queue: Any = one_endpoint(gr.Blocks)._queue
+    queue.pending_messages_per_session = LRUCache(2)
+    for session in "abc":
+        join(queue, session)
+    with pytest.raises(KeyError):
+        queue.broadcast_estimations(next(iter(queue.event_queue_per_concurrency_id)))
+
+
+def test_answers_that_nobody_reads_are_forgotten_the_oldest_first(queue: Any) -> None:
+    join(queue, "of another", "b")
+    for number in range(70):
+        join(queue, str(number))
+        queue.event_ids_to_events.clear()  # answered
+    kept = ["of another", *map(str, range(50, 70))]
+    assert list(queue.pending_messages_per_session) == list(queue.clients) == kept
+    assert set(queue.pending_event_ids_session) == set(kept)
+
+
+def test_a_session_that_was_read_is_forgotten(queue: Any) -> None:
+    join(queue, "read")
+    queue.event_ids_to_events.clear()
+    queue.pending_messages_per_session["read"].get_nowait()
+    join(queue, "next")
+    assert list(queue.pending_messages_per_session) == list(queue.clients) == ["next"]
+
+
+@pytest.mark.parametrize(("clients", "most", "status"), [(1, 20, 429), (50, 60, 503)], ids=["of one client", "in all"])
+def test_too_many_calls_without_an_answer_are_refused(queue: Any, clients: int, most: int, status: int) -> None:
+    for number in range(most):
+        join(queue, str(number), forwarded=str(number % clients))
+    with pytest.raises(HTTPException, match=f"{most} calls wait here") as refused:
+        join(queue, "one more", forwarded="0")
+    assert refused.value.status_code == status
+    assert len(queue.pending_messages_per_session) == most
+    queue.pending_messages_per_session["0"].get_nowait()  # somebody reads
+    join(queue, "one more", forwarded="0")
+
+
+def test_a_queue_that_ends_with_an_error_is_started_again(queue: Any, caplog) -> None:
+    join(queue, "one")
+    events, running = queue.get_events, asyncio.Event()
+    queue.active_jobs, queue.get_events = [None], lambda: {}["a visitor's text"]
+
+    async def answered(*_: Any) -> None:
+        running.set()
+
+    async def serve() -> None:
+        serving = asyncio.create_task(queue.start_processing())
+        await asyncio.sleep(0.1)
+        queue.get_events, queue.process_events = events, answered
+        await asyncio.wait_for(running.wait(), 10)
+        queue.close()
+        await asyncio.wait_for(serving, 10)
+
+    asyncio.run(serve())
+    assert set(caplog.messages) == {"gradio's queue ended with a KeyError and is started again"}
+
+
+NO_CHOICE: dict[str, Any] = {"choices": ["a"], "value": "a"}
+
+
+@pytest.mark.parametrize(
+    ("field", "good", "wrong"),
+    [
+        (gr.Textbox(), ["", "a"], [1, True, [], {}]),
+        (gr.Radio(**NO_CHOICE), ["a", "b"], [1, False, ["a"], {}]),
+        (gr.Dropdown(allow_custom_value=True, **NO_CHOICE), ["b", None], [1.5, ["a"], {}]),
+        (gr.Dropdown(multiselect=True, **NO_CHOICE), [["a"], [], None], ["a", [["a"]], [1], {}]),
+        (gr.Checkbox(), [True], [0, "true", []]),
+        (gr.Number(), [1, 1.5, None], [True, "1", [1]]),
+        (gr.Slider(), [1, 1.5, None], [False, "1", {}]),
+        (gr.Image(), [{"path": "a"}, None], ["a", [], 1, True]),
+        (gr.Dataset(components=["textbox"], samples=[["a"]]), [0], [None, "0", True, 0.5]),
+        (gr.BrowserState(), ["a", 1, {}, None], []),
+        (Api(None, {"type": "str"}), [1, True, {}, None], []),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, gr.blocks.Block) else "",
+)
+def test_a_field_holds_only_what_a_browser_sends_for_it(field: Any, good: list[Any], wrong: list[Any]) -> None:
+    for value in good:
+        assert gradio_workarounds.filled(field, value) == value
+    for value in wrong:
+        with pytest.raises(gr.Error, match="A value must be of the JSON type"):
+            gradio_workarounds.filled(field, value)
 
 
 @pytest.mark.parametrize(("blocks", "kind"), [(gr.Blocks, ValueError), (gradio_workarounds.Blocks, gr.Error)])
@@ -53,12 +161,6 @@ def test_a_call_with_too_few_values_is_a_sentence_and_in_gradio_a_traceback(
     with pytest.raises(Exception) as raised:
         asyncio.run(page.preprocess_data(call, [], None))
     assert type(raised.value) is kind
-
-
-def test_gradio_still_takes_the_language_from_the_browser() -> None:
-    front_end = Path(gr.__file__).parent / "templates" / "frontend"
-    scripts = (front_end / "assets").glob("*.js")
-    assert any("navigator.language" in file.read_text(encoding="utf-8") for file in scripts)
 
 
 def test_gradios_mcp_server_still_asks_for_addresses_and_an_upload_tool() -> None:

@@ -14,7 +14,7 @@ from gradio.routes import App
 from demo.core import limits
 from demo.core.spec import BadInput
 from demo.ui.page import launch
-from demo.ui.web.guard import ROUTES, Guard
+from demo.ui.web.guard import MAX_PARTS, ROUTES, Guard, Refused, check
 
 REFUSED = set(
     """
@@ -78,10 +78,24 @@ def asked(
     page: gr.Blocks, path: str, method: str = "GET", names: tuple[str, ...] = (), body: bytes = b"", **headers: str
 ) -> tuple[int, str]:
     """Status and sentence of the guard's answer; 200 where it let the request through."""
+    start, answered = answer(page, path, method, names, body, **headers)
+    return start["status"], answered["detail"]
+
+
+def answer(
+    page: gr.Blocks,
+    path: str,
+    method: str = "GET",
+    names: tuple[str, ...] = (),
+    body: bytes = b"",
+    status: int = 200,
+    **headers: str,
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """How the guard's answer starts, and its JSON; behind it stands an app that answers with `status`."""
     sent: list[Any] = []
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
-        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.start", "status": status, "headers": [(b"to", scope["path"].encode())]})
         await send({"type": "http.response.body", "body": b'{"detail": ""}'})
 
     async def receive() -> dict[str, Any]:
@@ -93,7 +107,7 @@ def asked(
     given = [(name.replace("_", "-").encode(), value.encode("latin-1")) for name, value in headers.items()]
     scope = {"type": "http", "method": method, "path": path, "query_string": b"", "headers": given, "root_path": "/sub"}
     asyncio.run(Guard(app, page, names)(scope, receive, send))
-    return sent[0]["status"], json.loads(sent[-1]["body"])["detail"]
+    return sent[0], json.loads(sent[-1]["body"])
 
 
 def test_what_nobody_uses_is_not_there_however_it_is_written(page: gr.Blocks) -> None:
@@ -114,6 +128,68 @@ def test_what_nobody_uses_is_not_there_however_it_is_written(page: gr.Blocks) ->
 def test_the_root_of_a_proxy_stands_before_every_route(page: gr.Blocks) -> None:
     for path in ("/", "/sub", "/sub/", "/config", "/sub/config", "/sub/gradio_api/info", "/gradio_api/mcp/"):
         assert asked(page, path)[0] == 200
+
+
+def test_mcp_without_the_last_slash_is_served_and_not_redirected(page: gr.Blocks) -> None:
+    for path in ("/gradio_api/mcp", "/sub/gradio_api/mcp"):
+        start, _ = answer(page, path, "POST", body=b"{}")
+        assert start["headers"][0] == (b"to", f"{path}/".encode())
+
+
+@pytest.mark.parametrize(
+    ("space", "pages"),
+    [("", "'self'"), ("someone/space", "'self' https://huggingface.co https://*.hf.space")],
+    ids=["here", "on a Space"],
+)
+@pytest.mark.parametrize("path", ["/", "/nothing"], ids=["an answer", "a refusal"])
+def test_only_some_pages_may_show_this_one_in_a_frame(page, monkeypatch, space: str, pages: str, path: str) -> None:
+    monkeypatch.setenv("SPACE_ID", space)
+    start, _ = answer(page, path)
+    assert (b"content-security-policy", f"frame-ancestors {pages}".encode()) in start["headers"]
+
+
+@pytest.mark.parametrize("number", [1, 2, 3, "0", True, 0.0, [0], None, -1, 2**70], ids=repr)
+@pytest.mark.parametrize("route", ["run/predict", "queue/join"])
+def test_an_event_without_a_function_or_of_the_other_route_is_not_there(route: str, number: Any) -> None:
+    with gr.Blocks(analytics_enabled=False) as page:
+        gr.api(lambda: 0, api_name="joins")
+        gr.Button().click(None, js="() => 0")
+        gr.Button().click(lambda: 0, queue=False)
+    body = json.dumps({"fn_index": number, "data": []}).encode()
+    there = 2 if route == "run/predict" else 0
+    assert asked(page, f"/gradio_api/{route}", "POST", body=body)[0] == (200 if number is there else 404)
+
+
+def test_what_gradio_calls_an_error_of_its_own_is_one_of_the_caller(page: gr.Blocks) -> None:
+    body = json.dumps({"fn_index": 0, "data": []}).encode()
+    page.fns[0].queue = False
+    assert answer(page, "/gradio_api/run/predict", "POST", body=body, status=500)[0]["status"] == 400
+    page.fns[0].queue = True
+    assert answer(page, "/gradio_api/queue/join", "POST", body=body, status=500)[0]["status"] == 500
+
+
+def test_an_answer_that_breaks_off_is_one_line_in_the_log(page: gr.Blocks, caplog) -> None:
+    sent: list[Any] = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        raise KeyError("a visitor's text")  # as of the second stream of a session
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    path = "/gradio_api/queue/data"
+    asyncio.run(Guard(app, page)({"type": "http", "method": "GET", "path": path, "headers": []}, send, send))  # type: ignore[arg-type]
+    assert sent[-1] == {"type": "http.response.body", "body": b""}
+    assert caplog.messages == [f"an answer broke off: {path}: KeyError"]
+
+
+@pytest.mark.parametrize("part", ["[]", "{}", "0", '","'], ids=["lists", "objects", "numbers", "commas in texts"])
+def test_json_of_very_many_parts_is_not_read(part: str, monkeypatch) -> None:
+    check(f"[{','.join([part] * 10_000)}]".encode())
+    monkeypatch.setattr(json, "loads", None)
+    with pytest.raises(Refused, match=f"more than {MAX_PARTS} commas"):
+        check(f"[{','.join([part] * (MAX_PARTS + 1))}]".encode())
 
 
 def test_a_websocket_is_closed(page: gr.Blocks) -> None:
@@ -148,6 +224,7 @@ def test_on_a_space_its_own_names_and_those_of_its_proxy_do(page: gr.Blocks, mon
     monkeypatch.setenv("SPACE_ID", "someone/space")
     read = limits.read({"SPACE_ID": "a/b", "SPACE_HOST": "Someone-space.hf.space,my.domain.example"})
     assert read.hosts == ("someone-space.hf.space", "my.domain.example")
+    monkeypatch.setattr(limits, "current", lambda: read)
     for host in (*read.hosts, "10.0.3.7:7860", "proxy.spaces.internal.huggingface.tech"):
         assert asked(page, "/", names=read.hosts, host=host)[0] == 200
         for origin in (*read.hosts, "someone-space--1a2b3c.hf.space"):
@@ -163,12 +240,20 @@ LOCAL = "127.0.0.1:7860"
 FORM = "multipart/form-data; boundary=a"
 
 
-def test_a_page_of_another_site_sends_nothing_here(page: gr.Blocks) -> None:
+def test_a_page_of_another_site_sends_nothing_here(page: gr.Blocks, monkeypatch) -> None:
+    monkeypatch.setattr(limits, "current", lambda: limits.Limits(hosts=("demo.example.org",)))
+    names = ("demo.example.org", "box.local", "127.0.0.1")  # and GRADIO_SERVER_NAME
     for headers, status in [
         ({}, 200),
         ({"origin": f"http://{LOCAL}", "sec_fetch_site": "same-origin"}, 200),
         ({"sec_fetch_site": "none"}, 200),
         ({"origin": "https://demo.example.org"}, 200),
+        ({"origin": "http://demo.example.org:80"}, 200),
+        ({"origin": "https://demo.example.org:8443", "x_forwarded_host": "demo.example.org:8443"}, 200),
+        ({"origin": "https://demo.example.org:8443"}, 403),
+        ({"origin": "http://box.local"}, 403),
+        ({"origin": "http://box.local:3000"}, 403),
+        ({"origin": "http://127.0.0.1"}, 403),
         ({"origin": "http://localhost:7860"}, 403),
         ({"origin": "http://127.0.0.1:3000"}, 403),
         ({"origin": "https://evil.example"}, 403),
@@ -180,15 +265,15 @@ def test_a_page_of_another_site_sends_nothing_here(page: gr.Blocks) -> None:
     ]:
         for kind in [FORM, "application/json", "text/plain"]:
             for path in ("/gradio_api/upload", "/gradio_api/mcp/", "/gradio_api/call/benchmark"):
-                answered, sentence = asked(page, path, "POST", NAMES, host=LOCAL, content_type=kind, **headers)
-                assert answered == status
+                answered, sentence = asked(page, path, "POST", names, host=LOCAL, content_type=kind, **headers)
+                assert answered == status, (headers, sentence)
                 assert status == 200 or "another site" in sentence
-            assert asked(page, "/", "GET", NAMES, host=LOCAL, **headers)[0] == 200  # a link leads here from anywhere
+            assert asked(page, "/", "GET", names, host=LOCAL, **headers)[0] == 200  # a link leads here from anywhere
 
 
 def test_a_named_address_to_listen_to_is_a_name_of_the_server(monkeypatch) -> None:
     settings: dict[str, Any] = {}
-    page: Any = SimpleNamespace(_queue=SimpleNamespace(), stored=None, launch=lambda **given: settings.update(given))
+    page: Any = SimpleNamespace(_queue=gr.Blocks()._queue, stored=None, launch=lambda **given: settings.update(given))
     monkeypatch.setattr(limits, "current", lambda: limits.Limits(hosts=("a.example",)))
     launch(page, server_name="Box.local")
     assert settings["app_kwargs"]["middleware"][0] == (Guard, (page, ("a.example", "box.local")), {})
