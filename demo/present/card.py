@@ -10,12 +10,6 @@ from demo.core.result import RunResult
 from demo.present import pictures, sentences
 from demo.present.pictures import COMPILED, EAGER, PAGE_INK, PAGE_MUTED, cut, font_for, printable_label
 
-VARIANT = {
-    "eager": "Eager",
-    "compiled": "Compiled",
-    "with_break": "Compiled, with breaks",
-}
-
 MAX_NAME = 300
 """Characters of a model's name."""
 WIDTH, HEIGHT = 1200, 630
@@ -91,7 +85,7 @@ def _bars(result: RunResult, pen: ImageDraw.ImageDraw) -> None:
     scale = (WIDTH - _EDGE - _BAR_START - _BESIDE) / max(result.latencies.values())
     for (variant, seconds), top, colour in zip(result.latencies.items(), (392, 454), (EAGER, COMPILED), strict=True):
         end = _BAR_START + max(4, round(scale * seconds))
-        _line(pen, top + 36, VARIANT[variant], 34)
+        _line(pen, top + 36, fmt.capital(sentences.variant(variant)), 34)
         pen.rectangle((_BAR_START, top, end - 1, top + 47), colour)
         taken = _line(pen, top + 38, fmt.latency(seconds), 38, bold=True, x=end + 18)
         per = "per token" if one else "per call"

@@ -13,11 +13,6 @@ from demo.core.outputs import same_tokens
 from demo.core.result import RunResult
 from demo.present import sentences
 
-RATE = {
-    "image": "{rate} images/s",
-    "call": "{rate} calls/s",
-    "token": "{rate} tokens/s",
-}
 COST = {
     "cold": "With an empty cache the first call takes {time}",
     "built": "Building the package and calling it once takes {time}",
@@ -53,7 +48,7 @@ def calls(result: RunResult) -> Part | None:
     if result.speedup is None:
         return None
     named = {name: side for name, side in sentences.timed(result).items() if side is not None and side.wall_seconds}
-    batch, rate = result.spec.batch_size, RATE[result.spec.unit].format(rate="").strip()
+    batch, rate = result.spec.batch_size, f"{result.spec.unit}s/s"
     sides = list(named.values())
     queued, clocks = [side.back_to_back for side in sides], [side.median_device_seconds for side in sides]
     lines: dict[str, list[object]] = {

@@ -66,7 +66,7 @@ WORKER_WORDS = {
     "aot_autograd": "lowering (AOTAutograd)",
     "inductor": "generating code (inductor)",
     "instruction probe": "trying the processor's vector instructions (only a process's first compile pays)",
-    "backend_compile": "waiting for the C++ or Triton compiler",
+    "backend compile": "waiting for the C++ or Triton compiler",
     "first run": "the run itself, and time of no other part",
     "export": "capturing the graph (torch.export)",
     "build": "generating and compiling code (AOTInductor)",

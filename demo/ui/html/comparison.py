@@ -13,12 +13,6 @@ from demo.core.spec import OPTIONS, RunSpec, without_meaning
 from demo.present import sentences
 from demo.ui.html.elements import Axis, drawn
 
-RATE = {
-    "image": "{rate} images/s",
-    "call": "{rate} calls/s",
-    "token": "{rate} tokens/s",
-}
-
 MIN_COMPARED, MAX_COMPARED = 2, 4
 MAX_SHOWN = 120
 """Characters of a setting, such as a prompt."""
@@ -170,7 +164,7 @@ def _latency(result: RunResult, variant: str) -> str:
 
 def _throughput(result: RunResult) -> str:
     spec, seconds = result.spec, result.latencies.get("compiled")
-    return RATE[spec.unit].format(rate=fmt.rate(spec.batch_size / seconds)) if seconds else ""
+    return f"{fmt.rate(spec.batch_size / seconds)} {spec.unit}s/s" if seconds else ""
 
 
 def _floor(result: RunResult) -> str:

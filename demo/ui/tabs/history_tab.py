@@ -68,8 +68,8 @@ class HistoryTab:
                 )
                 self.compare_button = gr.Button("Compare selected (2-4)", elem_id="compare")
                 self.exports = {
-                    format: gr.Button(f"Export {format.upper()}", elem_classes="export")
-                    for format in ("csv", "json", "parquet")
+                    format: gr.Button(f"Export {words}", elem_classes="export")
+                    for format, words in (("csv", "CSV"), ("json", "JSON"), ("parquet", "Parquet"))
                 }
                 self.delete_button = gr.Button("Delete …", visible=self._may_delete, elem_id="delete")
             self.message = gr.HTML("", elem_id="history-message", apply_default_css=False)
