@@ -29,7 +29,7 @@ from demo.runs.environment import worker_environment
 from demo.runs.process import child_process
 from demo.runs.runner import Runner
 from demo.store import database as database_file
-from demo.store.history import FOLDER_VARIABLE, DamagedFile, History, HistoryError
+from demo.store.history import FOLDER_VARIABLE, History, HistoryError, SetAside
 
 ROOT = Path(__file__).resolve().parent.parent
 SCENE = catalog.ASSETS / "examples" / "shapes-scene-1.png"
@@ -325,14 +325,14 @@ def test_whatever_is_wrong_with_the_file_every_call_works_or_says_so_and_the_nex
         for call in chance.sample(sorted(calls), 2):
             try:
                 getattr(history, call)(*calls[call])
-            except DamagedFile:
+            except SetAside:
                 found_damaged += 1
             except HistoryError:
                 pass
         try:
             history.append(failed_result(id="new"))
         except HistoryError as told:
-            assert "move the file away" in str(told) and not isinstance(told, DamagedFile)
+            assert "move the file away" in str(told) and not isinstance(told, SetAside)
             assert not list(history.path.parent.glob("*.damaged-*"))
         else:
             stored += 1
@@ -343,9 +343,10 @@ def test_whatever_is_wrong_with_the_file_every_call_works_or_says_so_and_the_nex
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        ("PRAGMA user_version = 2", r"\(format 2, this one knows 1\). Update this program"),
-        (THEIR_TABLES, r"\(format 0, this one knows 1\).* move the file away"),
-        (f"{THEIR_TABLES}; PRAGMA user_version = 1", r"no such table: results\..* or move the file away"),
+        ("PRAGMA user_version = 4", r"another version.* \(format 4, this one knows 3\).* move the file away"),
+        (THEIR_TABLES, r"another program.* \(format 0, this one knows 3\).* move the file away"),
+        (f"{THEIR_TABLES}; PRAGMA user_version = 1", r"another program.* \(format 1, .* move the file away"),
+        (f"{THEIR_TABLES}; PRAGMA user_version = 3", r"no such table: results\..* or move the file away"),
         (
             f"DROP TABLE results; {database_file.TABLE.replace('mode', 'more TEXT NOT NULL, mode', 1)}",
             r"NOT NULL constraint failed.* or move the file away",
@@ -358,6 +359,7 @@ def test_whatever_is_wrong_with_the_file_every_call_works_or_says_so_and_the_nex
     ids=[
         "a future version",
         "another program's",
+        "another program's with our older version",
         "another program's with our version",
         "a further column",
         "a trigger",
@@ -373,7 +375,7 @@ def test_a_sound_file_that_is_not_for_us_is_left_as_it_is_and_told_so(change: st
         with contextlib.suppress(HistoryError):
             history.delete(["no such"])
         assert list(database.iterdump()) == kept
-    assert not isinstance(told.value, DamagedFile)
+    assert not isinstance(told.value, SetAside)
     assert f"set {FOLDER_VARIABLE} to another folder" in str(told.value)
     assert [file.name for file in history.path.parent.iterdir()] == [history.path.name]
 
@@ -381,7 +383,7 @@ def test_a_sound_file_that_is_not_for_us_is_left_as_it_is_and_told_so(change: st
 def test_a_history_at_its_limit_keeps_what_it_has_and_says_so(history: History, monkeypatch) -> None:
     monkeypatch.setattr(limits, "current", lambda: limits.Limits(history_bytes=200_000))
     stored = 0
-    with pytest.raises(HistoryError, match="reached its limit of"):
+    with pytest.raises(HistoryError, match=r"disk is full\..* raise WORTH_COMPILING_HISTORY_MB"):
         for number in range(100):
             history.append(ok_result(id=str(number)))
             stored += 1

@@ -14,6 +14,7 @@ import re
 import select
 import shutil
 import socket
+import sqlite3
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -386,7 +387,8 @@ def test_no_address_in_a_path_is_fetched(served: Any, port: int, monkeypatch) ->
 def test_an_error_of_the_store_reaches_no_browser_with_its_folder(tmp_path) -> None:
     unreadable = History(tmp_path / "secret-folder" / "history.sqlite3")
     unreadable.path.parent.mkdir()
-    unreadable.path.write_bytes(b"not a database, and long enough to be looked at" * 10)
+    with contextlib.closing(sqlite3.connect(unreadable.path)) as another_program:
+        another_program.execute("PRAGMA user_version = 99")
     page = Page(FakeRunner(lambda spec, image: ok_result(spec=spec)), history=unreadable)
     tab, sweeps = page.history_tab, page.sweep_tab
     export = handler(page, of=(tab.exports["csv"], "click"))
@@ -510,7 +512,6 @@ GOOD = {
 NEEDED = ("--checkpoint", "--image")
 COMMANDS = ["run", "list", "published", "best", "script stored", "sweep", "sweep grid.yaml", "history"]
 COMMANDS += ["history stored", "history export runs.json", "history delete stored --yes"]
-COMMANDS += ["cache save cache.bin", "cache load cache.bin", "cache"]
 
 
 def options_of(command: str) -> dict[str, bool]:

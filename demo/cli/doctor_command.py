@@ -77,10 +77,13 @@ def examine() -> Diagnosis:
         stored = history.count()
         folder = next(parent for parent in history.path.parents if os.path.exists(parent))
         if not os.access(folder, os.W_OK):
-            raise HistoryError(f"Results cannot be stored in {history.path}: {folder} does not allow writing.")
+            raise HistoryError(
+                f"Results cannot be stored in {history.path}: {folder} does not allow writing. "
+                f"Set {FOLDER_VARIABLE} to a folder that can be written."
+            )
         results = str(history.path)
     except HistoryError as error:
-        notes.append(f"{error} Set {FOLDER_VARIABLE} to a folder that can be written.")
+        notes.append(str(error))
     inductor = _folder(machine.inductor_cache) if machine is not None else None
     hubs = _folder(constants.HF_HUB_CACHE)
     return Diagnosis(machine, hub.endpoint(), reachable, cached, inductor, hubs, results, stored, problems, notes)

@@ -9,11 +9,11 @@ at all. Not covered: what changes from day to day, unless the runs lie on severa
 """
 
 import dataclasses
+import json
 import math
 import statistics
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -44,23 +44,6 @@ class StoredRun:
 
 
 _VERSIONS = ("transformers", "threads", "driver", "triton", "python")
-_AGREEING = (*(f"environment.{name}" for name in (*_VERSIONS, "settings.instructions")), "parity.verdict")
-REREAD = ("id", "spec", *_AGREEING, "speedup.within", "process")
-"""The parts of a stored result that make a `StoredRun`. Reading it whole takes some hundred times as long."""
-
-
-def reread(parts: Sequence[Any]) -> StoredRun | None:
-    """A stored run from the `REREAD` parts of its JSON; None without a speed-up, or if its outputs differ, or if they
-    cannot be read."""
-    id, spec, *settings, within, process = parts
-    try:
-        interval = codec.load(Interval, within)
-        read, own = codec.load(RunSpec, spec), process and codec.load(ProcessResult, process)
-    except (ValueError, TypeError):
-        return None
-    if read.task == OWN_MODEL or settings[-1] == "differ":  # the file of an own model may have changed since
-        return None
-    return StoredRun(id, compiled_spec(read), (read.protocol, *settings), interval, own)
 
 
 def compiled_spec(spec: RunSpec) -> RunSpec:
@@ -77,6 +60,23 @@ def rerun_of(result: RunResult) -> StoredRun | None:
     settings = (result.spec.protocol, *versions, parity and parity.verdict)
     process = next(reversed(result.as_processes()), None)
     return StoredRun(result.id, compiled_spec(result.spec), settings, result.speedup.within, process)
+
+
+def dump_rerun(result: RunResult) -> str | None:
+    """Returns the JSON of a `StoredRun`; None if no later run may count this one: a failed run, one whose outputs
+    differ, or a model of the user's own, whose file may change."""
+    rerun = rerun_of(result)
+    if rerun is None or result.status != "ok" or result.spec.task == OWN_MODEL or rerun.settings[-1] == "differ":
+        return None
+    return json.dumps(codec.plain(rerun))
+
+
+def load_rerun(text: bytes) -> StoredRun | None:
+    """Reads what `dump_rerun` wrote; None for anything else."""
+    try:
+        return codec.load(StoredRun, json.loads(text))  # type: ignore[no-any-return]
+    except (ValueError, RecursionError):
+        return None
 
 
 def comparable(

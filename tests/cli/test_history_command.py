@@ -52,7 +52,9 @@ def test_a_history_that_cannot_be_read_is_a_sentence(capsys, data_folder: Path) 
     data_folder.mkdir()
     (data_folder / "history.sqlite3").write_text("not a database, and long enough to be looked at" * 10)
     assert main(["history"]) == 1
-    assert "history.sqlite3" in capsys.readouterr().err
+    assert "kept as history.sqlite3.damaged-" in capsys.readouterr().err
+    assert main(["history"]) == 0
+    assert "No results yet" in capsys.readouterr().out
 
 
 def test_a_card_is_a_png_file(tmp_path, capsys) -> None:

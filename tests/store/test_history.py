@@ -113,9 +113,12 @@ def _writer(folder: Path, name: int, rounds: int, start: Barrier, problems: Simp
             problems.put(str(error))
 
 
-def test_processes_that_write_at_once_lose_nothing(tmp_path) -> None:
-    """The first write creates the file, so each round begins with all of them creating the same one."""
+@pytest.mark.parametrize("before", [None, b"", b"no database, and long enough " * 99], ids=["none", "empty", "damaged"])
+def test_processes_that_write_at_once_lose_nothing(before: bytes | None, tmp_path) -> None:
+    """Each round begins with all of them creating the same file, or setting the same one aside."""
     writers, rounds = 6, 4
+    for round in range(rounds if before is not None else 0):
+        (tmp_path / f"{round}.sqlite3").write_bytes(before or b"")
     processes = multiprocessing.get_context("fork")
     start, problems = processes.Barrier(writers), processes.SimpleQueue()
     children = [
@@ -175,126 +178,127 @@ def test_an_interrupted_run_is_stored_once_however_many_look(history: History) -
     assert history.all() == [ok_result(status="interrupted")]
 
 
-def test_a_file_of_version_1_is_read_and_written_on(history: History) -> None:
+@pytest.fixture
+def older(history: History) -> bytes:
+    """The bytes of a file of version 1 that stands where the results belong."""
     history.path.parent.mkdir()
-    with contextlib.closing(sqlite3.connect(history.path)) as database:
-        database.executescript((Path(__file__).parents[1] / "fixtures" / "history_v1.sql").read_text())
-        assert database.execute("PRAGMA user_version").fetchone() == (1,)
-    (old,) = history.all()
-    assert (old.id, old.status) == ("20260801T120000-0ld0ld", "ok")
-    history.append(ok_result())
-    assert ids(history) == [ok_result().id, old.id]
+    with contextlib.closing(sqlite3.connect(history.path)) as database, database:
+        database.execute("CREATE TABLE results (id TEXT PRIMARY KEY, started_at TEXT, status TEXT, result TEXT)")
+        database.execute("INSERT INTO results VALUES ('old', '2026-08-01T12:00:00Z', 'ok', '{}')")
+        database.execute("PRAGMA user_version = 1")
+    return history.path.read_bytes()
 
 
-def test_a_search_leaves_what_holds_every_word(history: History) -> None:
+def test_an_older_file_is_kept_unchanged(history: History, older: bytes) -> None:
+    notice = history.append(ok_result())
+    (aside,) = history.path.parent.glob("*.version-1-*")
+    assert aside.read_bytes() == older
+    assert (
+        notice == f"The file of results is of an older version. It is kept as {aside.name}, and a new one is started."
+    )
+    assert history.all() == [ok_result()]
+    assert history.append(failed_result()) is None
+
+
+def test_a_reader_of_an_older_file_says_so_once(history: History, older: bytes) -> None:
+    with pytest.raises(HistoryError, match=r"is kept as .*version-1-"):
+        history.all()
+    assert history.all() == []
+    assert "version-1" in (history.append(ok_result()) or "")
+
+
+def test_the_log_of_an_older_file_is_kept_with_it(history: History, older: bytes) -> None:
+    with contextlib.closing(sqlite3.connect(history.path)) as writer:
+        writer.execute("PRAGMA journal_mode = WAL")
+        with writer:
+            writer.execute("INSERT INTO results VALUES ('in the log', '2026-08-02T12:00:00Z', 'ok', '{}')")
+        history.append(ok_result())
+        (aside,) = history.path.parent.glob("*.version-1-*[0-9]")
+        with contextlib.closing(sqlite3.connect(aside)) as reader:
+            assert reader.execute("SELECT id FROM results").fetchall() == [("in the log",), ("old",)]
+
+
+@pytest.mark.parametrize(
+    ("search", "found"),
+    [
+        ("", ["b", "a"]),
+        ("segformer", ["a"]),
+        ("OWLVIT", ["b"]),
+        ("out_of_memory", ["b"]),
+        ("2026-11-21", ["b", "a"]),
+        ("shapes default cpu", ["a"]),
+        ("shapes owlvit", []),
+        ("%", []),
+        ("' OR 1=1 --", []),
+        ("2.13.0 example", ["b", "a"]),
+        ("faster", ["a"]),
+        ("slower", []),
+        ("Out of memory", ["b"]),
+        ("finished", ["a"]),
+        ("cat", ["b"]),
+        ("\udce9", []),
+    ],
+)
+def test_a_search_keeps_what_holds_every_word(search: str, found: list[str], history: History) -> None:
     history.append(ok_result(id="a", spec=RunSpec("shapes-segformer", "image-segmentation", device="cpu")))
     history.append(failed_result(id="b"))
-    for search, found in {
-        "": ["b", "a"],
-        "segformer": ["a"],
-        "OWLVIT": ["b"],
-        "out_of_memory": ["b"],
-        "2026-11-21": ["b", "a"],
-        "shapes default cpu": ["a"],
-        "shapes owlvit": [],
-        "%": [],
-        "' OR 1=1 --": [],
-        "2.13.0 example": ["b", "a"],
-        "faster": ["a"],
-        "slower": [],
-        "Out of memory": ["b"],
-        "finished": ["a"],
-    }.items():
-        assert ids(history, search) == found, search
-        assert history.count(search) == len(found), search
+    assert ids(history, search) == found
+    assert history.count(search) == len(found)
 
 
-def test_a_search_knows_what_came_of_a_run_in_every_language(history: History) -> None:
+@pytest.mark.parametrize(
+    ("search", "changes"),
+    [
+        ("slower", {"compiled": measurement(0.004)}),
+        ("no difference", {"compiled": measurement(0.002)}),
+        ("did not compile", {"status": "compile_failed", "compiled": None}),
+        ("took too long", {"status": "timed_out", "compiled": None}),
+    ],
+)
+def test_a_search_knows_what_the_page_says_of_a_run(search: str, changes: dict[str, Any], history: History) -> None:
     history.append(ok_result(id="faster"))
-    history.append(ok_result(id="slower", compiled=measurement(0.004)))
-    history.append(ok_result(id="same", compiled=measurement(0.002)))
-    history.append(ok_result(id="failed", status="compile_failed", compiled=None))
-    for id, words in {
-        "slower": ("slower", "أبطأ"),
-        "same": ("no difference", "差なし"),
-        "failed": ("did not compile", "编译失败"),
-    }.items():
-        for word in words:
-            assert ids(history, word) == [id], word
-    assert ids(history, "{ratio}") == []  # a place for a value is no word
+    history.append(ok_result(id="this", **changes))
+    assert ids(history, search) == ["this"]
 
 
-SEARCHES = {"slower": 4, "FASTER vit": 4, "out of memory": 4, "2026-11-21 default": 12, "interrupted": 0, "": 12}
-
-
-@pytest.fixture
-def many(history: History) -> History:
-    for number in range(4):
-        history.append(ok_result(id=f"faster-{number}"))
-        history.append(ok_result(id=f"slower-{number}", compiled=measurement(0.004)))
-        history.append(failed_result(id=f"failed-{number}"))
-    return history
-
-
-def test_a_search_looks_into_no_stored_json(many: History, monkeypatch) -> None:
-    texts: list[bytes] = []
-    made = sqlite3.connect
-
-    def is_json(text: bytes) -> bool:
-        texts.append(text)
-        return True
-
-    def counting(*arguments: Any, **options: Any) -> sqlite3.Connection:
-        database = made(*arguments, **options)
-        database.create_function("json_valid", 1, is_json, deterministic=True)
-        return database
-
-    monkeypatch.setattr(sqlite3, "connect", counting)
-    assert {search: many.count(search) for search in SEARCHES} == SEARCHES and texts == []
-    many.append(ok_result(id="one more", compiled=measurement(0.004)))
-    assert many.count("slower") == 5 and len(texts) == 1
-
-
-def test_a_search_parses_no_more_results_than_it_gives(many: History, monkeypatch) -> None:
+def test_a_search_parses_no_more_results_than_it_gives(history: History, monkeypatch) -> None:
     parsed: list[str] = []
     from_json = RunResult.from_json
     monkeypatch.setattr(RunResult, "from_json", lambda data: parsed.append(data["id"]) or from_json(data))
     for number in range(3):  # not yet read by any test
-        many.append(ok_result(id=f"unread-{number}-{many.path.parent}", compiled=measurement(0.004)))
-    results = many.each(search="slower unread")
+        history.append(ok_result(id=f"unread-{number}-{history.path.parent}", compiled=measurement(0.004)))
+        history.append(ok_result(id=f"faster-{number}"))
+    results = history.each(search="slower unread")
     assert next(results).id.startswith("unread-2") and len(parsed) == 1
-    assert many.count("slower unread") == 3 and len(parsed) == 1
+    assert history.count("slower unread") == 3 and len(parsed) == 1
     assert [result.id[:8] for result in results] == ["unread-1", "unread-0"] and len(parsed) == 3
 
 
-def test_a_file_of_an_older_version_gets_the_index_with_the_first_search_and_is_searched_without_it_till_then(
-    many: History, monkeypatch
-) -> None:
-    monkeypatch.setattr("demo.store.database.BUSY_SECONDS", 0.1)
-    _change(many, "DROP INDEX results_by_words")
-    with contextlib.closing(sqlite3.connect(many.path, isolation_level=None)) as writer:
-        writer.execute("BEGIN IMMEDIATE")
-        assert {search: many.count(search) for search in SEARCHES} == SEARCHES
-    assert {search: many.count(search) for search in SEARCHES} == SEARCHES
-    _change(many, "DROP INDEX results_by_words")
+def test_a_search_looks_into_the_newest(history: History, monkeypatch) -> None:
+    monkeypatch.setattr("demo.store.history.MAX_SEARCHED", 2)
+    for id in ("one", "two", "three"):
+        history.append(ok_result(id=id))
+    assert ids(history, "shapes") == ["three", "two"]
+    assert ids(history) == ["three", "two", "one"]
 
 
-def test_a_run_is_found_by_the_options_that_its_row_shows(history: History) -> None:
+@pytest.mark.parametrize(
+    ("search", "change"),
+    [
+        ("freezing", {"freezing": True}),
+        ("freezing shapes-vit", {"freezing": True}),
+        ("layers", {"scope": "layers"}),
+        ("graph break", {"graph_break": True}),
+        ("repeats", {"repeats": 3}),
+        ("aot", {"compiler": "aot"}),
+        ("dynamic on", {"dynamic": "on"}),
+    ],
+)
+def test_a_run_is_found_by_its_settings(search: str, change: dict[str, Any], history: History) -> None:
     spec = RunSpec("shapes-vit", "image-classification", device="cpu")
     history.append(ok_result(id="plain", spec=spec))
-    changes: dict[str, dict[str, Any]] = {
-        "freezing": {"freezing": True},
-        "freezing shapes-vit": {"freezing": True},
-        "layers": {"scope": "layers"},
-        "graph breaks": {"graph_break": True},
-        "repeats": {"repeats": 3},
-        "aot": {"compiler": "aot"},
-        "dynamic": {"dynamic": "on"},
-    }
-    for search, change in changes.items():
-        history.append(ok_result(id=search, spec=dataclasses.replace(spec, **change)))
-        found = ids(history, search)
-        assert search in found and "plain" not in found
+    history.append(ok_result(id="this", spec=dataclasses.replace(spec, **change)))
+    assert ids(history, search) == ["this"]
 
 
 def test_what_is_deleted_is_gone_from_the_log_beside_the_file_while_another_program_has_both_open(
@@ -305,8 +309,6 @@ def test_what_is_deleted_is_gone_from_the_log_beside_the_file_while_another_prog
     with contextlib.closing(sqlite3.connect(history.path)) as other:
         assert other.execute("SELECT COUNT(*) FROM results").fetchone() == (1,)
         history.append(ok_result(caveats=(note("a very particular sentence"),)))
-        with other:  # as an earlier version, whose searches had a table of words
-            other.execute("CREATE TABLE search_words AS SELECT id, 'a very particular sentence' FROM results")
         assert history.delete([ok_result().id, "never there"]) == 1 and history.all() == [failed_result()]
         files = [file for file in history.path.parent.iterdir() if file.is_file()]
         assert not any(b"a very particular sentence" in file.read_bytes() for file in files)

@@ -1,7 +1,9 @@
 """The spread between processes and what other ways to compile brought, from the runs of a history."""
 
+import contextlib
 import dataclasses
 import math
+import sqlite3
 from typing import Any
 
 import numpy as np
@@ -132,9 +134,14 @@ def test_a_stored_run_of_other_settings_does_not_count_though_a_repeat_names_it(
 
 
 def test_a_row_that_cannot_be_read_is_passed_over(history: History) -> None:
-    impossible = run()
-    object.__setattr__(impossible.spec, "batch_size", -1)
-    assert spread_after(history, [impossible, *reruns(0.02, 7, spec=other(batch_size=2))]).basis == "this machine"
+    for one in reruns(0.02, 7, spec=other(batch_size=2)):
+        history.append(one)
+    for broken in ("", "{", "[]", "null", '{"id": "x"}', b"\xff"):
+        history.append(one := run())
+        with contextlib.closing(sqlite3.connect(history.path)) as database, database:
+            database.execute("UPDATE results SET rerun = CAST(? AS TEXT) WHERE id = ?", (broken, one.id))
+    found = history.reruns(run())
+    assert len(found) == 7 and spread(run(), found).basis == "this machine"
 
 
 def test_the_newest_runs_are_the_pool(history: History) -> None:
