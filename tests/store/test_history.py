@@ -138,6 +138,7 @@ def test_a_full_disk_is_an_error_and_what_was_stored_stays(history: History) -> 
     child = _in_a_child(
         """
         import resource
+        from demo.core.caveat import note
         history.append(ok_result(id="before"))
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
