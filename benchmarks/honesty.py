@@ -98,8 +98,9 @@ def timed(machine: HostInfo, seconds: float, truth: float, seed: int) -> timing.
 def over_steady(seconds: float) -> tuple[float, float]:
     """The latencies of eager and compiled, where nothing but the switches disturbs, over those of a steady call."""
     truth = 1.43
-    eager, compiled = timed(HostInfo("without noise"), seconds, truth, 0).estimate().seconds
-    return eager / seconds, compiled * truth / seconds
+    known = timed(HostInfo("without noise"), seconds, truth, 0).estimate()
+    assert known.eager_seconds is not None and known.compiled_seconds is not None
+    return known.eager_seconds / seconds, known.compiled_seconds * truth / seconds
 
 
 def one_run(machine: HostInfo, seconds: float, truth: float, seed: int) -> tuple[stats.Interval, stats.Verdict]:

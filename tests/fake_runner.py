@@ -117,7 +117,6 @@ def progress(elapsed: float, total: float, result: RunResult | None) -> Progress
         calls=round(done * len(eager.wall_seconds)) if eager else 0,
         eager_seconds=result.latencies["eager"],
         compiled_seconds=result.latencies["compiled"],
-        with_break_seconds=result.with_break_latency,
         speedup=Interval(measured.ratio, measured.low / widening, measured.high * widening),
         timing_done=done,
     )

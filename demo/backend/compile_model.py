@@ -10,12 +10,11 @@ other versions of torch and transformers, other processors and GPUs; a package n
 """
 
 import copy
-import functools
 import os
 import platform
 import time
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 from unittest import mock
 
 import torch
@@ -28,7 +27,6 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 
 from demo.backend import compilation, machine_probe
 from demo.backend.workload import Workload
-from demo.core.caveat import Caveat
 from demo.core.measurement import CompiledFirst, GraphBreak
 from demo.core.spec import BadInput, RunSpec
 
@@ -40,11 +38,12 @@ MIN_LAYERS = 2
 def compiled(model: Any, spec: RunSpec) -> Any:
     """The model under torch.compile as the spec asks. Nothing is compiled before its first call.
 
-    With scope "layers" it is a twin whose layers compile, because a layer is compiled in place.
+    With scope "layers" it is a twin whose layers compile, because a layer is compiled in place; with graph_break a twin
+    with added breaks.
     """
     options: dict[str, Any] = {"mode": spec.mode, "fullgraph": spec.fullgraph, "dynamic": DYNAMIC[spec.dynamic]}
     if spec.scope == "model":
-        return torch.compile(model, **options)
+        return torch.compile(with_breaks(model) if spec.graph_break else model, **options)
     by_layers = twin(model)
     for layer in repeated_layers(by_layers):
         layer.compile(**options)
@@ -77,9 +76,9 @@ def require_layers(model: torch.nn.Module, checkpoint: str) -> None:
 # Added graph breaks
 
 
-def with_breaks(model: Any) -> tuple[Any, int]:
+def with_breaks(model: Any) -> Any:
     """A twin of `model` that breaks after each part of each repeated layer (its norms, its attention ...), as a `print`
-    there would; and how many places these are.
+    there would.
 
     Only between the layers, breaks cost the small checkpoints less than reruns differ. A model without repeated layers
     breaks after each of its own parts, one without parts at its end.
@@ -88,35 +87,17 @@ def with_breaks(model: Any) -> tuple[Any, int]:
     parts = [part for layer in repeated_layers(broken) for part in layer.children()]
     parts = parts or list(broken.children()) or [broken]
     for part in parts:
-        part.__class__ = _breaking(cast(Any, type(part)))
-    return broken, len(parts)
+        part.register_forward_hook(_break)
+    return broken
 
 
-@functools.cache
-def _breaking(kind: type[torch.nn.Module]) -> type[torch.nn.Module]:
-    """A subclass of `kind` whose forward ends with a graph break, with code of its own under a name of its own.
-
-    Not a hook: dynamo does not tell modules apart by their hooks, and would run the code compiled for the model with
-    breaks for the model without them, too. One subclass for all parts of a kind, so that equal layers share graphs.
-    With one code for all kinds they would be recompiles of one function, which dynamo gives up after eight.
-    """
-
-    def forward(self: Any, *args: Any, **kwargs: Any) -> Any:
-        outputs = kind.forward(self, *args, **kwargs)
-        torch._dynamo.graph_break("asked for by the run's own switch")
-        return outputs
-
-    code: Any = forward
-    code.__code__ = code.__code__.replace(co_name=f"forward_{kind.__name__}")
-    # transformers looks classes up by these two
-    names = {"__module__": kind.__module__, "__qualname__": kind.__qualname__}
-    return type(kind.__name__, (kind,), {"forward": functools.wraps(kind.forward)(forward), **names})
+def _break(module: torch.nn.Module, inputs: Any, outputs: Any) -> None:
+    torch._dynamo.graph_break("asked for by the run's own switch")
 
 
-def break_warning(places: int, breaks: tuple[GraphBreak, ...]) -> Caveat:
-    """For the readers of a run with added breaks: after how many `places`, and whether dynamo reported any of them."""
-    reported = any(one.location.startswith(Path(__file__).name) for one in breaks)
-    return Caveat("break_added" if reported else "break_unseen", {"places": places})
+def breaks_where_added(breaks: tuple[GraphBreak, ...]) -> bool:
+    """Whether dynamo reported any of the added breaks among `breaks`."""
+    return any(one.location.startswith(Path(__file__).name) for one in breaks)
 
 
 # Compiled before its first eager call
@@ -158,7 +139,8 @@ def compiled_first(
     """
     torch._dynamo.reset()
     log = compilation.CompileLog()
-    workload.call(torch.compile(untouched, backend="eager"))()
+    model = with_breaks(untouched) if workload.spec.graph_break else untouched
+    workload.call(torch.compile(model, backend="eager"))()
     first = CompiledFirst(*log.captured())
     # Breaks are compared by their places: their reasons may quote addresses in memory.
     own, others = ([one.location for one in breaks] for breaks in (first.graph_breaks, usual[1]))

@@ -21,8 +21,7 @@ from demo.core.spec import PUBLISHED_CALLS, RunSpec
 
 MIN_SECONDS_BETWEEN = 0.25
 """Progress within one phase is sent four times a second at most."""
-SECONDS = ("eager_seconds", "compiled_seconds", "with_break_seconds")
-COUNTERS = ("calls", *SECONDS, "speedup", "timing_done")
+COUNTERS = ("calls", "eager_seconds", "compiled_seconds", "speedup", "timing_done")
 """What later phases repeat, so that the page keeps showing the state at the end of the timing."""
 TIMING_STARTS, TIMING_SHARE = 0.5, 0.42
 """Where the timing begins on the progress bar of the whole run, and how much of the bar it takes."""
@@ -109,12 +108,14 @@ class Events:
             # The second stretch of time is rarely needed, so it gets the last tenth only.
             second = min(1.0, max(0.0, elapsed - first) / max(plan.longest_seconds - first, 1e-9))
             done = max(self._last.timing_done or 0.0, 0.9 * min(1.0, elapsed / first) + 0.1 * second)
+        known = samples.estimate()
         self._timed(
             min(1.0, done),
             remaining_seconds=max(0.0, remaining),
             calls=len(samples.compiled),
-            **dict(zip(SECONDS, samples.estimate().seconds, strict=False)),
-            speedup=next(iter(samples.estimate().ratios), None),
+            eager_seconds=known.eager_seconds,
+            compiled_seconds=known.compiled_seconds,
+            speedup=known.speedup,
             **told,
         )
 

@@ -216,7 +216,7 @@ class Run:
             if not failures.is_out_of_memory(error):
                 raise
             self.fit_together = False
-        self.variants = Variants(eager, made[0], eager_again, made[1])
+        self.variants = Variants(eager, made, eager_again)
 
     def build(self) -> Variant:
         """Builds a package unless it is kept, loads it and warms it up; notes what that cost."""
@@ -235,30 +235,17 @@ class Run:
         self.first_compilation = self.first_compilation or Compilation(first, graphs=1, **told)
         return Variant(call, [first, *times], model)
 
-    def compile_in_process(self, cached: set[str]) -> tuple[Variant, Variant | None]:
-        """Or builds a package. With added graph breaks first the model with them, then the one without.
-
-        The other way round dynamo would compile the model without them again in the timing. So its first call comes
-        second, and lacks what only the first compile of a process pays, such as the instruction probe.
-        """
+    def compile_in_process(self, cached: set[str]) -> Variant:
+        """Or builds a package."""
         if self.spec.compiler == "aot":
-            return self.build(), None
-        workload, with_break, self.log = self.workload, None, compilation.CompileLog(cached)
-        min_calls = timing.min_warmup_calls(self.spec, workload.device)
-
-        def warmed_up(name: str, model: Any, **more: Any) -> Variant:
-            compiled = compile_model.compiled(model, self.spec)
-            call = workload.call(compiled)
-            return Variant(call, self.warm_up(name, call, min_calls=min_calls, **more), compiled)
-
-        if self.spec.graph_break:
-            broken, places = compile_model.with_breaks(workload.model)
-            with_break = warmed_up("compiled with the added graph break", broken)
-            self.log.first_call_ended()
-            self.caveats.append(compile_model.break_warning(places, self.log.captured()[1]))
-            self.log = compilation.CompileLog(cached)
-        compiled = warmed_up("compiled", workload.model, first_call_ended=self.log.first_call_ended)
-        return compiled, with_break
+            return self.build()
+        workload, self.log = self.workload, compilation.CompileLog(cached)
+        model = compile_model.compiled(workload.model, self.spec)
+        call, min_calls = workload.call(model), timing.min_warmup_calls(self.spec, workload.device)
+        warmup = self.warm_up("compiled", call, min_calls=min_calls, first_call_ended=self.log.first_call_ended)
+        if self.spec.graph_break and not compile_model.breaks_where_added(self.log.captured()[1]):
+            self.caveats.append(note("torch.compile reported no graph break where breaks were added."))
+        return Variant(call, warmup, model)
 
     def compilation(self) -> Compilation:
         first_call = self.variants.compiled.warmup[0]
@@ -283,8 +270,6 @@ class Run:
         self.keep(eager=samples.measurement("eager", variants.eager.warmup))
         if samples.control:
             self.keep(control_times=samples.measurement("control"))
-        if samples.with_break and variants.with_break is not None:
-            self.keep(with_break=samples.measurement("with_break", variants.with_break.warmup))
         if self.compiled_outputs is None:
             self.keep_compiled(samples)
         self.caveats += caveats.of_timing(self.result)
@@ -334,9 +319,8 @@ class Run:
             self.events.block_timed(samples, plan, self.observer.seconds)
 
         variants, half = self.variants, self.variants.calls_per_half_block(self.spec)
-        third = variants.with_break.call if variants.with_break is not None else None
         clock, calls = self.workload.clock, (variants.eager.call, variants.compiled.call)
-        return timing.time_interleaved(*calls, clock, plan, half, on_block_end, third)
+        return timing.time_interleaved(*calls, clock, plan, half, on_block_end)
 
     def with_fewer_threads(self, threads: int) -> None:
         """Warms the variants up again. Inductor's code is for a number of threads, so the model is compiled again, or
@@ -349,20 +333,18 @@ class Run:
         self.events.doing("fewer_threads", 0.5, phase="time")
         self.unsettled.clear()
 
-        def again(name: str, variant: Variant) -> Variant:
-            return replace(variant, warmup=[*variant.warmup, *self.warm_up(name, variant.call)])
-
-        variants, with_break = self.variants, self.variants.with_break
-        with_break = with_break and again("compiled with the added graph break", with_break)  # first, as above
-        compiled = self.build() if self.spec.compiler == "aot" else again("compiled", variants.compiled)
-        eager_again = self.warm_up("eager", variants.eager.call)
-        self.variants = Variants(variants.eager, compiled, eager_again, with_break)
+        eager, compiled = self.variants.eager, self.variants.compiled
+        if self.spec.compiler == "aot":
+            compiled = self.build()
+        else:
+            compiled = replace(compiled, warmup=[*compiled.warmup, *self.warm_up("compiled", compiled.call)])
+        self.variants = Variants(eager, compiled, self.warm_up("eager", eager.call))
 
     def time_separately(self) -> timing.Samples:
         """Compiled first, with all its passes; then eager, once nothing of compiled is left on the GPU."""
         workload, variants = self.workload, self.variants
         self.keep(interleaved=False)
-        self.caveats.append(Caveat("separate_with_break" if variants.with_break else "separate"))
+        self.caveats.append(Caveat("separate"))
         torch.cuda.empty_cache()
         plan, half = timing.Plan.of(self.spec, 0.0), variants.calls_per_half_block(self.spec)
         samples = timing.Samples(half, compiled=timing.time_one(variants.compiled.call, workload.clock, plan, half))
@@ -370,7 +352,7 @@ class Run:
         self.examine("compiled")
         self.compiled_outputs = workload.outputs(variants.compiled.model)
         gone = replace(variants.compiled, call=variants.eager.call, model=None)  # a package's weights go with it
-        self.variants = variants = replace(variants, compiled=gone, with_break=None)
+        self.variants = variants = replace(variants, compiled=gone)
         compilation.reset_compiler()
         self.observer.sample()
         samples.eager = timing.time_one(variants.eager.call, workload.clock, plan, half)
@@ -385,9 +367,7 @@ class Run:
 
     def examine(self, name: str) -> None:
         """The passes of their own over a variant: work on the GPU, back-to-back calls with their energy, memory."""
-        known, compiled = self.eager_peak if name == "eager" else None, self.result.compilation
-        if name == "compiled" and self.variants.with_break is not None and compiled and compiled.cudagraphs_used:
-            known = (None, None)  # the pools hold the CUDA graphs of the model with added breaks, too
+        known = self.eager_peak if name == "eager" else None
         if (timed := getattr(self.result, name)) is not None:
             call, device = self.variants.by_name[name].call, self.workload.device
             besides = self.workload.model if name == "compiled" and self.package else None

@@ -12,7 +12,6 @@ The functions time callables and know nothing of models. The clock is a paramete
 
 import contextlib
 import gc
-import itertools
 import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -53,7 +52,6 @@ REPORT_SECONDS = 0.3
 """Seconds between two reports of `time_fixed_count`."""
 NEW_ESTIMATE = 1.1
 """The speed-up is estimated anew when there are this many times as many blocks."""
-VARIANTS = ("eager", "compiled", "with_break")
 
 
 class Clock:
@@ -107,10 +105,11 @@ class Estimate(NamedTuple):
     """What is known after so many blocks."""
 
     blocks: int = 0
-    ratios: tuple[stats.Interval, ...] = ()
-    """The speed-up, and with a third variant how many times longer compiled takes than that one; none of one block."""
-    seconds: tuple[float, ...] = ()
-    """Of each variant's call, whose quotients are the ratios."""
+    speedup: stats.Interval | None = None
+    """None of fewer than two blocks."""
+    eager_seconds: float | None = None
+    compiled_seconds: float | None = None
+    """A call of each, whose quotient is the speed-up; None before the first block."""
 
 
 @dataclass
@@ -126,9 +125,7 @@ class Samples:
     compiled: list[float] = field(default_factory=list)
     control: list[float] = field(default_factory=list)
     """Eager calls of the A/A control blocks."""
-    with_break: list[float] = field(default_factory=list)
-    """A third variant in the middle of the compiled calls: the compiled model with added graph breaks."""
-    settling: dict[str, list[float]] = field(default_factory=lambda: {name: [] for name in VARIANTS})
+    settling: dict[str, list[float]] = field(default_factory=lambda: {"eager": [], "compiled": []})
     """By variant, its first calls after switches to it, where they are not counted."""
     seconds: float = 0.0
     """Clock time from the first call to the last, with what lies between calls."""
@@ -142,12 +139,8 @@ class Samples:
         """Made anew only when there are a tenth more blocks: checking after every block would stop on lucky
         fluctuations and lower the interval's coverage."""
         if self.blocks >= max(1, self._latest.blocks * NEW_ESTIMATE):
-            (eager, compiled), *further = self._pairs()
-            seconds: tuple[float, ...] = stats.paired_seconds(eager, compiled)
-            for beside, third in further:
-                slow, fast = stats.paired_seconds(beside, third)
-                seconds += (seconds[1] * fast / slow,)
-            self._latest = Estimate(self.blocks, self._ratios() if self.blocks >= 2 else (), seconds)
+            speedup = self._speedup() if self.blocks >= 2 else None
+            self._latest = Estimate(self.blocks, speedup, *stats.paired_seconds(*self._pairs()))
         return self._latest
 
     @property
@@ -162,18 +155,16 @@ class Samples:
         times = tuple(getattr(self, name))
         return Measurement(times, None, tuple(warmup), calls, settling_seconds=settling, blocks_apart=apart)
 
-    def _pairs(self) -> list[tuple[np.ndarray, np.ndarray]]:
-        variants = (self.eager, self.compiled, *([self.with_break] if self.with_break else []))
-        calls = 2 * self.calls_per_half_block
-        return [stats.side_by_side(slow, fast, calls) for slow, fast in itertools.pairwise(variants)]
+    def _pairs(self) -> tuple[np.ndarray, np.ndarray]:
+        return stats.side_by_side(self.eager, self.compiled, 2 * self.calls_per_half_block)
 
-    def _ratios(self) -> tuple[stats.Interval, ...]:
-        return tuple(stats.paired_ratio(slow, fast) for slow, fast in self._pairs())
+    def _speedup(self) -> stats.Interval:
+        return stats.paired_ratio(*self._pairs())
 
     def unsure(self) -> bool:
         """Whether a verdict on the calls so far would be 'unsure'."""
         control = stats.control_ratio(self.eager, self.control, 2 * self.calls_per_half_block, self.blocks_apart)
-        return control is None or any(stats.verdict(ratio, control) == "unsure" for ratio in self._ratios())
+        return control is None or stats.verdict(self._speedup(), control) == "unsure"
 
 
 def warm_up(
@@ -218,29 +209,26 @@ def median_of_few(call: Call, clock: Clock, calls: int = 5, seconds: float = 0.3
     return statistics.median(times)
 
 
-def calls_per_half_block(
-    eager_warmup: list[float], compiled_warmup: list[float], iterations: int | None, third: bool = False
-) -> int:
+def calls_per_half_block(eager_warmup: list[float], compiled_warmup: list[float], iterations: int | None) -> int:
     """So many that a block takes the slower variant about 0.12 s, and six blocks or more fit into `iterations`.
 
     The seconds of a call are the median of the last three warm-up calls. Never so few that settling would take more
-    than a fifth of the timing: 2; or 1 from `SLOW_SECONDS` on, where more blocks are worth that. With a third variant,
-    which has more switches, twice as many.
+    than a fifth of the timing: 2; or 1 from `SLOW_SECONDS` on, where more blocks are worth that.
     """
     slowest = max(sorted(times[-3:])[1] for times in (eager_warmup, compiled_warmup))
     half = min(MAX_CALLS_HALF_BLOCK, round(BLOCK_SECONDS / slowest / 2))
     if iterations is not None:
         half = min(half, iterations // (2 * MIN_BLOCKS))
-    return max((1 if slowest >= SLOW_SECONDS else 2) * (2 if third else 1), half)
+    return max(1 if slowest >= SLOW_SECONDS else 2, half)
 
 
-def settling_calls(half: int, third: bool) -> int:
+def settling_calls(half: int) -> int:
     """Calls that are not counted after each switch of variant: at least one, at most `MAX_SETTLING_CALLS`.
 
-    With two variants and h = `half`, each has one switch for 2 h counted calls, so h / 2 settling calls are at most a
-    fifth of its calls. With a third one compiled has two switches for its 2 h calls, and gets half as many.
+    With h = `half` each variant has one switch for 2 h counted calls, so h / 2 settling calls are at most a fifth of
+    its calls.
     """
-    return max(1, min(MAX_SETTLING_CALLS, half // (4 if third else 2)))
+    return max(1, min(MAX_SETTLING_CALLS, half // 2))
 
 
 def time_interleaved(
@@ -250,16 +238,12 @@ def time_interleaved(
     plan: Plan,
     half: int,
     on_block_end: Callable[[Samples], None],
-    with_break: Call | None = None,
 ) -> Samples:
     """Times the two in blocks A B B A, with an A/A control block between two of them, until the plan is met.
 
     With `half` = 5 calls per half block the order is: 5 eager, 10 compiled, 5 eager | 10 eager (control) | 5 eager,
     10 compiled, ... The control lies between two runs of eager calls just as the compiled calls do: it shows what the
     protocol reports for two equal variants on this machine. Drift falls on both sides of each comparison.
-
-    With the third variant `with_break` a block is A B C C B A: 5 eager, 5 compiled, 10 of it, 5 compiled, 5 eager.
-    Eager is then compared with compiled, and compiled with `with_break`.
 
     Wherever another variant was called before, `settling_calls` calls come first and are not counted: a server, which
     calls one variant only, never waits for such a call. A variant whose calls take `SLOW_SECONDS` needs none. Around
@@ -268,7 +252,7 @@ def time_interleaved(
     `on_block_end` is called between blocks, never inside one. What it raises breaks the timing off.
     """
     samples = Samples(half)
-    settling = settling_calls(half, with_break is not None)
+    settling = settling_calls(half)
 
     def run(call: Call, into: list[float], count: int) -> None:
         for _ in range(count):
@@ -284,12 +268,7 @@ def time_interleaved(
         start = clock.now()
         while True:
             run(eager, samples.eager, half)
-            if with_break is None:
-                switch("compiled", compiled, samples.compiled, 2 * half)
-            else:
-                switch("compiled", compiled, samples.compiled, half)
-                switch("with_break", with_break, samples.with_break, 2 * half)
-                switch("compiled", compiled, samples.compiled, half)
+            switch("compiled", compiled, samples.compiled, 2 * half)
             switch("eager", eager, samples.eager, half)
             samples.seconds = clock.now() - start
             on_block_end(samples)
@@ -315,8 +294,10 @@ def _done(samples: Samples, plan: Plan, until: float) -> bool:
         return False
     if samples.seconds >= until:
         return True
-    enough = min(sum(samples.eager), sum(samples.compiled)) >= plan.min_seconds
-    return enough and all(interval.half_width <= plan.precision for interval in samples.estimate().ratios)
+    if min(sum(samples.eager), sum(samples.compiled)) < plan.min_seconds:
+        return False
+    speedup = samples.estimate().speedup
+    return speedup is not None and speedup.half_width <= plan.precision
 
 
 def time_fixed_count(

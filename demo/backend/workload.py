@@ -64,17 +64,13 @@ class Variants:
     compiled: Variant
     eager_warmup_again: list[float]
     """After compiling, which has filled the caches with other things and warmed the machine."""
-    with_break: Variant | None = None
-    """The compiled model with added graph breaks."""
 
     @property
     def by_name(self) -> dict[str, Variant]:
-        both = {"eager": self.eager, "compiled": self.compiled}
-        return both if self.with_break is None else both | {"with_break": self.with_break}
+        return {"eager": self.eager, "compiled": self.compiled}
 
     def calls_per_half_block(self, spec: RunSpec) -> int:
-        third = self.with_break is not None
-        return timing.calls_per_half_block(self.eager_warmup_again, self.compiled.warmup, spec.iterations, third)
+        return timing.calls_per_half_block(self.eager_warmup_again, self.compiled.warmup, spec.iterations)
 
 
 @dataclass(frozen=True)

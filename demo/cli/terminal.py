@@ -78,7 +78,6 @@ def progress_text(progress: Progress) -> str:
     latencies = {
         "eager": progress.eager_seconds,
         "compiled": progress.compiled_seconds,
-        "with the break": progress.with_break_seconds,
     }
     figures = [f"{name} {fmt.latency(seconds)}" for name, seconds in latencies.items() if seconds is not None]
     if progress.speedup is not None:
@@ -98,7 +97,7 @@ def report(result: RunResult) -> str:
         sections[1].append(result.failure.remedy)
     else:
         decided = sentences.decided(result) or sentences.noise_floor(result)
-        sections[1] += [sentences.interval(result), decided]
+        sections[1] += [sentences.interval(result), sentences.without_breaks(result), decided]
     sections[1] += [line for caveat in result.warnings for line in hanging("- ", caveat)]
     sections.append(table(_asked(result)))
     if result.predictions:

@@ -15,21 +15,9 @@ WORDS = {
         "Eager and compiled do not fit in memory together: they were timed one after the other, so drift of the "
         "machine is not cancelled."
     ),
-    "separate_with_break": (
-        "Eager and compiled do not fit in memory together: they were timed one after the other, so drift of the "
-        "machine is not cancelled. The compiled model without the added graph break was not timed."
-    ),
     "compiles_itself": (
         "The model calls torch.compile for a part of itself: that part is compiled in eager, too, and the "
         "speed-up leaves it out."
-    ),
-    "break_added": (
-        "A graph break was added, as asked, in so many places: {places}. All figures but its cost are those of "
-        "the model without it."
-    ),
-    "break_unseen": (
-        "A graph break was added, as asked, in so many places: {places}, and torch.compile reported none there. "
-        "All figures but its cost are those of the model without it."
     ),
     "missing_weights": (
         "Weights of the model that are not in the checkpoint and were initialised at random: {count} (first: "

@@ -45,7 +45,7 @@ class Environment(Machine):
     settings: dict[str, str] = field(default_factory=dict)
     """How torch computed, read back from it: attention, memory format, dtype of weights, matrix products, spinning."""
     free_cores: int | None = None
-    """Cores that others left free when the timing began, at least 1; None on a GPU, without /proc, in older results."""
+    """Cores that others left free when the timing began, at least 1; None on a GPU and without /proc."""
 
     @classmethod
     def of_host(cls, host: "HostInfo", device: str) -> "Environment":

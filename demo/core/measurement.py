@@ -90,8 +90,7 @@ class Measurement:
     back_to_back: BackToBack | None = None
     profile: Profile | None = None
     settling_seconds: tuple[float, ...] = ()
-    """The first calls after each switch to this variant, in the order timed: slower, and counted in no figure.
-    Empty in older results."""
+    """The first calls after each switch to this variant, in the order timed: slower, and counted in no figure."""
     blocks_apart: int = 1
     """There is a block of the A/A control after every so many blocks of the timing."""
 
@@ -198,7 +197,7 @@ class CompileCost:
     """Seconds by part, together the first call: 'dynamo', 'aot_autograd', 'inductor', 'backend compile' (torch's own
     words) and 'first run'; of a package of AOTInductor 'export', 'build', 'load' and 'first run'. 'instruction probe'
     is there only where inductor tried which vector instructions it can compile for: in a process's first call, on a
-    CPU; older results have it within a step."""
+    CPU."""
     run_id: str = ""
     """The stored run that measured it; '' for this one."""
 

@@ -76,7 +76,7 @@ class Predictions:
     boxes: tuple[Box, ...] | None = None
     segments: tuple[Segment, ...] | None = None
     segmentation: str | None = None
-    """How the segments were decoded: 'semantic', 'instance' or 'panoptic'. None in older results."""
+    """How the segments were decoded: 'semantic', 'instance' or 'panoptic'; None of other tasks."""
     text: str | None = None
     """The answer, without its prompt and without marks such as the end of a text."""
     pieces: tuple[str, ...] | None = None

@@ -20,7 +20,7 @@ from demo.core.measurement import Compilation, Generation, Measurement, Prefill,
 from demo.core.outputs import EndToEnd, ImageInfo, Parity, Predictions
 from demo.core.spec import TEXT_GENERATION, RunSpec
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 Status = Literal["ok", "out_of_memory", "compile_failed", "timed_out", "crashed", "cancelled", "interrupted", "failed"]
 """'interrupted': the program ended before the run did."""
 STATUSES: tuple[Status, ...] = get_args(Status)
@@ -67,8 +67,6 @@ class Progress:
     speedup: stats.Interval | None = None
     timing_done: float | None = None
     """Share of the timing that is over, 0 to 1; an estimate. None before it."""
-    with_break_seconds: float | None = None
-    """A call of the compiled model with added graph breaks; None where none were asked for."""
     repeat: int = 1
     repeats: int = 1
     """Which of how many processes goes on."""
@@ -106,8 +104,6 @@ class RunResult:
     compiled: Measurement | None = None
     control_times: Measurement | None = None
     """Eager timed against eager in the same blocks: the A/A control."""
-    with_break: Measurement | None = None
-    """The compiled model with added graph breaks, if asked for, in the same blocks. All other figures are without."""
     prefill: Prefill | None = None
     """A text model's prompt, whose other figures are those of one step: one token at this batch."""
     generation: Generation | None = None
@@ -128,11 +124,13 @@ class RunResult:
     elapsed_seconds: float = 0.0
     """Wall clock of the whole run, loading and compiling included."""
     spread: stats.Spread | None = None
-    """None in older results."""
+    """None before a result is completed from the history."""
     earlier: tuple[stats.ProcessResult, ...] = ()
     """The processes before this one that the answer rests on, too: all that the history had when the run ended."""
+    without_breaks: stats.Speedup | None = None
+    """With added graph breaks: the latest answer that the history had for these settings without them."""
     rough: bool = False
-    """A caveat of the machine applies, such as other programs that kept it busy. False in older results."""
+    """A caveat of the machine applies, such as other programs that kept it busy."""
     schema_version: int = SCHEMA_VERSION
 
     @cached_property
@@ -174,15 +172,6 @@ class RunResult:
             return dict(zip(("eager", "compiled"), _pooled(self._estimate, known, self.speedup), strict=True))
         sides = {"eager": self.eager, "compiled": self.compiled}
         return {name: side.median_seconds for name, side in sides.items() if side is not None and side.wall_seconds}
-
-    @property
-    def with_break_latency(self) -> float | None:
-        """Seconds of one call of the compiled model with added graph breaks; None where it was not timed.
-        The compiled model's latency times `break_cost`, so that these figures agree, too; without one the median."""
-        if self.with_break is None:
-            return None
-        cost = self.break_cost
-        return self.with_break.median_seconds if cost is None else self.latencies["compiled"] * cost.ratio
 
     @property
     def threads(self) -> int | None:
@@ -237,15 +226,6 @@ class RunResult:
         (eager, compiled), steps = self.prefill_latencies, self.spec.tokens - 1
         return eager + steps * self.latencies["eager"], compiled + steps * self.latencies["compiled"]
 
-    @cached_property
-    def break_cost(self) -> stats.Speedup | None:
-        """Time of the compiled model with added graph breaks over its time without; None where none were added.
-
-        The verdict is that of the model without them: 'faster' means that they make a call slower.
-        """
-        compared = self._compared(self.with_break, self.compiled)
-        return self._judged(compared and compared[0], [run.break_cost for run in self.earlier], self.pooled_control)
-
     @property
     def oversubscribed(self) -> bool:
         """Whether torch's threads had fewer free cores than threads while they were timed: no interval shows that."""
@@ -268,12 +248,9 @@ class RunResult:
         if self.parity is not None and self.parity.verdict == "differ":
             return ()
         within, eager, compiled = self._estimate
-        broken = self.break_cost.within if self.break_cost is not None else None
         first = self._prefill_estimate
         prefill, seconds = (first[0], first[1:]) if first is not None else (None, None)
-        own = stats.ProcessResult(
-            self.id, eager, compiled, within, broken, self.threads, prefill, seconds, self.control
-        )
+        own = stats.ProcessResult(self.id, eager, compiled, within, self.threads, prefill, seconds, self.control)
         return (*self.earlier, own)
 
     def break_even(self, compile_seconds: float) -> BreakEven | None:
@@ -357,7 +334,6 @@ class RunResult:
         data["repeats"] = [run.id for run in pool]
         data["process"] = plain(pool[-1]) if pool else None
         data["control"] = plain(self.control)
-        data["break_cost"] = plain(self.break_cost)
         paid = self.own_break_even
         data |= {"break_even_calls": paid and paid.calls, "break_even_seconds": paid and paid.seconds}
         data["break_even"] = {
@@ -393,19 +369,11 @@ class RunResult:
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> "RunResult":
-        """Reads what `to_json` wrote in any version, newer ones too. Raises ValueError for a missing or wrong key."""
-        return load(cls, _from_version_1(data) if isinstance(data, dict) and data.get("schema_version") == 1 else data)
-
-
-def _from_version_1(data: dict[str, Any]) -> dict[str, Any]:
-    """The JSON of a result of version 1 as version 2 has it. What version 1 lacks has its default."""
-    data = data | {"schema_version": SCHEMA_VERSION}
-    if data.get("unbroken"):  # the model without the added graph break; `compiled` and `earlier` were with it
-        data |= {"compiled": data["unbroken"], "with_break": data.get("compiled"), "earlier": []}
-    spread = data.get("spread")
-    if isinstance(spread, dict) and spread.get("basis") == "same runs":
-        data["spread"] = spread | {"basis": "this machine"}
-    return data
+        """Reads what `to_json` wrote. Raises ValueError for another version, and for a missing or wrong key."""
+        version = data.get("schema_version") if isinstance(data, dict) else None
+        if version != SCHEMA_VERSION:
+            raise ValueError(f"a result has schema_version {SCHEMA_VERSION}, this has {version}")
+        return load(cls, data)
 
 
 def _pooled(

@@ -237,7 +237,7 @@ class RunSpec:
         timing=True,
     )
     graph_break: bool = switch(
-        "Add graph breaks within each layer, and time compiled with and without them.", fold="compile"
+        "Add graph breaks within each layer: compiled is then the model with them.", fold="compile"
     )
     profile: str = choice(
         ("auto", "on", "off"), 'Count kernels and operations with torch.profiler; "auto" does on a GPU.', fold="timing"
@@ -321,9 +321,7 @@ class RunSpec:
                 "A run with an added graph break cannot be one full graph: switch graph_break or fullgraph off."
             )
         if self.graph_break and self.scope == "layers":
-            raise BadInput(
-                "Added graph breaks are shown for the whole model: switch graph_break off, or choose scope model."
-            )
+            raise BadInput("Added graph breaks are for the whole model: switch graph_break off, or choose scope model.")
         if self.compiler != "aot":
             return
         if self.scope == "layers":

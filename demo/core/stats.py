@@ -324,8 +324,6 @@ class ProcessResult:
     compiled_seconds: float
     """One call of each; their quotient is the speed-up of that process."""
     within: Interval
-    break_cost: Interval | None = None
-    """The cost of added graph breaks in that process; None where none were added."""
     threads: int | None = None
     prefill: Interval | None = None
     """A text model's time to the first token, eager over compiled, in that process."""

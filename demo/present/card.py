@@ -72,7 +72,8 @@ def card(result: RunResult) -> bytes:
             _line(pen, 414 + 48 * number, line, 38)
     else:
         _bars(result, pen)
-        _line(pen, 553, fmt.capital(sentences.interval_alone(result)), 32)
+        told = fmt.capital(sentences.interval_alone(result))
+        _line(pen, 553, f"{told}; with added graph breaks" if result.spec.graph_break else told, 32)
         _line(pen, 598, fmt.capital(sentences.basis(result)), 28, colour=PAGE_MUTED)
     file = io.BytesIO()
     image.quantize(64, dither=Image.Dither.NONE).save(file, "PNG")  # a third of the bytes, in the same time
@@ -85,7 +86,7 @@ def _bars(result: RunResult, pen: ImageDraw.ImageDraw) -> None:
     scale = (WIDTH - _EDGE - _BAR_START - _BESIDE) / max(result.latencies.values())
     for (variant, seconds), top, colour in zip(result.latencies.items(), (392, 454), (EAGER, COMPILED), strict=True):
         end = _BAR_START + max(4, round(scale * seconds))
-        _line(pen, top + 36, fmt.capital(sentences.variant(variant)), 34)
+        _line(pen, top + 36, variant.capitalize(), 34)
         pen.rectangle((_BAR_START, top, end - 1, top + 47), colour)
         taken = _line(pen, top + 38, fmt.latency(seconds), 38, bold=True, x=end + 18)
         per = "per token" if one else "per call"

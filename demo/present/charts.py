@@ -26,19 +26,19 @@ _DOTS = {"eager": (EAGER, "circle", "●"), "compiled": (COMPILED, "diamond", "�
 
 
 def latency_bars(result: RunResult) -> go.Figure:
-    """Wall time of one call, which of a text model writes one token a prompt, eager above compiled without and with
-    added graph breaks. A variant without times has a word or a dash instead of a bar.
+    """Wall time of one call, which of a text model writes one token a prompt, eager above compiled. A variant without
+    times has a word or a dash instead of a bar.
 
     The line on each bar goes from the 5th to the 95th percentile of the timed calls; it is not the uncertainty of the
     speed-up, whose interval is in the headline.
     """
-    timed, latencies = sentences.timed(result), list(sentences.latencies(result).values())
-    sides = [side if side and side.wall_seconds else None for side in timed.values()]
+    latencies = [result.latencies.get(name) for name in ("eager", "compiled")]
+    sides = [side if side and side.wall_seconds else None for side in (result.eager, result.compiled)]
     ranges = [tuple(np.quantile(side.wall_seconds, (0.05, 0.95)).tolist()) if side else None for side in sides]
     missing = "–" if result.status in ("ok", "failed") else sentences.status(result).lower()
     batch = result.spec.batch_size
     title = "Latency per token" if result.spec.unit == "token" else "Latency of one call"
-    names = [sentences.variant(variant) for variant in timed]
+    names = [sentences.variant_name(name, result.spec).lower() for name in ("eager", "compiled")]
     counts = [str(calls) for calls in sorted({len(side.wall_seconds) for side in sides if side})]
     counted = f"{sentences.enumerated(counts)} calls each; line: 5th to 95th percentile" if counts else ""
     return style.bars(
@@ -49,7 +49,6 @@ def latency_bars(result: RunResult) -> go.Figure:
         ranges=ranges,
         source=[counted, *style.provenance(result)],
         right=78,
-        group=len(names),
     )
 
 
@@ -72,7 +71,7 @@ def _on_gpu(name: str, row: PublishedRow) -> style.Pair:
 
 
 def _at_eager(name: str) -> str:
-    return f"<b>{name}</b>  {sentences.variant('eager')}"
+    return f"<b>{name}</b>  eager"
 
 
 def run_and_guide(result: RunResult) -> go.Figure | None:
@@ -175,7 +174,7 @@ def break_even(result: RunResult) -> go.Figure | None:
     figure, named, told = go.Figure(), [], []
     for line, end in ends.items():
         colour, dash, sign = _LINES[line]
-        name = sentences.variant("eager" if line == "eager" else "compiled")
+        name = "eager" if line == "eager" else "compiled"
         if line != "eager":
             name = ", ".join([name, sentences.cache_state(compilation, line)])
         ys = [costs.get(line, 0.0) * scale, end * scale]

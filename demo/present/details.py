@@ -1,7 +1,7 @@
 """What stands behind an answer, as a tree: folds of parts, each with a title, sentences, a table and rows.
 
 It is made once for a result, as plain text; the page, the terminal and Markdown draw it. A
-part without data is None: an older result, a machine that does not report it.
+part without data is None, such as on a machine that does not report it.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -47,9 +47,9 @@ def calls(result: RunResult) -> Part | None:
     """All timed calls of each variant; of a text model its prompt and its whole answer, too."""
     if result.speedup is None:
         return None
-    named = {name: side for name, side in sentences.timed(result).items() if side is not None and side.wall_seconds}
+    variants = [one for one in sentences.variants(result) if one[2].wall_seconds]
     batch, rate = result.spec.batch_size, f"{result.spec.unit}s/s"
-    sides = list(named.values())
+    sides = [side for *_, side in variants]
     queued, clocks = [side.back_to_back for side in sides], [side.median_device_seconds for side in sides]
     lines: dict[str, list[object]] = {
         "median": [fmt.latency(side.median_seconds) for side in sides],
@@ -65,9 +65,9 @@ def calls(result: RunResult) -> Part | None:
     }
     for what, both in (("Time to the first token", result.prefill_latencies), ("Whole answer", result.answer_seconds)):
         known = dict(zip(("eager", "compiled"), both or (), strict=False))
-        lines[what] = [fmt.latency(known[name]) if name in known else "" for name in named]
+        lines[what] = [fmt.latency(known[name]) if name in known else "" for name, *_ in variants]
     number = sentences.grouped(max(len(side.wall_seconds) for side in sides))
-    table = table_of((fmt.capital(sentences.variant(name)) for name in named), lines)
+    table = table_of((shown for _, shown, _ in variants), lines)
     rows = [*_of_text(result), *_processes(result)]
     return Part(f"{number} timed calls of each", (), table, rows)
 
@@ -175,8 +175,7 @@ def compiled(result: RunResult) -> Part | None:
     found = result.compilation
     if found is None:
         return None
-    cost = sentences.break_cost(result)
-    texts = [*([fmt.sentence(cost)] if cost else []), *sentences.compiled_first(result)]
+    texts = sentences.compiled_first(result)
     if result.prefill is not None and found.recompiles:
         texts.append(
             "One graph reads the prompt and one writes a token: dynamo calls the second a recompile, "

@@ -68,16 +68,15 @@ def bars(
     right: int,
     left: int | None = None,
     ranges: Sequence[tuple[float, float] | None] = (),
-    group: int = 2,
     size: int = NAMES,
 ) -> go.Figure:
-    """Horizontal bars from zero, eager and compiled in turn, a gap after each `group`; `texts` at their ends.
+    """Horizontal bars from zero, eager and compiled in turn, a gap after each pair; `texts` at their ends.
 
-    A third bar of a group is lighter: compiled with a graph break. `ranges` are lines on the bars. `left` and `right`
-    are the pixels kept free for `names`, in letters of `size` pixels, and for `texts`.
+    `ranges` are lines on the bars. `left` and `right` are the pixels kept free for `names`, in letters of `size`
+    pixels, and for `texts`.
     """
     scale, unit = scale_of(seconds)
-    places = [bar + 0.5 * (bar // group) for bar in range(len(names))]
+    places = [bar + 0.5 * (bar // 2) for bar in range(len(names))]
     values = [value or 0.0 for value in seconds]
     spans = [span or (value, value) for value, span in zip(values, ranges or [None] * len(values), strict=True)]
     ends = [max(value, high) for value, (_, high) in zip(values, spans, strict=True)]
@@ -88,8 +87,7 @@ def bars(
             x=[value * scale for value in values],
             width=0.74,
             marker={
-                "color": [EAGER if bar % group == 0 else COMPILED for bar in range(len(names))],
-                "opacity": [0.6 if bar % group == 2 else 1.0 for bar in range(len(names))],
+                "color": [EAGER if bar % 2 == 0 else COMPILED for bar in range(len(names))],
                 "line": {"width": 0},
             },
             error_x=error_bar(
@@ -123,7 +121,7 @@ def paired_bars(
     seconds: list[float | None] = []
     texts: list[str] = []
     for name, pair, speedup in shown:
-        names += [name, sentences.variant("compiled")]
+        names += [name, "compiled"]
         seconds += pair
         texts += [sentences.out_of_memory() if value is None else fmt.latency(value) for value in pair]
         if speedup is not None:

@@ -85,6 +85,7 @@ def _differences(result: RunResult, rows: tuple[PublishedRow, ...]) -> Iterator[
         "dtype": {"float32"},
         "weights": {"pretrained"},
         "channels_last": {False},
+        "graph_break": {False},
     }
     for name, there in guide.items():
         here = getattr(spec, name)

@@ -15,12 +15,11 @@ def of_run(result: RunResult) -> str:
     if timed is None or timed.table is None:
         raise ValueError("only a run with figures has a table")
     heads, lines = timed.table
-    latencies = [seconds for seconds in sentences.latencies(result).values() if seconds is not None]
-    rows = [("latency", *map(fmt.latency, latencies)), *lines]
+    rows = [("latency", *map(fmt.latency, result.latencies.values())), *lines]
     notes = [
         sentences.noise_floor(result),
         *details.when_it_pays(result),
-        sentences.break_cost(result),
+        sentences.without_breaks(result),
         *sentences.compiled_first(result),
     ]
     settings = sentences.settings_line(result.spec)
@@ -30,8 +29,7 @@ def of_run(result: RunResult) -> str:
     worth = [advice.worth(result), advice.worth_why(result)]
     verdict = " ".join(escaped(fmt.sentence(text)) for text in worth if text)
     answer = f"{speedup(result)}, 95 % confidence, {sentences.basis(result)}."
-    columns = "l" + "r" * len(latencies)
-    return "\n".join([verdict, "", answer, "", *_table(heads, rows, columns), "", below, ""])
+    return "\n".join([verdict, "", answer, "", *_table(heads, rows, "lrr"), "", below, ""])
 
 
 def speedup(result: RunResult) -> str:

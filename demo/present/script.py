@@ -26,9 +26,9 @@ KINDS = {
 """The class for a checkpoint of which only the task is given."""
 APPLIED = (
     *("batch_size", "mode", "fullgraph", "dtype", "device", "weights", "text", "channels_last", "threads"),
-    *("graph_break", "compiler", "scope", "freezing", "prompt", "tokens"),
+    *("compiler", "scope", "freezing", "prompt", "tokens"),
 )
-"""The options that a program applies, or that it may leave out: an added graph break is not part of the model."""
+"""The options that a program applies."""
 
 
 DYNAMIC = {"auto": None, "on": True, "off": False}

@@ -76,13 +76,11 @@ WORKER_WORDS = {
 
 
 def headline(result: RunResult) -> str:
-    """The result in one English sentence, or the failure's message; before it what added graph breaks cost."""
+    """The result in one English sentence, or the failure's message."""
     parts = headline_parts(result)
     if parts is None:
         return result.failure.message if result.failure else "The run gave no figures."
-    answer = f"{' '.join(filter(None, parts))}, {times(result)}"
-    cost = break_cost(result)
-    return f"{cost}. Without them: {answer}" if cost else answer
+    return f"{' '.join(filter(None, parts))}, {times(result)}"
 
 
 Outcome = Literal["void", "faster", "slower", "same", "unsure"]
@@ -113,6 +111,8 @@ def headline_parts(result: RunResult) -> Three | None:
     shown = shown.format(ratio=figure(speedup))
     if result.rough and kind in ("faster", "slower", "same"):
         after = f"{after} (rough)".strip()
+    if result.spec.graph_break:
+        after = f"{after} (with added graph breaks)".strip()
     return before, shown, after
 
 
@@ -144,19 +144,36 @@ def answer(result: RunResult) -> str:
     speedup = _decided_speedup(result)
     if speedup is None:
         return ""
-    kind, ratio = _kind(speedup), str(figure(speedup))
+    told = _answer(speedup)
+    return f"{told} (rough)" if result.rough and speedup.verdict in ("faster", "slower") else told
+
+
+def _answer(speedup: stats.Speedup) -> str:
+    ratio = str(figure(speedup))
     if speedup.half_width > WIDE:
         ratio = f"about {ratio}"
-    told = ANSWERS[kind].format(ratio=ratio)
-    return f"{told} (rough)" if result.rough and kind in ("faster", "slower") else told
+    return ANSWERS[_kind(speedup)].format(ratio=ratio)
 
 
 def speedup(result: RunResult) -> str:
     """The speed-up in short where it is known: '1.44×', of a loss '0.80×'; else `answer`."""
     known = _decided_speedup(result)
     if known is not None and outcome(result) in ("faster", "slower"):
-        return fmt.estimate(known.ratio, known.low, known.high)
+        return _ratio(known)
     return answer(result)
+
+
+def _ratio(known: stats.Interval) -> str:
+    return fmt.estimate(known.ratio, known.low, known.high)
+
+
+def without_breaks(result: RunResult) -> str:
+    """'Without the added breaks, stored: 1.45× (1.41 to 1.49×)'; '' if the history had no such run."""
+    known = result.without_breaks
+    if known is None:
+        return ""
+    told = _ratio(known) if known.verdict in ("faster", "slower") else _answer(known)
+    return f"Without the added breaks, stored: {with_ends(told, known)}"
 
 
 def speedup_in_full(result: RunResult) -> str:
@@ -175,20 +192,8 @@ def summary(result: RunResult) -> str:
     """'shapes-vit on AMD EPYC: 1.25× (1.24 to 1.26×), compiled against eager (from 3 processes)', or ''."""
     answer = speedup_in_full(result)
     about = f"{result.spec.checkpoint} on {where(result)}"
-    return answer and f"{about}: {answer}, compiled against eager ({basis(result)})"
-
-
-def break_parts(result: RunResult) -> Three | None:
-    """What an added graph break costs, in the headline's three parts; None where it was not measured."""
-    cost = result.break_cost
-    if cost is None or outcome(result) in (None, "void"):
-        return None
-    if cost.verdict == "unsure":
-        return "", "Too noisy", "to tell what the graph breaks cost"
-    if cost.verdict == "same":
-        return "The graph breaks make", "no difference", ""
-    # the verdict is that of the model without the break
-    return "The graph breaks make compiled", figure(cost), "slower" if cost.verdict == "faster" else "faster"
+    compiled = "compiled with added graph breaks" if result.spec.graph_break else "compiled"
+    return answer and f"{about}: {answer}, {compiled} against eager ({basis(result)})"
 
 
 def short(checkpoint: str) -> str:
@@ -258,17 +263,15 @@ def interval(result: RunResult) -> str:
 def interval_alone(result: RunResult) -> str:
     """'speed-up 1.41 to 1.45×, 95 % confidence'; '' without a speed-up."""
     speedup = result.speedup
-    return _confident(range_of(speedup, speedup.verdict == "slower")) if speedup is not None else ""
+    if speedup is None:
+        return ""
+    return f"{range_of(speedup, speedup.verdict == 'slower')}, 95 % confidence"
 
 
 def range_of(interval: stats.Interval, slower: bool) -> str:
     """'speed-up 1.41 to 1.45×'; where it is `slower` the slow-down, which has more digits than 0.10×."""
     low, high = ends(1 / interval.high, 1 / interval.low) if slower else ends(interval.low, interval.high)
     return f"slow-down {low} to {high}" if slower else f"speed-up {low} to {high}"
-
-
-def _confident(told: str) -> str:
-    return ", ".join([told, "95 % confidence"])
 
 
 def basis(result: RunResult) -> str:
@@ -307,15 +310,6 @@ def unsure_within(result: RunResult) -> bool:
     return result.speedup is not None and stats.verdict(result.speedup.within, result.control) == "unsure"
 
 
-def break_interval(result: RunResult) -> str:
-    """The interval of an added graph break's cost; where it makes a call faster, of that speed-up."""
-    cost = result.break_cost
-    if cost is None:
-        return ""
-    without = stats.Interval(1 / cost.ratio, 1 / cost.high, 1 / cost.low)
-    return _confident(range_of(without, cost.verdict != "slower"))
-
-
 def ends(low: float, high: float) -> tuple[str, str]:
     """'1.41' and '1.45×'; with a third decimal where the ends are closer than 0.02."""
     return (f"{low:.3f}", f"{high:.3f}×") if high - low < 0.02 else fmt.ratio_ends(low, high)
@@ -326,12 +320,6 @@ def noise_floor(result: RunResult) -> str:
     if result.control is None:
         return "eager was not timed against itself"
     return f"eager timed against itself: {fmt.percent(stats.noise_floor(result.control))} apart"
-
-
-def break_cost(result: RunResult) -> str:
-    """What the added graph break costs a compiled call; '' where none was added or the cost was not measured."""
-    parts, cost = break_parts(result), result.break_cost
-    return with_ends(" ".join(filter(None, parts)), cost) if parts and cost else ""
 
 
 def compiled_first(result: RunResult) -> list[str]:
@@ -371,9 +359,10 @@ def calls_to_pay(even: BreakEven | None) -> str:
     return f"{grouped(low)!s} to {count(high, thing)}"
 
 
-def variant(name: str) -> str:
-    """'eager' or 'compiled' in lower case, as at a bar of a chart."""
-    return name.replace("with_break", "compiled, with breaks")
+def variant_name(name: str, spec: RunSpec) -> str:
+    """The name of 'eager' or 'compiled' at the head of a column: 'Compiled', 'Compiled, with breaks'."""
+    broken = name == "compiled" and spec.graph_break
+    return "Compiled, with breaks" if broken else name.capitalize()
 
 
 def out_of_memory() -> str:
@@ -391,22 +380,10 @@ def grouped(number: int) -> str:
     return f"{number:,}".replace(",", "\N{NARROW NO-BREAK SPACE}")
 
 
-def timed(result: RunResult) -> dict[str, Measurement | None]:
-    """Each timed variant by its name. With an added graph break there are two compiled models."""
-    broken = {"with_break": result.with_break} if result.with_break is not None else {}
-    return {"eager": result.eager, "compiled": result.compiled, **broken}
-
-
-def latencies(result: RunResult) -> dict[str, float | None]:
-    """Seconds of one call by the same names as `timed`: `RunResult.latencies`, and that with added breaks."""
-    known = {**result.latencies, "with_break": result.with_break_latency}
-    return {name: known.get(name) for name in timed(result)}
-
-
 def variants(result: RunResult) -> list[tuple[str, str, Measurement]]:
     """('eager', 'Eager', its measurement) and the same of 'compiled', where measured."""
     sides = (("eager", result.eager), ("compiled", result.compiled))
-    return [(name, fmt.capital(variant(name)), side) for name, side in sides if side is not None]
+    return [(name, variant_name(name, result.spec), side) for name, side in sides if side is not None]
 
 
 def worker_word(word: str) -> str:

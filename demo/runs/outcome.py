@@ -188,6 +188,16 @@ def with_earlier_runs(result: RunResult, earlier: tuple[ProcessResult, ...], his
     return dataclasses.replace(result, earlier=pool, spread=spread)
 
 
+def with_answer_without_breaks(result: RunResult, history: History) -> RunResult:
+    """Adds the latest stored answer of the same settings without the added graph breaks. Raises HistoryError."""
+    if not result.spec.graph_break:
+        return result
+    plain = dataclasses.replace(result, spec=dataclasses.replace(result.spec, graph_break=False))
+    known = reruns.comparable(plain, history.same_settings(plain))
+    latest = history.get(known[-1].id) if known else None
+    return dataclasses.replace(result, without_breaks=latest.speedup if latest is not None else None)
+
+
 def redacted(result: RunResult) -> RunResult:
     """Without folders and control characters in its texts: errors of libraries name files by their full paths, and a
     result is shown to other people."""

@@ -17,7 +17,16 @@ from demo.core.machine import HostInfo
 from demo.core.result import Progress, RunResult
 from demo.core.spec import BadInput, RunSpec
 from demo.core.stats import ProcessResult
-from demo.runs.outcome import NO_FILES, Files, OngoingRun, redacted, stored, with_earlier_costs, with_earlier_runs
+from demo.runs.outcome import (
+    NO_FILES,
+    Files,
+    OngoingRun,
+    redacted,
+    stored,
+    with_answer_without_breaks,
+    with_earlier_costs,
+    with_earlier_runs,
+)
 from demo.runs.process import POLL_SECONDS, READY_SECONDS, Event, Worker
 from demo.store.history import History, HistoryError
 
@@ -194,6 +203,7 @@ class Runner:
             return result
         with contextlib.suppress(HistoryError):
             result = with_earlier_costs(result, self._history)
+            result = with_answer_without_breaks(result, self._history)
         return stored(result, self._history)
 
     def close(self) -> None:

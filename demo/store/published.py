@@ -33,7 +33,7 @@ OOM = "OOM"
 """Stands in a table for the time of a variant that ran out of memory, as in the guide."""
 MEASURED_FOLDER = catalog.ASSETS / "measured"
 SUBSET = "measured"
-_UNNAMED = ("batch_size", "device", "weights", "text", "fullgraph", "graph_break")
+_UNNAMED = ("batch_size", "device", "weights", "text", "fullgraph")
 """Options with a column of their own, and those that the name of a subset has never held."""
 
 

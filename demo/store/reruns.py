@@ -40,7 +40,7 @@ class StoredRun:
     """What else must be the same for two runs to be reruns of each other."""
     within: Interval
     process: ProcessResult | None = None
-    """None where the result is no basis of an answer, or was timed by an older protocol."""
+    """None where the result is no basis of an answer."""
 
 
 _VERSIONS = ("transformers", "threads", "driver", "triton", "python")

@@ -123,7 +123,7 @@ _DESCRIPTION = """\
 Times a model with and without torch.compile on this server's machine, and compares what both see or write.
 
 Over MCP the answer is one flat row, as /history gives it. Elsewhere, and with `whole`, it is the result as JSON
-(schema_version 2): status, failure, spec, environment, eager and compiled with raw times and their median_ms,
+(schema_version 3): status, failure, spec, environment, eager and compiled with raw times and their median_ms,
 mean_ms, p95_ms and images_per_second, eager_ms and compiled_ms, whose quotient is the speedup, speedup with
 low, high and verdict, control, compilation, break_even_calls, parity, predictions, warnings.
 """

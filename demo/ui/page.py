@@ -37,7 +37,7 @@ PRESETS = {
     ),
     2: (
         "Graph breaks, live",
-        "The same small ViT with graph breaks within each layer, and without. What do they cost?",
+        "The same small ViT with graph breaks within each layer: is compiled still faster?",
     ),
     3: (
         "max-autotune",

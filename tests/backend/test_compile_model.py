@@ -143,42 +143,51 @@ class HookedAtItsFirstCall(Transformer):
         return super().forward(x)
 
 
-def captured(model: torch.nn.Module, calls: int = 2, left_to_eager: int = 0) -> tuple[int, int]:
+def captured(model: torch.nn.Module) -> tuple[int, int]:
     """The graphs and the breaks of a model, in a process that may have compiled another one."""
     log = compilation.CompileLog()
     run = torch.compile(model, backend="eager")
-    for _ in range(calls):
+    for _ in range(2):
         run(x=X)
-    assert counters["frames"]["total"] - counters["frames"]["ok"] == left_to_eager  # functions
+    assert counters["frames"]["total"] == counters["frames"]["ok"]  # nothing was left to eager
     graphs, breaks = log.captured()
     return graphs, len(breaks)
 
 
-def test_each_part_of_each_layer_breaks_and_the_model_itself_stays_whole() -> None:
-    model = Transformer().eval()
-    broken, places = compile_model.with_breaks(model)
-    assert places == 10
-    assert torch.equal(broken(x=X), model(x=X))
-    assert captured(broken, left_to_eager=1) == (3, 1)  # the function with the loop; equal layers share their graphs
-    assert captured(model) == (1, 0)
-    assert captured(broken) == captured(model) == (0, 0)  # in this order each keeps its code
+def pieces(model: Any, **inputs: Any) -> int:
+    """How many compiled graphs a call runs, one after another."""
+    ran: list[Any] = []
+
+    def counting(graph: torch.fx.GraphModule, _: Any) -> Any:
+        return lambda *given: (ran.append(graph), graph.forward(*given))[1]
+
+    torch._dynamo.reset()
+    compiled = torch.compile(model, backend=counting)
+    compiled(**inputs)
+    ran.clear()
+    compiled(**inputs)
+    return len(ran)
 
 
-def test_a_model_without_layers_breaks_after_its_parts_and_one_without_parts_at_its_end() -> None:
-    parts = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU(), torch.nn.Linear(4, 4))
-    for model, places in ((parts, 3), (torch.nn.ReLU(), 1)):
-        torch._dynamo.reset()
-        broken, found = compile_model.with_breaks(model)
-        log = compilation.CompileLog()
-        torch.compile(broken, backend="eager")(torch.ones(2, 4))
-        assert found == places and log.captured()[1]
+@pytest.mark.parametrize(
+    ("model", "inputs", "places"),
+    [
+        (Transformer(), {"x": X}, 10),
+        (torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU(), torch.nn.Linear(4, 4)), {"input": X}, 3),
+        (torch.nn.ReLU(), {"input": X}, 1),
+    ],
+    ids=["after each part of each layer", "without layers after each part", "without parts at its end"],
+)
+def test_breaks_are_added_to_a_twin(model: Any, inputs: dict[str, Any], places: int) -> None:
+    broken = compile_model.with_breaks(model.eval())
+    assert torch.equal(broken(**inputs), model(**inputs))
+    assert (pieces(broken, **inputs), pieces(model, **inputs)) == (places, 1)
 
 
-def test_the_warning_tells_where_breaks_were_added_and_whether_there_are_any() -> None:
-    added, other = GraphBreak("asked", "compile_model.py:104"), GraphBreak("print", "modeling.py:3")
-    seen, unseen = (compile_model.break_warning(4, breaks) for breaks in ((other, added), (other,)))
-    assert "in so many places: 4. All" in seen
-    assert "in so many places: 4, and torch.compile reported none there. All" in unseen
+def test_added_breaks_are_told_from_the_models_own() -> None:
+    added, own = GraphBreak("asked", "compile_model.py:104"), GraphBreak("print", "modeling.py:3")
+    assert compile_model.breaks_where_added((own, added))
+    assert not compile_model.breaks_where_added((own,))
 
 
 def test_a_model_hooked_up_by_its_first_call_is_told_of_in_both_orders() -> None:

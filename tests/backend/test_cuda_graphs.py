@@ -110,6 +110,7 @@ def test_a_run_reads_no_output_that_a_later_call_has_overwritten(
     result = run(checkpoint, task, **asked)
     assert (result.status, result.failure, result.parity.verdict) == ("ok", None, "match") and graphs.replays > 20
     assert not any("Not all could be examined" in warning for warning in result.warnings)
+    assert bool(result.compilation.graph_breaks) == asked.get("graph_break", False)
 
 
 def test_nor_does_one_whose_variants_are_timed_apart(graphs: CudaGraphs, monkeypatch) -> None:

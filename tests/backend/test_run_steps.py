@@ -117,7 +117,7 @@ def test_a_run_in_which_nothing_fails_has_every_figure_and_a_noise_floor(monkeyp
     assert whole.interleaved and whole.control is not None
     assert (whole.id, whole.started_at) == ("made-up", "2026-11-21T09:00:00Z")
     assert whole.environment.settings["weights"] == "float32"
-    assert whole.with_break is None and whole.roofline is None
+    assert whole.roofline is None
 
 
 @pytest.mark.parametrize("at_warm_up", [False, True], ids=["while they take turns", "before they do, too"])
@@ -340,12 +340,12 @@ def test_a_half_type_is_recorded_and_random_weights_are_said_and_see_nothing(mon
 def test_a_recompile_while_timing_makes_the_figures_void(loaded: list[Tiny], monkeypatch) -> None:
     interleaved = timing.time_interleaved
 
-    def changing(eager: Any, compiled: Any, clock: Any, plan: Any, half: int, on_block_end: Any, third: Any) -> Any:
+    def changing(eager: Any, compiled: Any, clock: Any, plan: Any, half: int, on_block_end: Any) -> Any:
         def change(samples: Any) -> None:
             loaded[0].step += 1
             on_block_end(samples)
 
-        return interleaved(eager, compiled, clock, plan, half, change, third)
+        return interleaved(eager, compiled, clock, plan, half, change)
 
     monkeypatch.setattr(timing, "time_interleaved", changing)
     result = result_of()
@@ -380,6 +380,11 @@ def test_a_model_that_becomes_slower_is_not_taken_for_an_unsteady_machine(monkey
     result = result_of()
     assert result.warnings[-1] == "It grows." and result.rough
     assert "not steady" not in " ".join(result.warnings)
+
+
+def test_added_breaks_that_dynamo_does_not_report_are_told() -> None:
+    (told,) = [text for text in result_of(graph_break=True).warnings if "breaks were added" in text]
+    assert told == "torch.compile reported no graph break where breaks were added."
 
 
 def test_a_machine_that_cannot_compile_is_refused_with_the_remedy(monkeypatch) -> None:

@@ -49,31 +49,24 @@ def run(clock: SimulatedClock, plan: timing.Plan, half: int = 5) -> timing.Sampl
 
 
 @pytest.mark.parametrize(
-    ("half", "third", "iterations", "order"),
+    ("half", "iterations", "order"),
     [
         # One call after each switch settles; between blocks lies the control.
-        (2, False, 8, 2 * ("EE" + "C" + "CCCC" + "E" + "EE" + "EEEE")),
-        (2, True, 8, 2 * ("EE" + "C" + "CC" + "I" + "IIII" + "C" + "CC" + "E" + "EE" + "EEEE")),
+        (2, 8, 2 * ("EE" + "C" + "CCCC" + "E" + "EE" + "EEEE")),
         # Of a slow model it comes after every third block.
-        (1, False, 10, "ECCCEE" + "EE" + 3 * "ECCCEE" + "EE" + "ECCCEE" + "EE"),
+        (1, 10, "ECCCEE" + "EE" + 3 * "ECCCEE" + "EE" + "ECCCEE" + "EE"),
     ],
 )
-def test_calls_alternate_eager_compiled_compiled_eager_with_a_control_between(
-    half: int, third: bool, iterations: int, order: str
-):
+def test_calls_alternate_eager_compiled_compiled_eager_with_a_control_between(half: int, iterations: int, order: str):
     clock = SimulatedClock()
-    more = (lambda: 0.004,) if third else ()
-    samples = timing.time_interleaved(eager, compiled, clock, timing.Plan(iterations=iterations), half, nothing, *more)
+    samples = run(clock, timing.Plan(iterations=iterations), half)
     names = {eager: "E", compiled: "C"}
-    assert "".join(names.get(call, "I") for call in clock.order) == order[: -2 * half]  # no control at the end
+    assert "".join(map(names.get, clock.order)) == order[: -2 * half]  # no control at the end
     assert samples.measurement("control").blocks_apart == (3 if half == 1 else 1)
 
 
-@pytest.mark.parametrize(
-    ("half", "third", "settling"),
-    [(2, False, 1), (5, False, 2), (6, False, 3), (20, False, 6), (4, True, 1), (8, True, 2), (20, True, 5)],
-)
-def test_the_first_calls_after_a_switch_are_kept_and_not_counted(half: int, third: bool, settling: int):
+@pytest.mark.parametrize(("half", "settling"), [(2, 1), (5, 2), (6, 3), (20, 6)])
+def test_the_first_calls_after_a_switch_are_kept_and_not_counted(half: int, settling: int):
     class Switching(SimulatedClock):
         """Adds 100 s to the first calls after a switch: a counted one would show it."""
 
@@ -83,30 +76,24 @@ def test_the_first_calls_after_a_switch_are_kept_and_not_counted(half: int, thir
             self.since = 0 if self.order and call is not self.order[-1] else self.since + 1
             return super().time(call) + (100.0 if self.since < settling else 0.0)
 
-    variants = (lambda: 0.004,) if third else ()
-    plan = timing.Plan(iterations=4 * half)  # two blocks
-    samples = timing.time_interleaved(eager, compiled, Switching(), plan, half, nothing, *variants)
+    samples = run(Switching(), timing.Plan(iterations=4 * half), half)  # two blocks
     assert set(samples.eager) == set(samples.control) == {0.010}
-    assert set(samples.compiled) == {0.005} and set(samples.with_break) == ({0.004} if third else set())
-    switches = {"eager": 2, "compiled": 4 if third else 2, "with_break": 2 if third else 0}
-    assert {name: len(times) for name, times in samples.settling.items()} == {
-        name: settling * count for name, count in switches.items()
-    }
+    assert set(samples.compiled) == {0.005}
+    assert [len(times) for times in samples.settling.values()] == [2 * settling] * 2
     assert all(time > 100 for times in samples.settling.values() for time in times)
 
 
 def test_settling_takes_at_most_a_fifth_of_the_timing():
     seconds = (0.0001, 0.01, 1.0)
-    for slow, fast, third, iterations in itertools.product(seconds, seconds, (None, *seconds), (None, 10, 60)):
-        half = timing.calls_per_half_block([slow] * 3, [fast] * 3, iterations, third=third is not None)
+    for slow, fast, iterations in itertools.product(seconds, seconds, (None, 10, 60)):
+        half = timing.calls_per_half_block([slow] * 3, [fast] * 3, iterations)
         clock = SimulatedClock()
-        more = () if third is None else (lambda third=third: third,)
         plan = timing.Plan(iterations=iterations)
         variants = (lambda slow=slow: slow, lambda fast=fast: fast)
-        samples = timing.time_interleaved(*variants, clock, plan, half, nothing, *more)
+        samples = timing.time_interleaved(*variants, clock, plan, half, nothing)
         settling = sum(map(sum, samples.settling.values()))
         most = 0.2 if half > 1 and max(slow, fast) < timing.SLOW_SECONDS else 0.34  # slow calls: more, shorter blocks
-        assert 0 < settling <= most * clock.seconds * (1 + 1e-9), (slow, fast, third, iterations)
+        assert 0 < settling <= most * clock.seconds * (1 + 1e-9), (slow, fast, iterations)
 
 
 def test_a_measurement_has_the_settling_calls_beside_the_counted_ones():
@@ -118,22 +105,11 @@ def test_a_measurement_has_the_settling_calls_beside_the_counted_ones():
     assert samples.measurement("control").settling_seconds == ()
 
 
-def test_a_drifting_machine_moves_neither_the_speed_up_nor_that_of_a_third_variant():
-    clock, plan = SimulatedClock(drift_per_second=0.2), timing.Plan(iterations=300)
-    samples = timing.time_interleaved(eager, compiled, clock, plan, 2, nothing, lambda: 0.004)
-    assert len(samples.with_break) == len(samples.compiled) == len(samples.eager)
+def test_a_drifting_machine_does_not_move_the_speed_up():
+    samples = run(SimulatedClock(drift_per_second=0.2), timing.Plan(iterations=300), 2)
+    assert len(samples.compiled) == len(samples.eager)
     assert samples.eager[-1] > 1.5 * samples.eager[0]
-    assert [one.ratio for one in samples.estimate().ratios] == pytest.approx([2.0, 1.25], rel=0.005)
-
-
-def test_timing_goes_on_until_the_third_variant_is_known_as_well():
-    noise = random.Random(3)
-    plan = timing.Plan(max_seconds=1_000, longest_seconds=1_000, max_calls=100_000)
-    uneven = timing.time_interleaved(
-        eager, compiled, SimulatedClock(), plan, 5, nothing, lambda: 0.004 * math.exp(noise.gauss(0, 0.2))
-    )
-    assert len(uneven.with_break) > len(run(SimulatedClock(), plan).compiled)
-    assert all(one.half_width <= plan.precision for one in uneven.estimate().ratios)
+    assert samples.estimate().speedup.ratio == pytest.approx(2.0, rel=0.005)
 
 
 def test_a_quiet_machine_stops_as_soon_as_the_floors_are_met():
@@ -144,8 +120,7 @@ def test_a_quiet_machine_stops_as_soon_as_the_floors_are_met():
 
 def test_a_noisy_machine_goes_on_until_the_interval_is_narrow():
     samples = run(SimulatedClock(noise=0.2), timing.Plan(max_seconds=1_000, longest_seconds=1_000, max_calls=100_000))
-    (interval,) = samples.estimate().ratios
-    assert interval.half_width <= 0.01
+    assert samples.estimate().speedup.half_width <= 0.01
     assert len(samples.compiled) > 500
 
 
@@ -223,7 +198,7 @@ def test_few_iterations_still_make_several_blocks():
 def test_two_equal_variants_are_called_the_same():
     clock, plan = SimulatedClock(noise=0.02), timing.Plan(max_seconds=100, longest_seconds=100)
     samples = timing.time_interleaved(eager, lambda: 0.010, clock, plan, 5, nothing)
-    assert stats.verdict(*samples.estimate().ratios, None) == "same"
+    assert stats.verdict(samples.estimate().speedup, None) == "same"
 
 
 def test_the_guides_recipe_is_looked_at_between_calls_a_few_times_a_second() -> None:

@@ -4,6 +4,7 @@ import dataclasses
 import html
 import re
 
+import pytest
 from samples import BOXES, failed_result, measurement, ok_result
 
 from demo.cli import terminal
@@ -36,14 +37,6 @@ def test_the_headline_tells_each_outcome_in_one_sentence() -> None:
     assert sentences.headline_parts(failed_result()) is None
 
 
-def test_an_unsure_or_void_cost_of_a_graph_break_is_no_figure() -> None:
-    few = dataclasses.replace(compiled_at(0.001), with_break=Measurement((0.0009, 0.0009, 0.0013, 0.0013), None, (), 2))
-    assert sentences.break_parts(few) == ("", "Too noisy", "to tell what the graph breaks cost")
-    recompiled = dataclasses.replace(few.compilation, recompiles_while_timing=1)
-    assert sentences.break_parts(dataclasses.replace(few, compilation=recompiled)) is None
-    assert sentences.break_parts(ok_result()) is None and sentences.break_interval(ok_result()) == ""
-
-
 def test_the_interval_of_a_loss_is_told_from_its_lower_end_to_its_upper_one() -> None:
     calls = tuple(0.01 * (1 + 0.1 * (block % 2)) for block in range(12) for _ in range(4))
     noisy = dataclasses.replace(measurement(0.01), wall_seconds=calls)
@@ -63,21 +56,35 @@ def test_rows_hold_a_name_and_a_value_and_only_what_was_measured() -> None:
     assert [name for name, _, _ in rows(failed_result())] == ["CPU", "Memory", "Versions", "Whole run"]
 
 
-def test_what_the_added_break_costs_is_told_wherever_a_run_is() -> None:
-    for with_break, told, interval in [
-        (0.00125, "make compiled 1.25× slower (1.250 to 1.250×)", "slow-down 1.250 to 1.250×, 95 % confidence"),
-        (0.001, "make no difference (1.000 to 1.000×)", "slow-down 1.000 to 1.000×, 95 % confidence"),
-        (0.0008, "make compiled 1.25× faster (0.800 to 0.800×)", "speed-up 1.250 to 1.250×, 95 % confidence"),
-    ]:
-        broken = dataclasses.replace(ok_result().spec, graph_break=True)
-        result = ok_result(spec=broken, with_break=measurement(with_break))
-        page = " ".join(re.sub(r"<[^>]+>", " ", results.parts(result)["compiled"]).split())
-        for text in (" ".join(terminal.report(result).split()), page, markdown.of_run(result)):
-            assert f"The graph breaks {told}" in text
-        assert sentences.break_interval(result) == interval
-        assert sentences.headline(result) == f"The graph breaks {told}. Without them: {sentences.headline(ok_result())}"
-        void = dataclasses.replace(result, compilation=Compilation(1.0, "cold", 2, recompiles_while_timing=1))
-        assert sentences.break_cost(void) == sentences.break_cost(ok_result()) == ""
+BROKEN = ok_result(spec=dataclasses.replace(ok_result().spec, graph_break=True))
+
+
+def test_a_run_with_added_breaks_says_so_wherever_it_is_told() -> None:
+    report, table = terminal.report(BROKEN), markdown.of_run(BROKEN)
+    assert "Compiled is 2.00× faster (with added graph breaks), 2.04 ms → 1.02 ms" in report
+    assert "compiled with added graph breaks against eager" in report
+    assert all("Compiled, with breaks" in text and "with added graph breaks" in text for text in (report, table))
+
+
+@pytest.mark.parametrize(
+    ("seconds", "told"),
+    [
+        (0.001, "2.00× (2.000 to 2.000×)"),
+        (0.004, "0.50× (0.500 to 0.500×)"),
+        (0.002, "no difference (1.000 to 1.000×)"),
+    ],
+    ids=["faster", "slower", "same"],
+)
+def test_beside_it_stands_the_stored_answer_without_them(seconds: float, told: str) -> None:
+    line = f"Without the added breaks, stored: {told}"
+    result = dataclasses.replace(BROKEN, without_breaks=compiled_at(seconds).speedup)
+    assert line in terminal.report(result)
+    assert line in markdown.of_run(result)
+    assert line in results.headline(result)
+
+
+def test_without_a_stored_answer_nothing_is_said_of_one() -> None:
+    assert sentences.without_breaks(BROKEN) == sentences.without_breaks(ok_result()) == ""
 
 
 def test_no_table_names_the_batch_or_the_weights_of_a_model_of_ones_own() -> None:

@@ -15,7 +15,7 @@ from demo.core.outputs import Parity
 from demo.core.result import RunResult
 from demo.core.spec import RunSpec
 from demo.core.stats import ASSUMED, Spread
-from demo.runs.outcome import with_earlier_runs
+from demo.runs.outcome import with_answer_without_breaks, with_earlier_runs
 from demo.store.history import History
 from demo.store.reruns import MOST_PROCESSES, comparable, deviation, spread
 
@@ -152,6 +152,21 @@ def test_the_newest_runs_are_the_pool(history: History) -> None:
 def test_a_process_that_an_answer_rested_on_counts_also_where_its_run_was_deleted() -> None:
     first = run()
     assert [one.id for one in comparable(run(), [], first.as_processes())] == [first.id]
+
+
+def test_a_run_with_added_breaks_has_the_latest_answer_without_them(history: History) -> None:
+    earlier = [run(0.2), run(0.1), run(0.3, spec=other(graph_break=True)), run(0.4, spec=other(freezing=True))]
+    result = with_answer_without_breaks(after(history, earlier, spec=other(graph_break=True)), history)
+    assert result.without_breaks == earlier[1].speedup
+
+
+def test_a_run_with_added_breaks_is_in_no_pool_of_the_model_without_them(history: History) -> None:
+    assert pool_after(history, [run(spec=other(graph_break=True))]) == []
+
+
+def test_without_a_stored_answer_there_is_none_to_stand_beside(history: History) -> None:
+    result = after(history, [run(environment=None)], spec=other(graph_break=True))
+    assert with_answer_without_breaks(result, history).without_breaks is None
 
 
 def test_specs_that_were_repeated_here_are_pooled(history: History) -> None:

@@ -83,7 +83,6 @@ def published_note(checkpoint: str, task: str) -> Markup:
 def headline(result: RunResult, repeat: str = "") -> Markup:
     """The verdict: whether compiling is worth it, the speed-up as a large figure, what it rests on, and the caveats.
 
-    Of a run with added graph breaks what they cost is the large figure; the rest is of the model without them.
     `repeat` is HTML beside the interval.
     """
     outcome, speedup = sentences.outcome(result), result.speedup
@@ -175,7 +174,7 @@ STEP_OF_PHASE = {"start": 0, "load": 0, "prepare": 0, "warm up": 1, "compile": 2
 
 
 def strip(progress: Progress, spec: RunSpec) -> Markup:
-    """Phases, time, two or three lanes and the interval so far.
+    """Phases, time, two lanes and the interval so far.
 
     gradio replaces only the nodes that differ. So the order and number of elements must not depend on the progress:
     then bars only change their length.
@@ -197,8 +196,6 @@ def doing(progress: Progress) -> Markup:
 def _lanes(progress: Progress, spec: RunSpec) -> dict[str, tuple[float, str, str]]:
     """By variant the share of its bar, of which the fastest shows how far the timing is, its latency and its rate."""
     seen = {"eager": progress.eager_seconds, "compiled": progress.compiled_seconds}
-    if spec.graph_break:
-        seen["with_break"] = progress.with_break_seconds
     fastest = min((seconds for seconds in seen.values() if seconds), default=0.0)
     done = 1.0 if progress.phase in ("check", "done") else progress.timing_done or 0.0
     return {
