@@ -18,6 +18,8 @@ from typing import Any
 
 from benchmarks.quick_worker import Events
 from demo.core import codec
+from demo.core.caveat import note
+from demo.core.codec import plain
 from demo.core.measurement import Measurement
 from demo.core.result import Failure, Progress, RunResult
 from demo.core.spec import RunSpec
@@ -73,13 +75,15 @@ def fault(events: Events, job: dict[str, Any]) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
     elif FAULT == "paths and control characters":
         failure = {"stage": "compile", "message": "/home/me/secret/file.py: \x1b[31mred", "remedy": "see /etc/passwd"}
-        events.send("result", result=good | {"status": "failed", "failure": failure, "warnings": ["~/x/y\x07"]})
+        events.send(
+            "result", result=good | {"status": "failed", "failure": failure, "caveats": [plain(note("~/x/y\x07"))]}
+        )
     elif FAULT == "what it sees of ZeroGPU":
         seen = {"gpu": os.environ.get("CUDA_VISIBLE_DEVICES"), "patched": "spaces" in sys.modules, "pid": os.getppid()}
-        events.send("result", result=good | {"warnings": [json.dumps(seen)]})
+        events.send("result", result=good | {"caveats": [plain(note(json.dumps(seen)))]})
     elif FAULT == "its environment":
         # each variable's name as a warning
-        events.send("result", result=good | {"warnings": sorted(os.environ)})
+        events.send("result", result=good | {"caveats": [plain(note(name)) for name in sorted(os.environ)]})
     elif FAULT.startswith("speed-ups "):
         # '1.5' or, with one thread, '1.5/1': one for each process; without one it ends and has no result
         played = Path(os.environ["CHILD_FILE"])

@@ -297,7 +297,7 @@ def test_a_damaged_file_is_kept_aside_a_new_one_started_and_said_so(how: str, hi
     assert history.all() == [ok_result()]
     (aside,) = history.path.parent.glob("*.damaged-*")
     assert aside.read_bytes() == damaged and aside.name in told
-    assert outcome.stored(failed_result(), history).warnings == ()
+    assert outcome.stored(failed_result(), history).warnings == []
 
 
 def test_whatever_is_wrong_with_the_file_every_call_works_or_says_so_and_the_next_result_is_stored(tmp_path) -> None:
@@ -392,7 +392,7 @@ def test_a_history_at_its_limit_keeps_what_it_has_and_says_so(history: History, 
     assert "not stored" in told and "WORTH_COMPILING_HISTORY_MB" in told
     assert history.count() == stored
     assert history.delete(["0", "1"]) == 2
-    assert outcome.stored(ok_result(), history).warnings == ()
+    assert outcome.stored(ok_result(), history).warnings == []
     assert history.count() == stored - 1
 
 

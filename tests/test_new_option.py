@@ -1,4 +1,4 @@
-"""One option, one place: a copy of the program gets one more, declared in the table and named in the languages."""
+"""One option, one place: a copy of the program gets one more, declared in the table."""
 
 import json
 import shutil
@@ -19,7 +19,6 @@ from demo.cli import run_command
 from demo.core.catalog import arguments, make_spec
 from demo.core.codec import plain
 from demo.core.spec import BadInput
-from demo.core.languages import ENGLISH
 from demo.core.spec import RunSpec
 from demo.present import markdown
 from demo.present.sentences import settings_line as sentence
@@ -54,25 +53,22 @@ print(json.dumps({
     "form": plain(form.read_spec(values | {"shiny": True}))["shiny"],
     "filled": links.filled(page.run_tab.form, spec)[fields["shiny"]]["value"],
     "api": [one for one in taken if one["parameter_name"] == "shiny"],
-    "words": sentence(spec, ENGLISH),
+    "words": sentence(spec),
     "markdown": markdown.of_run(ok_result(spec=spec)),
-    "comparison": comparison.comparison([ok_result(), ok_result(spec=spec)], ENGLISH),
+    "comparison": comparison.comparison([ok_result(), ok_result(spec=spec)]),
     "script": refused,
 }))
 """
 
 
 def test_a_new_option_reaches_every_way_of_asking_without_another_edit(tmp_path) -> None:
-    """In a copy whose table has one more option, with its texts in every language."""
+    """In a copy whose table has one more option."""
     shutil.copytree(ROOT / "demo", tmp_path / "demo", ignore=shutil.ignore_patterns("__pycache__"))
     (tmp_path / "assets").symlink_to(ROOT / "assets")
     table = tmp_path / "demo" / "core" / "spec.py"
     declared = table.read_text(encoding="utf-8")
     assert declared.count("\n    def __post_init__(self)") == 1
     table.write_text(declared.replace("    def __post_init__(self)", DECLARED), encoding="utf-8")
-    for file in (tmp_path / "demo" / "core" / "languages").glob("*.json"):
-        texts = {"shiny": "Shiny", "shiny_info": "Polishes every kernel", "asked_shiny": "polished"}
-        file.write_text(json.dumps(json.loads(file.read_text(encoding="utf-8")) | texts), encoding="utf-8")
     child = subprocess.run(
         [sys.executable, "-c", CHILD],
         cwd=tmp_path,
@@ -90,8 +86,8 @@ def test_a_new_option_reaches_every_way_of_asking_without_another_edit(tmp_path)
     assert found["last field"] == ["shiny", "Checkbox"]
     (taken,) = found["api"]
     assert taken["type"] == {"type": "boolean"} and taken["parameter_default"] is False
-    assert found["words"].endswith(" · polished")
-    assert "polished" in found["markdown"]
+    assert found["words"].endswith(" · shiny")
+    assert "shiny" in found["markdown"]
     assert "Shiny" in found["comparison"]
     assert "does not apply the option shiny" in found["script"]
 

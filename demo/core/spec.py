@@ -62,7 +62,7 @@ class Option:
     kind: Literal["choice", "switch", "whole", "number", "queries", "passage"]
     help: str
     """One sentence or two, for `--help`, the form and the API's documentation."""
-    label: str = ""
+    label: str
     """Its name in the form; where nothing is given, the name in words."""
     empty: str = ""
     """What the form says in the empty field of a number that may be left out."""
@@ -81,10 +81,6 @@ class Option:
     """It decides how a run is timed and examined, but not what is compiled: all of the fold 'timing', and the cache."""
     for_speed: bool = False
     """It may make calls faster without changing what is asked of the model; plain eager has its default."""
-
-    def __post_init__(self) -> None:
-        if not self.label:
-            object.__setattr__(self, "label", self.name.replace("_", " ").capitalize())
 
     @property
     def flags(self) -> tuple[str, ...]:
@@ -237,7 +233,9 @@ class RunSpec:
         timing=True,
     )
     graph_break: bool = switch(
-        "Add graph breaks within each layer: compiled is then the model with them.", fold="compile"
+        "Add graph breaks within each layer: compiled is then the model with them.",
+        label="Added graph breaks",
+        fold="compile",
     )
     profile: str = choice(
         ("auto", "on", "off"), 'Count kernels and operations with torch.profiler; "auto" does on a GPU.', fold="timing"
@@ -359,7 +357,11 @@ class RunSpec:
 
 
 OPTIONS = {
-    declared.name: Option(declared.name, declared.default, **declared.metadata)
+    declared.name: Option(
+        declared.name,
+        declared.default,
+        **{"label": declared.name.replace("_", " ").capitalize()} | declared.metadata,
+    )
     for declared in dataclasses.fields(RunSpec)
     if declared.metadata
 }

@@ -13,11 +13,6 @@ from demo.core.outputs import same_tokens
 from demo.core.result import RunResult
 from demo.present import sentences
 
-COST = {
-    "cold": "With an empty cache the first call takes {time}",
-    "built": "Building the package and calling it once takes {time}",
-}
-
 Row = tuple[str, str, str]
 """A name, its value, and what it means in one line."""
 Table = tuple[Sequence[str], Sequence[Sequence[str]]]
@@ -369,7 +364,9 @@ def when_it_pays(result: RunResult) -> list[str]:
     *others, _ = compiled.known_costs.items()
     texts, verdict = [], sentences.outcome(result)
     for cache, seconds in others:
-        cost = COST[sentences.cost_key(compiled, cache)].format(time=fmt.start_time(seconds))
+        cold = sentences.cost_key(compiled, cache) == "cold"
+        what = "With an empty cache the first call" if cold else "Building the package and calling it once"
+        cost = f"{what} takes {fmt.start_time(seconds)}"
         even = result.break_even(seconds)
         if even is not None and verdict in ("faster", "slower", "same"):
             pays = even.calls is not None and verdict == "faster"

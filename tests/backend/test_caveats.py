@@ -34,7 +34,7 @@ def test_each_disturbance_is_told_in_one_sentence() -> None:
         ([gpu(throttle_reasons=("hardware",))], "hardware slowed it down"),
     ]:
         (caveat,) = caveats.of_machine(samples, {}, [])
-        assert words in caveat
+        assert words in str(caveat)
 
 
 def test_noise_of_one_cause_is_told_once_and_a_quiet_machine_is_not_talked_about() -> None:
@@ -50,7 +50,7 @@ def test_noise_of_one_cause_is_told_once_and_a_quiet_machine_is_not_talked_about
         ([HostSample(0.0, 0.02), gpu(), gpu(1.85e9)], {}, [], []),
         ([], {}, [], []),
     ]:
-        assert caveats.of_machine(samples, spreads, late) == told
+        assert list(map(str, caveats.of_machine(samples, spreads, late))) == told
 
 
 def test_what_the_compiled_model_really_was_is_told() -> None:
@@ -62,9 +62,9 @@ def test_what_the_compiled_model_really_was_is_told() -> None:
         (1, {"fallbacks": (GraphBreak("a loop", "a.py:1 in f"),)}, "1. The first: a.py:1 in f, a loop."),
     ]:
         (caveat,) = caveats.of_timing(ok_result(compilation=Compilation(1.0, "cold", graphs, **more)))
-        assert words in caveat
+        assert words in str(caveat)
     busy = ok_result(compilation=Compilation(1.0, "cold", 1), machine_states=(HostSample(0.5, 0.5, None, 1.0),))
-    assert caveats.of_timing(busy) == [
+    assert list(map(str, caveats.of_timing(busy))) == [
         (
             "Fewer cores were free than torch used threads while it was timed, so threads waited for a "
             "core and no verdict can be trusted. Stop other programs; with several threads, leave their "
@@ -82,7 +82,7 @@ def test_a_missed_precision_is_told_unless_the_number_of_calls_was_given() -> No
         for precision, iterations in ((0.2, None), (0.001, None), (0.001, 10))
     )
     (caveat,) = caveats.of_timing(fine)
-    assert caveat.startswith("Precision reached ±") and "(target ±0.1 %)" in caveat
+    assert str(caveat).startswith("Precision reached ±") and "(target ±0.1 %)" in str(caveat)
     assert caveats.of_timing(coarse) == caveats.of_timing(fixed) == []
 
 
@@ -92,7 +92,8 @@ KEPT, X = torch.ones(3), torch.rand(3)
 def of_calls(eager: Callable[[], Any], compiled: Callable[[], Any], device: str = "cpu", **more: Any) -> list[str]:
     model = more.get("model", torch.nn.Linear(3, 3))
     workload = dataclasses.replace(workload_of(model, x=more.get("x", X)), device=torch.device(device))
-    return caveats.of_calls(workload, Variants(Variant(eager, [], None), Variant(compiled, [], None), []))
+    found = caveats.of_calls(workload, Variants(Variant(eager, [], None), Variant(compiled, [], None), []))
+    return list(map(str, found))
 
 
 @pytest.mark.parametrize(
@@ -160,7 +161,7 @@ def tailed(seconds: float) -> RunResult:
 def test_a_longer_tail_of_a_faster_model_is_told_with_both_figures() -> None:
     """But not where it is hardly longer, or the model is not faster."""
     (caveat,) = caveats.of_timing(tailed(0.005))
-    assert caveat.endswith("of 20 calls one takes longer than 5.00 ms, with eager longer than 2.08 ms.")
+    assert str(caveat).endswith("of 20 calls one takes longer than 5.00 ms, with eager longer than 2.08 ms.")
     slower = dataclasses.replace(tailed(0.005), compiled=measurement(0.003))
     for result in (tailed(0.002), tailed(0.00208 * 1.005), slower):
         assert caveats.of_timing(result) == []
@@ -196,7 +197,7 @@ GROWING = np.linspace(1, 3, BLOCKS * CALLS)
 @pytest.mark.parametrize("slope", [0.5, 1.0, 10.0])
 def test_calls_that_become_slower_are_the_model_s(slope: float) -> None:
     grown = 1 + slope * np.linspace(0, 1, BLOCKS * CALLS)
-    (told,) = caveats.of_growth(timed(grown * noise(), 0.3 * grown * noise()))
+    (told,) = map(str, caveats.of_growth(timed(grown * noise(), 0.3 * grown * noise())))
     assert told.startswith("Each call takes longer than the one before (eager ")
     assert told.endswith(" from the first third to the last): the model keeps something from call to call.")
 

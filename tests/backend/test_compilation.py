@@ -420,7 +420,7 @@ def test_code_for_narrower_vectors_than_the_processor_has_is_told(
     monkeypatch.setattr(compilation, "pick_vec_isa", lambda: chosen)
     cpu_vec_isa.valid_vec_isa_list()
     caveats = compilation.caveats(torch.device("cpu"), broken=False)
-    assert len(caveats) == bool(told) and told in "".join(caveats)
+    assert len(caveats) == bool(told) and told in "".join(map(str, caveats))
     assert compilation.caveats(torch.device("cuda"), broken=False) == []
 
 

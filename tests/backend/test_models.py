@@ -43,7 +43,7 @@ def outcome(task: str, checkpoint: str, weights: str = "pretrained") -> str:
         loaded = text_workload.load(spec, CPU).loaded if spec.task == TEXT_GENERATION else models.load(spec, CPU)
     except BadInput as refusal:
         return f"refused: {refusal}"
-    warned = f" warned: {loaded.warnings[0]}" if loaded.warnings else ""
+    warned = f" warned: {loaded.caveats[0]}" if loaded.caveats else ""
     return f"loaded: {type(loaded.model).__name__} {type(loaded.processor).__name__}{warned}"
 
 
@@ -203,7 +203,7 @@ def test_nulls_of_an_older_release_load_as_the_same_model_and_no_kernel_is_taken
     with torch.no_grad():
         assert torch.equal(found.model(pixels).logits, expected.model(pixels).logits)
     assert found.model.config._attn_implementation == "sdpa"
-    assert found.warnings == [] and found.model.config.id2label == expected.model.config.id2label
+    assert found.caveats == [] and found.model.config.id2label == expected.model.config.id2label
 
 
 @pytest.mark.parametrize("weights", ["pretrained", "random"])
@@ -220,7 +220,7 @@ def test_a_warning_comes_for_a_missing_weight_that_answers_depend_on(lacking: st
     assert len(state) < len(model.state_dict())
     model.save_pretrained(tmp_path, state_dict=state)
     ViTImageProcessorPil(size={"height": 32, "width": 32}).save_pretrained(tmp_path)
-    warned = " ".join(loaded(str(tmp_path)).warnings)
+    warned = " ".join(map(str, loaded(str(tmp_path)).caveats))
     assert ("initialised at random" in warned) is (lacking != "num_batches_tracked")
 
 
@@ -229,7 +229,7 @@ def test_a_universal_model_is_decoded_as_what_its_name_says(name: str, kind: str
     folder = written("facebook/mask2former-swin-tiny-coco-panoptic", tmp_path / name)
     found = models.load(RunSpec(str(folder), "image-segmentation"), CPU)
     assert found.checkpoint.segmentation == (kind or "semantic")
-    assert ["does not say whether" in warning for warning in found.warnings] == [True] * (kind is None)
+    assert ["does not say whether" in str(caveat) for caveat in found.caveats] == [True] * (kind is None)
 
 
 def test_a_text_model_without_a_tokenizer_is_refused(tmp_path):
@@ -311,7 +311,7 @@ def answer(checkpoint: str) -> dict[str, Any]:
     text = (old_layouts.QUERY,) if catalog.find(checkpoint).takes_text else ()
     spec = catalog.make_spec(checkpoint, text=text)
     loaded = models.load(spec, CPU)
-    assert loaded.warnings == []
+    assert loaded.caveats == []
     with torch.no_grad():
         workload = PictureWorkload(spec, CPU, loaded.model, loaded, old_layouts.picture(), Path())
         outputs = loaded.model(**workload.preprocess())

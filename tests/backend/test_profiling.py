@@ -240,7 +240,7 @@ def test_an_allocator_that_does_not_tell_its_memory_costs_that_figure_only(fake:
     run.keep(eager=measurement(1e-3))
     run.examine("eager")
     assert run.result.eager.peak_memory_bytes is None and run.result.eager.device_seconds
-    assert any("torch's native one" in warning for warning in run.warnings)
+    assert any("torch's native one" in str(caveat) for caveat in run.caveats)
 
 
 def test_a_package_has_its_own_weights_and_not_eagers(fake: FakeCuda) -> None:

@@ -68,7 +68,7 @@ def test_the_answer_is_that_of_generate_and_of_calls_without_a_cache(folder: Pat
         max_new_tokens=TOKENS,
         do_sample=False,
     )
-    assert workload.warnings == []
+    assert workload.caveats == []
     expected, logits = without_cache(model, workload.ids)
     assert len(set(expected.tolist())) > 1
     assert torch.equal(theirs[-1, workload.ids.shape[1] :], expected)
@@ -222,8 +222,8 @@ def test_bytes_that_are_no_text_cost_no_predictions_and_a_tokenizer_of_python_gi
     ],
 )
 def test_a_misplaced_mark_in_a_prompt_is_told(folder: Path, kind: str, prompt: str, told: str | None) -> None:
-    warnings = loaded(folder / kind, prompt=prompt).warnings
-    assert [one.partition("The prompt ")[2].partition(":")[0] for one in warnings] == ([told] if told else [])
+    warnings = loaded(folder / kind, prompt=prompt).caveats
+    assert [str(one).partition("The prompt ")[2].partition(":")[0] for one in warnings] == ([told] if told else [])
 
 
 # What is refused
