@@ -356,6 +356,10 @@ class RunSpec:
         return {name: value for name, option in OPTIONS.items() if (value := getattr(self, name)) != option.default}
 
 
+def _words(name: str) -> str:
+    return name.replace("_", " ").capitalize()
+
+
 OPTIONS = {
     declared.name: Option(
         declared.name,
