@@ -356,19 +356,12 @@ class RunSpec:
         return {name: value for name, option in OPTIONS.items() if (value := getattr(self, name)) != option.default}
 
 
-def _words(name: str) -> str:
-    return name.replace("_", " ").capitalize()
+def _option(declared: dataclasses.Field[Any]) -> Option:
+    facts: dict[str, Any] = {"label": declared.name.replace("_", " ").capitalize(), **declared.metadata}
+    return Option(declared.name, declared.default, **facts)
 
 
-OPTIONS = {
-    declared.name: Option(
-        declared.name,
-        declared.default,
-        **{"label": declared.name.replace("_", " ").capitalize()} | declared.metadata,
-    )
-    for declared in dataclasses.fields(RunSpec)
-    if declared.metadata
-}
+OPTIONS = {declared.name: _option(declared) for declared in dataclasses.fields(RunSpec) if declared.metadata}
 """Every option by its name, in the order of the fields: all fields but `checkpoint` and `task`."""
 
 
