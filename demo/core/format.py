@@ -58,16 +58,6 @@ def start_time(seconds: float) -> str:
     return latency(seconds) if 0 < seconds < 0.1 else duration(seconds)
 
 
-def work_time(seconds: float) -> str:
-    """An amount of work, from a call to hours: '9.20 ms', '28 s', '4 min 20 s', '42 min', '3.5 h', '120 h'."""
-    if seconds < 600:
-        return start_time(seconds)
-    if seconds < 2 * 3600:
-        return f"{seconds / 60:.0f} min"
-    hours = seconds / 3600
-    return f"{hours:.1f} h" if hours < 10 else f"{hours:.0f} h"
-
-
 def two_digits(number: float) -> int:
     """A whole number that is not known exactly: 18 151 becomes 18 000, 99 stays."""
     return int(round(number, min(0, 2 - len(str(round(number))))))

@@ -276,11 +276,6 @@ class Compilation:
         return self.cudagraphs.removeprefix(CUDAGRAPHS_PARTLY) if partly else None
 
     @property
-    def cudagraphs_used(self) -> bool:
-        """Whether kernels are in CUDA graphs, all or a part."""
-        return self.cudagraphs == "used" or self.cudagraphs_partly is not None
-
-    @property
     def known_costs(self) -> dict[str, float]:
         """Seconds of a first call by the state of the cache, 'cold' before 'warm': those that were measured. Only if
         none was, 'partly'."""

@@ -1,4 +1,4 @@
-// What the page's events run in the browser. `scripts.py` names these functions for gradio.
+// What the page's events run in the browser. `__init__.py` names these functions for gradio.
 (() => {
   const part = id => document.getElementById(id);
   const isWide = () => window.innerWidth > 800;  // on a narrow window the result pane stands below the form

@@ -70,14 +70,16 @@ class Queue(gradio.queueing.Queue):
         running = {one for one in self.clients if calls[one] & self.event_ids_to_events.keys()}
         unread = [one for one in self.clients if not messages[one].empty()]
         theirs = [one for one in unread if self.clients[one] == client]
-        kept = running | set(unread)
+        quiet = [one for one in self.clients if one not in running and messages[one].empty()]
+        # a stream that is open keeps its session's calls; of others that have some, only so many stay
+        ended = {one for one in quiet if not calls[one]} | set(quiet[:-MOST_UNREAD])
         for some, most, status in ((theirs, MOST_UNREAD_OF_A_CLIENT, 429), (unread, MOST_UNREAD, 503)):
             if len(some) >= most:
                 if running.issuperset(some):
                     raise HTTPException(status, f"{most} calls wait here and nobody reads their answers.")
-                kept.discard(next(one for one in some if one not in running))
-        for ended in self.clients.keys() - kept:
-            del self.clients[ended], messages[ended], calls[ended]
+                ended.add(next(one for one in some if one not in running))
+        for one in ended:
+            del self.clients[one], messages[one], calls[one]
         pushed = await super().push(body, request, username)
         self.clients.pop(body.session_hash, None)
         self.clients[body.session_hash] = client

@@ -89,6 +89,9 @@ def test_a_session_that_was_read_is_forgotten(queue: Any) -> None:
     queue.event_ids_to_events.clear()
     queue.pending_messages_per_session["read"].get_nowait()
     join(queue, "next")
+    assert list(queue.clients) == ["read", "next"]  # its stream is still open
+    queue.pending_event_ids_session["read"].clear()
+    join(queue, "next")
     assert list(queue.pending_messages_per_session) == list(queue.clients) == ["next"]
 
 
