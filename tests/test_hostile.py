@@ -7,6 +7,7 @@ import dataclasses
 import errno
 import inspect
 import io
+import itertools
 import json
 import os
 import random
@@ -28,7 +29,7 @@ import pytest
 import torch
 from fake_runner import MACHINE, FakeRunner
 from hypothesis import HealthCheck, given, settings, strategies as st
-from page_support import answering, handler, serving
+from page_support import handler, serving
 from safetensors.torch import load_file
 from samples import ok_result
 
@@ -225,7 +226,7 @@ def test_a_call_that_does_not_fit_is_told_in_a_sentence_and_leaves_no_trace_in_t
         ("call/benchmark", b'{"data": "' + b"x" * (MAX_BYTES + 1) + b'"}', 413, "2 MB"),
         ("call/benchmark", [], 422, "body: Input should be"),
         ("call/benchmark", {}, 422, "body.data: Field required"),
-        ("call/benchmark", {"data": []}, 200, "/benchmark takes 30 values, in this order: checkpoint, task, image"),
+        ("call/benchmark", {"data": []}, 200, "/benchmark takes 29 values, in this order: checkpoint, task, image"),
         ("call/benchmark", {"data": [{"a": 1}]}, 200, "Given: 1."),
         ("call/benchmark", asking(checkpoint={}), 200, "No checkpoint was given"),
         ("call/benchmark", asking(image=7), 200, "must be an uploaded file"),
@@ -276,7 +277,9 @@ ODD += [
 
 def test_no_forged_call_of_an_event_ends_in_a_traceback(tmp_path, capfd) -> None:
     """Each event of the page with one wrong value, with all wrong, and with a wrong number of them."""
-    page, chance = Page(answering(ok_result()), history=History(tmp_path / "history.sqlite3")), random.Random(7)
+    numbers, chance = itertools.count(), random.Random(7)
+    runner = FakeRunner(lambda spec, image: ok_result(spec=spec, id=f"run{next(numbers)}"))
+    page = Page(runner, history=History(tmp_path / "history.sqlite3"))
     sent, refused = 0, 0
     with serving(page) as address, httpx.Client(base_url=f"{address}gradio_api/", timeout=60) as client:
         for number, event in page.fns.items():

@@ -240,7 +240,7 @@ def test_a_gpu_too_small_for_tuning_is_told_of_where_the_run_uses_it(monkeypatch
     spec = catalog.make_spec("shapes-vit", mode="max-autotune")
     for device in ("cpu", "cuda"):
         workload: Any = SimpleNamespace(spec=spec, device=torch.device(device), caveats=[])
-        told = any("multiprocessors" in warning for warning in caveats.of_workload(workload))
+        told = any("multiprocessors" in str(caveat) for caveat in caveats.of_workload(workload))
         assert told == (device == "cuda")
 
 

@@ -67,7 +67,7 @@ class Queue(gradio.queueing.Queue):
         """Raises HTTPException if too many sessions are unread and none of them has its answer yet."""
         client = (request.client and request.client.host, request.headers.get("x-forwarded-for"))
         messages, calls = self.pending_messages_per_session, self.pending_event_ids_session
-        running = {one for one in self.clients if calls[one] & self.event_ids_to_events.keys()}
+        running = {one for one in self.clients if any(call in self.event_ids_to_events for call in calls[one])}
         unread = [one for one in self.clients if not messages[one].empty()]
         theirs = [one for one in unread if self.clients[one] == client]
         quiet = [one for one in self.clients if one not in running and messages[one].empty()]
