@@ -80,6 +80,7 @@ from torch._inductor.output_code import CompiledFxGraph
 from demo.backend import machine_probe, profiling, timing, workloads
 from demo.backend.events import Events, Job
 from demo.backend.run_steps import Run
+from demo.backend.workload import Variant
 from demo.core import catalog, codec, format as fmt
 from demo.core.caveat import note
 from demo.core.cores import usable_cores
@@ -257,6 +258,7 @@ class Cell(Run):
             if on_gpu:
                 torch.cuda.empty_cache()  # the others need the memory
             model = compile_model.compiled(workload.model, self.spec)
+            self.log = compilation.CompileLog()
             with (
                 gpu_turns.taken(workload.device),
                 mock.patch.object(CompiledFxGraph, "__call__", _stop),
@@ -269,11 +271,16 @@ class Cell(Run):
         if self._ahead is None:
             super().load()
 
-    def finish(self) -> RunResult:
+    def compile_in_process(self, cached: set[str]) -> Variant:
+        """What was compiled ahead is not compiled again, so its log is the one that counts graphs."""
         if self._ahead is None:
-            return self.execute()
-        with mock.patch.object(compile_model, "compiled", lambda *_: self._ahead):
-            return self.execute()
+            return super().compile_in_process(cached)
+        log = self.log
+        with (
+            mock.patch.object(compile_model, "compiled", lambda *_: self._ahead),
+            mock.patch.object(compilation, "CompileLog", lambda *_: log),
+        ):
+            return super().compile_in_process(cached)
 
     def explain(self) -> None:
         """Not yet: a profiler that hangs or crashes must not cost the figures, so they are sent first."""
@@ -376,7 +383,7 @@ def _life(task: Task, image: Path, noise: Path, up: int, down: int) -> None:
                 compilation.reset_compiler()
                 cell = Cell(task.spec, image)
             started = time.monotonic()
-            result = cell.finish()
+            result = cell.execute()
             recipe = cell.recipe(result)
             explains = result.status == "ok" and cell.explains
             tell({"result": _sent(result, started, ahead, waiting), "recipe": recipe, "more": explains})
