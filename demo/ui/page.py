@@ -68,6 +68,7 @@ def launch(page: "Page", **settings: Any) -> Any:
     names = (*limits.current().hosts, *([listening.lower()] if listening else []))  # besides localhost, its addresses
     if settings.get("mcp_server"):
         gradio_workarounds.install_mcp_server()
+    gradio_workarounds.start_on_busy_machine()
     gradio_workarounds.set_queue(page)
     page.api_open = False  # closes the routes that bypass gradio's queue
     ours: dict[str, Any] = {

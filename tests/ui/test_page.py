@@ -11,6 +11,7 @@ import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
+import gradio.networking
 import pytest
 from page_support import answering, field_values
 from samples import MACHINE, ok_result
@@ -49,6 +50,10 @@ def test_the_page_says_above_its_form_what_is_in_the_way_of_a_compile() -> None:
     shown = masthead(dataclasses.replace(MACHINE, compile_problem=problem))
     assert problem.replace("<", "&lt;").replace(">", "&gt;") in shown
     assert "obstacle" not in masthead(MACHINE)
+
+
+def test_a_first_page_that_takes_long_does_not_end_the_start(address: str) -> None:
+    assert gradio.networking.url_ok("http://127.0.0.1:1/")  # gradio's own allows it three seconds
 
 
 def test_no_file_of_the_project_is_served(address: str) -> None:
