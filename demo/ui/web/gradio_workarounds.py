@@ -63,11 +63,12 @@ def set_queue(page: gr.Blocks) -> None:
 # ---- ends the queue's task: each later call is answered "Queue is stopped". No upstream issue found.
 
 MOST_UNREAD, MOST_UNREAD_OF_A_CLIENT = 1000, 200
-"""Sessions that join and do not read what they are sent. A page reads as soon as it has joined."""
+"""Sessions that join and do not read what they are sent. A page reads as soon as it has joined. As many that have read
+everything are kept, too."""
 
 
 class Queue(gradio.queueing.Queue):
-    """gradio's, but it forgets sessions that have ended or that nobody reads, and goes on after an error."""
+    """gradio's, but it keeps few sessions, forgets the oldest of the others, and goes on after an error."""
 
     clients: dict[str, Any]
     """The address of each session; the last to join stands last."""
@@ -80,8 +81,8 @@ class Queue(gradio.queueing.Queue):
         unread = [one for one in self.clients if not messages[one].empty()]
         theirs = [one for one in unread if self.clients[one] == client]
         quiet = [one for one in self.clients if one not in running and messages[one].empty()]
-        # a stream that is open keeps its session's calls; of others that have some, only so many stay
-        ended = {one for one in quiet if not calls[one]} | set(quiet[:-MOST_UNREAD])
+        # not all of them: a page's open stream may wait for the next message of its session, and would wait in vain
+        ended = set(quiet[:-MOST_UNREAD])
         for some, most, status in ((theirs, MOST_UNREAD_OF_A_CLIENT, 429), (unread, MOST_UNREAD, 503)):
             if len(some) >= most:
                 if running.issuperset(some):

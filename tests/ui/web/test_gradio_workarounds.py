@@ -84,15 +84,17 @@ def test_answers_that_nobody_reads_are_forgotten_the_oldest_first(queue: Any) ->
     assert set(queue.pending_event_ids_session) == set(kept)
 
 
-def test_a_session_that_was_read_is_forgotten(queue: Any) -> None:
-    join(queue, "read")
-    queue.event_ids_to_events.clear()
-    queue.pending_messages_per_session["read"].get_nowait()
-    join(queue, "next")
-    assert list(queue.clients) == ["read", "next"]  # its stream is still open
-    queue.pending_event_ids_session["read"].clear()
-    join(queue, "next")
-    assert list(queue.pending_messages_per_session) == list(queue.clients) == ["next"]
+def test_of_sessions_that_were_read_the_newest_are_kept_since_their_streams_may_be_open(queue: Any) -> None:
+    for number in range(70):
+        join(queue, str(number))
+        queue.event_ids_to_events.clear()
+        queue.pending_messages_per_session[str(number)].get_nowait()
+        queue.pending_event_ids_session[str(number)].clear()
+    kept = [str(number) for number in range(9, 70)]  # 60, and the one that joined last
+    assert list(queue.pending_messages_per_session) == list(queue.clients) == kept
+    read_by_a_stream = queue.pending_messages_per_session["69"]
+    join(queue, "69")
+    assert queue.pending_messages_per_session["69"] is read_by_a_stream
 
 
 @pytest.mark.parametrize(("clients", "most", "status"), [(1, 20, 429), (50, 60, 503)], ids=["of one client", "in all"])
