@@ -103,12 +103,12 @@ def over_steady(seconds: float) -> tuple[float, float]:
     return known.eager_seconds / seconds, known.compiled_seconds * truth / seconds
 
 
-def one_run(machine: HostInfo, seconds: float, truth: float, seed: int) -> tuple[stats.Interval, stats.Verdict]:
+def one_run(machine: HostInfo, seconds: float, truth: float, seed: int) -> stats.Difference:
     samples = timed(machine, seconds, truth, seed)
     size = 2 * samples.calls_per_half_block
     interval = stats.paired_ratio(*stats.side_by_side(samples.eager, samples.compiled, size))
     control = stats.control_ratio(samples.eager, samples.control, size, samples.blocks_apart)
-    return interval, stats.verdict(interval, control)
+    return stats.compare(interval, stats.noise_floor(control))
 
 
 def wrong(verdict: stats.Verdict, truth: float) -> bool:
@@ -122,10 +122,10 @@ def judged(machine: HostInfo, seconds: float, runs: int) -> np.ndarray:
     counts = np.zeros(4)
     for seed in range(runs):
         truth = (1.0, 1.43, 0.7, 1.05)[seed % 4]
-        interval, verdict = one_run(machine, seconds, truth, seed)
+        found = one_run(machine, seconds, truth, seed)
         equal = truth == 1.0
-        covered = interval.low <= truth <= interval.high
-        counts += [covered, wrong(verdict, truth), equal, equal and verdict == "same"]
+        covered = found.low <= truth <= found.high
+        counts += [covered, wrong(found.verdict, truth), equal, equal and found.verdict == "same"]
     return counts
 
 

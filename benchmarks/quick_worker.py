@@ -15,6 +15,7 @@ from demo.core import codec
 from demo.core.machine import HostInfo
 from demo.core.measurement import Measurement
 from demo.core.result import Progress, RunResult
+from demo.core.result_json import to_json
 from demo.core.spec import MODES, RunSpec
 
 LOOK_SECONDS = 0.05
@@ -70,7 +71,7 @@ def work(events: Events, job: dict[str, Any]) -> None:
         look = Progress("time", elapsed / seconds, elapsed, seconds - elapsed)
         events.send("progress", progress=codec.plain(look))
         time.sleep(min(LOOK_SECONDS, seconds - elapsed))
-    events.send("result", result=result(job).to_json())
+    events.send("result", result=to_json(result(job)))
 
 
 def main() -> None:

@@ -23,6 +23,7 @@ import numpy as np
 from benchmarks import report
 from benchmarks.honesty import MACHINES, HostInfo, one_run
 from demo.core import stats
+from demo.core.comparison import ASSUMED
 
 TRIALS = 150
 """For each machine and spread."""
@@ -64,7 +65,7 @@ def intervals(processes: Sequence[stats.Interval], spread: float) -> Iterator[tu
     for count in range(1, PROCESSES + 1):
         pool = processes[:count]
         yield (KNOWN, count), stats.rerun_ratio(pool, spread, math.inf)
-        yield (UNKNOWN, count), stats.rerun_ratio(pool, stats.ASSUMED.deviation, stats.ASSUMED.freedom or math.inf)
+        yield (UNKNOWN, count), stats.rerun_ratio(pool, ASSUMED.deviation, ASSUMED.freedom or math.inf)
 
 
 def trials(machine: HostInfo, spread: float, count: int) -> Iterator[tuple[float, list[stats.Interval]]]:
@@ -77,7 +78,7 @@ def trials(machine: HostInfo, spread: float, count: int) -> Iterator[tuple[float
         timed = (
             one_run(machine, EAGER_SECONDS, float(ratio), int(seed)) for ratio, seed in zip(ratios, seeds, strict=True)
         )
-        yield truth, [interval for interval, _ in timed]
+        yield truth, list(timed)
 
 
 def counted(count: int = TRIALS) -> Mapping[tuple[float, tuple[str, int]], Counted]:

@@ -32,8 +32,10 @@ from pathlib import Path
 from benchmarks import report
 from benchmarks.neighbour import disturbed
 from demo.core import catalog, stats
+from demo.core.comparison import Comparison
 from demo.core.cores import usable_cores
 from demo.core.result import RunResult
+from demo.core.result_json import from_json, to_json
 from demo.core.spec import RunSpec
 from demo.runs.runner import Runner
 from demo.store.history import History
@@ -80,7 +82,7 @@ class Kept:
 class Judged:
     """One run against all reruns of its place."""
 
-    speedup: stats.Speedup
+    speedup: Comparison
     captured: float
     """Share of the others whose estimate its interval holds."""
     captured_within: float
@@ -115,11 +117,11 @@ def read_kept(path: Path) -> list[Kept]:
     if whole != data:
         path.write_bytes(whole)
     lines = [json.loads(line) for line in whole.splitlines()]
-    return [Kept(Place(**line["place"]), line["commit"], RunResult.from_json(line["result"])) for line in lines]
+    return [Kept(Place(**line["place"]), line["commit"], from_json(line["result"])) for line in lines]
 
 
 def keep(path: Path, one: Kept) -> None:
-    line = {"place": vars(one.place), "commit": one.commit, "result": one.result.to_json()}
+    line = {"place": vars(one.place), "commit": one.commit, "result": to_json(one.result)}
     with path.open("a", encoding="utf-8") as file:
         file.write(json.dumps(line, allow_nan=False) + "\n")
 
@@ -173,7 +175,7 @@ def _run(runner: Runner, spec: RunSpec) -> RunResult:
     return result
 
 
-def judge(speedups: Sequence[stats.Speedup]) -> list[Judged]:
+def judge(speedups: Sequence[Comparison]) -> list[Judged]:
     """Each run against the others of its place; two at least."""
     mean = stats.geometric_mean([one.within.ratio for one in speedups])
 
@@ -187,7 +189,7 @@ def judge(speedups: Sequence[stats.Speedup]) -> list[Judged]:
     ]
 
 
-def speedups_of(runs: Iterable[RunResult]) -> list[stats.Speedup]:
+def speedups_of(runs: Iterable[RunResult]) -> list[Comparison]:
     """Of those that have one: a run that failed has none, that of a void one means nothing."""
     return [run.speedup for run in runs if run.status == "ok" and not run.void and run.speedup is not None]
 
@@ -202,7 +204,7 @@ def shares(judged: Sequence[Judged]) -> list[str]:
     ]
 
 
-def contradicts(speedups: Iterable[stats.Speedup]) -> bool:
+def contradicts(speedups: Iterable[Comparison]) -> bool:
     return {"faster", "slower"} <= {one.verdict for one in speedups}
 
 
@@ -216,7 +218,7 @@ def table_of(condition: str, kept: Sequence[Kept]) -> str:
     rows = []
     for protocol in NAMES:
         here = [one for one in kept if (one.place.condition, one.place.protocol) == (condition, protocol)]
-        groups: list[list[stats.Speedup]] = []
+        groups: list[list[Comparison]] = []
         judged: list[Judged] = []
         for checkpoint in dict.fromkeys(one.place.checkpoint for one in here):
             runs = [one.result for one in here if one.place.checkpoint == checkpoint]
@@ -233,7 +235,7 @@ def table_of(condition: str, kept: Sequence[Kept]) -> str:
     return report.table(HEADER, rows)
 
 
-def _row(checkpoint: str, protocol: str, runs: Sequence[RunResult], speedups: Sequence[stats.Speedup]) -> list[str]:
+def _row(checkpoint: str, protocol: str, runs: Sequence[RunResult], speedups: Sequence[Comparison]) -> list[str]:
     ratios = [one.within.ratio for one in speedups]
     threads = sorted({run.environment.threads for run in runs if run.environment is not None})
     verdicts = Counter(one.verdict for one in speedups)
@@ -267,7 +269,7 @@ def in_short(kept: Sequence[Kept]) -> str:
     return report.table(header, rows)
 
 
-def _reruns(speedups: Sequence[stats.Speedup]) -> str:
+def _reruns(speedups: Sequence[Comparison]) -> str:
     """'1.24× (1.21 to 1.27×)': median and range."""
     ratios = [one.within.ratio for one in speedups]
     return f"{statistics.median(ratios):.2f}× ({min(ratios):.2f} to {max(ratios):.2f}×)" if ratios else "-"

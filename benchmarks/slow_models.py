@@ -22,6 +22,7 @@ from pathlib import Path
 from benchmarks import report
 from demo.core import stats
 from demo.core.result import RunResult
+from demo.core.result_json import from_json
 from demo.core.stats import Verdict
 
 RUNS = 5
@@ -44,7 +45,7 @@ def measured(checkpoint: str, number: int, folder: Path) -> RunResult:
         command += ["--text", QUERIES[checkpoint]] if checkpoint in QUERIES else []
         env = os.environ | {"WORTH_COMPILING_DATA": str(folder / "data"), "HF_HUB_OFFLINE": "1"}
         kept.write_text(subprocess.run(command, env=env, capture_output=True, text=True, check=True).stdout)
-    return RunResult.from_json(json.loads(kept.read_text()))
+    return from_json(json.loads(kept.read_text()))
 
 
 def contradicts(verdict: Verdict, mean: float) -> bool:

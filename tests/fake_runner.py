@@ -15,11 +15,12 @@ from typing import Any
 from samples import MACHINE, info_of, measurement, ok_result
 
 from demo.core.catalog import scenes
+from demo.core.comparison import ProcessResult
 from demo.core.machine import HostInfo
 from demo.core.measurement import Compilation, CompileCost, StartUp
 from demo.core.result import Failure, Progress, RunResult
 from demo.core.spec import RunSpec
-from demo.core.stats import Interval, ProcessResult
+from demo.core.stats import Interval
 from demo.runs.outcome import NO_FILES, Files
 from demo.store.history import History
 

@@ -21,6 +21,7 @@ from gradio.utils import get_upload_folder
 from samples import ok_result
 
 from demo.core.result import RunResult
+from demo.core.result_json import from_json
 from demo.ui.jobs import Work
 from demo.ui.page import Page, launch
 from demo.ui.tabs import form
@@ -188,7 +189,7 @@ def is_ready(page: Page, updates: dict[Any, Any]) -> bool:
 
 def stored(name: str) -> RunResult:
     """A result of `tests/fixtures`."""
-    return RunResult.from_json(json.loads((FIXTURES / f"{name}.json").read_text(encoding="utf-8")))
+    return from_json(json.loads((FIXTURES / f"{name}.json").read_text(encoding="utf-8")))
 
 
 class Tags(HTMLParser):

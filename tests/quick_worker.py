@@ -22,6 +22,7 @@ from demo.core.caveat import note
 from demo.core.codec import plain
 from demo.core.measurement import Measurement
 from demo.core.result import Failure, Progress, RunResult
+from demo.core.result_json import to_json
 from demo.core.spec import RunSpec
 from tests import samples
 
@@ -46,7 +47,7 @@ def hang() -> None:
 
 def fault(events: Events, job: dict[str, Any]) -> None:
     events.send("progress", progress=PROGRESS)
-    good = result(job).to_json()
+    good = to_json(result(job))
     if FAULT == "half a message":
         events.raw(b'{"event": "resu')
         sys.exit(0)
@@ -97,7 +98,7 @@ def fault(events: Events, job: dict[str, Any]) -> None:
             eager=Measurement(tuple(eager), None, (), 4),
             compiled=Measurement(tuple(seconds / float(speedup) for seconds in eager), None, (), 4),
         )
-        events.send("result", result=answer.to_json())
+        events.send("result", result=to_json(answer))
     else:
         raise RuntimeError(f"no such fault: {FAULT}")
     if "pipe" not in FAULT:
@@ -129,7 +130,7 @@ def main() -> None:
     while not gone and asked["batch_size"] > 3 and os.path.exists(hold):
         gone, _, _ = select.select([sys.stdin], [], [], 0.05)
     if not gone:
-        events.send("result", result=result(job).to_json())
+        events.send("result", result=to_json(result(job)))
 
 
 if __name__ == "__main__":

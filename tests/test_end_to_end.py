@@ -11,6 +11,7 @@ import pytest
 
 from demo.core import catalog, images
 from demo.core.result import RunResult
+from demo.core.result_json import from_json
 from demo.core.spec import TEXT_GENERATION
 from demo.store.history import History
 from tools.scenes import draw_scene
@@ -44,7 +45,7 @@ def results(scene: Any, tmp_path_factory) -> dict[str, RunResult]:
         command = [sys.executable, "-m", "demo", "run", "--checkpoint", name, *seen, "--iterations", "20", "--json"]
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600)
         assert done.returncode == 0, done.stderr
-        return RunResult.from_json(json.loads(done.stdout))
+        return from_json(json.loads(done.stdout))
 
     with ThreadPoolExecutor(2) as side_by_side:  # their figures are not judged, and a cold compile takes long
         found = dict(zip(BUNDLED, side_by_side.map(result_of, BUNDLED), strict=True))

@@ -37,7 +37,7 @@ from demo.backend import models
 from demo.cli.main import main, parser
 from demo.core import catalog, format as fmt, limits
 from demo.core.outputs import MASK_SIDE
-from demo.core.result import RunResult
+from demo.core.result_json import from_json
 from demo.core.spec import OPTIONS, TASKS, BadInput, Option, RunSpec
 from demo.store.history import FOLDER_VARIABLE, History
 from demo.ui import api
@@ -499,7 +499,7 @@ def test_the_api_answers_anything_with_a_result_or_a_documented_error(asked: dic
         assert "did not expect" not in sentence
         assert without_leaks(re.sub(r"'[^']*'|\"[^\"]*\"", "", sentence))
     else:
-        status = RunResult.from_json(answer).status if asked.get("whole", True) else answer["status"]
+        status = from_json(answer).status if asked.get("whole", True) else answer["status"]
         assert status == "ok"
 
 

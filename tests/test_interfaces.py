@@ -12,6 +12,7 @@ from samples import BOXES, SEGMENTS, failed_result, full_result, ok_result
 
 from demo.cli.main import main
 from demo.core.codec import plain
+from demo.core.result_json import to_json
 from demo.core.spec import RunSpec
 from demo.store import export
 from demo.sweep import grid
@@ -69,7 +70,7 @@ def test_no_key_of_a_result_is_lost_or_changes_its_type() -> None:
         "boxes": ok_result(predictions={"eager": BOXES, "compiled": BOXES}),
         "segments": ok_result(predictions={"eager": SEGMENTS, "compiled": SEGMENTS}),
     }.items():
-        now, known = kinds(result.to_json()), KNOWN["result"][name]
+        now, known = kinds(to_json(result)), KNOWN["result"][name]
         assert {path: now.get(path) for path in known} == known
 
 

@@ -18,9 +18,12 @@ from pathlib import Path
 from typing import Any
 
 from demo.core import format as fmt, outputs, stats
+from demo.core.comparison import ASSUMED
+from demo.core.figures import FIRST_TOKEN
 from demo.core.files import replacing
 from demo.core.measurement import Roofline
 from demo.core.result import RunResult
+from demo.core.result_json import from_json
 from demo.core.spec import BadInput, RunSpec
 from demo.present import details, sentences
 from demo.store import export, published
@@ -64,7 +67,7 @@ def _line(record: dict[str, Any]) -> bytes:
 
 
 def result_of(record: dict[str, Any]) -> RunResult:
-    return RunResult.from_json(record["result"])
+    return from_json(record["result"])
 
 
 def row(record: dict[str, Any]) -> dict[str, Any]:
@@ -217,7 +220,8 @@ def _text_table(records: Sequence[dict[str, Any]]) -> str:
         told = sentences.speedup_in_full(result)
         if result.status != "ok" or not told:
             told = f"**{sentences.status(result)}**: {result.failure.message if result.failure else ''}"
-        pairs = (result.prefill_latencies, result.answer_seconds)
+        first = result.comparisons.get(FIRST_TOKEN)
+        pairs = (first and first.latencies, result.answer_seconds)
         whole = (generation.generate_seconds, generation.automatic_seconds) if generation else (None, None)
         cells = [spec.checkpoint, spec.mode, spec.dtype, sentences.times(result) or "–", told]
         cells += [" → ".join(map(fmt.latency, pair)) if pair else "–" for pair in pairs]
@@ -351,7 +355,7 @@ def _repeat(book: Book) -> str:
     known = ""
     if len(ratios) > 1:
         processes = [one.within for one in speedups]
-        interval = stats.rerun_ratio(processes, stats.ASSUMED.deviation, stats.ASSUMED.freedom or math.inf)
+        interval = stats.rerun_ratio(processes, ASSUMED.deviation, ASSUMED.freedom or math.inf)
         low, high = sentences.ends(interval.low, interval.high)
         known = f", together {low} to {high} (95 % confidence for a rerun)"
     return (

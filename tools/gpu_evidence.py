@@ -85,6 +85,7 @@ from demo.core import catalog, codec, format as fmt
 from demo.core.caveat import note
 from demo.core.cores import usable_cores
 from demo.core.result import Failure, RunResult, Status
+from demo.core.result_json import to_json
 from demo.core.spec import PUBLISHED_CALLS, TEXT_GENERATION, RunSpec
 from demo.present import sentences
 from demo.store.published import current_commit
@@ -408,7 +409,7 @@ def _sent(result: RunResult, started: float, ahead: bool, waiting: int) -> dict[
         result = dataclasses.replace(result, caveats=tuple(told))
     if ahead and result.compilation is not None:
         result = dataclasses.replace(result, compilation=dataclasses.replace(result.compilation, cold=None, warm=None))
-    return dataclasses.replace(result, elapsed_seconds=round(time.monotonic() - started, 3)).to_json()
+    return to_json(dataclasses.replace(result, elapsed_seconds=round(time.monotonic() - started, 3)))
 
 
 def _ends_with(parent: int) -> None:
@@ -544,7 +545,7 @@ def record(task: Task, answer: dict[str, Any] | None) -> dict[str, Any]:
         return common | {"loop": None, "message": message}
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     result = RunResult(uuid.uuid4().hex[:12], now, status, task.spec, failure=Failure("start", message, remedy))
-    return common | {"result": result.to_json(), "recipe": None}
+    return common | {"result": to_json(result), "recipe": None}
 
 
 # The two steps without cells

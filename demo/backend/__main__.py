@@ -23,6 +23,7 @@ from demo.backend import machine_probe
 from demo.backend.events import Events, Job
 from demo.backend.run_steps import Run
 from demo.core import codec
+from demo.core.result_json import to_json
 from demo.core.spec import BadInput
 
 
@@ -52,7 +53,7 @@ def main() -> None:
     except BadInput as refusal:
         events.send("refused", message=str(refusal))
     else:
-        events.send("result", result=result.to_json())
+        events.send("result", result=to_json(result))
     # Not a normal exit: inductor's pool and CUDA's teardown take seconds that nobody should wait for.
     sys.stdout.flush()
     os.killpg(os.getpgrp(), signal.SIGKILL)

@@ -89,12 +89,6 @@ def of_timing(result: RunResult) -> list[Caveat]:
         for first in compiled.fallbacks[:1]:
             places = {"place": first.location, "reason": first.reason}
             found.append(Caveat("fallbacks", {"count": len(compiled.fallbacks), **places}))
-    if result.speedup is not None and spec.iterations is None and spec.protocol == "interleaved":
-        width, target = result.speedup.within.half_width, f"±{fmt.percent(spec.precision)}"
-        if width >= 0.5:
-            found.append(Caveat("imprecise_by_far", {"target": target}))
-        elif width > spec.precision:
-            found.append(Caveat("imprecise", {"reached": f"±{fmt.percent(width)}", "target": target}))
     if result.eager is not None and result.compiled is not None and result.speedup is not None:
         slow, usual = result.compiled.p95_seconds, result.eager.p95_seconds
         # As in the verdict, under 1 % is no difference.

@@ -58,8 +58,6 @@ class Run:
         self.caveats: list[Caveat] = []
         self.unsettled: list[str] = []
         """Variants whose warm-up ended before their calls agreed."""
-        self.disturbed = False
-        """Whether other programs took cores, before the timing or in it."""
         self.log = compilation.CompileLog()
         self.events_before_timing = 0
         self.first_compilation: Compilation | None = None
@@ -117,8 +115,7 @@ class Run:
             self.keep(status=status, failure=failure)
         noise, spreads = caveats.of_growth(self.result), caveats.wide_spreads(self.result)
         noise += caveats.of_machine(self.result.machine_states, *(({}, ()) if noise else (spreads, self.unsettled)))
-        rough = bool(noise) or self.disturbed or self.result.oversubscribed
-        return replace(self.result, rough=rough, caveats=(*self.caveats, *noise))
+        return replace(self.result, caveats=(*self.caveats, *noise))
 
     def enter(self, phase: str, fraction: float, **more: Any) -> None:
         self.phase = phase
@@ -163,7 +160,6 @@ class Run:
             self.add_to("environment", threads=torch.get_num_threads(), free_cores=free_cores)
             known = self.result.environment
             if gave_way and free_cores is not None and known is not None and known.gave_way:
-                self.disturbed = True
                 busy = {"busy": known.cpu_count - free_cores, "cores": known.cpu_count, "threads": known.threads}
                 self.caveats.append(Caveat("busy_cores", busy))
 
@@ -328,7 +324,6 @@ class Run:
         self.first_compilation = self.compilation()
         workloads.give_way(self.spec, self.workload.device, threads)
         self.add_to("environment", threads=threads, free_cores=threads)
-        self.disturbed = True
         self.caveats.append(Caveat("timed_again", {"threads": threads}))
         self.events.doing("fewer_threads", 0.5, phase="time")
         self.unsettled.clear()

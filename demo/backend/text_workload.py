@@ -21,7 +21,8 @@ from demo.backend import compilation, failures, models, timing
 from demo.backend.events import Events
 from demo.backend.workload import Batch, Variants, Workload
 from demo.core.caveat import Caveat
-from demo.core.measurement import Generation, Prefill
+from demo.core.figures import FIRST_TOKEN
+from demo.core.measurement import Generation, Pair
 from demo.core.outputs import EndToEnd, Predictions
 from demo.core.result import RunResult
 from demo.core.size_log import Size
@@ -222,7 +223,7 @@ class TextWorkload(Workload):
         both = self.both_timed(eager, compiled, log, plan)
         tokens = self.ids.shape[1]
         asked = Generation(tokens, tokens + self.spec.tokens, self.decoding.bytes())
-        return {"prefill": Prefill(*both), "generation": asked}
+        return {"further": {FIRST_TOKEN: Pair(*both)}, "generation": asked}
 
     def time_last(self, result: RunResult, events: Events) -> dict[str, Any]:
         """transformers' own generate(), where its answer does not take too long.

@@ -164,7 +164,7 @@ class Samples:
     def unsure(self) -> bool:
         """Whether a verdict on the calls so far would be 'unsure'."""
         control = stats.control_ratio(self.eager, self.control, 2 * self.calls_per_half_block, self.blocks_apart)
-        return control is None or stats.verdict(self._speedup(), control) == "unsure"
+        return control is None or stats.compare(self._speedup(), stats.noise_floor(control)).verdict == "unsure"
 
 
 def warm_up(

@@ -11,6 +11,7 @@ from demo.cli.common import FAILED, stored
 from demo.core.files import replacing
 from demo.core.format import parse_whole
 from demo.core.result import RunResult
+from demo.core.result_json import dumps
 from demo.core.spec import BadInput
 from demo.present import card, markdown, sentences
 from demo.present.script import script
@@ -96,7 +97,7 @@ def _list(history: History, options: argparse.Namespace) -> None:
 
 def _show(history: History, id: str, options: argparse.Namespace) -> None:
     result = stored(history, id)
-    print(result.dumps() if options.json else terminal.report(result))
+    print(dumps(result) if options.json else terminal.report(result))
 
 
 def _export(history: History, file: Path, options: argparse.Namespace) -> None:

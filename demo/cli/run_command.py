@@ -13,6 +13,7 @@ from typing import Any
 from demo.cli import common, terminal
 from demo.core import catalog, cores, format as fmt
 from demo.core.result import RunResult
+from demo.core.result_json import dumps
 from demo.core.spec import TASKS, TEXT_GENERATION, BadInput, RunSpec
 from demo.present import markdown, sentences
 from demo.present.script import loading_lines
@@ -70,7 +71,7 @@ def _run(options: argparse.Namespace) -> int:
         print(f"The trace lies in {trace}: open it at https://ui.perfetto.dev.", file=sys.stderr)
     if package is not None and package.is_file():
         print(f"The package lies in {package}. Lines that load it:\n{loading_lines(package)}", file=sys.stderr)
-    print(result.dumps() if options.json else terminal.report(result))
+    print(dumps(result) if options.json else terminal.report(result))
     if options.json and result.failure is not None:
         print(f"{result.failure.message} {result.failure.remedy}", file=sys.stderr)
     if stored := history.get(result.id) is not None:

@@ -92,13 +92,13 @@ def progress_text(progress: Progress) -> str:
 
 def report(result: RunResult) -> str:
     """A result for somebody who reads it once: the verdict, what the model saw, why, the cost, what to take along."""
-    sections = [[advice.worth(result), advice.worth_why(result)], [sentences.headline(result)]]
+    sections = [[sentences.headline(result), advice.worth(result), advice.worth_why(result)]]
     if result.failure is not None:
-        sections[1].append(result.failure.remedy)
+        sections.append([result.failure.remedy])
     else:
         decided = sentences.decided(result) or sentences.noise_floor(result)
-        sections[1] += [sentences.interval(result), sentences.without_breaks(result), decided]
-    sections[1] += [line for caveat in result.warnings for line in hanging("- ", caveat)]
+        known = [sentences.interval(result), sentences.without_breaks(result), decided]
+        sections.append([*known, sentences.quality_line(result)])
     sections.append(table(_asked(result)))
     if result.predictions:
         beyond = catalog.is_beyond(result.spec.checkpoint, result.image.sha256 if result.image else None)
@@ -146,7 +146,7 @@ def _part(part: Part) -> list[str]:
 def _asked(result: RunResult) -> list[tuple[str, str]]:
     """What a reader who gets nothing but the report has to know of it."""
     image, started = result.image, fmt.minute(result.started_at)
-    rows = [("Run", sentences.settings_line(result.spec)), ("Started", f"{started} UTC")]
+    rows = [("Run", sentences.run_line(result)), ("Started", f"{started} UTC")]
     return [*rows, ("Picture", f"{image.name}, {image.width} × {image.height}")] if image else rows
 
 
@@ -178,7 +178,7 @@ def history_table(results: Sequence[RunResult]) -> str:
     """`history`: one line a result, as the store gives them, newest first."""
     rows = [("started (UTC)", "checkpoint", "settings", "device", "status", "result", "id")]
     for result in results:
-        started, settings = result.started_at.replace("T", " ").rstrip("Z"), sentences.settings(result.spec)
+        started, settings = result.started_at.replace("T", " ").rstrip("Z"), sentences.run_settings(result)
         answer = (sentences.where(result), result.status, sentences.answer(result), result.id)
         rows.append((started, result.spec.checkpoint, settings, *answer))
     return "\n".join(table(rows))

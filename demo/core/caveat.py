@@ -44,8 +44,6 @@ WORDS = {
     "no_cudagraphs": "CUDA graphs, which mode {mode} asks for, were not used: {reason}.",
     "some_cudagraphs": "CUDA graphs, which mode {mode} asks for, were used in part only: {reason}.",
     "fallbacks": "Functions that dynamo left to eager: {count}. The first: {place}, {reason}.",
-    "imprecise": "Precision reached {reached} in this process (target {target}) before time ran out.",
-    "imprecise_by_far": "No useful precision was reached in this process (target {target}) before time ran out.",
     "tail": "The slowest compiled calls are slower than eager's: of 20 calls one takes longer than {slow}, with eager"
     " longer than {usual}.",
     "unsettled": "Not settled when the warm-up ended ({variants}): the last three calls were more than 10 % apart.",
@@ -82,6 +80,14 @@ WORDS = {
     ),
 }
 """The sentence of each caveat by its key, with places for its values."""
+
+
+IMPORTANT = (
+    "note", "no_graph", "same_tensor", "growth", "missing_weights", "came_compiled", "compiles_itself", "subnormal",
+    "narrow_vectors", "no_cudagraphs", "some_cudagraphs", "fallbacks", "breaks", "separate", "beginning_twice",
+    "end_at_end", "not_counted"
+)  # fmt: skip
+"""Caveats that change what an answer means, the most important first. One of them stands beside the answer."""
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,12 @@ def sentence(phrase: str) -> str:
     return f"{capital(phrase)}."
 
 
+def clause(sentence: str) -> str:
+    """The sentence without its capital letter and full stop, unless it begins with an abbreviation: 'GPU', 'CUDA'."""
+    first = sentence[:1] if sentence[1:2].isupper() else sentence[:1].lower()
+    return first + sentence[1:].removesuffix(".")
+
+
 def milliseconds(seconds: float) -> float:
     return seconds * 1e3
 
@@ -81,6 +87,11 @@ def estimate(value: float, low: float, high: float) -> str:
 def ratio_ends(low: float, high: float) -> tuple[str, str]:
     """'1.41' and '1.45×'."""
     return f"{low:.2f}", f"{high:.2f}×"
+
+
+def grouped(number: int) -> str:
+    """'18 000'."""
+    return f"{number:,}".replace(",", "\N{NARROW NO-BREAK SPACE}")
 
 
 def percent(share: float) -> str:

@@ -142,12 +142,13 @@ class Measurement:
 
 
 @dataclass(frozen=True)
-class Prefill:
-    """The call that reads a text model's prompt: the time to the first token of the answer."""
+class Pair:
+    """Eager and compiled, timed in turns."""
 
     eager: Measurement
     compiled: Measurement
     control_times: Measurement | None = None
+    """Eager timed against eager in the same blocks: the A/A control."""
 
 
 @dataclass(frozen=True)

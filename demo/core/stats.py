@@ -1,4 +1,4 @@
-"""Statistics of timings: the speed-up, its interval and the verdict.
+"""Statistics of timings: ratios with their intervals, and the rule by which two things differ.
 
 Two levels, as in Kalibera and Jones, "Rigorous Benchmarking in Reasonable Time" (2013): between the calls of one
 process (`paired_ratio`), and between processes that run the same spec (`rerun_ratio`). The second is mostly the larger
@@ -14,12 +14,6 @@ from typing import Literal
 import numpy as np
 
 Verdict = Literal["faster", "same", "slower", "unsure"]
-Basis = Literal["repeats", "this machine", "assumed", "within one process"]
-"""What the spread between processes is taken from: 'repeats' are several processes, each a run of these settings here;
-else runs of other settings that this machine repeated, or a value measured elsewhere, or nothing."""
-OpenBecause = Literal["", "interval", "control", "machine", "recompiled"]
-"""Why no verdict is given: the interval holds 1; eager differed from itself by more; other programs took the cores; or
-the model was recompiled while it was timed. '' where there is one."""
 
 RESAMPLES = 2_500
 CONFIDENCE = 0.95
@@ -34,6 +28,8 @@ SMALLEST_DIFFERENCE = 0.01
 SAME_WITHIN = 0.03
 EQUIVALENCE = 1.645 / 1.96
 """How much narrower a 90 % interval is than a 95 % one: that of an equivalence test at 5 % (Schuirmann 1987)."""
+TAKEN_FACTOR = 1.35
+"""How far a ratio may be off where other programs take cores: benchmarks/results/taken_cores.md."""
 VAGUE = 0.5
 """The estimate is not shown where the half-width of its interval is this or more."""
 
@@ -242,125 +238,60 @@ def noise_floor(control: Interval | None) -> float:
     return 0.0 if control is None else max(control.ratio, 1 / control.ratio) - 1
 
 
-def verdict(speedup: Interval, control: Interval | None) -> Verdict:
-    """What may be said of a speed-up, given the A/A control measured beside it.
+@dataclass(frozen=True)
+class Difference(Interval):
+    """How many times longer one thing takes than another, as it may be stated, and whether the two differ."""
 
-    A difference counts when its interval leaves out 1 and the estimate is beyond both 1 % and the noise floor.
-    'same' needs a 90 % interval within 3 % of 1: an equivalence test at 5 %. Anything else is 'unsure', so a machine
-    too noisy to see a difference never says that there is none.
+    verdict: Verdict
+    """'faster' and 'slower' are said of the second; 'unsure' only of an interval that contains 1."""
+
+
+def compare(ratio: Interval, floor: float = 0.0, taken: bool = False, questions: int = 1) -> Difference:
+    """Returns the ratio with the interval that may be stated, and the verdict that follows from it.
+
+    The only rule here by which two things differ: a run's verdict, Compare, the search and reruns use it.
+
+    1. Of several `questions` about the same figures each gets a wider interval (Bonferroni's correction).
+    2. The interval is at least as wide as `floor`, by which the machine showed a model to differ from itself.
+    3. Where other programs took cores (`taken`), both ends move out by `TAKEN_FACTOR`: that error is not random, so
+       no number of calls narrows it.
+    4. 'faster' and 'slower': the interval leaves out 1, and the estimate is more than 1 % away.
+    5. 'same': the 90 % interval of step 1 lies within 3 % of 1, an equivalence test at 5 %. The floor does not widen
+       it: it is no error of blocks timed in turns. Never where cores were taken.
+    6. Else 'unsure'. The interval then contains 1: one that leaves it out and is no difference is 'same'.
     """
-    margin = max(SMALLEST_DIFFERENCE, noise_floor(control))
-    if speedup.low > 1 and speedup.ratio > 1 + margin:
-        return "faster"
-    if speedup.high < 1 and speedup.ratio < 1 / (1 + margin):
-        return "slower"
-    ends = (speedup.ratio * (end / speedup.ratio) ** EQUIVALENCE for end in (speedup.low, speedup.high))
-    return "same" if all(1 / (1 + SAME_WITHIN) <= end <= 1 + SAME_WITHIN for end in ends) else "unsure"
+    known = _widened(ratio, questions)
+    margin = max(math.log1p(floor), math.log(known.ratio / known.low), math.log(known.high / known.ratio))
+    margin += math.log(TAKEN_FACTOR) if taken else 0.0
+    low, high = known.ratio * math.exp(-margin), known.ratio * math.exp(margin)
+    if low > 1 and known.ratio > 1 + SMALLEST_DIFFERENCE:
+        return Difference(known.ratio, low, high, "faster")
+    if high < 1 and known.ratio < 1 / (1 + SMALLEST_DIFFERENCE):
+        return Difference(known.ratio, low, high, "slower")
+    ends = (known.ratio * (end / known.ratio) ** EQUIVALENCE for end in (known.low, known.high))
+    if not taken and all(1 / (1 + SAME_WITHIN) <= end <= 1 + SAME_WITHIN for end in ends):
+        return Difference(known.ratio, known.low, known.high, "same")
+    return Difference(known.ratio, low, high, "unsure")
 
 
-def differ(first: Interval, second: Interval, comparisons: int = 1) -> bool:
-    """Whether two independent estimates, with intervals on a scale of ratios, differ at 5 % and by more than 1 %.
-
-    By the normal approximation of their logarithms; `comparisons` is how many such questions are asked of the same
-    figures (Bonferroni's correction).
-    """
+def _widened(ratio: Interval, questions: int) -> Interval:
+    """The interval at 1 - 5 % / questions, by the normal approximation of its logarithm."""
+    if questions < 2:
+        return ratio
     from scipy.special import ndtri  # 0.1 s, which commands without a figure should not take
 
-    wider = ndtri(1 - (1 - CONFIDENCE) / 2 / max(1, comparisons)) / ndtri((1 + CONFIDENCE) / 2)
-    both = math.hypot(*(math.log(one.high / one.low) / 2 for one in (first, second)))
-    distance = abs(math.log(first.ratio / second.ratio))
-    return distance > max(math.log1p(SMALLEST_DIFFERENCE), float(wider) * both)
+    wider = float(ndtri(1 - (1 - CONFIDENCE) / 2 / questions) / ndtri((1 + CONFIDENCE) / 2))
+    low, high = (ratio.ratio * (end / ratio.ratio) ** wider for end in (ratio.low, ratio.high))
+    return Interval(ratio.ratio, low, high)
+
+
+def quotient(first: Interval, second: Interval) -> Interval:
+    """Returns `first` over `second`, of two independent estimates, by the normal approximation of their logarithms."""
+    half = math.hypot(*(math.log(one.high / one.low) / 2 for one in (first, second)))
+    return _interval(math.log(first.ratio / second.ratio), half)
 
 
 def break_even_calls(compile_seconds: float, eager_seconds: float, compiled_seconds: float) -> int | None:
     """Calls after which compiling has paid for itself; None when a compiled call is not faster."""
     saved = eager_seconds - compiled_seconds
     return math.ceil(compile_seconds / saved - 1e-9) if saved > 0 else None  # 1e-9: 10 / (0.3 - 0.1) is 50, not 51
-
-
-# The speed-up of a run
-
-
-@dataclass(frozen=True)
-class Speedup(Interval):
-    """`low` and `high` hold for a rerun in another process, as far as `basis` says."""
-
-    verdict: Verdict
-    within: Interval
-    """The estimate of this run's own process, and the interval that holds in it."""
-    basis: Basis
-    processes: int = 1
-    deviation: float = 0.0
-    """Standard deviation between processes that the interval counts in, of the logarithm of the speed-up."""
-    weights: tuple[float, ...] = (1.0,)
-    """Share of each process in the estimate, this run's own last; 1 together."""
-    open_because: OpenBecause = ""
-    widened: bool = False
-    """This run's process lies so far from those before it that the interval is wider with it than without."""
-
-
-@dataclass(frozen=True)
-class Spread:
-    """What is known of the spread of a speed-up from process to process beside this run's own processes."""
-
-    basis: Literal["this machine", "assumed"]
-    deviation: float
-    """Standard deviation of the logarithm of the speed-up: 0.03 is about 3 %."""
-    freedom: float | None = None
-    """Degrees of freedom from which it is known; None takes it as exact."""
-
-
-ASSUMED = Spread("assumed", 0.025, 10.0)
-"""Ten measured spreads (five checkpoints, idle and disturbed, on two cores of a CPU: `benchmarks/results/reruns.md`)
-have a root mean square of 2.1 %. Nothing was measured on a GPU."""
-
-
-@dataclass(frozen=True)
-class ProcessResult:
-    """One process of the pool that an answer rests on: an earlier run with the same settings and versions here."""
-
-    id: str
-    eager_seconds: float
-    compiled_seconds: float
-    """One call of each; their quotient is the speed-up of that process."""
-    within: Interval
-    threads: int | None = None
-    prefill: Interval | None = None
-    """A text model's time to the first token, eager over compiled, in that process."""
-    prefill_seconds: tuple[float, float] | None = None
-    """Seconds to the first token of eager and of compiled."""
-    control: Interval | None = None
-    """Eager over eager in that process."""
-
-
-def judged(
-    within: Interval,
-    before: Sequence[Interval],
-    spread: Spread | None,
-    control: Interval | None,
-    because: OpenBecause = "",
-) -> Speedup:
-    """The speed-up with its verdict, from this process's interval and those of the processes before it.
-
-    `control` gives the noise floor; `because` says why there can be no verdict whatever the times are.
-    """
-
-    def pooled(processes: Sequence[Interval]) -> Pooled:
-        known = spread or ASSUMED
-        return rerun_ratio(processes, known.deviation, known.freedom or math.inf)
-
-    basis: Basis = "repeats" if before else spread.basis if spread else "within one process"
-    alone = Pooled(within.ratio, within.low, within.high, 0.0, (1.0,))
-    found = alone if basis == "within one process" else pooled([*before, within])
-    told = verdict(found, control)
-    if told == "unsure" and not because:
-        because = "interval" if found.low <= 1 <= found.high else "control"
-    return Speedup(
-        **vars(found),
-        verdict="unsure" if because else told,
-        within=within,
-        basis=basis,
-        processes=len(before) + 1,
-        open_because=because,
-        widened=bool(before) and found.half_width > pooled(before).half_width,
-    )

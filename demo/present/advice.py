@@ -1,54 +1,80 @@
-"""What an engineer takes home from a run: whether compiling is worth it, and from when on."""
+"""From when on compiling pays, after a start from nothing and after one with a kept cache."""
 
 from demo.core import format as fmt
 from demo.core.result import RunResult
-from demo.present.sentences import calls_to_pay, cost_key, outcome
+from demo.present.sentences import calls_to_pay, cost_key, count, outcome
 
-START = {
-    "cold": "Each start costs {time}: the first call, with an empty compile cache",
-    "warm": "Each start costs {time}: the first call, with a filled compile cache",
-    "built": "Each start costs {time}: building the package and calling it once",
-    "loaded": "Each start costs {time}: loading the package and calling it once",
+STARTS = {
+    "cold": "from nothing",
+    "warm": "with a kept cache",
+    "partly": "from a partly filled cache",
+    "built": "from nothing",
+    "loaded": "with the package kept",
+}
+"""How a process starts, by the state of the compile cache or of the package."""
+
+FIRST_CALLS = {
+    "cold": "With an empty cache the first call",
+    "warm": "With a kept cache the first call",
+    "partly": "With a partly filled cache the first call",
+    "built": "Building the package and calling it once",
+    "loaded": "Loading the package and calling it once",
 }
 
 
 def worth(result: RunResult) -> str:
-    """'Worth it from about 20 000 calls after each start' (see `start_seconds`), 'Not worth it here' or 'Not known yet:
-    ...'; '' without figures."""
-    verdict, start = outcome(result), start_seconds(result)
-    if start is None or verdict is None:
+    """'Pays after 18 000 calls from nothing, 4 000 with a kept cache', 'Never pays here'; '' without figures."""
+    verdict, costs = outcome(result), _costs(result)
+    if verdict is None or not costs:
         return ""
-    if _differs(result):
-        return "Not known yet: compiled gives other outputs than eager"
-    if verdict in ("void", "unsure"):
-        return (
-            "Not known yet: the model was recompiled while it was timed"
-            if verdict == "void"
-            else "Not known yet: this run cannot tell whether compiled is faster"
-        )
-    even = result.break_even(start) if verdict == "faster" else None
-    if even is None or even.calls is None:
-        return "Not worth it here"
-    return f"Worth it from {calls_to_pay(even)} after each start"
+    if verdict == "void":
+        return "It was recompiled while it was timed: no figure holds"
+    if result.parity is not None and result.parity.verdict == "differ":
+        return "Compiled gives other outputs than eager: whether it pays is not known"
+    if verdict == "unsure":
+        return "Whether compiling pays is not known yet"
+    paid: list[str] = []
+    for state, seconds in costs.items():
+        even = result.break_even(seconds) if verdict == "faster" else None
+        if even is None or even.calls is None:
+            return "Never pays here"
+        calls = even.calls if even.answers is None else even.images or 0
+        number = fmt.two_digits(calls)
+        paid.append(f"{count(number, _thing(result)) if not paid else fmt.grouped(number)} {STARTS[state]}")
+    return f"Pays after {', '.join(paid)}"
+
+
+def _thing(result: RunResult) -> str:
+    return "token" if result.spec.unit == "token" else "call"
 
 
 def worth_why(result: RunResult) -> str:
-    """What each start costs, and from which state of the compile cache; '' where `worth` does not rest on it."""
-    compiled, start = result.compilation, start_seconds(result)
-    if compiled is None or start is None or outcome(result) not in ("faster", "slower", "same") or _differs(result):
+    """'A start takes 28 s from nothing, 1.2 s with a kept cache'; '' where no first call was measured."""
+    costs = _costs(result)
+    if not costs or outcome(result) in (None, "void"):
         return ""
-    *_, cache = compiled.known_costs
-    if cache == "partly":
-        told = f"Each start costs {fmt.start_time(start)}: the first call, with a partly filled compile cache"
-        return told
-    return START[cost_key(compiled, cache)].format(time=fmt.start_time(start))
+    return f"A start takes {', '.join(f'{fmt.start_time(one)} {STARTS[state]}' for state, one in costs.items())}"
 
 
-def _differs(result: RunResult) -> bool:
-    return result.parity is not None and result.parity.verdict == "differ"
+def _costs(result: RunResult) -> dict[str, float]:
+    """Seconds of a first call by the keys of `STARTS`, from nothing first."""
+    compiled = result.compilation
+    if compiled is None:
+        return {}
+    return {cost_key(compiled, state): seconds for state, seconds in compiled.known_costs.items()}
 
 
-def start_seconds(result: RunResult) -> float | None:
-    """What one start of a process costs: the first call from a filled cache, or of a loaded package, where measured."""
-    costs = result.compilation.known_costs if result.compilation is not None else {}
-    return [*costs.values()][-1] if costs else None
+def when_it_pays(result: RunResult) -> list[str]:
+    """A sentence for each state of the cache from which a first call was measured."""
+    compiled, verdict, texts = result.compilation, outcome(result), list[str]()
+    if compiled is None:
+        return texts
+    for cache, seconds in compiled.known_costs.items():
+        cost = f"{FIRST_CALLS[cost_key(compiled, cache)]} takes {fmt.start_time(seconds)}"
+        even = result.break_even(seconds)
+        if even is not None and verdict in ("faster", "slower", "same"):
+            pays = even.calls is not None and verdict == "faster"
+            after = f"pays for itself after {calls_to_pay(even)}" if pays else "never pays for itself"
+            cost += f" and {after}"
+        texts.append(fmt.sentence(cost))
+    return texts

@@ -7,7 +7,7 @@ from PIL import Image, ImageDraw
 
 from demo.core import catalog, format as fmt
 from demo.core.result import RunResult
-from demo.present import pictures, sentences
+from demo.present import advice, pictures, sentences
 from demo.present.pictures import COMPILED, EAGER, PAGE_INK, PAGE_MUTED, cut, font_for, printable_label
 
 MAX_NAME = 300
@@ -61,7 +61,7 @@ def card(result: RunResult) -> bytes:
     where = " · ".join(filter(None, (device(result), torch, result.started_at[:10])))
     _line(pen, 66, "Worth compiling?", 36, bold=True, x=_EDGE + 66)
     _line(pen, 141, model(result), 38, bold=True)
-    _line(pen, 182, sentences.settings(result.spec), 30, colour=PAGE_MUTED)
+    _line(pen, 182, sentences.run_settings(result), 30, colour=PAGE_MUTED)
     _line(pen, 222, where, 28, colour=PAGE_MUTED)
     _line(pen, 350, fmt.capital(answer(result)), 130, bold=True)
     if sentences.outcome(result) is None:
@@ -72,9 +72,10 @@ def card(result: RunResult) -> bytes:
             _line(pen, 414 + 48 * number, line, 38)
     else:
         _bars(result, pen)
-        told = fmt.capital(sentences.interval_alone(result))
-        _line(pen, 553, f"{told}; with added graph breaks" if result.spec.graph_break else told, 32)
-        _line(pen, 598, fmt.capital(sentences.basis(result)), 28, colour=PAGE_MUTED)
+        _line(pen, 553, advice.worth(result), 32)
+        told = fmt.capital(sentences.interval(result))
+        told = f"{told}; with added graph breaks" if result.spec.graph_break else told
+        _line(pen, 598, told, 28, colour=PAGE_MUTED)
     file = io.BytesIO()
     image.quantize(64, dither=Image.Dither.NONE).save(file, "PNG")  # a third of the bytes, in the same time
     return file.getvalue()

@@ -8,10 +8,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from demo.core import format as fmt
+from demo.core.figures import FIRST_TOKEN
 from demo.core.measurement import Compilation, GraphBreak
 from demo.core.outputs import same_tokens
 from demo.core.result import RunResult
-from demo.present import sentences
+from demo.present import advice, sentences
 
 Row = tuple[str, str, str]
 """A name, its value, and what it means in one line."""
@@ -46,49 +47,44 @@ def calls(result: RunResult) -> Part | None:
     batch, rate = result.spec.batch_size, f"{result.spec.unit}s/s"
     sides = [side for *_, side in variants]
     queued, clocks = [side.back_to_back for side in sides], [side.median_device_seconds for side in sides]
+    latencies = [result.latencies[name] for name, *_ in variants]
     lines: dict[str, list[object]] = {
-        "median": [fmt.latency(side.median_seconds) for side in sides],
+        sentences.COMPARISONS["token" if result.spec.unit == "token" else "call"]: list(map(fmt.latency, latencies)),
+        "median of this process": [fmt.latency(side.median_seconds) for side in sides],
         "p95": [fmt.latency(side.p95_seconds) for side in sides],
         "fastest": [fmt.latency(min(side.wall_seconds)) for side in sides],
         "slowest": [fmt.latency(max(side.wall_seconds)) for side in sides],
-        rate: [fmt.rate(batch / side.median_seconds) for side in sides],
+        rate: [fmt.rate(batch / seconds) for seconds in latencies],
         f"{rate}, back to back": [run and fmt.rate(run.calls * batch / run.seconds) for run in queued],
         "energy for each": [
             run and run.energy_joules and f"{run.energy_joules / (run.calls * batch):.3g} J" for run in queued
         ],
         "on the GPU": [seconds and fmt.latency(seconds) for seconds in clocks],
     }
-    for what, both in (("Time to the first token", result.prefill_latencies), ("Whole answer", result.answer_seconds)):
-        known = dict(zip(("eager", "compiled"), both or (), strict=False))
-        lines[what] = [fmt.latency(known[name]) if name in known else "" for name, *_ in variants]
-    number = sentences.grouped(max(len(side.wall_seconds) for side in sides))
+    further = {name: one.latencies for name, one in result.comparisons.items() if one is not result.speedup}
+    for name, both in further.items():
+        lines[sentences.COMPARISONS[name]] = list(map(fmt.latency, both))
+    if result.answer_seconds is not None:
+        lines["Whole answer"] = list(map(fmt.latency, result.answer_seconds))
+    number = fmt.grouped(max(len(side.wall_seconds) for side in sides))
     table = table_of((shown for _, shown, _ in variants), lines)
     rows = [*_of_text(result), *_processes(result)]
-    return Part(f"{number} timed calls of each", (), table, rows)
+    texts = [sentences.back_to_back(result)]
+    return Part(f"{number} timed calls of each", [text for text in texts if text], table, rows)
 
 
 def _of_text(result: RunResult) -> list[Row]:
     """What a text model's run tells beside its times: the speed-up of the first token, the cache, generate()."""
-    known, asked = result.prefill_speedup, result.generation
+    known, asked = result.comparisons.get(FIRST_TOKEN), result.generation
     if asked is None:
         return []
-    found = [
-        (
-            "Key-value cache",
-            fmt.size(asked.cache_bytes),
-            (f"Static, with {asked.cache_tokens} places for prompt and answer. Part of both peaks of memory."),
-        )
-    ]
+    found = []
     if known is not None:
         gained = sentences.with_ends(fmt.ratio(known.ratio), known)
-        found.insert(
-            0,
-            (
-                "Time to the first token",
-                gained,
-                (f"The call that reads the prompt of {asked.prompt_tokens} tokens, timed apart by the same protocol."),
-            ),
-        )
+        words = f"The call that reads the prompt of {asked.prompt_tokens} tokens, timed apart by the same protocol."
+        found.append((sentences.COMPARISONS[FIRST_TOKEN], gained, words))
+    words = f"Static, with {asked.cache_tokens} places for prompt and answer. Part of both peaks of memory."
+    found.append(("Key-value cache", fmt.size(asked.cache_bytes), words))
     if asked.generate_seconds is not None:
         seconds = [one for one in (asked.generate_seconds, asked.automatic_seconds) if one is not None]
         found.append(
@@ -106,16 +102,17 @@ def _of_text(result: RunResult) -> list[Row]:
 
 def _processes(result: RunResult) -> list[Row]:
     """The speed-up of each process that the answer rests on, with the interval of its own calls."""
-    repeats = result.as_processes()
+    name = "token" if result.spec.unit == "token" else "call"
+    repeats = [(run.id, run.figures[name].within) for run in result.as_processes() if name in run.figures]
     if len(repeats) == 1 and result.speedup is not None and result.speedup.basis == "within one process":
         return []  # the answer says it
     return [
         (
             f"Process {number}",
-            sentences.with_ends(fmt.ratio(one.within.ratio), one.within),
-            f"Its own speed-up with the interval of its calls; run {one.id}.",
+            sentences.with_ends(fmt.ratio(one.ratio), one),
+            f"Its own speed-up with the interval of its calls; run {id}.",
         )
-        for number, one in enumerate(repeats, 1)
+        for number, (id, one) in enumerate(repeats, 1)
     ]
 
 
@@ -128,7 +125,7 @@ def why(result: RunResult) -> Part | None:
     measured = [side for _, _, side in sides]
     busy = [side.busy_share for side in measured]
     launching = [side.launch_seconds and side.launch_seconds / side.median_seconds for side in measured]
-    counted = [side.profile and sentences.grouped(round(side.profile.kernels)) for side in measured]
+    counted = [side.profile and fmt.grouped(round(side.profile.kernels)) for side in measured]
     lines: dict[str, list[object]] = {
         "launching kernels": list(map(_share, launching)),
         ("operators a call, fused ones not counted" if not any(busy) else "kernels a call"): list(counted),
@@ -142,7 +139,7 @@ def why(result: RunResult) -> Part | None:
         (
             f"{variant}, longest {number}",
             ", ".join([fmt.latency(kernel.seconds), fmt.percent(kernel.share)]),
-            f"{kernel.name}, {sentences.grouped(round(kernel.launches))} a call.",
+            f"{kernel.name}, {fmt.grouped(round(kernel.launches))} a call.",
         )
         for _, variant, side in sides
         if side.profile is not None
@@ -171,7 +168,7 @@ def compiled(result: RunResult) -> Part | None:
     if found is None:
         return None
     texts = sentences.compiled_first(result)
-    if result.prefill is not None and found.recompiles:
+    if FIRST_TOKEN in result.further and found.recompiles:
         texts.append(
             "One graph reads the prompt and one writes a token: dynamo calls the second a recompile, "
             "since its input has another length."
@@ -282,7 +279,13 @@ def parted(result: RunResult) -> str:
     return words
 
 
-# The machine
+# Caveats and the machine
+
+
+def caveats(result: RunResult) -> Part | None:
+    """What a reader should know before using the figures."""
+    texts = result.warnings
+    return Part(f"Caveats: {len(texts)}", texts) if texts else None
 
 
 def machine(result: RunResult) -> Part | None:
@@ -353,27 +356,7 @@ def pays(result: RunResult) -> Part | None:
         lines[word] = [fmt.start_time(one) if one is not None else "" for one in seconds]
     size = found.package_bytes
     rows = [] if size is None else [("Package", fmt.size(size), "")]
-    return Part("When does compiling pay?", when_it_pays(result), table_of(heads, lines), rows)
-
-
-def when_it_pays(result: RunResult) -> list[str]:
-    """A sentence for each state of the cache that was measured, but for that of each start: see `advice.worth`."""
-    compiled = result.compilation
-    if compiled is None:
-        return []
-    *others, _ = compiled.known_costs.items()
-    texts, verdict = [], sentences.outcome(result)
-    for cache, seconds in others:
-        cold = sentences.cost_key(compiled, cache) == "cold"
-        what = "With an empty cache the first call" if cold else "Building the package and calling it once"
-        cost = f"{what} takes {fmt.start_time(seconds)}"
-        even = result.break_even(seconds)
-        if even is not None and verdict in ("faster", "slower", "same"):
-            pays = even.calls is not None and verdict == "faster"
-            after = f"pays for itself after {sentences.calls_to_pay(even)}" if pays else "never pays for itself"
-            cost += f" and {after}"
-        texts.append(fmt.sentence(cost))
-    return texts
+    return Part("When does compiling pay?", advice.when_it_pays(result), table_of(heads, lines), rows)
 
 
 def memory(result: RunResult) -> Part | None:
@@ -427,6 +410,7 @@ def request(result: RunResult) -> Part | None:
 
 FOLDS = {
     "Why: every call, what was compiled, the machine": {
+        "caveats": caveats,
         "calls": calls,
         "why": why,
         "compiled": compiled,

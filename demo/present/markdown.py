@@ -15,21 +15,21 @@ def of_run(result: RunResult) -> str:
     if timed is None or timed.table is None:
         raise ValueError("only a run with figures has a table")
     heads, lines = timed.table
-    rows = [("latency", *map(fmt.latency, result.latencies.values())), *lines]
     notes = [
+        sentences.quality_line(result),
         sentences.noise_floor(result),
-        *details.when_it_pays(result),
+        *advice.when_it_pays(result),
         sentences.without_breaks(result),
         *sentences.compiled_first(result),
     ]
-    settings = sentences.settings_line(result.spec)
+    settings = sentences.run_line(result)
     place = escaped(", ".join([settings, *sentences.machine(result), result.started_at[:10]]))
     told = [escaped(fmt.sentence(note.rstrip("."))) for note in notes if note]
     below = " ".join([f"{place}.", *told])
     worth = [advice.worth(result), advice.worth_why(result)]
-    verdict = " ".join(escaped(fmt.sentence(text)) for text in worth if text)
+    pays = " ".join(escaped(fmt.sentence(text)) for text in worth if text)
     answer = f"{speedup(result)}, 95 % confidence, {sentences.basis(result)}."
-    return "\n".join([verdict, "", answer, "", *_table(heads, rows, "lrr"), "", below, ""])
+    return "\n".join([answer, "", pays, "", *_table(heads, lines, "lrr"), "", below, ""])
 
 
 def speedup(result: RunResult) -> str:

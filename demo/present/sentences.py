@@ -7,19 +7,14 @@ from collections.abc import Iterable
 from typing import Any, Literal
 
 from demo.core import format as fmt, stats
+from demo.core.caveat import IMPORTANT
+from demo.core.comparison import BreakEven, Comparison
+from demo.core.figures import FIRST_TOKEN
 from demo.core.measurement import Compilation, Measurement
-from demo.core.result import BreakEven, RunResult
+from demo.core.quality import quality
+from demo.core.result import RunResult
 from demo.core.spec import OPTIONS, RunSpec
 
-ANSWERS = {
-    "faster": "{ratio} faster",
-    "slower": "{ratio} slower",
-    "same": "no difference",
-    "unsure": "too noisy to tell",
-    "narrow": "no clear difference",
-    "busy": "machine too busy to tell",
-    "void": "void: recompiled while timed",
-}
 HEADLINES: dict[str, tuple[str, str, str]] = {
     "faster": ("Compiled is", "{ratio}", "faster"),
     "slower": ("Compiled is", "{ratio}", "slower"),
@@ -27,9 +22,11 @@ HEADLINES: dict[str, tuple[str, str, str]] = {
     "narrow": ("", "No clear difference", ""),
     "unsure": ("", "Too noisy", "to tell"),
     "busy": ("", "Too busy", "to tell"),
-    "void": ("", "Void:", "the model was recompiled while timed"),
+    "void": ("", "Void:", "recompiled while timed"),
 }
 """What stands before a large figure, the figure, and what stands after it, by `_kind`."""
+COMPARISONS = {"call": "A call", "token": "A token", FIRST_TOKEN: "Time to the first token"}
+"""What is compared, by the names of `RunResult.comparisons`."""
 STATUSES = {
     "ok": "Finished",
     "out_of_memory": "Out of memory",
@@ -75,15 +72,11 @@ WORKER_WORDS = {
 """What the worker's codes mean: what it is doing, and the parts of a first call."""
 
 
-def headline(result: RunResult) -> str:
-    """The result in one English sentence, or the failure's message."""
-    parts = headline_parts(result)
-    if parts is None:
-        return result.failure.message if result.failure else "The run gave no figures."
-    return f"{' '.join(filter(None, parts))}, {times(result)}"
-
-
 Outcome = Literal["void", "faster", "slower", "same", "unsure"]
+WIDE = 0.1
+"""From this half-width of the interval on an open verdict is told as noise."""
+Three = tuple[str, str, str]
+"""The text before a large figure, the figure, and the text after it."""
 
 
 def outcome(result: RunResult) -> Outcome | None:
@@ -93,10 +86,12 @@ def outcome(result: RunResult) -> Outcome | None:
     return "void" if result.void else result.speedup.verdict
 
 
-WIDE = 0.1
-"""From this half-width of the interval on the figure is told as 'about', and an open verdict as noise."""
-Three = tuple[str, str, str]
-"""The text before a large figure, the figure, and the text after it."""
+def headline(result: RunResult) -> str:
+    """The result in one sentence: 'Compiled is 1.44× faster, 3.87 ms → 2.69 ms'; or the failure's message."""
+    parts = headline_parts(result)
+    if parts is None:
+        return result.failure.message if result.failure else "The run gave no figures."
+    return f"{' '.join(filter(None, parts))}, {times(result)}"
 
 
 def headline_parts(result: RunResult) -> Three | None:
@@ -104,19 +99,13 @@ def headline_parts(result: RunResult) -> Three | None:
     speedup = _decided_speedup(result)
     if speedup is None:
         return None
-    kind = _kind(speedup)
-    before, shown, after = HEADLINES[kind]
-    if kind in ("faster", "slower") and speedup.half_width > WIDE:
-        before += " about"
-    shown = shown.format(ratio=figure(speedup))
-    if result.rough and kind in ("faster", "slower", "same"):
-        after = f"{after} (rough)".strip()
+    before, shown, after = HEADLINES[_kind(speedup)]
     if result.spec.graph_break:
         after = f"{after} (with added graph breaks)".strip()
-    return before, shown, after
+    return before, shown.format(ratio=figure(speedup)), after
 
 
-def _decided_speedup(result: RunResult) -> stats.Speedup | None:
+def _decided_speedup(result: RunResult) -> Comparison | None:
     """The speed-up of a run that has an outcome."""
     return result.speedup if outcome(result) is not None else None
 
@@ -128,7 +117,7 @@ def figure(speedup: stats.Interval) -> str:
     return fmt.estimate(speedup.ratio, speedup.low, speedup.high)
 
 
-def _kind(speedup: stats.Speedup) -> str:
+def _kind(speedup: Comparison) -> str:
     """The verdict; of an open one what it tells: 'narrow', 'unsure', 'busy' or 'void'."""
     if speedup.open_because == "recompiled":
         return "void"
@@ -140,19 +129,31 @@ def _kind(speedup: stats.Speedup) -> str:
 
 
 def answer(result: RunResult) -> str:
-    """The answer in short: 'about 1.5× faster (rough)', 'no difference', 'too noisy to tell'; '' without one."""
+    """The answer in short: '1.5× faster', '3× faster (rough)', 'no difference', 'too noisy to tell'; '' without one."""
     speedup = _decided_speedup(result)
     if speedup is None:
         return ""
-    told = _answer(speedup)
-    return f"{told} (rough)" if result.rough and speedup.verdict in ("faster", "slower") else told
+    known = quality(result)
+    rough = known is not None and known.mark == "rough" and speedup.verdict != "unsure"
+    return f"{_answer(speedup)} (rough)" if rough else _answer(speedup)
 
 
-def _answer(speedup: stats.Speedup) -> str:
-    ratio = str(figure(speedup))
-    if speedup.half_width > WIDE:
-        ratio = f"about {ratio}"
-    return ANSWERS[_kind(speedup)].format(ratio=ratio)
+def _answer(speedup: Comparison) -> str:
+    _, shown, after = HEADLINES[_kind(speedup)]
+    told = f"{shown.format(ratio=figure(speedup))} {after}".strip()
+    return told[:1].lower() + told[1:]
+
+
+def quality_line(result: RunResult) -> str:
+    """'Fair: it rests on 1 process.'; '' without an answer."""
+    known = quality(result)
+    return f"{known.mark.capitalize()}: {known.reason}." if known is not None else ""
+
+
+def caveat(result: RunResult) -> str:
+    """The caveat that a reader must not miss: the first of `IMPORTANT` that the result has; '' without one."""
+    texts = {one.key: str(one) for one in reversed(result.caveats)}
+    return next((texts[key] for key in IMPORTANT if key in texts), "")
 
 
 def speedup(result: RunResult) -> str:
@@ -227,6 +228,17 @@ def settings(spec: RunSpec) -> str:
     return " · ".join(settings_apart(spec))
 
 
+def run_line(result: RunResult) -> str:
+    """'shapes-vit · batch 4 · default · float32 · 2 threads': `settings_line` with the threads that were used."""
+    return f"{result.spec.checkpoint} · {run_settings(result)}"
+
+
+def run_settings(result: RunResult) -> str:
+    """'batch 4 · default · float32 · 2 threads'."""
+    used = result.threads if result.spec.threads is None and result.spec.device == "cpu" else None
+    return " · ".join([*settings_apart(result.spec), *([count(used, "thread")] if used else [])])
+
+
 def settings_apart(spec: RunSpec) -> list[str]:
     """Batch, mode and number format, then what is not at its default: options choices, switches."""
     parts = [f"batch {spec.batch_size}"] if spec.unit != "call" else []
@@ -292,22 +304,12 @@ def decided(result: RunResult) -> str:
     speedup = _decided_speedup(result)
     if speedup is None:
         return ""
-    texts, floor = [], fmt.percent(stats.noise_floor(result.pooled_control))
-    if speedup.open_because in ("interval", "control", "machine"):
-        texts.append(OPEN_BECAUSE[speedup.open_because].format(floor=floor))
+    texts = []
+    if speedup.open_because in OPEN_BECAUSE:
+        texts.append(OPEN_BECAUSE[speedup.open_because].format(floor=fmt.percent(speedup.floor)))
     if speedup.widened:
         texts.append("This process lies so far from the ones before it that the range grew.")
     return " ".join(texts)
-
-
-def open_between_processes(result: RunResult) -> bool:
-    """Whether the verdict is unsure only because processes differ: longer timing would not help, a repeat would."""
-    return outcome(result) == "unsure" and not unsure_within(result)
-
-
-def unsure_within(result: RunResult) -> bool:
-    """Whether the calls of this process alone leave the verdict open."""
-    return result.speedup is not None and stats.verdict(result.speedup.within, result.control) == "unsure"
 
 
 def ends(low: float, high: float) -> tuple[str, str]:
@@ -317,9 +319,25 @@ def ends(low: float, high: float) -> tuple[str, str]:
 
 def noise_floor(result: RunResult) -> str:
     """The A/A control: how far eager differs from itself on this machine."""
-    if result.control is None:
+    known = result.speedup
+    if known is None or known.control is None:
         return "eager was not timed against itself"
-    return f"eager timed against itself: {fmt.percent(stats.noise_floor(result.control))} apart"
+    return f"eager timed against itself: {fmt.percent(known.floor)} apart"
+
+
+def back_to_back(result: RunResult) -> str:
+    """A sentence where calls queued behind each other were slower than one by one; '' elsewhere."""
+    slower = [
+        shown
+        for name, shown, side in variants(result)
+        if (run := side.back_to_back) is not None and run.seconds / run.calls > result.latencies[name] * 1.02
+    ]
+    if not slower:
+        return ""
+    return (
+        f"Back to back was slower than one by one ({', '.join(slower)}): it was timed later, in one pass, "
+        "so the machine's speed at that moment counts."
+    )
 
 
 def compiled_first(result: RunResult) -> list[str]:
@@ -342,7 +360,7 @@ def compiled_first(result: RunResult) -> list[str]:
 def count(number: int, thing: str) -> str:
     """'0 breaks', '1 break', '1 200 calls'."""
     ending = "" if number == 1 else "es" if thing.endswith("s") else "s"
-    return f"{grouped(number)} {thing}{ending}"
+    return f"{fmt.grouped(number)} {thing}{ending}"
 
 
 def calls_to_pay(even: BreakEven | None) -> str:
@@ -356,7 +374,7 @@ def calls_to_pay(even: BreakEven | None) -> str:
     high = fmt.two_digits(even.high * each)
     if low == high:
         return f"about {count(low, thing)}"
-    return f"{grouped(low)!s} to {count(high, thing)}"
+    return f"{fmt.grouped(low)!s} to {count(high, thing)}"
 
 
 def variant_name(name: str, spec: RunSpec) -> str:
@@ -374,10 +392,6 @@ def enumerated(phrases: Iterable[str]) -> str:
     """'1', '1 and 4', '1, 4 and 16'; of whatever phrases."""
     *most, last = phrases
     return f"{', '.join(most)} and {last}" if most else last
-
-
-def grouped(number: int) -> str:
-    return f"{number:,}".replace(",", "\N{NARROW NO-BREAK SPACE}")
 
 
 def variants(result: RunResult) -> list[tuple[str, str, Measurement]]:

@@ -32,6 +32,7 @@ from typing import IO, Any
 from demo.core import codec, format as fmt
 from demo.core.machine import HostInfo
 from demo.core.result import Progress, RunResult
+from demo.core.result_json import from_json
 from demo.core.spec import BadInput
 from demo.runs.environment import ROOT, share_headers, worker_environment
 
@@ -228,7 +229,7 @@ class Worker:
         elif kind == "refused":
             self._events.put(BadInput(fmt.redact(codec.load(str, message["message"]))))
         elif kind == "result":
-            self._events.put(RunResult.from_json(message["result"]))
+            self._events.put(from_json(message["result"]))
         else:
             raise ValueError(f"no such event: {kind}")
 

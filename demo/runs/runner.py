@@ -13,10 +13,10 @@ from collections.abc import Generator, Iterator
 from pathlib import Path
 
 from demo.core import cores, limits
+from demo.core.comparison import ProcessResult
 from demo.core.machine import HostInfo
 from demo.core.result import Progress, RunResult
 from demo.core.spec import BadInput, RunSpec
-from demo.core.stats import ProcessResult
 from demo.runs.outcome import (
     NO_FILES,
     Files,

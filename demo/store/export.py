@@ -19,9 +19,11 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from demo.core.figures import FIRST_TOKEN
 from demo.core.format import milliseconds
 from demo.core.measurement import Measurement
 from demo.core.result import RunResult
+from demo.core.result_json import to_json
 from demo.core.spec import BadInput, RunSpec, without_meaning
 
 if TYPE_CHECKING:
@@ -83,6 +85,14 @@ def _timing(variant: str) -> dict[str, Column]:
     }
 
 
+def _first_token(side: int) -> Column:
+    def value(result: RunResult) -> float | None:
+        first = result.comparisons.get(FIRST_TOKEN)
+        return milliseconds(first.latencies[side]) if first is not None else None
+
+    return Column(_NUMBER, value)
+
+
 def _rate(variant: str, unit: str) -> Column:
     def value(result: RunResult) -> float | None:
         seconds = result.latencies.get(variant)
@@ -131,8 +141,8 @@ EXPORTED: dict[str, Column] = {
     "failure_stage": _part(_TEXT, "failure.stage"),
     "failure_message": _part(_TEXT, "failure.message"),
     "warnings": _part(_TEXT, "warnings", " ".join),
-    "eager_first_token_ms": _part(_NUMBER, "prefill_latencies", lambda both: milliseconds(both[0])),
-    "compiled_first_token_ms": _part(_NUMBER, "prefill_latencies", lambda both: milliseconds(both[1])),
+    "eager_first_token_ms": _first_token(0),
+    "compiled_first_token_ms": _first_token(1),
     "eager_answer_ms": _part(_NUMBER, "answer_seconds", lambda both: milliseconds(both[0])),
     "compiled_answer_ms": _part(_NUMBER, "answer_seconds", lambda both: milliseconds(both[1])),
     "eager_tokens_per_second": _rate("eager", "token"),
@@ -197,7 +207,7 @@ def json_lines(results: Iterable[RunResult], indent: int) -> Iterator[str]:
     margin = "\n" + " " * indent
     before = "["
     for result in results:
-        text = json.dumps(result.to_json(), allow_nan=False, ensure_ascii=False, indent=indent)
+        text = json.dumps(to_json(result), allow_nan=False, ensure_ascii=False, indent=indent)
         yield before + margin + text.replace("\n", margin)  # a line's end within a string is escaped
         before = ","
     yield "[]" if before == "[" else "\n]"

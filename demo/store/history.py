@@ -26,6 +26,7 @@ from typing import Any, BinaryIO
 
 from demo.core.measurement import CompileCost
 from demo.core.result import RunResult
+from demo.core.result_json import dumps, from_json
 from demo.core.spec import BadInput
 from demo.store.database import FOLDER_VARIABLE, HistoryError, SetAside, opened
 from demo.store.reruns import NEWEST, StoredRun, compiled_spec, dump_rerun, load_rerun
@@ -99,7 +100,7 @@ class History:
 
     def _store(self, result: RunResult) -> None:
         row = {"id": result.id, "started_at": result.started_at, **_key(result)}
-        row |= {"words": _searched_text(result), "rerun": dump_rerun(result), "result": result.dumps()}
+        row |= {"words": _searched_text(result), "rerun": dump_rerun(result), "result": dumps(result)}
         values = [_encoded(value) if isinstance(value, str) else value for value in row.values()]
         insert = f"INSERT INTO results ({', '.join(row)}) VALUES ({_places(row)}) ON CONFLICT DO NOTHING"
         with self._database("stored") as database:
@@ -231,7 +232,7 @@ class History:
             self.running.mkdir(parents=True, exist_ok=True)
             marker = (self.running / f"{if_lost.id}.json").open("xb")
             fcntl.flock(marker, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            marker.write(if_lost.dumps().encode("utf-8", "backslashreplace"))
+            marker.write(dumps(if_lost).encode("utf-8", "backslashreplace"))
             marker.flush()
             os.fsync(marker.fileno())
         except (OSError, HistoryError) as error:
@@ -260,7 +261,7 @@ class History:
             with path.open("rb") as file:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 try:
-                    result = RunResult.from_json(json.loads(file.read()))
+                    result = from_json(json.loads(file.read()))
                     is_new = self.get(result.id) is None  # else its process died after storing it
                     if is_new:
                         self.append(result)
@@ -320,6 +321,6 @@ def _encoded(text: str) -> str:
 def _result(text: bytes) -> RunResult:
     """Raises ValueError for anything that is not a result."""
     try:
-        return RunResult.from_json(json.loads(text))
+        return from_json(json.loads(text))
     except (TypeError, RecursionError) as error:  # a damaged row may hold a number, or nothing
         raise ValueError(f"it is no result: {error}") from error

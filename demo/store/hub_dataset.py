@@ -21,6 +21,7 @@ from typing import Any
 
 from demo.core.files import replacing
 from demo.core.result import RunResult
+from demo.core.result_json import dumps
 from demo.core.spec import BadInput
 from demo.store import export
 from demo.store.history import History
@@ -118,7 +119,7 @@ class PushedHistory(History):
         for file in (whole, table):
             file.parent.mkdir(parents=True, exist_ok=True)
         with replacing(whole) as draft:  # so that the scheduler never pushes half a file
-            draft.write(f"{result.dumps()}\n".encode("utf-8", "backslashreplace"))
+            draft.write(f"{dumps(result)}\n".encode("utf-8", "backslashreplace"))
         if result.void:  # its figures mean nothing, and no column of a row says so
             return
         with self._rows:

@@ -18,9 +18,10 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from demo.core import codec
+from demo.core.comparison import ASSUMED, ProcessResult, Spread
 from demo.core.result import RunResult
 from demo.core.spec import OPTIONS, OWN_MODEL, RunSpec
-from demo.core.stats import ASSUMED, Interval, ProcessResult, Spread
+from demo.core.stats import Interval
 
 NEWEST = 300
 """So many runs are looked at: they are read for every new result."""

@@ -6,12 +6,11 @@ and settings inside a way, such as single options of inductor.
 
 A way that leaves eager as it is has the speed-up of its own runs, in which drift of the machine cancels. A way that
 changes eager too is compared with the plain eager of the other ways' processes: there nothing cancels, so its interval
-counts in how plain eager differed from process to process. All latencies are plain eager's over the speed-up, so that
-the two columns never contradict each other.
+counts in how plain eager differed from process to process. A latency is the one that was measured.
 
-Two ways differ where their intervals tell them apart at 5 %, corrected for the number of comparisons (Bonferroni). A
-rank is 1 and the number of ways that are better so. Not covered: first answers are single measurements, and decide
-nothing.
+`stats.compare` says whether two ways differ, corrected for the number of questions, and every interval of the table is
+as wide as that correction asks. rank = 1 + number of ways that are better. Not covered: first answers are single
+measurements, and decide nothing.
 """
 
 import dataclasses
@@ -22,6 +21,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from demo.core import catalog, outputs, stats
+from demo.core.comparison import ProcessFigure
 from demo.core.machine import HostInfo
 from demo.core.refusals import checked, on_machine, refusal
 from demo.core.result import RunResult
@@ -117,9 +117,9 @@ class Row:
     out: str = ""
     """Why it cannot win, as a sentence's end: it failed, does not agree, was refused or not tried."""
     speedup: Interval | None = None
-    """Plain eager's call over this way's; None where that is not known."""
+    """Plain eager's call over this way's, with an interval that allows for all ways; None where it is not known."""
     seconds: float | None = None
-    """One call in the long run."""
+    """One call, as it was measured."""
     first_answers: Mapping[str, dict[str, float]] = field(default_factory=dict)
     """Seconds from the start of a process to its first answer by part ('import', 'load', 'compile', 'first run'):
     under 'nothing' from an empty cache, under 'next' from what an earlier process left; those that are known."""
@@ -131,14 +131,6 @@ class Row:
         """Seconds from the start of a process to its first answer; `state` is 'nothing' or 'next'."""
         parts = self.first_answers.get(state)
         return None if parts is None else sum(parts.values())
-
-    @property
-    def call(self) -> Interval | None:
-        """Seconds of one call with their uncertainty; None where they are not known."""
-        if self.speedup is None or self.seconds is None:
-            return None
-        low, high = (self.seconds * self.speedup.ratio / end for end in (self.speedup.high, self.speedup.low))
-        return Interval(self.seconds, low, high)
 
 
 @dataclass(frozen=True)
@@ -173,7 +165,7 @@ def best_table(ways: Sequence[Way], results: Mapping[str, RunResult], refused: M
     """The rows of all ways, by what is known now. `results` and `refused` are by the ways' names: the newest run of
     each, and why a run could not even start."""
     plain_runs = [results[way.name] for way in ways if way.name in results and not way.changes_eager]
-    eagers = [one.eager_seconds for run in plain_runs for one in run.as_processes()]
+    eagers = [one.eager_seconds for run in plain_runs for one in _processes(run)]
     reference = next((run for run in plain_runs if run.predictions and "eager" in run.predictions), None)
     # Runs of a machine that was too busy are no basis of an answer, but show what a call took.
     shown = eagers or [run.latencies["eager"] for run in plain_runs if run.speedup is not None]
@@ -189,7 +181,8 @@ def best_table(ways: Sequence[Way], results: Mapping[str, RunResult], refused: M
         if refusal or result is None:
             return Row(way, out=refusal)
         speedup = _over_plain_eager(result, eagers) if way.changes_eager else result.speedup
-        seconds = eager / speedup.ratio if speedup is not None and eager is not None else None
+        speedup = stats.compare(speedup, questions=len(results)) if speedup is not None else None
+        seconds = result.latencies.get("compiled") if result.failure is None else None
         memory = result.compiled.peak_memory_bytes if result.compiled is not None else None
         out, answers = why_out(result, reference), first_answers(result, imports)
         return Row(way, result, out, speedup, seconds, answers, memory)
@@ -232,7 +225,7 @@ def _over_plain_eager(result: RunResult, eagers: Sequence[float]) -> Interval | 
     Student's t with the spread of plain eager between its processes (standard error of the difference of two means of
     logarithms), and the interval within this run's own processes beside it. None from fewer than `EAGERS` processes.
     """
-    own = result.as_processes()
+    own = _processes(result)
     if not own or len(eagers) < EAGERS:
         return None
     logs = [math.log(seconds) for seconds in eagers]
@@ -241,6 +234,11 @@ def _over_plain_eager(result: RunResult, eagers: Sequence[float]) -> Interval | 
     middle = statistics.fmean(logs) - statistics.fmean(math.log(one.compiled_seconds) for one in own)
     half = math.hypot(between, within)
     return Interval(math.exp(middle), math.exp(middle - half), math.exp(middle + half))
+
+
+def _processes(result: RunResult) -> list[ProcessFigure]:
+    """A call, or a token, of each process behind the run's answer."""
+    return [next(iter(one.figures.values())) for one in result.as_processes()]
 
 
 def first_answers(result: RunResult, imports: float) -> dict[str, dict[str, float]]:
@@ -268,36 +266,32 @@ def _parts(imports: float, load: float, compiles: float, run: float) -> dict[str
 
 
 def _ranked(rows: Sequence[Row]) -> BestTable:
-    costs = {row.way.name: call for row in rows if not row.out and (call := row.call) is not None}
-    running = {row.way.name: row for row in rows if row.way.name in costs}
-    if len(running) < 2:  # eager alone is no answer
+    known = {row.way.name: row.speedup for row in rows if not row.out and row.speedup is not None}
+    if len(known) < 2:  # eager alone is no answer
         return BestTable(tuple(rows), None)
 
     def better(one: str, other: str) -> bool:
-        """Whether `one` costs less than `other` beyond doubt."""
-        lower = costs[one].ratio < costs[other].ratio
-        return lower and _carried(running[one]) and stats.differ(costs[one], costs[other], len(costs) - 1)
+        """Whether a call of `one` takes less time. The intervals are corrected for the number of ways already."""
+        return stats.compare(stats.quotient(known[one], known[other])).verdict == "faster"
 
-    ranks = {name: 1 + sum(better(other, name) for other in costs) for name in costs}
+    ranks = {name: 1 + sum(better(other, name) for other in known) for name in known}
     ranked = [dataclasses.replace(row, rank=ranks.get(row.way.name)) for row in rows]
-    in_order = sorted(
-        ranked, key=lambda row: (row.rank is None, costs[row.way.name].ratio if row.rank else 0.0, row.way.simplicity)
-    )
-    winner, equals = _winner([row for row in in_order if row.rank == 1], costs)
+
+    def order(row: Row) -> tuple[float, float, int]:
+        rank = row.rank or math.inf
+        return rank, -row.speedup.ratio if row.rank and row.speedup else 0.0, row.way.simplicity
+
+    in_order = sorted(ranked, key=order)
+    winner, equals = _winner([row for row in in_order if row.rank == 1])
     return BestTable(tuple(in_order), winner, equals, _crossover(winner, in_order))
 
 
-def _carried(row: Row) -> bool:
-    """Whether the row's run may say that it is better than others: its verdict is not open."""
-    speedup = row.result.speedup if row.result is not None else None
-    return speedup is None or speedup.verdict != "unsure"
-
-
-def _winner(first: Sequence[Row], costs: Mapping[str, Interval]) -> tuple[Row, tuple[Row, ...]]:
+def _winner(first: Sequence[Row]) -> tuple[Row, tuple[Row, ...]]:
     """Eager, where no way is known to be better; else the simplest of those of the first rank that are close to the
     best one. And all others of that rank."""
-    least = costs[first[0].way.name].ratio
-    close = [row for row in first if costs[row.way.name].ratio <= least * CLOSE or row.way.name == EAGER]
+    ratios = {row.way.name: row.speedup.ratio for row in first if row.speedup is not None}
+    least = max(ratios.values()) / CLOSE
+    close = [row for row in first if ratios[row.way.name] >= least or row.way.name == EAGER]
     winner = min(close, key=lambda row: row.way.simplicity)
     return winner, tuple(row for row in first if row is not winner)
 
@@ -309,7 +303,7 @@ def _crossover(winner: Row, rows: Sequence[Row]) -> Crossover | None:
     later = (winner.first_answer("next") or 0.0) - answers[rival.way.name]
     if later <= 0 or not winner.seconds or not winner.speedup or not rival.seconds or not rival.speedup:
         return None
-    eager = winner.seconds * winner.speedup.ratio
+    eager = next(row.seconds for row in rows if row.way.name == EAGER and row.seconds)
 
     def calls(fast: float, slow: float) -> int | None:
         saved = eager / slow - eager / fast

@@ -7,7 +7,6 @@ from typing import Any
 
 from demo.core import codec, format as fmt
 from demo.core.spec import DTYPES, MODES, OPTIONS
-from demo.present import sentences
 from demo.sweep.best_table import CLOSE, DEFAULT, EAGER, WAYS, BestTable, Crossover, Row, Way
 
 BEST_WAY = {
@@ -116,10 +115,10 @@ def _steady(winner: Row, crossover: Crossover | None) -> str:
 
 def _calls(crossover: Crossover) -> str:
     """'20 000 to 60 000', 'at least 20 000'."""
-    low = sentences.grouped(fmt.two_digits(crossover.low))
+    low = fmt.grouped(fmt.two_digits(crossover.low))
     if crossover.high is None:
         return f"{low} or more"
-    high = sentences.grouped(fmt.two_digits(crossover.high))
+    high = fmt.grouped(fmt.two_digits(crossover.high))
     return low if low == high else f"{low} to {high}"
 
 

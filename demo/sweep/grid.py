@@ -18,12 +18,12 @@ from typing import Any
 
 from demo.core import catalog, hub
 from demo.core.catalog import Checkpoint
+from demo.core.comparison import ProcessResult
 from demo.core.files import replacing
 from demo.core.machine import HostInfo
 from demo.core.refusals import on_machine
 from demo.core.result import RunResult
 from demo.core.spec import OPTIONS, TEXT_GENERATION, BadInput, RunSpec, without_meaning
-from demo.core.stats import ProcessResult
 from demo.present import sentences
 from demo.store import export, published
 

@@ -14,6 +14,7 @@ from gradio import FileData
 
 from demo.core import catalog, format as fmt
 from demo.core.result import RunResult
+from demo.core.result_json import to_json
 from demo.core.spec import OPTIONS, TASKS, BadInput, Option, RunSpec
 from demo.runs.runner import Runner
 from demo.store import export, published
@@ -147,7 +148,7 @@ def endpoint(runner: Runner, queue: RunQueue) -> Callable[..., dict[str, Any]]:
                 result = next(event for event in events if isinstance(event, RunResult))
         over_mcp = asked["request"].headers.get("x-gradio-user") == "mcp"  # as gradio's MCP server names itself
         whole = not over_mcp if asked["whole"] is None else asked["whole"]
-        return result.to_json() if whole else export.row(result)
+        return to_json(result) if whole else export.row(result)
 
     options[place:place] = [("whole", bool | None, None), ("example", str, "")]
     return _described(benchmark, _DESCRIPTION, *_MODEL, *options)
@@ -225,9 +226,9 @@ def stored(kept: History) -> Callable[..., list[dict[str, Any]]]:
                 found = kept.get(str(id))
                 if found is None:
                     raise BadInput(f"No stored run has the id {str(id)[:80]!r}.")
-                return [found.to_json()]
+                return [to_json(found)]
             results = kept.all(limit, str(search or ""))
-            return [result.to_json() if whole else export.row(result) for result in results]
+            return [to_json(result) if whole else export.row(result) for result in results]
 
     return history
 

@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from demo.core import cores, limits
+from demo.core.comparison import ProcessResult
 from demo.core.files import temporary_folder
 from demo.core.machine import HostInfo
 from demo.core.result import Progress, RunResult
 from demo.core.spec import BadInput, RunSpec
-from demo.core.stats import ProcessResult
 from demo.runs.forecast import SweepForecast, forecast_sweep
 from demo.runs.outcome import NO_FILES, Files
 from demo.runs.runner import Runner

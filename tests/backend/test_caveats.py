@@ -17,6 +17,7 @@ from demo.core.caveat import Caveat, note
 from demo.core.machine import GpuSample, HostSample
 from demo.core.measurement import Compilation, GraphBreak
 from demo.core.result import RunResult
+from demo.core.result_json import dumps, from_json, to_json
 
 
 def gpu(clock: float = 1.9e9, **more: Any) -> HostSample:
@@ -240,8 +241,8 @@ def test_an_unsteady_machine_is_rarely_taken_for_the_model(speed: Callable[[], n
 def test_a_caveat_is_data_with_its_words_and_a_sentence_of_another_program_stands_as_it_is() -> None:
     others = Caveat("others", {"busy": "30 %"})
     told = (others, note("The profiler gave nothing: oh."))
-    result = RunResult.from_json(json.loads(ok_result(caveats=told).dumps()))
+    result = from_json(json.loads(dumps(ok_result(caveats=told))))
     assert result.caveats == told
     text = "Other programs kept 30 % of the processor busy while it was timed."
     assert list(result.warnings) == [text, "The profiler gave nothing: oh."]
-    assert result.to_json()["caveats"][0] == {"key": "others", "values": {"busy": "30 %"}, "text": text}
+    assert to_json(result)["caveats"][0] == {"key": "others", "values": {"busy": "30 %"}, "text": text}

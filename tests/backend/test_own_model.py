@@ -10,6 +10,7 @@ from own_workload import result_of
 from demo.backend import compilation, own_model
 from demo.core import catalog
 from demo.core.result import RunResult
+from demo.core.result_json import from_json, to_json
 from demo.core.spec import BadInput
 
 CPU = torch.device("cpu")
@@ -161,7 +162,7 @@ def test_a_run_of_an_own_model_has_every_figure_and_no_picture(file: Path) -> No
     assert result.speedup is not None and result.compilation.graphs == 1 and result.roofline is not None
     assert result.parity.verdict == "match" and result.environment.settings["attention"] == "none"
     assert (result.image, result.predictions, result.end_to_end) == (None, None, None)
-    assert RunResult.from_json(result.to_json()).spec == result.spec
+    assert from_json(to_json(result)).spec == result.spec
 
 
 def run_of(file: Path, function: str, **asked: Any) -> RunResult:

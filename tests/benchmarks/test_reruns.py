@@ -6,15 +6,16 @@ from samples import ok_result
 
 from benchmarks import reruns
 from benchmarks.reruns import IDLE, OURS, Kept, Place
-from demo.core.stats import Interval, Speedup, Verdict
+from demo.core.comparison import Comparison
+from demo.core.stats import Interval, Verdict
 
 PLACE = Place(IDLE, OURS, "shapes-vit")
 
 
-def speedup(ratio: float, half: float, verdict: Verdict = "faster") -> Speedup:
+def speedup(ratio: float, half: float, verdict: Verdict = "faster") -> Comparison:
     """With its interval `half` to either side."""
     own = Interval(ratio, ratio - 0.001, ratio + 0.001)
-    return Speedup(ratio, ratio - half, ratio + half, verdict, own, "assumed")
+    return Comparison(ratio, ratio - half, ratio + half, verdict, ratio, 1.0, own, "assumed")
 
 
 def test_an_interval_holds_the_estimates_of_other_runs_or_not_and_their_mean_or_not() -> None:

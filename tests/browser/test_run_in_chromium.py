@@ -14,9 +14,9 @@ from page_support import stored
 from samples import MACHINE, measurement, ok_result
 from troubles import heard
 
+from demo.core.comparison import Spread
 from demo.core.result import RunResult
 from demo.core.spec import BadInput, RunSpec
-from demo.core.stats import Spread
 from demo.store.history import History
 from demo.ui.look import script
 from demo.ui.page import Page

@@ -14,6 +14,7 @@ from demo.cli import terminal
 from demo.cli.history_command import LISTED
 from demo.cli.main import main
 from demo.core.result import RunResult
+from demo.core.result_json import dumps
 from demo.store.history import History, HistoryError
 
 
@@ -44,7 +45,7 @@ def test_a_long_history_is_cut_and_says_so(capsys) -> None:
 def test_history_shows_one_result_in_full(capsys, form: list[str]) -> None:
     History().append(ok_result())
     assert main(["history", ok_result().id, *form]) == 0
-    expected = ok_result().dumps() if form else terminal.report(ok_result())
+    expected = dumps(ok_result()) if form else terminal.report(ok_result())
     assert capsys.readouterr().out == expected + "\n"
 
 

@@ -19,6 +19,7 @@ from demo.cli.main import main
 from demo.core import catalog, cores
 from demo.core.caveat import note
 from demo.core.result import Progress
+from demo.core.result_json import dumps
 from demo.core.spec import TEXT_GENERATION, BadInput, RunSpec
 from demo.runs.outcome import Files
 from demo.store.history import FOLDER_VARIABLE, History
@@ -43,7 +44,7 @@ def test_json_is_all_that_stands_on_standard_output(scripted: Any, capsys) -> No
     scripted(Progress("time", 0.5, 1.0), ok_result())
     assert main([*RUN, "--json"]) == 0
     said = capsys.readouterr()
-    assert said.out == ok_result().dumps() + "\n"
+    assert said.out == dumps(ok_result()) + "\n"
     assert "time" in said.err
 
 
@@ -108,9 +109,9 @@ def test_the_figures_can_be_written_as_a_table_to_paste(scripted: Any, tmp_path,
     scripted(ok_result())
     assert main([*RUN, "--export-markdown", str(tmp_path / "run.md")]) == 0
     table = (tmp_path / "run.md").read_text(encoding="utf-8")
-    assert "| latency | 2.04 ms | 1.02 ms |" in table and "**2.00×** (" in table
+    assert "| A call | 2.04 ms | 1.02 ms |" in table and "**2.00×** (" in table
     assert "Example CPU, torch 2.13.0, transformers 5.23.0, 2026-11-21. " in table
-    assert table.startswith("Worth it from about ") and table.count("95 % confidence, within one process: ") == 1
+    assert "Pays after " in table and table.count("95 % confidence, within one process: ") == 1
     scripted(failed_result())
     assert main([*RUN, "--export-markdown", str(tmp_path / "none.md")]) == 1
     assert "no figures" in capsys.readouterr().err and not (tmp_path / "none.md").exists()

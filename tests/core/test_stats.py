@@ -1,5 +1,6 @@
 import itertools
 import math
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -91,37 +92,47 @@ def test_the_noise_floor_is_what_eager_differs_from_itself_by_in_either_directio
     assert stats.noise_floor(Interval(1 / 1.04, 0.9, 1.2)) == pytest.approx(0.04)
 
 
-QUIET = Interval(1.0, 0.998, 1.002)
-NOISY = Interval(1.08, 0.98, 1.19)
-WIDE = Interval(1.0, 0.6, 1.67)
+@pytest.mark.parametrize(
+    ("ratio", "floor", "taken", "verdict"),
+    [
+        pytest.param((1.43, 1.41, 1.45), 0.002, False, "faster", id="a clear gain"),
+        pytest.param((0.10, 0.09, 0.11), 0.002, False, "slower", id="a clear loss"),
+        pytest.param((1.0, 0.99, 1.01), 0.002, False, "same", id="equal"),
+        pytest.param((1.005, 1.001, 1.009), 0.002, False, "same", id="real, and too small to matter"),
+        pytest.param((1.0, 0.966, 1.034), 0.002, False, "same", id="the 90 % interval lies within 3 %"),
+        pytest.param((1.0, 0.96, 1.04), 0.002, False, "unsure", id="the 90 % interval does not"),
+        pytest.param((1.2, 0.9, 1.6), 0.002, False, "unsure", id="the interval contains 1"),
+        pytest.param((1.10, 1.05, 1.15), 0.13, False, "unsure", id="within the floor"),
+        pytest.param((0.91, 0.87, 0.95), 0.13, False, "unsure", id="a loss within the floor"),
+        pytest.param((1.20, 1.17, 1.23), 0.08, False, "faster", id="beyond the floor"),
+        pytest.param((1.0, 0.99, 1.01), 0.08, False, "same", id="equal in turns on a restless machine"),
+        pytest.param((3.0, 2.5, 3.6), 0.08, True, "faster", id="a large gain while cores were taken"),
+        pytest.param((0.81, 0.80, 0.83), 0.002, True, "unsure", id="a small loss while cores were taken"),
+        pytest.param((1.6, 1.3, 1.97), 0.002, True, "unsure", id="one end too near while cores were taken"),
+        pytest.param((1.0, 0.999, 1.001), 0.002, True, "unsure", id="equal while cores were taken"),
+    ],
+)
+def test_the_verdict(ratio: tuple[float, float, float], floor: float, taken: bool, verdict: str) -> None:
+    assert stats.compare(Interval(*ratio), floor, taken).verdict == verdict
 
 
-def test_the_verdict() -> None:
-    for speedup, control, expected in [
-        (Interval(1.43, 1.41, 1.45), QUIET, "faster"),
-        (Interval(0.10, 0.09, 0.11), QUIET, "slower"),
-        (Interval(1.0, 0.99, 1.01), QUIET, "same"),
-        (Interval(1.005, 1.001, 1.009), QUIET, "same"),  # real, and too small to matter
-        (Interval(1.2, 0.9, 1.6), QUIET, "unsure"),  # the interval holds 1
-        (Interval(1.05, 1.03, 1.07), NOISY, "unsure"),  # no more than the machine shows against itself
-        (Interval(1.0, 0.7, 1.5), NOISY, "unsure"),  # too noisy to say that there is no difference
-        (Interval(1.5, 1.25, 1.85), WIDE, "faster"),  # of a control that is hardly known its estimate counts
-        (Interval(1.0, 0.966, 1.034), QUIET, "same"),  # an equivalence test: its 90 % interval lies within 3 %
-        (Interval(1.0, 0.96, 1.04), QUIET, "unsure"),
-        (Interval(1.20, 1.17, 1.23), NOISY, "faster"),
-        (Interval(0.80, 0.78, 0.82), NOISY, "slower"),
-        (Interval(1.43, 1.41, 1.45), None, "faster"),
-    ]:
-        assert stats.verdict(speedup, control) == expected
+def _all_kinds() -> Iterator[tuple[Interval, float, bool, int]]:
+    ratios = [Interval(r, r / s, r * s) for r in np.geomspace(0.6, 1.7, 31) for s in (1.001, 1.02, 1.2)]
+    return itertools.product(ratios, (0.0, 0.005, 0.05, 0.2), (False, True), (1, 6))
+
+
+def test_an_interval_leaves_out_1_where_there_is_a_difference_and_only_there() -> None:
+    for given in _all_kinds():
+        found = stats.compare(*given)
+        if found.verdict != "same":
+            assert (found.verdict == "unsure") == (found.low <= 1 <= found.high)
 
 
 def test_a_verdict_and_its_opposite_are_symmetric() -> None:
     mirror = {"faster": "slower", "slower": "faster", "same": "same", "unsure": "unsure"}
-    for ratio in np.geomspace(0.8, 1.25, 41):
-        for spread in (1.001, 1.02, 1.2):
-            one = stats.verdict(Interval(ratio, ratio / spread, ratio * spread), None)
-            other = stats.verdict(Interval(1 / ratio, 1 / ratio / spread, spread / ratio), None)
-            assert mirror[one] == other
+    for ratio, *given in _all_kinds():
+        opposite = Interval(1 / ratio.ratio, 1 / ratio.high, 1 / ratio.low)
+        assert mirror[stats.compare(ratio, *given).verdict] == stats.compare(opposite, *given).verdict
 
 
 def test_a_model_against_itself_is_seldom_called_faster_or_slower() -> None:
@@ -129,8 +140,8 @@ def test_a_model_against_itself_is_seldom_called_faster_or_slower() -> None:
     wrong = 0
     for _ in range(200):
         interval = stats.paired_ratio(*_blocks_with_drift(rng, 1.0))
-        control = stats.paired_ratio(*_blocks_with_drift(rng, 1.0))
-        wrong += stats.verdict(interval, control) in ("faster", "slower")
+        floor = stats.noise_floor(stats.paired_ratio(*_blocks_with_drift(rng, 1.0)))
+        wrong += stats.compare(interval, floor).verdict in ("faster", "slower")
     assert wrong <= 4
 
 
@@ -234,11 +245,12 @@ def test_processes_without_any_noise_and_spread_are_known_exactly() -> None:
     assert [pooled.ratio, pooled.low, pooled.high] == pytest.approx([1.5] * 3, rel=1e-4)
 
 
-def test_the_more_differences_are_looked_for_the_larger_each_must_be() -> None:
+@pytest.mark.parametrize(
+    ("errors", "questions", "differ"), [(1.9, 1, False), (2.0, 1, True), (2.6, 6, False), (2.7, 6, True)]
+)
+def test_the_more_is_asked_the_larger_a_difference_must_be(errors: float, questions: int, differ: bool) -> None:
     """Two intervals of 10 %: at 5 % their estimates must be 1.960 standard errors apart, at 5 % / 6 2.638 of them."""
-    first = Interval(1.0, 1 / 1.1, 1.1)
     error = math.sqrt(2) * math.log(1.1) / 1.960
-    for errors, comparisons, expected in ((1.9, 1, False), (2.0, 1, True), (2.6, 6, False), (2.7, 6, True)):
-        ratio = math.exp(errors * error)
-        assert stats.differ(first, Interval(ratio, ratio / 1.1, ratio * 1.1), comparisons) is expected
-    assert not stats.differ(Interval(1.0, 1.0, 1.0), Interval(1.009, 1.009, 1.009))  # too small to matter
+    first, ratio = Interval(1.0, 1 / 1.1, 1.1), math.exp(errors * error)
+    found = stats.compare(stats.quotient(Interval(ratio, ratio / 1.1, ratio * 1.1), first), questions=questions)
+    assert (found.verdict == "faster") is differ

@@ -1,73 +1,86 @@
-"""What an engineer takes home: whether it is worth it, and what to try next."""
+"""From when on compiling pays."""
 
 import dataclasses
+import re
 from typing import Any
 
+import pytest
 from samples import measurement, ok_result, text_result
 
-from demo.core import format as fmt
 from demo.core.measurement import Compilation, CompileCost
 from demo.core.outputs import Parity
 from demo.core.result import RunResult
 from demo.present import advice
-from demo.present.sentences import grouped
 
 COLD, WARM = CompileCost(20.0, {}), CompileCost(2.0, {})
+BOTH = Compilation(20.0, "cold", 1, cold=COLD, warm=WARM)
+PACKAGE = dataclasses.replace(BOTH, package_bytes=5)
 
 
 def result(**changes: Any) -> RunResult:
-    """Compiled twice as fast as eager, its cold first call 20 s."""
-    return ok_result(**{"compilation": Compilation(20.0, "cold", 1, cold=COLD), **changes})
+    """Compiled in 1 ms, eager in 2 ms."""
+    return ok_result(**{"compilation": BOTH} | changes)
 
 
-def of(**asked: Any) -> RunResult:
-    return result(spec=dataclasses.replace(ok_result().spec, **asked))
-
-
-BOTH = Compilation(20.0, "cold", 1, cold=COLD, warm=WARM)
-
-
-def test_worth_is_counted_from_what_each_start_really_costs() -> None:
-    for changes, said, why in [
-        ({}, "Worth it from about 20 000 calls after each start", "20 s: the first call, with an empty compile cache"),
-        (
-            {"compilation": BOTH},
-            "Worth it from about 2 000 calls after each start",
-            "2.0 s: the first call, with a filled compile cache",
+@pytest.mark.parametrize(
+    ("changes", "pays", "start"),
+    [
+        pytest.param(
+            {},
+            "Pays after 20 000 calls from nothing, 2 000 with a kept cache",
+            "A start takes 20 s from nothing, 2.0 s with a kept cache",
+            id="both starts",
         ),
-        (
-            {"compilation": dataclasses.replace(BOTH, package_bytes=5)},
-            "Worth it from about 2 000 calls after each start",
-            "2.0 s: loading the package and calling it once",
+        pytest.param(
+            {"compilation": Compilation(20.0, "cold", 1, cold=COLD)},
+            "Pays after 20 000 calls from nothing",
+            "A start takes 20 s from nothing",
+            id="from nothing alone",
         ),
-        (
+        pytest.param(
+            {"compilation": PACKAGE},
+            "Pays after 20 000 calls from nothing, 2 000 with the package kept",
+            "A start takes 20 s from nothing, 2.0 s with the package kept",
+            id="a package",
+        ),
+        pytest.param(
             {"compilation": Compilation(2.0, "cold", 1, partly=True)},
-            "Worth it from about 2 000 calls after each start",
-            "2.0 s: the first call, with a partly filled compile cache",
+            "Pays after 2 000 calls from a partly filled cache",
+            "A start takes 2.0 s from a partly filled cache",
+            id="partly filled",
         ),
-        ({"compiled": measurement(0.004)}, "Not worth it here", "20 s: the first call, with an empty compile cache"),
-        ({"parity": Parity("differ", 1.0, "")}, "Not known yet: compiled gives other outputs than eager", ""),
-        (
+        pytest.param(
+            {"compiled": measurement(0.004)},
+            "Never pays here",
+            "A start takes 20 s from nothing, 2.0 s with a kept cache",
+            id="slower",
+        ),
+        pytest.param(
+            {"parity": Parity("differ", 1.0, "")},
+            "Compiled gives other outputs than eager: whether it pays is not known",
+            "A start takes 20 s from nothing, 2.0 s with a kept cache",
+            id="other outputs",
+        ),
+        pytest.param(
             {"compilation": dataclasses.replace(BOTH, recompiles_while_timing=1)},
-            "Not known yet: the model was recompiled while it was timed",
+            "It was recompiled while it was timed: no figure holds",
             "",
+            id="void",
         ),
-        ({"compilation": None}, "", ""),
-    ]:
-        one = result(**{"eager": measurement(0.002), "compiled": measurement(0.001)} | changes)
-        assert advice.worth(one).replace("\N{NARROW NO-BREAK SPACE}", " ") == said
-        told = advice.worth_why(one)
-        assert why in told and bool(why) is bool(told)
+        pytest.param({"compilation": None}, "", "", id="nothing compiled"),
+    ],
+)
+def test_when_it_pays_is_told_for_each_start_that_is_known(changes: dict[str, Any], pays: str, start: str) -> None:
+    said = [re.sub(r"\s", " ", text) for text in (advice.worth(result(**changes)), advice.worth_why(result(**changes)))]
+    assert said == [pays, start]
 
 
-def test_a_break_even_is_a_range_of_two_digits_in_calls_or_tokens() -> None:
-    times = tuple(0.001 * (1 + 0.1 * (call // 4 % 3)) for call in range(48))
-    one = of()
-    one = dataclasses.replace(one, compiled=dataclasses.replace(one.compiled, wall_seconds=times))
-    even = one.break_even(20.0)
-    low, high = fmt.two_digits(even.low), fmt.two_digits(even.high)
-    assert low < high and len(str(low).rstrip("0")) <= 2
-    said = advice.worth(one)
-    assert grouped(low) in said and grouped(high) in said and grouped(even.calls or 0) not in said
+def test_a_second_press_gives_the_same_headline() -> None:
+    """From an empty cache, then from the one that this filled: each has from the other what it did not measure."""
+    second = Compilation(2.0, "warm", 1, cold=dataclasses.replace(COLD, run_id="first"), warm=WARM)
+    assert advice.worth(result(compilation=second)) == advice.worth(result())
+
+
+def test_a_text_model_pays_after_tokens() -> None:
     text = text_result(compilation=Compilation(20.0, "cold", 1))
-    assert ("tokens" in advice.worth(text)) and "calls" not in advice.worth(text)
+    assert "tokens" in advice.worth(text) and "calls" not in advice.worth(text)

@@ -7,9 +7,10 @@ import pytest
 from samples import measurement, text_result
 
 from demo.core import format as fmt
-from demo.core.measurement import Prefill
+from demo.core.measurement import Pair
 from demo.core.outputs import Predictions
 from demo.core.result import RunResult
+from demo.core.result_json import dumps, from_json
 from demo.present import sentences
 from demo.ui.html import results
 
@@ -24,9 +25,11 @@ def parted(dtype: str = "float32") -> RunResult:
 
 def test_the_whole_answer_is_the_prompt_and_a_step_for_each_further_token() -> None:
     result = text_result()
-    first, step, whole = result.prefill_latencies, result.latencies, result.answer_seconds
-    assert whole == pytest.approx((first[0] + 3 * step["eager"], first[1] + 3 * step["compiled"]))
-    assert result.prefill_speedup.ratio == pytest.approx(1.6) and result.speedup.ratio == pytest.approx(2.0)
+    first, step, whole = result.comparisons["first_token"], result.latencies, result.answer_seconds
+    assert whole == pytest.approx(
+        (first.eager_seconds + 3 * step["eager"], first.compiled_seconds + 3 * step["compiled"])
+    )
+    assert first.ratio == pytest.approx(1.6) and result.speedup.ratio == pytest.approx(2.0)
     assert result.request_seconds is None  # no tokenizer was timed
 
 
@@ -35,20 +38,20 @@ def test_compiling_pays_after_tokens_and_answers() -> None:
     even = result.break_even(6.0)
     assert even.images == 2 * even.calls
     assert even.answers == pytest.approx(6.0 / (result.answer_seconds[0] - result.answer_seconds[1]), abs=1)
-    low, high = (sentences.grouped(fmt.two_digits(2 * calls)) for calls in (even.low, even.high))
+    low, high = (fmt.grouped(fmt.two_digits(2 * calls)) for calls in (even.low, even.high))
     told = f"about {low} tokens" if low == high else f"{low} to {high} tokens"
     assert sentences.calls_to_pay(even) == told
 
 
-def test_the_json_has_prompt_and_steps_apart_and_comes_back() -> None:
-    data = json.loads(text_result().dumps())
-    assert data["decode"]["speedup"] == data["speedup"] and data["decode"]["eager"]["ms"] == data["eager_ms"]
-    assert data["prefill"]["eager"]["ms"] / data["prefill"]["compiled"]["ms"] == pytest.approx(1.6)
-    assert data["prefill"]["speedup"]["ratio"] == pytest.approx(1.6)
-    assert data["answer_ms"]["eager"] == pytest.approx(data["prefill"]["eager"]["ms"] + 3 * data["eager_ms"])
+def test_the_json_has_each_comparison_and_comes_back() -> None:
+    data = json.loads(dumps(text_result()))
+    token, first = data["comparisons"]["token"], data["comparisons"]["first_token"]
+    assert token["speedup"] == data["speedup"] and token["eager_ms"] == data["eager_ms"]
+    assert first["eager_ms"] / first["compiled_ms"] == pytest.approx(1.6) == first["speedup"]["ratio"]
+    assert data["answer_ms"]["eager"] == pytest.approx(first["eager_ms"] + 3 * data["eager_ms"])
     assert data["predictions"]["compiled"]["text"] == " a red star."
     assert "tokens_per_second" in data["eager"] and "images_per_second" not in data["eager"]
-    assert RunResult.from_json(data) == text_result()
+    assert from_json(data) == text_result()
 
 
 def test_the_first_other_token_is_marked_and_half_types_are_excused() -> None:
@@ -70,7 +73,7 @@ def test_each_token_is_played_after_the_time_that_it_took() -> None:
 
 
 def test_what_a_slower_prompt_loses_may_never_pay() -> None:
-    slower = Prefill(measurement(0.005), measurement(0.05), measurement(0.005))
-    assert text_result(prefill=slower).speedup.verdict == "faster"
-    even = text_result(prefill=slower).break_even(6.0)
+    slower = Pair(measurement(0.005), measurement(0.05), measurement(0.005))
+    assert text_result(further={"first_token": slower}).speedup.verdict == "faster"
+    even = text_result(further={"first_token": slower}).break_even(6.0)
     assert (even.calls, even.images, even.answers) == (None, None, None)

@@ -13,11 +13,12 @@ from samples import ok_result
 
 from demo.core import codec
 from demo.core.result import Progress
+from demo.core.result_json import to_json
 from demo.runs import process
 from demo.runs.process import Worker
 
 PROGRESS = codec.plain(Progress("compile", 0.5, 1.0))
-GOOD = ok_result().to_json()
+GOOD = to_json(ok_result())
 
 
 def sent(event: str, **more: Any) -> bytes:

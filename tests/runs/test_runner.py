@@ -24,6 +24,7 @@ from test_faults import SCENE, gone, is_zombie, needs_linux, processes_with, wai
 from demo.core import catalog, cores
 from demo.core.measurement import CompileCost
 from demo.core.result import Progress, RunResult
+from demo.core.result_json import from_json, to_json
 from demo.core.spec import BadInput, RunSpec
 from demo.runs.environment import worker_environment
 from demo.runs.outcome import OngoingRun, stored
@@ -289,7 +290,7 @@ def test_each_repeat_is_stored_and_the_last_rests_on_all(history: History, fault
     *progress, result = repeated(faulty, "1.40 1.50 1.45", 3)
     runs = history.all()
     assert [run.spec.repeats for run in runs] == [3, 3, 3]
-    assert result.to_json()["repeats"] == [run.id for run in reversed(runs)]
+    assert to_json(result)["repeats"] == [run.id for run in reversed(runs)]
     assert runs[0] == result
     assert (result.speedup.basis, runs[2].speedup.basis) == ("repeats", "assumed")
     assert runs[2].speedup.low < runs[2].speedup.within.low
@@ -303,9 +304,9 @@ def test_each_repeat_is_stored_and_the_last_rests_on_all(history: History, fault
 def test_one_more_repeat_of_a_stored_answer_runs_one_process(faulty: Any) -> None:
     first = repeated(faulty, "1.40", 1)[-1]
     second = repeated(faulty, "1.44", 2, after=first)[-1]
-    assert second.to_json()["repeats"] == [first.id, second.id]
+    assert to_json(second)["repeats"] == [first.id, second.id]
     assert second.speedup.half_width < first.speedup.half_width
-    assert RunResult.from_json(second.to_json()) == second
+    assert from_json(to_json(second)) == second
 
 
 def test_a_repeat_that_fails_ends_the_others_and_loses_none_of_those_before(history: History, faulty: Any) -> None:

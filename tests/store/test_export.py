@@ -18,6 +18,7 @@ from samples import failed_result, full_result, ok_result, text_result
 
 from demo.core.caveat import note
 from demo.core.result import Failure, RunResult
+from demo.core.result_json import from_json, to_json
 from demo.core.spec import OWN_MODEL, BadInput, RunSpec
 from demo.store import export, published
 from demo.sweep.grid import Cell, record, write_table
@@ -66,7 +67,7 @@ def test_rates_are_of_what_a_model_gives_and_options_without_a_meaning_are_empty
     assert {name for name in per_second if text[name]} == {"eager_tokens_per_second"}
     assert not any(other[name] for name in (*per_second, "batch_size", "weights", "tokens"))
     assert pictures["tokens"] == text["channels_last"] == "" and text["tokens"] == "4"
-    assert "calls_per_second" in own.to_json()["eager"]
+    assert "calls_per_second" in to_json(own)["eager"]
 
 
 def test_a_place_where_no_file_can_be_written_is_refused_beforehand(tmp_path, monkeypatch) -> None:
@@ -82,9 +83,9 @@ def test_a_place_where_no_file_can_be_written_is_refused_beforehand(tmp_path, mo
 
 
 def test_json_keeps_everything_and_in_pieces_is_the_json_of_the_whole_list() -> None:
-    assert [RunResult.from_json(one) for one in json.loads(export.encoded(RESULTS, "json"))] == RESULTS
+    assert [from_json(one) for one in json.loads(export.encoded(RESULTS, "json"))] == RESULTS
     for results in ([], RESULTS[:1], RESULTS):
-        whole = [result.to_json() for result in results]
+        whole = [to_json(result) for result in results]
         for indent in (1, 2):
             expected = json.dumps(whole, ensure_ascii=False, indent=indent)
             assert "".join(export.json_lines(results, indent)) == expected

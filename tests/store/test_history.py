@@ -18,8 +18,8 @@ from samples import failed_result, measurement, ok_result
 from demo.core.caveat import note
 from demo.core.measurement import CompileCost
 from demo.core.outputs import ImageInfo
-from demo.core.result import RunResult
 from demo.core.spec import RunSpec
+from demo.store import history as history_module
 from demo.store.database import opened
 from demo.store.history import FOLDER_VARIABLE, History, HistoryError, default_folder
 
@@ -264,8 +264,8 @@ def test_a_search_knows_what_the_page_says_of_a_run(search: str, changes: dict[s
 
 def test_a_search_parses_no_more_results_than_it_gives(history: History, monkeypatch) -> None:
     parsed: list[str] = []
-    from_json = RunResult.from_json
-    monkeypatch.setattr(RunResult, "from_json", lambda data: parsed.append(data["id"]) or from_json(data))
+    from_json = history_module.from_json
+    monkeypatch.setattr(history_module, "from_json", lambda data: parsed.append(data["id"]) or from_json(data))
     for number in range(3):  # not yet read by any test
         history.append(ok_result(id=f"unread-{number}-{history.path.parent}", compiled=measurement(0.004)))
         history.append(ok_result(id=f"faster-{number}"))

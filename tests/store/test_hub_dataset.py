@@ -21,7 +21,7 @@ from samples import failed_result, ok_result, text_result
 from demo.cli.main import main
 from demo.core import limits
 from demo.core.measurement import Compilation
-from demo.core.result import RunResult
+from demo.core.result_json import from_json
 from demo.core.spec import BadInput
 from demo.store import export, hub_dataset
 from demo.store.history import FOLDER_VARIABLE, History, HistoryError
@@ -101,7 +101,7 @@ def test_results_are_pushed_and_stored_here_too() -> None:
         history.append(failed_result())
     assert hub.created[0]["repo_type"] == "dataset" and hub.created[0]["private"] is True
     assert hub.runs() == [FIRST, SECOND]
-    assert RunResult.from_json(json.loads(hub.files[FIRST])) == ok_result() == History().get(ok_result().id)
+    assert from_json(json.loads(hub.files[FIRST])) == ok_result() == History().get(ok_result().id)
 
 
 def test_a_file_of_results_that_is_full_here_is_no_reason_not_to_push(monkeypatch) -> None:

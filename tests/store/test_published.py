@@ -11,9 +11,10 @@ from measured_tables import write
 from samples import failed_result, ok_result
 
 from demo.core import catalog
+from demo.core.comparison import ProcessFigure, ProcessResult, Spread
 from demo.core.measurement import Compilation
 from demo.core.spec import DTYPES, MODES, TASKS, WEIGHTS, BadInput, RunSpec
-from demo.core.stats import Interval, ProcessResult, Spread
+from demo.core.stats import Interval
 from demo.store import published
 from demo.store.published import COLUMNS, add_measured, measured_rows, read_measured, subset_of
 
@@ -157,7 +158,9 @@ def spec(device: str = "cuda", **changes: object) -> RunSpec:
 @pytest.mark.parametrize("repeats", [(), (1.9, 2.1)])
 def test_what_was_written_reads_again_with_the_interval_of_all_repeats(repeats: tuple, tmp_path) -> None:
     before = tuple(
-        ProcessResult(str(ratio), 0.001 * ratio, 0.001, Interval(ratio, ratio - 0.01, ratio + 0.01))
+        ProcessResult(
+            str(ratio), {"call": ProcessFigure(0.001 * ratio, 0.001, Interval(ratio, ratio - 0.01, ratio + 0.01))}
+        )
         for ratio in repeats
     )
     result = ok_result(spec=spec(batch_size=4, device="cpu"), earlier=before, spread=Spread("assumed", 0.5))

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from samples import ENVIRONMENT, measurement, ok_result
 
+from demo.core.comparison import ASSUMED, Spread
 from demo.core.machine import Environment
 from demo.core.outputs import Parity
 from demo.core.result import RunResult
 from demo.core.spec import RunSpec
-from demo.core.stats import ASSUMED, Spread
 from demo.runs.outcome import with_answer_without_breaks, with_earlier_runs
 from demo.store.history import History
 from demo.store.reruns import MOST_PROCESSES, comparable, deviation, spread

@@ -12,11 +12,12 @@ import pytest
 from samples import ENVIRONMENT, MACHINE, info_of, measurement, ok_result
 
 from demo.core import catalog
+from demo.core.comparison import ProcessFigure, ProcessResult
 from demo.core.machine import HostInfo
 from demo.core.outputs import ImageInfo
 from demo.core.result import RunResult
 from demo.core.spec import TEXT_GENERATION, BadInput, RunSpec
-from demo.core.stats import Interval, ProcessResult
+from demo.core.stats import Interval
 from demo.store import published
 from demo.sweep.grid import AXES, PICTURE, PRESETS, Cell, Grid, make_cells, read_grid, write_device_table, write_table
 
@@ -152,7 +153,7 @@ def test_a_folder_that_was_written_to_since_is_run_again(tmp_path) -> None:
 
 def repeat(repeats: int, **changes: Any) -> RunResult:
     """A stored run that ends so many repeats."""
-    one = ProcessResult("", 0.002, 0.001, Interval(2.0, 1.9, 2.1))
+    one = ProcessResult("", {"call": ProcessFigure(0.002, 0.001, Interval(2.0, 1.9, 2.1))})
     before = tuple(dataclasses.replace(one, id=f"run-{number}") for number in range(1, repeats))
     return stored(id=f"run-{repeats}", spec=dataclasses.replace(SPEC, repeats=repeats), earlier=before, **changes)
 

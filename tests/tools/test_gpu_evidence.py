@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from samples import GPU, measurement, ok_result, text_result
 
+from demo.core.result_json import to_json
 from demo.core.spec import RunSpec
 from demo.store import published
 from tools import evidence_tables, gpu_evidence
@@ -103,7 +104,7 @@ def test_cells_take_turns_once_all_are_ready_and_one_that_dies_or_hangs_is_a_res
                 if task.round == 2:
                     time.sleep(60)
                 write(f"end {task.round}")
-                os.write(up, json.dumps({"result": ok_result().to_json(), "recipe": None}).encode() + b"\n")
+                os.write(up, json.dumps({"result": to_json(ok_result()), "recipe": None}).encode() + b"\n")
         os._exit(0)
 
     monkeypatch.setattr(gpu_evidence, "_life", life)
@@ -137,10 +138,10 @@ def test_the_short_table_and_the_devices_rows_are_made_of_the_evidence(tmp_path)
     failed = gpu_evidence.record(Task("table 1", RunSpec("d", "object-detection", device="cuda")), None)
     folder = tmp_path / "evidence"
     folder.mkdir()
-    records = [machine, failed, {"key": "text", "step": "text", "result": text_result().to_json(), "recipe": None}]
+    records = [machine, failed, {"key": "text", "step": "text", "result": to_json(text_result()), "recipe": None}]
     for checkpoint, compiled in (("a/slow", 0.004), ("b/fast", 0.0005), ("c", 0.001)):
         spec = RunSpec(checkpoint, "image-classification", device="cuda")
-        result = ok_result(spec=spec, environment=GPU, compiled=measurement(compiled)).to_json()
+        result = to_json(ok_result(spec=spec, environment=GPU, compiled=measurement(compiled)))
         records.append({"key": Task("table 1", spec).key, "step": "table 1", "result": result, "recipe": None})
     book_of(folder, *records)
     rows, table = evidence_tables.publish(folder, tmp_path)

@@ -28,6 +28,7 @@ from PIL import Image
 from samples import failed_result, ok_result
 
 from demo.core.result import RunResult
+from demo.core.result_json import from_json
 from demo.core.spec import BadInput, RunSpec
 from demo.store import published
 from demo.store.history import History
@@ -62,7 +63,7 @@ def test_the_api_runs_the_default_and_answers_with_the_documented_json(served: A
     client, asked = served
     answer = client.predict(api_name="/benchmark")
     spec, image = asked[-1]
-    assert RunResult.from_json(answer) == ok_result(spec=spec)
+    assert from_json(answer) == ok_result(spec=spec)
     assert answer["speedup"]["verdict"] == "faster"
     assert answer["eager"]["median_ms"] == pytest.approx(2.04)
     assert (spec.checkpoint, image) == ("shapes-vit", form.scenes()[0])
@@ -162,7 +163,7 @@ def test_the_api_lists_the_stored_runs_newest_first_as_rows_and_gives_one_whole(
     assert found[ok_result().id]["speedup"] == pytest.approx(2.0, abs=0.01)
     assert len(client.predict(limit=1, api_name="/history")) == 1
     (one,) = client.predict(id=ok_result().id, api_name="/history")
-    assert RunResult.from_json(one) == ok_result()
+    assert from_json(one) == ok_result()
     (same,) = client.predict(search=ok_result().id, whole=True, api_name="/history")
     assert same == one
 

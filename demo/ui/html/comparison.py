@@ -1,16 +1,18 @@
 """Stored runs as HTML: their list, and two to four side by side."""
 
 import dataclasses
-import math
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 from markupsafe import Markup
 
 from demo.core import format as fmt, stats
+from demo.core.figures import FIRST_TOKEN
 from demo.core.result import RunResult
 from demo.core.spec import OPTIONS, RunSpec, without_meaning
-from demo.present import sentences
+from demo.core.stats import Interval
+from demo.present import advice, sentences
 from demo.ui.html.elements import Axis, drawn
 
 MIN_COMPARED, MAX_COMPARED = 2, 4
@@ -79,34 +81,43 @@ def _differences(results: Sequence[RunResult]) -> str:
 def _winner(runs: dict[str, RunResult]) -> str:
     """Which compiled model is the fastest, and by how much, by the letters of the runs; '' where they do other work.
 
-    The latencies of two processes differ by chance as their speed-ups do, so the intervals of these decide.
+    Each pair is one question of several.
     """
     work = {(one.spec.checkpoint, one.spec.batch_size, one.spec.prompt, sentences.where(one)) for one in runs.values()}
     speedups = {name: one.speedup for name, one in runs.items() if one.speedup is not None and one.failure is None}
     if len(work) > 1 or len(speedups) < len(runs):
         return ""
     times = {name: runs[name].latencies["compiled"] for name in speedups}
-    half_widths = {name: math.log(speedup.high / speedup.low) / 2 for name, speedup in speedups.items()}
     winner, *others = sorted(times, key=lambda name: times[name])
     told = []
     for letter in others:
-        ratio = times[letter] / times[winner]
-        noise = math.hypot(half_widths[winner], half_widths[letter])
-        if math.log(ratio) <= noise:
-            told.append(f"{', '.join([winner, letter])} are equally fast within their intervals.")
+        found = _difference(times[letter] / times[winner], speedups[winner], speedups[letter], len(others))
+        if found.verdict == "faster":
+            told.append(f"{winner} is {sentences.figure(found).rstrip('×')} times as fast as {letter}.")
+        elif found.verdict == "same":
+            told.append(f"{winner} and {letter} are equally fast.")
         else:
-            shown = fmt.estimate(ratio, ratio / math.exp(noise), ratio * math.exp(noise)).rstrip("×")
-            told.append(f"{winner} is {shown} times as fast as {letter}.")
+            told.append(f"Whether {winner} or {letter} is faster is not known.")
     return " ".join(told)
 
 
+def _difference(ratio: float, first: Interval, second: Interval, questions: int = 1) -> stats.Difference:
+    """Whether the compiled models of two runs differ; their latencies differ by chance as their speed-ups do."""
+    noise = stats.quotient(first, second)
+    around = Interval(ratio, ratio * noise.low / noise.ratio, ratio * noise.high / noise.ratio)
+    return stats.compare(around, questions=questions)
+
+
 def _agree(results: Sequence[RunResult]) -> bool:
-    """Whether noise explains how the answers of equal runs differ: they ended alike, and their intervals overlap; those
-    of one process alone do not say where a rerun lies, and are no ground to deny that."""
+    """Whether noise explains how the answers of equal runs differ: they ended alike, and no two differ.
+
+    Intervals of one process alone do not say where a rerun lies, and are no ground to deny that.
+    """
     speedups = [result.speedup for result in results if result.speedup is not None]
     rerun = [one for one in speedups if one.basis != "within one process"]
-    overlap = not rerun or max(one.low for one in rerun) <= min(one.high for one in rerun)
-    return overlap and len({result.status for result in results}) == 1
+    pairs = list(itertools.combinations(rerun, 2))
+    differ = [stats.compare(stats.quotient(*pair), questions=len(pairs)).verdict for pair in pairs]
+    return not {"faster", "slower"} & {*differ} and len({result.status for result in results}) == 1
 
 
 def _facts(result: RunResult) -> dict[str, str]:
@@ -121,6 +132,7 @@ def _facts(result: RunResult) -> dict[str, str]:
         "picture": f"{image.name}, {image.sha256[:8]}" if image else "",
         "machine": sentences.where(result),
         "CPU": machine.cpu if machine else "",
+        "threads used": str(result.threads or ""),
         "torch version": machine.torch if machine else "",
         "versions": ", ".join(versions),
     }
@@ -168,7 +180,12 @@ def _throughput(result: RunResult) -> str:
 
 
 def _floor(result: RunResult) -> str:
-    return fmt.percent(stats.noise_floor(result.control)) if result.control else ""
+    return fmt.percent(result.speedup.floor) if result.control and result.speedup else ""
+
+
+def _first_token(result: RunResult) -> Sequence[float]:
+    first = result.comparisons.get(FIRST_TOKEN)
+    return first.latencies if first is not None else ()
 
 
 def _first_call(result: RunResult) -> str:
@@ -184,27 +201,18 @@ def _outputs(result: RunResult) -> str:
     return result.parity.verdict if result.parity is not None else ""
 
 
-def _break_even(result: RunResult) -> str:
-    outcome = sentences.outcome(result)
-    if outcome in (None, "void"):
-        return ""
-    if outcome == "unsure":
-        return fmt.capital("too noisy to tell")
-    return sentences.calls_to_pay(result.own_break_even)
-
-
 _FIGURES: dict[str, Callable[[RunResult], str]] = {
     "Result": _outcome,
     "eager": partial(_latency, variant="eager"),
     "compiled": partial(_latency, variant="compiled"),
-    "Time to the first token": lambda result: sentences.times_of(result.prefill_latencies or ()),
+    "Time to the first token": lambda result: sentences.times_of(_first_token(result)),
     "Whole answer": lambda result: sentences.times_of(result.answer_seconds or ()),
     "Compiled throughput": _throughput,
     "Speed-up": sentences.speedup,
     "95 % interval": sentences.interval,
     "Noise floor": _floor,
     "First compiled call": _first_call,
-    "Pays for itself after": _break_even,
+    "When it pays": advice.worth,
     "Outputs": _outputs,
 }
 """By their names."""

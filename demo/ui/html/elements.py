@@ -20,7 +20,6 @@ from markupsafe import Markup
 
 from demo.core import catalog, format as fmt
 from demo.core.machine import HostInfo
-from demo.core.result import RunResult
 from demo.core.spec import OWN_MODEL, BadInput, RunSpec
 from demo.core.stats import Interval
 from demo.present import sentences
@@ -103,9 +102,6 @@ def ruler(
 # Links to this page that fill the form, and press Run if they say so. Each is an ordinary link: opened in another tab
 # it fills the form there; `address.js` handles a plain click.
 
-LONGER_SECONDS = 30.0
-"""The timing offered for a run that ended before its precision was reached."""
-
 
 def query(spec: RunSpec) -> str:
     """What follows the question mark of a link that makes the form ask for `spec`."""
@@ -113,7 +109,7 @@ def query(spec: RunSpec) -> str:
     return urlencode({name: str(value).lower() if isinstance(value, bool) else value for name, value in asked.items()})
 
 
-def _link(spec: RunSpec, words: str, way: Literal["fill", "run", "best"]) -> Markup:
+def _link(spec: RunSpec, words: str, way: Literal["fill", "run", "quiet", "best"]) -> Markup:
     """A link that makes the form ask for `spec`; `words` are HTML."""
     asked = query(spec) + ("&best" if way == "best" else "")
     return Markup('<a class="action" href="?{}" data-follow="{}">{}</a>').format(asked, way, Markup(words))
@@ -134,16 +130,9 @@ def fill(words: str, **asked: Any) -> Markup:
         return Markup()
 
 
-def longer(result: RunResult) -> Markup:
-    """'Run again with 30 s', if time was up before the precision was reached or the calls of this process leave the
-    verdict open; else ''. What lies between processes, more time does not narrow."""
-    spec, speedup = result.spec, result.speedup
-    if result.failure is not None or speedup is None or spec.iterations is not None or spec.protocol != "interleaved":
-        return Markup()
-    wide = speedup.within.half_width > spec.precision or sentences.unsure_within(result)
-    if not wide or spec.most_seconds >= LONGER_SECONDS:
-        return Markup()
-    return again(spec, {"most_seconds": LONGER_SECONDS})
+def when_quiet(spec: RunSpec) -> Markup:
+    """A button that runs `spec` once more, as soon as other programs leave the machine alone."""
+    return Markup() if catalog.is_folder(spec.checkpoint) else _link(spec, "Run when it is quiet", "quiet")
 
 
 def other_device(spec: RunSpec, machine: HostInfo | None) -> Markup:
@@ -162,9 +151,5 @@ def again(spec: RunSpec, changes: dict[str, Any]) -> Markup:
             changed = dataclasses.replace(spec, **{name: value})
         except (BadInput, TypeError):  # a stored result may hold anything
             continue
-        if name == "most_seconds":
-            words = f"Run again with {value:g} s"
-        else:
-            words = escape(f"Run again with {sentences.named_setting(name, value)}")
-        buttons += _link(changed, words, "run")
+        buttons += _link(changed, escape(f"Run again with {sentences.named_setting(name, value)}"), "run")
     return buttons

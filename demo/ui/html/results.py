@@ -12,10 +12,12 @@ from html import escape
 from markupsafe import Markup
 from PIL import Image
 
-from demo.core import catalog, format as fmt, stats
+from demo.core import catalog, format as fmt
 from demo.core.catalog import Checkpoint
+from demo.core.figures import FIRST_TOKEN
 from demo.core.images import decode_preview
 from demo.core.outputs import ImageInfo, Predictions
+from demo.core.quality import quality
 from demo.core.result import Progress, RunResult
 from demo.core.spec import TEXT_GENERATION, RunSpec
 from demo.present import advice, charts, details, sentences
@@ -23,7 +25,7 @@ from demo.present.guide_comparison import compare_with_guide
 from demo.present.pictures import UNTINTED, VARIANTS, difference, draw_boxes, draw_label, draw_segments
 from demo.runs.forecast import Forecast
 from demo.store import published
-from demo.ui.html.elements import again, drawn, longer, ruler
+from demo.ui.html.elements import again, drawn, ruler, when_quiet
 
 DOUBT = {
     "no gpu": "There is no GPU here that torch can use: choose the device auto or cpu.",
@@ -81,25 +83,25 @@ def published_note(checkpoint: str, task: str) -> Markup:
 
 
 def headline(result: RunResult, repeat: str = "") -> Markup:
-    """The verdict: whether compiling is worth it, the speed-up as a large figure, what it rests on, and the caveats.
+    """The verdict: the speed-up as a large figure, when compiling pays, what the answer rests on, and its quality.
 
-    `repeat` is HTML beside the interval.
+    `repeat` is the button for one more process, as HTML.
     """
-    outcome, speedup = sentences.outcome(result), result.speedup
+    outcome, speedup, known = sentences.outcome(result), result.speedup, quality(result)
     if outcome is None or speedup is None:
         return failure(result)
-    repeats = result.as_processes()
-    several = [one.within.ratio for one in repeats] if len(repeats) > 1 else []
-    noise, certain = stats.noise_floor(result.pooled_control), outcome in ("faster", "slower")
+    repeats = [next(iter(one.figures.values())).within.ratio for one in result.as_processes()]
+    several = repeats if len(repeats) > 1 else []
+    certain = outcome in ("faster", "slower")
+    remedy = known.remedy if known is not None else ""
     return drawn(
         "results.headline",
         result,
         advice.worth(result),
         advice.worth_why(result),
         certain=certain,
-        ruler=ruler(speedup, certain, noise, None if several else speedup.within, several),
-        repeat=Markup(repeat),
-        longer=longer(result),
+        ruler=ruler(speedup, certain, speedup.floor, None if several else speedup.within, several),
+        button={"": "", "repeat": Markup(repeat), "quiet": when_quiet(result.spec)}[remedy],
     )
 
 
@@ -109,9 +111,8 @@ def failure(result: RunResult) -> Markup:
     message = failed.message if failed else "The run gave no figures."
     remedy = failed.remedy if failed else "Run it again."
     way_out = Markup(escape(remedy)) + again(result.spec, failed.change if failed else {})
-    asked = f"{sentences.settings_line(result.spec)} · {sentences.where(result)}"
-    card = drawn("results.card", sentences.status(result), message, way_out, asked)
-    return card + drawn("results.warnings", result, longer(result))
+    asked = f"{sentences.run_line(result)} · {sentences.where(result)}"
+    return drawn("results.card", sentences.status(result), message, way_out, asked)
 
 
 def problem(title: str, message: str, way_out: str = "") -> Markup:
@@ -296,7 +297,8 @@ SLOWED = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 
 def _texts(result: RunResult, seen: dict[str, Predictions]) -> Markup:
     """The prompt, and below it both answers, token by token, each with the second at which it is played."""
-    starts, slowed = result.prefill_latencies or (0.0, 0.0), _slowed(result)
+    first, slowed = result.comparisons.get(FIRST_TOKEN), _slowed(result)
+    starts = first.latencies if first is not None else (0.0, 0.0)
     columns = {
         variant: (start * slowed, result.latencies.get(variant, 0.0) * slowed, seen[variant].pieces or ())
         for variant, start in zip(VARIANTS, starts, strict=True)

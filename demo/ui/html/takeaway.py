@@ -11,6 +11,7 @@ from markupsafe import Markup
 
 from demo.core import catalog, limits
 from demo.core.result import RunResult
+from demo.core.result_json import to_json
 from demo.core.spec import BadInput
 from demo.present import card, markdown, sentences
 from demo.present.script import change, needs_folder, script, short_starts, snippet
@@ -46,7 +47,7 @@ def section(result: RunResult) -> Markup:
         "takeaway.section",
         pieces,
         name=re.sub(r"[^A-Za-z0-9.-]+", "-", f"{sentences.short(result.spec.checkpoint)}-{result.id}").strip("-."),
-        json=_base64(json.dumps(result.to_json(), allow_nan=False, indent=2)),
+        json=_base64(json.dumps(to_json(result), allow_nan=False, indent=2)),
         script_data=_base64(source),
         refused=refused,
         in_folder=needs_folder(result.spec),

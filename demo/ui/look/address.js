@@ -61,7 +61,7 @@ window.address = (() => {
     await later();
     title();
   };
-  // Follows a link to this page: 'fill' fills the form, 'run' and 'best' also press that button, 'back' is for an address that the browser has
+  // Follows a link to this page: 'fill' fills the form, 'run', 'quiet' and 'best' also press that button, 'back' is for an address that the browser has
   // set already. One at a time; of those that come meanwhile only the last is followed.
   let begun = -Infinity, next = null;
   const follow = (...asked) => {
@@ -116,6 +116,7 @@ window.address = (() => {
       next = null;
       if (asked && (asked[1] !== 'back' || (new URLSearchParams(asked[0]).get('run') || '') !== shown)) follow(...asked);
       if (way === 'run' || way === 'best') document.getElementById(way)?.click();
+      if (way === 'quiet') (document.getElementById('run-when-quiet') || document.getElementById('run'))?.click();
       if (way === 'fill') document.getElementById('run')?.focus();
       return retitle();
     },

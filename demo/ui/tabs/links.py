@@ -32,7 +32,7 @@ REMEMBER = "(id) => window.address.remember(id)"
 QUERY = "(_, ...rest) => [location.search, ...rest]"
 """The address's query as an event's first input."""
 FOLLOWED = "(id, press) => window.address.followed(id, press)"
-"""A link inside the page was followed; `press` is 'run' or 'best' where that button is to be pressed then."""
+"""A link inside the page was followed; `press` is 'run', 'quiet' or 'best' where that button is to be pressed then."""
 
 
 def read_query(text: str) -> dict[str, str]:

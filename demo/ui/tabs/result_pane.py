@@ -161,7 +161,7 @@ def repeat_button(result: RunResult, machine: HostInfo | None) -> str:
         "Runs the same once more in a fresh process; the answer then rests on "
         f"{sentences.count(len(result.as_processes()) + 1, 'process')}"
     )
-    return drawn("results.repeat", result.id, title, sentences.open_between_processes(result))
+    return drawn("results.repeat", result.id, title)
 
 
 def one_more(result: RunResult, machine: HostInfo | None) -> RunSpec:

@@ -5,11 +5,11 @@ import re
 from html.parser import HTMLParser
 from pathlib import Path
 
-from page_support import HOSTILE, asked_by, noisy_result
+from page_support import HOSTILE, asked_by
 from samples import failed_result, ok_result
 
 from demo.core import format as fmt
-from demo.core.caveat import note
+from demo.core.caveat import Caveat
 from demo.core.result import Failure
 from demo.core.spec import RunSpec
 from demo.present import sentences
@@ -47,23 +47,10 @@ def test_no_template_calls_a_text_safe_each_attribute_is_quoted_and_each_functio
         assert hasattr({"fmt": fmt, "sentences": sentences}[module], name)
 
 
-def test_a_caveat_is_told_once_and_noise_has_a_button_for_a_longer_run() -> None:
-    html = results.headline(noisy_result(caveats=(note("It is noisy."), note("It is noisy."))))
-    assert html.count("It is noisy.") == 1
-    assert asked_by(html) == [{"checkpoint": "shapes-vit", "device": "cpu", "most_seconds": "30.0"}]
-    assert "Run again with 30 s" in html
-    assert asked_by(results.headline(ok_result(caveats=(note("Random weights."),)))) == []
-
-
-def test_a_longer_run_is_offered_only_where_more_time_would_be_used() -> None:
-    for changes in [
-        {"most_seconds": 30.0},
-        {"iterations": 50},
-        {"protocol": "as published"},
-        {"checkpoint": "/srv/model"},
-    ]:
-        spec = dataclasses.replace(ok_result().spec, **changes)
-        assert asked_by(results.headline(noisy_result(spec=spec))) == []
+def test_of_many_caveats_the_most_important_stands_beside_the_answer() -> None:
+    caveats = (Caveat("random_weights"), Caveat("breaks", {"breaks": 2, "graphs": 3}), Caveat("no_graph"))
+    html = results.headline(ok_result(caveats=caveats))
+    assert str(caveats[2]) in html and not any(str(one) in html for one in caveats[:2])
 
 
 def test_a_remedy_that_names_a_setting_is_a_button_that_runs_with_it() -> None:

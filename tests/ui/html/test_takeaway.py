@@ -10,7 +10,7 @@ from fake_runner import MACHINE
 from page_support import answering, opened
 from samples import ENVIRONMENT, failed_result, ok_result
 
-from demo.core.result import RunResult
+from demo.core.result_json import from_json
 from demo.core.spec import RunSpec
 from demo.present import markdown
 from demo.present.script import script
@@ -43,7 +43,7 @@ def test_script_and_json_are_files_to_download() -> None:
         re.findall(r'download="shapes-vit-[A-Za-z0-9.-]+\.(json|py)" href="data:[a-z/-]+;base64,([^"]+)"', html)
     )
     assert base64.b64decode(files["py"]).decode() == script(result)
-    assert RunResult.from_json(json.loads(base64.b64decode(files["json"]))) == result
+    assert from_json(json.loads(base64.b64decode(files["json"]))) == result
 
 
 def test_the_markdown_table_has_the_figures_and_no_markup_from_outside() -> None:
@@ -52,9 +52,9 @@ def test_the_markdown_table_has_the_figures_and_no_markup_from_outside() -> None
     lines = markdown.of_run(result).splitlines()
     rows = [line for line in lines if line.startswith("|")]
     assert {row.count("|") for row in rows} == {4}
-    assert "| latency | 2.04 ms | 1.02 ms |" in rows
+    assert "| A call | 2.04 ms | 1.02 ms |" in rows
     assert re.search(r"[^\\][|<`*]", lines[-1]) is None
-    assert lines[0].startswith("Worth it from about ")
+    assert lines[2].startswith("Pays after ")
 
 
 def test_a_failed_run_offers_its_script_and_no_figure() -> None:

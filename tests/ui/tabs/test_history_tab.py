@@ -13,9 +13,9 @@ from page_support import HOSTILE, Tags, cancel, handler, press, pressed, stage_o
 from samples import ENVIRONMENT, failed_result, measurement, ok_result
 
 from demo.core.catalog import PROMPT
+from demo.core.comparison import Spread
 from demo.core.result import Failure
 from demo.core.spec import TEXT_GENERATION, RunSpec, without_meaning
-from demo.core.stats import Spread
 from demo.store.history import History
 from demo.ui.html import comparison
 from demo.ui.page import Page

@@ -11,10 +11,10 @@ from page_support import answering, followed, handler, in_the_form, opened, pres
 from samples import ENVIRONMENT, MACHINE, failed_result, full_result, info_of, ok_result
 
 from demo.core import limits
+from demo.core.comparison import Spread
 from demo.core.measurement import Compilation
 from demo.core.result import RunResult
 from demo.core.spec import RunSpec
-from demo.core.stats import Spread
 from demo.store.history import History
 from demo.ui.page import Page
 from demo.ui.tabs import form, result_pane

@@ -113,7 +113,7 @@ def test_run_shows_its_answer_with_three_folds_and_a_failure_leaves_what_is_know
     page = Page(answering(full_result()))
     first, *_, last = pressed(page)
     assert not first[page.run_tab.form.run]["interactive"] and first[page.run_tab.form.cancel]["interactive"]
-    for says in ('<span class="figure number">2.00×</span>', "circle", "Worth it from about"):
+    for says in ('<span class="figure number">2.00×</span>', "circle", "Pays after"):
         assert says in stage_of(page, last)
     assert is_ready(page, last)
     folds = page.run_tab.pane.folds

@@ -1,0 +1,79 @@
+"""A result as JSON and back: every stored field, and the figures that follow from them."""
+
+import json
+from typing import Any
+
+from demo.core.codec import load, plain
+from demo.core.comparison import Comparison
+from demo.core.format import milliseconds
+from demo.core.measurement import Measurement
+from demo.core.result import SCHEMA_VERSION, RunResult
+
+
+def to_json(result: RunResult) -> dict[str, Any]:
+    """Returns the documented JSON of a result.
+
+    `break_even_calls` and `break_even_seconds` are null unless compiled is faster, `end_to_end_speedup` where the
+    verdict is 'unsure'.
+    """
+    data = plain(result)
+    for variant in ("eager", "compiled"):
+        seconds = result.latencies.get(variant)
+        data[f"{variant}_ms"] = milliseconds(seconds) if seconds is not None else None
+        measured: Measurement | None = getattr(result, variant)
+        if measured is not None:
+            data[variant] |= _variant(result, measured, result.latencies[variant])
+    data["comparisons"] = {name: _comparison(one) for name, one in result.comparisons.items()}
+    data["speedup"], data["control"] = plain(result.speedup), plain(result.control)
+    pool = result.as_processes()
+    data["repeats"] = [run.id for run in pool]
+    data["process"] = plain(pool[-1]) if pool else None
+    paid = result.own_break_even
+    data |= {"break_even_calls": paid and paid.calls, "break_even_seconds": paid and paid.seconds}
+    data["break_even"] = {
+        cache: plain(result.break_even(cost.first_call_seconds))
+        for cache in ("cold", "warm")
+        if result.compilation is not None and (cost := getattr(result.compilation, cache)) is not None
+    }
+    requests = result.request_seconds if result.speedup is not None and result.speedup.verdict != "unsure" else None
+    data["end_to_end_speedup"] = requests[0] / requests[1] if requests else None
+    data["caveats"] = [plain(one) | {"text": str(one)} for one in result.caveats]
+    data["warnings"] = result.warnings
+    if (answer := result.answer_seconds) is not None:
+        data["answer_ms"] = dict(zip(("eager", "compiled"), map(milliseconds, answer), strict=True))
+        data["break_even_answers"] = paid and paid.answers
+    return data  # type: ignore[no-any-return]
+
+
+def _variant(result: RunResult, measured: Measurement, latency: float) -> dict[str, Any]:
+    rate, batch = f"{result.spec.unit}s_per_second", result.spec.batch_size
+    found = {
+        "median_ms": milliseconds(measured.median_seconds),
+        "mean_ms": milliseconds(measured.mean_seconds),
+        "p95_ms": milliseconds(measured.p95_seconds),
+        rate: batch / latency,
+        "launch_ms": None if measured.launch_seconds is None else milliseconds(measured.launch_seconds),
+    }
+    if measured.profile is not None:
+        found |= {"busy_share": measured.busy_share, "roofline_share": result.roofline_share(measured)}
+    if run := measured.back_to_back:
+        found[f"{rate}_back_to_back"] = run.calls * batch / run.seconds
+    return found
+
+
+def _comparison(one: Comparison) -> dict[str, Any]:
+    latencies = zip(("eager_ms", "compiled_ms"), map(milliseconds, one.latencies), strict=True)
+    return dict(latencies) | {"speedup": plain(one), "control": plain(one.control)}
+
+
+def dumps(result: RunResult) -> str:
+    """Returns one line of strict JSON. NaN and infinity raise ValueError: they are programming mistakes."""
+    return json.dumps(to_json(result), allow_nan=False, ensure_ascii=False)
+
+
+def from_json(data: dict[str, Any]) -> RunResult:
+    """Reads what `to_json` wrote. Raises ValueError for another version, and for a missing or wrong key."""
+    version = data.get("schema_version") if isinstance(data, dict) else None
+    if version != SCHEMA_VERSION:
+        raise ValueError(f"a result has schema_version {SCHEMA_VERSION}, this has {version}")
+    return load(RunResult, data)

@@ -1,0 +1,58 @@
+"""How far an answer can be relied on."""
+
+import dataclasses
+from typing import Any
+
+import pytest
+from samples import ENVIRONMENT, measurement, ok_result
+
+from demo.core.caveat import Caveat
+from demo.core.comparison import ProcessResult, Spread
+from demo.core.machine import HostSample
+from demo.core.measurement import Compilation
+from demo.core.quality import quality
+from demo.core.result import RunResult
+
+CALLS = tuple(0.001 * (1 + 0.6 * (block % 2)) for block in range(12) for _ in range(4))
+WIDE = dataclasses.replace(measurement(0.001), wall_seconds=CALLS)
+
+
+def pooled(count: int, **changes: Any) -> RunResult:
+    """A run that rests on so many processes."""
+    own = ok_result(**{"spread": Spread("assumed", 0.01, None)} | changes)
+    return dataclasses.replace(own, earlier=tuple(ProcessResult(f"{n}", own.own_figures, 2) for n in range(1, count)))
+
+
+def states(foreign: float, free: float = 2.0) -> tuple[HostSample, ...]:
+    return tuple(HostSample(at / 2, foreign, None, free) for at in range(4))
+
+
+@pytest.mark.parametrize(
+    ("result", "mark", "remedy"),
+    [
+        pytest.param(pooled(1), "fair", "repeat", id="one process"),
+        pytest.param(pooled(2), "fair", "repeat", id="two processes"),
+        pytest.param(pooled(3), "solid", "", id="three processes"),
+        pytest.param(pooled(3, spread=Spread("assumed", 0.06, None)), "fair", "repeat", id="three that differ"),
+        pytest.param(pooled(1, compiled=WIDE), "rough", "repeat", id="a wide interval"),
+        pytest.param(pooled(3, machine_states=states(0.3)), "rough", "quiet", id="other programs"),
+        pytest.param(pooled(3, machine_states=states(0.05)), "solid", "", id="others that hardly do anything"),
+        pytest.param(pooled(3, machine_states=states(0.05, 1.0)), "rough", "quiet", id="taken cores"),
+        pytest.param(pooled(3, caveats=(Caveat("gpu_others", {"count": 1}),)), "rough", "quiet", id="a shared GPU"),
+        pytest.param(pooled(3, caveats=(Caveat("gpu_power"),)), "rough", "repeat", id="a slow GPU"),
+        pytest.param(pooled(3, interleaved=False), "rough", "", id="one after the other"),
+    ],
+)
+def test_the_mark_and_its_way_out(result: RunResult, mark: str, remedy: str) -> None:
+    found = quality(result)
+    assert found is not None and (found.mark, found.remedy) == (mark, remedy)
+
+
+def test_nothing_is_marked_that_has_no_answer() -> None:
+    assert quality(ok_result(compiled=None)) is None
+    assert quality(ok_result(compilation=Compilation(1.0, "cold", 1, recompiles_while_timing=1))) is None
+
+
+def test_a_first_run_on_an_idle_machine_is_fair() -> None:
+    first = ok_result(environment=ENVIRONMENT, spread=Spread("assumed", 0.025, 10.0), machine_states=states(0.02))
+    assert quality(first).mark == "fair"
