@@ -76,7 +76,7 @@ def _show(search: Search, events: Iterator[Event]) -> None:
             row = next(row for row in search.table().rows if row.way is way)
             told = row.out or best_words.cells(row)["speedup"]
             left = f"{rounded_duration(search.left_seconds)} left at most"
-            progress.say(f"{best_words.name(way)}: {told}, {left}")
+            progress.say(f"So far {best_words.name(way)}: {told}, {left}")
 
 
 def report(table: BestTable, complete: bool, image: str | None = None) -> str:

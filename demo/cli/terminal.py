@@ -94,7 +94,7 @@ def report(result: RunResult) -> str:
     """A result for somebody who reads it once: the verdict, what the model saw, why, the cost, what to take along."""
     sections = [[sentences.headline(result), advice.worth(result), advice.worth_why(result)]]
     if result.failure is not None:
-        sections.append([result.failure.remedy])
+        sections[0].append(result.failure.remedy)
     else:
         decided = sentences.decided(result) or sentences.noise_floor(result)
         known = [sentences.interval(result), sentences.without_breaks(result), decided]

@@ -74,19 +74,6 @@ def test_what_the_compiled_model_really_was_is_told() -> None:
     ]
 
 
-def test_a_missed_precision_is_told_unless_the_number_of_calls_was_given() -> None:
-    times = tuple(0.01 * (1 + call * 7 % 10 / 20) for call in range(len(measurement(0.01).wall_seconds)))
-    uneven = dataclasses.replace(measurement(0.01), wall_seconds=times)
-    result = ok_result(eager=uneven, compilation=Compilation(1.0, "cold", 1))
-    coarse, fine, fixed = (
-        dataclasses.replace(result, spec=dataclasses.replace(result.spec, precision=precision, iterations=iterations))
-        for precision, iterations in ((0.2, None), (0.001, None), (0.001, 10))
-    )
-    (caveat,) = caveats.of_timing(fine)
-    assert str(caveat).startswith("Precision reached ±") and "(target ±0.1 %)" in str(caveat)
-    assert caveats.of_timing(coarse) == caveats.of_timing(fixed) == []
-
-
 KEPT, X = torch.ones(3), torch.rand(3)
 
 

@@ -15,6 +15,7 @@ from transformers import CTRLTokenizer
 from demo.backend import compile_model, parity, text_workload
 from demo.backend.events import Events
 from demo.backend.text_workload import TextWorkload, as_text
+from demo.core.figures import FIRST_TOKEN
 from demo.core.measurement import Generation, Pair
 from demo.core.result_json import from_json, to_json
 from demo.core.spec import TEXT_GENERATION, BadInput, RunSpec
@@ -275,8 +276,8 @@ def test_generate_is_timed_only_where_an_answer_is_short(folder: Path) -> None:
     assert found.generate_seconds != text_result().generation.generate_seconds
     assert (found.generate_seconds > 0, found.automatic_seconds) == (True, None)
     slow = measurement(text_workload.LONGEST_ANSWER + 1)
-    late = text_result(prefill=Pair(slow, slow), generation=Generation(8, 10, workload.decoding.bytes()))
-    for left_out in (late, text_result(prefill=None)):
+    late = text_result(further={FIRST_TOKEN: Pair(slow, slow)}, generation=Generation(8, 10, workload.decoding.bytes()))
+    for left_out in (late, text_result(further={})):
         assert workload.time_last(left_out, events) == {}
 
 
@@ -291,5 +292,5 @@ def test_a_run_of_a_text_model_has_every_figure_and_no_picture(tmp_path, monkeyp
     assert result.predictions["eager"] == result.predictions["compiled"]
     assert len(result.predictions["eager"].token_ids) == TOKENS
     assert result.compilation.recompiles_while_timing == 0 and result.compilation.graph_breaks == ()
-    assert result.prefill_speedup is not None and result.generation.generate_seconds > 0
+    assert FIRST_TOKEN in result.comparisons and result.generation.generate_seconds > 0
     assert from_json(to_json(result)).generation == result.generation

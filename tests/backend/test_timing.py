@@ -198,7 +198,7 @@ def test_few_iterations_still_make_several_blocks():
 def test_two_equal_variants_are_called_the_same():
     clock, plan = SimulatedClock(noise=0.02), timing.Plan(max_seconds=100, longest_seconds=100)
     samples = timing.time_interleaved(eager, lambda: 0.010, clock, plan, 5, nothing)
-    assert stats.verdict(samples.estimate().speedup, None) == "same"
+    assert stats.compare(samples.estimate().speedup).verdict == "same"
 
 
 def test_the_guides_recipe_is_looked_at_between_calls_a_few_times_a_second() -> None:

@@ -316,7 +316,7 @@ def test_a_repeat_that_fails_ends_the_others_and_loses_none_of_those_before(hist
 
 def test_a_process_with_another_number_of_threads_does_not_count(history: History, faulty: Any) -> None:
     result = repeated(faulty, "1.40 1.20/1 1.25/1", 3)[-1]
-    assert [run.within.ratio for run in result.earlier] == [pytest.approx(1.20)]
+    assert [run.figures["call"].within.ratio for run in result.earlier] == [pytest.approx(1.20)]
     first = history.all()[1]
     assert first.earlier == ()
     assert first.warnings[-1].endswith("not counted here: 1.")

@@ -28,6 +28,7 @@ from page_support import (
 from samples import failed_result, full_result, ok_result
 
 from demo.core import catalog, cores
+from demo.core.caveat import note
 from demo.core.spec import BadInput, RunSpec
 from demo.store.history import History
 from demo.ui import jobs
@@ -110,7 +111,7 @@ def test_a_refusal_stands_above_what_was_there_before_and_takes_nothing_away(pag
 
 
 def test_run_shows_its_answer_with_three_folds_and_a_failure_leaves_what_is_known() -> None:
-    page = Page(answering(full_result()))
+    page = Page(answering(full_result(caveats=(note("It was odd."),))))
     first, *_, last = pressed(page)
     assert not first[page.run_tab.form.run]["interactive"] and first[page.run_tab.form.cancel]["interactive"]
     for says in ('<span class="figure number">2.00×</span>', "circle", "Pays after"):
