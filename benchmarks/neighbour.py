@@ -1,4 +1,4 @@
-"""A second process that keeps one core busy half of the time. It ends with the one that started it."""
+"""Further processes, each of which keeps a core busy. They end with the one that started them."""
 
 import contextlib
 import subprocess
@@ -6,21 +6,24 @@ import sys
 from collections.abc import Iterator
 
 NEIGHBOUR = """
-import os, time
+import os, sys, time
 parent = os.getppid()
 while os.getppid() == parent:
     end = time.perf_counter() + 0.5
     while time.perf_counter() < end:
         pass
-    time.sleep(0.5)
+    time.sleep(float(sys.argv[1]))
 """
 
 
 @contextlib.contextmanager
-def disturbed() -> Iterator[None]:
-    process = subprocess.Popen([sys.executable, "-c", NEIGHBOUR])
+def disturbed(neighbours: int = 1, rest_seconds: float = 0.5) -> Iterator[None]:
+    """Each neighbour computes for half a second and then rests."""
+    command = [sys.executable, "-c", NEIGHBOUR, str(rest_seconds)]
+    processes = [subprocess.Popen(command) for _ in range(neighbours)]
     try:
         yield
     finally:
-        process.kill()
-        process.wait()
+        for process in processes:
+            process.kill()
+            process.wait()

@@ -78,7 +78,7 @@ def trials(machine: HostInfo, spread: float, count: int) -> Iterator[tuple[float
         timed = (
             one_run(machine, EAGER_SECONDS, float(ratio), int(seed)) for ratio, seed in zip(ratios, seeds, strict=True)
         )
-        yield truth, list(timed)
+        yield truth, [one.within for one in timed]
 
 
 def counted(count: int = TRIALS) -> Mapping[tuple[float, tuple[str, int]], Counted]:

@@ -28,9 +28,8 @@ WORDS = {
         "masks are shown as semantic ones, one for each label; latency does not depend on it."
     ),
     "often_taken": (
-        "Fewer cores were free than torch used threads while it was timed, so threads waited for a core and no "
-        "verdict can be trusted. Stop other programs; with several threads, leave their number to the run or "
-        "choose fewer."
+        "Fewer cores were free than torch used threads while it was timed, so threads waited for a core: a "
+        "difference counts only beyond 1.35×. Stop other programs, or choose fewer threads."
     ),
     "random_weights": "Random weights: latency stands, but predictions would mean nothing and are not shown.",
     "few_multiprocessors": (

@@ -67,9 +67,8 @@ def test_what_the_compiled_model_really_was_is_told() -> None:
     busy = ok_result(compilation=Compilation(1.0, "cold", 1), machine_states=(HostSample(0.5, 0.5, None, 1.0),))
     assert list(map(str, caveats.of_timing(busy))) == [
         (
-            "Fewer cores were free than torch used threads while it was timed, so threads waited for a "
-            "core and no verdict can be trusted. Stop other programs; with several threads, leave their "
-            "number to the run or choose fewer."
+            "Fewer cores were free than torch used threads while it was timed, so threads waited for a core: a "
+            "difference counts only beyond 1.35×. Stop other programs, or choose fewer threads."
         )
     ]
 

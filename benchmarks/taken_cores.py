@@ -1,0 +1,60 @@
+"""How far off is a speed-up while other programs take cores? Real runs that keep their threads, beside busy neighbours.
+
+Each checkpoint runs with as many threads as there are cores: alone, and beside one and two programs that never rest.
+Reported is the speed-up over that of the idle runs, farthest either way: `stats.TAKEN_FACTOR` should be beyond it, and
+no verdict may be the opposite of the idle one.
+"""
+
+import contextlib
+import statistics
+import sys
+
+from benchmarks import report
+from benchmarks.neighbour import disturbed
+from demo.core import catalog, stats
+from demo.core.cores import usable_cores
+from demo.core.result import RunResult
+from demo.runs.runner import Runner
+
+CHECKPOINTS = ("shapes-vit", "shapes-segformer", "shapes-rtdetr")
+SCENE = catalog.ASSETS / "examples" / "shapes-scene-1.png"
+NEIGHBOURS = (0, 1, 2)
+RUNS = 5
+
+
+def run(checkpoint: str, neighbours: int) -> RunResult:
+    """One run that rests on itself alone: no history is kept."""
+    with contextlib.closing(Runner(None)) as runner, disturbed(neighbours, rest_seconds=0.0):
+        *_, result = runner.run(catalog.make_spec(checkpoint, threads=usable_cores()), SCENE)
+    if not isinstance(result, RunResult) or result.speedup is None:
+        raise RuntimeError(f"{checkpoint} has no speed-up")
+    return result
+
+
+def main() -> None:
+    rows, farthest, opposite = [], 1.0, []
+    for checkpoint in CHECKPOINTS:
+        known = {number: [run(checkpoint, number) for _ in range(RUNS)] for number in NEIGHBOURS}
+        idle = stats.geometric_mean([one.speedup.within.ratio for one in known[0] if one.speedup])
+        for number, results in known.items():
+            found = [one.speedup for one in results if one.speedup is not None]
+            off = [one.within.ratio / idle for one in found]
+            verdicts = [one.verdict for one in found]
+            farthest = max(farthest, *off, *(1 / one for one in off)) if number else farthest
+            opposite += [one for one in verdicts if one in ("slower" if idle > 1 else "faster",)]
+            taken = sum(one.oversubscribed for one in results)
+            counted = [f"{verdicts.count(one)} {one}" for one in dict.fromkeys(verdicts)]
+            middle = statistics.median(one.within.ratio for one in found)
+            shown = f"{min(off):.2f} to {max(off):.2f}"
+            place = [checkpoint, str(number), f"{taken} of {len(results)}"]
+            rows.append([*place, f"{middle:.2f}×", shown, ", ".join(counted)])
+    header = ["checkpoint", "neighbours", "cores taken", "speed-up, median", "over the idle one", "verdicts"]
+    told = f"Farthest from the idle speed-up: {farthest:.2f}×; the bound is {stats.TAKEN_FACTOR}×."
+    text = f"{report.table(header, rows)}\n\n{told}"
+    report.publish("taken_cores", "How far off is a speed-up while other programs take cores?", text)
+    if opposite or farthest > stats.TAKEN_FACTOR:
+        sys.exit("outside the bound")
+
+
+if __name__ == "__main__":
+    main()
