@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from demo.cli import common, terminal
+from demo.cli.summary import summary
 from demo.core import catalog, cores, format as fmt
 from demo.core.result import RunResult
 from demo.core.result_json import dumps
@@ -30,6 +31,10 @@ def add_to(commands: Any) -> None:
     parser.add_argument("--package", metavar="FILE.pt2", help="build with AOTInductor and keep its package in FILE.pt2")
     parser.add_argument("--export-markdown", metavar="FILE", help="write the figures as a Markdown table")
     parser.add_argument("--json", action="store_true", help="print the result as JSON, and nothing else")
+    parser.add_argument("--full", action="store_true", help="print every figure, as `history ID` does")
+    parser.add_argument(
+        "--at-least", metavar="RATIO", help="end with 1 unless the speed-up is known to be at least this, such as 1.05"
+    )
 
 
 def asked(options: argparse.Namespace) -> dict[str, Any]:
@@ -63,6 +68,7 @@ def _run(options: argparse.Namespace) -> int:
     package = _new_file(options.package, ".pt2", "package")
     files = Files(trace, package)
     table = common.file_to_write(options.export_markdown, "table")
+    least = _ratio(options.at_least)
     history = History()
     busy = cores.others_share(windows=1) or 0.0
     with _cancelled_by_signals() as (cancel, received):
@@ -71,7 +77,7 @@ def _run(options: argparse.Namespace) -> int:
         print(f"The trace lies in {trace}: open it at https://ui.perfetto.dev.", file=sys.stderr)
     if package is not None and package.is_file():
         print(f"The package lies in {package}. Lines that load it:\n{loading_lines(package)}", file=sys.stderr)
-    print(dumps(result) if options.json else terminal.report(result))
+    print(_shown(result, options))
     if options.json and result.failure is not None:
         print(f"{result.failure.message} {result.failure.remedy}", file=sys.stderr)
     if stored := history.get(result.id) is not None:
@@ -82,7 +88,38 @@ def _run(options: argparse.Namespace) -> int:
         print(f"The run has no figures, so {table} was not written.", file=sys.stderr)
     if received:
         return 128 + received[0]
+    if least is not None and not _passes(result, least):
+        return common.FAILED
     return common.OK if result.status == "ok" and stored else common.FAILED
+
+
+def _shown(result: RunResult, options: argparse.Namespace) -> str:
+    if options.json:
+        return dumps(result)
+    if options.full:
+        return terminal.report(result)
+    return summary(result, colour=sys.stdout.isatty() and "NO_COLOR" not in os.environ)
+
+
+def _ratio(given: str | None) -> float | None:
+    """The bound of `--at-least`. Raises BadInput for anything but a positive number."""
+    ratio = fmt.parse_number(given)
+    if given is None:
+        return None
+    if not isinstance(ratio, float) or ratio <= 0:
+        raise BadInput(f"--at-least is a ratio such as 1.05. Given: {given!r}.")
+    return ratio
+
+
+def _passes(result: RunResult, least: float) -> bool:
+    """Whether the speed-up is known to be at least this, by the near end of its interval. Says which on stderr."""
+    differs = result.parity is not None and result.parity.verdict == "differ"
+    known = sentences.outcome(result) not in (None, "void") and not differs
+    low = result.speedup.low if known and result.speedup is not None else None
+    passed = low is not None and low >= least
+    found = "not known, as the outputs differ" if differs else f"at least {low:.2f}×" if low else "not known"
+    print(f"{'Passed' if passed else 'Failed'}: the speed-up is {found}, asked {least:g}×.", file=sys.stderr)
+    return passed
 
 
 def _followed(history: History, busy: float, spec: RunSpec, *run: Any) -> RunResult:
