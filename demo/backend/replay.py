@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from demo.backend import compilation, compile_model, events, workloads
+from demo.backend import compilation, compile_model, events, tasks
 from demo.backend.workload import Workload
 from demo.core import codec
 from demo.core.size_log import Size
@@ -47,7 +47,7 @@ def answer(job: dict[str, Any]) -> dict[str, Any]:
     spec, sizes = codec.load(RunSpec, job["spec"]), [codec.load(Size, size) for size in job["sizes"]]
     try:
         with torch.no_grad():
-            return replayed(workloads.load(spec, Path(job["input_file"])), sizes, job["compiled"])
+            return replayed(tasks.load(spec, Path(job["input_file"])), sizes, job["compiled"])
     except BadInput as refusal:
         return {"refused": str(refusal)}
     except torch.OutOfMemoryError:

@@ -1,7 +1,7 @@
 """What a run times: a model on its device, and the batch that it is called with.
 
-`PictureWorkload` is a checkpoint with a picture, `TextWorkload` one with a prompt, `OwnModel` a function of a user's
-file; `demo.backend.workloads` makes each from a spec. `Variants` are the ways to call its model, eager and compiled.
+`demo.backend.tasks` makes one from a spec, of the class of its task. `Variants` are the ways to call its model, eager
+and compiled.
 """
 
 from abc import ABC, abstractmethod

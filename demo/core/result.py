@@ -7,7 +7,7 @@ are stored, everything that can be computed from them is a property: a better st
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal, get_args
 
@@ -19,6 +19,7 @@ from demo.core.machine import Environment, HostSample
 from demo.core.measurement import Compilation, Generation, Measurement, Prefill, Roofline, StartUp
 from demo.core.outputs import EndToEnd, ImageInfo, Parity, Predictions
 from demo.core.spec import TEXT_GENERATION, RunSpec
+from demo.tasks import BY_NAME
 
 SCHEMA_VERSION = 3
 Status = Literal["ok", "out_of_memory", "compile_failed", "timed_out", "crashed", "cancelled", "interrupted", "failed"]
@@ -373,7 +374,9 @@ class RunResult:
         version = data.get("schema_version") if isinstance(data, dict) else None
         if version != SCHEMA_VERSION:
             raise ValueError(f"a result has schema_version {SCHEMA_VERSION}, this has {version}")
-        return load(cls, data)
+        result, seen = load(cls, data), data.get("predictions")
+        kind = BY_NAME[result.spec.task].predictions
+        return replace(result, predictions={name: load(kind, one) for name, one in seen.items()}) if seen else result
 
 
 def _pooled(

@@ -29,7 +29,7 @@ from demo.backend import (
     profiling,
     run_steps,
     timing,
-    workloads,
+    torch_settings,
 )
 from demo.backend.events import Events, Job
 from demo.backend.failures import CannotLoad
@@ -174,7 +174,7 @@ def test_nothing_of_the_compiled_model_is_left_when_eager_is_timed_alone(monkeyp
 
 def test_a_gpus_libraries_are_loaded_before_eagers_first_call_and_timed(monkeypatch) -> None:
     order: list[str] = []
-    monkeypatch.setattr(workloads, "load_gpu_libraries", lambda spec, device: order.append("libraries") or 0.5)
+    monkeypatch.setattr(torch_settings, "load_gpu_libraries", lambda spec, device: order.append("libraries") or 0.5)
     monkeypatch.setattr(Tiny, "forward", failing(RuntimeError("the first call")))
     run = Run(Job(catalog.make_spec("shapes-vit", device="cpu"), str(SCENE)), Events(io.StringIO()), import_seconds=3.0)
     assert run.execute().failure is not None
@@ -185,7 +185,7 @@ def test_a_gpus_libraries_are_loaded_before_eagers_first_call_and_timed(monkeypa
 @pytest.mark.parametrize("package", [None, Path("model.pt2")], ids=["from the cache", "from a package"])
 def test_a_gpus_libraries_are_no_part_of_a_first_call(package: Path | None, loaded: list[Tiny], monkeypatch) -> None:
     order: list[str] = []
-    monkeypatch.setattr(workloads, "load_gpu_libraries", lambda spec, device: order.append("libraries"))
+    monkeypatch.setattr(torch_settings, "load_gpu_libraries", lambda spec, device: order.append("libraries"))
     monkeypatch.setattr(compile_model, "compiled", lambda model, _: order.append("compile") or model)
     monkeypatch.setattr(compile_model, "load_package", lambda _: order.append("load") or loaded[-1])
     with contextlib.suppress(RuntimeError):
