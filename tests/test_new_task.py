@@ -95,7 +95,8 @@ print(json.dumps({
     "read": RunResult.from_json(result.to_json()) == result,
     "choices": fields["task"].choices,
     "form": form.read_spec(values).task,
-    "listed": form.checkpoints("depth-estimation"),
+    "first": form.first("depth-estimation"),
+    "without a checkpoint": links.read({"task": "depth-estimation"}, "shapes-vit", page.run_tab.form)[2],
     "link": links.spec_of({"task": "depth-estimation", "checkpoint": "someone/depth"}, "shapes-vit").task,
     "filled": links.filled(page.run_tab.form, result.spec)[fields["task"]]["value"],
     "published": results.published_for("someone/depth", "depth-estimation"),
@@ -159,7 +160,8 @@ def test_a_new_task_is_run_and_its_predictions_are_stored_and_compared(run: dict
 def test_a_new_task_is_known_wherever_one_is_asked_for_or_shown(program: Path, run: dict[str, Any]) -> None:
     found = json.loads(_printed(program, [sys.executable, "-c", CHILD]).splitlines()[-1])
     assert found["read"] is True
-    assert ["Depth", "depth-estimation"] in found["choices"] and found["listed"] == []
+    assert ["Depth", "depth-estimation"] in found["choices"] and found["first"] is None
+    assert found["without a checkpoint"].endswith("For depth-estimation there are: none.")
     assert found["form"] == found["link"] == found["filled"] == found["row"] == "depth-estimation"
     assert found["published"] == ["", "The guide's tables hold no model of depth."]
     assert "transformers.AutoModelForDepthEstimation" in found["script"]

@@ -267,7 +267,7 @@ def _alike(named: str) -> str | None:
 
 def _fits(spec: RunSpec, entry: Checkpoint) -> None:
     if spec.task != entry.task:
-        others = ", ".join(checkpoint.id for checkpoint in for_task(spec.task))
+        others = ", ".join(checkpoint.id for checkpoint in for_task(spec.task)) or "none"
         raise BadInput(f"{entry.id} does {entry.task}, not {spec.task}. For {spec.task} there are: {others}.")
     if entry.takes_text and not spec.text:
         raise BadInput(TEXT_MISSING.format(checkpoint=entry.id))

@@ -36,14 +36,11 @@ def changed_pixels(first: Sequence[Segment], second: Sequence[Segment]) -> np.nd
 def overlap(first: Sequence[Segment], second: Sequence[Segment]) -> float:
     """Mean over the labels of either of their masks' intersection over union; 1 where there are none."""
     ours, theirs = by_label(first), by_label(second)
-    shares = []
-    for label in ours.keys() | theirs.keys():
-        one, other = ours.get(label), theirs.get(label)
-        if one is None or other is None or one.shape != other.shape:
-            shares.append(0.0)
-        else:
-            shares.append(float((one & other).sum() / max(1, (one | other).sum())))
-    return float(np.mean(shares)) if shares else 1.0
+    if not ours | theirs:
+        return 1.0
+    pairs = [(ours[label], theirs[label]) for label in ours.keys() & theirs.keys()]
+    ious = [(one & other).sum() / max(1, (one | other).sum()) for one, other in pairs if one.shape == other.shape]
+    return float(sum(ious) / len(ours | theirs))
 
 
 def agreement(eager: Predictions, compiled: Predictions) -> dict[str, float]:

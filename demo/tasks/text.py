@@ -15,27 +15,25 @@ def same_tokens(first: Sequence[int], second: Sequence[int]) -> int:
     return next((at for at, (one, other) in enumerate(zip(first, second, strict=False)) if one != other), len(first))
 
 
-def _same(one: Predictions, other: Predictions) -> tuple[int, int, int]:
-    """How many first tokens two answers share, and how many each has."""
-    first, second = one.token_ids or (), other.token_ids or ()
-    return same_tokens(first, second), len(first), len(second)
-
-
 def agreement(eager: Predictions, compiled: Predictions) -> dict[str, float]:
-    same, tokens, _ = _same(eager, compiled)
-    return {"same_tokens": same / tokens}
+    ours, theirs = eager.token_ids or (), compiled.token_ids or ()
+    return {"same_tokens": same_tokens(ours, theirs) / len(ours)}
 
 
 def fault(eager: Predictions, compiled: Predictions) -> str:
     # Of half types such a difference says nothing: one rounding leads to another word, and to another text.
-    same, tokens, _ = _same(eager, compiled)
-    told = f"The answers part at token {same + 1} of {tokens}: compiled chooses another one there."
-    return told if same < tokens else ""
+    ours, theirs = eager.token_ids or (), compiled.token_ids or ()
+    told = (
+        f"The answers part at token {same_tokens(ours, theirs) + 1} of {len(ours)}: compiled chooses another one there."
+    )
+    return told if ours != theirs else ""
 
 
 def difference(reference: Predictions, other: Predictions) -> str:
-    same, *tokens = _same(reference, other)
-    return f"writes another text than plain eager from token {same + 1} on" if same < min(SAME_TOKENS, *tokens) else ""
+    ours, theirs = reference.token_ids or (), other.token_ids or ()
+    same = same_tokens(ours, theirs)
+    told = f"writes another text than plain eager from token {same + 1} on"
+    return told if same < min(SAME_TOKENS, len(ours), len(theirs)) else ""
 
 
 def refusal(spec: Any) -> str:

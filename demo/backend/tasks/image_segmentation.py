@@ -10,10 +10,10 @@ import torch
 from demo.backend.failures import named
 from demo.backend.picture_workload import PictureWorkload
 from demo.core import base64_images
-from demo.core.catalog import Checkpoint
 from demo.core.caveat import Caveat
 from demo.core.outputs import Predictions, Segment
 
+KINDS = ("semantic", "instance", "panoptic")
 MIN_SEGMENT = 0.002
 """A semantic class with less than this share of the image is left out as stray pixels."""
 MAX_SEGMENTS = 40
@@ -34,13 +34,19 @@ class ImageSegmentation(PictureWorkload):
 
     @classmethod
     def load(cls, *asked: Any) -> "ImageSegmentation":
-        """Notes where nothing tells how a model's outputs are to be decoded: as semantic ones, then."""
+        """Decides how the outputs are decoded where the catalogue does not: a universal model does all three.
+
+        Its config does not say for which it was trained, its name often does.
+        """
         workload = super().load(*asked)
         checkpoint = workload.loaded.checkpoint
-        kind = kind_of(checkpoint)
-        if kind is None:
-            workload.caveats.append(Caveat("segmentation", {"checkpoint": named(checkpoint.id)}))
-        workload.loaded.checkpoint = replace(checkpoint, segmentation=kind or "semantic")
+        if checkpoint.segmentation is None:
+            name = re.split(r"[/\\]", checkpoint.id)[-1].lower()
+            kinds = [kind for kind in KINDS if kind in name] if "Universal" in checkpoint.auto_class else ["semantic"]
+            if len(kinds) != 1:
+                workload.caveats.append(Caveat("segmentation", {"checkpoint": named(checkpoint.id)}))
+                kinds = ["semantic"]
+            workload.loaded.checkpoint = replace(checkpoint, segmentation=kinds[0])
         return workload
 
     def decode(self, outputs: Any) -> tuple[Mask, ...]:
@@ -88,18 +94,6 @@ class ImageSegmentation(PictureWorkload):
 
 
 load = ImageSegmentation.load
-
-
-def kind_of(checkpoint: Checkpoint) -> str | None:
-    """'semantic', 'instance' or 'panoptic'; None of a universal model whose name has not exactly one of these words.
-
-    Such a model does all three; its config does not say for which it was trained, its name often does.
-    """
-    if checkpoint.segmentation or "Universal" not in checkpoint.auto_class:
-        return checkpoint.segmentation or "semantic"
-    name = re.split(r"[/\\]", checkpoint.id)[-1].lower()
-    words = [word for word in ("semantic", "instance", "panoptic") if word in name]
-    return words[0] if len(words) == 1 else None
 
 
 def crop_of(processor: Any, width: int, height: int) -> tuple[float, float, float, float]:

@@ -107,6 +107,11 @@ def checkpoints(task: str) -> list[str]:
     return [entry.id for entry in sorted(catalog.for_task(task), key=lambda entry: not entry.bundled)]
 
 
+def first(task: str) -> str | None:
+    """The checkpoint that stands in the form when this task is chosen; None without any in the catalogue."""
+    return next(iter(checkpoints(task)), None)
+
+
 def takes_text(checkpoint: str, task: str) -> bool:
     """True for zero-shot detectors, and for detectors outside the catalogue, which may be such."""
     entry = catalog.find(checkpoint or "")
@@ -229,7 +234,7 @@ class Form:
         inputs = self.inputs
         suit: Any = (picture_for, [inputs["checkpoint"], inputs["image"]], inputs["image"])
         inputs["task"].input(
-            lambda task: gr.update(choices=checkpoints(task), value=checkpoints(task)[0]),
+            lambda task: gr.update(choices=checkpoints(task), value=first(task)),
             inputs["task"],
             inputs["checkpoint"],
             **QUIET,
