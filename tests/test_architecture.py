@@ -73,6 +73,11 @@ def test_only_init_and_main_stand_at_the_root() -> None:
     assert folders == set(FLOOR_OF) - {"__main__", "app"}
 
 
+def test_no_two_files_have_the_same_name() -> None:
+    names = [file.name for file in sources() if not file.name.startswith("__")]
+    assert sorted(names) == sorted(set(names))
+
+
 def test_no_file_of_the_program_is_longer_than_450_lines() -> None:
     files = [file for file in (ROOT / "demo").rglob("*") if file.suffix in (".py", ".js", ".css", ".html")]
     lengths = {str(file.relative_to(ROOT)): len(file.read_text(encoding="utf-8").splitlines()) for file in files}

@@ -78,7 +78,7 @@ from PIL import Image
 from torch._inductor.output_code import CompiledFxGraph
 
 from demo.backend import machine_probe, profiling, tasks, timing
-from demo.backend.events import Events, Job
+from demo.backend.messages import Events, Job
 from demo.backend.run_steps import Run
 from demo.backend.workload import Variant
 from demo.core import catalog, codec, format as fmt

@@ -28,7 +28,7 @@ from demo.backend import (
     timing,
     torch_settings,
 )
-from demo.backend.events import Events, Job
+from demo.backend.messages import Events, Job
 from demo.backend.monitor import CoreTaken, Observer
 from demo.backend.workload import Variant, Variants, Workload
 from demo.core import cores, refusals

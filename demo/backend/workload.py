@@ -13,7 +13,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from demo.backend import compilation, timing
-from demo.backend.events import Events
+from demo.backend.messages import Events
 from demo.core.caveat import Caveat
 from demo.core.measurement import Measurement
 from demo.core.outputs import EndToEnd, Predictions

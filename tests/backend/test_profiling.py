@@ -14,7 +14,7 @@ from own_workload import workload_of
 from samples import full_result, measurement, ok_result, on_gpu
 
 from demo.backend import profiling
-from demo.backend.events import Events, Job
+from demo.backend.messages import Events, Job
 from demo.backend.monitor import Observer
 from demo.backend.run_steps import Run
 from demo.backend.tasks.own_model import OwnModel

@@ -21,9 +21,9 @@ from demo.backend import (
     caveats,
     compilation,
     compile_model,
-    events,
     first_call,
     machine_probe,
+    messages,
     models,
     parity,
     profiling,
@@ -31,8 +31,8 @@ from demo.backend import (
     timing,
     torch_settings,
 )
-from demo.backend.events import Events, Job
 from demo.backend.failures import CannotLoad
+from demo.backend.messages import Events, Job
 from demo.backend.monitor import Observer
 from demo.backend.picture_workload import PictureWorkload
 from demo.backend.run_steps import Run
@@ -247,10 +247,10 @@ def test_a_gpu_too_small_for_tuning_is_told_of_where_the_run_uses_it(monkeypatch
 def test_the_guides_recipe_tells_how_far_it_is_through_every_phase(monkeypatch) -> None:
     assert PUBLISHED_CALLS == 300
     calls = 30  # a tenth of them: the test waits for each
-    for place in (run_steps, events):
+    for place in (run_steps, messages):
         monkeypatch.setattr(place, "PUBLISHED_CALLS", calls)
     monkeypatch.setattr(timing, "REPORT_SECONDS", 0.0)
-    monkeypatch.setattr(events, "MIN_SECONDS_BETWEEN", 0.0)
+    monkeypatch.setattr(messages, "MIN_SECONDS_BETWEEN", 0.0)
     stream = io.StringIO()
     result = result_of(stream=stream, protocol="as published", iterations=None)
     sent = [json.loads(line)["progress"] for line in stream.getvalue().splitlines()]

@@ -13,7 +13,7 @@ from unittest import mock
 import torch
 
 from demo.backend import compilation, compile_model, models, profiling, timing, torch_settings, workload
-from demo.backend.events import Events, Job
+from demo.backend.messages import Events, Job
 from demo.backend.monitor import Observer
 from demo.backend.run_steps import Run
 from demo.core import catalog, refusals

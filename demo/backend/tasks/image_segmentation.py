@@ -63,29 +63,24 @@ class ImageSegmentation(PictureWorkload):
         used_height, used_width = int(seen.any(dim=1).sum()), int(seen.any(dim=0).sum())
         target = (round(inner_height * padded[0] / used_height), round(inner_width * padded[1] / used_width))
 
-        masks: list[Mask] = []
-
-        def add(label: str, score: float | None, inner: np.ndarray) -> None:
+        kind = self.loaded.checkpoint.segmentation
+        decoded = getattr(processor, f"post_process_{kind}_segmentation")(outputs, target_sizes=[target])[0]
+        parts: list[tuple[int, int, float | None]]
+        if kind == "semantic":
+            numbers, parts = decoded, [(index, index, None) for index in torch.unique(decoded).tolist()]
+        else:
+            numbers = decoded["segmentation"]
+            parts = [(part["id"], part["label_id"], float(part["score"])) for part in decoded["segments_info"]]
+        masks = []
+        for number, label, score in parts:
+            inner = (numbers == number).numpy()
+            if kind == "semantic" and inner.mean() < MIN_SEGMENT:
+                continue
             mask = np.zeros((height, width), dtype=bool)
             cut = inner[:inner_height, :inner_width][: height - row, : width - column]
             mask[row : row + cut.shape[0], column : column + cut.shape[1]] = cut
-            area = float(mask.mean())
-            if area > 0:
-                masks.append(Mask(label, score, area, mask))
-
-        kind = self.loaded.checkpoint.segmentation
-        if kind in ("instance", "panoptic"):
-            decoder = getattr(processor, f"post_process_{kind}_segmentation")
-            decoded = decoder(outputs, target_sizes=[target])[0]
-            for part in decoded["segments_info"]:
-                inner = (decoded["segmentation"] == part["id"]).numpy()
-                add(self.label(int(part["label_id"])), float(part["score"]), inner)
-        else:
-            decoded = processor.post_process_semantic_segmentation(outputs, target_sizes=[target])[0]
-            for index in torch.unique(decoded).tolist():
-                inner = (decoded == index).numpy()
-                if inner.mean() >= MIN_SEGMENT:
-                    add(self.label(int(index)), None, inner)
+            if mask.any():
+                masks.append(Mask(self.label(int(label)), score, float(mask.mean()), mask))
         return tuple(sorted(masks, key=lambda mask: -mask.area)[:MAX_SEGMENTS])
 
     def as_predictions(self, found: tuple[Mask, ...]) -> Predictions:

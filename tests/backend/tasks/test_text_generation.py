@@ -13,7 +13,7 @@ from samples import measurement, text_result
 from transformers import CTRLTokenizer
 
 from demo.backend import compile_model, parity
-from demo.backend.events import Events
+from demo.backend.messages import Events
 from demo.backend.tasks import text_generation
 from demo.backend.tasks.text_generation import TextWorkload, as_text
 from demo.core.measurement import Generation, Prefill
