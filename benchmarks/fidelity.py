@@ -18,7 +18,7 @@ from typing import Any
 import torch
 
 from benchmarks import report
-from demo.backend.events import Events, Job
+from demo.backend.messages import Events, Job
 from demo.backend.run_steps import Run
 from demo.core import catalog
 from demo.core.catalog import Checkpoint

@@ -7,9 +7,9 @@ from unittest import mock
 
 import torch
 
-from demo.backend.events import Events, Job
-from demo.backend.own_model import OwnModel
+from demo.backend.messages import Events, Job
 from demo.backend.run_steps import Run
+from demo.backend.tasks.own_model import OwnModel
 from demo.backend.workload import Batch
 from demo.core import catalog, cores
 from demo.core.result import RunResult

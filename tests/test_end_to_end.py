@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from demo.core import catalog, images
+from demo.core import base64_images, catalog
 from demo.core.result import RunResult
 from demo.core.result_json import from_json
 from demo.core.spec import TEXT_GENERATION
@@ -110,5 +110,5 @@ def test_both_variants_see_the_shapes_where_they_are_in_the_picture(results: dic
             assert min(max(abs(a - b) for a, b in zip(one, box.box, strict=True)) for one in alike) < 40
         masks = {segment.label: segment.mask_png for segment in segments.segments}
         assert set(masks) - {"background"} == {thing.label for thing in drawn.objects}
-        background = images.decode_mask(masks["background"]).mean()
+        background = base64_images.decode_mask(masks["background"]).mean()
         assert background == pytest.approx(float((drawn.mask == 0).mean()), abs=0.03)

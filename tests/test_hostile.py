@@ -36,7 +36,7 @@ from samples import ok_result
 from demo.backend import models
 from demo.cli.main import main, parser
 from demo.core import catalog, format as fmt, limits
-from demo.core.outputs import MASK_SIDE
+from demo.core.base64_images import LONG_SIDE
 from demo.core.result_json import from_json
 from demo.core.spec import OPTIONS, TASKS, BadInput, Option, RunSpec
 from demo.store.history import FOLDER_VARIABLE, History
@@ -458,7 +458,7 @@ def test_on_a_space_whoever_gives_a_picture_is_told_that_others_can_see_it(monke
     monkeypatch.setenv("SPACE_ID", "somebody/space")
     page = Page(FakeRunner(lambda spec, image: ok_result(spec=spec)))
     (note,) = [block for block in page.blocks.values() if getattr(block, "elem_id", "") == "picture-public"]
-    assert f"at most {MASK_SIDE} pixels" in note.value and "Everybody who opens this page" in note.value
+    assert f"at most {LONG_SIDE} pixels" in note.value and "Everybody who opens this page" in note.value
 
 
 # ---- properties: the API's function and the command line with anything

@@ -77,8 +77,8 @@ import torch  # isort: skip
 from PIL import Image
 from torch._inductor.output_code import CompiledFxGraph
 
-from demo.backend import machine_probe, profiling, timing, workloads
-from demo.backend.events import Events, Job
+from demo.backend import machine_probe, profiling, tasks, timing
+from demo.backend.messages import Events, Job
 from demo.backend.run_steps import Run
 from demo.backend.workload import Variant
 from demo.core import catalog, codec, format as fmt
@@ -321,7 +321,7 @@ def _stop(*_: Any) -> None:
 
 def plain_loop(spec: RunSpec, image: Path) -> dict[str, Any]:
     """Medians of a loop as anybody would write it, with nothing of our timing: warm up, then calls in a row."""
-    workload = workloads.load(spec, image)
+    workload = tasks.load(spec, image)
     batch = workload.batch
     wait = torch.cuda.synchronize if workload.device.type == "cuda" else (lambda: None)
 

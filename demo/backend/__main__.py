@@ -1,7 +1,7 @@
 """The worker, a process for one run: `demo.backend EVENTS_FD`, started by `demo.runs.runner`.
 
 It imports torch and transformers, says what machine this is, and waits. One JSON line on standard input is the job, a
-`Job` of `demo.backend.events`. Its messages are JSON lines on the pipe EVENTS_FD:
+`Job` of `demo.backend.messages`. Its messages are JSON lines on the pipe EVENTS_FD:
 
     {"event": "ready", "version": 1, "machine": {...}}   once, before the job: the messages' version, a HostInfo
     {"event": "progress", "progress": {...}}    a Progress
@@ -20,7 +20,7 @@ import sys
 from PIL import Image
 
 from demo.backend import machine_probe
-from demo.backend.events import Events, Job
+from demo.backend.messages import Events, Job
 from demo.backend.run_steps import Run
 from demo.core import codec
 from demo.core.result_json import to_json

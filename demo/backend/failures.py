@@ -6,6 +6,7 @@ import json
 import os
 import re
 import sysconfig
+import traceback
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ import torch
 from huggingface_hub import errors as hub_errors
 from safetensors import SafetensorError
 
-from demo.backend import compilation, own_model
+from demo.backend import compilation
 from demo.core import catalog, format as fmt
 from demo.core.files import NO_ROOM
 from demo.core.refusals import AGAIN, other_way_to_compile
@@ -54,9 +55,19 @@ def explain(error: Exception, phase: str, result: RunResult) -> tuple[Status, Fa
     if phase == "compile":
         return "compile_failed", _compile_failed(text, spec)
     if spec.task == OWN_MODEL:
-        text = own_model.where(error, catalog.own_model_parts(spec.checkpoint)[0])
+        text = where(error, catalog.own_model_parts(spec.checkpoint)[0])
     remedy, change = _remedy(phase, spec, text)
     return "failed", Failure(phase, f"The run failed while {PHASE_DOING[phase]}: {text}", remedy, change)
+
+
+def where(error: BaseException, file: Path) -> str:
+    """'ValueError: no such size (mine.py, line 7)': the last line of the user's file that took part, if any did."""
+    if isinstance(error, SyntaxError):
+        return f"SyntaxError: {error.msg} ({Path(error.filename or file).name}, line {error.lineno})"
+    first = next(iter(str(error).splitlines()), "")
+    lines = [at.lineno for at in traceback.extract_tb(error.__traceback__) if at.filename == str(file)]
+    place = f" ({file.name}, line {lines[-1]})" if lines else ""
+    return f"{type(error).__name__}{f': {first[:200]}' if first else ''}{place}"
 
 
 def _remedy(phase: str, spec: RunSpec, text: str) -> tuple[str, dict[str, Any]]:

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import torch
 
-from demo.backend import compilation, compile_model, workloads
+from demo.backend import compilation, compile_model, tasks, torch_settings
 from demo.core import codec
 from demo.core.measurement import CompileCost
 from demo.core.spec import RunSpec
@@ -52,10 +52,10 @@ def measure_elsewhere(spec: RunSpec, input_file: Path | None, eager_first: bool,
 
 def measure(spec: RunSpec, input_file: Path | None, eager_first: bool, package: Path | None) -> tuple[CompileCost, str]:
     """The cost in this process, and the state of the compile cache as in `CompileLog`; with a package 'warm'."""
-    workload = workloads.load(spec, input_file)
+    workload = tasks.load(spec, input_file)
     with torch.no_grad():
         _ = workload.batch  # made before, as the GPU's libraries are loaded before
-        workloads.load_gpu_libraries(spec, workload.device)
+        torch_settings.load_gpu_libraries(spec, workload.device)
         if package is not None:
             started = time.perf_counter()
             call = workload.call(compile_model.load_package(package))

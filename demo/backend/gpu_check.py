@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import torch
 
-from demo.backend import compilation, compile_model, machine_probe, profiling, timing, workload, workloads
+from demo.backend import compilation, compile_model, machine_probe, profiling, timing, torch_settings, workload
 from demo.core import catalog, format as fmt, refusals
 from demo.core.spec import DTYPES
 
@@ -45,7 +45,7 @@ def rates() -> str:
     in_part = "MIG" in card.name or card.is_integrated  # then the driver may tell the rate of other memory
     if rate and not in_part and not SHARE[0] < copied / rate < SHARE[1]:
         return f"Copies move {fmt.size(round(copied))} a second, and the memory of the {card.name} {fmt.size(rate)}."
-    workloads.apply(catalog.make_spec(catalog.DEFAULT))
+    torch_settings.apply(catalog.make_spec(catalog.DEFAULT))
     half, whole = (profiling.matrix_rate(GPU, dtype) for dtype in (torch.float16, torch.float32))
     told = f"Products of float16 reach {half / whole:.2f} times the rate of float32's."
     return told if card.major >= 7 and half <= whole else ""
@@ -90,7 +90,7 @@ def formats() -> str:
         spec = catalog.make_spec(catalog.DEFAULT, dtype=dtype, device="cuda")
         if refusals.refusal(spec, machine_probe.host()) is not None:
             continue
-        workloads.apply(spec)
+        torch_settings.apply(spec)
         model = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.GELU()).to(GPU, workload.dtype_of(spec))
         given = torch.randn(8, 64, device=GPU, dtype=workload.dtype_of(spec))
         log = compilation.CompileLog()

@@ -6,7 +6,6 @@ covered: the memory that a call takes, which depends on the batch and the input.
 """
 
 import copy
-import dataclasses
 import json
 import re
 from collections.abc import Iterable, Iterator
@@ -20,6 +19,7 @@ import transformers
 from transformers import CONFIG_MAPPING, PreTrainedConfig
 from transformers.utils import cached_file
 
+from demo import tasks
 from demo.backend.failures import OTHER, in_sentences, named
 from demo.backend.workload import dtype_of, memory_format_of
 from demo.core import catalog, format as fmt, hub, limits
@@ -31,12 +31,6 @@ SEED = 0
 """Random weights are the same in every run."""
 UNUSED_WEIGHTS = (".swin.layernorm.weight", ".swin.layernorm.bias", "mask_token", "num_batches_tracked")
 """Ends of the names of weights that no prediction depends on: Mask2Former's backbone norms its stages instead."""
-CANDIDATES = {
-    "image-classification": ("AutoModelForImageClassification",),
-    "object-detection": ("AutoModelForObjectDetection", "AutoModelForZeroShotObjectDetection"),
-    TEXT_GENERATION: ("AutoModelForCausalLM",),
-    "image-segmentation": ("AutoModelForSemanticSegmentation", "AutoModelForUniversalSegmentation"),
-}
 TEXT_MODELS = ("owlvit", "owlv2")
 """Zero-shot detectors whose queries are a list of short texts; other ones join the queries in their own ways."""
 MAX_LABEL = 200
@@ -108,9 +102,6 @@ def load(spec: RunSpec, device: torch.device) -> Loaded:
         # What a checkpoint lacks, transformers initialises at random.
         names = sorted(name for name in missing if not name.endswith(UNUSED_WEIGHTS))
         caveats = [Caveat("missing_weights", {"count": len(names), "first": names[0]})] if names else []
-        if spec.task == "image-segmentation" and checkpoint.segmentation is None:
-            checkpoint = dataclasses.replace(checkpoint, segmentation="semantic")
-            caveats.append(Caveat("segmentation", {"checkpoint": named(spec.checkpoint)}))
     model = model.to(device, memory_format=memory_format_of(spec)).eval()
     return Loaded(model, processor, tokenizer, checkpoint, caveats)
 
@@ -122,7 +113,7 @@ def _described(spec: RunSpec, config: Any) -> catalog.Checkpoint:
     task would be random.
     """
     architectures = [str(name) for name in config.architectures or [] if not isinstance(config.architectures, str)]
-    for auto_class in CANDIDATES[spec.task]:
+    for auto_class in tasks.BY_NAME[spec.task].auto_classes:
         found = getattr(transformers, auto_class)._model_mapping.get(type(config), ())
         classes: tuple[Any, ...] = found if isinstance(found, tuple) else (found,)
         fits = bool(classes) if not architectures else any(one.__name__ in architectures for one in classes)
@@ -134,11 +125,6 @@ def _described(spec: RunSpec, config: Any) -> catalog.Checkpoint:
             f"{named(spec.checkpoint)} is a {what}, which does not do {spec.task.replace('-', ' ')} here. "
             "Choose another task, or a checkpoint of this task."
         )
-    segmentation = None
-    if spec.task == "image-segmentation":
-        # A universal model does all three; its config does not say for which it was trained, its name often does.
-        name = re.split(r"[/\\]", spec.checkpoint)[-1]
-        segmentation = catalog.segmentation_in(name) if "Universal" in auto_class else "semantic"
     takes_text = config.model_type in TEXT_MODELS
     if takes_text and not spec.text:
         raise BadInput(catalog.TEXT_MISSING.format(checkpoint=spec.checkpoint))
@@ -152,7 +138,6 @@ def _described(spec: RunSpec, config: Any) -> catalog.Checkpoint:
         parameters=0,
         licence="unknown",
         auto_class=auto_class,
-        segmentation=segmentation,
         takes_text=takes_text,
     )
 

@@ -17,8 +17,8 @@ import torch
 from torch.utils import _pytree as pytree
 
 from demo.backend.workload import Workload, tensors
-from demo.core import format as fmt, outputs
-from demo.core.outputs import Box, Parity, Predictions, Verdict
+from demo.core import format as fmt
+from demo.core.outputs import Parity, Verdict
 
 TOLERANCE = 1e-3
 """dynamo's tolerance for inference of transformers and timm models: of each number, and of its tensor's size."""
@@ -36,20 +36,21 @@ def compare(
     compiled: Any,
     dtype: str,
     reference: Callable[[float], Any],
-    predictions: tuple[Predictions, Predictions] | None,
+    task: dict[str, float] | None = None,
+    fault: str = "",
 ) -> Parity:
     """Compares one eager and one compiled output of the same input.
 
     `again` is a second eager output: a model that differs from itself cannot be compared. `reference(0)` computes the
     same in float64, `reference(share)` with each layer's numbers moved at random by up to half of this share. It is
     called only if the outputs differ by more than the tolerance; if it raises, the verdict is 'not comparable', with
-    the error in the reason. Source: `same()` in torch/_dynamo/utils.py.
+    the error in the reason. Of the predictions, `task` says how far they agree, and `fault` what no rounding of float32
+    explains ('' for nothing). Source: `same()` in torch/_dynamo/utils.py.
     """
-    task = task_agreement(*predictions) if predictions else {}
     error = math.inf
 
     def verdict(verdict: Verdict, reason: str) -> Parity:
-        return Parity(verdict, error if error < math.inf else None, reason, task)
+        return Parity(verdict, error if error < math.inf else None, reason, task or {})
 
     if not tensors(eager):
         return verdict("not comparable", "The outputs hold no tensor to compare.")
@@ -67,9 +68,8 @@ def compare(
         # NaN would match NaN, and a model without any finite output would pass as one that agrees.
         return verdict("not comparable", "Eager gives no finite number: it overflows, or the weights hold none.")
     error = max((_error(other, mine, math.inf) for mine, other in zip(ours, theirs, strict=True)), default=0.0)
-    if predictions and dtype == "float32" and task.get("same_tokens", 1.0) < 1:
-        # Of half types such a difference says nothing: one rounding leads to another word, and to another text.
-        return verdict("differ", _other_token(*predictions))
+    if fault and dtype == "float32":
+        return verdict("differ", fault)
     unequal, whole = _unequal(eager, compiled)
     if unequal:
         return verdict("differ", f"Of {whole:,} integers, booleans and bytes {unequal:,} differ from eager's.")
@@ -186,38 +186,3 @@ def _error(value: torch.Tensor, true: torch.Tensor, order: float) -> float:
     """The norm of the differences; infinite where the two are not finite in the same places."""
     difference = torch.where((value == true) | (value.isnan() & true.isnan()), 0.0, value - true)
     return _norm(difference, order) if difference.isfinite().all() else math.inf
-
-
-def task_agreement(eager: Predictions, compiled: Predictions) -> dict[str, float]:
-    """How far the predictions agree, by the names of `Parity.task`; {} where there is nothing to compare."""
-    if eager.labels is not None and compiled.labels is not None:
-        names = {label.label for label in eager.labels}
-        shared = names & {label.label for label in compiled.labels}
-        return {"top5_agreement": len(shared) / len(names) if names else 1.0}
-    if eager.boxes is not None and compiled.boxes is not None:
-        return _matched(eager.boxes, compiled.boxes)
-    if eager.segments is not None and compiled.segments is not None:
-        changed = outputs.changed_pixels(eager.segments, compiled.segments).mean()
-        return {"mask_iou": outputs.mask_overlap(eager.segments, compiled.segments), "changed_pixels": float(changed)}
-    if eager.token_ids is not None and compiled.token_ids is not None:
-        return {"same_tokens": outputs.same_tokens(eager.token_ids, compiled.token_ids) / len(eager.token_ids)}
-    return {}
-
-
-def _other_token(eager: Predictions, compiled: Predictions) -> str:
-    same = outputs.same_tokens(eager.token_ids or (), compiled.token_ids or ())
-    return f"The answers part at token {same + 1} of {len(eager.token_ids or ())}: compiled chooses another one there."
-
-
-def _matched(eager: tuple[Box, ...], compiled: tuple[Box, ...]) -> dict[str, float]:
-    """The share of boxes with a partner of the same label at IoU 0.9 or more, 1.0 where there are no boxes.
-
-    Of the pairs, the lowest IoU and the largest difference of scores.
-    """
-    pairs = [(eager[i], compiled[j]) for i, j in outputs.match_boxes(eager, compiled, outputs.SAME_BOX_IOU)]
-    total = max(len(eager), len(compiled))
-    shares = {"matched_boxes": len(pairs) / total if total else 1.0}
-    if pairs:
-        shares["box_iou"] = min(outputs.iou(*pair) for pair in pairs)
-        shares["score_difference"] = max(abs(ours.score - theirs.score) for ours, theirs in pairs)
-    return shares

@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from demo.backend import compilation, compile_model, events, workloads
+from demo.backend import compilation, compile_model, messages, tasks
 from demo.backend.workload import Workload
 from demo.core import codec
 from demo.core.size_log import Size
@@ -47,7 +47,7 @@ def answer(job: dict[str, Any]) -> dict[str, Any]:
     spec, sizes = codec.load(RunSpec, job["spec"]), [codec.load(Size, size) for size in job["sizes"]]
     try:
         with torch.no_grad():
-            return replayed(workloads.load(spec, Path(job["input_file"])), sizes, job["compiled"])
+            return replayed(tasks.load(spec, Path(job["input_file"])), sizes, job["compiled"])
     except BadInput as refusal:
         return {"refused": str(refusal)}
     except torch.OutOfMemoryError:
@@ -55,7 +55,7 @@ def answer(job: dict[str, Any]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    job, pipe = events.job_and_answers()
+    job, pipe = messages.job_and_answers()
     if job["cache_folder"]:
         compilation.use_empty_cache(Path(job["cache_folder"]))
     os.write(pipe, json.dumps(answer(job)).encode() + b"\n")

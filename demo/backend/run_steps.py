@@ -24,10 +24,11 @@ from demo.backend import (
     machine_probe,
     parity,
     profiling,
+    tasks,
     timing,
-    workloads,
+    torch_settings,
 )
-from demo.backend.events import Events, Job
+from demo.backend.messages import Events, Job
 from demo.backend.monitor import CoreTaken, Observer
 from demo.backend.workload import Variant, Variants, Workload
 from demo.core import cores, refusals
@@ -35,6 +36,7 @@ from demo.core.caveat import Caveat, note
 from demo.core.measurement import Compilation, CompileCost, Measurement, StartUp
 from demo.core.result import RunResult
 from demo.core.spec import PUBLISHED_CALLS, BadInput, RunSpec
+from demo.tasks import BY_NAME
 
 SECONDS_A_TENSOR = 0.08
 """Rough cost of a cold compile by the number of a model's parameter tensors, only for the time left."""
@@ -144,19 +146,19 @@ class Run:
         since, started = cores.read(), time.perf_counter()
         self.enter("load", 0.02)
         self.keep(spec=refusals.checked(self.spec, machine_probe.host()))
-        self.workload = workloads.load(self.spec, self.job.seen_file, lambda image: self.keep(image=image))
+        self.workload = tasks.load(self.spec, self.job.seen_file, lambda image: self.keep(image=image))
         workload, self.observer = self.workload, Observer(self.workload.device)
         self.keep(environment=machine_probe.environment(workload.device))
         self.caveats += caveats.of_workload(workload)
         self.enter("prepare", 0.08)
         # Makes the batch, and reads the settings in force back from it and the model.
-        self.add_to("environment", settings=workloads.in_force(workload.model, workload.batch))
-        took = time.perf_counter() - started, workloads.load_gpu_libraries(self.spec, workload.device)
+        self.add_to("environment", settings=torch_settings.in_force(workload.model, workload.batch))
+        took = time.perf_counter() - started, torch_settings.load_gpu_libraries(self.spec, workload.device)
         if self.import_seconds is not None:
             self.keep(start_up=StartUp(self.import_seconds, *took))
         if workload.device.type == "cpu":
             free_cores = cores.free_cores(since)
-            gave_way = workloads.give_way(self.spec, workload.device, free_cores)
+            gave_way = torch_settings.give_way(self.spec, workload.device, free_cores)
             self.add_to("environment", threads=torch.get_num_threads(), free_cores=free_cores)
             known = self.result.environment
             if gave_way and free_cores is not None and known is not None and known.gave_way:
@@ -204,7 +206,8 @@ class Run:
         cached, broken = compilation.remove_unfinished(Path(cache_dir()))
         made, again = compilation.tried_again(lambda: self.compile_in_process(cached), cached)
         self.caveats += compilation.caveats(workload.device, broken or again)
-        self.add_to("environment", settings=workloads.in_force(workload.model, workload.batch))  # compiled for, too
+        # Now they tell what instructions inductor compiled for, too.
+        self.add_to("environment", settings=torch_settings.in_force(workload.model, workload.batch))
         eager_again = eager.warmup
         try:
             eager_again, _ = timing.warm_up(eager.call, workload.clock, self.log.events)
@@ -322,7 +325,7 @@ class Run:
         """Warms the variants up again. Inductor's code is for a number of threads, so the model is compiled again, or
         the package built again. What is told of the compile, its cost included, stays that of the first one."""
         self.first_compilation = self.compilation()
-        workloads.give_way(self.spec, self.workload.device, threads)
+        torch_settings.give_way(self.spec, self.workload.device, threads)
         self.add_to("environment", threads=threads, free_cores=threads)
         self.caveats.append(Caveat("timed_again", {"threads": threads}))
         self.events.doing("fewer_threads", 0.5, phase="time")
@@ -376,13 +379,15 @@ class Run:
         if outputs is None:
             outputs = workload.outputs(variants.compiled.model)
         again = workload.outputs(variants.eager.model)
-        pair = None
+        shares, fault = {}, ""
         if self.result.predictions is not None and (theirs := workload.predictions(outputs)) is not None:
-            pair = (self.result.predictions["eager"], theirs)
-            self.keep(predictions={"eager": pair[0], "compiled": pair[1]})
+            ours, task = self.result.predictions["eager"], BY_NAME[self.spec.task]
+            self.keep(predictions={"eager": ours, "compiled": theirs})
+            shares, fault = task.agreement(ours, theirs), task.fault(ours, theirs)
         peak_memory = self.result.eager.peak_memory_bytes if self.result.eager is not None else None
         reference = parity.float64_reference(workload, peak_memory)
-        self.keep(parity=parity.compare(self.eager_outputs, again, outputs, self.spec.dtype, reference, pair))
+        asked = (self.spec.dtype, reference, shares, fault)
+        self.keep(parity=parity.compare(self.eager_outputs, again, outputs, *asked))
         self.keep(end_to_end=workload.end_to_end(outputs))
         self.caveats += caveats.of_calls(workload, variants)
 

@@ -1,7 +1,7 @@
 """What a run times: a model on its device, and the batch that it is called with.
 
-`PictureWorkload` is a checkpoint with a picture, `TextWorkload` one with a prompt, `OwnModel` a function of a user's
-file; `demo.backend.workloads` makes each from a spec. `Variants` are the ways to call its model, eager and compiled.
+`demo.backend.tasks` makes one from a spec, of the class of its task. `Variants` are the ways to call its model, eager
+and compiled.
 """
 
 from abc import ABC, abstractmethod
@@ -13,7 +13,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from demo.backend import compilation, timing
-from demo.backend.events import Events
+from demo.backend.messages import Events
 from demo.core.caveat import Caveat
 from demo.core.measurement import Measurement
 from demo.core.outputs import EndToEnd, Predictions

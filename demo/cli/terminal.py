@@ -152,26 +152,16 @@ def _asked(result: RunResult) -> list[tuple[str, str]]:
 
 def _side_by_side(predictions: dict[str, Predictions]) -> list[str]:
     does = "writes" if any(one.text is not None for one in predictions.values()) else "sees"
-    columns = [[f"{variant} {does}", *_seen(predictions[variant])] for variant in predictions]
+    columns = [[f"{variant} {does}", *_seen(predictions[variant].lines())] for variant in predictions]
     return table(zip_longest(*columns, fillvalue=""))
 
 
-def _seen(predictions: Predictions) -> list[str]:
-    if predictions.text is not None:
-        return textwrap.wrap(predictions.text, TEXT_WIDTH) or ["nothing"]
-    if predictions.labels is not None:
-        lines = [f"{item.label} {fmt.percent(item.score)}" for item in predictions.labels]
-    elif predictions.boxes is not None:
-        lines = [
-            f"{item.label} {fmt.percent(item.score)} at {', '.join(f'{edge:.0f}' for edge in item.box)}"
-            for item in predictions.boxes
-        ]
-    else:
-        lines = [f"{item.label}, {fmt.percent(item.area)} of the picture" for item in predictions.segments or ()]
-    if not lines:
+def _seen(things: list[str]) -> list[str]:
+    if not things:
         return ["nothing"]
-    more = len(lines) - MAX_PREDICTIONS
-    return lines[:MAX_PREDICTIONS] + ([f"and {more} more"] if more > 0 else [])
+    more = len(things) - MAX_PREDICTIONS
+    lines = [line for thing in things[:MAX_PREDICTIONS] for line in textwrap.wrap(thing, TEXT_WIDTH)]
+    return lines + ([f"and {more} more"] if more > 0 else [])
 
 
 def history_table(results: Sequence[RunResult]) -> str:

@@ -161,12 +161,6 @@ def is_beyond(checkpoint: str, sha256: str | None) -> bool:
     return entry is not None and entry.drawn_only and sha256 is not None and find_scene(sha256) is None
 
 
-def segmentation_in(name: str) -> str | None:
-    """'semantic', 'instance' or 'panoptic' where exactly one of these words is in the name."""
-    words = [word for word in ("semantic", "instance", "panoptic") if word in name.lower()]
-    return words[0] if len(words) == 1 else None
-
-
 def arguments(spec: RunSpec) -> dict[str, Any]:
     """The arguments of `make_spec`, or of `/benchmark`, that give this spec; defaults are left out."""
     asked: dict[str, Any] = {"checkpoint": spec.checkpoint}
@@ -273,7 +267,7 @@ def _alike(named: str) -> str | None:
 
 def _fits(spec: RunSpec, entry: Checkpoint) -> None:
     if spec.task != entry.task:
-        others = ", ".join(checkpoint.id for checkpoint in for_task(spec.task))
+        others = ", ".join(checkpoint.id for checkpoint in for_task(spec.task)) or "none"
         raise BadInput(f"{entry.id} does {entry.task}, not {spec.task}. For {spec.task} there are: {others}.")
     if entry.takes_text and not spec.text:
         raise BadInput(TEXT_MISSING.format(checkpoint=entry.id))

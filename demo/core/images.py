@@ -4,7 +4,6 @@ Called in the worker's process, before the model: what a hostile file may still 
 Only the decoders named in `FORMATS` are ever reached; Pillow knows forty more, one of which calls Ghostscript.
 """
 
-import base64
 import hashlib
 import io
 import re
@@ -20,7 +19,8 @@ import numpy as np
 from PIL import Image, ImageFile, ImageOps, UnidentifiedImageError
 
 from demo.core import format as fmt, limits
-from demo.core.outputs import MASK_SIDE, ImageInfo
+from demo.core.base64_images import encode_preview
+from demo.core.outputs import ImageInfo
 from demo.core.spec import BadInput
 
 FORMATS = ("PNG", "JPEG", "WEBP", "AVIF", "GIF", "BMP", "TIFF")
@@ -46,30 +46,13 @@ def read(path: Path) -> tuple[Image.Image, ImageInfo]:
     name = _shown(path)
     data = _bytes(path, name)
     image, note = _decode(data, name)
-    return image, ImageInfo(name, *image.size, hashlib.sha256(data).hexdigest(), _preview(image), note)
+    return image, ImageInfo(name, *image.size, hashlib.sha256(data).hexdigest(), encode_preview(image), note)
 
 
 def decode(path: Path) -> Image.Image:
     """The picture alone, as `read` gives it: what a request pays before the processor. Raises BadInput."""
     name = _shown(path)
     return _decode(_bytes(path, name), name)[0]
-
-
-def encode_mask(mask: np.ndarray) -> str:
-    """Base64 of a 1-bit PNG of a (height, width) mask, brought by nearest neighbour to `MASK_SIDE` at most."""
-    picture = Image.fromarray(np.ascontiguousarray(mask, dtype=bool))
-    picture = picture.resize(mask_size(picture.size), Image.Resampling.NEAREST)
-    return _base64(picture, format="PNG", optimize=True)
-
-
-def decode_mask(mask_png: str) -> np.ndarray:
-    """The (height, width) bool array of `encode_mask`. Raises ValueError for a damaged text."""
-    return np.array(_stored(mask_png, "PNG").convert("1"), dtype=bool)
-
-
-def decode_preview(preview_jpeg: str) -> Image.Image:
-    """The RGB preview of an `ImageInfo`. Raises ValueError for a damaged text."""
-    return _stored(preview_jpeg, "JPEG").convert("RGB")
 
 
 def _bytes(path: Path, name: str) -> bytes:
@@ -195,33 +178,6 @@ def _rgb(image: Image.Image) -> Image.Image:
         image.alpha_composite(layer)
     image = image.convert("RGB")
     image.info.clear()
-    return image
-
-
-def mask_size(size: tuple[int, int]) -> tuple[int, int]:
-    """Width and height of the mask or preview of a picture of `size`: never enlarged, no side under one pixel."""
-    scale = min(1.0, MASK_SIDE / max(size))
-    return max(1, round(size[0] * scale)), max(1, round(size[1] * scale))
-
-
-def _preview(image: Image.Image) -> str:
-    small = image.resize(mask_size(image.size), Image.Resampling.LANCZOS, reducing_gap=2.0)
-    quality = 95 if max(small.size) <= 256 else 85  # Small ones cost little, and are enlarged where they are shown.
-    return _base64(small, format="JPEG", quality=quality, subsampling=0)
-
-
-def _base64(image: Image.Image, **how: object) -> str:
-    buffer = io.BytesIO()
-    image.save(buffer, **how)  # type: ignore[arg-type]
-    return base64.b64encode(buffer.getvalue()).decode("ascii")
-
-
-def _stored(text: str, kind: str) -> Image.Image:
-    try:
-        image: Image.Image = Image.open(io.BytesIO(base64.b64decode(text, validate=True)), formats=(kind,))
-        image.load()
-    except (ValueError, OSError, SyntaxError, Image.DecompressionBombError) as error:
-        raise ValueError(f"a base64 {kind} is needed: {error}") from error
     return image
 
 

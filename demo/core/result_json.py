@@ -1,6 +1,7 @@
 """A result as JSON and back: every stored field, and the figures that follow from them."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 from demo.core.codec import load, plain
@@ -8,6 +9,7 @@ from demo.core.comparison import Comparison
 from demo.core.format import milliseconds
 from demo.core.measurement import Measurement
 from demo.core.result import SCHEMA_VERSION, RunResult
+from demo.tasks import BY_NAME
 
 
 def to_json(result: RunResult) -> dict[str, Any]:
@@ -76,4 +78,6 @@ def from_json(data: dict[str, Any]) -> RunResult:
     version = data.get("schema_version") if isinstance(data, dict) else None
     if version != SCHEMA_VERSION:
         raise ValueError(f"a result has schema_version {SCHEMA_VERSION}, this has {version}")
-    return load(RunResult, data)
+    result, seen = load(RunResult, data), data.get("predictions")
+    kind = BY_NAME[result.spec.task].predictions
+    return replace(result, predictions={name: load(kind, one) for name, one in seen.items()}) if seen else result

@@ -11,18 +11,20 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from demo import tasks
 from demo.core import format as fmt
 from demo.core.codec import shown
+from demo.tasks import own, text
+from demo.tasks.task import Task
 
 
 class BadInput(ValueError):
     """Something that was asked for cannot be run. The message is a whole sentence for the person who asked."""
 
 
-TEXT_GENERATION = "text-generation"
-TASKS = ("image-classification", "object-detection", "image-segmentation", TEXT_GENERATION)
-OWN_MODEL = "own-model"
-"""The task of a run of a user's own module: its checkpoint is `FILE.py:FUNCTION`. Only the command line asks for it."""
+TEXT_GENERATION, OWN_MODEL = text.TASK.name, own.TASK.name
+TASKS = tuple(name for name in tasks.BY_NAME if name != OWN_MODEL)
+"""Those that a checkpoint may have, in the order of the form."""
 MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs", "lite")
 """The names of `torch._inductor.list_mode_options()`; the worker refuses one that its torch does not know."""
 CUDA_GRAPH_MODES = ("reduce-overhead", "max-autotune")
@@ -39,16 +41,11 @@ MIN_TOKENS, MAX_TOKENS = 2, 4096
 PUBLISHED_CALLS = 300
 FOLDS = ("machine", "compile", "timing")
 """The groups of the form's fold 'Advanced', in its order."""
-_FOR_TEXT_GENERATION = ("prompt", "tokens")
-_WITHOUT_MEANING = {
-    TEXT_GENERATION: ("channels_last",),
-    OWN_MODEL: ("batch_size", "weights", "text", "attention", *_FOR_TEXT_GENERATION),
-}
 
 
 def without_meaning(task: str) -> tuple[str, ...]:
-    """The options that a run of this task cannot use. A user's function makes its own model and inputs."""
-    return _WITHOUT_MEANING.get(task, _FOR_TEXT_GENERATION)
+    """The options that a run of this task cannot use; of an unknown task those that only text generation has."""
+    return tasks.BY_NAME[task].unused if task in tasks.BY_NAME else Task.unused
 
 
 @dataclass(frozen=True)
@@ -297,20 +294,8 @@ class RunSpec:
         if given := sorted(self.departures().keys() & set(without_meaning(self.task))):
             raise BadInput(f"The task {self.task} cannot use {' and '.join(given)}. Leave that out.")
         self._check_way_to_compile()
-        if self.task == TEXT_GENERATION:
-            self._check_text()
-
-    def _check_text(self) -> None:
-        """Raises BadInput for what a run of text generation lacks, or cannot compile."""
-        if not self.prompt.strip():
-            raise BadInput("Text generation needs a prompt, the text to go on from. Give one.")
-        if self.compiler == "aot":
-            raise BadInput("Text generation is not built as a package here: choose compiler jit.")
-        if self.scope == "layers":
-            raise BadInput(
-                "In a text model each layer has a number of its own, so dynamo shares no graph between them: choose "
-                "scope model."
-            )
+        if refusal := tasks.BY_NAME[self.task].refusal(self):
+            raise BadInput(refusal)
 
     def _check_way_to_compile(self) -> None:
         """Raises BadInput for a combination that torch does not have."""
@@ -340,11 +325,11 @@ class RunSpec:
     @property
     def unit(self) -> Literal["image", "call", "token"]:
         """What a rate counts: `batch_size` of them in a call."""
-        return {OWN_MODEL: "call", TEXT_GENERATION: "token"}.get(self.task, "image")  # type: ignore[return-value]
+        return tasks.BY_NAME[self.task].unit
 
     @property
     def sees_picture(self) -> bool:
-        return self.task not in (OWN_MODEL, TEXT_GENERATION)
+        return self.unit == "image"
 
     @property
     def cached(self) -> bool:

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from demo.core import format as fmt
 from demo.core.figures import FIRST_TOKEN
 from demo.core.measurement import Compilation, GraphBreak
-from demo.core.outputs import same_tokens
 from demo.core.result import RunResult
 from demo.present import advice, sentences
+from demo.tasks import BY_NAME
+from demo.tasks.text import same_tokens
 
 Row = tuple[str, str, str]
 """A name, its value, and what it means in one line."""
@@ -240,21 +241,11 @@ def agreement(result: RunResult) -> str:
     if predictions and all(one.boxes == () or one.segments == () for one in predictions):
         shares = ["neither finds anything"]
     else:
-        known = [(*_SHARES[name], share) for name, share in parity.task.items() if name in _SHARES]
+        named = BY_NAME[result.spec.task].shares
+        known = [(*named[name], share) for name, share in parity.task.items() if name in named]
         shares = [words.format(share=fmt.percent(share)) for words, least, share in known if share >= least]
     told = f"{verdict}: {', '.join(shares)}" if shares else verdict
     return fmt.sentence(told)
-
-
-_SHARES = {
-    "top5_agreement": ("{share} of the labels are shared", 0.0),
-    "matched_boxes": ("{share} of the boxes match", 0.0),
-    "mask_iou": ("the masks overlap by {share}", 0.0),
-    "same_tokens": ("the first {share} of the tokens are the same", 0.0),
-    "score_difference": ("scores differ by at most {share}", 0.005),
-    "changed_pixels": ("{share} of the pixels changed", 0.0005),
-}
-"""The words of each task-level figure of parity, and the least that is mentioned."""
 
 
 def parted_at(result: RunResult) -> int | None:

@@ -12,10 +12,11 @@ from typing import Literal, NamedTuple
 import numpy as np
 from PIL import Image, ImageColor, ImageDraw, ImageFont
 
-from demo.core import outputs
+from demo.core.base64_images import decode_mask
 from demo.core.format import percent, printable
-from demo.core.images import decode_mask
 from demo.core.outputs import Box, ImageInfo, Predictions
+from demo.tasks.boxes import SAME_IOU, match
+from demo.tasks.masks import changed_pixels
 
 EAGER = "#E69F00"
 COMPILED = "#0072B2"
@@ -289,12 +290,12 @@ def draw_segments(preview: Image.Image, predictions: Mapping[str, Predictions], 
 def difference(preview: Image.Image, info: ImageInfo, eager: Predictions, compiled: Predictions) -> Image.Image | None:
     """Where two sets of boxes or segments differ, on a faded picture; None where they do not, or hold only labels.
 
-    Boxes without a partner of the same label at an IoU of `outputs.SAME_BOX_IOU`, in their variant's colour; pixels
+    Boxes without a partner of the same label at an IoU of `SAME_IOU`, in their variant's colour; pixels
     whose label changed, widened to be seen. Not compared: scores, and which objects of one label a pixel belongs to.
     """
     canvas = Canvas(preview, faded=True)
     if eager.segments is not None and compiled.segments is not None:
-        changed = outputs.changed_pixels(eager.segments, compiled.segments)
+        changed = changed_pixels(eager.segments, compiled.segments)
         if not changed.any():
             return None
         share = float(changed.mean())
@@ -303,7 +304,7 @@ def difference(preview: Image.Image, info: ImageInfo, eager: Predictions, compil
         canvas.note(f"{shown} of the pixels differ", CHANGED)
         return canvas.image
     ours, theirs = eager.boxes or (), compiled.boxes or ()
-    pairs = outputs.match_boxes(ours, theirs, outputs.SAME_BOX_IOU)
+    pairs = match(ours, theirs, SAME_IOU)
     matched = [{pair[side] for pair in pairs} for side in (0, 1)]
     only = [(box, f"only eager: {box.label}", EAGER) for i, box in enumerate(ours) if i not in matched[0]]
     only += [(box, f"only compiled: {box.label}", COMPILED) for j, box in enumerate(theirs) if j not in matched[1]]

@@ -16,14 +16,8 @@ from demo.core.catalog import KEY_MAPPINGS, Checkpoint
 from demo.core.result import RunResult
 from demo.core.spec import OPTIONS, OWN_MODEL, TEXT_GENERATION, BadInput, RunSpec
 from demo.present import sentences
+from demo.tasks import BY_NAME
 
-KINDS = {
-    "image-classification": "AutoModelForImageClassification",
-    "image-segmentation": "AutoModelForSemanticSegmentation",
-    "object-detection": "AutoModelForObjectDetection",
-    TEXT_GENERATION: "AutoModelForCausalLM",
-}
-"""The class for a checkpoint of which only the task is given."""
 APPLIED = (
     *("batch_size", "mode", "fullgraph", "dtype", "device", "weights", "text", "channels_last", "threads"),
     *("compiler", "scope", "freezing", "prompt", "tokens"),
@@ -197,7 +191,7 @@ def _model(spec: RunSpec) -> dict[str, Any]:
     revision = checkpoint.revision if checkpoint is not None else None
     here = checkpoint is not None and (checkpoint.bundled or random)
     files = {"trust_remote_code": False}  # left out, transformers would ask
-    kind = checkpoint.auto_class if checkpoint is not None else KINDS[spec.task]
+    kind = checkpoint.auto_class if checkpoint is not None else BY_NAME[spec.task].auto_classes[0]
     if spec.text:
         kind = "AutoModelForZeroShotObjectDetection"
     keys = None if random else KEY_MAPPINGS.get(spec.checkpoint)

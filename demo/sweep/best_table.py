@@ -27,6 +27,7 @@ from demo.core.refusals import checked, on_machine, refusal
 from demo.core.result import RunResult
 from demo.core.spec import CUDA_GRAPH_MODES, OPTIONS, BadInput, RunSpec
 from demo.core.stats import Interval
+from demo.tasks import BY_NAME
 
 EAGER, DEFAULT = "eager", "default"
 WAYS: dict[str, dict[str, Any]] = {
@@ -216,7 +217,7 @@ def why_out(result: RunResult, reference: RunResult | None) -> str:
     own = outputs.with_own_eager(result.parity)
     if own or reference is None or not reference.predictions or not result.predictions:
         return own
-    return outputs.difference(reference.predictions["eager"], result.predictions["compiled"]) or ""
+    return BY_NAME[result.spec.task].difference(reference.predictions["eager"], result.predictions["compiled"])
 
 
 def _over_plain_eager(result: RunResult, eagers: Sequence[float]) -> Interval | None:

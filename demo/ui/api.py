@@ -20,6 +20,7 @@ from demo.runs.runner import Runner
 from demo.store import export, published
 from demo.store.history import History, HistoryError
 from demo.sweep import best_way, best_words
+from demo.tasks import BY_NAME
 from demo.ui.jobs import RunQueue, is_closing, make_search
 from demo.ui.tabs.form import default_picture, example as named_example, uploaded
 
@@ -233,11 +234,14 @@ def stored(kept: History) -> Callable[..., list[dict[str, Any]]]:
     return history
 
 
+_PUBLISHED_TASKS = tuple(name for name, task in BY_NAME.items() if task.published)
+
+
 def published_table(
     subset: str | None = None,
     gpu: str | None = None,
     batch_size: int | None = None,
-    task: Literal["image-classification", "object-detection", "image-segmentation"] | None = None,
+    task: Literal[_PUBLISHED_TASKS] | None = None,  # type: ignore[valid-type]
     model: str | None = None,
 ) -> "dict[str, Any]":  # as text: gradio then describes the answer as any JSON
     """The published speed-ups of torch.compile for vision models, and those that this project measured itself.

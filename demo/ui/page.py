@@ -10,7 +10,7 @@ from fastapi.exceptions import RequestValidationError
 
 from demo.core import catalog, hub, limits
 from demo.core.machine import HostInfo
-from demo.core.spec import TEXT_GENERATION, BadInput
+from demo.core.spec import BadInput
 from demo.runs.runner import Runner
 from demo.store.history import History
 from demo.ui import api
@@ -170,12 +170,11 @@ Preset = dict[str, Any]
 
 def presets(gpu: bool, loadable: bool = True) -> tuple[Preset, ...]:
     """The runs of the keys 1 to 4; none takes over a minute on two cores."""
-    bundled = {"task": "image-segmentation", "checkpoint": "shapes-segformer"}
-    full_size = bundled | {"checkpoint": SEGFORMER, "weights": "pretrained" if loadable else "random"}
-    classifier = {"task": "image-classification", "checkpoint": "shapes-vit"}
-    text = {"task": TEXT_GENERATION, "checkpoint": "shapes-gemma", "prompt": catalog.PROMPT}
+    full_size = {"checkpoint": SEGFORMER, "weights": "pretrained" if loadable else "random"}
+    classifier = {"checkpoint": "shapes-vit"}
+    text = {"checkpoint": "shapes-gemma", "prompt": catalog.PROMPT}
     return (
-        full_size if gpu else bundled,
+        full_size if gpu else {"checkpoint": "shapes-segformer"},
         classifier | {"graph_break": True},
         classifier | {"mode": "max-autotune"},
         text,

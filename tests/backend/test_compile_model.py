@@ -25,8 +25,8 @@ from torch.utils import cpp_extension
 from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.models.detr.modeling_detr import DetrObjectDetectionOutput
 
-from demo.backend import compilation, compile_model, machine_probe, workloads
-from demo.backend.own_model import OwnModel
+from demo.backend import compilation, compile_model, machine_probe, torch_settings
+from demo.backend.tasks.own_model import OwnModel
 from demo.core.measurement import GraphBreak
 from demo.core.spec import BadInput, RunSpec
 from demo.present.script import loading_lines
@@ -63,13 +63,13 @@ def test_with_dynamic_on_a_square_picture_is_followed_by_any_other_without_a_rec
     dynamic: str, graphs: int
 ) -> None:
     asked = spec(dynamic=dynamic)
-    workloads.apply(asked)
+    torch_settings.apply(asked)
     model = compile_model.compiled(Pointwise(), asked)
     counters.clear()
     for sides in ((8, 8), (8, 12)):
         model(pixel_values=torch.ones(2, 3, *sides))
     assert counters["stats"]["unique_graphs"] == graphs
-    workloads.apply(spec())
+    torch_settings.apply(spec())
 
 
 def test_the_layers_are_the_innermost_that_transformers_marks() -> None:

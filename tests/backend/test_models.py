@@ -25,8 +25,9 @@ from transformers import (
     ViTImageProcessorPil,
 )
 
-from demo.backend import models, text_workload
-from demo.backend.picture_workload import PictureWorkload
+from demo.backend import models
+from demo.backend.tasks import image_segmentation, text_generation
+from demo.backend.tasks.image_classification import ImageClassification
 from demo.core import catalog
 from demo.core.spec import TEXT_GENERATION, BadInput, RunSpec
 from tests import hub_stub, old_layouts
@@ -40,7 +41,7 @@ def outcome(task: str, checkpoint: str, weights: str = "pretrained") -> str:
     try:
         text = {"prompt": "a cat", "tokens": 8} if task == TEXT_GENERATION else {}
         spec = catalog.make_spec(folders=True, checkpoint=checkpoint, task=task, weights=weights, **text)
-        loaded = text_workload.load(spec, CPU).loaded if spec.task == TEXT_GENERATION else models.load(spec, CPU)
+        loaded = text_generation.load(spec, CPU).loaded if spec.task == TEXT_GENERATION else models.load(spec, CPU)
     except BadInput as refusal:
         return f"refused: {refusal}"
     warned = f" warned: {loaded.caveats[0]}" if loaded.caveats else ""
@@ -227,8 +228,8 @@ def test_a_warning_comes_for_a_missing_weight_that_answers_depend_on(lacking: st
 @pytest.mark.parametrize(("name", "kind"), [("mask2former-swin-tiny-coco-instance", "instance"), ("my-own", None)])
 def test_a_universal_model_is_decoded_as_what_its_name_says(name: str, kind: str | None, tmp_path):
     folder = written("facebook/mask2former-swin-tiny-coco-panoptic", tmp_path / name)
-    found = models.load(RunSpec(str(folder), "image-segmentation"), CPU)
-    assert found.checkpoint.segmentation == (kind or "semantic")
+    found = image_segmentation.load(RunSpec(str(folder), "image-segmentation"), CPU, catalog.scenes()[0])
+    assert found.loaded.checkpoint.segmentation == (kind or "semantic")
     assert ["does not say whether" in str(caveat) for caveat in found.caveats] == [True] * (kind is None)
 
 
@@ -313,7 +314,7 @@ def answer(checkpoint: str) -> dict[str, Any]:
     loaded = models.load(spec, CPU)
     assert loaded.caveats == []
     with torch.no_grad():
-        workload = PictureWorkload(spec, CPU, loaded.model, loaded, old_layouts.picture(), Path())
+        workload = ImageClassification(spec, CPU, loaded.model, loaded, old_layouts.picture(), Path())
         outputs = loaded.model(**workload.preprocess())
     kept = (name for name in old_layouts.OUTPUTS if name in outputs)
     return {name: outputs[name].flatten()[: old_layouts.KEPT].tolist() for name in kept}

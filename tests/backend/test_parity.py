@@ -5,7 +5,6 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -14,8 +13,7 @@ from torch import nn
 from torch.overrides import TorchFunctionMode
 
 from demo.backend import parity
-from demo.core import images
-from demo.core.outputs import Box, Label, Parity, Predictions, Segment
+from demo.core.outputs import Parity
 
 BASE = torch.linspace(-2, 2, 100)
 NAN = torch.full_like(BASE, float("nan"))
@@ -85,40 +83,6 @@ def test_a_reference_larger_than_the_free_memory_is_not_tried():
     workload = workload_of(torch.nn.Linear(2, 2), input=torch.ones(2))
     with pytest.raises(MemoryError, match=r"about 2.* GB and .* is free"):
         parity.float64_reference(workload, peak_memory_bytes=10**15)()
-
-
-def test_top_five_agreement_counts_shared_labels():
-    first = Predictions(labels=tuple(Label(name, 0.2) for name in "abcde"))
-    second = Predictions(labels=tuple(Label(name, 0.2) for name in "edcbx"))
-    assert parity.task_agreement(first, second) == {"top5_agreement": 0.8}
-
-
-def test_boxes_match_only_with_the_same_label_in_the_same_place():
-    def found(*boxes: Box) -> Predictions:
-        return Predictions(boxes=boxes)
-
-    cat, moved = Box("cat", 0.9, (0, 0, 100, 100)), Box("cat", 0.8, (2, 0, 102, 100))
-    dog, far = Box("dog", 0.9, (0, 0, 100, 100)), Box("cat", 0.9, (50, 0, 150, 100))
-    matched = parity.task_agreement(found(cat), found(moved))
-    assert matched["matched_boxes"] == 1.0
-    assert matched["box_iou"] == pytest.approx(98 / 102)
-    assert matched["score_difference"] == pytest.approx(0.1)
-    worst = parity.task_agreement(found(cat, dog), found(moved, dog))
-    assert worst["box_iou"] == matched["box_iou"]
-    for eager, compiled, share in [(found(cat), found(dog), 0), (found(cat), found(far), 0), (found(), found(), 1)]:
-        assert parity.task_agreement(eager, compiled) == {"matched_boxes": share}
-    assert parity.task_agreement(found(cat), found(cat, dog))["matched_boxes"] == 0.5
-
-
-def test_masks_are_compared_by_label_and_changed_pixels_are_counted():
-    def left(columns: int) -> Predictions:
-        mask = np.zeros((10, 10), dtype=bool)
-        mask[:, :columns] = True
-        return Predictions(segments=(Segment("sky", None, float(mask.mean()), images.encode_mask(mask)),))
-
-    shifted = {"mask_iou": pytest.approx(50 / 60), "changed_pixels": pytest.approx(0.1)}
-    assert parity.task_agreement(left(5), left(6)) == shifted
-    assert parity.task_agreement(left(5), left(5)) == {"mask_iou": 1.0, "changed_pixels": 0.0}
 
 
 def test_each_tensor_is_judged_by_itself() -> None:

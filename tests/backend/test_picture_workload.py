@@ -14,12 +14,20 @@ from transformers.models.auto.image_processing_auto import AutoImageProcessor
 from transformers.models.detr.modeling_detr import DetrObjectDetectionOutput, DetrSegmentationOutput
 from transformers.models.maskformer.modeling_maskformer import MaskFormerForInstanceSegmentationOutput
 
-from demo.backend import models, picture_workload
+from demo.backend import models
 from demo.backend.picture_workload import PictureWorkload
-from demo.core import catalog, images
+from demo.backend.tasks.image_classification import ImageClassification
+from demo.backend.tasks.image_segmentation import ImageSegmentation, crop_of
+from demo.backend.tasks.object_detection import ObjectDetection
+from demo.core import base64_images, catalog
 from demo.core.spec import BadInput, RunSpec
 
 SMALL = Image.new("RGB", (8, 8))
+CLASSES: dict[str, type[PictureWorkload]] = {
+    "image-classification": ImageClassification,
+    "object-detection": ObjectDetection,
+    "image-segmentation": ImageSegmentation,
+}
 PIXELS = torch.zeros(1, 3, 8, 8)
 
 
@@ -38,7 +46,7 @@ def workload_of(
     model = SimpleNamespace(config=SimpleNamespace(id2label=labels))
     loaded = models.Loaded(model, processor or (lambda images, return_tensors: inputs), None, entry, [])
     spec = RunSpec(checkpoint, entry.task, **asked)
-    made = PictureWorkload(spec, torch.device("cpu"), model, loaded, picture, SCENE)
+    made = CLASSES[entry.task](spec, torch.device("cpu"), model, loaded, picture, SCENE)
     if inputs is not None and processor is not None:
         made.__dict__["inputs"] = inputs
     return made
@@ -101,7 +109,7 @@ def test_a_detr_s_masks_become_segments() -> None:
 def test_a_centre_crop_is_where_the_processor_really_looks() -> None:
     processor = processor_of("google/deeplabv3_mobilenet_v2_1.0_513")
     for width, height in [(640, 480), (480, 640), (64, 64), (1200, 300)]:
-        left, top, right, bottom = picture_workload.crop_of(processor, width, height)
+        left, top, right, bottom = crop_of(processor, width, height)
         # White inside the part that should be seen, black outside: the processor's output must then be all white.
         picture = np.zeros((height, width, 3), dtype=np.uint8)
         picture[round(top * height) : round(bottom * height), round(left * width) : round(right * width)] = 255
@@ -117,7 +125,7 @@ def test_segments_of_a_cropped_picture_land_in_its_middle() -> None:
     logits[:, 1] = 1.0
     cropped = workload_of(name, Image.new("RGB", (640, 320)), labels, processor_of(name))
     (segment,) = cropped.predictions(SemanticSegmenterOutput(logits=logits)).segments
-    columns = images.decode_mask(segment.mask_png).any(axis=0)
+    columns = base64_images.decode_mask(segment.mask_png).any(axis=0)
     assert segment.label == "thing"
     assert columns[320] and not columns[:150].any() and not columns[-150:].any()
 
@@ -156,6 +164,6 @@ def test_boxes_are_in_pixels_of_the_picture_and_inside_it() -> None:
 
 def test_a_guess_at_the_bits_of_a_picture_is_a_warning(tmp_path) -> None:
     Image.fromarray(np.full((32, 32), 4095, np.uint16)).save(tmp_path / "deep.png")
-    workload = picture_workload.load(catalog.make_spec("shapes-vit"), torch.device("cpu"), tmp_path / "deep.png", None)
+    workload = ImageClassification.load(catalog.make_spec("shapes-vit"), torch.device("cpu"), tmp_path / "deep.png")
     (told,) = map(str, workload.caveats)
     assert told == "'deep.png' has 16 bits a channel and no value above 4,095: it was read as one of 12 bits."

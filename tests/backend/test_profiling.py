@@ -14,10 +14,10 @@ from own_workload import workload_of
 from samples import full_result, measurement, ok_result, on_gpu
 
 from demo.backend import profiling
-from demo.backend.events import Events, Job
+from demo.backend.messages import Events, Job
 from demo.backend.monitor import Observer
-from demo.backend.own_model import OwnModel
 from demo.backend.run_steps import Run
+from demo.backend.tasks.own_model import OwnModel
 from demo.backend.workload import Variants
 from demo.core import format as fmt
 from demo.core.measurement import Compilation, Kernel, Profile, Roofline

@@ -8,7 +8,7 @@ import tiny_vit
 import torch
 from own_workload import SCENE
 
-from demo.backend import compilation, compile_model, replay, workloads
+from demo.backend import compilation, compile_model, replay, tasks
 from demo.core import catalog
 from demo.core.size_log import read_log
 from demo.core.spec import BadInput
@@ -38,7 +38,7 @@ def replayed(checkpoint: str, dynamic: str, log: str, compiled: bool = True) -> 
         else catalog.make_spec(checkpoint, "image-classification", folders=True, **asked)
     )
     with torch.no_grad():
-        return replay.replayed(workloads.load(spec, SCENE), list(read_log(log, text)), compiled)
+        return replay.replayed(tasks.load(spec, SCENE), list(read_log(log, text)), compiled)
 
 
 @pytest.mark.parametrize(

@@ -21,18 +21,18 @@ from demo.backend import (
     caveats,
     compilation,
     compile_model,
-    events,
     first_call,
     machine_probe,
+    messages,
     models,
     parity,
     profiling,
     run_steps,
     timing,
-    workloads,
+    torch_settings,
 )
-from demo.backend.events import Events, Job
 from demo.backend.failures import CannotLoad
+from demo.backend.messages import Events, Job
 from demo.backend.monitor import Observer
 from demo.backend.picture_workload import PictureWorkload
 from demo.backend.run_steps import Run
@@ -174,7 +174,7 @@ def test_nothing_of_the_compiled_model_is_left_when_eager_is_timed_alone(monkeyp
 
 def test_a_gpus_libraries_are_loaded_before_eagers_first_call_and_timed(monkeypatch) -> None:
     order: list[str] = []
-    monkeypatch.setattr(workloads, "load_gpu_libraries", lambda spec, device: order.append("libraries") or 0.5)
+    monkeypatch.setattr(torch_settings, "load_gpu_libraries", lambda spec, device: order.append("libraries") or 0.5)
     monkeypatch.setattr(Tiny, "forward", failing(RuntimeError("the first call")))
     run = Run(Job(catalog.make_spec("shapes-vit", device="cpu"), str(SCENE)), Events(io.StringIO()), import_seconds=3.0)
     assert run.execute().failure is not None
@@ -185,7 +185,7 @@ def test_a_gpus_libraries_are_loaded_before_eagers_first_call_and_timed(monkeypa
 @pytest.mark.parametrize("package", [None, Path("model.pt2")], ids=["from the cache", "from a package"])
 def test_a_gpus_libraries_are_no_part_of_a_first_call(package: Path | None, loaded: list[Tiny], monkeypatch) -> None:
     order: list[str] = []
-    monkeypatch.setattr(workloads, "load_gpu_libraries", lambda spec, device: order.append("libraries"))
+    monkeypatch.setattr(torch_settings, "load_gpu_libraries", lambda spec, device: order.append("libraries"))
     monkeypatch.setattr(compile_model, "compiled", lambda model, _: order.append("compile") or model)
     monkeypatch.setattr(compile_model, "load_package", lambda _: order.append("load") or loaded[-1])
     with contextlib.suppress(RuntimeError):
@@ -247,10 +247,10 @@ def test_a_gpu_too_small_for_tuning_is_told_of_where_the_run_uses_it(monkeypatch
 def test_the_guides_recipe_tells_how_far_it_is_through_every_phase(monkeypatch) -> None:
     assert PUBLISHED_CALLS == 300
     calls = 30  # a tenth of them: the test waits for each
-    for place in (run_steps, events):
+    for place in (run_steps, messages):
         monkeypatch.setattr(place, "PUBLISHED_CALLS", calls)
     monkeypatch.setattr(timing, "REPORT_SECONDS", 0.0)
-    monkeypatch.setattr(events, "MIN_SECONDS_BETWEEN", 0.0)
+    monkeypatch.setattr(messages, "MIN_SECONDS_BETWEEN", 0.0)
     stream = io.StringIO()
     result = result_of(stream=stream, protocol="as published", iterations=None)
     sent = [json.loads(line)["progress"] for line in stream.getvalue().splitlines()]

@@ -14,7 +14,8 @@ import pytest
 from PIL import ExifTags, Image, PngImagePlugin
 
 from demo.core import images, limits
-from demo.core.images import MAX_ASPECT, decode_mask, decode_preview, encode_mask, read
+from demo.core.base64_images import decode_mask, decode_preview, encode_mask
+from demo.core.images import MAX_ASPECT, read
 from demo.core.spec import BadInput
 
 MAX_FILE_BYTES, MAX_PIXELS = limits.Limits.file_bytes, limits.Limits.pixels

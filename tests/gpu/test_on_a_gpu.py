@@ -12,8 +12,8 @@ from unittest import mock
 
 import torch
 
-from demo.backend import compilation, compile_model, models, profiling, timing, workload, workloads
-from demo.backend.events import Events, Job
+from demo.backend import compilation, compile_model, models, profiling, timing, torch_settings, workload
+from demo.backend.messages import Events, Job
 from demo.backend.monitor import Observer
 from demo.backend.run_steps import Run
 from demo.core import catalog, refusals
@@ -49,7 +49,7 @@ def free_bytes() -> int:
 
 def test_outputs_of_a_cuda_graph_are_kept_as_they_were() -> None:
     spec = spec_of(mode="reduce-overhead")
-    workloads.apply(spec)
+    torch_settings.apply(spec)
     model = models.load(spec, GPU).model
     first, second = torch.randn(2, 1, 3, 64, 64, device=GPU).unbind()
     with torch.no_grad():
@@ -111,7 +111,7 @@ def test_cancelling_frees_the_memory() -> None:
 
 def relative_error(spec: RunSpec) -> float:
     """Of a matrix product in the spec's number format, against float64."""
-    workloads.apply(spec)
+    torch_settings.apply(spec)
     torch.manual_seed(0)
     left, right = (torch.randn(1024, 1024, device=GPU, dtype=torch.float64) for _ in range(2))
     dtype = workload.dtype_of(spec)
@@ -160,7 +160,7 @@ def test_a_profile_counts_kernels_and_cuda_graphs_leave_the_gpu_less_idle() -> N
 
 
 def test_a_roofline_of_half_numbers_is_above_that_of_float32() -> None:
-    workloads.apply(spec_of())
+    torch_settings.apply(spec_of())
     if torch.cuda.get_device_capability() >= (7, 0):
         assert profiling.matrix_rate(GPU, torch.float16) > 1.5 * profiling.matrix_rate(GPU, torch.float32)
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from demo.core.images import encode_mask
+from demo.core.base64_images import encode_mask
 from demo.core.outputs import Box, ImageInfo, Label, Predictions, Segment
 from demo.present import pictures
 from demo.present.pictures import (

@@ -19,7 +19,7 @@ import transformers
 from hypothesis import given, settings, strategies as st
 from samples import ENVIRONMENT, failed_result, info_of, ok_result
 
-from demo.backend import text_workload
+from demo.backend.tasks import text_generation
 from demo.cli.main import main, parser
 from demo.core import catalog
 from demo.core.measurement import Generation
@@ -304,7 +304,7 @@ def test_a_script_writes_the_text_that_the_run_writes(tmp_path, monkeypatch, cap
     torch.manual_seed(0)
     transformers.Gemma2ForCausalLM(config).save_pretrained(tmp_path)
     spec = RunSpec(str(tmp_path), TEXT_GENERATION, 2, device="cpu", prompt="a b c", tokens=20)
-    workload = text_workload.load(spec, torch.device("cpu"))
+    workload = text_generation.load(spec, torch.device("cpu"))
     with torch.no_grad():
         known = workload.predictions(workload.outputs(workload.model))
     assert len(set(known.token_ids)) > 5

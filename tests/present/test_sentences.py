@@ -8,6 +8,7 @@ import pytest
 from samples import BOXES, failed_result, measurement, ok_result
 
 from demo.cli import terminal
+from demo.core import catalog
 from demo.core.machine import GpuSample, HostSample
 from demo.core.measurement import BackToBack, Compilation, CompileCost, CompiledFirst, GraphBreak, Measurement
 from demo.core.outputs import EndToEnd, Parity
@@ -111,13 +112,14 @@ def test_what_compiling_before_eager_gives_is_told_with_what_to_do() -> None:
 
 
 def test_agreement_says_what_was_compared() -> None:
-    for task, told in [
-        ({"top5_agreement": 1.0}, "Eager and compiled agree: 100 % of the labels are shared."),
-        ({"top5_agreement": 0.6}, "Eager and compiled agree: 60 % of the labels are shared."),
-        ({"mask_iou": 1.0, "changed_pixels": 0.0}, "Eager and compiled agree: the masks overlap by 100 %."),
-        ({}, "Eager and compiled agree."),
+    for checkpoint, task, told in [
+        ("shapes-vit", {"top5_agreement": 1.0}, ": 100 % of the labels are shared."),
+        ("shapes-vit", {"top5_agreement": 0.6}, ": 60 % of the labels are shared."),
+        ("shapes-segformer", {"mask_iou": 1.0, "changed_pixels": 0.0}, ": the masks overlap by 100 %."),
+        ("shapes-segformer", {}, "."),
     ]:
-        assert details.agreement(ok_result(parity=Parity("match", 0.0, "", task))) == told
+        result = ok_result(spec=catalog.make_spec(checkpoint), parity=Parity("match", 0.0, "", task))
+        assert details.agreement(result) == f"Eager and compiled agree{told}"
 
     nothing = dataclasses.replace(BOXES, boxes=())
     result = ok_result(

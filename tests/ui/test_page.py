@@ -91,6 +91,7 @@ def test_a_preset_fills_the_form_with_a_valid_spec_and_needs_no_network() -> Non
         for number in NUMBERS:
             chosen = presets(gpu, loadable=False)[number - 1]
             assert set(chosen) <= set(values)
+            values |= {"task": catalog.find(chosen["checkpoint"]).task}
             assert form.read(values | chosen)[0] == catalog.make_spec(**chosen)
     for preset in presets(gpu=False):
         found = catalog.find(preset["checkpoint"])

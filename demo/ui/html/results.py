@@ -13,9 +13,9 @@ from markupsafe import Markup
 from PIL import Image
 
 from demo.core import catalog, format as fmt
+from demo.core.base64_images import decode_preview
 from demo.core.catalog import Checkpoint
 from demo.core.figures import FIRST_TOKEN
-from demo.core.images import decode_preview
 from demo.core.outputs import ImageInfo, Predictions
 from demo.core.quality import quality
 from demo.core.result import Progress, RunResult
@@ -25,6 +25,7 @@ from demo.present.guide_comparison import compare_with_guide
 from demo.present.pictures import UNTINTED, VARIANTS, difference, draw_boxes, draw_label, draw_segments
 from demo.runs.forecast import Forecast
 from demo.store import published
+from demo.tasks import BY_NAME
 from demo.ui.html.elements import again, drawn, ruler, when_quiet
 
 DOUBT = {
@@ -55,22 +56,14 @@ def intro(checkpoint: str) -> Markup:
     return drawn("results.intro", sentences.short(checkpoint), catalog.refusal(checkpoint))
 
 
-_RELATIVE_OF_TASK = {
-    "image-classification": "google/vit-base-patch16-224",
-    "image-segmentation": "nvidia/segformer-b0-finetuned-ade-512-512",
-    "object-detection": "facebook/detr-resnet-50",
-}
-
-
 def published_for(checkpoint: str, task: str) -> tuple[str, str]:
-    """The checkpoint whose published rows are shown, '' for a text model, and a sentence on that as plain text."""
+    """The checkpoint whose published rows are shown, '' for a task without, and a sentence on that as plain text."""
     if any(row.checkpoint == checkpoint for row in published.rows()):
         return checkpoint, (
             f"What the guide measured for {sentences.short(checkpoint)} in 2023, on GPUs. Yours will differ."
         )
-    if task == TEXT_GENERATION:
-        return "", "The guide's tables hold no text model."
-    relative = _RELATIVE_OF_TASK[task]
+    if not (relative := BY_NAME[task].published):
+        return "", f"The guide's tables hold no model of {BY_NAME[task].label.lower()}."
     return relative, (
         f"The Hugging Face guide has no figures for {sentences.short(checkpoint)}. "
         f"Its 2023 GPU results for {sentences.short(relative)}:"

@@ -15,20 +15,15 @@ from demo.core import catalog, hub, limits
 from demo.core.catalog import scenes
 from demo.core.machine import HostInfo
 from demo.core.outputs import ImageInfo
-from demo.core.spec import FOLDS, OPTIONS, TEXT_GENERATION, BadInput, Option, RunSpec, without_meaning
+from demo.core.spec import FOLDS, OPTIONS, TASKS, TEXT_GENERATION, BadInput, Option, RunSpec, without_meaning
 from demo.sweep import best_way
+from demo.tasks import BY_NAME
 from demo.ui.html import results
 from demo.ui.look import TO_ADVANCED
 from demo.ui.tabs.events import LATEST, QUIET, UNREAD
 from demo.ui.web.gradio_workarounds import NOT_UPLOADED
 
-TASK_NAMES = {
-    "image-classification": "Classification",
-    "object-detection": "Detection",
-    "image-segmentation": "Segmentation",
-    TEXT_GENERATION: "Text generation",
-}
-"""Each task's name, in the order of the lists."""
+TASK_NAMES = {task: BY_NAME[task].label for task in TASKS}
 GROUPS = {"machine": "Model and machine", "compile": "Compiling", "timing": "Timing"}
 FOLDED = {group: [option for option in OPTIONS.values() if option.fold == group] for group in FOLDS}
 """The options in the fold 'Advanced' by their group, in the order in which it shows them."""
@@ -112,10 +107,15 @@ def checkpoints(task: str) -> list[str]:
     return [entry.id for entry in sorted(catalog.for_task(task), key=lambda entry: not entry.bundled)]
 
 
+def first(task: str) -> str | None:
+    """The checkpoint that stands in the form when this task is chosen; None without any in the catalogue."""
+    return next(iter(checkpoints(task)), None)
+
+
 def takes_text(checkpoint: str, task: str) -> bool:
     """True for zero-shot detectors, and for detectors outside the catalogue, which may be such."""
     entry = catalog.find(checkpoint or "")
-    return entry.takes_text if entry else task == "object-detection"
+    return entry.takes_text if entry else task in TASKS and BY_NAME[task].takes_queries
 
 
 def shown(visible: bool) -> Any:
@@ -234,7 +234,7 @@ class Form:
         inputs = self.inputs
         suit: Any = (picture_for, [inputs["checkpoint"], inputs["image"]], inputs["image"])
         inputs["task"].input(
-            lambda task: gr.update(choices=checkpoints(task), value=checkpoints(task)[0]),
+            lambda task: gr.update(choices=checkpoints(task), value=first(task)),
             inputs["task"],
             inputs["checkpoint"],
             **QUIET,

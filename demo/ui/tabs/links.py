@@ -9,7 +9,7 @@ import gradio as gr
 from demo.core import catalog, format as fmt
 from demo.core.spec import OPTIONS, OWN_MODEL, TASKS, TEXT_GENERATION, BadInput, RunSpec, without_meaning
 from demo.sweep import best_way
-from demo.ui.tabs.form import OPTIONAL, Form, checkpoints, takes_text
+from demo.ui.tabs.form import OPTIONAL, Form, checkpoints, first, takes_text
 
 RUN = "run"
 """The parameter that names a stored run. The others are fields of `RunSpec`; unknown ones are ignored."""
@@ -63,8 +63,7 @@ def spec_of(query: Mapping[str, str], checkpoint: str) -> RunSpec | None:
             given[name] = _SWITCHES.get(value.lower(), value)
     task = given.pop("task", None)
     if "checkpoint" not in given and task in TASKS:
-        fitting = checkpoints(task)
-        checkpoint = checkpoint if checkpoint in fitting else fitting[0]
+        checkpoint = checkpoint if checkpoint in checkpoints(task) else first(task) or checkpoint
     known = catalog.find(given.get("checkpoint", checkpoint))
     if known is not None and known.takes_text and not given.get("text", "").strip():
         given["text"] = catalog.QUERIES

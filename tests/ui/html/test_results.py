@@ -10,16 +10,17 @@ from PIL import Image
 from samples import failed_result, full_result, info_of, measurement, ok_result
 
 from demo.cli import terminal
-from demo.core import catalog, images
+from demo.core import base64_images, catalog
 from demo.core.caveat import note
 from demo.core.machine import GpuSample, HostSample
 from demo.core.measurement import Compilation, CompileCost, GraphBreak
-from demo.core.outputs import ImageInfo, Label, Predictions, Segment, difference
+from demo.core.outputs import ImageInfo, Label, Predictions, Segment
 from demo.core.result import Failure, Progress, RunResult
 from demo.core.spec import RunSpec
 from demo.core.stats import Interval
 from demo.present import advice, sentences
 from demo.sweep.grid import Cell
+from demo.tasks.masks import difference
 from demo.ui.html import many_runs, results, takeaway
 from demo.ui.html.elements import ruler
 from demo.ui.html.results import CHARTS, parts
@@ -30,7 +31,7 @@ VIT = "google/vit-base-patch16-224"
 
 @pytest.mark.parametrize("mask", ["", "no base64", "iVBORw0KGgo=", "/9j/"], ids=["none", "text", "cut short", "a JPEG"])
 def test_a_stored_mask_that_cannot_be_read_costs_the_drawing_alone(mask: str) -> None:
-    image = ImageInfo("scene.png", 320, 240, "00" * 32, images._preview(Image.new("RGB", (320, 240))))
+    image = ImageInfo("scene.png", 320, 240, "00" * 32, base64_images.encode_preview(Image.new("RGB", (320, 240))))
     seen = Predictions(segments=(Segment("circle", None, 0.25, mask),))
     result = ok_result(image=image, predictions={"eager": seen, "compiled": seen})
     assert "The picture of this result cannot be drawn again." in results.outputs(result)

@@ -18,7 +18,7 @@ from transformers import StaticCache
 from transformers.cache_utils import StaticLayer
 
 from demo.backend import compilation, failures, models, timing
-from demo.backend.events import Events
+from demo.backend.messages import Events
 from demo.backend.workload import Batch, Variants, Workload
 from demo.core.caveat import Caveat
 from demo.core.figures import FIRST_TOKEN

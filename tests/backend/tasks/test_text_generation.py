@@ -12,13 +12,15 @@ from own_workload import result_of
 from samples import measurement, text_result
 from transformers import CTRLTokenizer
 
-from demo.backend import compile_model, parity, text_workload
-from demo.backend.events import Events
-from demo.backend.text_workload import TextWorkload, as_text
+from demo.backend import compile_model, parity
+from demo.backend.messages import Events
+from demo.backend.tasks import text_generation
+from demo.backend.tasks.text_generation import TextWorkload, as_text
 from demo.core.figures import FIRST_TOKEN
 from demo.core.measurement import Generation, Pair
 from demo.core.result_json import from_json, to_json
 from demo.core.spec import TEXT_GENERATION, BadInput, RunSpec
+from demo.tasks.text import agreement, fault
 
 CPU = torch.device("cpu")
 TOKENS = 9
@@ -43,7 +45,7 @@ def spec_of(folder: Path, **asked: Any) -> RunSpec:
 
 
 def loaded(folder: Path, **asked: Any) -> TextWorkload:
-    return text_workload.load(spec_of(folder, **asked), CPU)
+    return text_generation.load(spec_of(folder, **asked), CPU)
 
 
 def without_cache(model: Any, ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -172,9 +174,9 @@ def test_another_token_counts_in_float32_only(folder: Path, dtype: str, place: i
     if place is not None:
         tokens[place] = 7
     texts = tuple(as_text(workload.loaded.tokenizer, ids) for ids in (eager["tokens"], tokens))
-    found = parity.compare(eager, eager, eager | {"tokens": tokens}, dtype, None, texts)
+    assert agreement(*texts) == {"same_tokens": 1.0 if place is None else place / TOKENS}
+    found = parity.compare(eager, eager, eager | {"tokens": tokens}, dtype, None, {}, fault(*texts))
     assert found.verdict == verdict
-    assert found.task == {"same_tokens": 1.0 if place is None else place / TOKENS}
     assert ("part at token 4 of 9" in found.reason) == (verdict == "differ")
 
 
@@ -275,7 +277,7 @@ def test_generate_is_timed_only_where_an_answer_is_short(folder: Path) -> None:
     found = workload.time_last(text_result(), events)["generation"]
     assert found.generate_seconds != text_result().generation.generate_seconds
     assert (found.generate_seconds > 0, found.automatic_seconds) == (True, None)
-    slow = measurement(text_workload.LONGEST_ANSWER + 1)
+    slow = measurement(text_generation.LONGEST_ANSWER + 1)
     late = text_result(further={FIRST_TOKEN: Pair(slow, slow)}, generation=Generation(8, 10, workload.decoding.bytes()))
     for left_out in (late, text_result(further={})):
         assert workload.time_last(left_out, events) == {}

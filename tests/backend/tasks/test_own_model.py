@@ -7,7 +7,8 @@ import pytest
 import torch
 from own_workload import result_of
 
-from demo.backend import compilation, own_model
+from demo.backend import compilation
+from demo.backend.tasks import own_model
 from demo.core import catalog
 from demo.core.result import RunResult
 from demo.core.result_json import from_json, to_json

@@ -9,7 +9,7 @@ import torch
 from own_workload import SCENE
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from demo.backend import models, workload, workloads
+from demo.backend import models, tasks, torch_settings, workload
 from demo.core import catalog
 from demo.core.spec import BadInput, RunSpec
 
@@ -32,10 +32,10 @@ def spec(**changes: object) -> RunSpec:
 
 def test_tf32_is_float32_in_memory_and_allowed_in_products_only_when_asked() -> None:
     asked = spec(dtype="tf32")
-    workloads.apply(asked)
+    torch_settings.apply(asked)
     assert workload.dtype_of(asked) == torch.float32
     assert (torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32) == ("high", True)
-    workloads.apply(spec())
+    torch_settings.apply(spec())
     assert (torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32) == ("highest", False)
 
 
@@ -44,9 +44,9 @@ def test_freezing_is_set_for_the_whole_process_and_named_only_where_it_is(monkey
     model = torch.nn.Linear(2, 2)
     model.config = None
     for freezing in (True, False):
-        workloads.apply(spec(freezing=freezing))
+        torch_settings.apply(spec(freezing=freezing))
         assert torch._inductor.config.freezing is freezing
-        in_force = workloads.in_force(model, {"pixel_values": torch.ones(1, 3, 2, 2)})
+        in_force = torch_settings.in_force(model, {"pixel_values": torch.ones(1, 3, 2, 2)})
         assert in_force.get("freezing") == ("on" if freezing else None)
 
 
@@ -60,10 +60,10 @@ def test_threads_are_set_and_auto_ones_are_those_that_have_a_free_core() -> None
         (None, "cuda", 1, 2),
     ]:
         torch.set_num_threads(2)
-        workloads.apply(spec(threads=asked and 1))
+        torch_settings.apply(spec(threads=asked and 1))
         assert torch.get_num_threads() == (1 if asked else 2)
         torch.set_num_threads(2)
-        assert workloads.give_way(spec(threads=asked), torch.device(device), free) == (threads < 2)
+        assert torch_settings.give_way(spec(threads=asked), torch.device(device), free) == (threads < 2)
         assert torch.get_num_threads() == threads
 
 
@@ -74,22 +74,22 @@ def test_how_threads_wait_is_read_from_the_environment(monkeypatch) -> None:
     ]:
         for name, value in variables.items():
             monkeypatch.setenv(name, value)
-        assert workloads.spinning() == told
+        assert torch_settings.spinning() == told
 
 
 def test_what_is_in_force_is_read_back_from_the_model() -> None:
     for channels_last in [False, True]:
         for attention in ["eager", "sdpa"]:
             asked = spec(channels_last=channels_last, attention=attention, dtype="bfloat16", batch_size=2)
-            loaded = workloads.load(asked, SCENE)
+            loaded = tasks.load(asked, SCENE)
             with torch.compiler.config.patch(cache_key_tag="avx2"):
-                in_force = workloads.in_force(loaded.model, loaded.batch)
+                in_force = torch_settings.in_force(loaded.model, loaded.batch)
             assert in_force == {
                 "attention": attention,
                 "memory format": "channels last" if channels_last else "contiguous",
                 "weights": "bfloat16",
                 "matrix products": f"float32 precision {torch.get_float32_matmul_precision()}",
-                "spinning": workloads.spinning(),
+                "spinning": torch_settings.spinning(),
                 "instructions": f"{torch.backends.cpu.get_cpu_capability()}, compiled for avx2",
             }
 
@@ -107,7 +107,7 @@ def test_the_attention_in_force_is_that_of_every_part(checkpoint: str, found: st
     spec = catalog.make_spec(checkpoint, weights="random", device="cpu")
     with torch.device("meta"):
         model = models.load(spec, torch.device("meta")).model
-    assert workloads.in_force(model, {"pixel_values": torch.ones(1, 3, 2, 2)})["attention"] == found
+    assert torch_settings.in_force(model, {"pixel_values": torch.ones(1, 3, 2, 2)})["attention"] == found
 
 
 class Operators(TorchDispatchMode):
@@ -134,7 +134,7 @@ def cuda_here(monkeypatch) -> None:
 def test_a_gpus_libraries_are_loaded_in_the_runs_number_format(dtype: str, torch_dtype: torch.dtype) -> None:
     asked = dataclasses.replace(spec(), device="cuda", dtype=dtype)
     with Operators() as operators:
-        assert workloads.load_gpu_libraries(asked, torch.device("cuda")) > 0
+        assert torch_settings.load_gpu_libraries(asked, torch.device("cuda")) > 0
     for library in ("mm", "convolution", "attention"):
         assert any(library in name and used == torch_dtype for name, used in operators.seen), library
 
@@ -145,15 +145,15 @@ def test_a_library_that_does_not_load_is_left_to_the_model(monkeypatch) -> None:
         raise RuntimeError("cuDNN error: CUDNN_STATUS_NOT_INITIALIZED")
 
     monkeypatch.setattr(torch.nn.functional, "conv2d", broken)
-    assert workloads.load_gpu_libraries(spec(), torch.device("cuda")) > 0
+    assert torch_settings.load_gpu_libraries(spec(), torch.device("cuda")) > 0
 
 
 def test_a_cpu_has_no_libraries_to_load() -> None:
     with Operators() as operators:
-        assert workloads.load_gpu_libraries(spec(), CPU) == 0
+        assert torch_settings.load_gpu_libraries(spec(), CPU) == 0
     assert not operators.seen
 
 
 def test_an_attention_that_the_model_lacks_is_refused_with_the_way_out() -> None:
     with pytest.raises(BadInput, match="Choose auto or eager"):
-        workloads.load(catalog.make_spec("shapes-rtdetr", attention="sdpa", device="cpu"), SCENE)
+        tasks.load(catalog.make_spec("shapes-rtdetr", attention="sdpa", device="cpu"), SCENE)

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from demo.backend import events, timing
+from demo.backend import messages, timing
 from demo.backend.__main__ import read_job
-from demo.backend.events import Events, Job
+from demo.backend.messages import Events, Job
 from demo.backend.run_steps import Run
 from demo.backend.workload import Variant, Variants
 from demo.core import codec
@@ -60,9 +60,9 @@ def timed(stream: SentLines) -> list[int]:
 
 
 def test_updates_leave_the_worker_between_blocks_and_at_most_four_times_a_second(monkeypatch) -> None:
-    assert events.MIN_SECONDS_BETWEEN >= 0.25
+    assert messages.MIN_SECONDS_BETWEEN >= 0.25
     for seconds, sent in ((0.0, 8), (60.0, 1)):
-        monkeypatch.setattr(events, "MIN_SECONDS_BETWEEN", seconds)
+        monkeypatch.setattr(messages, "MIN_SECONDS_BETWEEN", seconds)
         stream = SentLines()
         at_samples = timed(stream)
         assert (stream.sent_inside, len(stream.progress), len(at_samples)) == (0, sent, 8)
@@ -91,7 +91,7 @@ def test_a_code_is_sent_however_short_the_time_since_the_last_progress_and_does_
 
 def test_the_share_of_the_timing_never_falls(monkeypatch) -> None:
     """Also not when the first stretch is over and the verdict is still unsure; the figures sent with it agree."""
-    monkeypatch.setattr(events, "MIN_SECONDS_BETWEEN", 0.0)
+    monkeypatch.setattr(messages, "MIN_SECONDS_BETWEEN", 0.0)
     stream = SentLines()
     sent = Events(stream)
     samples = timing.Samples(1, eager=[0.002, 0.002, 0.004, 0.004], compiled=[0.001] * 4)

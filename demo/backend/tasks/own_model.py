@@ -8,7 +8,6 @@ user's own code and runs as such.
 import importlib.util
 import inspect
 import sys
-import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +18,7 @@ import torch
 from torch._dynamo import OptimizedModule
 from torch.utils import _pytree as pytree
 
+from demo.backend.failures import where
 from demo.backend.workload import Batch, Workload, dtype_of, tensors
 from demo.core.catalog import own_model_parts
 from demo.core.caveat import Caveat
@@ -123,16 +123,6 @@ def _imported(file: Path) -> ModuleType:
     except (Exception, SystemExit) as error:
         raise BadInput(f"{file.name} cannot be imported: {where(error, file)}. Fix it, and run it again.") from error
     return module
-
-
-def where(error: BaseException, file: Path) -> str:
-    """'ValueError: no such size (mine.py, line 7)': the last line of the user's file that took part, if any did."""
-    if isinstance(error, SyntaxError):
-        return f"SyntaxError: {error.msg} ({Path(error.filename or file).name}, line {error.lineno})"
-    first = next(iter(str(error).splitlines()), "")
-    lines = [at.lineno for at in traceback.extract_tb(error.__traceback__) if at.filename == str(file)]
-    place = f" ({file.name}, line {lines[-1]})" if lines else ""
-    return f"{type(error).__name__}{f': {first[:200]}' if first else ''}{place}"
 
 
 def _kind(value: object) -> str:

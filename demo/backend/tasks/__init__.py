@@ -1,0 +1,31 @@
+"""From a spec to what its run times: each task has a file here, of its name, whose `load` makes its workload."""
+
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+
+import torch
+
+from demo import tasks
+from demo.backend import compile_model, machine_probe, torch_settings
+from demo.backend.workload import Workload
+from demo.core import refusals
+from demo.core.outputs import ImageInfo
+from demo.core.spec import RunSpec
+
+LOADERS = {name: import_module(f"{__name__}.{name.replace('-', '_')}").load for name in tasks.BY_NAME}
+
+
+def load(spec: RunSpec, file: Path | None, on_image: Callable[[ImageInfo], None] | None = None) -> Workload:
+    """Sets how torch computes in this process, and loads the model on the device that the spec asks for.
+
+    `file` is the picture's, where the model sees one, and `on_image` is given what a result keeps of it, before the
+    model is loaded. Raises BadInput where the model cannot be run as asked, or not on this machine.
+    """
+    spec = refusals.checked(spec, machine_probe.host())
+    torch_settings.apply(spec)
+    seen = (file, on_image) if spec.sees_picture else ()
+    workload: Workload = LOADERS[spec.task](spec, torch.device(spec.device), *seen)
+    if spec.scope == "layers":
+        compile_model.require_layers(workload.model, spec.checkpoint)
+    return workload

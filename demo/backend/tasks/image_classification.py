@@ -1,0 +1,29 @@
+"""Image classification: the five likeliest labels."""
+
+from typing import Any
+
+import torch
+
+from demo.backend.picture_workload import PictureWorkload
+from demo.core.outputs import Label, Predictions
+
+TOP = 5
+
+
+class ImageClassification(PictureWorkload):
+    outputs_read = ("logits",)
+
+    def decode(self, outputs: Any) -> tuple[Label, ...]:
+        scores = outputs.logits[0].softmax(-1)
+        top = scores.topk(min(TOP, len(scores)))
+        return tuple(
+            Label(self.label(int(index)), float(score))
+            for score, index in zip(top.values, top.indices, strict=True)
+            if torch.isfinite(score)
+        )
+
+    def as_predictions(self, found: tuple[Label, ...]) -> Predictions:
+        return Predictions(labels=found)
+
+
+load = ImageClassification.load

@@ -1,0 +1,107 @@
+"""Image segmentation: masks of classes, of objects, or of both (semantic, instance, panoptic)."""
+
+import re
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+
+from demo.backend.failures import named
+from demo.backend.picture_workload import PictureWorkload
+from demo.core import base64_images
+from demo.core.caveat import Caveat
+from demo.core.outputs import Predictions, Segment
+
+KINDS = ("semantic", "instance", "panoptic")
+MIN_SEGMENT = 0.002
+"""A semantic class with less than this share of the image is left out as stray pixels."""
+MAX_SEGMENTS = 40
+
+
+@dataclass(frozen=True)
+class Mask:
+    label: str
+    score: float | None
+    area: float
+    """Share of the picture."""
+    pixels: np.ndarray
+    """(height, width), bool."""
+
+
+class ImageSegmentation(PictureWorkload):
+    outputs_read = ("logits", "pred_boxes", "pred_masks", "class_queries_logits", "masks_queries_logits")
+
+    @classmethod
+    def load(cls, *asked: Any) -> "ImageSegmentation":
+        """Decides how the outputs are decoded where the catalogue does not: a universal model does all three.
+
+        Its config does not say for which it was trained, its name often does.
+        """
+        workload = super().load(*asked)
+        checkpoint = workload.loaded.checkpoint
+        if checkpoint.segmentation is None:
+            name = re.split(r"[/\\]", checkpoint.id)[-1].lower()
+            kinds = [kind for kind in KINDS if kind in name] if "Universal" in checkpoint.auto_class else ["semantic"]
+            if len(kinds) != 1:
+                workload.caveats.append(Caveat("segmentation", {"checkpoint": named(checkpoint.id)}))
+                kinds = ["semantic"]
+            workload.loaded.checkpoint = replace(checkpoint, segmentation=kinds[0])
+        return workload
+
+    def decode(self, outputs: Any) -> tuple[Mask, ...]:
+        processor, inputs = self.loaded.processor, self.inputs
+        width, height = base64_images.small_size(self.picture.size)
+        left, top, right, bottom = crop_of(processor, *self.picture.size)
+        # The processor may have cropped to the centre: the masks then belong to that part of the picture only.
+        column, row = round(left * width), round(top * height)
+        inner_width, inner_height = max(1, round((right - left) * width)), max(1, round((bottom - top) * height))
+        # It may also have padded to a multiple of 32. The decoders stretch the whole padded field over the target,
+        # so the target is made larger by as much and cut afterwards.
+        padded = inputs["pixel_values"].shape[-2:]
+        seen = inputs["pixel_mask"][0].bool() if "pixel_mask" in inputs else torch.ones(padded, dtype=torch.bool)
+        used_height, used_width = int(seen.any(dim=1).sum()), int(seen.any(dim=0).sum())
+        target = (round(inner_height * padded[0] / used_height), round(inner_width * padded[1] / used_width))
+
+        kind = self.loaded.checkpoint.segmentation
+        decoded = getattr(processor, f"post_process_{kind}_segmentation")(outputs, target_sizes=[target])[0]
+        parts: list[tuple[int, int, float | None]]
+        if kind == "semantic":
+            numbers, parts = decoded, [(index, index, None) for index in torch.unique(decoded).tolist()]
+        else:
+            numbers = decoded["segmentation"]
+            parts = [(part["id"], part["label_id"], float(part["score"])) for part in decoded["segments_info"]]
+        masks = []
+        for number, label, score in parts:
+            inner = (numbers == number).numpy()
+            if kind == "semantic" and inner.mean() < MIN_SEGMENT:
+                continue
+            mask = np.zeros((height, width), dtype=bool)
+            cut = inner[:inner_height, :inner_width][: height - row, : width - column]
+            mask[row : row + cut.shape[0], column : column + cut.shape[1]] = cut
+            if mask.any():
+                masks.append(Mask(self.label(int(label)), score, float(mask.mean()), mask))
+        return tuple(sorted(masks, key=lambda mask: -mask.area)[:MAX_SEGMENTS])
+
+    def as_predictions(self, found: tuple[Mask, ...]) -> Predictions:
+        segments = (Segment(one.label, one.score, one.area, base64_images.encode_mask(one.pixels)) for one in found)
+        return Predictions(segments=tuple(segments), segmentation=self.loaded.checkpoint.segmentation)
+
+
+load = ImageSegmentation.load
+
+
+def crop_of(processor: Any, width: int, height: int) -> tuple[float, float, float, float]:
+    """Left, top, right and bottom of the part of a picture that the processor's centre crop keeps, as shares."""
+    crop = getattr(processor, "crop_size", None)
+    if not getattr(processor, "do_center_crop", False) or not crop:
+        return (0.0, 0.0, 1.0, 1.0)
+    size = getattr(processor, "size", None) or {}
+    shortest = size.get("shortest_edge") if hasattr(size, "get") else None
+    if getattr(processor, "do_resize", False) and shortest:
+        scale = shortest / min(width, height)
+        width, height = round(width * scale), round(height * scale)
+    elif getattr(processor, "do_resize", False) and size.get("height") and size.get("width"):
+        width, height = size["width"], size["height"]
+    across, down = min(1.0, crop["width"] / width), min(1.0, crop["height"] / height)
+    return ((1 - across) / 2, (1 - down) / 2, (1 + across) / 2, (1 + down) / 2)

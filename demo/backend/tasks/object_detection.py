@@ -1,0 +1,35 @@
+"""Object detection: boxes in pixels of the picture, of a model's own labels or of the queries that it was given."""
+
+from typing import Any
+
+import torch
+
+from demo.backend.picture_workload import PictureWorkload
+from demo.core.outputs import Box, Predictions
+
+THRESHOLD = 0.55
+ZERO_SHOT_THRESHOLD = 0.1
+"""OWL-ViT's scores are low; 0.1 is the default threshold of its own processor."""
+MAX_BOXES = 100
+
+
+class ObjectDetection(PictureWorkload):
+    outputs_read = ("logits", "pred_boxes")
+
+    def decode(self, outputs: Any) -> tuple[Box, ...]:
+        threshold = ZERO_SHOT_THRESHOLD if self.loaded.checkpoint.takes_text else THRESHOLD
+        decoded = self.loaded.processor.post_process_object_detection(
+            outputs, threshold=threshold, target_sizes=[(self.picture.height, self.picture.width)]
+        )[0]
+        boxes, edges = [], torch.tensor([*self.picture.size, *self.picture.size])
+        for score, label, corners in zip(decoded["scores"], decoded["labels"], decoded["boxes"], strict=True):
+            x0, y0, x1, y1 = torch.minimum(corners.clamp(min=0), edges).tolist()
+            name = self.spec.text[int(label)] if self.loaded.checkpoint.takes_text else self.label(int(label))
+            boxes.append(Box(name, float(score), (x0, y0, x1, y1)))
+        return tuple(sorted(boxes, key=lambda box: -box.score)[:MAX_BOXES])
+
+    def as_predictions(self, found: tuple[Box, ...]) -> Predictions:
+        return Predictions(boxes=found)
+
+
+load = ObjectDetection.load

@@ -1,0 +1,70 @@
+"""Image segmentation: labelled masks. Segments of one label are compared together."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from demo.core import format as fmt
+from demo.core.outputs import Predictions, Segment
+from demo.tasks.task import Task
+
+SAME_IOU = 0.95
+"""Smallest mean IoU over the labels at which the masks of two runs agree."""
+
+
+def by_label(segments: Sequence[Segment]) -> dict[str, np.ndarray]:
+    """One mask for each label: those of several segments together."""
+    from demo.core.base64_images import decode_mask  # here, because Pillow takes a while to import
+
+    found: dict[str, np.ndarray] = {}
+    for segment in segments:
+        mask = decode_mask(segment.mask_png)
+        found[segment.label] = found[segment.label] | mask if segment.label in found else mask
+    return found
+
+
+def changed_pixels(first: Sequence[Segment], second: Sequence[Segment]) -> np.ndarray:
+    """True where a label covers a pixel in one of the two only: a bool array of the masks' size, [1, 1] without any."""
+    ours, theirs = by_label(first), by_label(second)
+    empty = np.zeros(next((mask.shape for mask in (ours | theirs).values()), (1, 1)), bool)
+    changed = empty.copy()
+    for label in ours.keys() | theirs.keys():
+        changed |= ours.get(label, empty) ^ theirs.get(label, empty)
+    return changed
+
+
+def overlap(first: Sequence[Segment], second: Sequence[Segment]) -> float:
+    """Mean over the labels of either of their masks' intersection over union; 1 where there are none."""
+    ours, theirs = by_label(first), by_label(second)
+    if not ours | theirs:
+        return 1.0
+    pairs = [(ours[label], theirs[label]) for label in ours.keys() & theirs.keys()]
+    ious = [(one & other).sum() / max(1, (one | other).sum()) for one, other in pairs if one.shape == other.shape]
+    return float(sum(ious) / len(ours | theirs))
+
+
+def agreement(eager: Predictions, compiled: Predictions) -> dict[str, float]:
+    both = eager.segments or (), compiled.segments or ()
+    return {"mask_iou": overlap(*both), "changed_pixels": float(changed_pixels(*both).mean())}
+
+
+def difference(reference: Predictions, other: Predictions) -> str:
+    try:
+        share = overlap(reference.segments or (), other.segments or ())
+    except ValueError:  # a stored result was damaged
+        return "cannot be compared with plain eager: a mask cannot be read"
+    return f"has masks that overlap plain eager's by {fmt.percent(share)} only" if share < SAME_IOU else ""
+
+
+TASK = Task(
+    "image-segmentation",
+    "Segmentation",
+    ("AutoModelForSemanticSegmentation", "AutoModelForUniversalSegmentation"),
+    agreement,
+    difference,
+    shares={
+        "mask_iou": ("the masks overlap by {share}", 0.0),
+        "changed_pixels": ("{share} of the pixels changed", 0.0005),
+    },
+    published="nvidia/segformer-b0-finetuned-ade-512-512",
+)

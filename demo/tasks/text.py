@@ -1,0 +1,63 @@
+"""Text generation: an answer to a prompt, token by token."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from demo.core.outputs import Predictions
+from demo.tasks.task import Task
+
+SAME_TOKENS = 8
+"""First tokens that the answers of two runs must share. Later, one rounding of a half type can lead to another text."""
+
+
+def same_tokens(first: Sequence[int], second: Sequence[int]) -> int:
+    """How many tokens two answers begin with that are the same."""
+    return next((at for at, (one, other) in enumerate(zip(first, second, strict=False)) if one != other), len(first))
+
+
+def agreement(eager: Predictions, compiled: Predictions) -> dict[str, float]:
+    ours, theirs = eager.token_ids or (), compiled.token_ids or ()
+    return {"same_tokens": same_tokens(ours, theirs) / len(ours)}
+
+
+def fault(eager: Predictions, compiled: Predictions) -> str:
+    # Of half types such a difference says nothing: one rounding leads to another word, and to another text.
+    ours, theirs = eager.token_ids or (), compiled.token_ids or ()
+    told = (
+        f"The answers part at token {same_tokens(ours, theirs) + 1} of {len(ours)}: compiled chooses another one there."
+    )
+    return told if ours != theirs else ""
+
+
+def difference(reference: Predictions, other: Predictions) -> str:
+    ours, theirs = reference.token_ids or (), other.token_ids or ()
+    same = same_tokens(ours, theirs)
+    told = f"writes another text than plain eager from token {same + 1} on"
+    return told if same < min(SAME_TOKENS, len(ours), len(theirs)) else ""
+
+
+def refusal(spec: Any) -> str:
+    if not spec.prompt.strip():
+        return "Text generation needs a prompt, the text to go on from. Give one."
+    if spec.compiler == "aot":
+        return "Text generation is not built as a package here: choose compiler jit."
+    if spec.scope == "layers":
+        return (
+            "In a text model each layer has a number of its own, so dynamo shares no graph between them: choose scope "
+            "model."
+        )
+    return ""
+
+
+TASK = Task(
+    "text-generation",
+    "Text generation",
+    ("AutoModelForCausalLM",),
+    agreement,
+    difference,
+    shares={"same_tokens": ("the first {share} of the tokens are the same", 0.0)},
+    fault=fault,
+    refusal=refusal,
+    unit="token",
+    unused=("channels_last",),
+)

@@ -1,0 +1,45 @@
+"""How the masks of two sets of predictions are compared."""
+
+import numpy as np
+import pytest
+
+from demo.core.base64_images import encode_mask
+from demo.core.outputs import Predictions, Segment
+from demo.tasks.masks import agreement, changed_pixels, difference, overlap
+
+COLUMNS = np.arange(10)
+
+
+def star(*covered: bool) -> Segment:
+    mask = np.tile(covered, (4, 1))
+    return Segment("star", None, float(mask.mean()), encode_mask(mask))
+
+
+def seen(first: int) -> Predictions:
+    """One that covers so many columns of ten."""
+    return Predictions(segments=(star(*(COLUMNS < first)),))
+
+
+@pytest.mark.parametrize(("other", "iou", "changed"), [(6, 5 / 6, 0.1), (5, 1.0, 0.0)], ids=["moved", "equal"])
+def test_agreement_has_the_overlap_and_the_changed_pixels(other: int, iou: float, changed: float) -> None:
+    assert agreement(seen(5), seen(other)) == pytest.approx({"mask_iou": iou, "changed_pixels": changed})
+
+
+def test_the_masks_of_several_segments_of_one_label_are_compared_together() -> None:
+    first, second = ([star(*(COLUMNS < edge)), star(*(COLUMNS >= 8))] for edge in (3, 2))
+    assert changed_pixels(first, second).sum() == 4
+    assert overlap(first, second) == pytest.approx(4 / 5)
+
+
+@pytest.mark.parametrize(
+    ("other", "words"),
+    [
+        (seen(5), ""),
+        (seen(6), "has masks that overlap plain eager's by 83 % only"),
+        (Predictions(segments=(Segment("star", None, 0.5, "no PNG"),)), "cannot be compared with plain eager"),
+    ],
+    ids=["equal", "moved", "damaged"],
+)
+def test_a_user_sees_masks_that_moved(other: Predictions, words: str) -> None:
+    found = difference(seen(5), other)
+    assert found.startswith(words) and bool(found) == bool(words)

@@ -1,0 +1,178 @@
+"""One task, one file in each process: a copy of the program gets depth estimation, and runs it."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from transformers import DPTConfig, DPTForDepthEstimation, DPTImageProcessorPil
+
+ROOT = Path(__file__).resolve().parent.parent
+SCENE = ROOT / "assets" / "examples" / "shapes-scene-1.png"
+NAMES = 'FILES = ("labels", "boxes", "masks", "text", "own")'
+"""The line that names the files of the tasks."""
+TASK = '''
+"""Depth estimation: how near each pixel is."""
+
+from dataclasses import dataclass
+
+from demo.core import format as fmt
+from demo.core.outputs import Predictions
+from demo.tasks.task import Task
+
+
+@dataclass(frozen=True)
+class Depth(Predictions):
+    rows: tuple[float, ...] = ()
+    """The mean of each row of pixels."""
+
+    def lines(self) -> list[str]:
+        return [f"{min(self.rows):.3g} to {max(self.rows):.3g} deep"]
+
+
+def agreement(eager: Depth, compiled: Depth) -> dict[str, float]:
+    largest = max(abs(one - other) for one, other in zip(eager.rows, compiled.rows, strict=True))
+    return {"depth_difference": largest / max(eager.rows)}
+
+
+def difference(reference: Depth, other: Depth) -> str:
+    apart = agreement(reference, other)["depth_difference"]
+    return f"is {fmt.percent(apart)} deeper or flatter than plain eager" if apart > 0.05 else ""
+
+
+TASK = Task(
+    "depth-estimation",
+    "Depth",
+    ("AutoModelForDepthEstimation",),
+    agreement,
+    difference,
+    shares={"depth_difference": ("depths differ by at most {share}", 0.0)},
+    predictions=Depth,
+)
+'''
+WORKER = """
+from demo.backend.picture_workload import PictureWorkload
+from demo.tasks.depth import Depth
+
+
+class DepthEstimation(PictureWorkload):
+    outputs_read = ("predicted_depth",)
+
+    def decode(self, outputs):
+        return outputs.predicted_depth[0]
+
+    def as_predictions(self, found):
+        return Depth(rows=tuple(found.mean(1).tolist()))
+
+
+load = DepthEstimation.load
+"""
+CHILD = """
+import json
+from fake_runner import FakeRunner
+from demo.core.catalog import make_spec
+from demo.core.result import RunResult
+from demo.present import markdown
+from demo.present.script import script
+from demo.store import export
+from demo.store.history import History
+from demo.sweep import best_table
+from demo.ui.html import results
+from demo.ui.page import Page
+from demo.ui.tabs import form, links
+
+(result,) = History().all()
+page = Page(FakeRunner(lambda spec, image: result))
+fields = page.run_tab.form.inputs
+values = {name: field.value for name, field in fields.items() if name != "image"}
+values |= {"task": "depth-estimation", "checkpoint": "someone/depth"}
+print(json.dumps({
+    "read": RunResult.from_json(result.to_json()) == result,
+    "choices": fields["task"].choices,
+    "form": form.read_spec(values).task,
+    "first": form.first("depth-estimation"),
+    "without a checkpoint": links.read({"task": "depth-estimation"}, "shapes-vit", page.run_tab.form)[2],
+    "link": links.spec_of({"task": "depth-estimation", "checkpoint": "someone/depth"}, "shapes-vit").task,
+    "filled": links.filled(page.run_tab.form, result.spec)[fields["task"]]["value"],
+    "published": results.published_for("someone/depth", "depth-estimation"),
+    "script": script(result),
+    "markdown": markdown.of_run(result),
+    "row": export.row(result)["task"],
+    "out": best_table.why_out(result, result),
+}))
+"""
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the copy, with a small model of random weights in `depth`."""
+    folder = tmp_path_factory.mktemp("program")
+    shutil.copytree(ROOT / "demo", folder / "demo", ignore=shutil.ignore_patterns("__pycache__"))
+    (folder / "assets").symlink_to(ROOT / "assets")
+    registry = folder / "demo" / "tasks" / "__init__.py"
+    lines = registry.read_text(encoding="utf-8")
+    assert lines.count(NAMES) == 1
+    registry.write_text(lines.replace(NAMES, NAMES.replace('"own"', '"own", "depth"')), encoding="utf-8")
+    (folder / "demo" / "tasks" / "depth.py").write_text(TASK, encoding="utf-8")
+    (folder / "demo" / "backend" / "tasks" / "depth_estimation.py").write_text(WORKER, encoding="utf-8")
+    sizes = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2}
+    neck = {"backbone_out_indices": [0, 1], "neck_hidden_sizes": [8, 8], "fusion_hidden_size": 8}
+    config = DPTConfig(**sizes, **neck, reassemble_factors=[2, 1], image_size=32, patch_size=16, initializer_range=0.3)
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        DPTForDepthEstimation(config).save_pretrained(folder / "depth")
+    DPTImageProcessorPil(size={"height": 32, "width": 32}).save_pretrained(folder / "depth")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def run(program: Path) -> dict[str, Any]:
+    """The JSON of a run from the command line."""
+    asked = ["--checkpoint", "./depth", "--task", "depth-estimation", "--image", str(SCENE)]
+    command = [sys.executable, "-m", "demo", "run", *asked, "--iterations", "10", "--device", "cpu", "--json"]
+    return json.loads(_printed(program, command))
+
+
+def _printed(program: Path, command: list[str]) -> str:
+    environment = os.environ | {
+        "PYTHONPATH": f"{program}:{ROOT / 'tests'}",
+        "WORTH_COMPILING_DATA": str(program / "data"),
+    }
+    done = subprocess.run(command, cwd=program, env=environment, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout
+
+
+def test_a_new_task_is_run_and_its_predictions_are_stored_and_compared(run: dict[str, Any]) -> None:
+    assert run["status"] == "ok" and run["spec"]["task"] == "depth-estimation"
+    assert run["parity"]["verdict"] == "match"
+    assert run["parity"]["task"]["depth_difference"] == pytest.approx(0.0, abs=1e-3)
+    for variant in ("eager", "compiled"):
+        rows = run["predictions"][variant]["rows"]
+        assert len(rows) == 16 and max(rows) > min(rows)
+
+
+def test_a_new_task_is_known_wherever_one_is_asked_for_or_shown(program: Path, run: dict[str, Any]) -> None:
+    found = json.loads(_printed(program, [sys.executable, "-c", CHILD]).splitlines()[-1])
+    assert found["read"] is True
+    assert ["Depth", "depth-estimation"] in found["choices"] and found["first"] is None
+    assert found["without a checkpoint"].endswith("For depth-estimation there are: none.")
+    assert found["form"] == found["link"] == found["filled"] == found["row"] == "depth-estimation"
+    assert found["published"] == ["", "The guide's tables hold no model of depth."]
+    assert "transformers.AutoModelForDepthEstimation" in found["script"]
+    assert found["out"] == ""
+    report = _printed(program, [sys.executable, "-m", "demo", "history", run["id"]])
+    (seen,) = (line for line in report.splitlines() if " deep" in line)
+    assert seen.count(" deep") == 2
+    assert "Eager and compiled agree: depths differ by at most" in report
+
+
+@pytest.mark.parametrize("name", ["image-classification", "object-detection", "image-segmentation", "text-generation"])
+def test_the_name_of_a_task_stands_in_its_file_only(name: str) -> None:
+    places = [file for file in (ROOT / "demo").rglob("*.py") if f'"{name}"' in file.read_text(encoding="utf-8")]
+    assert len(places) == 1, sorted(str(file.relative_to(ROOT)) for file in places)
