@@ -44,6 +44,10 @@ class Job:
     """A file to write AOTInductor's package to; without it the package goes with the run's temporary files."""
     kept_packages: str | None = None
     """A folder for packages of this spec: one that is there is loaded instead of built."""
+    threads: int | None = None
+    """On a CPU, if the spec leaves them open: torch's threads, so that the run is of one setting with earlier ones."""
+    exactly: bool = False
+    """Refuse the run if other programs leave fewer cores free than `threads`, instead of using fewer."""
 
     @property
     def seen_file(self) -> Path | None:
