@@ -20,7 +20,7 @@ TAKEN = 0.25
 CGROUPS = Path("/sys/fs/cgroup")
 BUSY_CPU = 0.10
 """From this share of the cores on that others use a run is told to be disturbed."""
-APP_VARIABLE = "WORTH_COMPILING_APP"
+APP_VARIABLE = "DEMO_APP_PID"
 """In a worker's environment: the process that started it."""
 IDLE_LOOKS, IDLE_SECONDS = 3, 0.3
 """Windows of the second look, in which this process idles, and the length of each."""

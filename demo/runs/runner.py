@@ -240,8 +240,10 @@ class Runner:
     def free_threads(self) -> int | None:
         """Returns the threads that a run on the CPU would get now: torch's own number, or fewer if other programs leave
         fewer cores free. None if that is not known."""
-        own, free = self.machine and self.machine.threads, cores.free_now()
-        return min(own, free) if own is not None and free is not None else None
+        machine, free = self.machine, cores.free_now()
+        if machine is None or machine.threads is None or free is None:
+            return None
+        return min(machine.threads, free)
 
     def close(self) -> None:
         """Ends the spares, and a run in progress on another thread: its result, 'interrupted', is stored before this
