@@ -262,6 +262,7 @@ def test_the_guides_recipe_tells_how_far_it_is_through_every_phase(monkeypatch) 
     done = [one["timing_done"] for one in sent if one["timing_done"] is not None]
     assert result.status == "ok"
     assert done == sorted(done) and done[0] < 0.1 and done[-1] == 1.0
+    assert {one["phase"] for one in sent if one["remaining_seconds"] is not None} == {"time"}  # else none is known
     assert list(dict.fromkeys(one["phase"] for one in sent)) == list(PHASES[1:])  # in "start" there is no worker yet
     assert len(result.eager.wall_seconds) == len(result.compiled.wall_seconds) == calls
     assert result.speedup.ratio == result.eager.mean_seconds / result.compiled.mean_seconds
@@ -302,6 +303,16 @@ def test_a_core_that_is_taken_meanwhile_starts_the_timing_anew_with_fewer_thread
     assert len(result.compiled.wall_seconds) in calls  # one timing's: blocks of a slow machine hold fewer calls than 4
     codes = [json.loads(line)["progress"]["code"] for line in stream.getvalue().splitlines()]
     assert codes.count("fewer_threads") == len(threads)
+
+
+@pytest.mark.parametrize(("elapsed", "left"), [(1.0, 2.5), (5.0, None)], ids=["first stretch", "until it is clear"])
+def test_the_time_left_of_a_timing_is_told_while_its_end_is_known(elapsed: float, left: float | None) -> None:
+    stream = io.StringIO()
+    plan: Any = SimpleNamespace(iterations=None, max_seconds=3.5, longest_seconds=60.0)
+    known = SimpleNamespace(eager_seconds=0.1, compiled_seconds=0.1, speedup=None)
+    samples: Any = SimpleNamespace(blocks=99, compiled=[0.1] * 99, estimate=lambda: known)
+    Events(stream).block_timed(samples, plan, elapsed)
+    assert json.loads(stream.getvalue())["progress"]["remaining_seconds"] == left
 
 
 def test_a_timing_is_begun_anew_twice_at_most(monkeypatch) -> None:
