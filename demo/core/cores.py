@@ -22,6 +22,8 @@ BUSY_CPU = 0.10
 """From this share of the cores on that others use a run is told to be disturbed."""
 APP_VARIABLE = "DEMO_APP_PID"
 """In a worker's environment: the process that started it."""
+WINDOWS, WINDOW_SECONDS = 3, 0.25
+"""In which the share of other programs is looked for, and the length of each."""
 IDLE_LOOKS, IDLE_SECONDS = 3, 0.3
 """Windows of the second look, in which this process idles, and the length of each."""
 
@@ -101,13 +103,13 @@ def read() -> Reading | None:
     return Reading(len(ticks), total / a_second, (total - idle) / a_second, own)
 
 
-def others_share(windows: int = 3, seconds: float = 0.4) -> float | None:
+def others_share() -> float | None:
     """The share of the cores, 0 to 1, that other programs use now; None if not known. The least of several windows: a
     moment of work is no busy machine."""
     shares = []
-    for _ in range(windows):
+    for _ in range(WINDOWS):
         before = read()
-        time.sleep(seconds)
+        time.sleep(WINDOW_SECONDS)
         after = read()
         if before is None or after is None or (share := before.foreign_share(after)) is None:
             return None

@@ -276,7 +276,7 @@ class Job(Work):
         """Until other programs leave the machine alone; not where others wait for their turn, and not for ever."""
         end = time.monotonic() + MOST_QUIET_SECONDS
         while len(self.queue) == 1 and time.monotonic() < end and not self.stopped:
-            share = cores.others_share(windows=1)
+            share = cores.others_share()
             if share is None or share < cores.BUSY_CPU:
                 break
             yield WaitingForQuiet(share)

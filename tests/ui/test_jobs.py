@@ -96,7 +96,7 @@ def test_a_run_that_waits_for_a_quiet_machine_tells_the_share_of_others_and_ends
     queue = RunQueue()
     another = queue.join("another")
 
-    def share(windows: int) -> float:
+    def share() -> float:
         if ends_by == "another visitor" and len(queue) == 1:
             another.__enter__()
         time.sleep(0.05)
