@@ -129,7 +129,7 @@ class Runner:
                     threads = earlier[0].threads
                 run = OngoingRun(spec, input_file, files, cancel, threads, exactly)
                 try:
-                    for event in self._run_one(run, earlier, more):
+                    for event in self._run_one(run, earlier, more, repeat == repeats[-1]):
                         if isinstance(event, Progress):
                             yield _within(event, repeats, repeat, before)
                         else:
@@ -146,9 +146,10 @@ class Runner:
             yield result
 
     def _run_one(
-        self, run: OngoingRun, earlier: tuple[ProcessResult, ...], to_come: int
+        self, run: OngoingRun, earlier: tuple[ProcessResult, ...], to_come: int, last: bool
     ) -> Iterator[Progress | RunResult]:
-        """One process: its progress, and last its result, which is then stored."""
+        """One process: its progress, and last its result, which is then stored. The later start is not measured if it
+        is known, or if this is not the last repeat: the next one is a later start."""
         marker = self._history.begin_run(run.interrupted()) if self._history is not None else None
         result: RunResult | None = None
         refused = False
@@ -168,13 +169,14 @@ class Runner:
                         run.answer = event.answer
                         answer = self._completed(event.answer, earlier, run.elapsed)
                         known = answer.compilation is not None and answer.compilation.warm is not None
-                        if known and run.spec.cache == "keep":
+                        if (known or not last) and run.spec.cache == "keep":
                             result = run.answer
                             continue
                         if marker is not None and self._history is not None:
                             History.end_run(marker)
                             marker = self._history.begin_run(answer)
-                        yield run.progress_after(run.elapsed, dataclasses.replace(event, answer=answer))
+                        event = dataclasses.replace(event, answer=answer if last else None)
+                        yield run.progress_after(run.elapsed, event)
                     else:
                         yield run.progress_after(run.elapsed, event)
         except BadInput:

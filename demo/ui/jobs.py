@@ -198,7 +198,7 @@ class Work:
     def _note(self, event: Any) -> None:
         """Called with each event, on the work's own thread."""
         self.doing = event
-        self.answer = event.answer if isinstance(event, Progress) else None
+        self.answer = event.answer if isinstance(event, Progress) and event.answer is not None else self.answer
 
 
 @dataclass(frozen=True)

@@ -324,6 +324,14 @@ def test_a_later_start_that_is_known_is_not_measured_again(
         assert last.compilation.warm == dataclasses.replace(cost, run_id="before")
 
 
+def test_only_the_last_repeat_measures_the_later_start(history: History, faulty: Any) -> None:
+    """The second process is a later start of the first."""
+    spec = dataclasses.replace(TINY, repeats=2)
+    with contextlib.closing(faulty("after its answer it hangs").run(spec, SCENE)) as events:
+        early = next(event for event in events if event.answer is not None)
+    assert early.repeat == 2 and len(early.answer.as_processes()) == 2
+
+
 # ---- repeats: one spec in fresh processes one after another
 
 

@@ -34,7 +34,7 @@ WAITING = (
     "leave the queue."
 )
 WAITING_FOR_QUIET = "The run starts by itself when they leave it alone, or after five minutes. Cancel to give up."
-LATER_START = "The answer stands. Measuring how long the next start takes, from the filled compile cache …"
+LATER_START = "The answer stands. Measuring how long the next start takes …"
 MAX_RUNS = 100
 """Runs that a forecast looks at. `History` keeps as many in memory, so that after a run only the new one is read."""
 

@@ -136,6 +136,7 @@ def answering_early(early: RunResult, last: RunResult) -> tuple[FakeRunner, thre
         def run(self, *_: Any, **__: Any) -> Iterator[Any]:
             while not measured.wait(0.01):
                 yield Progress("check", 0.95, 5.0, answer=early)
+            yield Progress("done", 1.0, 6.0)
             yield last
 
     return Early(lambda *_: last), measured
