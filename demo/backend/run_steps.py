@@ -424,12 +424,12 @@ class Run:
 
     def compile_again(self) -> None:
         """The first call once more in a further process, if this one's had to compile: from the cache that it filled,
-        or from its package unless that is kept. The answer is sent before: whoever reads it need not wait."""
+        or from its package. The answer is sent before: whoever reads it need not wait. Not in a search, which keeps
+        packages: it runs once more itself what it wants to know this of."""
         compiled, known = self.result.compilation, self.result.environment
         if compiled is None or known is None or self.result.status != "ok":
             return
-        kept = self.package is not None and self.job.kept_packages is not None
-        if kept or not (compiled.cold or compiled.partly or self.job.cache_folder):
+        if self.job.kept_packages or not (compiled.cold or compiled.partly or self.job.cache_folder):
             return
         self.events.progress("check", 0.95, code="compile_again", answer=self.answer())
         spec = replace(self.spec, threads=known.threads) if self.workload.device.type == "cpu" else self.spec

@@ -2,10 +2,10 @@
 
 Successive halving (Jamieson and Talwalkar, 2016) over runs that are stored like any other: each way once, for a short
 time unless a second run would compile it again; the best two to the usual precision, and until each has `FINALS` runs;
-the others once more where the first answer of the next process is not known, as after a package was built; those of
-the faster half that may still be the best to the usual precision, too. What is stored already is not run again, so a
-search that was stopped goes on where it was. Every row's interval rests on all its processes (`demo.store.reruns`),
-which have one number of threads.
+the others once more where their run had to fill the cache or build the package, so that the first answer of the next
+process is known; those of the faster half that may still be the best to the usual precision, too. What is stored
+already is not run again, so a search that was stopped goes on where it was. Every row's interval rests on all its
+processes (`demo.store.reruns`), which have one number of threads.
 
 Covered: time for runs is a budget, and waiting for other visitors' runs is not counted. Not covered: a run that takes
 longer than what is left is ended when the budget is; if the program is killed, the packages stay among the temporary

@@ -367,7 +367,7 @@ def test_a_repeat_that_would_time_another_setting_is_refused(monkeypatch) -> Non
     [
         ({"cold": COST}, {}, True),
         ({"partly": True}, {}, True),
-        ({"cold": COST}, {"kept_packages": "folder"}, True),
+        ({"cold": COST}, {"kept_packages": "folder"}, False),
         ({"cache": "warm", "warm": COST}, {}, False),
         ({"cache": "off"}, {}, False),
         ({"cache": "off"}, {"cache_folder": "folder"}, True),
