@@ -1,4 +1,4 @@
-"""The default run with a spare worker ready: click to first timed eager call, and the whole run, cold and warm.
+"""The default run with a spare worker ready: click to first timed eager call, and to the answer, cold and warm.
 
 Cold is a first run over an empty inductor cache (a folder of its own), warm the runs after it over the same folder.
 Limits on two CPU cores: 1.0 s to the first eager call, 20 s cold, 8 s warm.
@@ -22,17 +22,19 @@ SPEC = catalog.make_spec(checkpoint="shapes-vit", task="image-classification")
 
 
 def one_run(runner: Runner, spec: RunSpec = SPEC) -> tuple[float, float, RunResult]:
-    """Seconds to the first eager time that reaches the page, seconds of the whole run, and the result."""
+    """Seconds to the first eager time that reaches the page, seconds to the answer, and the result."""
     wait_until_ready(runner)
     started = time.perf_counter()
-    first_eager = 0.0
+    first_eager = answered = 0.0
     for event in runner.run(spec, SCENE):
         if isinstance(event, Progress):
             if event.eager_seconds is not None and not first_eager:
                 first_eager = time.perf_counter() - started
+            if event.answer is not None and not answered:  # only the later start is still measured
+                answered = time.perf_counter() - started
         else:
             result = event
-    return first_eager, time.perf_counter() - started, result
+    return first_eager, answered or time.perf_counter() - started, result
 
 
 def wait_until_ready(runner: Runner) -> None:
@@ -64,7 +66,7 @@ def main() -> None:
             if first > 1.0 or whole > limit or result.status != "ok":
                 failures.append(number + 1)
         runner.close()
-    header = ["run", "cache", "click to first eager time", "whole run", "limit", "answer"]
+    header = ["run", "cache", "click to first eager time", "answer after", "limit", "answer"]
     report.publish("default_run", "The default run", report.table(header, rows))
     if failures:
         sys.exit(f"over the limit in run {failures}")

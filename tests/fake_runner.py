@@ -45,6 +45,9 @@ class FakeRunner:
         self.pictures: list[Path | None] = []
         self.files: list[Files] = []
         self.to_come: list[int] = []
+        self.threads: list[int | None] = []
+        self.free: int | None = None
+        """The threads that a run would get now."""
         self.earlier = 0
         """How many processes of the same run came before the one in hand."""
         self.machine: HostInfo | None = machine
@@ -59,6 +62,7 @@ class FakeRunner:
         files: Files = NO_FILES,
         earlier: tuple[ProcessResult, ...] = (),
         to_come: int = 0,
+        threads: int | None = None,
     ) -> Generator[Progress | RunResult, None, None]:
         repeats = max(len(earlier) + 1, spec.repeats)
         self.running += 1
@@ -66,6 +70,7 @@ class FakeRunner:
         self.pictures.append(image)
         self.files.append(files)
         self.to_come.append(to_come)
+        self.threads.append(threads)
         for file in filter(None, (files.trace, files.package)):
             file.write_bytes(b"what the run leaves")
         try:
@@ -93,6 +98,9 @@ class FakeRunner:
             yield result
         finally:
             self.running -= 1
+
+    def free_threads(self) -> int | None:
+        return self.free
 
     def close(self) -> None:
         self.closed = True

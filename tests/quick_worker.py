@@ -85,6 +85,17 @@ def fault(events: Events, job: dict[str, Any]) -> None:
     elif FAULT == "its environment":
         # each variable's name as a warning
         events.send("result", result=good | {"caveats": [plain(note(name)) for name in sorted(os.environ)]})
+    elif FAULT.startswith("after its answer it "):
+        answer = codec.load(RunResult, good)
+        events.send("progress", progress=codec.plain(Progress("check", 0.95, 1.0, answer=answer)))
+        if FAULT.endswith("dies"):
+            os.kill(os.getpid(), signal.SIGKILL)
+    elif FAULT == "refuses what is to be exact":
+        # the job's threads as a warning of the first process
+        if job["exactly"] and job["threads"]:
+            events.send("refused", message=f"Fewer than {job['threads']} cores are free.")
+        else:
+            events.send("result", result=good | {"caveats": [plain(note(f"{job['threads']} threads"))]})
     elif FAULT.startswith("speed-ups "):
         # '1.5' or, with one thread, '1.5/1': one for each process; without one it ends and has no result
         played = Path(os.environ["CHILD_FILE"])

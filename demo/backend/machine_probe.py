@@ -286,6 +286,7 @@ def host() -> HostInfo:
         compute_capability=".".join(map(str, gpu.capability)) if gpu else None,
         cuda_toolkit=toolkits[0].name if toolkits else None,
         toolkit_remedy=WHEELS.format(torch.version.cuda) if wheels else HostInfo.toolkit_remedy,
+        threads=torch.get_num_threads(),
         compile_problem=compile_problem() if may_not_compile(cache_dir()) else None,
     )
 

@@ -44,6 +44,10 @@ class Job:
     """A file to write AOTInductor's package to; without it the package goes with the run's temporary files."""
     kept_packages: str | None = None
     """A folder for packages of this spec: one that is there is loaded instead of built."""
+    threads: int | None = None
+    """On a CPU, if the spec leaves them open: torch's threads, so that the run is of one setting with earlier ones."""
+    exactly: bool = False
+    """Refuse the run if other programs leave fewer cores free than `threads`, instead of using fewer."""
 
     @property
     def seen_file(self) -> Path | None:
@@ -94,24 +98,22 @@ class Events:
 
     def block_timed(self, samples: timing.Samples, plan: timing.Plan, elapsed: float) -> None:
         """Progress after a block of the interleaved protocol, `elapsed` seconds after the timing began."""
-        told = {}
+        told: dict[str, Any] = {}
         if plan.iterations:
             done = len(samples.compiled) / plan.iterations
-            remaining = elapsed / done - elapsed
+            told["remaining_seconds"] = max(0.0, elapsed / done - elapsed)
         else:
             # A slow model needs longer for its first blocks.
             enough = elapsed * max(timing.MIN_BLOCKS / samples.blocks, timing.MIN_CALLS / len(samples.compiled))
             first = min(plan.longest_seconds, max(plan.max_seconds, enough))
-            remaining = (first if elapsed < first else plan.longest_seconds) - elapsed
-            if elapsed >= first:
-                told = {"code": "unclear"}
+            # From then on it ends as soon as the answer is clear: no time is told.
+            told = {"remaining_seconds": first - elapsed} if elapsed < first else {"code": "unclear"}
             # The second stretch of time is rarely needed, so it gets the last tenth only.
             second = min(1.0, max(0.0, elapsed - first) / max(plan.longest_seconds - first, 1e-9))
             done = max(self._last.timing_done or 0.0, 0.9 * min(1.0, elapsed / first) + 0.1 * second)
         known = samples.estimate()
         self._timed(
             min(1.0, done),
-            remaining_seconds=max(0.0, remaining),
             calls=len(samples.compiled),
             eager_seconds=known.eager_seconds,
             compiled_seconds=known.compiled_seconds,

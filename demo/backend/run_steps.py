@@ -38,8 +38,6 @@ from demo.core.result import RunResult
 from demo.core.spec import PUBLISHED_CALLS, BadInput, RunSpec
 from demo.tasks import BY_NAME
 
-SECONDS_A_TENSOR = 0.08
-"""Rough cost of a cold compile by the number of a model's parameter tensors, only for the time left."""
 MAX_RESTARTS = 2
 """Times that a timing is begun anew because other programs took a core."""
 
@@ -115,9 +113,15 @@ class Run:
         except Exception as error:
             status, failure = failures.explain(error, self.phase, self.result)
             self.keep(status=status, failure=failure)
+        return self.answer()
+
+    def answer(self) -> RunResult:
+        """What is known so far, with all caveats."""
         noise, spreads = caveats.of_growth(self.result), caveats.wide_spreads(self.result)
         noise += caveats.of_machine(self.result.machine_states, *(({}, ()) if noise else (spreads, self.unsettled)))
-        return replace(self.result, caveats=(*self.caveats, *noise))
+        # What was busy before the timing says less than what was busy in it, and may contradict it.
+        known = [one for one in self.caveats if not (self.result.oversubscribed and one.key == "busy_cores")]
+        return replace(self.result, caveats=(*known, *noise))
 
     def enter(self, phase: str, fraction: float, **more: Any) -> None:
         self.phase = phase
@@ -146,6 +150,9 @@ class Run:
         since, started = cores.read(), time.perf_counter()
         self.enter("load", 0.02)
         self.keep(spec=refusals.checked(self.spec, machine_probe.host()))
+        wanted = self.job.threads if self.spec.device == "cpu" and self.spec.threads is None else None
+        if wanted is not None:
+            torch.set_num_threads(wanted)
         self.workload = tasks.load(self.spec, self.job.seen_file, lambda image: self.keep(image=image))
         workload, self.observer = self.workload, Observer(self.workload.device)
         self.keep(environment=machine_probe.environment(workload.device))
@@ -158,6 +165,8 @@ class Run:
             self.keep(start_up=StartUp(self.import_seconds, *took))
         if workload.device.type == "cpu":
             free_cores = cores.free_cores(since)
+            if self.job.exactly and wanted is not None and free_cores is not None and free_cores < wanted:
+                raise BadInput(too_few_cores(wanted, free_cores))
             gave_way = torch_settings.give_way(self.spec, workload.device, free_cores)
             self.add_to("environment", threads=torch.get_num_threads(), free_cores=free_cores)
             known = self.result.environment
@@ -199,8 +208,7 @@ class Run:
         """Compiles by warming up, or builds a package."""
         workload = self.workload
         torch.cuda.empty_cache()  # a CUDA graph's pool cannot use what eager left, nor have it given up
-        seconds = len(list(workload.model.parameters())) * SECONDS_A_TENSOR
-        self.enter("compile", 0.2, remaining_seconds=seconds, eager_seconds=min(eager.warmup))
+        self.enter("compile", 0.2, eager_seconds=min(eager.warmup))
         if self.job.cache_folder is not None:
             compilation.use_empty_cache(Path(self.job.cache_folder))
         cached, broken = compilation.remove_unfinished(Path(cache_dir()))
@@ -414,14 +422,26 @@ class Run:
             self.add_to("compilation", compiled_first=first)
 
     def compile_again(self) -> None:
-        """The first call once more in a further process: from this run's cache, or its package, unless that is kept."""
+        """The first call once more in a further process, if this one's had to compile: from the cache that it filled,
+        or from its package. The answer is sent before: whoever reads it need not wait. Not in a search, which keeps
+        packages: it runs once more itself what it wants to know this of."""
         compiled, known = self.result.compilation, self.result.environment
-        wanted = self.job.kept_packages is None and (self.job.cache_folder or self.package)
-        if compiled is None or known is None or not wanted:
+        if compiled is None or known is None or self.result.status != "ok":
             return
-        self.events.doing("compile_again", 0.95)
+        if self.job.kept_packages or not (compiled.cold or compiled.partly or self.job.cache_folder):
+            return
+        self.events.progress("check", 0.95, code="compile_again", answer=self.answer())
         spec = replace(self.spec, threads=known.threads) if self.workload.device.type == "cpu" else self.spec
         source = "the package" if self.package is not None else "the filled cache"
         with self.figures_kept(f"The first call from {source} could not be measured"):
             warm = first_call.measure_elsewhere(spec, self.job.seen_file, bool(compiled.compiled_first), self.package)
             self.add_to("compilation", warm=warm)
+
+
+def too_few_cores(threads: int, free: int) -> str:
+    """Why a repeat was not begun."""
+    timed, cores = f"{threads} thread{'s' * (threads > 1)}", "1 core is" if free == 1 else f"{free} cores are"
+    return (
+        f"This answer was timed with {timed}; only {cores} free now. A repeat would time another setting. Stop other "
+        "programs and repeat it, or start a run of its own."
+    )

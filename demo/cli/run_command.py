@@ -70,7 +70,7 @@ def _run(options: argparse.Namespace) -> int:
     table = common.file_to_write(options.export_markdown, "table")
     least = _ratio(options.at_least)
     history = History()
-    busy = cores.others_share(windows=1) or 0.0
+    busy = cores.others_share() or 0.0
     with _cancelled_by_signals() as (cancel, received):
         result = _followed(history, busy, spec, image, cancel, files)
     if trace is not None and trace.is_file():

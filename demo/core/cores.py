@@ -1,9 +1,10 @@
-"""How many cores this process may use, and how many other processes leave free, by Linux's count of processor time.
+"""How many cores this process may use, and how many other programs leave free, by Linux's count of processor time.
 
-Covered: the cores that this process may use, by its affinity and its control group's quota; what other processes and a
+Covered: the cores that this process may use, by its affinity and its control group's quota; what other programs and a
 hypervisor took of them between two readings; with a quota below the affinity, as on a shared node, what others in the
-group took of the quota. Not covered: other tenants of such a node; children of this process that still run, which count
-as others but for `others_share`; systems without /proc, where nothing is known.
+group took of the quota. This program is no other one: the app with all that it started, or, in a worker, which must
+read quickly, the worker and the app. Not covered: other tenants of such a node; processes that a worker has started and
+that still run, which count as others there; systems without /proc, where nothing is known.
 """
 
 import contextlib
@@ -19,6 +20,10 @@ TAKEN = 0.25
 CGROUPS = Path("/sys/fs/cgroup")
 BUSY_CPU = 0.10
 """From this share of the cores on that others use a run is told to be disturbed."""
+APP_VARIABLE = "DEMO_APP_PID"
+"""In a worker's environment: the process that started it."""
+WINDOWS, WINDOW_SECONDS = 3, 0.25
+"""In which the share of other programs is looked for, and the length of each."""
 IDLE_LOOKS, IDLE_SECONDS = 3, 0.3
 """Windows of the second look, in which this process idles, and the length of each."""
 
@@ -60,7 +65,7 @@ class Reading:
     busy: float
     """What any process used of them, and what a hypervisor kept back (steal); with a quota, what its group used."""
     own: float
-    """What this process and its ended children used."""
+    """What this program used."""
 
     def foreign_share(self, later: "Reading") -> float | None:
         """The share of the cores, 0 to 1, that others used until `later`; None where no time had passed."""
@@ -79,7 +84,7 @@ def read() -> Reading | None:
     """None where /proc does not say."""
     try:
         usable, (quota, group), children = os.sched_getaffinity(0), _quota(), os.times()
-        own = time.process_time() + children.children_user + children.children_system
+        own = time.process_time() + children.children_user + children.children_system + _relatives_seconds()
         if quota < len(usable):
             used = int((group / "cpu.stat").read_text().split()[1]) / 1e6  # its first line: usage_usec and the number
             return Reading(quota, quota * time.monotonic(), used, own)
@@ -98,32 +103,42 @@ def read() -> Reading | None:
     return Reading(len(ticks), total / a_second, (total - idle) / a_second, own)
 
 
-def others_share(windows: int = 3, seconds: float = 0.4) -> float | None:
-    """The share of the cores, 0 to 1, that programs other than this one and its children use now; None if not known.
-    The least of several windows: a moment of work is no busy machine."""
+def others_share() -> float | None:
+    """The share of the cores, 0 to 1, that other programs use now; None if not known. The least of several windows: a
+    moment of work is no busy machine."""
     shares = []
-    for _ in range(windows):
-        before, own = read(), _children_seconds()
-        time.sleep(seconds)
-        after, own = read(), _children_seconds() - own
+    for _ in range(WINDOWS):
+        before = read()
+        time.sleep(WINDOW_SECONDS)
+        after = read()
         if before is None or after is None or (share := before.foreign_share(after)) is None:
             return None
-        shares.append(max(0.0, share - own / (after.total - before.total)))
+        shares.append(share)
     return min(shares)
 
 
-def _children_seconds() -> float:
-    """Processor time so far of the processes that descend from this one and still run."""
-    parents: dict[int, tuple[int, int]] = {}
+def _relatives_seconds() -> float:
+    """Processor time so far of this program's other processes that still run: of a worker the app, else what descends
+    from this process."""
+    own, a_second = os.getpid(), os.sysconf("SC_CLK_TCK")
+    if app := os.environ.get(APP_VARIABLE):
+        with contextlib.suppress(OSError):  # hidden from other processes
+            return sum(_times(PROC / app / "stat")[1][:2]) / a_second
+        return 0.0
+    parents: dict[int, tuple[int, list[int]]] = {}
     for file in PROC.glob("[0-9]*/stat"):
         with contextlib.suppress(OSError, ValueError, IndexError):  # it ended meanwhile
-            fields = file.read_text().rpartition(")")[2].split()
-            parents[int(file.parent.name)] = int(fields[1]), sum(map(int, fields[11:15]))
-    own, found = os.getpid(), {os.getpid()}
+            parents[int(file.parent.name)] = _times(file)
+    found = {own}
     while more := {process for process, (parent, _) in parents.items() if parent in found} - found:
         found |= more
-    ticks = sum(parents[process][1] for process in found - {own} if process in parents)
-    return ticks / os.sysconf("SC_CLK_TCK")
+    return sum(sum(parents[process][1]) for process in found - {own} if process in parents) / a_second
+
+
+def _times(stat: Path) -> tuple[int, list[int]]:
+    """The parent of a process, and its times in clock ticks: user, system, and both of its ended children."""
+    fields = stat.read_text().rpartition(")")[2].split()
+    return int(fields[1]), [int(field) for field in fields[11:15]]
 
 
 def free_cores(since: Reading | None) -> int | None:
@@ -140,6 +155,13 @@ def free_cores(since: Reading | None) -> int | None:
         time.sleep(IDLE_SECONDS)
         found = max(found, left(before, read()) or 0)
     return found
+
+
+def free_now() -> int | None:
+    """As `free_cores`, for a window that begins now."""
+    before = read()
+    time.sleep(IDLE_SECONDS)
+    return free_cores(before)
 
 
 def left(before: Reading | None, after: Reading | None) -> int | None:

@@ -65,6 +65,8 @@ class Progress:
     repeat: int = 1
     repeats: int = 1
     """Which of how many processes goes on."""
+    answer: "RunResult | None" = None
+    """All but the later start, once only that is still measured."""
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ import tempfile
 from pathlib import Path
 
 from demo.core import limits
+from demo.core.cores import APP_VARIABLE
 
 ROOT = Path(__file__).resolve().parents[2]
 NEEDED = re.compile(
@@ -61,6 +62,7 @@ def worker_environment(folder: str) -> dict[str, str]:
         **environment,
         "TORCHINDUCTOR_CACHE_DIR": cache,
         "HF_HUB_DISABLE_TELEMETRY": "1",
+        APP_VARIABLE: str(os.getpid()),
         "TMPDIR": folder,
         "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])),
     }

@@ -55,12 +55,17 @@ class OngoingRun:
     input_file: Path | None = None
     files: Files = NO_FILES
     cancel: threading.Event | None = None
+    threads: int | None = None
+    exactly: bool = False
+    """As in the worker's `Job`."""
     id: str = field(default_factory=lambda: uuid.uuid4().hex[:12])
     started_at: str = field(default_factory=lambda: datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"))
     begun: float = field(default_factory=time.monotonic)
     progress: Progress = field(default_factory=lambda: Progress("start", 0.0, 0.0))
     progress_at: float = 0.0
     """Seconds after the beginning at which `progress` came."""
+    answer: RunResult | None = None
+    """Of the worker, once only the later start is still measured: whatever ends the run then, this is its result."""
 
     @property
     def elapsed(self) -> float:
@@ -82,6 +87,7 @@ class OngoingRun:
         """What the worker reads, whose temporary files lie in `folder`. Raises OSError where an empty compile cache
         has no room there."""
         job = {"version": codec.WIRE_VERSION, "id": self.id, "started_at": self.started_at}
+        job |= {"threads": self.threads, "exactly": self.exactly}
         named = vars(self.files) | {"input_file": self.input_file}
         paths = {name: str(file.resolve()) for name, file in named.items() if file is not None}
         if self.spec.cache == "empty":
@@ -145,7 +151,7 @@ class OngoingRun:
         return PHASE_DOING.get(self.progress.phase, "running")
 
     def _failed(self, status: Status, message: str, remedy: str, change: dict[str, Any] | None = None) -> RunResult:
-        return RunResult(
+        return self.answer or RunResult(
             id=self.id,
             started_at=self.started_at,
             status=status,

@@ -13,6 +13,7 @@ from collections.abc import Generator, Iterator
 from pathlib import Path
 
 from demo.core import cores, limits
+from demo.core.caveat import note
 from demo.core.comparison import ProcessResult
 from demo.core.machine import HostInfo
 from demo.core.result import Progress, RunResult
@@ -98,12 +99,17 @@ class Runner:
         files: Files = NO_FILES,
         earlier: tuple[ProcessResult, ...] = (),
         to_come: int = 0,
+        threads: int | None = None,
     ) -> Generator[Progress | RunResult, None, None]:
         """Yields Progress at least every 0.2 s and, last, the RunResult, which is then already in the history.
 
         With `spec.repeats` it runs as many processes one after another, `earlier` counted in, one at least. Each one's
         result is stored, and rests on those before it and on all with these settings that the history has; the last is
         the one that is yielded, or the first that has no answer.
+
+        On a CPU each process has `threads`, if the spec leaves them open, or fewer if other programs take cores.
+        Without `threads` a repeat has those of the first process, or is refused. A refused repeat ends the run with the
+        answer so far, and a caveat that says why; a Progress has the answer once only the later start is missing.
 
         Setting `cancel` ends the run with a result of status 'cancelled'; so does closing the generator, where only the
         history gets it. Closing the runner makes it 'interrupted'; so does a kill of this program, as the next
@@ -114,16 +120,25 @@ class Runner:
         does not hold. `to_come` is how many further runs the caller will ask for right after this one.
         """
         with self._one_at_a_time:
-            started = time.monotonic()
+            started, exactly = time.monotonic(), threads is None
             repeats = range(len(earlier) + 1, max(len(earlier) + 1, spec.repeats) + 1)
             for repeat in repeats:
                 before = time.monotonic() - started
                 more = repeats[-1] - repeat + to_come
-                for event in self._run_one(OngoingRun(spec, input_file, files, cancel), earlier, more):
-                    if isinstance(event, Progress):
-                        yield _within(event, repeats, repeat, before)
-                    else:
-                        result = event
+                if threads is None and earlier:
+                    threads = earlier[0].threads
+                run = OngoingRun(spec, input_file, files, cancel, threads, exactly)
+                try:
+                    for event in self._run_one(run, earlier, more, repeat == repeats[-1]):
+                        if isinstance(event, Progress):
+                            yield _within(event, repeats, repeat, before)
+                        else:
+                            result = event
+                except BadInput as refused:
+                    if repeat == repeats[0]:
+                        raise
+                    result = dataclasses.replace(result, caveats=(*result.caveats, note(str(refused))))
+                    break
                 earlier = result.as_processes()
                 if not earlier:
                     self._renew_spares(min(to_come, len(self._spares)))  # the other repeats need none
@@ -131,9 +146,10 @@ class Runner:
             yield result
 
     def _run_one(
-        self, run: OngoingRun, earlier: tuple[ProcessResult, ...], to_come: int
+        self, run: OngoingRun, earlier: tuple[ProcessResult, ...], to_come: int, last: bool
     ) -> Iterator[Progress | RunResult]:
-        """One process: its progress, and last its result, which is then stored."""
+        """One process: its progress, and last its result, which is then stored. The later start is not measured if it
+        is known, or if this is not the last repeat: the next one is a later start."""
         marker = self._history.begin_run(run.interrupted()) if self._history is not None else None
         result: RunResult | None = None
         refused = False
@@ -149,6 +165,18 @@ class Runner:
                         raise event
                     elif isinstance(event, RunResult):
                         result = event
+                    elif event is not None and event.answer is not None:
+                        run.answer = event.answer
+                        answer = self._completed(event.answer, earlier, run.elapsed)
+                        known = answer.compilation is not None and answer.compilation.warm is not None
+                        if (known or not last) and run.spec.cache == "keep":
+                            result = run.answer
+                            continue
+                        if marker is not None and self._history is not None:
+                            History.end_run(marker)
+                            marker = self._history.begin_run(answer)
+                        event = dataclasses.replace(event, answer=answer if last else None)
+                        yield run.progress_after(run.elapsed, event)
                     else:
                         yield run.progress_after(run.elapsed, event)
         except BadInput:
@@ -197,6 +225,11 @@ class Runner:
     def _keep(self, result: RunResult, earlier: tuple[ProcessResult, ...], elapsed: float) -> RunResult:
         """Stores the result, with what earlier runs add to it. A notice about the storing becomes a warning of the
         returned result only."""
+        result = self._completed(result, earlier, elapsed)
+        return result if self._history is None else stored(result, self._history)
+
+    def _completed(self, result: RunResult, earlier: tuple[ProcessResult, ...], elapsed: float) -> RunResult:
+        """The result with what earlier runs add to it."""
         result = redacted(dataclasses.replace(result, elapsed_seconds=round(elapsed, 3)))
         result = with_earlier_runs(result, earlier, self._history)
         if self._history is None:
@@ -204,7 +237,15 @@ class Runner:
         with contextlib.suppress(HistoryError):
             result = with_earlier_costs(result, self._history)
             result = with_answer_without_breaks(result, self._history)
-        return stored(result, self._history)
+        return result
+
+    def free_threads(self) -> int | None:
+        """Returns the threads that a run on the CPU would get now: torch's own number, or fewer if other programs leave
+        fewer cores free. None if that is not known."""
+        machine, free = self.machine, cores.free_now()
+        if machine is None or machine.threads is None or free is None:
+            return None
+        return min(machine.threads, free)
 
     def close(self) -> None:
         """Ends the spares, and a run in progress on another thread: its result, 'interrupted', is stored before this

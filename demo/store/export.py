@@ -181,7 +181,7 @@ def table(results: Iterable[RunResult]) -> "pd.DataFrame":
 def write(results: Iterable[RunResult], format: str, file: BinaryIO) -> None:
     """Writes a file of one of `FORMATS`. One result is in memory at a time, and all rows for Parquet.
 
-    JSON keeps everything: `RunResult.from_json` reads each of its objects. Raises BadInput for another format.
+    JSON keeps everything: `result_json.from_json` reads each of its objects. Raises BadInput for another format.
     """
     if format == "json":
         for line in json_lines(results, indent=1):

@@ -165,12 +165,12 @@ class History:
             raise HistoryError(f"The result {id} in {self.path} cannot be read: {error}.") from error
 
     def compile_costs(self, like: RunResult) -> dict[str, CompileCost]:
-        """Returns the compile costs, 'cold' and 'warm', of the newest runs with the same model, settings, versions and
-        device."""
+        """Returns the compile costs, 'cold' and 'warm', of the newest runs with the same model, settings, threads,
+        versions and device."""
 
         def compiled_as(one: RunResult) -> tuple[object, ...]:
             machine = one.environment
-            versions = machine and (machine.transformers, machine.python)
+            versions = machine and (machine.transformers, machine.python, machine.threads)
             return compiled_spec(one.spec), versions, machine and machine.settings.get("instructions")
 
         found: dict[str, CompileCost] = {}

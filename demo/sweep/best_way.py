@@ -5,7 +5,7 @@ time unless a second run would compile it again; the best two to the usual preci
 the others once more where their run had to fill the cache or build the package, so that the first answer of the next
 process is known; those of the faster half that may still be the best to the usual precision, too. What is stored
 already is not run again, so a search that was stopped goes on where it was. Every row's interval rests on all its
-processes (`demo.store.reruns`).
+processes (`demo.store.reruns`), which have one number of threads.
 
 Covered: time for runs is a budget, and waiting for other visitors' runs is not counted. Not covered: a run that takes
 longer than what is left is ended when the budget is; if the program is killed, the packages stay among the temporary
@@ -73,6 +73,8 @@ class Search:
         self._refused: dict[str, str] = {}
         self._took: list[float] = []
         self._spent = 0.0
+        self._threads: int | None = None
+        """What each process on a CPU gets, decided when the search begins; None before, and if it is not known."""
         for result in reversed(list(still_true(stored, {spec.checkpoint}, machine, picture))):
             name = self._by_spec.get(compiled_spec(result.spec))
             if name is not None and not result.oversubscribed:  # on a quieter machine another run would tell more
@@ -81,7 +83,14 @@ class Search:
     def table(self) -> BestTable:
         """What is known now."""
         newest = {name: runs[-1] for name, runs in self._runs.items() if runs}
-        return best_table(self.ways, newest, dict(self._refused))
+        threads = statistics.mode([run.threads for run in newest.values() if run.threads] or [None])
+        gave_way = {
+            name: f"Threads: {run.threads}. The other ways had {threads}: other programs took cores."
+            for name, run in newest.items()
+            if run.threads and run.threads != threads
+        }
+        comparable = {name: run for name, run in newest.items() if name not in gave_way}
+        return best_table(self.ways, comparable, gave_way | self._refused)
 
     @property
     def left_seconds(self) -> float:
@@ -100,6 +109,11 @@ class Search:
 
     def run(self, runner: Runner, cancel: threading.Event, turn: Turn = at_once) -> Generator[Event, None, None]:
         """Tries ways until there is nothing left to try, the budget is spent, or `cancel` is set."""
+        asked = self.ways[0].spec
+        if asked.device == "cpu" and asked.threads is None and (threads := runner.free_threads()) is not None:
+            self._threads = threads
+            for name, runs in self._runs.items():
+                self._runs[name] = [run for run in runs if run.threads in (None, 0, threads)]
         with temporary_folder() as folder:
             # The file of a model of one's own may give each process other weights.
             files = Files() if self._own_model else Files(kept_packages=folder)
@@ -112,8 +126,8 @@ class Search:
         place, stop = self.ways.index(way), threading.Event()
         before = self._runs[way.name][-1].as_processes() if self._runs[way.name] else ()
         spent, began = self._spent, time.monotonic()
-        cell, to_come = Cell(spec, earlier=before), len(self._missing()) - 1
-        for event in run_one(place, cell, runner, self._picture, stop, turn, files=files, to_come=to_come):
+        cell, more = Cell(spec, earlier=before), {"to_come": len(self._missing()) - 1, "threads": self._threads}
+        for event in run_one(place, cell, runner, self._picture, stop, turn, files=files, **more):
             if isinstance(event, Waiting):
                 began = time.monotonic()
             self._spent = spent + time.monotonic() - began

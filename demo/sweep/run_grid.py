@@ -47,11 +47,13 @@ def at_once() -> AbstractContextManager[Iterable[int]]:
 def run_cells(
     cells: Sequence[Cell], runner: Runner, picture: Path, cancel: threading.Event, turn: Turn = at_once
 ) -> Generator[Event, None, None]:
-    """Runs the cells without a value, one by one. `cancel`, and closing the generator, end the run in progress, too."""
+    """Runs the cells without a value, one by one, on a CPU with the threads that are free at the beginning. `cancel`,
+    and closing the generator, end the run in progress, too."""
+    threads = runner.free_threads()
     for place, cell in enumerate(cells):
         if not cell.done and not cancel.is_set():
             to_come = sum(not one.done for one in cells[place + 1 :])
-            yield from run_one(place, cell, runner, picture, cancel, turn, to_come=to_come)
+            yield from run_one(place, cell, runner, picture, cancel, turn, to_come=to_come, threads=threads)
 
 
 def run_one(

@@ -34,7 +34,7 @@ WAITING_SECONDS = 0.5
 UPDATE_SECONDS = 1.0
 """Between two updates that a browser gets: one costs some 20 ms of CPU time on the machine that is timed."""
 OFTEN_SECONDS = 0.25
-"""Between two updates of a run, except while a CPU is timed."""
+"""Between two updates of a run, except while a CPU is timed, a first call measured, or a quiet machine waited for."""
 KEPT_SECONDS = 3600.0
 """How long ended work can be found. Its results stay in the history."""
 AGAIN_SECONDS = 10.0
@@ -131,6 +131,8 @@ class Work:
     delivered: bool = field(default=False, init=False)
     """Whether a page has shown the outcome."""
     ended_at: float = field(default=0.0, init=False)
+    answer: RunResult | None = field(default=None, init=False)
+    """Of a run, once only its later start is still measured."""
     _outcome: Any = field(default=None, init=False)
     _cancel: threading.Event = field(default_factory=threading.Event, init=False)
     _ended: threading.Event = field(default_factory=threading.Event, init=False)
@@ -196,6 +198,7 @@ class Work:
     def _note(self, event: Any) -> None:
         """Called with each event, on the work's own thread."""
         self.doing = event
+        self.answer = event.answer if isinstance(event, Progress) and event.answer is not None else self.answer
 
 
 @dataclass(frozen=True)
@@ -231,8 +234,9 @@ class Job(Work):
 
     @property
     def pause_seconds(self) -> float:
-        timing = isinstance(self.doing, Progress) and self.doing.phase == "time"
-        return UPDATE_SECONDS if timing and not self._on_gpu else OFTEN_SECONDS
+        timing = isinstance(self.doing, Progress) and self.doing.phase == "time" and not self._on_gpu
+        seldom = timing or self.answer is not None or isinstance(self.doing, WaitingForQuiet)
+        return UPDATE_SECONDS if seldom else OFTEN_SECONDS
 
     def files_of(self, id: str) -> Files:
         """The files that the run of this id left, if this job ended with it."""
@@ -272,7 +276,7 @@ class Job(Work):
         """Until other programs leave the machine alone; not where others wait for their turn, and not for ever."""
         end = time.monotonic() + MOST_QUIET_SECONDS
         while len(self.queue) == 1 and time.monotonic() < end and not self.stopped:
-            share = cores.others_share(windows=1)
+            share = cores.others_share()
             if share is None or share < cores.BUSY_CPU:
                 break
             yield WaitingForQuiet(share)

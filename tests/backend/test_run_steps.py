@@ -15,6 +15,7 @@ import own_workload
 import pytest
 import torch
 from own_workload import SCENE
+from samples import ok_result
 from transformers.modeling_outputs import ImageClassifierOutput
 
 from demo.backend import (
@@ -36,12 +37,16 @@ from demo.backend.messages import Events, Job
 from demo.backend.monitor import Observer
 from demo.backend.picture_workload import PictureWorkload
 from demo.backend.run_steps import Run
-from demo.core import catalog, cores
-from demo.core.measurement import CompileCost
+from demo.core import catalog, codec, cores
+from demo.core.caveat import Caveat
+from demo.core.machine import HostSample
+from demo.core.measurement import Compilation, CompileCost
 from demo.core.result import PHASES, RunResult
 from demo.core.spec import PUBLISHED_CALLS, BadInput, RunSpec
 
 LOAD, COMPILED = models.load, compile_model.compiled
+SPEC = catalog.make_spec("shapes-vit", device="cpu", iterations=10)
+COST = CompileCost(5.0, {})
 
 
 def result_of(stream: io.StringIO | None = None, cache_folder: str | None = None, **asked: Any) -> RunResult:
@@ -257,6 +262,7 @@ def test_the_guides_recipe_tells_how_far_it_is_through_every_phase(monkeypatch) 
     done = [one["timing_done"] for one in sent if one["timing_done"] is not None]
     assert result.status == "ok"
     assert done == sorted(done) and done[0] < 0.1 and done[-1] == 1.0
+    assert {one["phase"] for one in sent if one["remaining_seconds"] is not None} == {"time"}  # else none is known
     assert list(dict.fromkeys(one["phase"] for one in sent)) == list(PHASES[1:])  # in "start" there is no worker yet
     assert len(result.eager.wall_seconds) == len(result.compiled.wall_seconds) == calls
     assert result.speedup.ratio == result.eager.mean_seconds / result.compiled.mean_seconds
@@ -299,6 +305,16 @@ def test_a_core_that_is_taken_meanwhile_starts_the_timing_anew_with_fewer_thread
     assert codes.count("fewer_threads") == len(threads)
 
 
+@pytest.mark.parametrize(("elapsed", "left"), [(1.0, 2.5), (5.0, None)], ids=["first stretch", "until it is clear"])
+def test_the_time_left_of_a_timing_is_told_while_its_end_is_known(elapsed: float, left: float | None) -> None:
+    stream = io.StringIO()
+    plan: Any = SimpleNamespace(iterations=None, max_seconds=3.5, longest_seconds=60.0)
+    known = SimpleNamespace(eager_seconds=0.1, compiled_seconds=0.1, speedup=None)
+    samples: Any = SimpleNamespace(blocks=99, compiled=[0.1] * 99, estimate=lambda: known)
+    Events(stream).block_timed(samples, plan, elapsed)
+    assert json.loads(stream.getvalue())["progress"]["remaining_seconds"] == left
+
+
 def test_a_timing_is_begun_anew_twice_at_most(monkeypatch) -> None:
     again: list[int] = []
     monkeypatch.setattr(Observer, "free_lately", lambda self: 0)
@@ -325,6 +341,67 @@ def test_a_core_that_is_busy_from_the_start_gets_no_thread_unless_asked_for(
     assert (result.environment.threads, result.environment.free_cores) == (threads, 1)
     told = "Cores that others keep busy: 1 of 2. Threads used for the timing: 1." in result.warnings
     assert told == (threads == 1)
+
+
+@pytest.mark.parametrize(("exactly", "free", "threads"), [(True, 2, 1), (False, 2, 1), (False, 1, 2), (True, None, 2)])
+def test_a_job_has_the_threads_of_the_runs_that_it_joins(
+    exactly: bool, free: int | None, threads: int, monkeypatch
+) -> None:
+    torch.set_num_threads(3 - threads)
+    monkeypatch.setattr(cores, "free_cores", lambda since: free)
+    run = Run(Job(SPEC, str(SCENE), threads=threads, exactly=exactly), Events(io.StringIO()))
+    run.load()
+    assert run.result.environment.threads == (
+        threads if free != 1 else 1
+    )  # a search gives way, and the result shows it
+
+
+def test_a_repeat_that_would_time_another_setting_is_refused(monkeypatch) -> None:
+    monkeypatch.setattr(cores, "free_cores", lambda since: 1)
+    with pytest.raises(BadInput, match=r"timed with 2 threads; only 1 core is free now\."):
+        Run(Job(SPEC, str(SCENE), threads=2, exactly=True), Events(io.StringIO())).load()
+
+
+@pytest.mark.parametrize(
+    ("known", "job", "measured"),
+    [
+        ({"cold": COST}, {}, True),
+        ({"partly": True}, {}, True),
+        ({"cold": COST}, {"kept_packages": "folder"}, False),
+        ({"cache": "warm", "warm": COST}, {}, False),
+        ({"cache": "off"}, {}, False),
+        ({"cache": "off"}, {"cache_folder": "folder"}, True),
+    ],
+    ids=["cold", "partly cold", "in a search", "warm", "in no cache", "empty cache"],
+)
+def test_the_later_start_is_measured_behind_the_answer_if_this_one_compiled(
+    known: dict[str, Any], job: dict[str, Any], measured: bool, monkeypatch
+) -> None:
+    stream = io.StringIO()
+    run = Run(Job(SPEC, **job), Events(stream))
+    run.workload = SimpleNamespace(device=torch.device("cpu"))  # type: ignore[assignment]
+    run.result = ok_result(compilation=Compilation(**{"first_call_seconds": 5.0, "cache": "cold", "graphs": 1} | known))
+    sent: list[Any] = []
+
+    def elsewhere(*_: Any) -> CompileCost:
+        sent.extend(json.loads(line)["progress"]["answer"] for line in stream.getvalue().splitlines())
+        return CompileCost(0.5, {})
+
+    monkeypatch.setattr(first_call, "measure_elsewhere", elsewhere)
+    before = run.answer()
+    run.compile_again()
+    assert [codec.load(RunResult, answer) for answer in sent] == [before] * measured
+    assert (run.result.compilation.warm == CompileCost(0.5, {})) is measured
+
+
+def test_of_busy_cores_only_those_during_the_timing_are_told() -> None:
+    """ "1 of 2 is busy, 1 thread" contradicts fewer free cores than threads."""
+    taken = (HostSample(1.0, 0.9, None, 0.2),)
+    for states, told in (((), ["busy_cores"]), (taken, [])):
+        run = Run(Job(SPEC), Events(io.StringIO()))
+        run.caveats = [Caveat("busy_cores", {"busy": 1, "cores": 2, "threads": 1})]
+        run.result = ok_result(machine_states=states)
+        assert [one.key for one in run.answer().caveats if one.key == "busy_cores"] == told
 
 
 def test_a_half_type_is_recorded_and_random_weights_are_said_and_see_nothing(monkeypatch) -> None:

@@ -71,7 +71,7 @@ def test_a_gpu_that_torch_cannot_use_is_told_once_and_before_the_figures(scripte
 def test_a_busy_processor_is_told_before_a_run_that_uses_it(
     share: float, gpu: str | None, more: list[str], told: bool, scripted: Any, monkeypatch, capsys
 ) -> None:
-    monkeypatch.setattr(cores, "others_share", lambda windows: share)
+    monkeypatch.setattr(cores, "others_share", lambda: share)
     fake = scripted(Progress("start", 0.0, 0.1), ok_result())
     fake.machine = dataclasses.replace(MACHINE, gpu=gpu)
     assert main([*RUN, *more]) == 0

@@ -1,6 +1,5 @@
 """How many cores a process may use, and what other processes leave of them, by readings of a made-up /proc."""
 
-import itertools
 import math
 import subprocess
 import sys
@@ -115,18 +114,29 @@ def test_a_process_that_never_rests_is_seen() -> None:
     assert (before.foreign_share(after) or 0.0) * before.cores > 0.25
 
 
-@pytest.mark.parametrize(("foreign", "children", "share"), [(0.8, 0.0, 0.4), (0.8, 0.8, 0.0), (0.0, 0.0, 0.0)])
-def test_the_share_of_others_is_the_least_of_its_windows_without_the_children(
-    foreign: float, children: float, share: float, monkeypatch
-) -> None:
-    readings = itertools.chain.from_iterable(
-        (Reading(2, 0.0, 0.0, 0.0), Reading(2, 2.0, busy, 0.0)) for busy in (2.0, foreign)
-    )
-    spent = iter([0.0, 0.0, 0.0, children])
+@pytest.mark.parametrize(("busy", "own", "share"), [(0.8, 0.0, 0.4), (0.8, 0.8, 0.0), (0.0, 0.0, 0.0)])
+def test_the_share_of_others_is_the_least_of_its_windows(busy: float, own: float, share: float, monkeypatch) -> None:
+    first, last = Reading(2, 2.0, 2.0, 0.0), Reading(2, 2.0, busy, own)
+    nothing = Reading(2, 0.0, 0.0, 0.0)
+    readings = iter([nothing, first, nothing, first, nothing, last])
     monkeypatch.setattr(cores, "read", lambda: next(readings))
-    monkeypatch.setattr(cores, "_children_seconds", lambda: next(spent))
     monkeypatch.setattr(cores.time, "sleep", lambda seconds: None)
-    assert cores.others_share(windows=2) == pytest.approx(share)
+    assert cores.others_share() == pytest.approx(share)
+
+
+@pytest.mark.parametrize(("app", "seconds"), [("", 5.0), ("7", 3.0), ("99", 0.0)], ids=["app", "worker", "hidden app"])
+def test_this_programs_other_processes_are_no_others(app: str, seconds: float, tmp_path, monkeypatch) -> None:
+    """Of the app all that descends from it, of a worker the app alone, which is read quickly."""
+    times = {7: (1, 100, 200, 50, 0), 8: (7, 100, 0, 300, 0), 9: (8, 100, 0, 0, 0), 10: (1, 900, 0, 0, 0)}
+    for process, (parent, *ticks) in times.items():
+        (tmp_path / f"{process}").mkdir()
+        fields = ["S", parent, *[0] * 9, *ticks]
+        (tmp_path / f"{process}" / "stat").write_text(f"{process} (a) b) {' '.join(map(str, fields))} 0 0\n")
+    monkeypatch.setenv(cores.APP_VARIABLE, app)
+    monkeypatch.setattr(cores, "PROC", tmp_path)
+    monkeypatch.setattr(cores.os, "getpid", lambda: 7)
+    monkeypatch.setattr(cores.os, "sysconf", lambda _: 100)
+    assert cores._relatives_seconds() == seconds
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ Also repeats, and runs on a GPU that is lent for one run, where a generator stan
 import contextlib
 import dataclasses
 import itertools
+import json
 import os
 import signal
 import tempfile
@@ -18,10 +19,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from samples import ok_result
+from samples import MACHINE, ok_result
 from test_faults import SCENE, gone, is_zombie, needs_linux, processes_with, wait_until
 
 from demo.core import catalog, cores
+from demo.core.caveat import note
 from demo.core.measurement import CompileCost
 from demo.core.result import Progress, RunResult
 from demo.core.result_json import from_json, to_json
@@ -277,6 +279,60 @@ def test_a_result_that_was_not_stored_says_so_without_a_folder_of_this_machine(h
     assert "not stored" in told and "history.sqlite3 cannot be written" in told and "/home" not in told
 
 
+# ---- the later start, measured behind the answer
+
+
+@pytest.mark.parametrize("how", ["dies", "is cancelled", "times out", "is closed"])
+def test_an_answer_that_only_lacks_the_later_start_is_what_is_stored(how: str, history: History, faulty: Any) -> None:
+    runner, cancel = faulty(f"after its answer it {'dies' if how == 'dies' else 'hangs'}"), threading.Event()
+    events = runner.run(TINY, SCENE, cancel)
+    early = next(event.answer for event in events if event.answer is not None)
+    assert history.all() == []
+    if how == "is closed":
+        events.close()
+    elif how == "is cancelled":
+        cancel.set()
+    elif how == "times out":
+        runner.timeout_seconds = 0.1
+    assert [event.status for event in events if isinstance(event, RunResult)] == ["ok"] * (how != "is closed")
+    (kept,) = history.all()
+    assert dataclasses.replace(kept, elapsed_seconds=early.elapsed_seconds) == early
+
+
+def test_the_answer_outlives_the_program_that_waits_for_the_later_start(history: History, faulty: Any) -> None:
+    events = faulty("after its answer it hangs").run(TINY, SCENE)
+    early = next(event.answer for event in events if event.answer is not None)
+    (marker,) = history.running.iterdir()
+    assert RunResult.from_json(json.loads(marker.read_text())) == early
+    events.close()
+
+
+@pytest.mark.parametrize(
+    ("cache", "known", "waits"), [("keep", True, False), ("keep", False, True), ("empty", True, True)]
+)
+def test_a_later_start_that_is_known_is_not_measured_again(
+    cache: str, known: bool, waits: bool, history: History, faulty: Any
+) -> None:
+    cost = CompileCost(0.5, {"first run": 0.5})
+    before = ok_result(spec=TINY.on("cpu"))
+    compilation = dataclasses.replace(before.compilation, warm=cost)
+    history.append(dataclasses.replace(before, id="before", compilation=compilation) if known else before)
+    spec = dataclasses.replace(TINY.on("cpu"), cache=cache)
+    with contextlib.closing(faulty("after its answer it hangs").run(spec, SCENE)) as events:
+        last = next(event for event in events if isinstance(event, RunResult) or event.answer is not None)
+    assert isinstance(last, Progress) == waits
+    if not waits:
+        assert last.compilation.warm == dataclasses.replace(cost, run_id="before")
+
+
+def test_only_the_last_repeat_measures_the_later_start(history: History, faulty: Any) -> None:
+    """The second process is a later start of the first."""
+    spec = dataclasses.replace(TINY, repeats=2)
+    with contextlib.closing(faulty("after its answer it hangs").run(spec, SCENE)) as events:
+        early = next(event for event in events if event.answer is not None)
+    assert early.repeat == 2 and len(early.answer.as_processes()) == 2
+
+
 # ---- repeats: one spec in fresh processes one after another
 
 
@@ -320,6 +376,29 @@ def test_a_process_with_another_number_of_threads_does_not_count(history: Histor
     first = history.all()[1]
     assert first.earlier == ()
     assert first.warnings[-1].endswith("not counted here: 1.")
+
+
+def test_a_refused_repeat_ends_with_the_answer_so_far_and_says_why(history: History, faulty: Any) -> None:
+    """It is asked for with the threads of the first process."""
+    spec = dataclasses.replace(TINY, repeats=3)
+    result = last(faulty("refuses what is to be exact"), spec)
+    assert [str(one) for one in result.caveats] == ["None threads", "Fewer than 2 cores are free."]
+    assert result.status == "ok" and [run.id for run in history.all()] == [result.id]
+
+
+def test_what_is_to_have_some_threads_gives_way(history: History, faulty: Any) -> None:
+    spec = dataclasses.replace(TINY, repeats=2)
+    assert last(faulty("refuses what is to be exact"), spec, threads=2).caveats[0] == note("2 threads")
+    assert len(history.all()) == 2
+
+
+@pytest.mark.parametrize(("free", "own", "threads"), [(1, 2, 1), (2, 1, 1), (2, None, None), (None, 2, None)])
+def test_a_run_would_get_torchs_threads_or_as_many_as_cores_are_free(
+    free: int | None, own: int | None, threads: int | None, monkeypatch
+) -> None:
+    monkeypatch.setattr(cores, "free_now", lambda: free)
+    monkeypatch.setattr(Runner, "machine", dataclasses.replace(MACHINE, threads=own))
+    assert Runner(None).free_threads() == threads
 
 
 # ---- a lent GPU

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 from fake_runner import FakeRunner
-from samples import MACHINE, info_of, measurement, ok_result
+from samples import ENVIRONMENT, MACHINE, info_of, measurement, ok_result
 
 from demo.core import catalog
 from demo.core.files import temporary_folder
@@ -137,6 +137,33 @@ def test_a_run_of_a_machine_that_was_too_busy_is_run_again_by_the_next_search() 
     assert search.complete and search.table().disturbed
     again = answering(seconds_of)
     assert searched(again, stored=stored).table().winner.way.name == "freezing" and ran(again)
+
+
+def with_threads(count: int) -> dict[str, Any]:
+    return {"environment": dataclasses.replace(ENVIRONMENT, threads=count)}
+
+
+def test_all_processes_of_a_search_get_the_threads_that_are_free_at_its_beginning() -> None:
+    runner = answering(lambda name: {"compiled": measurement(seconds_of(name))} | with_threads(1))
+    runner.free = 1
+    search = searched(runner)
+    assert set(runner.threads) == {1} and search.table().winner.way.name == "freezing"
+
+
+def test_a_way_that_had_to_give_way_cannot_win() -> None:
+    fewer = {"compiled": measurement(0.004)} | with_threads(1)
+    search = searched(answering(lambda name: fewer if name == "freezing" else seconds_of(name)))
+    (row,) = (row for row in search.table().rows if row.way.name == "freezing")
+    assert row.out.startswith("Threads: 1. The other ways had 2") and search.table().winner.way.name == "lite"
+
+
+@pytest.mark.parametrize(("free", "again"), [(1, True), (2, False), (None, False)])
+def test_what_is_stored_with_other_threads_is_run_again(free: int | None, again: bool, history: History) -> None:
+    searched(answering(seconds_of, history))
+    runner = answering(lambda name: {"compiled": measurement(seconds_of(name))} | with_threads(1))
+    runner.free = free
+    searched(runner, stored=history.all())
+    assert bool(runner.runs) == again
 
 
 def test_a_crash_and_a_refusal_are_rows_and_the_search_goes_on() -> None:

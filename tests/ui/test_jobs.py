@@ -96,7 +96,7 @@ def test_a_run_that_waits_for_a_quiet_machine_tells_the_share_of_others_and_ends
     queue = RunQueue()
     another = queue.join("another")
 
-    def share(windows: int) -> float:
+    def share() -> float:
         if ends_by == "another visitor" and len(queue) == 1:
             another.__enter__()
         time.sleep(0.05)
@@ -120,3 +120,12 @@ def test_new_visitors_have_ids_of_their_own_which_their_browser_keeps() -> None:
     one, two = visitor_name(None, "page 1"), visitor_name(None, "page 2")
     assert one != two and one == visitor_name("not an id", "page 1")
     assert visitor_name(one, "page 2") == one
+
+
+@pytest.mark.parametrize(
+    "seen", [jobs.WaitingForQuiet(0.3), Progress("check", 0.95, 9.0, answer=OK)], ids=["of others", "later start"]
+)
+def test_a_page_hears_little_while_its_own_load_would_count(seen: Any) -> None:
+    going = job(answering(OK), RunQueue())
+    going._note(seen)
+    assert going.pause_seconds == jobs.UPDATE_SECONDS

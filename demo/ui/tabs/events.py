@@ -90,11 +90,13 @@ class Watching:
 
     def _follow(self, request: gr.Request, going: Any) -> Iterator[dict[Any, Any]]:
         """A page that stops watching does not end the work."""
-        if going is None or going.ended:
+        if going is None or going.ended or going.answer is not None:
             yield {self._live[0]: gr.skip()}  # gradio empties the outputs of a handler that yields nothing
             return
         for _ in going.watch():
             yield self._now(going)
+            if going.answer is not None:
+                return
 
     def _over(self, request: gr.Request, going: Any) -> dict[Any, Any]:
         """No change if the connection broke before the end."""

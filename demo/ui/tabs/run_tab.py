@@ -1,7 +1,7 @@
 """The tab of one run: the form on the left, the result pane on the right, and the events between them."""
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import gradio as gr
@@ -18,7 +18,7 @@ from demo.store.history import History, HistoryError
 from demo.sweep.run_grid import Waiting
 from demo.ui.html import elements, results
 from demo.ui.html.elements import drawn
-from demo.ui.jobs import Job, RunQueue, Supervisor, WaitingForQuiet, attempted, visitor_name
+from demo.ui.jobs import Job, RunQueue, Supervisor, WaitingForQuiet, Work, attempted, visitor_name
 from demo.ui.look import FOCUS_STAGE, REDRAW, TO_ANSWER, TO_STAGE, source
 from demo.ui.tabs import form as forms, links
 from demo.ui.tabs.events import AT_ONCE, LATEST, QUIET, UNREAD, Watching, data_of, told
@@ -34,6 +34,7 @@ WAITING = (
     "leave the queue."
 )
 WAITING_FOR_QUIET = "The run starts by itself when they leave it alone, or after five minutes. Cancel to give up."
+LATER_START = "The answer stands. Measuring how long the next start takes …"
 MAX_RUNS = 100
 """Runs that a forecast looks at. `History` keeps as many in memory, so that after a run only the new one is read."""
 
@@ -57,6 +58,7 @@ class RunTab(Watching):
         """The components that `open` and `follow` may change."""
         works = Supervisor("run")  # and searches for the best way: a visitor has one of both at a time
         super().__init__(works, [self.pane.live], [*self.pane.components, *self.form.buttons, self.opened])
+        self._ending.append(self.watched)
         self._wire()
 
     # ---- events
@@ -118,7 +120,25 @@ class RunTab(Watching):
         form.cancel.click(self._cancel, self.visitor, form.cancel, queue=False, **QUIET)
 
     def _watch_after(self, event: Any) -> Any:
-        return super()._watch_after(event).then(None, self.opened, js=links.REMEMBER, api_visibility="private")
+        shown = super()._watch_after(event)
+        ended = shown.then(self._wait, self.watched, self.watched, **AT_ONCE)
+        over = ended.then(self._over, self.watched, self._ending, **AT_ONCE)
+        return over.then(None, self.opened, js=links.REMEMBER, api_visibility="private")
+
+    def _wait(self, request: gr.Request, going: Work | None) -> Iterator[dict[Any, Any]]:
+        """Until work ends whose answer is shown already."""
+        for _ in going.watch() if going is not None else ():
+            yield {self.watched: gr.skip()}
+        yield {self.watched: gr.skip()}
+
+    def _over(self, request: gr.Request, going: Work | None) -> dict[Any, Any]:
+        """The end, once; or the answer, while only the later start is still measured."""
+        answer = going.answer if isinstance(going, Job) and not going.ended else None
+        if answer is None:
+            ended = {self.watched: None} if going is not None and going.ended else {}
+            return super()._over(request, going) | ended
+        noted = {self.pane.notice: gr.update(value=results.note(LATER_START), visible=True)}
+        return self.pane.result(answer, NO_FILES, False, self.runner.machine) | noted
 
     # ---- the form
 
@@ -240,6 +260,8 @@ class RunTab(Watching):
             case RunResult():
                 stored = isinstance(attempted(lambda: self.history.get(outcome.id)), RunResult)
                 shown = pane.result(outcome, job.files_of(outcome.id), stored, machine)
+                for fold in pane.folds if job.answer is not None else ():
+                    del shown[fold.accordion]["open"]  # who reads the answer already may have opened it
                 return ready | shown | {self.opened: outcome.id if stored else ""}
             case None:
                 card = results.problem("Cancelled", "You left the queue.")

@@ -1,6 +1,8 @@
 """The Run tab without a browser: what its events send. A fake runner stands for the models."""
 
 import dataclasses
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +31,7 @@ from samples import failed_result, full_result, ok_result
 
 from demo.core import catalog, cores
 from demo.core.caveat import note
+from demo.core.result import Progress, RunResult
 from demo.core.spec import BadInput, RunSpec
 from demo.store.history import History
 from demo.ui import jobs
@@ -124,6 +127,40 @@ def test_run_shows_its_answer_with_three_folds_and_a_failure_leaves_what_is_know
     page = Page(answering(failed_result()))
     *_, last = pressed(page)
     assert [last[fold.accordion]["visible"] for fold in page.run_tab.pane.folds] == [True, False, True]
+
+
+def answering_early(early: RunResult, last: RunResult) -> tuple[FakeRunner, threading.Event]:
+    """A runner whose run has an answer, and after the event its later start, too."""
+    measured = threading.Event()
+
+    class Early(FakeRunner):
+        def run(self, *_: Any, **__: Any) -> Iterator[Any]:
+            while not measured.wait(0.01):
+                yield Progress("check", 0.95, 5.0, answer=early)
+            yield Progress("done", 1.0, 6.0)
+            yield last
+
+    return Early(lambda *_: last), measured
+
+
+def test_the_answer_is_shown_while_the_later_start_is_measured(history: History) -> None:
+    result = full_result()
+    history.append(result)
+    runner, measured = answering_early(dataclasses.replace(result, compilation=ok_result().compilation), result)
+    page = Page(runner, history=history)
+    tab, pane = page.run_tab, page.run_tab.pane
+    updates = pressed(page)
+    job = next(updates)[tab.watched]
+    *_, early = updates
+    assert not job.ended and "2.00×" in stage_of(page, early)
+    assert early[pane.notice]["visible"] and not early[pane.live]["visible"]
+    assert tab.form.run not in early and tab.opened not in early  # the run goes on, and is not stored
+    over = handler(page, takes=tab.watched, only=tab._ending)
+    measured.set()
+    last = over(ended(job))
+    assert is_ready(page, last) and last[tab.opened] == result.id and not last[pane.notice]["visible"]
+    assert all("open" not in last[fold.accordion] for fold in pane.folds)  # the reader may have opened one
+    assert last[tab.watched] is None
 
 
 def test_an_unexpected_error_is_told_calmly_and_keeps_its_message_to_the_log(caplog) -> None:
