@@ -6,13 +6,15 @@ chart that it has.
 
 import base64
 import io
-from collections.abc import Iterable
+import statistics
+from collections.abc import Iterable, Sequence
 from html import escape
+from urllib.parse import urlencode
 
 from markupsafe import Markup
 from PIL import Image
 
-from demo.core import catalog, format as fmt
+from demo.core import catalog, format as fmt, hub
 from demo.core.base64_images import decode_preview
 from demo.core.catalog import Checkpoint
 from demo.core.figures import FIRST_TOKEN
@@ -26,7 +28,7 @@ from demo.present.pictures import UNTINTED, VARIANTS, difference, draw_boxes, dr
 from demo.runs.forecast import Forecast
 from demo.store import published
 from demo.tasks import BY_NAME
-from demo.ui.html.elements import again, drawn, ruler, when_quiet
+from demo.ui.html.elements import again, drawn, fill, ruler, when_quiet
 
 DOUBT = {
     "no gpu": "There is no GPU here that torch can use: choose the device auto or cpu.",
@@ -120,7 +122,24 @@ def checkpoint_note(checkpoint: Checkpoint | None, named: str) -> Markup:
         told = refused if refused else f"Not in the list; {named} will be fetched from the Hub (safetensors only)."
         return drawn("results.note", told)
     shapes = catalog.drawn_shapes(checkpoint) if checkpoint.drawn_only and checkpoint.task != TEXT_GENERATION else ()
-    return drawn("results.facts", checkpoint, ", ".join(shapes))
+    return drawn("results.facts", checkpoint, ", ".join(shapes), "" if checkpoint.bundled else download(checkpoint))
+
+
+def drawn_only_note(checkpoint: Checkpoint) -> Markup:
+    """That its predictions mean nothing on a photograph, with a press to a model for photographs of the same task."""
+    told = f"{checkpoint.id} knows drawn shapes only: on this picture its predictions would mean nothing."
+    other = catalog.find(BY_NAME[checkpoint.task].published)
+    if other is None:
+        return drawn("results.note", told)
+    words = f"Use {sentences.short(other.id)}, for photographs ({download(other)})"
+    return drawn("results.note", told) + fill(escape(words), checkpoint=other.id)
+
+
+def download(checkpoint: Checkpoint) -> str:
+    """'in the cache', 'download about 346 MB': the weights of a checkpoint of the Hub, at four bytes a parameter."""
+    if hub.holds_weights(checkpoint.id):
+        return "in the cache"
+    return f"download about {fmt.size(4 * checkpoint.parameters)}" if checkpoint.parameters else "from the Hub"
 
 
 def note(text: str) -> Markup:
@@ -162,6 +181,21 @@ def forecast(
 
 
 # While it runs
+
+
+def meanwhile(spec: RunSpec, runs: Sequence[RunResult]) -> Markup:
+    """What is known of a run that waits: how long the latest `runs` of this machine took, and the newest answer of its
+    settings."""
+    took = [run.elapsed_seconds for run in runs if run.status == "ok"][:5]
+    texts = [f"A run takes about {sentences.rounded_duration(statistics.median(took))} here."] if took else []
+    known = next((run for run in runs if run.spec == spec and sentences.outcome(run)), None)
+    if known is None:
+        return drawn("results.note", " ".join(texts))
+    at = fmt.minute(known.started_at)
+    told = f"The latest answer of these settings, {at} UTC: {sentences.speedup_in_full(known)}."
+    link = Markup('<a href="?{}">Open it</a>').format(urlencode({"run": known.id}))
+    return drawn("results.note", " ".join([*texts, told])) + link
+
 
 STEPS = ("Load", "Warm up", "Compile", "Time", "Check")
 STEP_OF_PHASE = {"start": 0, "load": 0, "prepare": 0, "warm up": 1, "compile": 2, "time": 3, "check": 4, "done": 5}

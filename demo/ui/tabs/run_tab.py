@@ -10,7 +10,8 @@ from markupsafe import Markup
 from demo.core import catalog, cores, format as fmt
 from demo.core.refusals import on_machine, refusal
 from demo.core.result import RunResult
-from demo.core.spec import BadInput
+from demo.core.spec import BadInput, RunSpec
+from demo.present import sentences
 from demo.runs import forecast
 from demo.runs.outcome import NO_FILES
 from demo.runs.runner import Runner
@@ -95,9 +96,9 @@ class RunTab(Watching):
         )
         gr.on(
             [field.change for name, field in inputs.items() if name != "image"],
-            self._forecast,
-            list(inputs.values()),
-            form.forecast,
+            self._asked,
+            [self.opened, *inputs.values()],
+            [form.forecast, pane.notice],
             **UNREAD,
             **LATEST,
         )
@@ -161,6 +162,18 @@ class RunTab(Watching):
         # not the rest of the pane: a run may have begun meanwhile, and a notice stays
         return updates | {part: shown[part] for part in (pane.top, pane.chart_note, pane.chart)}
 
+    def _asked(self, request: gr.Request, opened: str, *values: Any) -> tuple[Any, Any]:
+        """After a change of the form: its forecast, and a note above an answer that is of other settings."""
+        shown = attempted(lambda: self.history.get(opened)) if opened else None
+        note = gr.update(visible=False)
+        with contextlib.suppress(BadInput):
+            spec = forms.read_spec(dict(zip(self.form.inputs, values, strict=True)))
+            machine = self.runner.machine
+            if isinstance(shown, RunResult) and machine is not None and on_machine(spec, machine) != shown.spec:
+                told = f"This answer is of {sentences.run_line(shown)}. The form asks for another run now."
+                note = gr.update(value=results.note(told), visible=True)
+        return self._forecast(request, *values), note
+
     def _forecast(self, request: gr.Request, *values: Any) -> Any:
         """What to expect of the form's current values; '' while the machine is not known.
 
@@ -182,12 +195,23 @@ class RunTab(Watching):
         spec = on_machine(spec, machine)
         if (here_not := refusal(spec, machine)) and here_not.name not in forecast.REFUSED:
             return drawn("results.no_forecast", str(here_not))
-        latest: list[RunResult] = []
-        with contextlib.suppress(HistoryError):
-            latest = self.history.all(limit=MAX_RUNS)
-        here = forecast.on_this_machine(latest, machine, spec.device)
+        here = forecast.on_this_machine(self._latest_runs(), machine, spec.device)
         likely = forecast.forecast(spec, checkpoint, here)
         return results.forecast(likely, checkpoint, forecast.doubts(spec, machine, likely, here), query)
+
+    def _latest_runs(self) -> list[RunResult]:
+        """The newest stored runs; none where the history cannot be read."""
+        with contextlib.suppress(HistoryError):
+            return self.history.all(limit=MAX_RUNS)
+        return []
+
+    def _meanwhile(self, spec: RunSpec) -> Markup:
+        """For a visitor who waits: how long a run takes here, and the latest stored answer of these settings."""
+        machine = self.runner.machine
+        if machine is None:
+            return Markup()
+        spec = on_machine(spec, machine)
+        return results.meanwhile(spec, forecast.on_this_machine(self._latest_runs(), machine, spec.device))
 
     def _settle(
         self, checkpoint: str, image: dict[str, Any] | None, has_run: bool, request: gr.Request
@@ -235,6 +259,7 @@ class RunTab(Watching):
 
     def _begun(self, job: Job) -> dict[Any, Any]:
         form = self.form
+        job.meanwhile = self._meanwhile(job.spec) if isinstance(job.doing, Waiting) else ""
         return {
             **form.pressable(running=True),
             form.picture_note: gr.update(visible=False),
@@ -246,7 +271,7 @@ class RunTab(Watching):
     def _now(self, job: Job) -> dict[Any, Any]:
         match job.doing:
             case Waiting(ahead):
-                strip = drawn("progress.waiting", f"Runs ahead of yours: {ahead}.", WAITING)
+                strip = drawn("progress.waiting", f"Runs ahead of yours: {ahead}.", WAITING) + job.meanwhile
             case WaitingForQuiet(share):
                 busy = f"Other programs use {fmt.percent(share)} of this machine."
                 strip = drawn("progress.waiting", busy, WAITING_FOR_QUIET)
