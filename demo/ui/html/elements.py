@@ -113,7 +113,7 @@ def query(spec: RunSpec) -> str:
     return urlencode({name: str(value).lower() if isinstance(value, bool) else value for name, value in asked.items()})
 
 
-def _link(spec: RunSpec, words: str, way: Literal["fill", "run", "best"]) -> Markup:
+def _link(spec: RunSpec, words: str, way: Literal["run", "best"]) -> Markup:
     """A link that makes the form ask for `spec`; `words` are HTML."""
     asked = query(spec) + ("&best" if way == "best" else "")
     return Markup('<a class="action" href="?{}" data-follow="{}">{}</a>').format(asked, way, Markup(words))
@@ -124,14 +124,6 @@ def find_best(spec: RunSpec) -> Markup:
     if catalog.is_folder(spec.checkpoint) or spec.task == OWN_MODEL:
         return Markup()
     return _link(spec, "Find the best way", "best")
-
-
-def fill(words: str, **asked: Any) -> Markup:
-    """A link that makes the form ask for this, given as to `catalog.make_spec`; '' if this page cannot run that."""
-    try:
-        return _link(catalog.make_spec(**asked), words, "fill")
-    except BadInput:
-        return Markup()
 
 
 def longer(result: RunResult) -> Markup:
