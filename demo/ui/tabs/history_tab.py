@@ -266,7 +266,7 @@ def row_of(result: RunResult) -> list[Any]:
     return [
         "+",
         tables.Cell(spec.checkpoint, spec.checkpoint, tables.BOLD),
-        sentences.settings(spec),
+        sentences.run_settings(result),
         tables.Cell(word := compare.outcome(result), word, tables.COLOURS.get(outcome, "")),
         tables.Cell(ratio, ends or tables.UNKNOWN),
         tables.milliseconds(result.latencies.get("eager")),
@@ -278,7 +278,7 @@ def row_of(result: RunResult) -> list[Any]:
 
 
 def _label(result: RunResult) -> str:
-    return f"{result.spec.checkpoint} · {sentences.settings(result.spec)} · {fmt.minute(result.started_at)} UTC"
+    return f"{sentences.run_line(result)} · {fmt.minute(result.started_at)} UTC"
 
 
 def _counted(listed: int, stored: int, search: str) -> str:
