@@ -76,6 +76,19 @@ def press(page: Page, component: Any, *values: Any, event: str = "click", reques
     return handler(page, of=(component, event))(*values, request=request, data=data)
 
 
+def press_row(page: Page, table: Any, *values: Any, row: Any = (), place: Any = (0, 1), request: Any = None) -> Any:
+    """What a press on a row sends: `row` are the values of its cells, `place` its row and column."""
+    data = {"index": list(place), "row_value": list(row)}
+    return press(page, table, *values, event="select", request=request, data=data)
+
+
+def shown(update: dict[str, Any]) -> list[list[str]]:
+    """The rows of a table as a reader sees them."""
+    rows: list[list[str]] = update["value"]["metadata"]["display_value"]
+    assert len(rows) == len(update["value"]["data"]) and update["visible"] is bool(rows)
+    return rows
+
+
 def followed(page: Page, part: Watching, begun: dict[Any, Any]) -> Iterator[dict[Any, Any]]:
     """What a page gets: `begun`, then the progress of the work that `part` of it watches from here on, then its end."""
     yield begun

@@ -23,7 +23,8 @@ from demo.present import advice, charts, details, guide_comparison, markdown, se
 from demo.present.script import script
 from demo.store import export
 from demo.sweep.grid import Cell, record
-from demo.ui.html import comparison, many_runs, results, takeaway
+from demo.ui.html import results, takeaway
+from demo.ui.tabs import compare, history_tab, sweep_tab, tables
 
 NUMBERS = {"faster": (1.45, 0.05), "slower": (0.7, 0.05), "same": (1.004, 0.008), "unsure": (1.37, 0.9)}
 """The speed-up about which the blocks of each verdict lie, and how far they lie apart (in logarithms)."""
@@ -72,6 +73,11 @@ def guide(result: RunResult) -> guide_comparison.GuideComparison:
     return guide_comparison.compare_with_guide(result)
 
 
+def compared(both: list[RunResult]) -> str:
+    bars, (_, lines) = [bar.name for bar in compare.bars(both)], compare.lines(both)
+    return "\n".join([compare.answer(both), *bars, *map(" ".join, lines)])
+
+
 PLACES: dict[str, Callable[[RunResult], str]] = {
     "headline": sentences.headline,
     "summary": sentences.summary,
@@ -80,15 +86,15 @@ PLACES: dict[str, Callable[[RunResult], str]] = {
     "sweep's line": lambda result: sweep_command.cell_text(cell(result)),
     "sweep's table": lambda result: sweep_command.table([cell(result)]),
     "sweep's value": lambda result: cell(result).value,
-    "heat map": lambda result: many_runs.heatmap([cell(result)]),
+    "heat map": lambda result: sweep_tab.map_text(cell(result))[0],
     "Markdown": markdown.of_run,
     "Markdown of a sweep": lambda result: markdown.of_cells([(result.spec, result, cell(result).value)]),
     "headline of the page": lambda result: results.headline(result),
     "sections": lambda result: results.whole(result),
     "takeaway": lambda result: takeaway.section(result),
     "script": script,
-    "history": lambda result: comparison.listing([result], 1, ""),
-    "compare": lambda result: comparison.comparison([result, result]),
+    "history": lambda result: " ".join(tables.cell(one).shown for one in history_tab.row_of(result)),
+    "compare": lambda result: compared([result, result]),
     "guide": lambda result: " ".join([*guide(result).sentences, guide(result).here, *guide(result).differences]),
     "guide's chart": lambda result: figure(charts.run_and_guide(result)),
     "latency chart": lambda result: figure(charts.latency_bars(result)),
@@ -151,6 +157,7 @@ def test_a_ratio_that_is_known_is_told_wherever_there_is_an_answer() -> None:
 
 
 SHOWS_LATENCIES = set(PLACES) - {"sections", "summary", "sweep's value", "script", "history of the terminal", "guide"}
+SHOWS_LATENCIES -= {"heat map", "history"}  # the history has them with a decimal more, and the unit above
 OWN_NAMES = {"report of the terminal", "Markdown", "takeaway"}
 """Where the medians stand too, as medians."""
 

@@ -397,9 +397,9 @@ def test_an_error_of_the_store_reaches_no_browser_with_its_folder(tmp_path) -> N
     export = handler(page, of=(tab.exports["csv"], "click"))
     axes = [field.value for field in sweeps.axes.values()]
     told = [
-        handler(page, of=(tab.search, "change"), changes=tab.runs)("")[0],
-        handler(page, of=(tab.compare_button, "click"))("one two")[-1],
-        handler(page, of=(tab.for_good_button, "click"))("one", "")[1],
+        handler(page, of=(tab.search, "change"), changes=tab.runs)("", [])[tab.shown],
+        handler(page, of=(tab.compare_button, "click"))(["one", "two"])[tab.message],
+        handler(page, of=(tab.for_good_button, "click"))(["one"], "")[tab.message],
         str(page.run_tab.open("one", None)),
         str(handler(page, of=(sweeps.start_button, "click"))(None, *axes, "pretrained", False)),
     ]
@@ -407,8 +407,8 @@ def test_an_error_of_the_store_reaches_no_browser_with_its_folder(tmp_path) -> N
     for ask in (
         lambda: stored(search="vit"),
         lambda: stored(id="one"),
-        lambda: export("", ""),
-        lambda: export("one", ""),
+        lambda: export([], ""),
+        lambda: export(["one"], ""),
     ):
         with pytest.raises(gr.Error) as refused:
             ask()
@@ -424,8 +424,8 @@ def test_a_search_of_too_many_words_is_refused_with_the_limit(tmp_path, monkeypa
     words = "a " * 1100
     with pytest.raises(gr.Error, match=r"at most 20 words\. Given: 1100"):
         api.stored(history)(search=words)
-    shown = handler(page, of=(page.history_tab.search, "change"), changes=page.history_tab.runs)(words)
-    assert "at most 20 words" in shown[0]
+    shown = handler(page, of=(page.history_tab.search, "change"), changes=page.history_tab.runs)(words, [])
+    assert "at most 20 words" in shown[page.history_tab.shown]
     assert main(["history", "--search", words]) == 2
     assert api.stored(history)(search="vit " * 20)[0]["checkpoint"] == "shapes-vit"
 

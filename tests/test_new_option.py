@@ -25,7 +25,7 @@ from demo.present.sentences import settings_line as sentence
 from demo.present.script import script
 from demo.sweep.grid import read_grid
 from fake_runner import FakeRunner
-from demo.ui.html import comparison
+from demo.ui.tabs import compare
 from demo.ui.page import Page
 from demo.ui.tabs import form, links
 from samples import ok_result
@@ -55,7 +55,7 @@ print(json.dumps({
     "api": [one for one in taken if one["parameter_name"] == "shiny"],
     "words": sentence(spec),
     "markdown": markdown.of_run(ok_result(spec=spec)),
-    "comparison": comparison.comparison([ok_result(), ok_result(spec=spec)]),
+    "comparison": str(compare.lines([ok_result(), ok_result(spec=spec)])),
     "script": refused,
 }))
 """

@@ -10,7 +10,7 @@ from demo.core import format as fmt
 from demo.core.spec import TASKS
 from demo.present import sentences
 from demo.store import published
-from demo.store.published import OOM, PublishedRow, further_settings
+from demo.store.published import OOM, PublishedRow, setting_words
 
 
 def add_to(commands: Any) -> None:
@@ -65,5 +65,5 @@ def _conditions(row: PublishedRow) -> str:
     )
     threads = [sentences.count(row.threads, "thread")] if row.threads else []
     repeats = [f"{row.repeats} repeats"] if row.repeats and row.repeats > 1 else []
-    told = [*interval, row.dtype, *further_settings(row), *threads, *repeats, row.date]
+    told = [*interval, row.dtype, *setting_words(row), *threads, *repeats, row.date]
     return f"{published.MEASURED}: {', '.join(told)}"

@@ -35,7 +35,7 @@ FILE_NAME = "history.sqlite3"
 MAX_SEARCHED = 10_000
 """The newest results that a search looks into."""
 MAX_WORDS = 20
-_CACHED_RESULTS = 128
+_CACHED_RESULTS = 256
 """Results kept in memory once read, so that a list shown again does not compute its intervals again."""
 _SAME_MACHINE = "device_name = :device_name AND torch = :torch"
 _SAME_MODEL = "checkpoint = :checkpoint AND batch_size = :batch_size AND mode = :mode AND dtype = :dtype"
@@ -200,16 +200,6 @@ class History:
         """Returns this column of the newest rows that fit a condition on `like`; none for a run without a machine."""
         newest = f"SELECT {column} FROM results WHERE {where} {_NEWEST_FIRST} LIMIT {most}"
         return [value for (value,) in self._read(newest, _key(like) | {"id": like.id})]
-
-    def stamp(self) -> object:
-        """Returns a value that changes when something is written, without opening the file."""
-        found = []
-        with contextlib.suppress(OSError, HistoryError):
-            for each in (self.path, self.path.with_name(f"{self.path.name}-wal")):
-                seen = each.stat()
-                if seen.st_size:  # reading may create and remove an empty log
-                    found.append((seen.st_ino, seen.st_size, seen.st_mtime_ns))
-        return found
 
     def delete(self, ids: Iterable[str]) -> int:
         """Removes these results and returns how many there were. Their bytes are overwritten on the disk."""

@@ -10,7 +10,7 @@ import json
 import re
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -33,8 +33,12 @@ OOM = "OOM"
 """Stands in a table for the time of a variant that ran out of memory, as in the guide."""
 MEASURED_FOLDER = catalog.ASSETS / "measured"
 SUBSET = "measured"
+_GUIDES = {"release": "torch 2.0.1", "nightly": "torch 2.1 nightly", "reduce-overhead": "reduce-overhead"}
+"""What the guide's subsets are called."""
 _UNNAMED = ("batch_size", "device", "weights", "text", "fullgraph")
 """Options with a column of their own, and those that the name of a subset has never held."""
+_WORDS = {("compiler", "aot"): "package (AOTInductor)", ("scope", "layers"): "layer by layer"}
+"""Settings whose names in the form say little."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +83,8 @@ class PublishedRow:
     """How many processes the row rests on."""
     threads: int | None = None
     """The threads of torch; None on a GPU."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """By option what departs from the guide's settings and has no other column: {'freezing': True}."""
 
     @property
     def origin(self) -> str:
@@ -99,7 +105,7 @@ class PublishedRow:
 GUIDE = ("subset", "gpu", "torch", "mode", "batch_size", "task", "model", "checkpoint", "eager_ms", "compiled_ms")
 """The columns of the guide's CSV."""
 _TEXTS = ("dtype", "weights", "transformers", "triton", "device", "driver", "commit", "date", "speedup_basis")
-COLUMNS = (*GUIDE, "speedup", "speedup_low", "speedup_high", *_TEXTS, "repeats", "threads")
+COLUMNS = (*GUIDE, "speedup", "speedup_low", "speedup_high", *_TEXTS, "repeats", "threads", "settings")
 """The columns of a CSV of this project."""
 
 
@@ -114,9 +120,19 @@ def read_row(cells: Mapping[str, str], measured: bool = False) -> PublishedRow:
             values["estimate" if name == "speedup" else name] = float(cell) if cell else None
         elif name in ("repeats", "threads"):
             values[name] = int(cell) if cell else None
+        elif name == "settings":
+            values[name] = _read_settings(cell)
         else:
             values[name] = int(cell) if name == "batch_size" else cell
     return PublishedRow(**values)
+
+
+def _read_settings(cell: str) -> dict[str, Any]:
+    """A JSON object of options, '' for none. Raises ValueError for anything else, and for a name that is no option."""
+    read = json.loads(cell) if cell else {}
+    if not isinstance(read, dict) or not read.keys() <= OPTIONS.keys():
+        raise ValueError(f"settings are a JSON object of options. Given: {cell[:80]}")
+    return read
 
 
 # The guide's tables
@@ -249,7 +265,7 @@ def record(row: PublishedRow) -> dict[str, Any]:
         "speedup_low": row.speedup_low,
         "speedup_high": row.speedup_high,
         "saved_percent": None if row.saved is None else round(row.saved * 100, 2),
-        **{name: own.get(name) for name in (*_TEXTS, "repeats", "threads")},
+        **{name: own.get(name) for name in (*_TEXTS, "repeats", "threads", "settings")},
         "notes": list(notes(row)),
     }
 
@@ -260,8 +276,13 @@ def to_json(given: Iterable[PublishedRow]) -> str:
 
 def to_csv(given: Iterable[PublishedRow]) -> str:
     """The records as CSV: an empty cell for None, notes in one cell."""
-    lines = ({**one, "notes": " ".join(one["notes"])} for one in map(record, given))
+    lines = ({**_in_cells(one), "notes": " ".join(one["notes"])} for one in map(record, given))
     return csv_text(list(record(rows()[0])), lines)
+
+
+def _in_cells(one: dict[str, Any]) -> dict[str, Any]:
+    """A record whose settings are the text of a CSV cell."""
+    return {**one, "settings": json.dumps(one["settings"], ensure_ascii=False) if one["settings"] else ""}
 
 
 # This project's tables
@@ -326,7 +347,7 @@ def add_measured(results: Iterable[RunResult], path: Path, commit: str | None = 
         rows = [*(row for row in earlier if (row.checkpoint, row.batch_size, row.subset) not in replaced), *rows]
         path.parent.mkdir(parents=True, exist_ok=True)
         with replacing(path) as draft:
-            lines = ({name: found[name] for name in COLUMNS} for found in map(record, rows))
+            lines = ({name: found[name] for name in COLUMNS} for found in map(_in_cells, map(record, rows)))
             draft.write(csv_text(COLUMNS, lines).encode())
     return [result for result, row in made if row is None]
 
@@ -334,51 +355,51 @@ def add_measured(results: Iterable[RunResult], path: Path, commit: str | None = 
 def subset_of(spec: RunSpec) -> str:
     """'measured', and what departs from the guide's settings but random weights: 'measured reduce-overhead float16'."""
     named = []
-    for name, value in spec.departures().items():
+    for name, value in _departures(spec).items():
         if OPTIONS[name].kind == "switch":
-            words = name.replace("_", "-")
+            named.append(name.replace("_", "-"))
         else:
-            words = value if name in ("mode", "dtype") else f"{name}-{value}"
-        if not OPTIONS[name].timing and name not in _UNNAMED:
-            named.append(words)
+            named.append(value if name in ("mode", "dtype") else f"{name}-{value}")
     return " ".join([SUBSET, *named])
 
 
-def settings_of(subset: str) -> dict[str, Any]:
-    """The settings that `subset_of` named in this subset, by option, values as text; mode and dtype are left out."""
-    settings, prompt, rest = subset.partition(" prompt-")
-    named: dict[str, Any] = {}
-    if prompt:  # it may hold anything, and is followed by the tokens alone
-        named["prompt"], _, tokens = rest.rpartition(" tokens-") if " tokens-" in rest else (rest, "", "")
-        named |= {"tokens": tokens} if tokens else {}
-    for word in settings.split(" ")[1:]:
-        for name, option in OPTIONS.items():
-            if option.kind == "switch" and word == name.replace("_", "-"):
-                named[name] = True
-            elif option.kind != "switch" and word.startswith(f"{name}-"):
-                named[name] = word.removeprefix(f"{name}-")
-    return named
+def _departures(spec: RunSpec) -> dict[str, Any]:
+    options = spec.departures().items()
+    return {name: value for name, value in options if not OPTIONS[name].timing and name not in _UNNAMED}
 
 
-def further_settings(row: PublishedRow) -> list[str]:
-    """What the name of a table says beside compile mode and number format, which have columns: ['freezing']."""
-    return [word for word in row.subset.split(" ")[1:] if word not in (row.mode, row.dtype)]
+def setting_words(row: PublishedRow) -> list[str]:
+    """The settings of a row that have no other column, as words: ['freezing', 'layer by layer']."""
+    words = []
+    for name, value in row.settings.items():
+        label = OPTIONS[name].label.lower()
+        words.append(label if value is True else _WORDS.get((name, value), f"{label} {value}"))
+    return words
+
+
+def subset_words(subset: str, rows: Iterable[PublishedRow]) -> str:
+    """What a subset is called: of the guide's, torch's version or mode; of this project's, the settings that differ."""
+    if subset in _GUIDES:
+        return _GUIDES[subset]
+    row = next(row for row in rows if row.subset == subset)
+    settings = [name for name in (row.mode, row.dtype) if name not in ("default", "float32")]
+    return f"Measured here: {', '.join([*settings, *setting_words(row)]) or 'as the guide'}"
 
 
 def gain(row: PublishedRow, rows: Iterable[PublishedRow]) -> float | None:
-    """How many times as fast compiled is with the row's `further_settings` as without: 1.4.
+    """How many times as fast compiled is with the row's `settings` as without: 1.4.
 
     The quotient of two speed-ups and not of two compiled times: each speed-up has its own eager time, so a machine that
     had another speed on another day changes nothing. The newest row of the same device without those settings counts.
     None without such a row, and where either ran out of memory.
     """
-    if not row.measured or not further_settings(row):
+    if not row.measured or not row.settings:
         return None
 
     def place(one: PublishedRow) -> tuple[object, ...]:
         return one.measured, one.checkpoint, one.batch_size, one.mode, one.dtype, one.device
 
-    alike = [other for other in rows if place(other) == place(row) and not further_settings(other)]
+    alike = [other for other in rows if place(other) == place(row) and not other.settings]
     plain = max(alike, key=lambda other: other.date, default=None)
     if plain is None or not plain.speedup or not row.speedup:
         return None
@@ -420,6 +441,7 @@ def _measured_row(result: RunResult, commit: str) -> PublishedRow | None:
         date=result.started_at[:10],
         repeats=len(result.earlier) + 1,
         threads=machine.threads if spec.device == "cpu" else None,
+        settings={name: value for name, value in _departures(spec).items() if name not in ("mode", "dtype")},
     )
     if out_of_memory or speedup is None:
         return row

@@ -133,6 +133,8 @@ class Work:
     ended_at: float = field(default=0.0, init=False)
     answer: RunResult | None = field(default=None, init=False)
     """Of a run, once only its later start is still measured."""
+    runs_ended: int = field(default=0, init=False)
+    """Of a series, so far."""
     _outcome: Any = field(default=None, init=False)
     _cancel: threading.Event = field(default_factory=threading.Event, init=False)
     _ended: threading.Event = field(default_factory=threading.Event, init=False)
@@ -290,6 +292,7 @@ class Series(Work):
 
     def _note(self, event: Event) -> None:
         super()._note(event)
+        self.runs_ended += isinstance(event, Done)
         unwatched = time.monotonic() - self._watched_at > UNWATCHED_SECONDS
         if is_closing(event) or (unwatched and limits.on_space()):
             self.cancel()

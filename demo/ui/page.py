@@ -24,9 +24,9 @@ from demo.ui.tabs.best_pane import BestPane
 from demo.ui.tabs.events import AT_ONCE, LATEST, QUIET
 from demo.ui.tabs.form import GALLERIES, Form, default_picture, examples, read_spec, servable
 from demo.ui.tabs.history_tab import HistoryTab
+from demo.ui.tabs.published_tab import PublishedTab
 from demo.ui.tabs.run_tab import RunTab
 from demo.ui.tabs.sweep_tab import SweepTab
-from demo.ui.tabs.table_tabs import PublishedTab
 from demo.ui.web import gradio_workarounds
 from demo.ui.web.guard import Guard, unreadable
 
@@ -114,9 +114,9 @@ class Page(gradio_workarounds.Blocks):
                 with gr.Tab("History", id="history") as tab:
                     self.history_tab = HistoryTab(self.run_tab, tabs, tab)
                 with gr.Tab("Published", id="published") as published:
-                    PublishedTab(published)
+                    self.published_tab = PublishedTab(published)
                 with gr.Tab("Sweep", id="sweep") as sweeps:
-                    self.sweep_tab = SweepTab(self.run_tab, sweeps)
+                    self.sweep_tab = SweepTab(self.run_tab, tabs, sweeps)
             self.run_tab.follow_links()
             StageBar(runner, self.run_tab.form)
             # what happens when a visitor opens the page

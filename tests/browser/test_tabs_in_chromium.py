@@ -26,7 +26,6 @@ from demo.core.spec import BadInput, RunSpec
 from demo.store.history import FOLDER_VARIABLE
 from demo.store.hub_dataset import PushedHistory
 from demo.ui.page import Page
-from demo.ui.tabs import history_tab
 
 DESKTOP = {"width": 1920, "height": 1080}
 PHONE = {"width": 320, "height": 640}
@@ -81,9 +80,6 @@ def stored_runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PushedHist
     folder = tmp_path_factory.mktemp("data")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(FOLDER_VARIABLE, str(folder))
-        often = history_tab.LIST.replace("UPDATE_MILLISECONDS = 5_000", "UPDATE_MILLISECONDS = 300")
-        assert often != history_tab.LIST
-        patch.setattr(history_tab, "LIST", often)
         kept = PushedHistory(DATASET, lambda **_: None)
         for number in range(6):
             kept.append(ok_result(id=f"mine{number}", started_at=f"2026-11-23T09:0{number}:00Z"))
@@ -172,7 +168,7 @@ def best_after(tab: Any) -> None:
     _batch(tab, SEARCHED)
     tab.locator("#best:not([disabled])").click()
     tab.locator("#best-ladder .plot-container").wait_for()
-    tab.locator("#best-table a").first.click()
+    tab.locator("#best-table").get_by_role("gridcell", name="Freezing").click()
     tab.locator("#best-opened section").first.wait_for()
     tab.locator("#best-code summary").first.click()
 
@@ -182,7 +178,7 @@ def history(tab: Any) -> None:
     _room(tab, 1)
     pick(tab, "slower", failed_result().id)
     tab.locator("#compare").click()
-    tab.locator("#compared table").wait_for()
+    tab.locator("#compared [role=gridcell]").first.wait_for()
     tab.locator("#delete").click()
     tab.locator("#for-good").wait_for()
 
@@ -191,7 +187,7 @@ def published(tab: Any) -> None:
     _room(tab, 2)
     for chart in ("durations", "by-batch"):
         tab.locator(f"#published-{chart} .plot-container").wait_for()
-    tab.locator(".explorer table:visible").wait_for()
+    tab.locator("#published-table [role=gridcell]").first.wait_for()
 
 
 def sweep_before(tab: Any) -> None:
@@ -200,12 +196,11 @@ def sweep_before(tab: Any) -> None:
 
 
 def sweep_after(tab: Any) -> None:
-    """With a cell opened; the map has faster, slower and failed ones."""
+    """The map has faster, slower and failed cells."""
     sweep_before(tab)
     tab.locator("#sweep-start").click()
-    tab.locator("#sweep-status .progress[aria-valuenow='8']").wait_for()
-    tab.locator("#sweep-map button").first.click()
-    tab.locator("#sweep-opened section").first.wait_for()
+    tab.locator("#sweep-status", has_text="8 of 8 cells finished").wait_for()
+    tab.locator("#sweep-map .main-svg").first.wait_for()
 
 
 def stage_after(tab: Any) -> None:
@@ -281,7 +276,7 @@ UNTOLD = """() => [...document.querySelectorAll('.js-plotly-plot')].filter(figur
   .map(figure => [figure, figure.querySelector('.gtitle')?.textContent.trim(), figure.getAttribute('aria-label')])
   .filter(([figure, title, said]) => !(figure.role === 'img' && title && said?.startsWith(title)))
   .map(([figure, title, said]) => `${title}: ${said}`)"""
-FIGURES = {before: 1, after: 4, after_text: 3, best_after: 2, published: 2}
+FIGURES = {before: 1, after: 4, after_text: 3, best_after: 2, history: 1, published: 2, sweep_after: 1}
 """At least so many are in sight."""
 
 
@@ -381,9 +376,7 @@ def test_while_a_run_goes_the_tab_key_reaches_cancel_and_nothing_moves(page: Any
 # What the tabs do
 
 
-def test_published_filters_are_in_the_address_and_its_rows_stand_within_a_phone_and_fill_the_form(
-    tab: Any, address: str, shots: Path
-) -> None:
+def test_published_filters_are_in_the_address_and_its_rows_fill_the_form(tab: Any, address: str, shots: Path) -> None:
     tab.goto(f"{address}?tab=published&published_subset=&published_gpu=%3Cscript%3E")
     tab.wait_for_url("**?tab=published&published_subset=&published_gpu=")  # what is no choice is not kept
     tab.get_by_label("GPU", exact=True).click()
@@ -391,25 +384,22 @@ def test_published_filters_are_in_the_address_and_its_rows_stand_within_a_phone_
     tab.get_by_label("Search model").first.press_sequentially("detr", delay=20)
     tab.wait_for_url("**?tab=published&*published_gpu=T4*&published_model=detr")
     tab.wait_for_function(
-        "[...document.querySelectorAll('#published-table tbody tr')].every(row => /T4/.test(row.innerText))"
+        "[...document.querySelectorAll('#published-table .virtual-row')].every(row => /T4/.test(row.innerText))"
     )
-    rows, copied = tab.locator("#published-table tbody").inner_text(), tab.url
+    rows, copied = tab.locator("#published-table [role=gridcell]").all_inner_texts(), tab.url
     tab.get_by_role("tab", name="Sweep").click()
     tab.wait_for_url("**?tab=sweep")
     tab.go_back()
     tab.wait_for_url(copied)
     tab.reload()
-    tab.wait_for_selector("#published-table tbody tr")
-    assert tab.locator("#published-table tbody").inner_text() == rows
+    tab.locator("#published-table [role=gridcell]").first.wait_for()
+    assert tab.locator("#published-table [role=gridcell]").all_inner_texts() == rows
     assert tab.get_by_label("GPU", exact=True).input_value() == "T4" and tab.url == copied
 
     tab.set_viewport_size({"width": 390, "height": 844})
-    row = tab.locator("#published-table tbody tr").first
-    shown = [row.locator(cell).bounding_box() for cell in (".strong", ".saved")]
-    assert all(box and box["x"] >= 0 and box["x"] + box["width"] <= 390 for box in shown)
     assert tab.locator("#published .main-svg").count() and _settled(tab, lambda: tab.evaluate(BEYOND)) == []
     tab.screenshot(path=shots / "published-phone.png", full_page=True)
-    row.get_by_role("link", name="Run this here").click()
+    tab.locator("#published-table [role=gridcell]").first.click()
     tab.locator("#top .question", has_text="detr-resnet-50").wait_for()
     tab.wait_for_function("document.activeElement.id === 'run'")
 
@@ -425,53 +415,51 @@ def test_a_sweep_goes_on_while_its_page_is_opened_anew_and_its_cells_open(tab: A
 
     LET_GO.clear()
     tab.locator("#sweep-start").click()
-    tab.locator("#sweep-map button[data-place]").first.wait_for()
+    tab.locator("#sweep-status", has_text="1 of 8").wait_for()
     tab.reload()
     tab.get_by_role("tab", name="Sweep").click()
     tab.locator("#sweep-stop:not([disabled])").wait_for()
     assert tab.locator("#sweep-start").is_disabled()
-    assert 1 <= tab.locator("#sweep-map button[data-place]").count() < 8
-    tab.locator("#sweep-map td.now").first.wait_for()
+    tab.locator("#sweep-table").get_by_role("gridcell", name="to run").first.wait_for()
     LET_GO.set()
     RUNNER.hold = False
     tab.locator("#sweep-status", has_text="8 of 8 cells finished").wait_for()
     tab.locator("#sweep-start:not([disabled])").wait_for()
 
-    shown = tab.locator("#sweep-map button[data-place]")
-    assert shown.count() == 8 and "OOM" in shown.nth(5).inner_text()
-    shown.nth(5).click()
-    tab.locator("#sweep-opened", has_text="ran out of memory").wait_for()
+    tab.locator("#sweep-map .annotation", has_text="OOM").wait_for()
     tab.screenshot(path=shots / "sweep.png", full_page=True)
+    tab.locator("#sweep-table").get_by_role("gridcell", name="OOM").click()
+    tab.locator("#top", has_text="ran out of memory").wait_for()
+    tab.wait_for_url("**run=*")
+    tab.go_back()
+    tab.locator("#sweep-map .annotation", has_text="OOM").wait_for()
 
 
 # ---- History
 
 
 def row_of(tab: Any, id: str) -> Any:
-    """The run's row in the list."""
-    return tab.locator("#runs tr", has=tab.locator(f"a[data-run='{id}']"))
+    """The run's row in the table."""
+    return tab.locator("#runs .virtual-row", has=tab.get_by_role("gridcell", name=id, exact=True))
 
 
 def pick(tab: Any, *ids: str) -> None:
     for id in ids:
-        row_of(tab, id).get_by_role("checkbox").check()
-
-
-def ticked(tab: Any) -> list[str]:
-    found: list[str] = tab.evaluate("Array.from(document.querySelectorAll('#runs input:checked'), box => box.value)")
-    return found
+        chosen = tab.locator("#selected .token").count()
+        row_of(tab, id).get_by_role("gridcell").first.click()
+        tab.locator("#selected .token").nth(chosen).wait_for()
 
 
 def searched(tab: Any, words: str, runs: int) -> None:
-    tab.get_by_label("Search").first.fill(words)
-    tab.locator("#runs caption", has_text=f"{runs} run").wait_for()
+    tab.get_by_label("Search", exact=True).fill(words)
+    tab.locator("#history-shown", has_text=f"{runs} run").wait_for()
 
 
 def test_runs_are_searched_compared_taken_away_and_opened_and_back_brings_the_comparison(
     tab: Any, address: str, shots: Path
 ) -> None:
     tab.goto(f"{address}?tab=history")
-    tab.locator("#runs caption").wait_for()  # gradio loses what is typed before it has the page together
+    tab.locator("#runs [role=gridcell]").first.wait_for()  # gradio loses what is typed before the page is together
     searched(tab, "owlvit", 1)
     searched(tab, "2026-11-21", 3)
     pick(tab, "slower", failed_result().id, ok_result().id)
@@ -484,7 +472,7 @@ def test_runs_are_searched_compared_taken_away_and_opened_and_back_brings_the_co
     assert download.value.suggested_filename == "worth-compiling-runs.csv"
     assert "slower" in Path(download.value.path()).read_text()
 
-    tab.locator("#runs a[data-run=slower]").click()
+    row_of(tab, "slower").get_by_role("gridcell").nth(1).click()
     tab.locator("#top .headline .figure", has_text="2.00×").wait_for()
     tab.wait_for_url("**run=slower*")
     tab.wait_for_function("document.title === 'shapes-vit 2.00× slower · Worth compiling?'")
@@ -495,49 +483,34 @@ def test_runs_are_searched_compared_taken_away_and_opened_and_back_brings_the_co
     tab.locator("#compared").get_by_text("3 runs compared").wait_for()
 
 
-def test_a_tick_belongs_to_a_run_and_a_question_means_the_runs_that_it_names(
+def test_a_selection_belongs_to_runs_and_a_question_means_the_runs_that_it_names(
     tab: Any, address: str, stored_runs: PushedHistory
 ) -> None:
-    """Whatever becomes of the list: others store runs meanwhile, and a second tab deletes some."""
-    tab.set_viewport_size({"width": 1440, "height": 500})
+    """Whatever becomes of the table: it is sorted and searched, and others store runs meanwhile."""
     tab.goto(f"{address}?tab=history")
     pick(tab, "mine4", "mine2")
+    stored_runs.append(ok_result(id="new", started_at="2026-11-23T10:00:00Z"))
     searched(tab, "mine3", 1)
-    assert ticked(tab) == []
     searched(tab, "mine", 6)
-    tab.wait_for_function("document.querySelectorAll('#runs input:checked').length === 2")
-    assert ticked(tab) == ["mine4", "mine2"]
-    searched(tab, "", stored_runs.count())
+    assert tab.locator("#selected .token").count() == 2
     tab.locator("#delete").click()
     tab.locator("#sure").get_by_text("2026-11-23 09:04 UTC · mine4").wait_for()
-    other = tab.context.new_page()
-    other.goto(f"{address}?tab=history")
-    pick(other, "mine3")
-    other.locator("#delete").click()
-    other.locator("#sure").get_by_text("mine3").wait_for()
-    row_of(tab, "mine4").get_by_role("checkbox").focus()
-    for new, scrolled in (("new", 120), ("newer", 560)):  # the first rows are in sight, and above it
-        tab.evaluate("top => scrollTo(0, top)", scrolled)
-        where = row_of(tab, "mine4").bounding_box()["y"]
-        stored_runs.append(ok_result(id=new, started_at=f"2026-11-23T10:00:0{len(new)}Z"))
-        row_of(tab, new).wait_for(state="attached")
-        # the browser's own keeping of the place comes with the next frame
-        tab.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
-        assert ticked(tab) == ["mine4", "mine2"]
-        assert tab.evaluate("document.activeElement.value") == "mine4"
-        assert abs(row_of(tab, "mine4").bounding_box()["y"] - where) < 2
-    row_of(tab, "mine4").get_by_role("checkbox").uncheck()
     pick(tab, "mine5")
-    assert all(stored_runs.get(f"mine{number}") is not None for number in range(6))
     tab.locator("#for-good").click()
     tab.get_by_text("2 runs deleted.").wait_for()
     tab.wait_for_function("document.activeElement.id === 'delete'")  # the button that was pressed is gone
-    tab.wait_for_function("!document.querySelector('#runs input:checked')")
-    assert [stored_runs.get(f"mine{number}") is None for number in range(6)] == [False, False, True, False, True, False]
-    row_of(other, "mine4").wait_for(state="detached")
-    row_of(other, "new").wait_for()
-    assert ticked(other) == ["mine3"]
-    other.locator("#for-good").click()
-    other.get_by_text("1 run deleted.").wait_for()
+    tab.locator("#selected .token").first.wait_for(state="detached")
     left = [result.id for result in stored_runs.all() if result.id.startswith(("mine", "new"))]
-    assert left == ["newer", "new", "mine5", "mine1", "mine0"]
+    assert left == ["new", "mine5", "mine3", "mine1", "mine0"]
+
+
+def test_a_row_of_the_sorted_table_opens_its_run_by_the_keyboard(tab: Any, address: str) -> None:
+    tab.goto(f"{address}?tab=history")
+    header = tab.locator("#runs th", has_text="Compiled, ms")
+    header.hover()
+    header.locator("button").evaluate("button => button.click()")
+    tab.get_by_text("Sort descending").first.click()
+    row_of(tab, "slower").get_by_role("gridcell").nth(1).wait_for()
+    tab.locator("#runs .virtual-row").first.get_by_role("gridcell").nth(1).focus()
+    tab.keyboard.press("Enter")
+    tab.wait_for_url("**run=slower*")

@@ -27,8 +27,22 @@ TO_SWEEP = "() => pageEvents.toSweep()"
 REDRAW = "() => pageEvents.redraw()"
 PRESS_BEST = "() => pageEvents.press('best')"
 MARK_PRESET = "words => pageEvents.markPreset(words)"
-DOWNLOAD = "() => pageEvents.download('exported')"
-"""Presses the history's hidden DownloadButton when its file is made."""
+TO_OPENED = "id => pageEvents.toOpened(id)"
+"""Goes to the stored run that a press on a row of another tab has opened ('' if none), also in the address bar."""
+
+
+def download(id: str) -> str:
+    """Presses a hidden DownloadButton when its file is made."""
+    return f"() => pageEvents.download({id!r})"
+
+
+def focus(id: str) -> str:
+    """Gives an element the focus when the one that had it is gone."""
+    return f"() => document.getElementById({id!r}).focus({{ preventScroll: true }})"
+
+
+def scroll_to(id: str) -> str:
+    return f"() => document.getElementById({id!r})?.scrollIntoView({{ block: 'start' }})"
 
 
 def name_thumbnails(names: Mapping[str, Sequence[str]]) -> str:

@@ -46,15 +46,15 @@ window.address = (() => {
     const name = document.querySelector('#masthead h1')?.textContent.trim();
     if (!name) return;
     const id = openTab();
-    const running = document.querySelector('#live .live, #best-head section');
+    const running = document.querySelector('#live .live, #best-head h2');
     const what = id !== 'run' ? tab(id)?.textContent.trim() : running ? '' : document.querySelector('#share [data-title]')?.dataset.title;
     document.title = [what, name].filter(Boolean).join(' · ');
   };
 
-  const now = async id => {
+  const now = async (id, room) => {
     shown = id;
     await later();
-    write(openTab(), shown);
+    write(room ?? openTab(), shown);
     title();
   };
   const retitle = async () => {
@@ -81,13 +81,16 @@ window.address = (() => {
     const link = event.target.closest?.('a[data-follow]');
     if (!link || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
     event.preventDefault();
+    go(link.search, link.dataset.follow);
+  });
+  const go = (query, way) => {
     tab('run')?.click();
-    if (link.dataset.follow === 'fill') {  // so that a reload fills the form again
-      history.replaceState(history.state, '', link.search);
+    if (way === 'fill') {  // so that a reload fills the form again
+      history.replaceState(history.state, '', query);
       window.tellTheSpace?.(here());
     }
-    follow(link.search, link.dataset.follow);
-  });
+    follow(query, way);
+  };
 
   window.addEventListener('popstate', () => {
     const url = here(), id = tabOf(url);
@@ -100,8 +103,10 @@ window.address = (() => {
 
   return {
     toTab: () => { tab(tabOf(here()))?.click(); },
+    fill: query => { if (query) go(`?${query}`, 'fill'); },
     arrived: id => { shown = id; return retitle(); },
-    shown: now,
+    shown: id => now(id),
+    opened: id => now(id, 'run'),  // the tab may not be drawn yet
     // The query, if it chooses something else than what is chosen; else the fields say what is asked for.
     asked: id => (choicesOf(here(), id) === new URLSearchParams(chosen[id]).toString() ? '' : location.search || '?'),
     chosen: (id, query) => {

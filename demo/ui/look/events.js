@@ -25,7 +25,7 @@
     // For a page that opens with a run.
     toAnswer() {
       setTimeout(() => {
-        const shown = document.querySelector('#live .live, #best-head section, #top .headline, #top .problem');
+        const shown = document.querySelector('#live .live, #best-head h2, #top .headline, #top .problem');
         if (shown && !isWide()) part('stage').scrollIntoView();
       }, 100);
     },
@@ -33,6 +33,14 @@
     // When the fold opens: it is at the lower end of the form, below the edge of a low window.
     toAdvanced() {
       setTimeout(() => part('advanced').scrollIntoView({ block: 'start', behavior: behavior() }), 100);
+    },
+
+    // A press on a row of another tab has opened a run in the first one, or has done something else ('').
+    async toOpened(id) {
+      if (!id) return;
+      await address.opened(id);
+      this.toStage();
+      this.focusStage();
     },
 
     press(id) {

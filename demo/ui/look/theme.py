@@ -12,12 +12,9 @@ from demo.ui.look import script, source
 
 STYLES = (
     "page.css",
-    "history.css",
-    "published.css",
     "sections.css",
     "stage.css",
-    "sweep.css",
-    "best.css",
+    "tabs.css",
     "figures.css",
 )
 CSS = "".join(source(name) for name in STYLES)

@@ -1,17 +1,31 @@
 """The search for the best way on the tab Run: its button, and its stage in the result pane."""
 
+import math
+from collections.abc import Sequence
 from typing import Any
 
 import gradio as gr
+import plotly.graph_objects as go
 from markupsafe import Markup
 
-from demo.ui.html import many_runs, results, takeaway
+from demo.core import format as fmt
+from demo.core.stats import Interval
+from demo.present import sentences
+from demo.present.comparison_charts import Kind, WayLine, crossover, ladder
+from demo.present.figure import provenance
+from demo.present.markdown import escaped
+from demo.sweep import best_words
+from demo.sweep.best_table import EAGER, BestTable, Row
+from demo.sweep.run_grid import Timing, Waiting
+from demo.ui.html import results, takeaway
 from demo.ui.jobs import BestSearch, make_search
-from demo.ui.look import TO_ANSWER, source
-from demo.ui.tabs import links
-from demo.ui.tabs.events import AT_ONCE, UNREAD, Watching, pressed_of, told
+from demo.ui.look import TO_ANSWER
+from demo.ui.tabs import links, tables
+from demo.ui.tabs.events import AT_ONCE, UNREAD, Watching, told
 from demo.ui.tabs.form import read
 from demo.ui.tabs.run_tab import RunTab
+
+COLUMNS = ("Way", "Rank", *list(best_words.COLUMNS.values())[1:])
 
 
 class BestPane(Watching):
@@ -20,13 +34,13 @@ class BestPane(Watching):
     def __init__(self, run_tab: RunTab) -> None:
         self._tab = run_tab
         with run_tab.pane.best:
-            self.head = gr.HTML(elem_id="best-head", apply_default_css=False)
-            self.table = gr.HTML(elem_id="best-table", apply_default_css=False, js_on_load=source("open_run.js"))
+            self.head = gr.Markdown(elem_id="best-head")
+            self.table = tables.table("best-table", "Ways; press a row to see its run", COLUMNS)
             self.code = takeaway.component("best-code")
             with gr.Row(elem_id="best-charts"):
                 self.charts = {
-                    draw: gr.Plot(visible=False, show_label=False, elem_id=f"best-{draw.__name__}")
-                    for draw in (many_runs.crossover, many_runs.ladder)
+                    draw: gr.Plot(visible=False, show_label=False, elem_id=f"best-{draw.__name__.strip('_')}")
+                    for draw in (_crossover, _ladder)
                 }
             self.opened = gr.HTML(elem_id="best-opened", apply_default_css=False)
         self._ended = [self.head, self.table, self.code, *self.charts.values()]
@@ -90,7 +104,7 @@ class BestPane(Watching):
             self.code: gr.update(value=code, visible=bool(code)),
             **{plot: gr.update(value=figure, visible=figure is not None) for plot, figure in figures.items()},
         }
-        return self._now(going) | changes
+        return self._now(going) | self._cells(going) | changes
 
     def _arrive(self, request: gr.Request, visitor: str | None) -> dict[Any, Any]:
         """A page has opened: it shows its visitor's search, unless its end was shown and the link asks for another."""
@@ -106,9 +120,11 @@ class BestPane(Watching):
         return self._begun(going) | form
 
     def _now(self, going: BestSearch) -> dict[Any, Any]:
+        return {self.head: head(going)}
+
+    def _cells(self, going: BestSearch) -> dict[Any, Any]:
         table = going.search.table()
-        head = many_runs.best_head(going, table)
-        return {self.head: head, self.table: many_runs.best_table(going, table)}
+        return {self.table: tables.filled(COLUMNS, [_row(row, table) for row in table.rows])}
 
     def _end(self, going: BestSearch) -> dict[Any, Any]:
         updates, problem = self._tab.form.pressable(running=False) | self._shown(going), going.outcome()
@@ -118,7 +134,95 @@ class BestPane(Watching):
 
     def _open(self, going: BestSearch | None, event: gr.EventData, request: gr.Request) -> str:
         """The run of the pressed row."""
-        if going is None or (way := pressed_of(going.search.ways, event)) is None:
-            return ""
-        row = next(row for row in going.search.table().rows if row.way == way)
-        return results.opened(row.result) if row.result is not None else ""
+        way = next(iter(tables.pressed_row(event)), None)
+        rows = going.search.table().rows if going is not None else ()
+        run = next((row.result for row in rows if best_words.cells(row)["way"] == way), None)
+        return results.opened(run) if run is not None else ""
+
+
+# ---- what a search says
+
+
+def head(going: BestSearch) -> str:
+    """The answer so far or in the end, and while the search goes on what it is doing and the time left; Markdown."""
+    search, spec = going.search, going.spec
+    answer, *more = map(escaped, best_words.answer(search.table()))
+    every = [part for part in sentences.settings_apart(spec) if part not in (spec.mode, spec.dtype)]
+    state = "everything was tried" if search.complete else "ended before everything was tried"
+    asked = escaped(" · ".join([spec.checkpoint, *every, state if going.ended else "so far"]))
+    said = [asked, f"## {answer}", *more]
+    if not going.ended:
+        to_go = search.left_seconds if search.expected_seconds is None else search.expected_seconds
+        said.append(f"{_doing(going)} · about {sentences.rounded_duration(to_go)} left")
+    elif not search.complete:
+        cancelled, late = "Cancelled. What was measured is kept", "The time is up before everything was tried"
+        said.append(f"{cancelled if going.stopped else late}: press “Find the best way” again to go on.")
+    return "\n\n".join(said)
+
+
+def _doing(going: BestSearch) -> str:
+    match going.doing:
+        case Waiting(ahead):
+            return f"Runs ahead of yours: {ahead}."
+        case Timing(place, timing):
+            way = fmt.capital(best_words.name(going.search.ways[place]))
+            others = f" · Other runs that wait: {going.others}. They go between the runs of this search."
+            return f"**{way}** · {results.doing(timing)}{others if going.others > 0 else ''}"
+    return "Choosing what to try next"
+
+
+def _row(row: Row, table: BestTable) -> list[Any]:
+    """The best way is bold, one that cannot win grey."""
+    words = best_words.cells(row)
+    wins = table.winner is not None and row.way == table.winner.way
+    style = tables.BOLD if wins else tables.MUTED if row.out else ""
+    shared = sum(other.rank == row.rank for other in table.rows) > 1
+    rank = "–" if row.rank is None else f"{row.rank}, shared" if shared else str(row.rank)
+    values = {
+        "way": words["way"],
+        "rank": row.rank,
+        "speedup": row.speedup.ratio if row.speedup is not None else None,
+        "seconds": row.seconds,
+        "nothing": row.first_answer("nothing"),
+        "next": row.first_answer("next"),
+        "memory": row.memory_bytes,
+        "agreement": words["agreement"],
+    }
+    return [tables.Cell(value, (words | {"rank": rank})[name], style) for name, value in values.items()]
+
+
+def _crossover(table: BestTable) -> go.Figure | None:
+    """A line for each way that can win and whose start over a filled cache is known."""
+    known = [
+        WayLine(fmt.capital(best_words.name(row.way)), _kind(row, table), start, row.seconds)
+        for row in table.rows
+        if row.rank is not None and row.seconds and (start := row.first_answer("next"))
+    ]
+    crossed = table.crossover
+    calls = None
+    if crossed is not None:
+        calls = Interval(crossed.calls, crossed.low, math.inf if crossed.high is None else crossed.high)
+    return crossover(known, calls, _source(table))
+
+
+def _kind(row: Row, table: BestTable) -> Kind:
+    if table.winner is not None and row.way == table.winner.way:
+        return "winner"
+    if row.way.name == EAGER:
+        return "eager"
+    return "rival" if table.crossover is not None and row.way == table.crossover.rival.way else "other"
+
+
+def _ladder(table: BestTable) -> go.Figure | None:
+    """A bar for each way that is not out."""
+    parts = best_words.PARTS
+    bars = {
+        fmt.capital(best_words.name(row.way)): {word: answer.get(part, 0.0) for part, word in parts.items()}
+        for row in table.rows
+        if not row.out and (answer := row.first_answers.get("next"))
+    }
+    return ladder(bars, _source(table))
+
+
+def _source(table: BestTable) -> Sequence[str]:
+    return next((provenance(row.result) for row in table.rows if row.result is not None), [])

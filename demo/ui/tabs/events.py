@@ -1,7 +1,7 @@
 """What the events of the tabs share: options of gradio, what was pressed, how a refusal is told, work that goes on."""
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import gradio as gr
 from markupsafe import Markup
@@ -20,8 +20,6 @@ UNREAD = AT_ONCE | {"preprocess": False}
 """gradio hands the values over as the browser sent them. It would otherwise decode the picture, and fail on a broken
 one; the worker reads it and says what is wrong."""
 
-T = TypeVar("T")
-
 
 def told(problem: Exception, way_out: str = "", title: str = "This cannot be run") -> Markup:
     """The card for work that had no result; `title`, and `way_out`, which is HTML, are for a refusal."""
@@ -39,17 +37,12 @@ def data_of(event: gr.EventData) -> dict[str, Any]:
     return event._data if isinstance(event._data, dict) else {}
 
 
-def pressed_of(things: Sequence[T], event: gr.EventData) -> T | None:
-    """What was pressed of these."""
-    place = data_of(event).get("place")
-    return things[place] if isinstance(place, int) and 0 <= place < len(things) else None
-
-
 class Watching:
     """A part of the page that shows a visitor's work: updates as it begins, while it goes on and in the end.
 
     gradio redraws every output of a running event at each update. So the many updates of work go to the few components
-    of `live`, and its end comes in an event of its own, for those of `ending`.
+    of `live`, and its end comes in an event of its own, for those of `ending`. Of these, those of `_cells` change only
+    when a run of a series has ended: a chart that is drawn anew costs the machine that is timed.
     """
 
     _refused: Callable[[Markup], dict[Any, Any]]
@@ -93,10 +86,19 @@ class Watching:
         if going is None or going.ended or going.answer is not None:
             yield {self._live[0]: gr.skip()}  # gradio empties the outputs of a handler that yields nothing
             return
+        ended = 0
         for _ in going.watch():
-            yield self._now(going)
+            now = self._now(going)
+            if going.runs_ended != ended:
+                ended = going.runs_ended
+                now |= self._cells(going)
+            yield now
             if going.answer is not None:
                 return
+
+    def _cells(self, going: Any) -> dict[Any, Any]:
+        """Updates that follow from the ended runs of a series."""
+        return {}
 
     def _over(self, request: gr.Request, going: Any) -> dict[Any, Any]:
         """No change if the connection broke before the end."""

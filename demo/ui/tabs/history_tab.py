@@ -1,5 +1,6 @@
 """The tab of stored runs: search, open, compare, export, delete."""
 
+from collections.abc import Sequence
 from typing import Any
 from urllib.parse import urlencode
 
@@ -11,21 +12,21 @@ from demo.core import format as fmt, hub, limits
 from demo.core.result import RunResult
 from demo.core.spec import BadInput
 from demo.present import sentences
+from demo.present.comparison_charts import intervals
+from demo.present.markdown import escaped
 from demo.store import export
 from demo.store.history import HistoryError
 from demo.store.hub_dataset import PushedHistory
-from demo.ui.html import comparison
-from demo.ui.html.elements import drawn
-from demo.ui.look import DOWNLOAD, source
-from demo.ui.tabs import links
-from demo.ui.tabs.events import AT_ONCE, data_of
+from demo.ui.look import TO_OPENED, download, focus, scroll_to
+from demo.ui.tabs import compare, links, tables
+from demo.ui.tabs.events import AT_ONCE, UNREAD
 from demo.ui.tabs.run_tab import RunTab
 
-PAGE = 50
-"""Runs listed at once. The first listing of a run computes its interval, which takes some hundredths of a second."""
+LISTED = 200
+"""The newest runs in the table. The first listing of a run computes its interval, which takes milliseconds."""
 
 MAX_AT_ONCE = 1000
-"""Runs in one list, export or deletion. Each takes up to some hundred kilobytes of memory."""
+"""Runs in one export or deletion. Each takes up to some hundred kilobytes of memory."""
 
 NAMED = 5
 """Runs that the question before a deletion names. It counts the others."""
@@ -33,15 +34,10 @@ NAMED = 5
 COMPARE = "history_compare"
 """The parameter of a link with the ids of the runs that it compares."""
 
-LIST = source("history.js")
-PLACED = "${globalThis.runList?.place(value) ?? value}"
-"""The list's template, which gradio evaluates before it writes the list."""
-TICKED = "(_, ...rest) => [runList.ticked(), ...rest]"
-QUESTIONED = "(_, ...rest) => [runList.questioned(), ...rest]"
-
-
-ListState = tuple[int, str, object]
-"""What the list on a page was made from: the runs that it may have, the search, and the history's stamp."""
+COLUMNS = (
+    "Select", "Checkpoint", "Settings", "Result", "Interval, 95 %", "Eager, ms", "Compiled, ms", "Started (UTC)",
+    "Machine", "Id",
+)  # fmt: skip
 
 
 class HistoryTab:
@@ -54,143 +50,174 @@ class HistoryTab:
         self.tabs = tabs
         self._may_delete = not limits.on_space()  # on a Space the runs are those of many people
         with gr.Column(elem_id="history"):
-            introduction = drawn("comparison.introduction", MAX_AT_ONCE, self._may_delete)
-            gr.HTML(introduction, apply_default_css=False)
-            if isinstance(self._history, PushedHistory):
-                address = f"{hub.endpoint()}/datasets/{self._history.dataset}"
-                gr.Markdown(f"Each result is also pushed to the dataset [{self._history.dataset}]({address}).")
-            with gr.Row(elem_id="history-tools"):
+            gr.Markdown(self._introduction())
+            with gr.Row(elem_id="history-tools", equal_height=False):
                 self.search = gr.Textbox(
                     label="Search",
-                    placeholder="A checkpoint, a mode, a device, a date, a result …",
+                    placeholder="A checkpoint, a device, a date …",
                     elem_id="search",
-                    scale=3,
                 )
+                self.selected = gr.Dropdown(
+                    [],
+                    value=[],
+                    multiselect=True,
+                    label="Selected runs",
+                    elem_id="selected",
+                )
+            with gr.Row(elem_id="history-actions"):
                 self.compare_button = gr.Button("Compare selected (2-4)", elem_id="compare")
                 self.exports = {
                     format: gr.Button(f"Export {words}", elem_classes="export")
                     for format, words in (("csv", "CSV"), ("json", "JSON"), ("parquet", "Parquet"))
                 }
                 self.delete_button = gr.Button("Delete …", visible=self._may_delete, elem_id="delete")
-            self.message = gr.HTML("", elem_id="history-message", apply_default_css=False)
+            self.message = gr.Markdown("", elem_id="history-message")
             with gr.Row(visible=False, elem_id="sure") as self.sure:
-                self.question = gr.HTML("", apply_default_css=False)
+                self.question = gr.Markdown("")
                 self.for_good_button = gr.Button("Delete for good", variant="primary", elem_id="for-good")
                 self.keep_button = gr.Button("Keep", elem_id="keep")
-            with gr.Column(elem_id="compared", elem_classes="comparison"):
-                self.compared = gr.HTML("", apply_default_css=False)
-            self.runs = gr.HTML("", elem_id="runs", apply_default_css=False, js_on_load=LIST, html_template=PLACED)
-            self.more_button = gr.Button("Show more", visible=False, elem_id="more")
+            with gr.Column(visible=False, elem_id="compared") as self.compared:
+                self.answer = gr.Markdown("")
+                self.chart = gr.Plot(show_label=False, elem_id="compared-intervals")
+                self.table = tables.table(
+                    "compared-table",
+                    "The figures of each run",
+                    ("Figure",),
+                    wrap=True,
+                    max_height=1400,
+                    column_widths=[190, *[320] * compare.MAX_COMPARED],
+                )
+            self.shown = gr.Markdown("", elem_id="history-shown")
+            self.runs = tables.table("runs", "Stored runs", COLUMNS)
             self.file = gr.DownloadButton("The file", elem_id="exported", elem_classes="unseen")
-        self.ticked = gr.Textbox("", visible=False)  # filled by TICKED: ids, separated by spaces
+        self.questioned = gr.State([])
+        """The ids that the question names: those are deleted, even if the selection has changed."""
         self.asked = gr.Textbox("", visible=False)  # filled by links.QUERY
         self.chosen = gr.Textbox("", visible=False)  # the runs of the comparison that is shown, as a query
-        self.shown = gr.State((PAGE, "", None))
+        self.comparing = [self.compared, self.answer, self.chart, self.table, self.chosen]
+        self.listing = [self.shown, self.runs, self.selected]
         self._wire(tab)
 
+    def _introduction(self) -> str:
+        told = (
+            "Finished, failed, cancelled or interrupted: each run on this machine is kept, and whoever can open this "
+            "page can see it. Press a row to open its run, or its + to select it. Exports contain the selected runs, "
+            f"or the newest {MAX_AT_ONCE} that match the search."
+        )
+        if not self._may_delete:
+            told += " On a shared Space nothing can be deleted from the page."
+        if isinstance(self._history, PushedHistory):
+            name = self._history.dataset
+            told += f" Each result is also pushed to the dataset [{name}]({hub.endpoint()}/datasets/{name})."
+        return f"## Every run so far\n\n{told}"
+
     def _wire(self, tab: gr.Tab) -> None:
-        shown = [self.runs, self.more_button, self.shown]
-        self.runs.tick(self._follow, [self.search, self.shown], shown, **AT_ONCE)
-        tab.select(self._show, self.search, shown, **AT_ONCE)
-        self.search.change(self._show, self.search, shown, trigger_mode="always_last", **AT_ONCE)
+        search, selected, visitor = self.search, self.selected, self._run_tab.visitor
+        tab.select(self._show, [search, selected], self.listing, **UNREAD)
+        search.change(self._show, [search, selected], self.listing, trigger_mode="always_last", **UNREAD)
         # a comparison stands above the list and would hide what the search finds
-        compared = [self.compared, self.chosen]
         address: dict[str, Any] = {"js": links.chosen("history"), "api_visibility": "private"}
-        self.search.change(lambda: ("", ""), None, compared, **AT_ONCE).then(None, self.chosen, **address)
-        reopened = tab.select(
-            self._compare_linked, [self.asked, self.chosen], [*compared, self.message], js=links.QUERY, **AT_ONCE
-        )
+        search.change(self._nothing_compared, None, self.comparing, **AT_ONCE).then(None, self.chosen, **address)
+        compared = [*self.comparing, self.message]
+        reopened = tab.select(self._compare_linked, [self.asked, self.chosen], compared, js=links.QUERY, **AT_ONCE)
         reopened.then(None, self.chosen, **address)
-        self.more_button.click(self._show_more, [self.search, self.shown], shown, **AT_ONCE)
-        opening = [self.tabs, self.message, *self._run_tab.showing]
-        opened = self.runs.select(self._open, self._run_tab.visitor, opening, **AT_ONCE)
-        opened.then(None, self._run_tab.opened, js=links.REMEMBER, api_visibility="private")
-        opened.then(None, js="() => runList.toOpened()", api_visibility="private")
-        pressed = self.compare_button.click(
-            self._compare_ticked, [self.ticked], [*compared, self.message], js=TICKED, **AT_ONCE
-        )
-        pressed.then(None, js="() => runList.toComparison()", api_visibility="private")
+        opening = [selected, self.tabs, self.message, self._run_tab.opened_from, *self._run_tab.showing]
+        opened = self.runs.select(self._press, [visitor, selected], opening, **UNREAD)
+        opened.then(None, self._run_tab.opened_from, js=TO_OPENED, api_visibility="private")
+        pressed = self.compare_button.click(self._compare, selected, compared, **UNREAD)
+        pressed.then(None, js=scroll_to("compared"), api_visibility="private")
         pressed.then(None, self.chosen, **address)
         for format, button in self.exports.items():
             button.click(
-                lambda ticked, search, format=format: self._export(format, ticked, search),
-                [self.ticked, self.search],
+                lambda selected, asked, format=format: self._export(format, selected, asked),
+                [selected, search],
                 [self.file, self.message],
-                js=TICKED,
-                **(AT_ONCE | {"concurrency_limit": 1, "concurrency_id": "export"}),
-            ).success(None, js=DOWNLOAD, api_visibility="private")
-        asked = [self.sure, self.question, self.message]
-        self.delete_button.click(self._ask, [self.ticked], asked, js=TICKED, **AT_ONCE)
+                **(UNREAD | {"concurrency_limit": 1, "concurrency_id": "export"}),
+            ).success(None, js=download("exported"), api_visibility="private")
+        asked = [self.sure, self.question, self.questioned, self.message]
+        self.delete_button.click(self._ask, selected, asked, **UNREAD)
         deleted = self.for_good_button.click(
             self._delete_questioned,
-            [self.ticked, self.search],
-            [self.sure, self.message, *compared, *shown],
-            js=QUESTIONED,
+            [self.questioned, search],
+            [self.sure, self.message, *self.comparing, *self.listing],
             **AT_ONCE,
         )
-        deleted.then(None, js="() => runList.untick()", api_visibility="private")
         deleted.then(None, self.chosen, **address)
-        answered = [deleted, self.keep_button.click(lambda: gr.update(visible=False), None, self.sure, **AT_ONCE)]
-        for event in answered:
-            event.then(None, js="() => runList.toDelete()", api_visibility="private")
+        for event in (deleted, self.keep_button.click(lambda: gr.update(visible=False), None, self.sure, **AT_ONCE)):
+            event.then(None, js=focus("delete"), api_visibility="private")
 
-    def _show(self, search: str, request: gr.Request, most: int = PAGE) -> tuple[str, Any, ListState]:
-        """The list, the button for more of it, and what it was made from."""
+    # ---- the table
+
+    def _show(self, asked: Any, selected: Any, request: gr.Request) -> dict[Any, Any]:
+        """The newest runs that match, and the selected ones that are still stored."""
+        search = str(asked or "")
         self._history.recover()
-        stamp = self._history.stamp()  # before reading: what is stored meanwhile shows the next time
         try:
-            stored, results = self._history.count(search), self._history.all(most, search)
+            stored, results = self._history.count(search), self._history.all(LISTED, search)
+            kept = [result for id in _ids(selected) if (result := self._history.get(id)) is not None]
         except (HistoryError, BadInput) as error:
-            return _reason(error), gr.update(visible=False), (most, search, stamp)
-        more = gr.update(visible=most < min(stored, MAX_AT_ONCE))
-        return comparison.listing(results, stored, search), more, (most, search, stamp)
+            return {self.shown: _reason(error), self.runs: gr.update(visible=False)}
+        choices = {result.id: _label(result) for result in (*results, *kept)}
+        return {
+            self.shown: tables.status(_counted(len(results), stored, search)),
+            self.runs: tables.filled(COLUMNS, map(row_of, results)),
+            self.selected: gr.update(
+                choices=[(label, id) for id, label in choices.items()], value=[result.id for result in kept]
+            ),
+        }
 
-    def _show_more(self, search: str, shown: ListState, request: gr.Request) -> tuple[str, Any, ListState]:
-        return self._show(search, request, min(shown[0] + PAGE, MAX_AT_ONCE))
+    def _press(self, visitor: str | None, selected: Any, event: gr.EventData, request: gr.Request) -> dict[Any, Any]:
+        """Selects the pressed run, or opens it."""
+        id = str(next(reversed(tables.pressed_row(event)), ""))
+        _, column = tables.pressed_place(event)
+        if column == 0:
+            return {self.selected: list(dict.fromkeys([*_ids(selected), id])), self._run_tab.opened_from: ""}
+        return self._run_tab.open_from(self.tabs, self.message, id, request, visitor)
 
-    def _follow(self, search: str, shown: ListState, request: gr.Request) -> tuple[Any, Any, Any]:
-        """A new list if something was stored or deleted, or the list is of another search; else no change."""
-        most, searched, stamp = shown
-        if (searched, stamp) == (search, self._history.stamp()):
-            return gr.skip(), gr.skip(), gr.skip()
-        return self._show(search, request, most if searched == search else PAGE)
+    # ---- a comparison
 
-    def _open(self, event: gr.EventData, request: gr.Request, visitor: str | None) -> dict[Any, Any]:
-        if self._run_tab.is_running(request, visitor):
-            return {
-                self.message: _message("A run of yours is going on and has the stage. Open this one when it has ended.")
-            }
-        id = str(data_of(event).get("run"))
-        shown = self._run_tab.open(id, self._run_tab.latest(request, visitor))
-        return {self.tabs: gr.update(selected="run"), self.message: ""} | shown
+    def _nothing_compared(self) -> dict[Any, Any]:
+        return {self.compared: gr.update(visible=False), self.chosen: ""}
 
-    def _compare_ticked(self, ticked: str, request: gr.Request) -> tuple[Any, ...]:
-        least, most = comparison.MIN_COMPARED, comparison.MAX_COMPARED
+    def _compare(self, selected: Any, request: gr.Request) -> dict[Any, Any]:
+        least, most = compare.MIN_COMPARED, compare.MAX_COMPARED
         try:
-            ids = _ids(ticked)
+            ids = _ids(selected)
             results = self._results(ids) if len(ids) <= most else []
         except (HistoryError, BadInput) as error:
-            return gr.skip(), gr.skip(), _reason(error)
+            return {self.message: _reason(error)}
         if len(results) < least:
-            selected = len(ids) if len(ids) > most else len(results)
-            return gr.skip(), gr.skip(), _message(f"Select {least} to {most} runs to compare. Selected: {selected}.")
-        return comparison.comparison(results), urlencode({COMPARE: " ".join(ids)}), ""
+            given = len(ids) if len(ids) > most else len(results)
+            return {self.message: tables.status(f"Select {least} to {most} runs to compare. Selected: {given}.")}
+        letters, lines = compare.lines(results)
+        return {
+            self.compared: gr.update(visible=True),
+            self.answer: compare.answer(results),
+            self.chart: gr.update(value=(figure := intervals(compare.bars(results))), visible=figure is not None),
+            self.table: tables.filled(("Figure", *letters), lines),
+            self.chosen: urlencode({COMPARE: " ".join(ids)}),
+            self.message: "",
+        }
 
-    def _compare_linked(self, query: str, chosen: str, request: gr.Request) -> tuple[Any, ...]:
+    def _compare_linked(self, query: str, chosen: str, request: gr.Request) -> dict[Any, Any]:
         """Shows the comparison that the address names, if it is not the one that is shown."""
         asked = links.read_query(query).get(COMPARE, "")
         if asked == links.read_query(chosen).get(COMPARE, ""):
-            return gr.skip(), gr.skip(), gr.skip()
+            return {self.message: gr.skip()}
         if not asked:
-            return "", "", ""
-        *compared, message = self._compare_ticked(asked, request)
-        if message:
-            return "", "", _message("The runs that this link compares are not all stored here.")
-        return *compared, message
+            return self._nothing_compared() | {self.message: ""}
+        shown = self._compare(asked.split(), request)
+        if shown[self.message]:
+            shown = self._nothing_compared()
+            shown[self.message] = tables.status("The runs that this link compares are not all stored here.")
+        return shown
 
-    def _export(self, format: str, ticked: str, search: str) -> tuple[Any, str]:
+    # ---- export and deletion
+
+    def _export(self, format: str, selected: Any, asked: Any) -> tuple[Any, str]:
+        search = str(asked or "")
         try:
-            ids = _ids(ticked)
+            ids = _ids(selected)
             results = self._results(ids) if ids else self._history.all(MAX_AT_ONCE, search)
             stored = len(ids) or self._history.count(search)
             content = export.encoded(results, format)
@@ -200,45 +227,76 @@ class HistoryTab:
         message = f"{sentences.count(len(results), 'run')} written to worth-compiling-runs.{format}."
         if stored > MAX_AT_ONCE:
             message += f" They are the newest of {stored}; on the command line, history export writes all."
-        return path, _message(message)
+        return path, tables.status(message)
 
-    def _ask(self, ticked: str, request: gr.Request) -> tuple[Any, str, str]:
-        """The question, which names the runs and holds their ids. Those are deleted, even if the ticks change."""
+    def _ask(self, selected: Any, request: gr.Request) -> tuple[Any, str, list[str], str]:
+        """The question, which names the runs, and their ids."""
         try:
-            ids = _ids(ticked)
+            ids = _ids(selected)
             named = [result for id in ids[:NAMED] if (result := self._history.get(id)) is not None]
         except (HistoryError, BadInput) as refused:
-            return gr.update(visible=False), "", _reason(refused)
+            return gr.update(visible=False), "", [], _reason(refused)
         doomed = [*(result.id for result in named), *ids[NAMED:]]
         if not doomed:
-            return gr.update(visible=False), "", _message("Select runs to delete.")
-        return gr.update(visible=True), comparison.confirm_delete(named, doomed), ""
+            return gr.update(visible=False), "", [], tables.status("Select runs to delete.")
+        question = [f"**Delete {sentences.count(len(doomed), 'run')}? This can't be undone.**", ""]
+        question += [f"- {escaped(f'{_label(result)} · {result.id}')}" for result in named]
+        question += [f"- and {len(doomed) - len(named)} more"] if len(doomed) > len(named) else []
+        return gr.update(visible=True), "\n".join(question), doomed, ""
 
-    def _delete_questioned(self, ids: str, search: str, request: gr.Request) -> tuple[Any, ...]:
+    def _delete_questioned(self, ids: list[str], search: str, request: gr.Request) -> dict[Any, Any]:
         try:
-            deleted = self._history.delete(_ids(ids)) if self._may_delete else 0
-            message = _message(f"{fmt.capital(sentences.count(deleted, 'run'))} deleted.")
+            deleted = self._history.delete(ids) if self._may_delete else 0
+            message = tables.status(f"{fmt.capital(sentences.count(deleted, 'run'))} deleted.")
         except (HistoryError, BadInput) as error:
             message = _reason(error)
-        return gr.update(visible=False), message, "", "", *self._show(search, request)
+        updates = self._nothing_compared() | self._show(search, [], request)
+        return updates | {self.sure: gr.update(visible=False), self.message: message}
 
-    def _results(self, ids: list[str]) -> list[RunResult]:
+    def _results(self, ids: Sequence[str]) -> list[RunResult]:
         """These runs, oldest first, without those deleted meanwhile."""
         results = [result for id in ids if (result := self._history.get(id)) is not None]
         return sorted(results, key=lambda result: result.started_at)
 
 
-def _ids(ticked: str) -> list[str]:
-    """Each ticked run once. The text comes from a browser, so it may be anything. Raises BadInput."""
-    ids = list(dict.fromkeys(ticked.split()))
+def row_of(result: RunResult) -> list[Any]:
+    outcome, spec = sentences.outcome(result) or "", result.spec
+    ratio = result.speedup.ratio if result.speedup is not None and outcome else None
+    ends = " to ".join(sentences.ends(result.speedup.low, result.speedup.high)) if ratio and result.speedup else ""
+    return [
+        "+",
+        tables.Cell(spec.checkpoint, spec.checkpoint, tables.BOLD),
+        sentences.run_settings(result),
+        tables.Cell(word := compare.outcome(result), word, tables.COLOURS.get(outcome, "")),
+        tables.Cell(ratio, ends or tables.UNKNOWN),
+        tables.milliseconds(result.latencies.get("eager")),
+        tables.milliseconds(result.latencies.get("compiled")),
+        fmt.minute(result.started_at),
+        sentences.where(result),
+        result.id,
+    ]
+
+
+def _label(result: RunResult) -> str:
+    return f"{sentences.run_line(result)} · {fmt.minute(result.started_at)} UTC"
+
+
+def _counted(listed: int, stored: int, search: str) -> str:
+    if not stored:
+        searched = search.strip()
+        return f"No stored run holds “{searched}”." if searched else "No runs yet. Each one is kept here."
+    if listed < stored:
+        return f"The newest {listed} of {stored} runs. A search finds the others."
+    return sentences.count(stored, "run")
+
+
+def _ids(selected: Any) -> list[str]:
+    """Each selected run once. They come from a browser, so they may be anything. Raises BadInput."""
+    ids = list(dict.fromkeys(id for id in selected if isinstance(id, str))) if isinstance(selected, list) else []
     if len(ids) > MAX_AT_ONCE:
         raise BadInput(f"At most {MAX_AT_ONCE} runs at once. Selected: {len(ids)}. Select fewer.")
     return ids
 
 
 def _reason(error: HistoryError | BadInput) -> str:
-    return _message(fmt.redact(str(error)))
-
-
-def _message(sentence: str) -> str:
-    return drawn("comparison.message", sentence)
+    return tables.status(fmt.redact(str(error)))

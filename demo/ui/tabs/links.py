@@ -31,6 +31,8 @@ REMEMBER = "(id) => window.address.remember(id)"
 """Puts the shown run into the address bar, so that it can be sent to somebody; other parameters stay."""
 QUERY = "(_, ...rest) => [location.search, ...rest]"
 """The address's query as an event's first input."""
+FILL = "query => window.address.fill(query)"
+"""Fills the form of the first tab with what this query asks for; nothing for ''."""
 FOLLOWED = "(id, press) => window.address.followed(id, press)"
 """A link inside the page was followed; `press` is 'run', 'quiet' or 'best' where that button is to be pressed then."""
 

@@ -21,7 +21,7 @@ from demo.ui.html import elements, results
 from demo.ui.html.elements import drawn
 from demo.ui.jobs import Job, RunQueue, Supervisor, WaitingForQuiet, Work, attempted, visitor_name
 from demo.ui.look import FOCUS_STAGE, REDRAW, TO_ANSWER, TO_STAGE, source
-from demo.ui.tabs import form as forms, links
+from demo.ui.tabs import form as forms, links, tables
 from demo.ui.tabs.events import AT_ONCE, LATEST, QUIET, UNREAD, Watching, data_of, told
 from demo.ui.tabs.form import FIRST
 from demo.ui.tabs.result_pane import ResultPane, one_more, picture_of
@@ -53,6 +53,8 @@ class RunTab(Watching):
         self.has_run = gr.State(False)
         self.visitor = gr.BrowserState(None, storage_key=BROWSER_KEY, secret=BROWSER_KEY)
         self.opened = gr.Textbox("", visible=False)
+        self.opened_from = gr.Textbox("", visible=False)
+        """The run that the last press on a row of another tab has opened; '' if it opened none."""
         """The id of the stored run that is shown, for `links.REMEMBER`."""
         fields = [*self.form.inputs.values(), self.form.minutes, self.form.other_formats, self.form.picture_note]
         self.showing = [*self.pane.components, *fields, self.has_run, self.opened]
@@ -380,6 +382,16 @@ class RunTab(Watching):
             | links.filled(self.form, result.spec)
             | self.form.with_picture_of(result.image, latest.image if latest is not None else None)
         )
+
+    def open_from(
+        self, tabs: gr.Tabs, message: gr.Markdown, id: str, request: gr.Request, visitor: str | None
+    ) -> dict[Any, Any]:
+        """Updates that show a stored run on this tab, from a row of another; a run that goes on keeps the stage."""
+        if self.is_running(request, visitor):
+            told = "A run of yours is going on and has the stage. Open this one when it has ended."
+            return {message: tables.status(told), self.opened_from: ""}
+        shown = self.open(id, self.latest(request, visitor))
+        return {tabs: gr.update(selected="run"), message: "", self.opened_from: shown[self.opened]} | shown
 
     def _others(self, request: gr.Request) -> tuple[Any, Any]:
         """That other programs keep this machine busy, and the button that waits; both hidden where they do not, and

@@ -2,7 +2,6 @@
 
 import tempfile
 from collections.abc import Iterable, Sequence
-from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -11,16 +10,30 @@ from gradio.processing_utils import save_bytes_to_cache
 from gradio.utils import get_upload_folder
 from markupsafe import Markup
 
-from demo.core import catalog, format as fmt, limits
+from demo.core import catalog, format as fmt, hub, limits
 from demo.core.spec import DTYPES, MODES, WEIGHTS, BadInput
+from demo.present import sentences
+from demo.present.comparison_charts import HeatCell, heatmap
+from demo.present.markdown import escaped
 from demo.store.history import HistoryError
-from demo.sweep.grid import AXES, PICTURE, PRESETS, Cell, Grid, make_cells, read_grid, write_device_table, write_table
-from demo.sweep.run_grid import Done, Timing, Waiting
-from demo.ui.html import many_runs, results
-from demo.ui.html.elements import drawn
+from demo.sweep.grid import (
+    AXES,
+    PICTURE,
+    PRESETS,
+    Cell,
+    Grid,
+    downloads,
+    make_cells,
+    read_grid,
+    write_device_table,
+    write_table,
+)
+from demo.sweep.run_grid import Timing, Waiting
+from demo.ui.html import results
 from demo.ui.jobs import Supervisor, Sweep, attempted, machine_of
-from demo.ui.look import TO_SWEEP, source
-from demo.ui.tabs.events import AT_ONCE, LATEST, QUIET, Watching, pressed_of, told
+from demo.ui.look import TO_OPENED, TO_SWEEP
+from demo.ui.tabs import tables
+from demo.ui.tabs.events import AT_ONCE, LATEST, QUIET, Watching, told
 from demo.ui.tabs.run_tab import RunTab
 
 GRIDS = {"published": "Preset: the guide's 12 models", "smoke": "Preset: 4 bundled models"}
@@ -33,14 +46,23 @@ AXIS_NAMES = {
 STORED_A_CELL, MAX_STORED = 20, 2000
 """Stored runs of its checkpoints, newest first, that a sweep searches for finished cells: for each cell, and in all.
 Without a limit a press of Start would read the whole history into memory."""
+BYTES_A_PARAMETER = 4
+"""The published weights are float32."""
+COLUMNS = (
+    "Checkpoint", "Batch", "Mode", "Number format", "Result", "Eager, ms", "Compiled, ms", "State", "Id"
+)  # fmt: skip
+OPENING = (
+    "## Which models are worth compiling here?\n\nEvery combination of the choices is one run and fills one cell. Runs "
+    "go one at a time. Stop at any time: finished cells are stored, and Start continues with the rest."
+)
 
 
 class SweepTab(Watching):
     """Make it inside the `gr.Tab` that holds it."""
 
-    def __init__(self, run_tab: RunTab, tab: gr.Tab) -> None:
-        """`run_tab` knows the visitors; `tab` is the tab of the sweeps."""
-        self._run_tab = run_tab
+    def __init__(self, run_tab: RunTab, tabs: gr.Tabs, tab: gr.Tab) -> None:
+        """Opening a cell shows its run in `run_tab`, which is one of `tabs`; `tab` is this one."""
+        self._run_tab, self.tabs = run_tab, tabs
         with gr.Row(elem_id="sweep-desk", equal_height=False):
             with gr.Column(elem_id="sweep-form", scale=0, min_width=320):
                 self.axes = _axis_fields()
@@ -56,14 +78,14 @@ class SweepTab(Watching):
                     name: gr.Button(words, size="sm", elem_classes="preset") for name, words in GRIDS.items()
                 }
                 with gr.Column(elem_id="sweep-foot"):
-                    self.plan = gr.HTML("", elem_id="sweep-plan", apply_default_css=False)
+                    self.plan = gr.Markdown("", elem_id="sweep-plan")
                     with gr.Row(elem_id="sweep-actions"):
                         self.start_button = gr.Button("Start", variant="primary", elem_id="sweep-start")
                         self.stop_button = gr.Button("Stop", interactive=False, elem_id="sweep-stop")
             with gr.Column(elem_id="sweep-stage", min_width=320):
-                opening = drawn("sweep_status.opening")
-                self.status = gr.HTML(opening, elem_id="sweep-status", apply_default_css=False)
-                self.map = gr.HTML("", elem_id="sweep-map", apply_default_css=False, js_on_load=source("open_run.js"))
+                self.status = gr.Markdown(OPENING, elem_id="sweep-status")
+                self.map = gr.Plot(visible=False, show_label=False, elem_id="sweep-map")
+                self.table = tables.table("sweep-table", "Cells; press a row to open its run", COLUMNS)
                 with gr.Row(elem_id="sweep-exports"):
                     self.exports = {
                         ending: gr.DownloadButton(f"Export {ending[1:].upper()}", visible=False, size="sm")
@@ -72,11 +94,12 @@ class SweepTab(Watching):
                     self.keep_button = gr.Button(
                         "Save as this machine's table", visible=False, size="sm", elem_id="sweep-keep"
                     )
-                self.kept = gr.HTML("", elem_id="sweep-kept", apply_default_css=False)
-                self.opened = gr.HTML("", elem_id="sweep-opened", apply_default_css=False)
-        buttons = [self.start_button, self.stop_button, self.keep_button, *self.exports.values()]
-        super().__init__(Supervisor("sweep"), [self.status, self.map], [self.status, self.map, *buttons])
-        self._beginning = [*self._ending, self.kept, self.opened, self.watched]
+                self.message = gr.Markdown("", elem_id="sweep-message")
+        cells, buttons = [self.map, self.table], [self.start_button, self.stop_button]
+        after = [self.keep_button, *self.exports.values()]
+        super().__init__(Supervisor("sweep"), [self.status, *cells], [self.status, *cells, *buttons, *after])
+        self._beginning = [*self._ending, self.message, self.watched]
+        self._planning = [self.plan, self.status, *cells, *after, self.message, self.watched]
         self._wire(tab)
 
     def arrive(self, blocks: gr.Blocks) -> None:
@@ -85,12 +108,14 @@ class SweepTab(Watching):
         self._watch_after(blocks.load(self._arrive, self._run_tab.visitor, changed, **AT_ONCE))
 
     def _wire(self, tab: gr.Tab) -> None:
-        asked: list[Any] = [*self.axes.values(), self._weights, self._fresh]
+        fields: list[Any] = [*self.axes.values(), self._weights, self._fresh]
+        visitor = self._run_tab.visitor
+        asked = [visitor, self.watched, *fields]
         gr.on(
-            [tab.select, *(field.change for field in asked)],
+            [tab.select, *(field.change for field in fields)],
             self._planned,
             asked,
-            self.plan,
+            self._planning,
             **AT_ONCE,
             **LATEST,
         )
@@ -98,12 +123,14 @@ class SweepTab(Watching):
             values = list(_choices_of(PRESETS[name]).values())
             button.click(lambda values=values: values, None, list(self.axes.values()), **QUIET)
         self.start_button.click(None, js=TO_SWEEP, api_visibility="private")
-        visitor = self._run_tab.visitor
-        begun = self.start_button.click(self._run, [visitor, *asked], self._beginning, **AT_ONCE)
-        self._watch_after(begun).then(self._planned, asked, self.plan, **AT_ONCE)
+        begun = self.start_button.click(self._run, [visitor, *fields], self._beginning, **AT_ONCE)
+        self._watch_after(begun).then(self._planned, asked, self._planning, **AT_ONCE)
         self.stop_button.click(self._cancel, visitor, self.stop_button, queue=False, **QUIET)
-        self.keep_button.click(self._as_measured, self.watched, self.kept, concurrency_limit=1, **QUIET)
-        self.map.select(self._open, self.watched, self.opened, **AT_ONCE)
+        self.keep_button.click(self._as_measured, self.watched, self.message, concurrency_limit=1, **QUIET)
+        shown_in = self._run_tab
+        opening = [self.tabs, self.message, shown_in.opened_from, *shown_in.showing]
+        opened = self.table.select(self._open, visitor, opening, **AT_ONCE)
+        opened.then(None, shown_in.opened_from, js=TO_OPENED, api_visibility="private")
 
     def _run(self, request: gr.Request, visitor: str | None, *values: Any) -> dict[Any, Any]:
         """A press of Start. After a stop it continues: stored results are not run again."""
@@ -127,12 +154,20 @@ class SweepTab(Watching):
         cells = make_cells(specs, stored, machine_of(tab.runner), PICTURE, bool(fresh))
         return Sweep(tab.runner, tab.queue, visitor, tuple(cells), stored)
 
-    def _planned(self, request: gr.Request, *values: Any) -> str:
-        """What Start would do: cells, time and downloads, or why it would be refused."""
+    def _planned(self, request: gr.Request, visitor: str | None, watched: Sweep | None, *values: Any) -> dict[Any, Any]:
+        """What Start would do: cells, time and downloads, or why it would be refused. If the page shows no sweep of
+        these choices, and none goes on, the cells are shown, too, with what is stored already."""
         try:
-            return many_runs.plan(self._sweep(values))
+            sweep = self._sweep(values)
         except (BadInput, HistoryError) as refused:
-            return drawn("results.no_forecast", fmt.redact(str(refused)))
+            return {self.plan: tables.status(fmt.redact(str(refused)))}
+        updates: dict[Any, Any] = {self.plan: plan(sweep)}
+        chosen = [cell.spec for cell in sweep.cells]
+        if self.is_running(request, visitor) or (watched and chosen == [cell.spec for cell in watched.cells]):
+            return updates
+        hidden = {button: gr.update(visible=False) for button in (self.keep_button, *self.exports.values())}
+        updates |= hidden | self._cells(sweep) | {self.status: OPENING, self.message: ""}
+        return updates | ({self.watched: None} if watched else {})
 
     def _arrive(self, request: gr.Request, visitor: str | None) -> dict[Any, Any]:
         """A page has opened: it shows its visitor's sweep that goes on, or whose end no page has shown."""
@@ -149,36 +184,40 @@ class SweepTab(Watching):
 
     def _begun(self, going: Sweep) -> dict[Any, Any]:
         cleared: dict[Any, Any] = {
-            self.kept: "",
-            self.opened: "",
+            self.message: "",
             self.keep_button: gr.update(visible=False),
             self.start_button: gr.update(interactive=False),
             self.stop_button: gr.update(interactive=True),
             **{button: gr.update(visible=False) for button in self.exports.values()},
             self.watched: going,
         }
-        return self._now(going) | cleared
+        return self._now(going) | self._cells(going) | cleared
 
     def _now(self, going: Sweep) -> dict[Any, Any]:
-        """The status and the map, while a sweep goes on and in the end."""
-        cells, forecast, step, share = going.cells, going.forecast(), "Running", 0.0
-        running: int | None = None
+        """The status, while a sweep goes on and in the end."""
+        cells, forecast, step = going.cells, going.forecast(), "Running"
         match going.doing:
             case _ if going.ended:
                 step = "Stopped" if going.stopped else "Done"
-                doing = "Start continues with the rest." if going.stopped else many_runs.summary(cells)
+                doing = "Start continues with the rest." if going.stopped else summary(cells)
             case Timing(place, timing):
-                running, share = place, timing.fraction
-                doing = f"{escape(str(cells[place].spec.checkpoint))}: {results.doing(timing)}"
+                doing = f"{escaped(cells[place].spec.checkpoint)}: {results.doing(timing)}"
             case Waiting(ahead):
-                doing = f"Runs ahead of yours: {escape(str(ahead))}."
-            case Done():
-                doing = ""
+                doing = f"Runs ahead of yours: {ahead}."
             case _:
-                step, doing = "Starting", drawn("sweep_status.guess", forecast)
-        left = None if going.ended else forecast.seconds
-        status = many_runs.status(step, cells, left, doing)
-        return {self.status: status, self.map: many_runs.heatmap(cells, running, share)}
+                doing = ""
+        done = sum(cell.done for cell in cells)
+        so_far = f"{step}: {done} of {len(cells)} cells finished"
+        if not going.ended and done < len(cells) and forecast.seconds:
+            so_far += f", about {sentences.rounded_duration(forecast.seconds)} to go"
+        return {self.status: f"### {so_far}\n\n{doing}"}
+
+    def _cells(self, going: Sweep) -> dict[Any, Any]:
+        """The map and the table."""
+        cells = going.cells  # replaced while a sweep goes on: map and table show the same
+        figure = heatmap(list(map(_heat, cells)))
+        rows = tables.filled(COLUMNS, map(_row, cells))
+        return {self.map: gr.update(value=figure, visible=figure is not None), self.table: rows}
 
     def _end(self, going: Sweep) -> dict[Any, Any]:
         """The end of a sweep, with the table to export."""
@@ -188,7 +227,7 @@ class SweepTab(Watching):
         }
         if (problem := going.outcome()) is not None:
             return updates | {self.status: told(problem)}
-        updates |= self._now(going)
+        updates |= self._now(going) | self._cells(going)
         if any(cell.done for cell in going.cells):
             for ending, button in self.exports.items():
                 updates[button] = gr.update(value=_file(going.cells, ending), visible=True)
@@ -203,15 +242,88 @@ class SweepTab(Watching):
         path = attempted(lambda: write_device_table(shown.cells))
         if isinstance(path, Exception):
             return told(path)
-        told_where = f"Saved as {path.name}: the tab Published shows it beside the guide's tables."
-        return f'<p class="doing">{escape(told_where)}</p>'
+        return tables.status(f"Saved as {path.name}: the tab Published shows it beside the guide's tables.")
 
-    def _open(self, shown: Sweep | None, event: gr.EventData, request: gr.Request) -> str:
-        if shown is None or (cell := pressed_of(shown.cells, event)) is None:
-            return ""
-        if cell.result is None:
-            return told(BadInput(cell.refused)) if cell.refused else ""
-        return results.opened(cell.result)
+    def _open(self, visitor: str | None, event: gr.EventData, request: gr.Request) -> dict[Any, Any]:
+        row = tables.pressed_row(event)
+        if not row or not row[-1]:
+            none = tables.status("This cell has no run to open.")
+            return {self.message: none, self._run_tab.opened_from: ""}
+        return self._run_tab.open_from(self.tabs, self.message, str(row[-1]), request, visitor)
+
+
+# ---- what a sweep says
+
+
+def plan(sweep: Sweep) -> str:
+    """What Start would do, as Markdown: cells, time, and the checkpoints that it would download, or cannot."""
+    wanted, forecast = downloads(sweep.cells), sweep.forecast()
+    stored = sum(cell.done for cell in sweep.cells)
+    said = [f"**Cells: {len(sweep.cells)}. Stored already: {stored}. To run: {forecast.cells}.**"]
+    if forecast.cells:
+        said.append(f"Time: about {sentences.rounded_duration(forecast.seconds)}.")
+    if wanted and hub.reachable():
+        size = fmt.size(sum(entry.parameters for entry in wanted) * BYTES_A_PARAMETER)
+        said.append(f"Checkpoints to download: {len(wanted)}, about {size}.")
+    elif wanted:
+        said.append(
+            f"Checkpoints not on this machine: {len(wanted)}. The Hugging Face Hub cannot be reached; random weights "
+            "need no download."
+        )
+    if forecast.guessed:
+        cells = f"{forecast.guessed} of {forecast.cells} cells"
+        said.append(f"The time of {cells} is a rough guess: nothing like them was run here.")
+    return "\n\n".join(said)
+
+
+def summary(cells: Sequence[Cell]) -> str:
+    verdicts = [cell.result.speedup.verdict for cell in cells if cell.result and cell.result.speedup]
+    failed = sum(cell.result is None or cell.result.failure is not None for cell in cells)
+    said = [f"{verdicts.count('faster')} faster compiled", f"{verdicts.count('slower')} slower"]
+    said += [f"{failed} without a figure"] if failed else []
+    took = sum(cell.result.elapsed_seconds for cell in cells if cell.result)
+    return f"{', '.join(said)}; {fmt.duration(took)} of runs."
+
+
+def _heat(cell: Cell) -> HeatCell:
+    spec = cell.spec
+    text, ratio = map_text(cell)
+    group, row = f"{spec.mode}, {spec.dtype}", sentences.short(spec.checkpoint)
+    return HeatCell(group, row, f"batch {spec.batch_size}", text, ratio)
+
+
+def map_text(cell: Cell) -> tuple[str, float | None]:
+    """The text of a cell of the map, and its speed-up where that is decided."""
+    if cell.result is None:
+        return ("refused" if cell.refused else "·"), None
+    if cell.result.failure is not None:
+        return ("OOM" if cell.result.status == "out_of_memory" else "failed"), None
+    outcome, speedup = sentences.outcome(cell.result), cell.result.speedup
+    if speedup is None or outcome not in ("faster", "slower"):
+        return ("≈ 1×" if outcome == "same" else "unsure"), None
+    return sentences.speedup(cell.result), speedup.ratio
+
+
+def _row(cell: Cell) -> list[Any]:
+    spec, result = cell.spec, cell.result
+    latencies = result.latencies if result is not None else {}
+    _, ratio = map_text(cell)
+    verdict = (sentences.outcome(result) if result is not None else "") or ""
+    state = "to run" if not cell.done else "stored already" if cell.stored else "finished"
+    return [
+        tables.Cell(spec.checkpoint, spec.checkpoint, tables.BOLD),
+        spec.batch_size,
+        spec.mode,
+        spec.dtype,
+        tables.Cell(ratio, cell.value or tables.UNKNOWN, tables.COLOURS.get(verdict, "")),
+        tables.milliseconds(latencies.get("eager")),
+        tables.milliseconds(latencies.get("compiled")),
+        "refused" if cell.refused else state,
+        result.id if result is not None else "",
+    ]
+
+
+# ---- the grid
 
 
 def _axis_fields() -> dict[str, gr.Dropdown]:

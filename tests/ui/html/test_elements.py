@@ -15,7 +15,7 @@ from demo.core.spec import RunSpec
 from demo.present import sentences
 from demo.ui.html import results
 from demo.ui.html.elements import drawn
-from demo.ui.tabs import links
+from demo.ui.tabs import links, tables
 
 QUOTED = f"""{HOSTILE} "quoted" 'one' &amp;"""
 TEMPLATES = Path(__file__).parents[3] / "demo" / "ui" / "templates"
@@ -33,7 +33,7 @@ def test_a_text_from_outside_stays_one_text_in_an_attribute_and_between_tags() -
             told.append(data)
 
     reader = Reader()
-    reader.feed(drawn("comparison.message", QUOTED))
+    reader.feed(tables.status(QUOTED))
     reader.feed(drawn("results.image", QUOTED, QUOTED))
     reader.close()
     pictures = [("src", QUOTED), ("alt", QUOTED), ("draggable", "false")]

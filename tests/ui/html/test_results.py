@@ -19,9 +19,8 @@ from demo.core.result import Failure, Progress, RunResult
 from demo.core.spec import RunSpec
 from demo.core.stats import Interval
 from demo.present import advice, sentences
-from demo.sweep.grid import Cell
 from demo.tasks.masks import difference
-from demo.ui.html import many_runs, results, takeaway
+from demo.ui.html import results, takeaway
 from demo.ui.html.elements import ruler
 from demo.ui.html.results import CHARTS, parts
 from demo.ui.tabs import form
@@ -92,7 +91,6 @@ def test_texts_from_models_files_and_errors_cannot_become_html() -> None:
         results.outputs(result),
         results.whole(result),
         takeaway.section(result),
-        many_runs.heatmap([Cell(spec), Cell(spec, result)]),
         results.failure(failed),
         results.problem("This cannot be run", HOSTILE),
         results.intro(HOSTILE),

@@ -1,7 +1,6 @@
 """The search for the best way on the page, without a browser. A fake runner stands for the models."""
 
 import dataclasses
-import re
 import time
 from typing import Any
 
@@ -9,7 +8,6 @@ import pytest
 from fake_runner import SearchRunner, measured
 from page_support import (
     HOSTILE,
-    Tags,
     arrived,
     cancel,
     ended,
@@ -17,8 +15,9 @@ from page_support import (
     followed,
     from_browser,
     handler,
-    press,
+    press_row,
     press_run,
+    shown,
     stage_of,
     visitor,
 )
@@ -52,9 +51,9 @@ def searched(page: Page, **asked: Any) -> dict[Any, Any]:
     return begun | last
 
 
-def row_at(page: Page, going: BestSearch | None, place: Any) -> str:
+def row_at(page: Page, going: BestSearch | None, way: Any) -> str:
     """What a press on the row of this way opens."""
-    return press(page, page.best_pane.table, going, event="select", data={"place": place})
+    return press_row(page, page.best_pane.table, going, row=[way])
 
 
 def found(page: Page, **query: str) -> dict[Any, Any]:
@@ -63,13 +62,14 @@ def found(page: Page, **query: str) -> dict[Any, Any]:
     return arrive(ME, request=from_browser("a new page", **query))
 
 
-def order(table: str) -> list[str]:
+def order(table: dict[str, Any]) -> list[str]:
     """The ways of the table from the top."""
-    return re.findall(r'<th scope="row".*?<span class="\w*">(?:<a[^>]*>)?([^<]*)<', table)
+    return [row[0] for row in shown(table)]
 
 
-def answer(head: str) -> str:
-    return re.findall(r'<h2 class="answer"[^>]*>(.*?)</h2>', head)[0]
+def tried(table: dict[str, Any]) -> int:
+    """The ways that have run."""
+    return sum(row[-1] == "agrees" for row in shown(table))
 
 
 def test_a_search_fills_its_table_row_by_row_and_ends_with_the_answer_its_charts_and_its_code() -> None:
@@ -78,11 +78,11 @@ def test_a_search_fills_its_table_row_by_row_and_ends_with_the_answer_its_charts
     assert begun[page.run_tab.pane.best]["visible"] and "so far" in begun[pane.head]
     assert not begun[page.run_tab.form.run]["interactive"] and begun[page.run_tab.form.cancel]["interactive"]
     updates = list(followed(page, pane, begun))
-    rows = [update[pane.table].count("data-place") for update in updates]
+    rows = [tried(update[pane.table]) for update in updates if pane.table in update]
     assert rows[0] == 0 and rows == sorted(rows) and rows[-1] == len(begun[pane.watched].search.ways) - 1
-    assert any('role="progressbar"' in update[pane.head] for update in updates)
+    assert any(" left" in update[pane.head] for update in updates)
     last = updates[-1]
-    assert answer(last[pane.head]).startswith("Freezing: 2") and "progressbar" not in last[pane.head]
+    assert "\n## Freezing: 2" in last[pane.head] and " left" not in last[pane.head]
     assert order(last[pane.table])[:2] == ["Freezing", "A package"]
     assert all(last[plot]["visible"] and last[plot]["value"] is not None for plot in pane.charts.values())
     code = last[pane.code]["value"]
@@ -123,8 +123,8 @@ def test_a_page_that_opens_finds_the_search_running_or_ended_with_the_form_that_
     assert found(page, run="another")[pane.watched] is None
     cancel(page, "me")
     list(followed(page, pane, back))
-    shown = found(page)
-    assert shown[pane.watched] is begun[pane.watched] and shown[page.run_tab.form.run]["interactive"]
+    back = found(page)
+    assert back[pane.watched] is begun[pane.watched] and back[page.run_tab.form.run]["interactive"]
     assert found(page, checkpoint="shapes-vit", batch_size="4")[pane.watched] is begun[pane.watched]
     for another in ({"checkpoint": "shapes-segformer"}, {"batch_size": "many"}):
         assert found(page, **another)[pane.watched] is None  # its end was shown
@@ -167,19 +167,19 @@ def test_a_row_opens_its_run_and_one_of_a_way_that_fails_says_why_and_never_wins
         return BadInput(f"Refused: {HOSTILE}") if spec.scope == "layers" else measured(spec)
 
     page, _ = page_of(answer)
-    shown = searched(page)
-    pane, table = page.best_pane, shown[page.best_pane.table]
+    updates = searched(page)
+    pane, table = page.best_pane, updates[page.best_pane.table]
     assert order(table)[0] == "A package" and set(order(table)[-2:]) == {"Freezing", "Layer by layer"}
-    assert "compile failed: No: &lt;img" in table and "Refused: &lt;img" in table
-    assert not Tags(table).runs_script and HOSTILE not in table
-    ways = [way.name for way in shown[pane.watched].search.ways]
-    opened = row_at(page, shown[pane.watched], ways.index("freezing"))
+    outputs = {row[0]: row[-1] for row in shown(table)}
+    assert outputs["Freezing"].startswith("compile failed: No:") and outputs["Layer by layer"].startswith("Refused:")
+    going = updates[pane.watched]
+    opened = row_at(page, going, "Freezing")
     assert "Did not compile" in opened and HOSTILE not in opened
-    for nowhere in (ways.index("layers"), None, "0", -1, 99, 1.5, HOSTILE):
-        assert row_at(page, shown[pane.watched], nowhere) == ""
-    opened = row_at(page, shown[pane.watched], ways.index("package"))
+    for nowhere in ("Layer by layer", None, 1.5, [], HOSTILE):
+        assert row_at(page, going, nowhere) == ""
+    opened = row_at(page, going, "A package")
     assert "compiler aot" in opened and "1.3" in opened
-    assert row_at(page, None, ways.index("package")) == ""
+    assert row_at(page, None, "A package") == ""
 
 
 def test_the_runs_of_others_are_told_and_go_between_those_of_a_search() -> None:
@@ -203,10 +203,10 @@ def test_the_runs_of_others_are_told_and_go_between_those_of_a_search() -> None:
 def test_a_link_to_the_search_fills_its_form_and_starts_nothing() -> None:
     page, runner = page_of()
     form_of = page.run_tab.form
-    shown = arrived(page, ME, checkpoint="shapes-segformer", best="7", other_formats="1")
-    assert shown[form_of.inputs["checkpoint"]]["value"] == "shapes-segformer"
-    assert (shown[form_of.minutes], shown[form_of.other_formats]) == (7.0, True)
-    assert "This link asks for the best way" in stage_of(page, shown) and not runner.runs
+    linked = arrived(page, ME, checkpoint="shapes-segformer", best="7", other_formats="1")
+    assert linked[form_of.inputs["checkpoint"]]["value"] == "shapes-segformer"
+    assert (linked[form_of.minutes], linked[form_of.other_formats]) == (7.0, True)
+    assert "This link asks for the best way" in stage_of(page, linked) and not runner.runs
     assert arrived(page, ME, best="")[form_of.minutes] == 3.0
     refused = arrived(page, ME, best=HOSTILE)
     assert "A search takes 1 to 60 minutes" in stage_of(page, refused) and HOSTILE not in stage_of(page, refused)

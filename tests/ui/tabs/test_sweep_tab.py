@@ -1,4 +1,4 @@
-"""The tab of sweeps without a browser: its handlers and its heat map. A fake runner stands for the models."""
+"""The tab of sweeps without a browser: its handlers and components. A fake runner stands for the models."""
 
 import csv
 import os
@@ -9,14 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fake_runner import FakeRunner
-from page_support import HOSTILE, ended, followed, from_browser, handler, press
+from fake_runner import FakeRunner, measured
+from page_support import HOSTILE, ended, followed, from_browser, handler, press, press_row, shown, stage_of
 from samples import failed_result, ok_result
 
 from demo.core import catalog, format as fmt, limits
 from demo.core.result import RunResult
 from demo.core.spec import BadInput, RunSpec
 from demo.store import published
+from demo.store.history import History
 from demo.sweep.grid import AXES, PRESETS
 from demo.ui import jobs
 from demo.ui.jobs import Sweep
@@ -59,21 +60,35 @@ def buttons(page: Page, updates: dict[Any, Any]) -> tuple[bool, bool]:
     return updates[tab.start_button]["interactive"], updates[tab.stop_button]["interactive"]
 
 
+def filled(page: Page, updates: dict[Any, Any]) -> int:
+    """How many cells have a value, in the table as in the map."""
+    values = [row[4] for row in shown(updates[page.sweep_tab.table])]
+    texts = [note.text for note in updates[page.sweep_tab.map]["value"].layout.annotations]
+    assert len(values) - values.count("–") == len(values) - texts.count("·")
+    return len(values) - values.count("–")
+
+
 def finished(page: Page, **asked: Any) -> Sweep:
     """A sweep at its end, as the browser's session holds it."""
     return ended(next(started(page, **asked))[page.sweep_tab.watched])
 
 
-def test_a_sweep_fills_the_map_cell_by_cell_and_leaves_the_buttons_ready() -> None:
+def test_a_sweep_fills_map_and_table_cell_by_cell_and_leaves_the_buttons_ready() -> None:
     page, tab = page_of(seconds=0.1)
     updates = list(started(page))
-    maps = [update[tab.map] for update in updates if tab.map in update]
-    filled = [shown.count("data-place") for shown in maps]
-    assert filled == sorted(filled)
-    assert (filled[0], filled[-1]) == (0, 8)
+    counts = [filled(page, update) for update in updates if tab.table in update]
+    assert counts == sorted(counts)
+    assert (counts[0], counts[-1]) == (0, 8)
     assert buttons(page, updates[0]) == (False, True)
     assert buttons(page, updates[-1]) == (True, False)
     assert "8 of 8 cells finished" in updates[-1][tab.status]
+
+
+def test_a_chart_is_drawn_anew_only_when_a_cell_is_finished() -> None:
+    page, tab = page_of(seconds=0.3)
+    updates = list(started(page))
+    drawn = [filled(page, update) for update in updates[1:-1] if tab.map in update]
+    assert len(drawn) == len(set(drawn)) < len(updates) / 2
 
 
 def test_failures_fill_cells_and_a_refusal_too() -> None:
@@ -84,13 +99,23 @@ def test_failures_fill_cells_and_a_refusal_too() -> None:
 
     page, tab = page_of(answer)
     *_, last = started(page)
-    assert (last[tab.map].count("OOM</b>"), last[tab.map].count("refused</b>")) == (4, 1)
-    assert HOSTILE not in last[tab.map]
-    shown = finished(page)
-    refused = next(place for place, cell in enumerate(shown.cells) if cell.refused)
-    for place, says in ((refused, "Not to be had"), (3, "shapes-segformer")):
-        opened = press(page, tab.map, shown, event="select", data={"place": place})
-        assert says in opened and HOSTILE not in opened
+    texts = [note.text for note in last[tab.map]["value"].layout.annotations]
+    assert (texts.count("OOM"), texts.count("refused")) == (4, 1)
+    refused = next(row for row in shown(last[tab.table]) if row[-2] == "refused")
+    assert "Not to be had" in refused[4]
+    assert press_row(page, tab.table, None, row=refused)[page.run_tab.opened_from] == ""
+
+
+def test_a_row_opens_its_run_and_nothing_else_does(history: History) -> None:
+    history.append(ok_result())
+    page = Page(FakeRunner(lambda *_: ok_result()), history=history)
+    opened = press_row(page, page.sweep_tab.table, None, row=["shapes-vit", ok_result().id])
+    assert opened[page.sweep_tab.tabs]["selected"] == "run" and "2.00×" in stage_of(page, opened)
+    for nothing in ([], [""], [None]):
+        assert press_row(page, page.sweep_tab.table, None, row=nothing).keys() == {
+            page.sweep_tab.message,
+            page.run_tab.opened_from,
+        }
 
 
 def test_stop_ends_the_sweep_and_offers_what_is_there() -> None:
@@ -98,13 +123,14 @@ def test_stop_ends_the_sweep_and_offers_what_is_there() -> None:
     updates = []
     for update in started(page):
         updates.append(update)
-        if tab.map in update and update[tab.map].count("data-place") == 2:
+        if tab.table in update and filled(page, update) >= 2:
             stop(page, "one")
     assert "Stopped" in updates[-1][tab.status]
-    assert updates[-1][tab.map].count("data-place") == 2
+    done = filled(page, updates[-1])
+    assert 2 <= done < 8
     assert buttons(page, updates[-1]) == (True, False)
     rows = list(csv.DictReader(open(updates[-1][tab.exports[".csv"]]["value"])))
-    assert [row["value"] for row in rows] == ["2.00×", "2.00×"]
+    assert [row["value"] for row in rows] == ["2.00×"] * done
 
 
 def test_a_sweep_stands_in_the_line_for_each_cell() -> None:
@@ -153,7 +179,7 @@ def test_leaving_the_page_ends_no_sweep_and_opening_it_again_brings_it_back() ->
     assert buttons(page, back) == (False, True) and "cells finished" in back[tab.status]
     assert back[tab.axes["batch_sizes"]] == ["2", "8"]  # the form shows this sweep, so Start continues it
     *_, last = followed(page, tab, back)
-    assert last[tab.map].count("data-place") == 8 and buttons(page, last) == (True, False)
+    assert filled(page, last) == 8 and buttons(page, last) == (True, False)
     assert arrived(page, "three", VISITOR) == {tab.watched: None}  # its end was shown
 
 
@@ -217,12 +243,19 @@ def test_a_finished_sweep_can_stand_beside_the_guides_tables_but_not_on_a_space(
     assert not list(own.iterdir())
 
 
+def plan(page: Page, weights: str = "pretrained", watched: Any = None, **axes: Any) -> dict[Any, Any]:
+    """What a change of the choices shows."""
+    tab = page.sweep_tab
+    values = {name: field.value for name, field in tab.axes.items()} | axes
+    change = handler(page, of=(tab.axes["modes"], "change"))
+    return change(None, watched, *values.values(), weights, False, request=from_browser("one"))
+
+
 def test_cells_time_and_downloads_are_told_before_start(monkeypatch) -> None:
     page, tab = page_of()
 
     def planned(weights: str = "pretrained", **axes: Any) -> str:
-        values = {name: field.value for name, field in tab.axes.items()} | axes
-        return handler(page, changes=tab.plan)(*values.values(), weights, False)
+        return plan(page, weights, **axes)[tab.plan]
 
     guides = {name: [str(value) for value in getattr(PRESETS["published"], name)] for name in AXES}
     monkeypatch.setattr("demo.core.hub.reachable", lambda: True)
@@ -236,3 +269,22 @@ def test_cells_time_and_downloads_are_told_before_start(monkeypatch) -> None:
     assert "The sweep has no checkpoints" in planned(checkpoints=[])
     monkeypatch.setattr("demo.core.hub.reachable", lambda: False)
     assert "Checkpoints not on this machine: 11." in planned(**guides)
+
+
+def test_what_is_stored_already_is_shown_before_start(history: History) -> None:
+    runner = FakeRunner(lambda spec, image: measured(spec), history=history)
+    page = Page(runner, history=history)
+    list(started(page, checkpoints=["shapes-vit"]))
+    updates = plan(page, checkpoints=["shapes-vit"], batch_sizes=["1", "2", "4"])
+    states = [row[-2] for row in shown(updates[page.sweep_tab.table])]
+    assert states == ["stored already", "to run", "stored already"]
+    assert "Stored already: 2. To run: 1." in updates[page.sweep_tab.plan]
+
+
+def test_a_change_of_the_choices_leaves_a_sweep_that_goes_on(history: History) -> None:
+    page, tab = page_of(seconds=60)
+    going = next(started(page))[tab.watched]
+    assert plan(page, watched=going, batch_sizes=["2"]).keys() == {tab.plan}
+    stop(page, "one")
+    assert plan(page, watched=ended(going)).keys() == {tab.plan}
+    assert plan(page, watched=ended(going), batch_sizes=["2"])[tab.watched] is None

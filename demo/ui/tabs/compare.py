@@ -1,11 +1,10 @@
-"""Stored runs as HTML: their list, and two to four side by side."""
+"""Two to four stored runs side by side: in what they differ, which is the fastest, and the figures of each."""
 
 import dataclasses
+import html
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-
-from markupsafe import Markup
 
 from demo.core import format as fmt, stats
 from demo.core.figures import FIRST_TOKEN
@@ -13,53 +12,45 @@ from demo.core.result import RunResult
 from demo.core.spec import OPTIONS, RunSpec, without_meaning
 from demo.core.stats import Interval
 from demo.present import advice, sentences
-from demo.ui.html.elements import Axis, drawn
+from demo.present.comparison_charts import RunInterval
+from demo.present.markdown import escaped
 
 MIN_COMPARED, MAX_COMPARED = 2, 4
+LETTERS = "ABCD"
 MAX_SHOWN = 120
 """Characters of a setting, such as a prompt."""
 
 
-def listing(results: Sequence[RunResult], stored: int, search: str) -> Markup:
-    """The table of runs, newest first, each with a box and a link; `stored` counts all, listed or not."""
-    if not results:
-        searched = search.strip()
-        nothing = f"No stored run holds “{searched}”." if searched else "No runs yet. Each one is kept here."
-        return drawn("comparison.empty", nothing)
-    shown = sentences.count(stored, "run")
-    if len(results) < stored:
-        shown = f"The newest {len(results)} of {stored} runs"
-    return drawn("comparison.listing", shown, [(result, _outcome(result)) for result in results])
-
-
-def confirm_delete(named: Sequence[RunResult], doomed: Sequence[str]) -> Markup:
-    """Asks whether to delete the runs of these ids, and holds the ids; `named` are the first of the runs."""
-    asked = f"Delete {sentences.count(len(doomed), 'run')}? This can't be undone."
-    return drawn("comparison.confirm_delete", asked, named, doomed)
-
-
-def _outcome(result: RunResult) -> str:
+def outcome(result: RunResult) -> str:
     """The outcome of a run in a few words."""
     arrow = {"faster": " ▲", "slower": " ▼"}.get(sentences.outcome(result) or "", "")
     told = sentences.answer(result)
     return f"{fmt.capital(told)}{arrow}" if told else sentences.status(result)
 
 
-def comparison(results: Sequence[RunResult]) -> Markup:
-    """Two to four runs: their speed-ups with intervals on one axis, and the figures in a table, a column each."""
-    runs = dict(zip("ABCD", results, strict=False))
-    known = [one.speedup for one in results if one.speedup is not None and one.failure is None]
-    apart = [sentences.settings_apart(one.spec) for one in results]  # of each the settings that not all have
-    head = drawn(
-        "comparison.head",
-        title=f"{sentences.count(len(results), 'run')} compared",
-        differences=_differences(results),
-        winner=_winner(runs),
-        runs=runs,
-        labels=[" · ".join(part for part in own if not all(part in parts for parts in apart)) for own in apart],
-        axis=Axis([end for one in known for end in (one.low, one.high)]) if known else None,
-    )
-    return head + drawn("comparison.table", runs, list(_lines(results)))
+def answer(results: Sequence[RunResult]) -> str:
+    """In which settings two to four runs differ, and which compiled model is the fastest; as Markdown."""
+    runs = dict(zip(LETTERS, results, strict=False))
+    texts = [_differences(results), _winner(runs)]
+    return "\n\n".join([f"### {sentences.count(len(results), 'run')} compared", *filter(None, map(escaped, texts))])
+
+
+def bars(results: Sequence[RunResult]) -> list[RunInterval]:
+    """The speed-ups as `intervals` draws them, each with the settings that not all of them have."""
+    apart = [sentences.settings_apart(one.spec) for one in results]
+    shown = []
+    for letter, result, own in zip(LETTERS, results, apart, strict=False):
+        known = result.speedup if result.failure is None else None
+        settings = [part for part in own if not all(part in parts for parts in apart)]
+        told = sentences.speedup(result) or sentences.status(result)
+        name = "  ".join([f"<b>{letter}  {told}</b>", html.escape(" · ".join(settings), quote=False)])
+        shown.append(RunInterval(name, known, decided=known is not None and known.verdict != "unsure"))
+    return shown
+
+
+def lines(results: Sequence[RunResult]) -> tuple[str, list[list[str]]]:
+    """The letters of the runs, and a line for each figure: its name and a cell for each run."""
+    return LETTERS[: len(results)], [[name, *(cell or "–" for cell in cells)] for name, cells in _lines(results)]
 
 
 def _differences(results: Sequence[RunResult]) -> str:
@@ -156,7 +147,7 @@ _ALWAYS = ("checkpoint", "batch_size", "mode", "dtype", "weights", "protocol", "
 
 
 def _lines(results: Sequence[RunResult]) -> Iterator[tuple[str, list[str]]]:
-    """A name and a cell for each run, '' for what was not measured; the name of a latency is its variant."""
+    """A name and a cell for each run, '' for what was not measured."""
     yield "Started (UTC)", [fmt.minute(result.started_at) for result in results]
     facts = list(map(_facts, results))
     for name in facts[0]:
@@ -202,9 +193,9 @@ def _outputs(result: RunResult) -> str:
 
 
 _FIGURES: dict[str, Callable[[RunResult], str]] = {
-    "Result": _outcome,
-    "eager": partial(_latency, variant="eager"),
-    "compiled": partial(_latency, variant="compiled"),
+    "Result": outcome,
+    "Eager latency": partial(_latency, variant="eager"),
+    "Compiled latency": partial(_latency, variant="compiled"),
     "Time to the first token": lambda result: sentences.times_of(_first_token(result)),
     "Whole answer": lambda result: sentences.times_of(result.answer_seconds or ()),
     "Compiled throughput": _throughput,

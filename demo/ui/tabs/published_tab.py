@@ -1,0 +1,246 @@
+"""The tab of results that were measured before: the guide's tables with this project's own.
+
+Four lists and a search for a model above the rows; what they choose stands in the address.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+from urllib.parse import urlencode
+
+import gradio as gr
+from gradio.processing_utils import save_bytes_to_cache
+from gradio.utils import get_upload_folder
+
+from demo.core import catalog, format as fmt
+from demo.core.spec import PUBLISHED_CALLS, TEXT_GENERATION, BadInput
+from demo.present import charts, sentences
+from demo.present.markdown import escaped
+from demo.store import published
+from demo.store.published import OOM, PublishedRow, gain
+from demo.ui.html.elements import query
+from demo.ui.look import download
+from demo.ui.tabs import links, tables
+from demo.ui.tabs.events import AT_ONCE
+from demo.ui.tabs.form import TASK_NAMES
+
+ALL = ""
+"""The value of a list that lets everything through."""
+MAX_SEARCH = 80
+"""Characters of a search for a model."""
+LISTS = {"subset": "Table", "gpu": "GPU", "batch_size": "Batch size", "task": "Task"}
+FIRST = {"subset": "release", "gpu": "A100", "batch_size": "1", "task": ALL, "model": ALL}
+"""What the lists and the search hold at first."""
+COLUMNS = (
+    "Model", "GPU", "Batch", "Eager, ms", "Compiled, ms", "Speed-up", "Saved, %", "torch", "Mode", "Number format",
+    "Settings", "Against without", "Threads", "Date", "Checkpoint", "Note",
+)  # fmt: skip
+KINDS = {"csv": published.to_csv, "json": published.to_json}
+
+Choices = dict[str, list[tuple[str, str]]]
+"""The labels and values of each list, by column."""
+
+
+class PublishedTab:
+    """Make it inside the tab that holds it."""
+
+    def __init__(self, tab: gr.Tab) -> None:
+        with gr.Column(elem_id="published"):
+            gr.Markdown("## What the Transformers guide published, and what this project measured")
+            with gr.Row(elem_id="published-filters", equal_height=False):
+                self.lists = {
+                    column: gr.Dropdown([(FIRST[column],) * 2], value=FIRST[column], label=text, min_width=120)
+                    for column, text in LISTS.items()
+                }
+                self.model = gr.Textbox(
+                    label="Search model", placeholder="ViT, resnet-50 …", max_length=MAX_SEARCH, min_width=120
+                )
+            self.scope = gr.Markdown("", elem_id="published-scope")
+            with gr.Row(elem_id="published-charts", equal_height=False):
+                self.durations = gr.Plot(show_label=False, elem_id="published-durations", min_width=320)
+                self.by_batch = gr.Plot(show_label=False, elem_id="published-by-batch", min_width=320)
+            self.table = tables.table("published-table", "Rows", COLUMNS, show_search="filter")
+            with gr.Row(elem_id="published-exports"):
+                self.exports = {kind: gr.Button(f"Export {kind.upper()}", size="sm") for kind in KINDS}
+                self.file = gr.DownloadButton("The file", elem_id="published-file", elem_classes="unseen")
+            gr.Markdown(_about())
+        self.chosen = gr.Textbox("", visible=False)
+        """What is chosen, as a query."""
+        self.rows = gr.State(())
+        """The rows of the table."""
+        self.pressed = gr.Textbox("", visible=False)
+        """The query of the pressed row."""
+        self.outputs = [self.scope, self.durations, self.by_batch, self.table, self.rows]
+        self._wire(tab)
+
+    def _wire(self, tab: gr.Tab) -> None:
+        filters = [*self.lists.values(), self.model]
+        # filled when it is opened, which also reads new measured tables
+        gr.on(
+            # a text field: `change`, as gradio's `input` misses Backspace and pasted text (no upstream issue found)
+            [tab.select, *(one.input for one in self.lists.values()), self.model.change],
+            self._update,
+            [self.chosen, *filters],
+            [self.chosen, *filters, *self.outputs],
+            js=links.with_choices("published"),
+            trigger_mode="always_last",
+            **AT_ONCE,
+        ).then(None, self.chosen, js=links.chosen("published"), api_visibility="private")
+        self.table.select(self._press, self.rows, [self.pressed, self.scope], **AT_ONCE).then(
+            None, self.pressed, js=links.FILL, api_visibility="private"
+        )
+        for kind, button in self.exports.items():
+            button.click(lambda rows, kind=kind: _file(rows, kind), self.rows, self.file, **AT_ONCE).then(
+                None, js=download("published-file"), api_visibility="private"
+            )
+
+    def _update(self, request: gr.Request, query: str, *held: str) -> list[Any]:
+        """Shows what the address's `query` chooses, else what the filters hold. A search that is being typed stays."""
+        if query:
+            given = links.read_query(query)
+            asked = {name: given.get(f"published_{name}", value) for name, value in FIRST.items()}
+        else:
+            asked = dict(zip(FIRST, held, strict=True))
+        asked["model"] = asked["model"][:MAX_SEARCH]
+        choices, chosen, outputs = shown(asked)
+        lists = [gr.update(choices=choices[name], value=chosen[name] or choices[name][0][1]) for name in self.lists]
+        now = {**asked, **chosen, "model": asked["model"].strip()}
+        in_address = {f"published_{name}": value for name, value in now.items() if value != FIRST[name]}
+        return [urlencode(in_address), *lists, asked["model"] if query else gr.skip(), *outputs]
+
+    def _press(self, rows: Sequence[PublishedRow], event: gr.EventData) -> tuple[str, Any]:
+        """The query that fills the form with what the pressed row measured, or why this page cannot run that."""
+        place, _ = tables.pressed_place(event)
+        if not 0 <= place < len(rows):
+            return "", gr.skip()
+        try:
+            return here(rows[place]), gr.skip()
+        except BadInput as refused:
+            return "", tables.status(f"This row cannot be run here. {refused}")
+
+
+def shown(asked: dict[str, str]) -> tuple[Choices, dict[str, str], list[Any]]:
+    """The lists, their choices (what the chosen table lacks becomes "all"), and scope, charts, table and its rows."""
+    every = published.all_rows()
+    choices = _choices(every, asked["subset"])
+    chosen, model = _fitted(choices, asked), asked["model"]
+    one: list[PublishedRow] = []
+    """Rows with the subset, GPU and batch size of the first one: what one chart of models can show."""
+    comparable: list[PublishedRow] = []
+    try:
+        rows = published.select(every, **chosen, model=model)
+        scope = "No row matches all of these. Choose All in one of the lists."
+    except BadInput as refused:
+        rows, scope = [], str(refused)
+    if rows:
+        alike = (rows[0].subset, rows[0].gpu, rows[0].batch_size, rows[0].measured)
+        one = published.newest(row for row in rows if (row.subset, row.gpu, row.batch_size, row.measured) == alike)
+        first = one[0]  # of several measurements the newest, which the charts show
+        comparable = charts.comparable_rows(first, published.select(every, task=chosen["task"], model=model))
+        scope = f"{sentences.count(len(rows), 'row')}. Press one to fill the form with what it measured."
+        if len(one) < len(rows):
+            scope += (
+                f" The first chart shows one setting at a time, here {first.gpu} at batch {first.batch_size} with "
+                f"torch {first.torch}, mode {first.mode}. Choose a GPU and a batch size to see another."
+            )
+        if any(row.weights == "random" for row in rows):
+            scope += " This project's own rows have random weights: latency does not depend on their values."
+    figures = [charts.durations(one), charts.by_batch(comparable)]
+    plots = [gr.update(value=figure, visible=figure is not None) for figure in figures]
+    return choices, chosen, [tables.status(scope), *plots, _table(rows, every), tuple(rows)]
+
+
+def _table(rows: Sequence[PublishedRow], every: Sequence[PublishedRow]) -> dict[str, Any]:
+    """Without the columns that are empty for all these rows."""
+    lines = [_line(row, gain(row, every)) for row in rows]
+    used = [place for place in range(len(COLUMNS)) if any(line[place].shown != "" for line in lines)]
+    return tables.filled([COLUMNS[place] for place in used], [[line[place] for place in used] for line in lines])
+
+
+def _fitted(choices: Choices, asked: Mapping[str, str]) -> dict[str, str]:
+    """What is chosen of these lists: `ALL` where one lacks what is asked."""
+    return {
+        name: asked[name] if asked[name] in [value for _, value in listed] else ALL for name, listed in choices.items()
+    }
+
+
+def _choices(rows: Sequence[PublishedRow], subset: str) -> Choices:
+    """(label, value) of each list; GPUs, batch sizes and tasks are those of the chosen subset."""
+    subsets = published.values(rows, "subset")
+    within = [row for row in rows if row.subset == subset] if subset in subsets else rows
+    published_here = {row.gpu for row in within if not row.measured}
+    gpus = {
+        gpu: gpu if gpu in published_here else ", ".join([gpu, "measured by this project"])
+        for gpu in published.values(within, "gpu")
+    }
+    every = ("All", ALL)
+    return {
+        "subset": [every, *((published.subset_words(name, rows), name) for name in subsets)],
+        "gpu": [every, *((name, gpu) for gpu, name in gpus.items())],
+        "batch_size": [every, *((str(size), str(size)) for size in published.values(within, "batch_size"))],
+        "task": [every, *((TASK_NAMES[task], task) for task in published.values(within, "task"))],
+    }
+
+
+def _line(row: PublishedRow, brought: float | None) -> list[tables.Cell]:
+    """The cells of a row; `brought` is what its further settings brought: see `gain`."""
+    faults = published.faults_at(row)
+    speedup = OOM if row.speedup is None else fmt.ratio(row.speedup)
+    if row.speedup is not None and row.speedup_low and row.speedup_high:
+        speedup = f"{speedup} ({' to '.join(sentences.ends(row.speedup_low, row.speedup_high))})"
+    saved = None if row.saved is None else row.saved * 100
+    model = f"{row.model} †" if faults else row.model
+    cells = [
+        tables.Cell(model, model, tables.BOLD),
+        row.gpu,
+        row.batch_size,
+        tables.milliseconds(row.eager_seconds, OOM),
+        tables.milliseconds(row.compiled_seconds, OOM),
+        tables.Cell(row.speedup, speedup, tables.BOLD),
+        tables.Cell(saved, OOM if saved is None else f"{saved:.1f}".replace("-", "−")),
+        row.torch,
+        row.mode,
+        row.dtype or "float32",
+        ", ".join(published.setting_words(row)),
+        tables.Cell(brought, "" if brought is None else fmt.ratio(brought)),
+        row.threads if row.threads is not None else "",
+        row.date,
+        row.checkpoint,
+        " ".join(faults),
+    ]
+    return list(map(tables.cell, cells))
+
+
+def here(row: PublishedRow) -> str:
+    """The query that fills the form with what this row measured, but for how long. Raises BadInput for a checkpoint or
+    a batch that this page does not run, or a mode of another torch."""
+    asked: dict[str, Any] = {"batch_size": row.batch_size, "mode": row.mode}
+    if row.measured:
+        asked |= {**row.settings, "dtype": row.dtype, "weights": row.weights}
+    known = catalog.find(row.checkpoint)
+    if known is not None and known.takes_text:
+        asked["text"] = catalog.QUERIES
+    if row.task == TEXT_GENERATION:
+        asked.setdefault("prompt", catalog.PROMPT)
+    return query(catalog.make_spec(row.checkpoint, row.task, **asked))
+
+
+def _file(rows: Sequence[PublishedRow], kind: str) -> str:
+    content = KINDS[kind](rows).encode()
+    return save_bytes_to_cache(content, f"worth-compiling-published.{kind}", get_upload_folder())
+
+
+def _about() -> str:
+    """What the figures are, the guide's known faults, and the sources, as Markdown."""
+    faults = [fault for fault in published.faults() if fault["rows"] is None]
+    return "\n".join(
+        [
+            "### About these figures",
+            f"In 2023 the guide warmed up, then took the mean of {PUBLISHED_CALLS} calls with one image. Its figures "
+            "are shown as published. OOM: out of memory. Time saved is 1 − 1 / speed-up. *Against without* is the "
+            "speed-up over that of the same run without the settings beside it. † marks a row with a note.",
+            "### Known faults of the guide",
+            *(f"- {escaped(fault['note'])} *{escaped(fault['source'])}.*" for fault in faults),
+            "### Sources",
+            *(f"- {escaped(source['what'])}: <{source['where']}>" for source in published.sources()),
+        ]
+    )

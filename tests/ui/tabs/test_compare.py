@@ -1,0 +1,112 @@
+"""Runs side by side: which compiled model is the fastest, and by how much."""
+
+import dataclasses
+from typing import Any
+
+import pytest
+from samples import failed_result, measurement, ok_result, text_result
+
+from demo.core.catalog import PROMPT
+from demo.core.comparison import Spread
+from demo.core.measurement import Compilation
+from demo.core.result import RunResult
+from demo.core.spec import TEXT_GENERATION, RunSpec, without_meaning
+from demo.ui.tabs import compare
+
+
+def run(id: str, compiled: float, first: float, **changes: Any) -> RunResult:
+    spec = dataclasses.replace(ok_result().spec, **changes)
+    return ok_result(id=id, spec=spec, compiled=measurement(compiled), compilation=Compilation(first, "cold", 1))
+
+
+def told(*results: RunResult) -> str:
+    return compare.answer(results)
+
+
+def lines(*results: RunResult) -> dict[str, list[str]]:
+    """The cells of each figure by its name."""
+    return {name: cells for name, *cells in compare.lines(results)[1]}
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [(0.00103, "Whether A or B is faster is not known."), (0.0012, "A is 1.2 times as fast as B.")],
+    ids=["within", "beyond"],
+)
+def test_a_winner_is_named_where_the_difference_is_beyond_the_noise_of_both(seconds: float, said: str) -> None:
+    """Of each alone 5.6 %, of their quotient 7.9 %."""
+    both = (run("a", 0.001, 10.0), run("b", seconds, 10.0, freezing=True))
+    assert said in told(*(dataclasses.replace(one, spread=Spread("assumed", 0.025, 10.0)) for one in both))
+
+
+def test_of_four_runs_each_is_placed_beside_the_fastest() -> None:
+    times = {"a": 0.003, "b": 0.001, "c": 0.002, "d": 0.004}
+    runs = [run(name, seconds, 10.0, threads=place) for place, (name, seconds) in enumerate(times.items(), 1)]
+    text = told(*runs)
+    for other, ratio in (("C", "2.00"), ("A", "3.00"), ("D", "4.01")):
+        assert f"B is {ratio} times as fast as {other}." in text
+
+
+def test_no_winner_is_named_among_runs_of_other_work() -> None:
+    for changes in [{"batch_size": 4}, {"checkpoint": "shapes-segformer"}]:
+        assert "times as fast" not in told(run("a", 0.0015, 10.0), run("b", 0.001, 10.0, **changes))
+    text = text_result(compiled=measurement(0.0015))
+    for changes, named in [({"freezing": True}, True), ({"prompt": "Another"}, False)]:
+        other = text_result(id="b", spec=dataclasses.replace(text.spec, **changes))
+        assert ("times as fast" in told(text, other)) is named, changes
+
+
+def test_the_faster_of_two_ways_is_named_and_switches_are_signs() -> None:
+    both = (run("a", 0.0015, 10.0), run("b", 0.001, 25.0, freezing=True))
+    text = told(*both)
+    assert "B is 1.50 times as fast as A." in text
+    assert "freezing" in compare.bars(both)[1].name
+    assert lines(*both)["Freezing"] == ["–", "✓"]
+
+
+@pytest.mark.parametrize("place", [0, 1])
+@pytest.mark.parametrize(
+    "failed",
+    [failed_result(), failed_result(status="cancelled", environment=None, failure=None)],
+    ids=["out of memory", "cancelled"],
+)
+def test_a_run_without_an_answer_has_dashes(failed: RunResult, place: int) -> None:
+    pair, cells = [ok_result()], ["match"]
+    pair.insert(place, failed)
+    cells.insert(place, "–")
+    assert lines(*pair)["Outputs"] == cells
+    assert compare.bars(pair)[place].speedup is None
+
+
+OTHERWISE: dict[str, Any] = {
+    "checkpoint": "shapes-segformer", "task": "image-segmentation", "batch_size": 2, "mode": "lite", "fullgraph": True,
+    "dtype": "bfloat16", "device": "cuda", "weights": "random", "text": ("a lion",), "iterations": 10,
+    "protocol": "as published", "precision": 0.02, "most_seconds": 9.0, "channels_last": True, "attention": "eager",
+    "threads": 1, "cache": "empty", "graph_break": True, "profile": "on", "repeats": 3,
+    "compiler": "aot", "scope": "layers", "freezing": True, "dynamic": "on",
+    "prompt": "Another", "tokens": 8,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("field", [field.name for field in dataclasses.fields(RunSpec)])
+def test_runs_of_which_anything_else_was_asked_are_not_said_to_differ_by_noise(field: str) -> None:
+    spec = ok_result().spec
+    if field in without_meaning("image-classification"):
+        spec = RunSpec("shapes-gemma", TEXT_GENERATION, prompt=PROMPT, device="cpu")
+    other = dataclasses.replace(spec, **{field: OTHERWISE[field]})
+    text = told(ok_result(spec=spec), ok_result(id="other", spec=other))
+    assert "the differences are noise" not in text and "They differ in: " in text
+
+
+def test_equal_runs_whose_answers_differ_too_much_are_not_said_to_differ_by_noise() -> None:
+    known = Spread("this machine", 0.03, 20)
+    fast, slow = ok_result(spread=known), ok_result(id="slow", compiled=measurement(0.004), spread=known)
+    near = ok_result(id="near", compiled=measurement(0.00101), spread=known)
+    for results, noise in (
+        ([fast, near], True),
+        ([fast, slow], False),
+        ([fast, ok_result(id="lost", status="cancelled", eager=None, compiled=None)], False),
+    ):
+        html = told(*results)
+        assert ("the differences are noise" in html) is noise
+        assert ("differ by more than noise" in html) is not noise

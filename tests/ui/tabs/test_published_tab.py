@@ -1,0 +1,187 @@
+"""The tab of published tables without a browser."""
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import gradio as gr
+import measured_tables
+import pytest
+from page_support import HOSTILE, answering, handler, press, press_row, shown
+from samples import ok_result
+
+from demo.core import format as fmt, limits
+from demo.core.spec import BadInput, RunSpec
+from demo.store import published
+from demo.ui.page import Page
+from demo.ui.tabs import links, published_tab
+from demo.ui.tabs.published_tab import FIRST, MAX_SEARCH
+
+
+def spec_of(row: published.PublishedRow) -> RunSpec | None:
+    """What a press on this row asks for."""
+    return links.spec_of(links.read_query(published_tab.here(row)), "shapes-vit")
+
+
+def block_of(page: Page, id: str) -> Any:
+    """A tab, or the component of this id."""
+    blocks = page.blocks.values()
+    return next(one for one in blocks if id in (getattr(one, "id", ""), getattr(one, "elem_id", "")))
+
+
+def view(**changes: str) -> dict[str, Any]:
+    _, chosen, outputs = published_tab.shown(FIRST | changes)
+    return chosen | dict(zip(("scope", "durations", "by_batch", "table", "rows"), outputs, strict=True))
+
+
+def column(table: dict[str, Any], name: str) -> list[str]:
+    """What a reader sees in this column."""
+    place = table["value"]["headers"].index(name)
+    return [row[place] for row in shown(table)]
+
+
+@pytest.mark.parametrize(
+    "asked", [{}, {"gpu": "T4", "batch_size": "16"}, {"task": "object-detection"}], ids=["first", "T4", "a task"]
+)
+def test_the_charts_show_the_rows_of_the_table(asked: dict[str, str]) -> None:
+    now = view(**asked)
+    chart = now["durations"]["value"]
+    scale = 1e-3 if chart.layout.title.text.endswith(", s</b>") else 1
+    for name, bars in (("Eager, ms", chart.data[0].x[::2]), ("Compiled, ms", chart.data[0].x[1::2])):
+        times = [0.0 if cell == "OOM" else float(cell) * scale for cell in column(now["table"], name)]
+        assert list(bars) == pytest.approx(times, abs=1e-3)
+
+
+def test_a_row_with_a_fault_has_its_note() -> None:
+    now = view(subset="nightly", gpu="T4", batch_size="16")["table"]
+    notes = dict(zip(column(now, "Model"), column(now, "Note"), strict=True))
+    assert "Repeats the A100's row" in notes["BeiT †"]
+
+
+def test_a_row_of_this_project_is_compared_with_the_one_without_its_settings() -> None:
+    """Mask2Former is 0.46 times as fast as eager with freezing, 1.32 times without it."""
+    now = view(subset="measured freezing", gpu="", batch_size="")
+    against = dict(zip(column(now["table"], "Model"), column(now["table"], "Against without"), strict=True))
+    assert against["Mask2former"] == "0.35×"
+    means = [annotation.text for annotation in now["by_batch"]["value"].layout.annotations if "×" in annotation.text]
+    mean = published.mean_speedup(row for row in published.all_rows() if row.subset == "measured freezing")
+    assert mean is not None and any(fmt.ratio(mean) in text for text in means)
+
+
+@pytest.mark.parametrize(
+    "subset, words",
+    [
+        ("measured scope-layers", "Measured here: layer by layer"),
+        ("measured compiler-aot", "Measured here: package (AOTInductor)"),
+        ("measured", "Measured here: as the guide"),
+        ("release", "torch 2.0.1"),
+    ],
+)
+def test_a_table_is_called_by_words(subset: str, words: str) -> None:
+    choices, *_ = published_tab.shown(FIRST)
+    assert (words, subset) in choices["subset"]
+
+
+def test_columns_that_would_be_empty_are_left_out() -> None:
+    assert "Settings" not in view()["table"]["value"]["headers"]
+    assert set(column(view(subset="measured freezing", gpu="", batch_size="")["table"], "Settings")) == {"freezing"}
+
+
+@pytest.mark.parametrize(
+    "row", published.all_rows(), ids=lambda row: f"{row.subset} {row.gpu} {row.model} {row.batch_size}"
+)
+def test_a_row_that_ships_asks_for_what_it_measured(row: published.PublishedRow) -> None:
+    spec = spec_of(row)
+    assert (spec.checkpoint, spec.task, spec.batch_size, spec.mode) == (
+        row.checkpoint,
+        row.task,
+        row.batch_size,
+        row.mode,
+    )
+    assert not row.measured or published.subset_of(spec) == row.subset
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"mode": "reduce-overhead", "dtype": "bfloat16", "weights": "random", "threads": 1, "channels_last": True},
+        {"compiler": "aot", "attention": "sdpa", "freezing": True, "dynamic": "on"},
+        {"scope": "layers", "batch_size": 4},
+        {"checkpoint": "google/gemma-2b", "task": "text-generation", "prompt": "It is freezing tokens-", "tokens": 8},
+    ],
+    ids=["numbers", "compiler", "layers", "text"],
+)
+def test_a_measured_row_asks_for_every_setting_that_was_measured(own: Path, settings: dict[str, Any]) -> None:
+    asked = RunSpec(**{"checkpoint": "google/vit-base-patch16-224", "task": "image-classification"} | settings)
+    published.add_measured([ok_result(spec=asked)], own / "a.csv", "")
+    (row,), _ = published.measured_rows(own)
+    assert spec_of(row) == asked
+
+
+@pytest.mark.parametrize(
+    "changes", [{"batch_size": "16"}, {"checkpoint": "some/other"}, {"checkpoint": "/a/folder"}], ids=str
+)
+def test_a_row_that_this_page_cannot_run_says_why(own: Path, monkeypatch, changes: dict[str, str]) -> None:
+    monkeypatch.setattr(limits, "current", lambda: limits.Limits(batch=4, hub_ids=False))
+    measured_tables.write(own / "a.csv", changes)
+    (row,), _ = published.measured_rows(own)
+    with pytest.raises(BadInput):
+        published_tab.here(row)
+    page = Page(answering(ok_result()))
+    query, said = press_row(page, page.published_tab.table, (row,), place=(0, 1))
+    assert query == "" and "This row cannot be run here" in said
+
+
+def test_a_press_on_a_row_fills_the_form_with_it() -> None:
+    page, rows = Page(answering(ok_result())), tuple(published.rows())
+    query, said = press_row(page, page.published_tab.table, rows, place=(3, 1))
+    assert query == published_tab.here(rows[3]) and said == gr.skip()
+    for nowhere in ((-1, 0), (len(rows), 0), ("0", 0), (None, None)):
+        assert press_row(page, page.published_tab.table, rows, place=nowhere) == ("", gr.skip())
+
+
+def test_a_search_narrows_table_and_charts() -> None:
+    found = view(gpu="", model="owl")
+    assert column(found["table"], "GPU") == ["A100", "V100", "T4"]
+    assert "speed-up, OwlViT" in found["by_batch"]["value"].layout.annotations[-1].text.replace("<br>", " ")
+
+
+def test_a_choice_that_the_table_lacks_falls_back_to_all() -> None:
+    fallen = view(subset="reduce-overhead", gpu="V100", batch_size="16")
+    assert fallen["gpu"] == fallen["batch_size"] == ""
+    assert len(shown(fallen["table"])) == len(fallen["rows"]) == 16
+
+
+@pytest.mark.parametrize(
+    "query, held, chosen",
+    [
+        ("", ["release", "T4", "1", "", "vit "], "published_gpu=T4&published_model=vit"),
+        ("?published_gpu=V100&shared_gpu=T4", [], "published_gpu=V100"),
+        ("?published_gpu=&published_batch_size=3", [], "published_gpu=&published_batch_size="),
+        ("?published_model=" + "a" * 999, [], "published_model=" + "a" * MAX_SEARCH),
+    ],
+    ids=["fields", "a link", "no such size", "too long"],
+)
+def test_the_tab_shows_what_its_link_chooses_or_else_what_its_fields_hold(
+    query: str, held: list[str], chosen: str
+) -> None:
+    page = Page(answering(ok_result()))
+    show = handler(page, of=(block_of(page, "published"), "select"))
+    now, *lists, model = show(query, *held)[:6]
+    assert now == chosen and (model == gr.skip()) is (not query)
+    assert f"published_gpu={lists[1]['value']}" in now or lists[1]["value"] == "A100"
+
+
+@pytest.mark.parametrize("asked", [{"model": "gpt"}, {"model": HOSTILE}, {"model": "owl", "batch_size": "4"}], ids=str)
+def test_a_search_without_a_hit_is_a_sentence_and_no_chart(asked: dict[str, str]) -> None:
+    empty = view(**asked)
+    assert "No " in empty["scope"] and "<script" not in empty["scope"]
+    assert not any(empty[part]["visible"] for part in ("durations", "by_batch", "table"))
+
+
+def test_an_export_holds_the_rows_of_the_table() -> None:
+    page, rows = Page(answering(ok_result())), view(gpu="T4", batch_size="16")["rows"]
+    files = {kind: press(page, button, rows) for kind, button in page.published_tab.exports.items()}
+    read = json.loads(Path(files["json"]).read_text())
+    assert len(list(csv.DictReader(open(files["csv"])))) == len(read) == len(rows) == 11
