@@ -179,7 +179,7 @@ def chosen(page: Page, checkpoint: str, task: str, has_run: bool = False) -> lis
 
 def forecast(page: Page, **changes: Any) -> Any:
     """What stands above the Run button for the form with these fields changed."""
-    return handler(page, changes=page.run_tab.form.forecast)(*field_values(page, **changes).values())
+    return handler(page, only=[page.run_tab.form.forecast])(*field_values(page, **changes).values())
 
 
 def stage_of(page: Page, updates: dict[Any, Any]) -> str:

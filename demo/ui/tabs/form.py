@@ -208,7 +208,7 @@ def note_on(checkpoint: str | None, image: dict[str, Any] | None) -> Any:
     """Updates of the note below the picture: that a model of drawn shapes is no model for this photograph, with a press
     to one that is; hidden otherwise."""
     entry = catalog.find((checkpoint or "").strip())
-    file = uploaded(image) if image else None
+    file = uploaded(image) if image and entry is not None and entry.task != TEXT_GENERATION else None
     if entry is None or file is None or not catalog.is_beyond(entry.id, hashlib.sha256(file.read_bytes()).hexdigest()):
         return gr.update(visible=False)
     return gr.update(value=results.drawn_only_note(entry), visible=True)

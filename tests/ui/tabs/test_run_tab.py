@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import gradio as gr
 import markupsafe
 import pytest
 from fake_runner import MACHINE, FakeRunner
@@ -16,6 +17,7 @@ from page_support import (
     cancel,
     chosen,
     ended,
+    field_values,
     from_browser,
     handler,
     in_the_form,
@@ -35,6 +37,7 @@ from demo.core.result import Progress, RunResult
 from demo.core.spec import BadInput, RunSpec
 from demo.store.history import History
 from demo.ui import jobs
+from demo.ui.html import results
 from demo.ui.page import Page
 from demo.ui.tabs import form
 
@@ -297,3 +300,19 @@ def test_a_link_inside_the_page_fills_the_form_presses_run_or_goes_back_to_a_run
     next(iter(pressed(page)))
     assert follow(page, {"query": "?batch_size=4", "way": "run"}) == {way: ""}  # the run that goes on is not touched
     cancel(page, "one")
+
+
+@pytest.mark.parametrize(("changes", "told"), [({}, False), ({"batch_size": 8}, True)], ids=["the same", "another"])
+def test_an_answer_of_other_settings_than_the_form_s_is_told(changes: Any, told: bool, history: History) -> None:
+    page = Page(answering(ok_result()), history=history)
+    history.append(ok_result())
+    values = field_values(page, **changes).values()
+    note = page.run_tab._asked(gr.Request(), ok_result().id, *values)[1]
+    assert note["visible"] is told and ("batch 1" in note.get("value", "")) is told
+
+
+def test_who_waits_is_told_how_long_and_the_latest_answer() -> None:
+    run = ok_result(elapsed_seconds=21.0)
+    told = results.meanwhile(run.spec, [run])
+    assert "about 20 s here" in told and "2.00×" in told and run.id in told
+    assert "?run=" not in results.meanwhile(dataclasses.replace(run.spec, batch_size=4), [run])
