@@ -4,23 +4,17 @@ After a run: the verdict, what eager and compiled saw or wrote, and the parts of
 chart that it has.
 """
 
-import base64
-import io
 from collections.abc import Iterable
 from html import escape
 
 from markupsafe import Markup
-from PIL import Image
 
 from demo.core import catalog, format as fmt, stats
 from demo.core.catalog import Checkpoint
-from demo.core.images import decode_preview
-from demo.core.outputs import ImageInfo, Predictions
 from demo.core.result import Progress, RunResult
 from demo.core.spec import TEXT_GENERATION, RunSpec
 from demo.present import advice, charts, details, sentences
 from demo.present.guide_comparison import compare_with_guide
-from demo.present.pictures import UNTINTED, VARIANTS, difference, draw_boxes, draw_label, draw_segments
 from demo.runs.forecast import Forecast
 from demo.store import published
 from demo.ui.html.elements import again, drawn, longer, ruler
@@ -206,113 +200,6 @@ def _lanes(progress: Progress, spec: RunSpec) -> dict[str, tuple[float, str, str
     }
 
 
-# What both saw or wrote
-
-RANDOM_WEIGHTS = "The weights are random, so predictions are meaningless and not drawn. The latency is valid."
-SEEN_GONE = "The picture of this result cannot be drawn again."
-SAME_BOXES = "Every box has a match: there is no difference to draw."
-SAME_PIXELS = "No pixel changed its label: there is no difference to draw."
-
-
-def outputs(result: RunResult) -> Markup:
-    """The predictions of eager and compiled, or their texts, with a sentence on whether they agree."""
-    seen, info = result.predictions, result.image
-    heading = "What the model writes" if result.spec.unit == "token" else "What the model sees"
-    if seen is None or not all(variant in seen for variant in VARIANTS):
-        if result.status != "ok" or result.spec.weights != "random":
-            return Markup()
-        return drawn("results.evidence", heading, drawn("results.aside", RANDOM_WEIGHTS))
-    if seen["eager"].text is not None:
-        body = _texts(result, seen)
-    elif seen["eager"].labels is not None:
-        body = _labels(info, seen)
-    else:
-        try:
-            body = _pictures(result, info, seen) if info is not None else Markup()
-        except (ValueError, ArithmeticError):  # of a stored result that was damaged: the rest of it is still shown
-            body = drawn("results.aside", SEEN_GONE)
-    beyond = catalog.is_beyond(result.spec.checkpoint, info.sha256 if info else None)
-    notes = drawn("results.notes", details.agreement(result), beyond)
-    return drawn("results.evidence", heading, notes + body)
-
-
-def _preview(info: ImageInfo | None) -> Image.Image | None:
-    """The stored copy of the picture; None where there is none, or none that can be read."""
-    try:
-        return decode_preview(info.preview_jpeg) if info is not None else None
-    except ValueError:
-        return None
-
-
-def _seen_by(info: ImageInfo, variant: str) -> str:
-    return f"{info.name} as the {variant} model sees it"
-
-
-def _labels(info: ImageInfo | None, seen: dict[str, Predictions]) -> Markup:
-    """For each variant: the picture with the most likely label on it, and the five most likely labels below."""
-    preview, columns = _preview(info), {}
-    for variant in VARIANTS:
-        picture = None
-        if info is not None and preview is not None:
-            picture = _webp_uri(draw_label(preview, seen, variant)), _seen_by(info, variant)
-        columns[variant] = picture, (seen[variant].labels or ())[:5]
-    return drawn("results.labels", columns)
-
-
-def _pictures(result: RunResult, info: ImageInfo, seen: dict[str, Predictions]) -> Markup:
-    """Three views, of which the style sheet shows one: side by side, one over the other, the difference."""
-    if (preview := _preview(info)) is None:
-        return drawn("results.aside", SEEN_GONE)
-    boxes = seen["eager"].boxes is not None
-    images, counts = {}, {}
-    for variant in VARIANTS:
-        picture = draw_boxes(preview, info, seen, variant) if boxes else draw_segments(preview, seen, variant)
-        things = seen[variant].boxes or seen[variant].segments or ()
-        names = [str(thing.label) for thing in things] or ["nothing"]
-        images[variant] = _webp_uri(picture), f"{_seen_by(info, variant)}: {', '.join(names)}"
-        number = sum(boxes or thing.label not in UNTINTED for thing in things)
-        counts[variant] = sentences.count(number, "object" if boxes else "segment")
-    differing = difference(preview, info, seen["eager"], seen["compiled"])
-    return drawn(
-        "results.pictures",
-        result.id,
-        images,
-        counts,
-        differing=differing and (_webp_uri(differing), f"Where the two differ on {info.name}"),
-        same=SAME_BOXES if boxes else SAME_PIXELS,
-    )
-
-
-def _webp_uri(picture: Image.Image) -> str:
-    buffer = io.BytesIO()
-    picture.save(buffer, "WEBP", quality=88)
-    return "data:image/webp;base64," + base64.b64encode(buffer.getvalue()).decode()
-
-
-PLAYED_SECONDS = 6.0
-"""What eager's answer should take at least, played."""
-SLOWED = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
-
-
-def _texts(result: RunResult, seen: dict[str, Predictions]) -> Markup:
-    """The prompt, and below it both answers, token by token, each with the second at which it is played."""
-    starts, slowed = result.prefill_latencies or (0.0, 0.0), _slowed(result)
-    columns = {
-        variant: (start * slowed, result.latencies.get(variant, 0.0) * slowed, seen[variant].pieces or ())
-        for variant, start in zip(VARIANTS, starts, strict=True)
-    }
-    parted, at = details.parted(result), details.parted_at(result)
-    return drawn("results.texts", result.spec.prompt, parted, at, slowed, columns)
-
-
-def _slowed(result: RunResult) -> int:
-    """How many times slower than measured the answers are played."""
-    answer = result.answer_seconds
-    if answer is None or not answer[0]:
-        return 1
-    return next((times for times in SLOWED if times * answer[0] >= PLAYED_SECONDS), SLOWED[-1])
-
-
 # The folds
 
 
@@ -336,7 +223,7 @@ def opened(result: RunResult) -> Markup:
     """A run on one page, as a pressed cell or row of a table shows it."""
     if result.failure is not None or result.speedup is None:
         return failure(result) + whole(result)
-    return headline(result) + outputs(result) + whole(result)
+    return headline(result) + whole(result)
 
 
 def beside(result: RunResult) -> Markup:

@@ -21,6 +21,7 @@ from demo.ui.html import results, takeaway
 from demo.ui.html.elements import drawn
 from demo.ui.look import source
 from demo.ui.tabs.form import find_picture, uploaded
+from demo.ui.tabs.outputs import Outputs
 
 FILES = {"trace": "Trace for Perfetto", "package": "Package (.pt2)"}
 """The fields of `Files` that can be downloaded, and the words on their buttons."""
@@ -89,17 +90,18 @@ class ResultPane:
         self.chart_note = gr.HTML(note, elem_id="chart-note", apply_default_css=False)
         figure = published_chart(checkpoint, task)
         self.chart = gr.Plot(figure, visible=False, show_label=False, elem_id="chart")
-        self.seen = gr.HTML(visible=False, elem_id="seen", apply_default_css=False, js_on_load=source("outputs.js"))
+        self.outputs = Outputs()
         (why, causes), (cost, costs) = details.FOLDS.items()
         self.folds = [
             Fold("why", why, [*causes, "beside"]),
             Fold("cost", cost, costs),
             Fold("take", "Take it with you: code, files", ["takeaway"], ["trace", "package"], takeaway.component),
         ]
-        above = [self.notice, self.live, self.best, self.top, self.share, self.chart_note, self.chart, self.seen]
-        self.elements = [*above, *(fold.accordion for fold in self.folds)]
+        above = [self.notice, self.live, self.best, self.top, self.share, self.chart_note, self.chart]
+        self.elements = [*above, self.outputs.column, *(fold.accordion for fold in self.folds)]
         """The components that are shown or hidden as a whole."""
-        self.components = [*self.elements, *(part for fold in self.folds for part in fold.components)]
+        folded = [part for fold in self.folds for part in fold.components]
+        self.components = [*self.elements, *self.outputs.components, *folded]
 
     def running(self, html: str) -> dict[Any, Any]:
         """Updates that show `html` alone and keep the previous content for later."""
@@ -136,10 +138,9 @@ class ResultPane:
         hidden = {part: gr.update(visible=False) for part in (self.notice, self.live, self.best, self.chart_note)}
         answer: dict[Any, Any] = {
             self.top: results.headline(result, repeat_button(result, machine) if stored else ""),
-            self.seen: gr.update(value=results.outputs(result), visible=True),
             self.chart: gr.update(value=charts.latency_bars(result), visible=True),
         }
-        return shown | hidden | answer
+        return shown | hidden | answer | self.outputs.show(result)
 
 
 def published_chart(checkpoint: str, task: str) -> Any:

@@ -6,15 +6,14 @@ from typing import Any
 
 import pytest
 from page_support import HOSTILE, Tags, stored
-from PIL import Image
-from samples import failed_result, full_result, info_of, measurement, ok_result
+from samples import failed_result, full_result, measurement, ok_result
 
 from demo.cli import terminal
-from demo.core import catalog, images
+from demo.core import catalog
 from demo.core.caveat import note
 from demo.core.machine import GpuSample, HostSample
 from demo.core.measurement import Compilation, CompileCost, GraphBreak
-from demo.core.outputs import ImageInfo, Label, Predictions, Segment, difference
+from demo.core.outputs import ImageInfo, Label, Predictions
 from demo.core.result import Failure, Progress, RunResult
 from demo.core.spec import RunSpec
 from demo.core.stats import Interval
@@ -23,32 +22,14 @@ from demo.sweep.grid import Cell
 from demo.ui.html import many_runs, results, takeaway
 from demo.ui.html.elements import ruler
 from demo.ui.html.results import CHARTS, parts
-from demo.ui.tabs import form
 
 VIT = "google/vit-base-patch16-224"
-
-
-@pytest.mark.parametrize("mask", ["", "no base64", "iVBORw0KGgo=", "/9j/"], ids=["none", "text", "cut short", "a JPEG"])
-def test_a_stored_mask_that_cannot_be_read_costs_the_drawing_alone(mask: str) -> None:
-    image = ImageInfo("scene.png", 320, 240, "00" * 32, images._preview(Image.new("RGB", (320, 240))))
-    seen = Predictions(segments=(Segment("circle", None, 0.25, mask),))
-    result = ok_result(image=image, predictions={"eager": seen, "compiled": seen})
-    assert "The picture of this result cannot be drawn again." in results.outputs(result)
-    assert "cannot be read" in difference(seen, seen)
 
 
 def test_a_model_of_drawn_shapes_says_so_in_the_list_and_at_its_answer_to_any_other_picture() -> None:
     for name, beyond in (("shapes-vit", True), ("shapes-rtdetr", True), ("shapes-segformer", True), (VIT, False)):
         note = results.checkpoint_note(catalog.find(name), name)
         assert ("drawn shapes only" in note) is ("circle, cross, heart, ring, square, star, triangle" in note) is beyond
-    spec = ok_result().spec
-    for picture in (*form.scenes(), *form.photographs()):
-        result = ok_result(image=info_of(picture))
-        for told in (results.outputs(result), " ".join(terminal.report(result).split())):
-            assert ("knows drawn shapes only" in told) is (picture in form.photographs())
-        theirs = dataclasses.replace(result, spec=dataclasses.replace(spec, checkpoint=VIT))
-        assert "drawn shapes" not in results.outputs(theirs) + terminal.report(theirs)
-    assert "knows drawn shapes only" in results.outputs(ok_result())  # somebody's own
 
 
 def test_a_checkpoint_that_the_guide_lacks_shows_a_relative_and_says_so() -> None:
@@ -88,7 +69,6 @@ def test_texts_from_models_files_and_errors_cannot_become_html() -> None:
     spec = result.spec
     pieces = [
         results.headline(result),
-        results.outputs(result),
         results.whole(result),
         takeaway.section(result),
         many_runs.heatmap([Cell(spec), Cell(spec, result)]),
@@ -102,26 +82,6 @@ def test_texts_from_models_files_and_errors_cannot_become_html() -> None:
     ]
     for piece in pieces:
         assert not Tags(piece).runs_script and HOSTILE not in piece
-
-
-def test_boxes_and_masks_of_both_can_be_compared_side_by_side_by_a_slider_and_by_their_difference() -> None:
-    for name in ["segmentation", "detection"]:
-        html = results.outputs(result := stored(name))
-        beside = html[html.index('class="view beside"') : html.index('class="view over"')]
-        assert beside.count('<img src="data:image/webp;base64,') == 2
-        assert 'class="lane-name eager"' in html and 'class="lane-name compiled"' in html
-        choices = re.findall(r'type="radio" name="[^"]*" value="(\w+)"( checked)?', html)
-        assert choices == [("beside", " checked"), ("over", ""), ("difference", "")]
-        assert 'type="range"' in html and 'aria-label="Share of the picture' in html
-    assert "Every box has a match: there is no difference to draw." in html
-    other = dataclasses.replace(result, predictions=result.predictions | {"compiled": Predictions(boxes=())})
-    assert "Where the two differ" in results.outputs(other)
-
-
-def test_random_weights_draw_nothing_and_say_why() -> None:
-    spec = RunSpec("facebook/detr-resnet-50", "object-detection", weights="random")
-    html = results.outputs(ok_result(spec=spec, predictions=None))
-    assert "predictions are meaningless" in html and "<img" not in html
 
 
 SPEC = RunSpec("shapes-vit", "image-classification", batch_size=4)
