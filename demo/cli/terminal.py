@@ -11,7 +11,6 @@ from demo.core.outputs import Predictions
 from demo.core.result import Progress, RunResult
 from demo.present import advice, details, sentences
 from demo.present.details import Part
-from demo.present.guide_comparison import compare_with_guide
 from demo.present.script import change
 
 SPARSE_SECONDS = 10.0
@@ -118,9 +117,6 @@ def report(result: RunResult) -> str:
         sections.append([*_side_by_side(result.predictions), *said, *warned])
     for parts in details.tree(result).values():
         sections += [_part(part) for part in parts.values() if part.sentences or part.table or part.rows]
-    if found := compare_with_guide(result):
-        texts = [*found.sentences, found.here, *found.differences]
-        sections.append([line for text in texts for line in hanging("- ", text)])
     if sentences.outcome(result) == "faster":
         lines = [f"  {line}" for line in change(result.spec).splitlines()]
         sections.append(["In your own code:", *lines])

@@ -12,6 +12,7 @@ from demo.core.measurement import Compilation, GraphBreak
 from demo.core.outputs import same_tokens
 from demo.core.result import RunResult
 from demo.present import sentences
+from demo.present.guide_comparison import compare_with_guide
 
 Row = tuple[str, str, str]
 """A name, its value, and what it means in one line."""
@@ -245,8 +246,7 @@ def agreement(result: RunResult) -> str:
     else:
         known = [(*_SHARES[name], share) for name, share in parity.task.items() if name in _SHARES]
         shares = [words.format(share=fmt.percent(share)) for words, least, share in known if share >= least]
-    told = f"{verdict}: {', '.join(shares)}" if shares else verdict
-    return fmt.sentence(told)
+    return fmt.sentence(f"{verdict}: {', '.join(shares)}" if shares else verdict)
 
 
 _SHARES = {
@@ -260,20 +260,12 @@ _SHARES = {
 """The words of each task-level figure of parity, and the least that is mentioned."""
 
 
-def parted_at(result: RunResult) -> int | None:
-    """The index of the first token in which the two answers differ; None where they do not."""
-    written = [one.token_ids for one in (result.predictions or {}).values() if one.token_ids is not None]
-    if len(written) < 2 or written[0] == written[1]:
-        return None
-    return same_tokens(*written)
-
-
 def parted(result: RunResult) -> str:
     """From where on two texts differ, and what that means; '' where they do not."""
-    at = parted_at(result)
-    if at is None:
+    written = [one.token_ids for one in (result.predictions or {}).values() if one.token_ids is not None]
+    if len(written) < 2 or written[0] == written[1]:
         return ""
-    words = f"The texts differ from token {at + 1} on."
+    words = f"The texts differ from token {same_tokens(*written) + 1} on."
     if result.spec.dtype != "float32":
         words += " " + (
             f"In {result.spec.dtype} one rounding can lead to another token, and from there to another "
@@ -425,6 +417,13 @@ def request(result: RunResult) -> Part | None:
     return Part(f"A whole request: {answer}", [share], table)
 
 
+def guide(result: RunResult) -> Part | None:
+    """The run beside the guide's rows; None where the guide has none for its checkpoint."""
+    if found := compare_with_guide(result):
+        return Part("Compared with the published table", [*found.sentences, found.here, *found.differences])
+    return None
+
+
 FOLDS = {
     "Why: every call, what was compiled, the machine": {
         "calls": calls,
@@ -432,6 +431,7 @@ FOLDS = {
         "compiled": compiled,
         "outputs": outputs,
         "machine": machine,
+        "guide": guide,
     },
     "Cost: the first call, a whole request": {
         "pays": pays,

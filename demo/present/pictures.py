@@ -171,64 +171,36 @@ def _caption(label: str, score: float | None) -> str:
 
 # Drawn
 
-CAPTIONS = 12
-"""This many captions are always written, even one over another; further ones only where there is room."""
 Font = ImageFont.FreeTypeFont | ImageFont.ImageFont
 
 
 def draw(shown: Annotated) -> Image.Image:
-    """The picture with its marks and their captions drawn on it; the first mark lies on top and is captioned first."""
+    """The picture with its marks and their captions drawn on it; the first mark lies on top."""
     image = _enlarged(shown.image, DRAWN_SIDE)
-    line, factor = _line(image), image.width // shown.image.width
-    marks: list[Mark] = []
-    for place, caption in shown.marks:
-        if isinstance(place, np.ndarray):
-            marks.append((place.repeat(factor, 0).repeat(factor, 1), caption))
-        else:
-            x0, y0, x1, y1 = place
-            marks.append(((x0 * factor, y0 * factor, x1 * factor, y1 * factor), caption))
-    for place, caption in reversed(marks):
+    pen, line, factor = ImageDraw.Draw(image), _line(image), image.width // shown.image.width
+    font = font_for(max(16, round(max(image.size) * 0.036)))
+    captions = []
+    for place, caption in reversed(shown.marks):
         colour = shown.colours[caption]
+        text = cut(caption, font, 0.9 * image.width)
+        left, top, right, bottom = font.getbbox(text)
+        width, height = round(right - left) + 2 * line, round(bottom - top) + 2 * line
         if isinstance(place, np.ndarray):
-            image.paste(colour, mask=Image.fromarray((place * 255).astype(np.uint8)))
-            edge = (place > 0) & ~eroded(place > 0, (line + 1) // 2)
-            image.paste(colour, mask=Image.fromarray(edge))
-        else:
-            x0, y0, x1, y1 = place
-            pen = ImageDraw.Draw(image)
-            inner = (x0 + line, y0 + line, x1 - 1 - line, y1 - 1 - line)
-            if inner[0] < inner[2] and inner[1] < inner[3]:  # a thin line of another brightness: visible on anything
-                pen.rectangle(inner, outline=text_on(colour), width=1)
-            pen.rectangle((x0, y0, x1 - 1, y1 - 1), outline=colour, width=line)
-    _write_captions(image, marks, shown.colours)
-    return image
-
-
-def _write_captions(image: Image.Image, marks: Sequence[Mark], colours: Mapping[str, str]) -> None:
-    """Each caption at its mark, or as little below as lets it cover no other; over one where there is no room."""
-    size = round(max(16, max(image.size) * 0.036) * min(1.0, max(0.66, (8 / max(1, len(marks))) ** 0.5)))
-    pen, font, padding = ImageDraw.Draw(image), font_for(size), max(2, round(size * 0.3))
-    room = max(round(image.width * 0.7), min(image.width, 14 * size)) - 2 * padding
-    height, taken = min(round(size * 1.4), image.height), []
-    for place, caption in marks:
-        text, colour = cut(caption, font, room), colours[caption]
-        width = min(math.ceil(font.getlength(text)) + 2 * padding, image.width)
-        if isinstance(place, np.ndarray):
-            x, y = thickest_point(place > 0)
+            mask = place.repeat(factor, 0).repeat(factor, 1)
+            image.paste(colour, mask=Image.fromarray((mask * 255).astype(np.uint8)))
+            image.paste(colour, mask=Image.fromarray((mask > 0) & ~eroded(mask > 0, (line + 1) // 2)))
+            x, y = thickest_point(mask > 0)
             x, y = x - width // 2, y - height // 2
         else:
-            x, y = place[0], place[1] - height
-        x, first = max(0, min(x, image.width - width)), max(0, min(y, image.height - height))
-        spots = [(x, y, x + width, y + height) for y in range(first, image.height - height + 1, max(1, height // 2))]
-        free = [spot for spot in spots if not any(overlap(spot, other) for other in taken)]
-        if not free and len(taken) >= CAPTIONS:
-            continue
-        spot = (free or spots)[0]
-        taken.append(spot)
-        outline = (spot[0], spot[1], spot[2] - 1, spot[3] - 1)
-        pen.rounded_rectangle(outline, radius=height // 6, fill=colour, outline=text_on(colour), width=1)
-        middle = (spot[0] + padding, spot[1] + height // 2)
-        pen.text(middle, text, fill=text_on(colour), font=font, anchor="lm")
+            x, y, x1, y1 = (edge * factor for edge in place)
+            pen.rectangle((x, y, x1 - 1, y1 - 1), outline=colour, width=line)
+            y -= height
+        x, y = max(0, min(x, image.width - width)), max(0, min(y, image.height - height))
+        captions.append(((x, y, x + width - 1, y + height - 1), (x + line - left, y + line - top), text, colour))
+    for rect, at, text, colour in captions:
+        pen.rectangle(rect, fill=colour, outline=text_on(colour))
+        pen.text(at, text, fill=text_on(colour), font=font)
+    return image
 
 
 def thickest_point(mask: np.ndarray) -> tuple[int, int]:
@@ -245,10 +217,6 @@ def eroded(mask: np.ndarray, pixels: int) -> np.ndarray:
     from scipy.ndimage import minimum_filter
 
     return minimum_filter(mask, size=2 * pixels + 1, mode="nearest")
-
-
-def overlap(one: Rect, other: Rect) -> bool:
-    return max(one[0], other[0]) < min(one[2], other[2]) and max(one[1], other[1]) < min(one[3], other[3])
 
 
 def printable_label(label: str, most: int = MAX_LABEL_LENGTH) -> str:

@@ -13,8 +13,7 @@ from demo.core import catalog, format as fmt, stats
 from demo.core.catalog import Checkpoint
 from demo.core.result import Progress, RunResult
 from demo.core.spec import TEXT_GENERATION, RunSpec
-from demo.present import advice, charts, details, sentences
-from demo.present.guide_comparison import compare_with_guide
+from demo.present import advice, card, sentences
 from demo.runs.forecast import Forecast
 from demo.store import published
 from demo.ui.html.elements import again, drawn, longer, ruler
@@ -74,10 +73,10 @@ def published_note(checkpoint: str, task: str) -> Markup:
     return drawn("results.note", sentence, "figure-title")
 
 
-def headline(result: RunResult, repeat: str = "") -> Markup:
+def headline(result: RunResult, repeatable: bool = False) -> Markup:
     """The verdict: whether compiling is worth it, the speed-up as a large figure, what it rests on, and the caveats.
 
-    `repeat` is HTML beside the interval.
+    `repeatable` says whether the page can run one more process for it.
     """
     outcome, speedup = sentences.outcome(result), result.speedup
     if outcome is None or speedup is None:
@@ -88,12 +87,14 @@ def headline(result: RunResult, repeat: str = "") -> Markup:
     return drawn(
         "results.headline",
         result,
+        kicker(result),
         advice.worth(result),
         advice.worth_why(result),
         certain=certain,
         ruler=ruler(speedup, certain, noise, None if several else speedup.within, several),
-        repeat=Markup(repeat),
+        advised=repeatable and sentences.open_between_processes(result),
         longer=longer(result),
+        title=card.title(result),
     )
 
 
@@ -103,9 +104,14 @@ def failure(result: RunResult) -> Markup:
     message = failed.message if failed else "The run gave no figures."
     remedy = failed.remedy if failed else "Run it again."
     way_out = Markup(escape(remedy)) + again(result.spec, failed.change if failed else {})
-    asked = f"{sentences.settings_line(result.spec)} · {sentences.where(result)}"
-    card = drawn("results.card", sentences.status(result), message, way_out, asked)
-    return card + drawn("results.warnings", result, longer(result))
+    shown = drawn("results.card", sentences.status(result), message, way_out, kicker(result), card.title(result))
+    return shown + drawn("results.warnings", result, longer(result))
+
+
+def kicker(result: RunResult) -> str:
+    """Settings, machine and time of a run."""
+    started = f"{fmt.minute(result.started_at)} UTC"
+    return " · ".join([sentences.settings_line(result.spec), sentences.where(result), started])
 
 
 def problem(title: str, message: str, way_out: str = "") -> Markup:
@@ -198,35 +204,3 @@ def _lanes(progress: Progress, spec: RunSpec) -> dict[str, tuple[float, str, str
         else (0.0, "–", "–")
         for variant, seconds in seen.items()
     }
-
-
-# The folds
-
-
-CHARTS = {"calls": charts.trace, "pays": charts.break_even, "beside": charts.run_and_guide}
-"""The makers of the Plotly figures, by the names of the parts; a maker gives None where a result has none."""
-
-
-def parts(result: RunResult) -> dict[str, Markup]:
-    """The HTML of each part that has something to tell, by its name."""
-    return {name: drawn("results.part", part) for fold in details.tree(result).values() for name, part in fold.items()}
-
-
-def whole(result: RunResult) -> Markup:
-    """All parts, without their charts."""
-    told = parts(result)
-    folds = [[told[name] for name in fold if name in told] for fold in details.FOLDS.values()]
-    return drawn("results.whole", folds)
-
-
-def opened(result: RunResult) -> Markup:
-    """A run on one page, as a pressed cell or row of a table shows it."""
-    if result.failure is not None or result.speedup is None:
-        return failure(result) + whole(result)
-    return headline(result) + whole(result)
-
-
-def beside(result: RunResult) -> Markup:
-    """The run beside the guide's rows; '' if the guide has none for its checkpoint, or the run has no speed-up."""
-    found = compare_with_guide(result)
-    return drawn("results.beside", found) if found is not None else Markup()

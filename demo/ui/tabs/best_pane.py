@@ -5,12 +5,14 @@ from typing import Any
 import gradio as gr
 from markupsafe import Markup
 
-from demo.ui.html import many_runs, results, takeaway
+from demo.present.script import short_starts, snippet
+from demo.ui.html import many_runs
 from demo.ui.jobs import BestSearch, make_search
 from demo.ui.look import TO_ANSWER, source
 from demo.ui.tabs import links
 from demo.ui.tabs.events import AT_ONCE, UNREAD, Watching, pressed_of, told
 from demo.ui.tabs.form import read
+from demo.ui.tabs.result_pane import code_to_copy
 from demo.ui.tabs.run_tab import RunTab
 
 
@@ -22,14 +24,15 @@ class BestPane(Watching):
         with run_tab.pane.best:
             self.head = gr.HTML(elem_id="best-head", apply_default_css=False)
             self.table = gr.HTML(elem_id="best-table", apply_default_css=False, js_on_load=source("open_run.js"))
-            self.code = takeaway.component("best-code")
+            self.code = code_to_copy("python", label="The lines of code for this way", visible=False)
+            self.starts = code_to_copy("shell", label="A shorter start for the next process", visible=False)
             with gr.Row(elem_id="best-charts"):
                 self.charts = {
                     draw: gr.Plot(visible=False, show_label=False, elem_id=f"best-{draw.__name__}")
                     for draw in (many_runs.crossover, many_runs.ladder)
                 }
-            self.opened = gr.HTML(elem_id="best-opened", apply_default_css=False)
-        self._ended = [self.head, self.table, self.code, *self.charts.values()]
+            self.opened = gr.Markdown(elem_id="best-opened", elem_classes="section")
+        self._ended = [self.head, self.table, self.code, self.starts, *self.charts.values()]
         pane, buttons = run_tab.pane, run_tab.form.buttons
         super().__init__(run_tab.works, [self.head, self.table], [*self._ended, *buttons, pane.notice])
         shown = [pane.best, pane.notice, pane.live, *buttons, run_tab.has_run, run_tab.opened]
@@ -84,10 +87,11 @@ class BestPane(Watching):
         """Answer and table; of a search that has ended its charts and code."""
         table = going.search.table()
         run = table.winner.result if table.winner is not None and going.ended else None
-        code = takeaway.best_way(run) if run is not None else ""
+        code, starts = (snippet(run), short_starts(run.spec)) if run is not None else ("", "")
         figures = {plot: draw(table) if going.ended else None for draw, plot in self.charts.items()}
         changes: dict[Any, Any] = {
             self.code: gr.update(value=code, visible=bool(code)),
+            self.starts: gr.update(value=starts, visible=bool(starts)),
             **{plot: gr.update(value=figure, visible=figure is not None) for plot, figure in figures.items()},
         }
         return self._now(going) | changes
@@ -121,4 +125,4 @@ class BestPane(Watching):
         if going is None or (way := pressed_of(going.search.ways, event)) is None:
             return ""
         row = next(row for row in going.search.table().rows if row.way == way)
-        return results.opened(row.result) if row.result is not None else ""
+        return links.opened(row.result) if row.result is not None else ""

@@ -35,17 +35,16 @@ class Outputs:
             self.words = gr.Markdown(elem_id="agreement")
             self.prompt = gr.Textbox(label="Prompt", interactive=False, visible=False, max_lines=4, elem_id="asked")
             with gr.Row(elem_id="predictions"):
-                self.picture = gr.Image(visible=False, interactive=False, buttons=["fullscreen"], elem_id="labelled")
+                self.picture = gr.AnnotatedImage(visible=False, elem_id="labelled")
                 self.labels = _of_each(gr.Label, num_top_classes=5)
-                self.texts = _of_each(
-                    gr.HighlightedText,
-                    color_map={"differs": pictures.CHANGED},
-                    combine_adjacent=True,
-                    show_inline_category=False,
-                )
+                self.texts = _of_each(gr.HighlightedText, combine_adjacent=True, show_inline_category=False)
                 self.marked = _of_each(gr.AnnotatedImage)
                 self.slider = gr.ImageSlider(
-                    label="Eager on the left, compiled on the right", visible=False, interactive=False, elem_id="slider"
+                    label="Eager on the left, compiled on the right",
+                    visible=False,
+                    interactive=False,
+                    buttons=["fullscreen"],
+                    elem_id="slider",
                 )
                 self.difference = gr.AnnotatedImage(label="Difference", visible=False, elem_id="difference")
         self._shown = [self.prompt, self.picture, *self.labels.values(), *self.texts.values(), *self.marked.values()]
@@ -101,7 +100,7 @@ class Outputs:
             for variant, component in self.labels.items()
         }
         if info is not None and preview is not None:
-            values[self.picture] = {"value": preview, "label": info.name}
+            values[self.picture] = {"value": (preview, []), "label": info.name}
         return values
 
     def _marks(

@@ -13,6 +13,7 @@ from markupsafe import Markup
 
 from demo.core import catalog, format as fmt, limits
 from demo.core.spec import DTYPES, MODES, WEIGHTS, BadInput
+from demo.present import markdown
 from demo.store.history import HistoryError
 from demo.sweep.grid import AXES, PICTURE, PRESETS, Cell, Grid, make_cells, read_grid, write_device_table, write_table
 from demo.sweep.run_grid import Done, Timing, Waiting
@@ -20,6 +21,7 @@ from demo.ui.html import many_runs, results
 from demo.ui.html.elements import drawn
 from demo.ui.jobs import Supervisor, Sweep, attempted, machine_of
 from demo.ui.look import TO_SWEEP, source
+from demo.ui.tabs import links
 from demo.ui.tabs.events import AT_ONCE, LATEST, QUIET, Watching, pressed_of, told
 from demo.ui.tabs.run_tab import RunTab
 
@@ -73,7 +75,7 @@ class SweepTab(Watching):
                         "Save as this machine's table", visible=False, size="sm", elem_id="sweep-keep"
                     )
                 self.kept = gr.HTML("", elem_id="sweep-kept", apply_default_css=False)
-                self.opened = gr.HTML("", elem_id="sweep-opened", apply_default_css=False)
+                self.opened = gr.Markdown("", elem_id="sweep-opened", elem_classes="section")
         buttons = [self.start_button, self.stop_button, self.keep_button, *self.exports.values()]
         super().__init__(Supervisor("sweep"), [self.status, self.map], [self.status, self.map, *buttons])
         self._beginning = [*self._ending, self.kept, self.opened, self.watched]
@@ -210,8 +212,8 @@ class SweepTab(Watching):
         if shown is None or (cell := pressed_of(shown.cells, event)) is None:
             return ""
         if cell.result is None:
-            return told(BadInput(cell.refused)) if cell.refused else ""
-        return results.opened(cell.result)
+            return markdown.escaped(cell.refused)
+        return links.opened(cell.result)
 
 
 def _axis_fields() -> dict[str, gr.Dropdown]:

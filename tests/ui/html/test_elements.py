@@ -34,9 +34,9 @@ def test_a_text_from_outside_stays_one_text_in_an_attribute_and_between_tags() -
 
     reader = Reader()
     reader.feed(drawn("comparison.message", QUOTED))
-    reader.feed(drawn("elements.copy", QUOTED, QUOTED))
+    reader.feed(drawn("elements.lane", QUOTED, QUOTED))
     reader.close()
-    assert [tag for tag, _ in seen] == ["p", "button"] and ("data-copies", QUOTED) in seen[1][1]
+    assert [tag for tag, _ in seen] == ["p", "span", "i"] and ("class", f"lane-name {QUOTED}") in seen[1][1]
     assert "".join(told) == QUOTED * 2
 
 

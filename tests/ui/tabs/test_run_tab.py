@@ -117,13 +117,11 @@ def test_run_shows_its_answer_with_three_folds_and_a_failure_leaves_what_is_know
         assert says in stage_of(page, last)
     assert is_ready(page, last)
     assert "circle" in last[page.run_tab.pane.outputs.labels["eager"]]["value"]
-    folds = page.run_tab.pane.folds
-    assert [last[fold.accordion]["visible"] for fold in folds] == [True] * 3
-    for fold in folds:
-        assert all(last[part]["visible"] and last[part]["value"] for part in (fold.html | fold.figures).values())
+    pane = page.run_tab.pane
+    assert all(last[fold]["visible"] for fold in (*pane.folds.values(), pane.take))
     page = Page(answering(failed_result()))
-    *_, last = pressed(page)
-    assert [last[fold.accordion]["visible"] for fold in page.run_tab.pane.folds] == [True, False, True]
+    pane, (*_, last) = page.run_tab.pane, pressed(page)
+    assert [last[fold]["visible"] for fold in (*pane.folds.values(), pane.take)] == [True, False, True]
 
 
 def test_an_unexpected_error_is_told_calmly_and_keeps_its_message_to_the_log(caplog) -> None:
