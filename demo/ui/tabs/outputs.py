@@ -1,7 +1,7 @@
 """What eager and compiled predict, side by side in the result pane: labels, boxes, masks or texts."""
 
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import Any
 
 import gradio as gr
 from PIL import Image
@@ -11,7 +11,7 @@ from demo.core.images import decode_preview
 from demo.core.outputs import ImageInfo, Predictions
 from demo.core.result import RunResult
 from demo.present import details, markdown, pictures, sentences
-from demo.present.pictures import VARIANTS
+from demo.present.pictures import VARIANTS, Variant
 
 MAX_MARKS = 30
 """Boxes or masks that are shown of one variant: gradio takes some 20 ms to draw each."""
@@ -23,8 +23,6 @@ DRAWN_ONLY = (
     "This model knows drawn shapes only, and this picture is not one of its drawn scenes: its predictions may mean "
     "nothing. The timing is valid."
 )
-
-T = TypeVar("T")
 
 
 class Outputs:
@@ -127,7 +125,7 @@ class Outputs:
         return values, ""
 
 
-def _of_each(component: type[T], **settings: Any) -> dict[str, T]:
+def _of_each(component: Any, **settings: Any) -> dict[Variant, Any]:
     """A hidden component for each variant."""
     return {
         variant: component(

@@ -41,6 +41,7 @@ FILES = {
     "package": "Package (.pt2)",
 }
 """Each file to download, and the words on its button."""
+ENDINGS = {"card": "png", "json": "json", "script": "py"}
 
 
 class ResultPane:
@@ -83,9 +84,9 @@ class ResultPane:
         above = [self.notice, self.live, self.best, self.top, self.repeat, self.chart_note, self.chart]
         self.elements = [*above, self.outputs.column, *self.folds.values(), self.take]
         """The components that are shown or hidden as a whole."""
-        folded = [*self.charts.values(), *self.sections.values(), self.change, self.hint, *self.code.values()]
-        folded += [*self.code_folds.values(), *self.files.values()]
-        self.components = [*self.elements, *self.outputs.components, *folded]
+        in_folds: list[Any] = [*self.charts.values(), *self.sections.values(), self.change, self.hint]
+        in_folds += [*self.code.values(), *self.code_folds.values(), *self.files.values()]
+        self.components = [*self.elements, *self.outputs.components, *in_folds]
 
     def running(self, html: str) -> dict[Any, Any]:
         """Updates that show `html` alone and keep the previous content for later."""
@@ -148,13 +149,9 @@ class ResultPane:
             hints.append(markdown.escaped(str(refused)))
         texts = {"snippet": snippet(result) if timed else "", "script": source, "table": markdown.of_run(result)}
         stored = json.dumps(result.to_json(), allow_nan=False, indent=2)
-        contents = {"card.png": card.card(result), "json.json": stored.encode(), "script.py": source.encode()}
+        contents = {"card": card.card(result), "json": stored.encode(), "script": source.encode()}
         short = sentences.short(result.spec.checkpoint)
         name = re.sub(r"[^A-Za-z0-9.-]+", "-", f"{short}-{result.id}").strip("-.")
-        paths: dict[str, Any] = {"trace": files.trace, "package": files.package}
-        for file, content in contents.items():
-            kind, ending = file.split(".")
-            paths[kind] = save_bytes_to_cache(content, f"{name}.{ending}", get_upload_folder()) if content else None
         updates: dict[Any, Any] = {
             self.take: gr.update(visible=True, open=False),
             self.change: gr.update(value=change(result.spec), visible=timed),
@@ -164,7 +161,9 @@ class ResultPane:
             updates[self.code[kind]] = text
             updates[self.code_folds[kind]] = gr.update(visible=bool(text), open=False)
         for kind, button in self.files.items():
-            path = paths[kind]
+            path = getattr(files, kind, None)
+            if content := contents.get(kind):
+                path = save_bytes_to_cache(content, f"{name}.{ENDINGS[kind]}", get_upload_folder())
             updates[button] = gr.update(value=path and str(path), visible=path is not None)
         return updates
 
