@@ -343,9 +343,9 @@ def pays(result: RunResult) -> Part | None:
         seconds = [cost.parts.get(name) for cost in measured.values()]
         word = sentences.worker_word(name)
         lines[word] = [fmt.start_time(one) if one is not None else "" for one in seconds]
-    size = found.package_bytes
-    rows = [] if size is None else [("Package", fmt.size(size), "")]
-    return Part("When does compiling pay?", when_it_pays(result), table_of(heads, lines), rows)
+    rows = [("Package", fmt.size(found.package_bytes), "")] if found.package_bytes is not None else []
+    told, table = when_it_pays(result), table_of(heads, lines)
+    return Part("When does compiling pay?", told, table, rows) if told or table or rows else None
 
 
 def when_it_pays(result: RunResult) -> list[str]:

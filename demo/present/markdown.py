@@ -6,7 +6,7 @@ The page shows the sections of a run as they stand here.
 import re
 from collections.abc import Iterable, Sequence
 
-from demo.core import format as fmt
+from demo.core import catalog, format as fmt
 from demo.core.result import RunResult
 from demo.core.spec import RunSpec
 from demo.present import advice, details, sentences
@@ -14,6 +14,10 @@ from demo.present.details import Part
 
 BREAKS = "https://meta-pytorch.github.io/"
 """Where torch explains graph breaks."""
+DRAWN_ONLY = (
+    "This model knows drawn shapes only, and this picture is not one of its drawn scenes: its predictions may mean "
+    "nothing. The timing is valid."
+)
 
 
 def of_run(result: RunResult) -> str:
@@ -29,17 +33,23 @@ def of_run(result: RunResult) -> str:
         said += [escaped(text.rstrip(".")) for text in more if text]
         times = [("latency", *map(fmt.latency, result.latencies.values()))]
         heads = ["", *(name for _, name, _ in sentences.variants(result))]
-        seen = [details.agreement(result), details.parted(result)]
         answer = [
             " ".join(escaped(fmt.sentence(text)) for text in worth if text),
             " ".join(map(fmt.sentence, said)),
             _table(heads, times, "lrr"),
-            " ".join(escaped(text) for text in seen if text),
         ]
     settings = ", ".join([sentences.settings_line(result.spec), *sentences.machine(result), result.started_at[:10]])
     caveats = "\n".join(f"- {escaped(caveat)}" for caveat in result.warnings)
     parts = [section(part) for fold in details.tree(result).values() for part in fold.values()]
-    return "\n\n".join(filter(None, [*answer, f"{escaped(settings)}.", caveats, *parts])) + "\n"
+    below = " ".join([f"{escaped(settings)}.", *map(escaped, of_predictions(result))])
+    return "\n\n".join(filter(None, [*answer, below, caveats, *parts])) + "\n"
+
+
+def of_predictions(result: RunResult) -> list[str]:
+    """Sentences on the predictions, as plain text: whether they agree, and what to know of them."""
+    image = result.image
+    beyond = bool(result.predictions) and catalog.is_beyond(result.spec.checkpoint, image.sha256 if image else None)
+    return [text for text in (details.agreement(result), DRAWN_ONLY if beyond else "", details.parted(result)) if text]
 
 
 def section(part: Part) -> str:

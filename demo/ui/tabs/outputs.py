@@ -6,11 +6,10 @@ from typing import Any
 import gradio as gr
 from PIL import Image
 
-from demo.core import catalog
 from demo.core.images import decode_preview
 from demo.core.outputs import ImageInfo, Predictions
 from demo.core.result import RunResult
-from demo.present import details, markdown, pictures, sentences
+from demo.present import markdown, pictures, sentences
 from demo.present.pictures import VARIANTS, Variant
 
 MAX_MARKS = 30
@@ -19,10 +18,6 @@ RANDOM_WEIGHTS = "The weights are random, so predictions are meaningless and not
 NO_PICTURE = "The picture of this result cannot be drawn again."
 SAME_BOXES = "Every box has a match: there is no difference to draw."
 SAME_PIXELS = "No pixel changed its label: there is no difference to draw."
-DRAWN_ONLY = (
-    "This model knows drawn shapes only, and this picture is not one of its drawn scenes: its predictions may mean "
-    "nothing. The timing is valid."
-)
 
 
 class Outputs:
@@ -56,13 +51,9 @@ class Outputs:
             random = result.status == "ok" and result.spec.weights == "random"
             words = [RANDOM_WEIGHTS] if random else []
         else:
-            words.append(details.agreement(result))
-            if catalog.is_beyond(result.spec.checkpoint, info.sha256 if info else None):
-                words.append(DRAWN_ONLY)
-            preview = _preview(info)
+            words, preview = markdown.of_predictions(result), _preview(info)
             if seen["eager"].text is not None:
                 values = self._texts(result, seen)
-                words.append(details.parted(result))
             elif seen["eager"].labels is not None:
                 values = self._labels(info, preview, seen)
             elif info is not None:
@@ -72,9 +63,9 @@ class Outputs:
                     said = NO_PICTURE
                 words.append(said)
         heading = "### What the model writes" if result.spec.unit == "token" else "### What the model sees"
-        text = "\n\n".join([heading, *(markdown.escaped(sentence) for sentence in words if sentence)])
+        text = "\n\n".join([heading, *map(markdown.escaped, filter(None, words))])
         hidden = {component: gr.update(value=None, visible=False) for component in self._shown}
-        column = {self.column: gr.update(visible=bool(words)), self.words: text}
+        column = {self.column: gr.update(visible=bool(values or any(words))), self.words: text}
         return column | hidden | {component: gr.update(visible=True, **values[component]) for component in values}
 
     def _texts(self, result: RunResult, seen: Mapping[str, Predictions]) -> dict[Any, dict[str, Any]]:

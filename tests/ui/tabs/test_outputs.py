@@ -103,6 +103,11 @@ def test_random_weights_show_nothing_and_say_why(outputs: Outputs) -> None:
     assert not outputs.show(ok_result(predictions=None))[outputs.column]["visible"]
 
 
+def test_predictions_that_were_not_compared_are_shown_all_the_same(outputs: Outputs) -> None:
+    spec = dataclasses.replace(ok_result().spec, checkpoint=VIT)
+    assert outputs.show(ok_result(spec=spec, parity=None))[outputs.column]["visible"]
+
+
 def test_a_model_of_drawn_shapes_says_so_at_its_answer_to_any_other_picture(outputs: Outputs) -> None:
     spec = dataclasses.replace(ok_result().spec, checkpoint=VIT)
     for picture in (*form.scenes(), *form.photographs()):
