@@ -127,11 +127,11 @@ class ResultPane:
         """Why and Cost: charts, and the sections as `demo.present.markdown` writes them."""
         updates: dict[Any, Any] = {}
         for fold, parts in details.tree(result).items():
-            updates[self.folds[fold]] = gr.update(visible=bool(parts), open=False)
+            figures = {self.charts[make]: make(result) for make in CHARTS[fold]}
+            for plot, figure in figures.items():
+                updates[plot] = gr.update(value=figure, visible=figure is not None)
+            updates[self.folds[fold]] = gr.update(visible=bool(parts) or any(figures.values()), open=False)
             updates[self.sections[fold]] = "\n\n".join(map(markdown.section, parts.values()))
-        for make, plot in self.charts.items():
-            figure = make(result)
-            updates[plot] = gr.update(value=figure, visible=figure is not None)
         return updates
 
     def _to_take(self, result: RunResult, files: Files) -> dict[Any, Any]:

@@ -12,14 +12,14 @@ import gradio as gr
 import pytest
 from fake_runner import FakeRunner
 from page_support import answering, followed, handler, in_the_form, opened, pressed, stage_of, stored, visitor
-from samples import ENVIRONMENT, MACHINE, failed_result, full_result, info_of, ok_result
+from samples import ENVIRONMENT, MACHINE, failed_result, full_result, info_of, ok_result, text_result
 
 from demo.core import limits
 from demo.core.measurement import Compilation
 from demo.core.result import RunResult
 from demo.core.spec import RunSpec
 from demo.core.stats import Spread
-from demo.present import markdown
+from demo.present import charts, markdown
 from demo.present.script import script
 from demo.runs.outcome import NO_FILES
 from demo.store.history import History
@@ -48,6 +48,13 @@ def test_the_folds_show_the_sections_as_the_export_has_them_and_charts(name: str
         assert updates[pane.folds[fold]]["visible"] and updates[section] in markdown.of_run(stored(name))
     drawn = [make.__name__ for make, plot in pane.charts.items() if updates[plot]["visible"]]
     assert drawn[0] == "trace" and drawn[-1] == "break_even"
+
+
+def test_a_fold_that_has_a_chart_alone_is_shown(page: Page) -> None:
+    pane, updates = page.run_tab.pane, of(page, text_result())
+    _, cost = pane.folds
+    assert updates[pane.sections[cost]] == "" and updates[pane.charts[charts.break_even]]["visible"]
+    assert updates[pane.folds[cost]]["visible"]
 
 
 def test_a_failed_run_tells_of_its_machine_and_has_no_chart(page: Page) -> None:
