@@ -14,7 +14,6 @@ from demo.core.spec import BadInput
 from demo.runs.runner import Runner
 from demo.store.history import History
 from demo.ui import api
-from demo.ui.html.elements import drawn
 from demo.ui.jobs import MACHINE_SECONDS, RunQueue
 from demo.ui.look import MARK_PRESET, PRESS_BEST, name_thumbnails
 from demo.ui.look.theme import CSS, HEAD, theme
@@ -26,6 +25,7 @@ from demo.ui.tabs.history_tab import HistoryTab
 from demo.ui.tabs.published_tab import PublishedTab
 from demo.ui.tabs.run_tab import RunTab
 from demo.ui.tabs.sweep_tab import SweepTab
+from demo.ui.templates import render
 from demo.ui.web import gradio_workarounds
 from demo.ui.web.guard import Guard, unreadable
 
@@ -159,7 +159,7 @@ def masthead(machine: HostInfo | None, waited: bool = False) -> str:
         obstacles.append(machine.compile_problem)
     if machine is not None and machine.gpu_problem:
         obstacles.append(f"The GPU cannot be used: {machine.gpu_problem}. Until then runs use the CPU.")
-    return drawn("masthead.masthead", machine, waited, space=space, obstacles=obstacles)
+    return render("masthead.masthead", machine, waited, space=space, obstacles=obstacles)
 
 
 # ---- stage mode: the page for a talk. Race and answer fill the screen; keys run, search, cancel, choose presets

@@ -18,12 +18,12 @@ from demo.present.script import short_starts, snippet
 from demo.sweep import best_words
 from demo.sweep.best_table import EAGER, BestTable, Row
 from demo.sweep.run_grid import Timing, Waiting
-from demo.ui.html import results
 from demo.ui.jobs import BestSearch, make_search
 from demo.ui.look import TO_ANSWER
 from demo.ui.tabs import links, tables
-from demo.ui.tabs.events import AT_ONCE, UNREAD, Watching, told
+from demo.ui.tabs.events import AT_ONCE, UNREAD, Watching, error_card
 from demo.ui.tabs.form import read
+from demo.ui.tabs.live_strip import doing
 from demo.ui.tabs.result_pane import code_to_copy
 from demo.ui.tabs.run_tab import RunTab
 
@@ -133,7 +133,7 @@ class BestPane(Watching):
     def _end(self, going: BestSearch) -> dict[Any, Any]:
         updates, problem = self._tab.form.pressable(running=False) | self._shown(going), going.outcome()
         if problem is not None:
-            updates[self._tab.pane.notice] = gr.update(value=told(problem), visible=True)
+            updates[self._tab.pane.notice] = gr.update(value=error_card(problem), visible=True)
         return updates
 
     def _open(self, going: BestSearch | None, event: gr.EventData, request: gr.Request) -> str:
@@ -171,7 +171,7 @@ def _doing(going: BestSearch) -> str:
         case Timing(place, timing):
             way = fmt.capital(best_words.name(going.search.ways[place]))
             others = f" · Other runs that wait: {going.others}. They go between the runs of this search."
-            return f"**{way}** · {results.doing(timing)}{others if going.others > 0 else ''}"
+            return f"**{way}** · {doing(timing)}{others if going.others > 0 else ''}"
     return "Choosing what to try next"
 
 

@@ -9,8 +9,8 @@ from markupsafe import Markup
 from demo.core import format as fmt
 from demo.core.spec import BadInput
 from demo.store.history import HistoryError
-from demo.ui.html import results
 from demo.ui.jobs import Supervisor, Work, attempted, visitor_name
+from demo.ui.tabs.headline import problem
 
 QUIET: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
 AT_ONCE = QUIET | {"concurrency_limit": None}
@@ -21,11 +21,11 @@ UNREAD = AT_ONCE | {"preprocess": False}
 one; the worker reads it and says what is wrong."""
 
 
-def told(problem: Exception, way_out: str = "", title: str = "This cannot be run") -> Markup:
+def error_card(error: Exception, way_out: str = "", title: str = "This cannot be run") -> Markup:
     """The card for work that had no result; `title`, and `way_out`, which is HTML, are for a refusal."""
-    if isinstance(problem, BadInput | HistoryError):
-        return results.problem(title, fmt.redact(str(problem)), way_out)
-    return results.problem(
+    if isinstance(error, BadInput | HistoryError):
+        return problem(title, fmt.redact(str(error)), way_out)
+    return problem(
         "Something went wrong on the server",
         "An unexpected error occurred. It is written to the server's log. Nothing you entered is lost.",
         "Press Run again. If it happens again, tell whoever runs this server.",
@@ -68,7 +68,7 @@ class Watching:
         """Starts the work that `make` gives for the visitor's id, or says why it cannot."""
         name = visitor_name(visitor, request.session_hash)
         work = attempted(lambda: self.works.start(make(name)))
-        return self._refused(told(work)) if isinstance(work, Exception) else self._begun(work)
+        return self._refused(error_card(work)) if isinstance(work, Exception) else self._begun(work)
 
     def _cancel(self, request: gr.Request, visitor: str | None) -> Any:
         """Asks the visitor's work to end. Every page that watches it then shows the outcome."""

@@ -3,7 +3,6 @@
 import contextlib
 import hashlib
 from functools import cache
-from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +15,12 @@ from demo.core.catalog import scenes
 from demo.core.machine import HostInfo
 from demo.core.outputs import ImageInfo
 from demo.core.spec import FOLDS, OPTIONS, TASKS, TEXT_GENERATION, BadInput, Option, RunSpec, without_meaning
+from demo.present.markdown import escaped
 from demo.sweep import best_way
 from demo.tasks import BY_NAME
-from demo.ui.html import results
 from demo.ui.look import TO_ADVANCED
 from demo.ui.tabs.events import LATEST, QUIET, UNREAD
+from demo.ui.tabs.form_notes import checkpoint_note, drawn_only_note, mode_note
 from demo.ui.web.gradio_workarounds import NOT_UPLOADED
 
 TASK_NAMES = {task: BY_NAME[task].label for task in TASKS}
@@ -123,8 +123,9 @@ def shown(visible: bool) -> Any:
     return True if visible else "hidden"
 
 
-def _heading(words: str) -> None:
-    gr.HTML(f"<h3>{words}</h3>", apply_default_css=False, elem_classes="group")
+def _note(text: str = "", **settings: Any) -> gr.Markdown:
+    """A text below a field."""
+    return gr.Markdown(text, elem_classes="note", **settings)
 
 
 def _folded(option: Option) -> gr.components.Component:
@@ -211,7 +212,7 @@ def note_on(checkpoint: str | None, image: dict[str, Any] | None) -> Any:
     file = uploaded(image) if image and entry is not None and entry.task != TEXT_GENERATION else None
     if entry is None or file is None or not catalog.is_beyond(entry.id, hashlib.sha256(file.read_bytes()).hexdigest()):
         return gr.update(visible=False)
-    return gr.update(value=results.drawn_only_note(entry), visible=True)
+    return gr.update(value=drawn_only_note(entry), visible=True)
 
 
 class Form:
@@ -226,9 +227,9 @@ class Form:
                 with gr.Column(elem_classes="field", elem_id="input-text"):
                     self.inputs |= _text_fields()
                     if limits.on_space():
-                        gr.HTML(results.note(PROMPT_PUBLIC), apply_default_css=False)
+                        _note(PROMPT_PUBLIC)
             self._run_fields()
-        self.busy = gr.HTML(visible=False, elem_id="busy", apply_default_css=False)
+        self.busy = gr.Markdown(visible=False, elem_id="busy")
         """Before a run: that other programs use the machine."""
         self.forecast = gr.HTML(elem_id="forecast", apply_default_css=False)
         with gr.Row(elem_id="actions"):
@@ -253,7 +254,7 @@ class Form:
         inputs["checkpoint"].input(*suit, **UNREAD, **LATEST)
         pictures = [inputs["image"].input, *(thumbnails.click for thumbnails in self.thumbnails)]
         gr.on(pictures, note_on, [inputs["checkpoint"], inputs["image"]], self.picture_note, **QUIET)
-        inputs["mode"].change(results.mode_note, inputs["mode"], self.mode_note, **QUIET)
+        inputs["mode"].change(mode_note, inputs["mode"], self.mode_note, **QUIET)
 
     def gallery_for(self, checkpoint: str) -> dict[Any, Any]:
         """Updates that show the thumbnails that suit the model: drawn scenes, or photographs."""
@@ -270,8 +271,8 @@ class Form:
         picture = find_picture(info.sha256, own) if info is not None else None
         if info is None or picture:
             return self.with_picture(picture)
-        note = f"The result shown used a different picture: {escape(str(info.name))}."
-        return {self.picture_note: gr.update(value=f"<p class='note'>{note}</p>", visible=True)}
+        note = f"The result shown used a different picture: {info.name}."
+        return {self.picture_note: gr.update(value=escaped(note), visible=True)}
 
     def pressable(self, running: bool) -> dict[Any, Any]:
         """Updates of the buttons while something of this visitor runs, or nothing does."""
@@ -290,12 +291,11 @@ class Form:
                 checkpoints(FIRST.task),
                 value=FIRST.id,
                 label="Checkpoint",
-                info="Pick one, or type a model id from the Hugging Face Hub",
+                info="Pick one, or type a Hub id: owner/name",
                 allow_custom_value=True,
                 elem_id="checkpoint",
             )
-            note = results.checkpoint_note(FIRST, FIRST.id)
-            self.checkpoint_note = gr.HTML(note, apply_default_css=False)
+            self.checkpoint_note = _note(checkpoint_note(FIRST.id), elem_id="checkpoint-note")
 
     def _picture_fields(self) -> None:
         with gr.Column(elem_classes="field", elem_id="input-picture"):
@@ -310,7 +310,7 @@ class Form:
                 alt_text="The picture that the model will see",
             )
             if limits.on_space():
-                gr.HTML(results.note(PICTURE_PUBLIC), apply_default_css=False, elem_id="picture-public")
+                _note(PICTURE_PUBLIC)
             self.galleries: dict[bool, gr.Column] = {}
             """The columns of thumbnails, by whether they suit models of drawn shapes. They are hidden and shown as an
             update of a `gr.Dataset` sends its pictures again, which gradio refuses for files in its own package."""
@@ -327,7 +327,7 @@ class Form:
                         visible=first,  # a column hides what it holds when it changes, not from the beginning
                     )
                     self.thumbnails.append(offered.dataset)
-            self.picture_note = gr.HTML("", visible=False, elem_id="picture-note", apply_default_css=False)
+            self.picture_note = _note(visible=False, elem_id="picture-note")
 
     def _run_fields(self) -> None:
         inputs = self.inputs
@@ -343,15 +343,19 @@ class Form:
             1, limits.current().batch, value=1, step=1, label="Batch size", buttons=[], elem_id="batch"
         )
         with gr.Column(elem_classes="field"):
-            inputs["mode"] = gr.Dropdown(list(OPTIONS["mode"].values), value="default", label=OPTIONS["mode"].label)
-            self.mode_note = gr.HTML(results.mode_note("default"), apply_default_css=False)
+            inputs["mode"] = gr.Dropdown(
+                list(OPTIONS["mode"].values), value="default", label=OPTIONS["mode"].label, elem_id="mode"
+            )
+            self.mode_note = _note(mode_note("default"), elem_id="mode-note")
         formats = list(OPTIONS["dtype"].values)
-        inputs["dtype"] = gr.Radio(formats, value="float32", label=OPTIONS["dtype"].label, elem_classes="segmented")
+        inputs["dtype"] = gr.Radio(
+            formats, value="float32", label=OPTIONS["dtype"].label, elem_id="dtype", elem_classes="segmented"
+        )
         with gr.Accordion("Advanced", open=False, elem_id="advanced") as advanced:
             for group, options in FOLDED.items():
-                _heading(GROUPS[group])
+                gr.Markdown(f"### {GROUPS[group]}", elem_classes="group")
                 inputs |= {option.name: _folded(option) for option in options}
-            _heading("Find the best way")
+            gr.Markdown("### Find the best way", elem_classes="group")
             self.minutes = gr.Number(
                 best_way.MINUTES,
                 label="Minutes for the search",

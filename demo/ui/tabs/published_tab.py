@@ -17,9 +17,9 @@ from demo.present import charts, sentences
 from demo.present.markdown import escaped
 from demo.store import published
 from demo.store.published import OOM, PublishedRow, gain
-from demo.ui.html.elements import query
 from demo.ui.look import download
 from demo.ui.tabs import links, tables
+from demo.ui.tabs.actions import query
 from demo.ui.tabs.events import AT_ONCE
 from demo.ui.tabs.form import TASK_NAMES
 

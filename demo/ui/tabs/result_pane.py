@@ -21,9 +21,11 @@ from demo.core.spec import BadInput, RunSpec
 from demo.present import card, charts, details, markdown, sentences
 from demo.present.script import change, needs_folder, script, snippet
 from demo.runs.outcome import Files
+from demo.store import published
 from demo.sweep.grid import measured_on
-from demo.ui.html import results
+from demo.tasks import BY_NAME
 from demo.ui.tabs.form import find_picture, uploaded
+from demo.ui.tabs.headline import failure, headline, intro
 from demo.ui.tabs.predictions import Outputs
 
 CHARTS = dict(zip(details.FOLDS, ((charts.trace, charts.run_and_guide), (charts.break_even,)), strict=True))
@@ -56,10 +58,10 @@ class ResultPane:
         """Why nothing was run. Stands above the previous content."""
         self.live = gr.HTML(visible=False, elem_id="live", apply_default_css=False)
         self.best = gr.Column(visible=False, elem_id="best-stage")
-        self.top = gr.HTML(results.intro(checkpoint), elem_id="top", apply_default_css=False)
+        self.top = gr.HTML(intro(checkpoint), elem_id="top", apply_default_css=False)
         self.repeat = gr.Button("Repeat in a fresh process", visible=False, size="sm", elem_id="repeat")
-        note = results.published_note(checkpoint, task)
-        self.chart_note = gr.HTML(note, elem_id="chart-note", apply_default_css=False)
+        note = published_note(checkpoint, task)
+        self.chart_note = gr.Markdown(note, elem_id="chart-note")
         figure = published_chart(checkpoint, task)
         self.chart = gr.Plot(figure, visible=False, show_label=False, elem_id="chart")
         self.outputs = Outputs()
@@ -105,8 +107,8 @@ class ResultPane:
     def before_a_run(self, checkpoint: str, task: str) -> dict[Any, Any]:
         """Updates that show the question, and what the guide measured."""
         figure = published_chart(checkpoint, task)
-        return self.only(results.intro(checkpoint)) | {
-            self.chart_note: gr.update(value=results.published_note(checkpoint, task), visible=True),
+        return self.only(intro(checkpoint)) | {
+            self.chart_note: gr.update(value=published_note(checkpoint, task), visible=True),
             self.chart: gr.update(value=figure, visible=figure is not None),
         }
 
@@ -114,11 +116,11 @@ class ResultPane:
         """Updates that show a result; `stored` says whether Repeat finds it, `machine` is this one."""
         shown = self._folds_of(result) | self._to_take(result, files)
         if result.speedup is None or result.failure is not None:
-            return self.only(results.failure(result)) | shown
+            return self.only(failure(result)) | shown
         hidden = {part: gr.update(visible=False) for part in (self.notice, self.live, self.best, self.chart_note)}
         repeatable = stored and can_repeat(result, machine)
         answer: dict[Any, Any] = {
-            self.top: results.headline(result),
+            self.top: headline(result),
             self.repeat: gr.update(visible=repeatable),
             self.chart: gr.update(value=charts.latency_bars(result), visible=True),
         }
@@ -180,9 +182,27 @@ def _fold(title: str, **settings: Any) -> gr.Accordion:
     return gr.Accordion(title, open=False, **settings)
 
 
+def published_for(checkpoint: str, task: str) -> tuple[str, str]:
+    """The checkpoint whose published rows are shown, '' for a task without, and a sentence on that as plain text."""
+    if any(row.checkpoint == checkpoint for row in published.rows()):
+        return checkpoint, (
+            f"What the guide measured for {sentences.short(checkpoint)} in 2023, on GPUs. Yours will differ."
+        )
+    if not (relative := BY_NAME[task].published):
+        return "", f"The guide's tables hold no model of {BY_NAME[task].label.lower()}."
+    return relative, (
+        f"The Hugging Face guide has no figures for {sentences.short(checkpoint)}. "
+        f"Its 2023 GPU results for {sentences.short(relative)}:"
+    )
+
+
+def published_note(checkpoint: str, task: str) -> str:
+    return markdown.escaped(published_for(checkpoint, task)[1])
+
+
 def published_chart(checkpoint: str, task: str) -> Any:
     """What the guide measured for this checkpoint, or for a similar one, as bars; None for a text model."""
-    measured, _ = results.published_for(checkpoint, task)
+    measured, _ = published_for(checkpoint, task)
     return charts.published_bars(measured)
 
 

@@ -17,14 +17,15 @@ from demo.runs.outcome import NO_FILES
 from demo.runs.runner import Runner
 from demo.store.history import History, HistoryError
 from demo.sweep.run_grid import Waiting
-from demo.ui.html import elements, results
-from demo.ui.html.elements import drawn
 from demo.ui.jobs import Job, RunQueue, Supervisor, WaitingForQuiet, Work, attempted, visitor_name
 from demo.ui.look import FOCUS_STAGE, REDRAW, TO_ANSWER, TO_STAGE, source
-from demo.ui.tabs import form as forms, links, tables
-from demo.ui.tabs.events import AT_ONCE, LATEST, QUIET, UNREAD, Watching, data_of, told
+from demo.ui.tabs import actions, form as forms, form_notes, links, tables
+from demo.ui.tabs.events import AT_ONCE, LATEST, QUIET, UNREAD, Watching, data_of, error_card
 from demo.ui.tabs.form import FIRST
+from demo.ui.tabs.headline import intro, problem
+from demo.ui.tabs.live_strip import meanwhile, strip
 from demo.ui.tabs.result_pane import ResultPane, one_more, picture_of
+from demo.ui.templates import render
 
 BROWSER_KEY = "worth-compiling-visitor"
 """The key under which the browser keeps the visitor's id. It is also the secret with which gradio encrypts the id: a
@@ -140,7 +141,7 @@ class RunTab(Watching):
         if answer is None:
             ended = {self.watched: None} if going is not None and going.ended else {}
             return super()._over(request, going) | ended
-        noted = {self.pane.notice: gr.update(value=results.note(LATER_START), visible=True)}
+        noted = {self.pane.notice: gr.update(value=render("results.note", LATER_START), visible=True)}
         return self.pane.result(answer, NO_FILES, False, self.runner.machine) | noted
 
     # ---- the form
@@ -153,14 +154,14 @@ class RunTab(Watching):
         its_task = task if entry is None else entry.task  # a checkpoint of the catalogue decides the task
         updates = {
             form.inputs["task"]: its_task if its_task != task else gr.skip(),
-            form.checkpoint_note: results.checkpoint_note(entry, name),
+            form.checkpoint_note: form_notes.checkpoint_note(name),
             form.inputs["text"]: gr.update(visible=forms.takes_text(name, its_task)),
             **form.gallery_for(name),
         }
         if has_run or not name:
             return updates
         refused = catalog.refusal(name)
-        shown = pane.only(results.intro(name)) if refused else pane.before_a_run(name, its_task)
+        shown = pane.only(intro(name)) if refused else pane.before_a_run(name, its_task)
         # not the rest of the pane: a run may have begun meanwhile, and a notice stays
         return updates | {part: shown[part] for part in (pane.top, pane.chart_note, pane.chart)}
 
@@ -173,7 +174,7 @@ class RunTab(Watching):
             machine = self.runner.machine
             if isinstance(shown, RunResult) and machine is not None and on_machine(spec, machine) != shown.spec:
                 told = f"This answer is of {sentences.run_line(shown)}. The form asks for another run now."
-                note = gr.update(value=results.note(told), visible=True)
+                note = gr.update(value=render("results.note", told), visible=True)
         return self._forecast(request, *values), note
 
     def _forecast(self, request: gr.Request, *values: Any) -> Any:
@@ -192,14 +193,14 @@ class RunTab(Watching):
         try:
             spec = forms.read_spec(fields)
         except BadInput as refused:
-            return drawn("results.no_forecast", str(refused))
-        query = elements.query(spec)
+            return render("results.no_forecast", str(refused))
+        query = actions.query(spec)
         spec = on_machine(spec, machine)
         if (here_not := refusal(spec, machine)) and here_not.name not in forecast.REFUSED:
-            return drawn("results.no_forecast", str(here_not))
+            return render("results.no_forecast", str(here_not))
         here = forecast.on_this_machine(self._latest_runs(), machine, spec.device)
         likely = forecast.forecast(spec, checkpoint, here)
-        return results.forecast(likely, checkpoint, forecast.doubts(spec, machine, likely, here), query)
+        return form_notes.forecast(likely, checkpoint, forecast.doubts(spec, machine, likely, here), query)
 
     def _latest_runs(self) -> list[RunResult]:
         """The newest stored runs; none where the history cannot be read."""
@@ -213,7 +214,7 @@ class RunTab(Watching):
         if machine is None:
             return Markup()
         spec = on_machine(spec, machine)
-        return results.meanwhile(spec, forecast.on_this_machine(self._latest_runs(), machine, spec.device))
+        return meanwhile(spec, forecast.on_this_machine(self._latest_runs(), machine, spec.device))
 
     def _settle(
         self, checkpoint: str, image: dict[str, Any] | None, has_run: bool, request: gr.Request
@@ -268,18 +269,18 @@ class RunTab(Watching):
             self.has_run: True,
             self.opened: "",
             self.watched: job,
-        } | self.pane.running(results.strip(job.at_the_start, job.spec))
+        } | self.pane.running(strip(job.at_the_start, job.spec))
 
     def _now(self, job: Job) -> dict[Any, Any]:
         match job.doing:
             case Waiting(ahead):
-                strip = drawn("progress.waiting", f"Runs ahead of yours: {ahead}.", WAITING) + job.meanwhile
+                html = render("progress.waiting", f"Runs ahead of yours: {ahead}.", WAITING) + job.meanwhile
             case WaitingForQuiet(share):
                 busy = f"Other programs use {fmt.percent(share)} of this machine."
-                strip = drawn("progress.waiting", busy, WAITING_FOR_QUIET)
+                html = render("progress.waiting", busy, WAITING_FOR_QUIET)
             case doing:
-                strip = results.strip(doing, job.spec)
-        return {self.pane.live: strip}
+                html = strip(doing, job.spec)
+        return {self.pane.live: html}
 
     def _end(self, job: Job) -> dict[Any, Any]:
         pane, machine, ready = self.pane, self.runner.machine, self.form.pressable(running=False)
@@ -291,9 +292,9 @@ class RunTab(Watching):
                     del shown[fold]["open"]  # who reads the answer already may have opened it
                 return ready | shown | {self.opened: outcome.id if stored else ""}
             case None:
-                card = results.problem("Cancelled", "You left the queue.")
+                card = problem("Cancelled", "You left the queue.")
             case _:
-                card = told(outcome, elements.other_device(job.spec, machine))
+                card = error_card(outcome, actions.other_device(job.spec, machine))
         return ready | pane.refused(card)
 
     # ---- links
@@ -321,18 +322,18 @@ class RunTab(Watching):
 
     def follow(self, query: Mapping[str, str], latest: Job | None) -> tuple[dict[Any, Any], str]:
         """Updates for `showing` that a link with this query asks for, and its refusal as HTML ('' if none)."""
-        spec, fields, problem = links.read(query, FIRST.id, self.form)
+        spec, fields, refusal = links.read(query, FIRST.id, self.form)
         if links.SEARCH in query:
-            fields |= self.pane.refused(results.note(BEST_LINK))
+            fields |= self.pane.refused(render("results.note", BEST_LINK))
         if run := query.get(links.RUN):
             return self.open(run, latest) | fields, ""
         if spec is not None and not forms.drawn_only(spec.checkpoint):  # the form opens with a drawn picture
             fields[self.form.inputs["image"]] = gr.update(value=forms.servable(forms.default_picture(spec.checkpoint)))
-        if not problem:
+        if not refusal:
             return fields, ""
-        return fields, results.problem(
+        return fields, problem(
             "The link cannot be followed",
-            problem,
+            refusal,
             "<p>Choose the settings in the form: it has at most the link's checkpoint.</p>",
         )
 
@@ -372,8 +373,8 @@ class RunTab(Watching):
         result = attempted(lambda: self.history.get(id))
         if not isinstance(result, RunResult):
             missing = f"No stored run has the id {id!r}. It was deleted, or it is stored on another machine."
-            card = results.problem("Run not found", missing, "The History tab lists the runs that are here.")
-            card = told(result, title="This run cannot be read") if result is not None else card
+            card = problem("Run not found", missing, "The History tab lists the runs that are here.")
+            card = error_card(result, title="This run cannot be read") if result is not None else card
             return {self.has_run: True, self.opened: ""} | self.pane.only(card)
         files = latest.files_of(id) if latest is not None else NO_FILES
         return (
@@ -400,4 +401,4 @@ class RunTab(Watching):
         if share is None or share < cores.BUSY_CPU or (machine is not None and machine.gpu is not None):
             return gr.update(visible=False), gr.update(visible=False)
         told = f"Other programs use {fmt.percent(share)} of this machine: the answer will be rough."
-        return gr.update(value=f'<p class="note">{told}</p>', visible=True), gr.update(visible=True)
+        return gr.update(value=told, visible=True), gr.update(visible=True)

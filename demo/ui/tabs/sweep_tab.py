@@ -29,11 +29,11 @@ from demo.sweep.grid import (
     write_table,
 )
 from demo.sweep.run_grid import Timing, Waiting
-from demo.ui.html import results
 from demo.ui.jobs import Supervisor, Sweep, attempted, machine_of
 from demo.ui.look import TO_OPENED, TO_SWEEP
 from demo.ui.tabs import tables
-from demo.ui.tabs.events import AT_ONCE, LATEST, QUIET, Watching, told
+from demo.ui.tabs.events import AT_ONCE, LATEST, QUIET, Watching, error_card
+from demo.ui.tabs.live_strip import doing
 from demo.ui.tabs.run_tab import RunTab
 
 GRIDS = {"published": "Preset: the guide's 12 models", "smoke": "Preset: 4 bundled models"}
@@ -199,18 +199,18 @@ class SweepTab(Watching):
         match going.doing:
             case _ if going.ended:
                 step = "Stopped" if going.stopped else "Done"
-                doing = "Start continues with the rest." if going.stopped else summary(cells)
+                now = "Start continues with the rest." if going.stopped else summary(cells)
             case Timing(place, timing):
-                doing = f"{escaped(cells[place].spec.checkpoint)}: {results.doing(timing)}"
+                now = f"{escaped(cells[place].spec.checkpoint)}: {doing(timing)}"
             case Waiting(ahead):
-                doing = f"Runs ahead of yours: {ahead}."
+                now = f"Runs ahead of yours: {ahead}."
             case _:
-                doing = ""
+                now = ""
         done = sum(cell.done for cell in cells)
         so_far = f"{step}: {done} of {len(cells)} cells finished"
         if not going.ended and done < len(cells) and forecast.seconds:
             so_far += f", about {sentences.rounded_duration(forecast.seconds)} to go"
-        return {self.status: f"### {so_far}\n\n{doing}"}
+        return {self.status: f"### {so_far}\n\n{now}"}
 
     def _cells(self, going: Sweep) -> dict[Any, Any]:
         """The map and the table."""
@@ -226,7 +226,7 @@ class SweepTab(Watching):
             self.stop_button: gr.update(interactive=False),
         }
         if (problem := going.outcome()) is not None:
-            return updates | {self.status: told(problem)}
+            return updates | {self.status: error_card(problem)}
         updates |= self._now(going) | self._cells(going)
         if any(cell.done for cell in going.cells):
             for ending, button in self.exports.items():
@@ -241,7 +241,7 @@ class SweepTab(Watching):
             return ""
         path = attempted(lambda: write_device_table(shown.cells))
         if isinstance(path, Exception):
-            return told(path)
+            return error_card(path)
         return tables.status(f"Saved as {path.name}: the tab Published shows it beside the guide's tables.")
 
     def _open(self, visitor: str | None, event: gr.EventData, request: gr.Request) -> dict[Any, Any]:

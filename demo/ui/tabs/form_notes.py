@@ -1,0 +1,101 @@
+"""What stands below the fields of the form, as Markdown, and beside its Run button, as HTML."""
+
+from collections.abc import Iterable
+
+from markupsafe import Markup
+
+from demo.core import catalog, format as fmt, hub
+from demo.core.catalog import Checkpoint
+from demo.core.spec import TEXT_GENERATION
+from demo.present import sentences
+from demo.present.markdown import escaped
+from demo.runs.forecast import Forecast
+from demo.tasks import BY_NAME
+from demo.ui.tabs.actions import query
+from demo.ui.templates import render
+
+DOUBT = {
+    "no gpu": "There is no GPU here that torch can use: choose the device auto or cpu.",
+    "no cuda graphs on a cpu": (
+        "reduce-overhead uses CUDA graphs, which need a GPU: on a CPU it does the same as default."
+    ),
+    "float16 on a cpu": "Most CPUs convert float16 to float32 to compute: slower than float32 and bfloat16.",
+    "no tf32": "TensorFloat-32 needs a GPU of compute capability 8.0 or more, such as an A100: choose float32.",
+    "no bfloat16": "On this GPU torch.compile leaves bfloat16 to eager: choose float16.",
+    "threads on a gpu": "The number of threads matters on a CPU only.",
+    "lost before": "Compiled was slower every time this ran here.",
+    "will not fit": "This needs more memory than the machine has: it will probably run out of memory.",
+    "may not fit": "This may need more memory than is free.",
+}
+MODES = {
+    "default": "Fuses operations into fewer kernels. Start with this one.",
+    "reduce-overhead": "On a GPU, records the kernels of a call and replays them with one launch: helps small batches.",
+    "max-autotune": "Tries many kernels for each operation, keeps the fastest, replays launches. Compiles longest.",
+    "max-autotune-no-cudagraphs": "Tries many kernels, but launches them one by one: less memory than max-autotune.",
+    "lite": "Keeps eager's own kernels: compiles quickly, gains little.",
+}
+
+
+def mode_note(mode: str) -> str:
+    return MODES.get(mode, "A mode of the installed torch that has no description here.")
+
+
+def description(checkpoint: str) -> str:
+    """'shapes-vit: a small vision transformer for drawn shapes, bundled', for the heading before a run."""
+    entry, name = catalog.find(checkpoint), sentences.short(checkpoint)
+    return f"{name}: {entry.title}, {source(entry)}" if entry is not None else f"{name}, from the Hub"
+
+
+def checkpoint_note(checkpoint: str) -> str:
+    """What is known of the chosen checkpoint; '' for one that cannot be run, as the forecast says why."""
+    entry = catalog.find(checkpoint)
+    if entry is None:
+        refused = catalog.refusal(checkpoint)
+        return "" if refused else escaped(f"Not in the list: {checkpoint} comes from the Hub (safetensors only).")
+    facts = [fmt.capital(source(entry))]
+    if entry.parameters:
+        facts.append(f"{fmt.parameters(entry.parameters)} parameters")
+    if entry.task != TEXT_GENERATION:
+        facts.append(f"{entry.input_size[1]} × {entry.input_size[0]} px")
+    line = " · ".join(fact.replace(" ", "\N{NO-BREAK SPACE}") for fact in facts)
+    if not entry.drawn_only:
+        return line
+    shapes = "" if entry.task == TEXT_GENERATION else f": {', '.join(catalog.drawn_shapes(entry))}"
+    return f"{line}\n\n{escaped(fmt.sentence(f'{entry.title} only{shapes}'))}"
+
+
+def drawn_only_note(checkpoint: Checkpoint) -> str:
+    """That its predictions mean nothing on a photograph, with a press to a model for photographs of the same task."""
+    text = escaped(f"{checkpoint.id} knows drawn shapes only: on this picture its predictions would mean nothing.")
+    other = catalog.find(BY_NAME[checkpoint.task].published)
+    if other is None:
+        return text
+    words = escaped(f"Use {sentences.short(other.id)}, for photographs ({source(other)})")
+    return f"{text}\n\n[{words}](?{query(catalog.make_spec(other.id))})"
+
+
+def source(checkpoint: Checkpoint) -> str:
+    """Where its weights are: 'bundled', 'in the cache', or 'download about 346 MB', at four bytes a parameter."""
+    if checkpoint.bundled:
+        return "bundled"
+    if hub.holds_weights(checkpoint.id):
+        return "in the cache"
+    return f"download about {fmt.size(4 * checkpoint.parameters)}" if checkpoint.parameters else "from the Hub"
+
+
+def forecast(
+    expected: Forecast | None, checkpoint: Checkpoint | None, doubts: Iterable[str], asked: str = ""
+) -> Markup:
+    """Time, memory, what they rest on, doubts, and the query `asked` of the link that copy.js copies."""
+    text, basis = "No estimate yet: this checkpoint has not been run here.", ""
+    if expected is not None:
+        text = f"about {sentences.rounded_duration(expected.seconds)}"
+        basis = f"based on earlier runs with these settings: {expected.runs}"
+        if expected.basis == "parameters" and checkpoint is not None:
+            basis = (
+                f"rough estimate from model size ({fmt.parameters(checkpoint.parameters)} parameters), "
+                "download not counted"
+            )
+        if expected.memory_bytes:
+            text = f"{text}, about {fmt.size(expected.memory_bytes)} of memory"
+    return render("results.forecast", fmt.capital(text), basis, [DOUBT[doubt] for doubt in doubts], asked)

@@ -1,0 +1,110 @@
+"""The top of the result pane as HTML: the verdict with its ruler, or the card of what did not work."""
+
+import math
+from collections.abc import Iterable, Sequence
+from html import escape
+
+from markupsafe import Markup
+
+from demo.core import catalog, format as fmt
+from demo.core.quality import quality
+from demo.core.result import RunResult
+from demo.core.stats import Interval
+from demo.present import advice, card, sentences
+from demo.ui.tabs.actions import again, when_quiet
+from demo.ui.tabs.form_notes import description
+from demo.ui.templates import percentage, render
+
+
+def intro(checkpoint: str) -> Markup:
+    """Before the first run: the question, and what Run will do."""
+    return render("results.intro", "" if catalog.refusal(checkpoint) else description(checkpoint))
+
+
+def headline(result: RunResult) -> Markup:
+    """The verdict: the speed-up as a large figure, when compiling pays, what the answer rests on, and its quality."""
+    outcome, speedup, known = sentences.outcome(result), result.speedup, quality(result)
+    if outcome is None or speedup is None:
+        return failure(result)
+    repeats = [next(iter(one.figures.values())).within.ratio for one in result.as_processes()]
+    several = repeats if len(repeats) > 1 else []
+    certain = outcome in ("faster", "slower")
+    return render(
+        "results.headline",
+        result,
+        kicker(result),
+        advice.worth(result),
+        advice.worth_why(result),
+        certain=certain,
+        ruler=ruler(speedup, certain, speedup.floor, None if several else speedup.within, several),
+        button=when_quiet(result.spec) if known is not None and known.remedy == "quiet" else "",
+        title=card.title(result),
+    )
+
+
+def failure(result: RunResult) -> Markup:
+    """A run without figures: what happened, with which settings, and what to do."""
+    failed = result.failure
+    message = failed.message if failed else "The run gave no figures."
+    remedy = failed.remedy if failed else ""
+    way_out = Markup(escape(remedy)) + again(result.spec, failed.change if failed else {})
+    return render("results.card", sentences.status(result), message, way_out, kicker(result), card.title(result))
+
+
+def kicker(result: RunResult) -> str:
+    """Settings, machine and time of a run."""
+    started = f"{fmt.minute(result.started_at)} UTC"
+    return " · ".join([sentences.run_line(result), sentences.where(result), started])
+
+
+def problem(title: str, message: str, way_out: str = "") -> Markup:
+    """A card for what was not run or did not work; `way_out` is HTML."""
+    return render("results.card", title, message, Markup(way_out))
+
+
+# ---- the ruler
+
+_REACHES = {1.1: 1.05, 1.25: 1.1, 1.5: 1.25, 2: 1.5, 3: 2, 5: 2, 10: 3, 20: 5, 50: 10, 100: 10}
+"""An axis' end on either side of 1×, and the tick between."""
+
+
+class Axis:
+    """A logarithmic axis around 1×. It ends at the first of `_REACHES` that contains all `ratios`, on both sides."""
+
+    def __init__(self, ratios: Iterable[float]) -> None:
+        farthest = max(max(ratio, 1 / ratio) for ratio in ratios) * 1.03
+        self.reach = next((limit for limit in _REACHES if limit >= farthest), farthest)
+
+    def place(self, ratio: float) -> float:
+        """From 0 at the left end to 1 at the right one."""
+        return 0.5 + math.log(ratio) / math.log(self.reach) / 2
+
+    def span(self, of: Interval) -> Markup:
+        """Where an interval begins and how wide it is, as a style."""
+        left, right = self.place(of.low), self.place(of.high)
+        return Markup(f"left:{percentage(left)};width:{percentage(right - left)}")
+
+    @property
+    def ticks(self) -> list[tuple[float, str]]:
+        between = _REACHES.get(self.reach, math.sqrt(self.reach))
+        ratios = (1 / self.reach, 1 / between, 1.0, between, self.reach)
+        return [(self.place(ratio), f"{ratio:.2g}×" if ratio < 1 else f"{ratio:.3g}×") for ratio in ratios]
+
+
+def ruler(
+    speedup: Interval, known: bool, noise: float, within: Interval | None = None, processes: Sequence[float] = ()
+) -> Markup:
+    """The interval of the speed-up on an axis.
+
+    `known` shows the ratio above it. The hatched band around 1 is the noise floor. `within` is the interval of one
+    process, a stronger part of the whole; `processes` are the speed-ups of several, a dot each.
+    """
+    low, high = speedup.low, speedup.high
+    axis = Axis([low, high, 1 + noise, *processes])
+    least, most = fmt.ratio_ends(low, high)
+    (_, start), *_, (_, end) = axis.ticks
+    name = f"Speed-up {least} to {most} on an axis from {start} to {end}"
+    if processes:
+        name += f"; processes: {', '.join(map(fmt.ratio, processes))}"
+    ratio = fmt.estimate(speedup.ratio, low, high) if known else ""
+    return render("elements.ruler", name, axis, speedup, within, processes, noise, ratio)

@@ -1,0 +1,71 @@
+"""The run that goes on or waits, as HTML: its phases, the two lanes and the interval so far."""
+
+import statistics
+from collections.abc import Sequence
+from html import escape
+from urllib.parse import urlencode
+
+from markupsafe import Markup
+
+from demo.core import format as fmt
+from demo.core.result import Progress, RunResult
+from demo.core.spec import RunSpec
+from demo.present import sentences
+from demo.ui.tabs.headline import ruler
+from demo.ui.templates import render
+
+STEPS = {
+    "Load": "Reading the model and its input",
+    "Warm up": "First calls of the eager model",
+    "Compile": "Compiling: a one-time cost on the first call",
+    "Time": "Timing eager and compiled in turn",
+    "Check": "Comparing the outputs of both",
+}
+"""What is done in each step."""
+STEP_OF_PHASE = {"start": 0, "load": 0, "prepare": 0, "warm up": 1, "compile": 2, "time": 3, "check": 4, "done": 5}
+
+
+def strip(progress: Progress, spec: RunSpec) -> Markup:
+    """Phases, time, two lanes and the interval so far.
+
+    gradio replaces only the nodes that differ. So the order and number of elements must not depend on the progress:
+    then bars only change their length.
+    """
+    speedup, step = progress.speedup, STEP_OF_PHASE.get(progress.phase, 0)
+    axis = ruler(speedup, not speedup.vague, 0.0) if speedup is not None else ""
+    lanes = _lanes(progress, spec)
+    return render("progress.strip", spec, progress, list(STEPS), step, doing(progress), lanes, axis)
+
+
+def doing(progress: Progress) -> Markup:
+    """What the worker is doing."""
+    if progress.code:
+        return Markup(escape(sentences.worker_word(progress.code)))
+    return Markup([*STEPS.values(), "Done"][STEP_OF_PHASE.get(progress.phase, 0)])
+
+
+def _lanes(progress: Progress, spec: RunSpec) -> dict[str, tuple[float, str, str]]:
+    """By variant the share of its bar, of which the fastest shows how far the timing is, its latency and its rate."""
+    seen = {"eager": progress.eager_seconds, "compiled": progress.compiled_seconds}
+    fastest = min((seconds for seconds in seen.values() if seconds), default=0.0)
+    done = 1.0 if progress.phase in ("check", "done") else progress.timing_done or 0.0
+    return {
+        variant: (done * fastest / seconds, fmt.latency(seconds), fmt.rate(spec.batch_size / seconds))
+        if seconds
+        else (0.0, "–", "–")
+        for variant, seconds in seen.items()
+    }
+
+
+def meanwhile(spec: RunSpec, runs: Sequence[RunResult]) -> Markup:
+    """What is known of a run that waits: how long the latest `runs` of this machine took, and the newest answer of its
+    settings."""
+    took = [run.elapsed_seconds for run in runs if run.status == "ok"][:5]
+    texts = [f"A run takes about {sentences.rounded_duration(statistics.median(took))} here."] if took else []
+    known = next((run for run in runs if run.spec == spec and sentences.outcome(run)), None)
+    if known is None:
+        return render("results.note", " ".join(texts))
+    at = fmt.minute(known.started_at)
+    texts.append(f"The latest answer of these settings, {at} UTC: {sentences.speedup_in_full(known)}.")
+    link = Markup('<a href="?{}">Open it</a>').format(urlencode({"run": known.id}))
+    return render("results.note", " ".join(texts)) + link

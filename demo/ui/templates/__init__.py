@@ -1,0 +1,43 @@
+"""HTML from the templates of this folder.
+
+A template takes plain text and escapes it. Only `Markup`, such as what a template gave, goes in unchanged. In each
+template `fmt` and `sentences` are the modules.
+"""
+
+import functools
+import re
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2.ext import Extension
+from markupsafe import Markup
+
+from demo.core import format as fmt
+from demo.present import sentences
+
+
+class _NoBreaks(Extension):
+    """Removes line breaks between tags and expressions: a browser would show them as spaces."""
+
+    def preprocess(self, source: str, name: str | None, filename: str | None = None) -> str:
+        return re.sub(r"(?<=[>}])\s*\n\s*(?=[<{])", "", source)
+
+
+@functools.cache
+def _environment() -> Environment:
+    folder = FileSystemLoader(Path(__file__).parent)
+    found = Environment(loader=folder, autoescape=True, undefined=StrictUndefined, extensions=[_NoBreaks])
+    found.filters["percentage"] = percentage
+    found.globals |= {"fmt": fmt, "sentences": sentences}
+    return found
+
+
+def render(macro: str, /, *values: object, **named: object) -> Markup:
+    """What a macro gives for these values; 'results.card' is `card` of results.html."""
+    file, _, name = macro.partition(".")
+    html: Markup = getattr(_environment().get_template(f"{file}.html").module, name)(*values, **named)
+    return html
+
+
+def percentage(share: float) -> str:
+    return f"{min(max(share, 0.0), 1.0) * 100:.2f}%"
