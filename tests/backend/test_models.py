@@ -4,6 +4,7 @@ The guide's twelve, shrunken, are loaded in the layout in which the Hub holds th
 `tests/backend/old_layouts` was made, and what of it is from memory.
 """
 
+import contextlib
 import json
 import shutil
 from collections.abc import Iterator
@@ -109,11 +110,6 @@ def test_each_repository_is_loaded_or_refused_in_a_sentence(repositories: dict[s
     assert not {"stub/large/config.json", "stub/large/model.safetensors", "stub/code/evil.py"} & {*fetched}
 
 
-def test_a_folder_without_a_config_is_refused(tmp_path):
-    with pytest.raises(BadInput, match=rf"^The folder '{tmp_path.name}' holds no config\.json"):
-        loaded(str(tmp_path))
-
-
 def change(file: Path, entries: dict[str, Any]) -> None:
     file.write_text(json.dumps(json.loads(file.read_text()) | entries))
 
@@ -133,7 +129,6 @@ def loaded(folder: str) -> models.Loaded:
     ("name", "entries", "says"),
     [
         ("config.json", {"hidden_act": ["gelu"]}, "expected str, got list .* Choose another checkpoint."),
-        ("config.json", {"num_hidden_layers": "12"}, "expected int, got str .* Choose another checkpoint."),
         ("config.json", {"id2label": {"0": "one", "1": "two"}}, "its weights have other shapes than its config says"),
         ("config.json", {"architectures": ["ViTModel"]}, "is a ViTModel, which does not do image classification here"),
         (
@@ -142,14 +137,8 @@ def loaded(folder: str) -> models.Loaded:
             "its config's model_type, 'x'. Choose",
         ),
         ("config.json", {"hidden_size": 96_000, "intermediate_size": 400_000}, "parameters or 20,000 weight tensors"),
-        ("config.json", {"image_size": 5_000_000, "patch_size": 1}, "more than 2,000,000,000 parameters"),
         ("preprocessor_config.json", {"size": {"height": 64}}, "size must have one of"),
         ("preprocessor_config.json", {"size": {"height": 200_000, "width": 200_000}}, "more than 4096 pixels a side"),
-        (
-            "preprocessor_config.json",
-            {"image_processor_type": "ConvNextImageProcessor", "size": {"shortest_edge": 224}, "crop_pct": 1e-4},
-            "more than 4096 pixels a side",
-        ),
         (
             "preprocessor_config.json",
             {"image_processor_type": "MaskFormerImageProcessor", "size_divisor": 200_000},
@@ -167,21 +156,13 @@ def test_a_refusal_says_what_is_wrong_and_what_to_do(name: str, entries: dict, s
     ("entries", "says"),
     [
         ({"hidden_size": 10**8}, "hidden_size is 100,000,000, the limit is 10,000,000"),
-        ({"num_hidden_layers": 10**12}, "num_hidden_layers is 1,000,000,000,000, the limit is 20,000"),
         ({"image_size": 10**50}, "image_size is 100,000,000,[0,]*…, the limit is 10,000,000"),
         ({"num_labels": 10**6, "id2label": None}, "num_labels is 1,000,000, the limit is 100,000"),
         ({"text_config": {"num_labels": 10**6}}, "num_labels is 1,000,000, the limit is 100,000"),
-        (
-            {"id2label": dict.fromkeys(range(100_001), "x")},
-            "entries of id2label is 100,001, the limit is 100,000",
-        ),
-        (
-            {"label2id": dict.fromkeys(range(100_001), 0)},
-            "entries of label2id is 100,001, the limit is 100,000",
-        ),
+        ({"id2label": dict.fromkeys(range(100_001), "x")}, "entries of id2label is 100,001, the limit is 100,000"),
         ({"backbone_config": {"depths": [12_000, 12_000]}}, "depths is 24,000, the limit is 20,000"),
     ],
-    ids=["width", "layers", "digits", "labels", "nested labels", "label names", "label numbers", "layers by stage"],
+    ids=["width", "digits", "labels", "nested labels", "label names", "layers by stage"],
 )
 def test_a_gigantic_config_is_refused_before_its_class_reads_it(entries: dict, says: str, tmp_path, monkeypatch):
     monkeypatch.setattr(models, "_fitted", lambda *_: pytest.fail("the config's class was given these entries"))
@@ -189,15 +170,9 @@ def test_a_gigantic_config_is_refused_before_its_class_reads_it(entries: dict, s
         loaded(changed(tmp_path, "config.json", **entries))
 
 
-def test_the_largest_counts_of_a_config_are_allowed():
-    entries = {"id2label": dict.fromkeys(map(str, range(21_843)), "x"), "num_labels": 21_843, "rope_theta": 10**9}
-    amounts = models._amounts(entries | {"depths": [3, 4, 6, 3], "vocab_size": 262_144})
-    assert all(amount <= limit for _, amount, limit in amounts)
-
-
-def test_nulls_of_an_older_release_load_as_the_same_model_and_no_kernel_is_taken_from_a_config(tmp_path):
+def test_nulls_of_an_older_release_load_as_the_same_model(tmp_path):
     entries = {"is_encoder_decoder": None, "label2id": None, "hidden_act": None, "layer_norm_eps": None}
-    entries["_attn_implementation"] = "somebody/kernel"
+    entries["_attn_implementation"] = "somebody/kernel"  # no code is taken from a config
     found, expected = loaded(changed(tmp_path, "config.json", **entries)), loaded(str(VIT))
     pixels = torch.rand(1, 3, 64, 64, generator=torch.Generator().manual_seed(0))
     with torch.no_grad():
@@ -241,26 +216,22 @@ def test_a_text_model_without_a_tokenizer_is_refused(tmp_path):
         models.load(RunSpec(str(tmp_path), DETECT, text=("a cat",)), CPU)
 
 
-def test_files_beyond_a_limit_are_refused_with_both_sizes(monkeypatch) -> None:
-    def look(sizes: dict[str, int]) -> None:
-        """Lets the Hub tell these sizes of files."""
-        files = [SimpleNamespace(rfilename=name, size=size) for name, size in sizes.items()]
-        monkeypatch.setattr(huggingface_hub, "model_info", lambda name, **_: SimpleNamespace(siblings=files))
-        models.refuse_large_files(models.Source("some/model", "some/model", {}, {}))
-
-    weights = "The weights of some/model have {}, the limit here is 16.0 GB"
-    for sizes, says in [
-        ({"model.safetensors": 50_000_000_000}, weights.format("50.0 GB")),
-        ({"one.safetensors": 9_000_000_000, "named-otherwise.safetensors": 9_000_000_000}, weights.format("18.0 GB")),
+@pytest.mark.parametrize(
+    ("sizes", "says"),
+    [
+        ({"model.safetensors": 50 * 10**9}, "The weights of some/model have 50.0 GB, the limit here is 16.0 GB"),
+        ({"one.safetensors": 9 * 10**9, "named-otherwise.safetensors": 9 * 10**9}, "have 18.0 GB, the limit here is"),
         ({"config.json": 60_000_000}, "The file config.json of some/model has 60.0 MB, the limit is 50.0 MB"),
-        ({"config.1.0.0.json": 50_000_001}, "The file config.1.0.0.json of"),
         ({"merges.txt": 60_000_000}, "The file merges.txt of"),
-        ({"chat_template.jinja": 60_000_000}, "The file chat_template.jinja of"),
-    ]:
-        with pytest.raises(BadInput) as refused:
-            look(sizes)
-        assert says in str(refused.value)
-    look({"a.safetensors": 16_000_000_000, "config.json": 50_000_000, "pytorch_model.bin": 10**12})
+        ({"a.safetensors": 16 * 10**9, "config.json": 50_000_000, "pytorch_model.bin": 10**12}, None),
+    ],
+    ids=["weights", "weights in two files", "config", "vocabulary", "within the limits"],
+)
+def test_files_beyond_a_limit_are_refused_with_both_sizes(sizes: dict, says: str | None, monkeypatch) -> None:
+    files = [SimpleNamespace(rfilename=name, size=size) for name, size in sizes.items()]
+    monkeypatch.setattr(huggingface_hub, "model_info", lambda name, **_: SimpleNamespace(siblings=files))
+    with pytest.raises(BadInput, match=says) if says else contextlib.nullcontext():
+        models.refuse_large_files(models.Source("some/model", "some/model", {}, {}))
 
 
 LAYOUTS = Path(__file__).parent / "old_layouts"
@@ -334,7 +305,7 @@ def hub(tmp_path_factory) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("checkpoint", TWELVE)
-def test_each_of_the_twelve_answers_as_the_old_release_does_and_warns_of_nothing(hub: None, checkpoint: str) -> None:
+def test_each_of_the_twelve_answers_as_the_old_release_does(hub: None, checkpoint: str) -> None:
     found, expected = answer(checkpoint), layout(checkpoint)["outputs"]
     assert found.keys() == expected.keys()
     for name, numbers in expected.items():
