@@ -36,7 +36,7 @@ def one_endpoint(blocks: type[gr.Blocks]) -> gr.Blocks:
     return page
 
 
-def test_the_queue_polls_as_seldom_as_is_set_and_lets_events_wait_on_zero_gpu(monkeypatch) -> None:
+def test_the_queue_polls_as_seldom_as_is_set(monkeypatch) -> None:
     monkeypatch.setenv("SPACES_ZERO_GPU", "true")
     waits = inspect.getsource(Queue.start_processing) + inspect.getsource(Queue.start_progress_updates)
     names = set(re.findall(r"asyncio\.sleep\(self\.(\w+)\)", waits))
@@ -84,7 +84,8 @@ def test_answers_that_nobody_reads_are_forgotten_the_oldest_first(queue: Any) ->
     assert set(queue.pending_event_ids_session) == set(kept)
 
 
-def test_of_sessions_that_were_read_the_newest_are_kept_since_their_streams_may_be_open(queue: Any) -> None:
+def test_of_sessions_that_were_read_the_newest_are_kept(queue: Any) -> None:
+    """Their streams may be open."""
     for number in range(70):
         join(queue, str(number))
         queue.event_ids_to_events.clear()
@@ -144,7 +145,6 @@ NO_CHOICE: dict[str, Any] = {"choices": ["a"], "value": "a"}
         (gr.Slider(), [1, 1.5, None], [False, "1", {}]),
         (gr.Image(), [{"path": "a"}, None], ["a", [], 1, True]),
         (gr.Dataset(components=["textbox"], samples=[["a"]]), [0], [None, "0", True, 0.5]),
-        (gr.BrowserState(), ["a", 1, {}, None], []),
         (Api(None, {"type": "str"}), [1, True, {}, None], []),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, gr.blocks.Block) else "",

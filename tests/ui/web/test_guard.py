@@ -118,7 +118,7 @@ def test_what_nobody_uses_is_not_there_however_it_is_written(page: gr.Blocks) ->
         *(f"/gradio_api/{recording}\n", f"/GRADIO_API/{recording}", f"/sub/gradio_api/{recording}"),
         *("/gradio_api/deep_link", "/deep_link", "/gradio_api/mcp/x/gradio_api/mcp", "/pwa_icon/99999", ""),
         *("/monitoring", "/monitoring/", "/monitoring/summary", "/gradio_api/monitoring/summary"),
-        *("/gradio_api/run/benchmark", "/gradio_api/call/benchmark/one/two", "/gradio_api/call/v3/benchmark/one"),
+        *("/gradio_api/run/benchmark", "/gradio_api/call/benchmark/one/two"),
     ]:
         for method in ["GET", "POST", "HEAD", "PUT", "OPTIONS"]:
             status, sentence = asked(page, path, method)
@@ -148,16 +148,16 @@ def test_only_some_pages_may_show_this_one_in_a_frame(page, monkeypatch, space: 
     assert (b"content-security-policy", f"frame-ancestors {pages}".encode()) in start["headers"]
 
 
-@pytest.mark.parametrize("number", [1, 2, 3, "0", True, 0.0, [0], None, -1, 2**70], ids=repr)
-@pytest.mark.parametrize("route", ["run/predict", "queue/join"])
-def test_an_event_without_a_function_or_of_the_other_route_is_not_there(route: str, number: Any) -> None:
+@pytest.mark.parametrize("number", [1, 3, "0", True, [0], None, -1, 2**70], ids=repr)
+@pytest.mark.parametrize(("route", "there"), [("run/predict", 2), ("queue/join", 0)])
+def test_an_event_without_a_function_or_of_the_other_route_is_not_there(route: str, there: int, number: Any) -> None:
     with gr.Blocks(analytics_enabled=False) as page:
         gr.api(lambda: 0, api_name="joins")
         gr.Button().click(None, js="() => 0")
         gr.Button().click(lambda: 0, queue=False)
-    body = json.dumps({"fn_index": number, "data": []}).encode()
-    there = 2 if route == "run/predict" else 0
-    assert asked(page, f"/gradio_api/{route}", "POST", body=body)[0] == (200 if number is there else 404)
+    for asked_for, status in ((number, 404), (2 - there, 404), (there, 200)):
+        body = json.dumps({"fn_index": asked_for, "data": []}).encode()
+        assert asked(page, f"/gradio_api/{route}", "POST", body=body)[0] == status
 
 
 def test_what_gradio_calls_an_error_of_its_own_is_one_of_the_caller(page: gr.Blocks) -> None:
@@ -182,6 +182,32 @@ def test_an_answer_that_breaks_off_is_one_line_in_the_log(page: gr.Blocks, caplo
     asyncio.run(Guard(app, page)({"type": "http", "method": "GET", "path": path, "headers": []}, send, send))  # type: ignore[arg-type]
     assert sent[-1] == {"type": "http.response.body", "body": b""}
     assert caplog.messages == [f"an answer broke off: {path}: KeyError"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"[" * 10_000 + b"]" * 10_000,
+        b"[" * 66 + b"]" * 66,
+        b"[NaN]",
+        b"[1e999]",
+        b'["\\ud800"]',
+        b"not json",
+        b"\xff\xfe",
+    ],
+    ids=["too deep to read", "too deep", "NaN", "infinity", "half a character", "a text", "bytes"],
+)
+def test_json_that_is_not_strict_or_too_deep_is_refused(body: bytes) -> None:
+    with pytest.raises(Refused, match="JSON") as refused:
+        check(body)
+    assert refused.value.status_code == 400
+
+
+@pytest.mark.parametrize("written", ["http://127.0.0.1/x.png", "HTTP://public.example/x", "https://a"])
+@pytest.mark.parametrize("route", ["/gradio_api/file=", "/file=", "/gradio_api/proxy="])
+def test_no_address_in_a_path_is_fetched(route: str, written: str, page: gr.Blocks) -> None:
+    for method in ("GET", "HEAD"):
+        assert asked(page, route + written, method)[0] == 403
 
 
 @pytest.mark.parametrize("part", ["[]", "{}", "0", '","'], ids=["lists", "objects", "numbers", "commas in texts"])
@@ -237,38 +263,35 @@ def test_on_a_space_its_own_names_and_those_of_its_proxy_do(page: gr.Blocks, mon
 
 
 LOCAL = "127.0.0.1:7860"
-FORM = "multipart/form-data; boundary=a"
 
 
-def test_a_page_of_another_site_sends_nothing_here(page: gr.Blocks, monkeypatch) -> None:
-    monkeypatch.setattr(limits, "current", lambda: limits.Limits(hosts=("demo.example.org",)))
-    names = ("demo.example.org", "box.local", "127.0.0.1")  # and GRADIO_SERVER_NAME
-    for headers, status in [
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
         ({}, 200),
         ({"origin": f"http://{LOCAL}", "sec_fetch_site": "same-origin"}, 200),
         ({"sec_fetch_site": "none"}, 200),
         ({"origin": "https://demo.example.org"}, 200),
-        ({"origin": "http://demo.example.org:80"}, 200),
         ({"origin": "https://demo.example.org:8443", "x_forwarded_host": "demo.example.org:8443"}, 200),
         ({"origin": "https://demo.example.org:8443"}, 403),
         ({"origin": "http://box.local"}, 403),
-        ({"origin": "http://box.local:3000"}, 403),
-        ({"origin": "http://127.0.0.1"}, 403),
         ({"origin": "http://localhost:7860"}, 403),
         ({"origin": "http://127.0.0.1:3000"}, 403),
-        ({"origin": "https://evil.example"}, 403),
         ({"origin": "http://127.0.0.1:7860.evil.example"}, 403),
         ({"origin": "null"}, 403),
         ({"origin": ""}, 403),
         ({"sec_fetch_site": "cross-site"}, 403),
         ({"sec_fetch_site": "same-site"}, 403),
-    ]:
-        for kind in [FORM, "application/json", "text/plain"]:
-            for path in ("/gradio_api/upload", "/gradio_api/mcp/", "/gradio_api/call/benchmark"):
-                answered, sentence = asked(page, path, "POST", names, host=LOCAL, content_type=kind, **headers)
-                assert answered == status, (headers, sentence)
-                assert status == 200 or "another site" in sentence
-            assert asked(page, "/", "GET", names, host=LOCAL, **headers)[0] == 200  # a link leads here from anywhere
+    ],
+    ids=repr,
+)
+def test_a_page_of_another_site_sends_nothing_here(headers: dict[str, str], status: int, page, monkeypatch) -> None:
+    monkeypatch.setattr(limits, "current", lambda: limits.Limits(hosts=("demo.example.org",)))
+    names = ("demo.example.org", "box.local", "127.0.0.1")  # and GRADIO_SERVER_NAME
+    for path in ("/gradio_api/upload", "/gradio_api/mcp/", "/gradio_api/call/benchmark"):
+        answered, sentence = asked(page, path, "POST", names, host=LOCAL, **headers)
+        assert answered == status and (status == 200 or "another site" in sentence)
+    assert asked(page, "/", "GET", names, host=LOCAL, **headers)[0] == 200  # a link leads here from anywhere
 
 
 def test_a_named_address_to_listen_to_is_a_name_of_the_server(monkeypatch) -> None:
