@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from samples import MACHINE, failed_result, ok_result
 from scripted_runner import ROOT, RUN
-from test_faults import needs_linux, processes_with
+from worker_processes import needs_linux, processes_with
 
 from demo.cli.main import main
 from demo.core import catalog, cores
