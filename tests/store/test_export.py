@@ -31,7 +31,7 @@ def read(content: bytes, format: str) -> pd.DataFrame:
 
 
 @pytest.mark.parametrize("format", ["csv", "parquet"])
-def test_a_table_has_a_row_for_every_result_with_what_was_measured_and_gaps_elsewhere(format: str) -> None:
+def test_a_table_has_a_row_for_every_result(format: str) -> None:
     message = 'a "quoted", comma\nand caf'  # commas, quotes, lines and broken names survive
     broken = failed_result(failure=Failure("compile", message + "\udce9", ""))
     table = read(export.encoded([ok_result(), broken], format), format)
@@ -49,16 +49,7 @@ def test_columns_have_the_same_types_whatever_was_measured() -> None:
         assert list(export.table(results).dtypes) == [column.kind for column in export.EXPORTED.values()]
 
 
-def test_an_option_stands_in_the_column_of_its_name_and_what_torch_used_in_another() -> None:
-    asked = {"threads": 3, "iterations": 40, "precision": 0.02, "most_seconds": 5.0, "channels_last": True}
-    asked |= {"batch_size": 2, "mode": "lite", "dtype": "bfloat16", "attention": "sdpa", "profile": "on"}
-    result = full_result(spec=dataclasses.replace(ok_result().spec, **asked))
-    row = export.row(result)
-    assert {name: row[{"threads": "threads_asked"}.get(name, name)] for name in asked} == asked
-    assert row["threads"] == result.environment.threads != asked["threads"]
-
-
-def test_rates_are_of_what_a_model_gives_and_options_without_a_meaning_are_empty() -> None:
+def test_rates_and_options_without_a_meaning_are_empty() -> None:
     own = ok_result(spec=RunSpec("net.py:make", OWN_MODEL, device="cpu"))
     pictures, text, other = cells(export.encoded([ok_result(), text_result(), own], "csv").decode())
     per_second = {"eager_images_per_second", "eager_tokens_per_second"}
@@ -66,7 +57,6 @@ def test_rates_are_of_what_a_model_gives_and_options_without_a_meaning_are_empty
     assert {name for name in per_second if text[name]} == {"eager_tokens_per_second"}
     assert not any(other[name] for name in (*per_second, "batch_size", "weights", "tokens"))
     assert pictures["tokens"] == text["channels_last"] == "" and text["tokens"] == "4"
-    assert "calls_per_second" in own.to_json()["eager"]
 
 
 def test_a_place_where_no_file_can_be_written_is_refused_beforehand(tmp_path, monkeypatch) -> None:
@@ -81,7 +71,7 @@ def test_a_place_where_no_file_can_be_written_is_refused_beforehand(tmp_path, mo
 # A full store
 
 
-def test_json_keeps_everything_and_in_pieces_is_the_json_of_the_whole_list() -> None:
+def test_json_in_pieces_is_the_json_of_the_whole_list() -> None:
     assert [RunResult.from_json(one) for one in json.loads(export.encoded(RESULTS, "json"))] == RESULTS
     for results in ([], RESULTS[:1], RESULTS):
         whole = [result.to_json() for result in results]
@@ -93,22 +83,17 @@ def test_json_keeps_everything_and_in_pieces_is_the_json_of_the_whole_list() -> 
 @pytest.mark.parametrize("format", [*export.FORMATS])
 def test_memory_does_not_grow_with_the_number_of_results(format: str) -> None:
     """Every result is written, and can be freed, before many more are made."""
-    alive: weakref.WeakSet[Any] = weakref.WeakSet()
+    made: list[weakref.ref[RunResult]] = []
     most = 0
-
-    class Counted:  # a dataclass with fields that compare cannot stand in a WeakSet
-        pass
 
     def results() -> Iterator[RunResult]:
         nonlocal most
         for number in range(60):
             result = failed_result(id=str(number))
-            marker = Counted()
-            object.__setattr__(result, "marker", marker)
-            alive.add(marker)
-            most = max(most, len(alive))
+            made.append(weakref.ref(result))
+            most = max(most, sum(one() is not None for one in made))
             yield result
-            del result, marker
+            del result
 
     content = export.encoded(results(), format)
     assert most <= 3
@@ -168,17 +153,15 @@ def test_every_table_has_the_columns_and_values_that_it_had(tmp_path) -> None:
 # Cells that a spreadsheet would take for formulas
 
 COMMAND = "=cmd|' /C calc'!A0"
-HARMLESS = ("a\r=1", "-0.5", "+1", "1e-3", "-1.5E+10", "a=b", "'quoted'", "", "shapes-vit", "مرحبا", "a\n=1")
 
 
 def cells(text: str) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(text, newline="")))
 
 
-def test_numbers_and_plain_texts_stay_as_they_are() -> None:
-    for value in [*HARMLESS, -0.5, 3, True, None]:
-        (line,) = cells(export.csv_text(["a", "cell"], [{"a": 1, "cell": value}]))
-        assert line == {"a": "1", "cell": "" if value is None else str(value)}
+@pytest.mark.parametrize("value", ["a\r=1", "-0.5", "+1", "1e-3", "a=b", "'quoted'", "مرحبا", "a\n=1", -0.5, 3, True])
+def test_numbers_and_plain_texts_stay_as_they_are(value: Any) -> None:
+    assert cells(export.csv_text(["cell"], [{"cell": value}])) == [{"cell": str(value)}]
 
 
 @given(st.text(alphabet=st.one_of(st.sampled_from("'=+-@ \t\r\n＝0.e"), st.characters(exclude_categories=["Cs"]))))
