@@ -57,7 +57,8 @@ HOLDING_THE_LOCK = "import ctypes; print('here', flush=True); ctypes.PyDLL(None)
     ],
     ids=["waiting", "holding the interpreter's lock", "crashed with a child left"],
 )
-def test_when_standard_input_closes_the_whole_group_is_killed_and_its_folder_removed(life: str, tmp_path) -> None:
+def test_when_standard_input_closes_the_whole_group_is_killed(life: str, tmp_path) -> None:
+    """And its folder is removed."""
     process = started(tmp_path, "made_up", life)
     try:
         assert process.stdout.readline() == "here\n"

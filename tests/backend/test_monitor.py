@@ -82,7 +82,7 @@ def clock(monkeypatch) -> SimpleNamespace:
     return machine
 
 
-def test_what_others_leave_is_told_of_the_last_second_and_only_once_it_is_over(clock: SimpleNamespace) -> None:
+def test_what_others_leave_is_told_of_the_last_second(clock: SimpleNamespace) -> None:
     observer, told = monitor.Observer(CPU), []
     for others in (0.0, 0.0, 1.0, 1.0, 0.1, 0.1):
         clock.pass_time(0.6, others)

@@ -44,7 +44,7 @@ def machine(monkeypatch) -> Any:
         ({"gpu_problem": "torch is built for CUDA 13 and the driver is too old"}, 0, ("the driver is too old",)),
     ],
 )
-def test_the_doctor_names_what_is_there_what_is_missing_and_the_remedy(
+def test_the_doctor_names_what_is_missing_and_the_remedy(
     lacks: dict[str, Any], code: int, parts: tuple[str, ...], machine: Any, capsys
 ) -> None:
     machine(dataclasses.replace(MACHINE, **lacks))

@@ -37,14 +37,9 @@ def test_the_table_shows_figures_oom_and_notes(capsys) -> None:
 
 
 def test_a_bad_value_is_one_sentence_and_exit_code_2(capsys) -> None:
-    for asked, said in (
-        (["--gpu", "H100"], "They have: A100, V100, T4"),
-        (["--batch-size", "many"], "no batch size 'many'"),
-        (["--json", "--csv"], "not allowed with"),
-    ):
-        assert main(["published", *asked]) == BAD_INPUT
-        output = capsys.readouterr()
-        assert output.out == "" and said in output.err and output.err.count("\n") == 1
+    assert main(["published", "--gpu", "H100"]) == BAD_INPUT
+    output = capsys.readouterr()
+    assert output.out == "" and "They have: A100, V100, T4" in output.err and output.err.count("\n") == 1
 
 
 def test_a_measured_table_is_listed(own: Path, capsys) -> None:

@@ -21,13 +21,12 @@ def replays(**totals: float) -> list[Replay]:
     return [Replay(name, (total / 2, total / 2), (True, False), 1) for name, total in totals.items()]
 
 
-def test_the_cheapest_has_the_least_total_and_what_cannot_be_told_from_it_is_named() -> None:
+def test_the_cheapest_has_the_least_total() -> None:
     assert cheapest(replays(eager=10.0, auto=5.0, on=5.4, off=6.0)) == ["auto", "on"]
     failed = Replay("padded", failed="it ran out of memory")
+    assert cheapest([failed]) == []
     said = report([*replays(eager=10.0, auto=5.0, on=5.4), failed], ["auto", "on"], "lite")
     assert "failed: it ran out of memory" in said and "Cheapest for this log: auto. Within 10 % of it" in said
-    assert said.endswith('model = torch.compile(model, mode="lite")') and "50 %" in said
-    assert cheapest([failed]) == []
 
 
 def test_the_padding_that_is_shown_pads_to_a_power_of_two() -> None:
@@ -77,7 +76,7 @@ def test_every_strategy_is_a_row_of_the_json(tmp_path, monkeypatch, capsys) -> N
     )
 
 
-def test_a_process_that_times_the_log_answers_and_one_that_ends_is_a_row(tmp_path, monkeypatch) -> None:
+def test_a_process_that_ends_is_a_row(tmp_path, monkeypatch) -> None:
     spec = catalog.make_spec("shapes-vit", device="cpu")
     found = shapes_command.replay(spec, PICTURE, (Size(1), Size(3)), "eager")
     assert len(found.seconds) == 2 and not found.failed and found.total > 0
