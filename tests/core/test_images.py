@@ -4,17 +4,16 @@ import io
 import os
 import random
 import struct
-import sys
 import zlib
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from PIL import ExifTags, Image, PngImagePlugin
+from PIL import ExifTags, Image
 
 from demo.core import images, limits
-from demo.core.images import MAX_ASPECT, decode_mask, decode_preview, encode_mask, read
+from demo.core.images import decode_mask, decode_preview, encode_mask, read
 from demo.core.spec import BadInput
 
 MAX_FILE_BYTES, MAX_PIXELS = limits.Limits.file_bytes, limits.Limits.pixels
@@ -66,7 +65,7 @@ def refusal_of(given, data: bytes, name: str = "picture.png") -> str:
 
 
 SEVERAL = {"save_all": True, "append_images": [Image.new("RGB", (48, 32), "white")] * 2}
-IN_ONE_FILE = [(kind, SEVERAL) for kind in ("MPO", "GIF", "PNG", "WEBP")]
+IN_ONE_FILE = [(kind, SEVERAL) for kind in ("MPO", "GIF")]
 
 
 @pytest.mark.parametrize(("kind", "more"), [*((kind, {}) for kind in images.FORMATS), *IN_ONE_FILE])
@@ -95,14 +94,12 @@ PALETTE.putpalette([255, 0, 0, 0, 255, 0])
         ("JPEG", pixels("CMYK", (0, 255, 255, 0)), {}, [(255, 0, 0)]),
         ("PNG", GREY, {}, [0, 1, 128, 255]),  # scaled, not clipped
         ("TIFF", GREY, {}, [0, 1, 128, 255]),
-        ("PNG", pixels("1", 255, 0), {}, [255, 0]),
         ("PNG", pixels("RGBA", (0, 0, 0, 0), (9, 8, 7, 255)), {}, [WHITE, (9, 8, 7)]),
         ("PNG", pixels("LA", (0, 0), (9, 255)), {}, [255, 9]),
-        ("PNG", PALETTE, {"transparency": 0}, [WHITE, (0, 255, 0)]),
         ("GIF", PALETTE, {"transparency": 0}, [WHITE, (0, 255, 0)]),
     ],
 )
-def test_every_kind_of_pixel_becomes_rgb_and_what_is_transparent_white(
+def test_every_kind_of_pixel_becomes_rgb_on_white(
     given, kind: str, image: Image.Image, how: dict[str, Any], seen: list[Any]
 ) -> None:
     read_back = np.asarray(given(encoded(image, kind, **how)), int)[0]
@@ -152,22 +149,15 @@ def ramp(most: int, channels: int = 1) -> np.ndarray:
     ("data", "white", "note"),
     [
         pytest.param(deep_png(ramp(4095)), 255, "no value above 4,095: it was read as one of 12 bits", id="grey"),
-        pytest.param(deep_png(ramp(4095, 3)), 255, "read as one of 12 bits", id="colour"),
         pytest.param(deep_png(ramp(4095, 4)), 255, "read as one of 12 bits", id="colour with transparency"),
         pytest.param(deep_png(ramp(16383, 3)), 255, "read as one of 14 bits", id="14 bits"),
         pytest.param(deep_png(ramp(2047), 11), 255, "", id="sBIT"),
-        pytest.param(deep_png(ramp(1000, 3), 12), 62, "", id="dark by sBIT"),
         pytest.param(deep_png(ramp(65535), 12), 255, "", id="sBIT of scaled values"),
-        pytest.param(deep_png(ramp(4095), 16), 15, "", id="dark and 16 bits"),
         pytest.param(deep_png(ramp(20000)), 78, "", id="a dark photograph"),
-        pytest.param(deep_png(ramp(20000, 3)), 78, "", id="a dark photograph in colour"),
         pytest.param(deep_png(ramp(0)), 0, "", id="black"),
         pytest.param(deep_tiff(ramp(4095)), 255, "read as one of 12 bits", id="TIFF"),
-        pytest.param(deep_tiff(ramp(4095), ">"), 255, "read as one of 12 bits", id="TIFF, big-endian"),
-        pytest.param(deep_tiff(ramp(4095, 3)), 255, "read as one of 12 bits", id="TIFF in colour"),
         pytest.param(deep_tiff(ramp(4095, 3), ">"), 255, "read as one of 12 bits", id="TIFF in colour, big-endian"),
         pytest.param(deep_tiff(ramp(1000), "<", 4095), 62, "", id="MaxSampleValue"),
-        pytest.param(deep_tiff(ramp(4095), "<", 65535), 15, "", id="MaxSampleValue of 16 bits"),
     ],
 )
 def test_fewer_bits_than_16_are_scaled_to_white(tmp_path, data: bytes, white: int, note: str) -> None:
@@ -187,19 +177,15 @@ def lying(orientation: int) -> Image.Exif:
     return exif
 
 
-@pytest.mark.parametrize("kind", ["JPEG", "PNG", "WEBP", "TIFF"])
-def test_a_rotated_photograph_comes_out_upright(given, kind: str) -> None:
-    for orientation, how in enumerate(HOW_IT_LIES, start=2):
-        image = given(encoded(scene().transpose(Image.Transpose[how]), kind, exif=lying(orientation)))
-        assert image.size == (48, 32), orientation
-        assert image.getpixel((4, 16))[0] > 150 and image.getpixel((44, 16))[2] > 150, orientation
+@pytest.mark.parametrize(("orientation", "how"), [*enumerate(HOW_IT_LIES, start=2)], ids=HOW_IT_LIES)
+def test_a_rotated_photograph_comes_out_upright(given, orientation: int, how: str) -> None:
+    image = given(encoded(scene().transpose(Image.Transpose[how]), "JPEG", exif=lying(orientation)))
+    assert image.size == (48, 32)
+    assert image.getpixel((4, 16))[0] > 150 and image.getpixel((44, 16))[2] > 150
 
 
 def test_a_damaged_exif_block_does_not_cost_the_picture(given) -> None:
     assert given(encoded(scene(), "JPEG", exif=b"Exif\x00\x00II*\x00\xff\xff\xff\x7f garbage")).size == (48, 32)
-    not_hexadecimal = PngImagePlugin.PngInfo()
-    not_hexadecimal.add_text("Raw profile type exif", "\nexif\n    4\nzzzz")
-    assert given(encoded(scene(), "PNG", pnginfo=not_hexadecimal)).size == (48, 32)
 
 
 def test_the_info_names_the_file_and_describes_the_upright_picture(tmp_path) -> None:
@@ -217,8 +203,7 @@ def test_the_preview_has_the_picture_s_shape_and_at_most_mask_side(tmp_path, siz
     assert (image.size, decode_preview(info.preview_jpeg).size) == (size, shown)
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="devices are files on POSIX only")
-def test_what_is_no_file_empty_or_too_large_is_named_without_its_folder(tmp_path) -> None:
+def test_what_is_no_file_or_too_large_is_named_without_its_folder(tmp_path) -> None:
     (tmp_path / "empty.png").touch()
     with (tmp_path / "huge.png").open("wb") as file:
         file.truncate(MAX_FILE_BYTES * 2)
@@ -233,16 +218,18 @@ def test_what_is_no_file_empty_or_too_large_is_named_without_its_folder(tmp_path
         assert str(caught.value).startswith(said)
 
 
-def test_what_is_no_picture_or_of_a_format_off_the_list_reaches_no_decoder_and_is_told_the_formats(given) -> None:
-    files = [b"hello, this is a text", b"<svg xmlns='http://www.w3.org/2000/svg'/>"]
-    for kind in ("EPS", "PDF", "ICO", "PPM", "TGA", "SGI", "PCX", "IM", "MSP", "XBM", "JPEG2000"):
-        files.append(encoded(scene().convert("1" if kind in ("MSP", "XBM") else "RGB"), kind))
-    for data in files:
-        message = refusal_of(given, data)
-        assert "not a picture" in message and "PNG, JPEG" in message
+OFF_THE_LIST = ("EPS", "PDF", "ICO", "PPM", "TGA", "SGI", "PCX", "IM", "MSP", "XBM", "JPEG2000")
 
 
-@pytest.mark.parametrize("brand", [b"heic", b"heix", b"hevc", b"mif1", b"msf1"])
+@pytest.mark.parametrize("kind", ["text", "SVG", *OFF_THE_LIST])
+def test_a_format_off_the_list_reaches_no_decoder(given, kind: str) -> None:
+    texts = {"text": b"hello, this is a text", "SVG": b"<svg xmlns='http://www.w3.org/2000/svg'/>"}
+    data = texts.get(kind) or encoded(scene().convert("1" if kind in ("MSP", "XBM") else "RGB"), kind)
+    message = refusal_of(given, data)
+    assert "not a picture" in message and "PNG, JPEG" in message
+
+
+@pytest.mark.parametrize("brand", [b"heic", b"mif1"])
 def test_a_heic_file_is_named_with_the_way_out(given, brand: bytes) -> None:
     message = refusal_of(given, b"\0\0\0\x18ftyp" + brand + b"\0\0\0\0mif1heic" + bytes(200), "IMG_1.JPG")
     assert "is a HEIC picture" in message and "Most Compatible" in message and "JPEG" in message
@@ -263,17 +250,15 @@ def png_header(width: int, height: int) -> bytes:
     return b"\x89PNG\r\n\x1a\n" + chunk + b"\0\0\0\0IDAT\x35\xaf\x06\x1e"
 
 
-def test_too_many_pixels_a_gif_frame_larger_than_its_screen_a_strip_and_floats_are_refused(given) -> None:
+def test_a_picture_of_too_many_pixels_or_of_floats_is_refused(given) -> None:
     grown = bytearray(encoded(Image.new("L", (8, 8)), "GIF"))
     frame = grown.index(b",")
     grown[frame + 5 : frame + 9] = b"\xff\xff\xff\xff"
     floats = Image.fromarray(np.array([[0.0, 0.5, 1.0]], np.float32))
     for data, said in [
-        (png_header(5001, 5001), f"{MAX_PIXELS:,}"),
         (png_header(60_000, 60_000), f"{MAX_PIXELS:,}"),
         (bytes(grown), f"{MAX_PIXELS:,}"),
         (encoded(Image.new("L", (1, 20_000)), "PNG"), "1 × 20000 pixels; one side may be at most 20 times"),
-        (encoded(Image.new("L", (MAX_ASPECT * 3 + 1, 3)), "PNG"), "61 × 3 pixels; one side"),
         (encoded(floats, "TIFF", compression=None), "32 bits a pixel"),
     ]:
         assert said in refusal_of(given, data)
@@ -315,7 +300,7 @@ def test_a_mutated_file_is_either_a_proper_picture_or_a_sentence(given, kind: st
         assert len(image.tobytes()) == image.width * image.height * 3
 
 
-def test_a_mask_survives_the_way_there_and_back_and_a_large_one_is_brought_to_mask_side() -> None:
+def test_a_mask_survives_the_way_there_and_back() -> None:
     mask = np.random.default_rng(0).random((37, 53)) > 0.5
     assert np.array_equal(decode_mask(encode_mask(mask)), mask)
     large = np.zeros((1000, 2000), bool)
