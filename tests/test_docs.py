@@ -98,13 +98,6 @@ def test_the_front_matter_fits_the_project() -> None:
     assert 0 < len(front["short_description"]) <= 60  # what a Space allows
 
 
-def test_the_readme_and_the_checks_give_the_two_commands() -> None:
-    readme, script = _read(README), _read(ROOT / ".ci" / "run")
-    assert "\npip install -r requirements.txt && python app.py\n" in readme
-    assert "\npip install -r requirements.txt -r requirements-dev.txt && python -m pytest\n" in readme
-    assert "\npython -m pytest\n" in script
-
-
 # Every page
 
 

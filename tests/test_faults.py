@@ -20,7 +20,6 @@ from samples import failed_result, ok_result
 from worker_processes import needs_linux, processes_with, wait_until
 
 from demo.core import catalog, limits
-from demo.core.files import memory_told
 from demo.core.result import RunResult
 from demo.runs import outcome
 from demo.runs.process import child_process
@@ -112,7 +111,6 @@ def test_a_workers_words_carry_no_folders_and_no_control_characters(faulty: Any)
     [
         ("subprocess.Popen", errno.EAGAIN),
         ("tempfile.mkdtemp", errno.ENOSPC),
-        ("tempfile.TemporaryFile", errno.ENOSPC),
     ],
 )
 def test_a_worker_that_cannot_be_started_is_a_stored_result(
@@ -187,18 +185,15 @@ def test_nothing_outlives_an_app_that_is_killed(what: str, history: History, tmp
     assert list(history.running.glob("*")) == []
 
 
-def test_a_run_that_is_stored_leaves_no_note_of_being_under_way(history: History) -> None:
+def test_a_run_that_is_stored_leaves_no_note_of_being_under_way(history: History, monkeypatch) -> None:
     entry = history.begin_run(failed_result(id="one"))
     history.append(ok_result(id="one"))
     entry.close()  # as the end of a process does that was killed between storing and ending the run
     assert history.recover() == 0
     assert history.get("one").status == "ok"
     assert list(history.running.iterdir()) == []
-
-
-def test_a_full_disk_leaves_no_half_note_of_a_run(history: History, monkeypatch) -> None:
     monkeypatch.setattr(os, "fsync", Mock(side_effect=OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))))
-    assert history.begin_run(failed_result()) is None
+    assert history.begin_run(failed_result()) is None  # a full disk leaves no half note
     assert list(history.running.iterdir()) == []
 
 
@@ -211,23 +206,9 @@ def test_a_start_without_memory_ends_in_one_sentence(start: list[str]) -> None:
     assert ended.stderr.startswith("Memory ran out. End other programs") and ended.stderr.count("\n") == 1
 
 
-@pytest.mark.parametrize(
-    "error",
-    [ImportError("algos.so: failed to map segment from shared object"), RuntimeError("can't start new thread")],
-    ids=["an import", "a thread"],
-)
-def test_an_error_for_want_of_memory_is_told_as_one(error: Exception) -> None:
-    with pytest.raises(SystemExit, match="Memory ran out"), memory_told():
-        raise error
-
-
 # ---- the file of results
 
-THEIR_TABLES = """
-ALTER TABLE results RENAME TO mine;
-CREATE TABLE summaries (text);
-PRAGMA user_version = 0
-"""
+THEIR_TABLES = "ALTER TABLE results RENAME TO mine; CREATE TABLE summaries (text); PRAGMA user_version = 0"
 """A sound file of another program, whose version is SQLite's default."""
 
 

@@ -1,7 +1,6 @@
 """What the samples of a machine, the compile and the precision make a reader of the figures wary of."""
 
 import dataclasses
-import json
 from collections.abc import Callable
 from typing import Any
 
@@ -13,7 +12,6 @@ from samples import measurement, ok_result
 
 from demo.backend import caveats
 from demo.backend.workload import Variant, Variants
-from demo.core.caveat import Caveat, note
 from demo.core.machine import GpuSample, HostSample
 from demo.core.measurement import Compilation, GraphBreak
 from demo.core.result import RunResult
@@ -67,7 +65,7 @@ def test_what_the_compiled_model_really_was_is_told() -> None:
     assert str(caveat).startswith("Fewer cores were free than torch used threads")
 
 
-def test_a_missed_precision_is_told_unless_the_number_of_calls_was_given() -> None:
+def test_a_missed_precision_is_told_unless_calls_were_given() -> None:
     times = tuple(0.01 * (1 + call * 7 % 10 / 20) for call in range(len(measurement(0.01).wall_seconds)))
     uneven = dataclasses.replace(measurement(0.01), wall_seconds=times)
     result = ok_result(eager=uneven, compilation=Compilation(1.0, "cold", 1))
@@ -158,13 +156,6 @@ def test_a_longer_tail_of_a_faster_model_is_told_with_both_figures() -> None:
         assert caveats.of_timing(result) == []
 
 
-def test_only_calls_that_were_timed_are_said_to_vary_widely() -> None:
-    uneven = dataclasses.replace(measurement(0.01), wall_seconds=(0.01, 0.02) * 10)
-    timed = ok_result(eager=uneven, timing_seconds=1.0)
-    assert set(caveats.wide_spreads(timed)) == {"eager"}
-    assert caveats.wide_spreads(dataclasses.replace(timed, timing_seconds=None)) == {}
-
-
 BLOCKS, CALLS = 30, 8
 RNG = np.random.default_rng(0)
 
@@ -202,32 +193,3 @@ def test_calls_that_become_slower_are_the_model_s() -> None:
 )
 def test_other_trends_are_not_the_model_s(eager: np.ndarray, compiled: np.ndarray) -> None:
     assert caveats.of_growth(timed(eager, compiled)) == []
-
-
-def step() -> np.ndarray:
-    """A machine that is up to twice as slow from some moment on."""
-    return np.where(np.arange(BLOCKS * CALLS) < RNG.integers(BLOCKS * CALLS), 1.0, RNG.uniform(1.2, 2.0))
-
-
-def wandering() -> np.ndarray:
-    """A machine whose speed wanders by half of it within the timing."""
-    return np.exp(np.cumsum(RNG.normal(0, 0.5 / (BLOCKS * CALLS) ** 0.5, BLOCKS * CALLS)))
-
-
-@pytest.mark.parametrize(("speed", "alarms"), [(step, 2), (wandering, 80)])
-def test_an_unsteady_machine_is_rarely_taken_for_the_model(speed: Callable[[], np.ndarray], alarms: int) -> None:
-    found = 0
-    for _ in range(1000):
-        both = speed()
-        found += len(caveats.of_growth(timed(both * noise(), both * noise())))
-    assert found <= alarms
-
-
-def test_a_caveat_is_data_with_its_words() -> None:
-    others = Caveat("others", {"busy": "30 %"})
-    told = (others, note("The profiler gave nothing: oh."))
-    result = RunResult.from_json(json.loads(ok_result(caveats=told).dumps()))
-    assert result.caveats == told
-    text = "Other programs kept 30 % of the processor busy while it was timed."
-    assert list(result.warnings) == [text, "The profiler gave nothing: oh."]
-    assert result.to_json()["caveats"][0] == {"key": "others", "values": {"busy": "30 %"}, "text": text}

@@ -2,8 +2,6 @@
 
 import dataclasses
 import itertools
-import os
-import subprocess
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -104,7 +102,7 @@ def compiled_for(instructions: str, monkeypatch, calls: int = 2) -> Compilation:
 
 
 @pytest.mark.usefixtures("empty_cache")
-def test_an_empty_cache_is_cold_and_then_warm_and_both_have_their_probe(monkeypatch) -> None:
+def test_an_empty_cache_is_cold_and_then_warm(monkeypatch) -> None:
     first, second = (compiled_for("avx512", monkeypatch) for _ in range(2))
     assert (first.cache, second.cache) == ("cold", "warm") and first.warm is second.cold is None
     steps = {"dynamo", "aot_autograd", "inductor", "backend compile", "instruction probe", "first run"}
@@ -173,12 +171,6 @@ Repro command: ptxas -lineinfo /tmp/tmp1.ptx
 )
 def test_an_error_is_told_by_its_cause(error: Exception, says: str) -> None:
     assert compilation.first_line(error) == says
-
-
-def test_what_tritons_compiler_printed_is_the_cause(capfd) -> None:
-    os.write(2, b"/tmp/tmpx/main.c:5:10: fatal error: Python.h: No such file or directory\ncompilation terminated.\n")
-    error = subprocess.CalledProcessError(1, ["gcc", "/tmp/tmpx/main.c"])
-    assert compilation.first_line(error) == "fatal error: Python.h: No such file or directory"
 
 
 WITH_CUDA_GRAPHS = """
@@ -271,12 +263,11 @@ def test_a_library_of_a_killed_compile_is_removed(content: bytes, entry: Path, t
 @pytest.mark.parametrize(
     ("name", "content"),
     [
-        ("aa/caaa.best_config", '{"XBLOCK": '),
         ("cache/caaa", ""),
         ("triton/0/KEY/kernel.json", '{"hash": '),
         ("triton/0/KEY/kernel.cubin", ""),
     ],
-    ids=["tuned kernel", "tuned choices", "Triton's description", "Triton's kernel"],
+    ids=["tuned choices", "Triton's description", "Triton's kernel"],
 )
 def test_other_unfinished_entries_are_removed(name: str, content: str, entry: Path, tmp_path) -> None:
     broken = tmp_path / name
@@ -319,13 +310,12 @@ PROBE, LIBRARY = f"{KEY}.so", f"{KEY}.main.so"
     ("misses", "cached", "partly"),
     [
         (1, set(), False),
-        (1, {"cbbb.main.so", "cbbb.py"}, False),
+        (1, {"cbbb.main.so"}, False),
         (1, {LIBRARY}, True),
-        (1, {"triton_poi.cubin"}, True),
         (0, {LIBRARY}, False),
         (0, {PROBE}, True),
     ],
-    ids=["empty", "another kernel", "this kernel", "on a GPU", "all of it", "graph without its kernel"],
+    ids=["empty", "another kernel", "this kernel", "all of it", "graph without its kernel"],
 )
 def test_a_first_call_that_found_a_part_is_neither_cold_nor_warm(
     misses: int, cached: set[str], partly: bool, monkeypatch

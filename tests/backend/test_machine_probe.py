@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
-from unittest.mock import Mock
 
 import pytest
 import torch
@@ -77,25 +76,6 @@ def test_the_gpu_is_named_by_cudas_driver_also_without_nvml(driver: None, no_smi
     assert machine_probe.first_gpu() is None
 
 
-def test_nvmls_first_card_is_not_taken_for_the_one_that_torch_uses(driver: None, no_smi: None, monkeypatch) -> None:
-    """NVML counts by the bus, CUDA begins with the fastest: here the older card is NVML's first."""
-    nvml = SimpleNamespace(
-        nvmlInit=lambda: None,
-        NVMLError_DriverNotLoaded=RuntimeError,
-        nvmlDeviceGetHandleByIndex=lambda place: place,
-        nvmlDeviceGetName=lambda handle: "NVIDIA GeForce GTX 1050",
-        nvmlDeviceGetMemoryInfo=lambda handle: SimpleNamespace(total=2_000_000_000),
-        nvmlDeviceGetCudaComputeCapability=lambda handle: (6, 1),
-        nvmlSystemGetDriverVersion=lambda: "580.95",
-    )
-    monkeypatch.setitem(sys.modules, "pynvml", nvml)
-    monkeypatch.setattr(torch.cuda, "pynvml", nvml, raising=False)
-    monkeypatch.setattr(torch.cuda, "_HAS_PYNVML", True)
-    monkeypatch.setattr(torch.cuda, "get_arch_list", lambda: ["sm_75", "sm_80"])
-    found = machine_probe.host()
-    assert (found.gpu, found.driver, found.gpu_problem) == (PART, "580.95", None)
-
-
 @pytest.mark.parametrize(
     ("built", "works"),
     [
@@ -154,14 +134,12 @@ WHY = "; `python -c 'import torch; torch.cuda.init()'` says why"
     ("build", "driver", "gpu", "sees", "says"),
     [
         pytest.param(None, "580.95", T4, False, f"{CPU_BUILD}{PIP}cu130`{ANOTHER}", id="CPU build"),
-        pytest.param(None, "550.54", T4, False, f"{CPU_BUILD}{PIP}cu126`{ANOTHER}", id="CPU build, old driver"),
         pytest.param(None, "580.95", TITAN_V, False, f"; {PIP}cu126`{ANOTHER}", id="CPU build, old card"),
         pytest.param("13.0", "580.95", TITAN_V, True, f"(compute capability 7.0); {PIP}cu126`{ANOTHER}", id="old card"),
         pytest.param("13.0", "550.54", T4, False, f"550.54{UPDATE}, or {PIP}cu126`{ANOTHER}", id="old driver"),
         pytest.param("12.6", "580.95", B200, True, f"(compute capability 10.0); {PIP}cu130`{ANOTHER}", id="new card"),
         # torch for CUDA 12.6 has no code for Blackwell
         pytest.param("13.0", "575.51", B200, False, UPDATE, id="new card, old driver"),
-        pytest.param(None, "570.86", B200, False, UPDATE, id="CPU build, new card, old driver"),
         pytest.param("12.6", "470.82", T4, False, UPDATE, id="driver too old for all"),
         pytest.param("13.0", "470.82", K80, False, "; no build of torch 2.13.0 has code for it", id="old card for all"),
         pytest.param("13.0", "580.95", T4, False, WHY, id="new driver"),
@@ -174,21 +152,10 @@ def test_a_gpu_that_torch_cannot_use_is_told_with_what_helps(
     assert says in told if says.endswith(ANOTHER) else told.endswith(says)
 
 
-@pytest.mark.parametrize(
-    ("build", "driver", "gpu", "says"),
-    [
-        ("13.0", "575.57", T4, "whl/cu126` and `torch==2.13.0+cu126`"),
-        (None, "580.95", T4, "whl/cu130` and `torch==2.13.0+cu130`"),
-        ("13.0", "575.57", B200, "; choose other hardware"),
-    ],
-    ids=["T4", "CPU build", "Blackwell"],
-)
-def test_on_a_space_what_its_owner_can_change_is_named(
-    build: str | None, driver: str, gpu: tuple, says: str, unusable: Callable[..., str], monkeypatch
-) -> None:
+def test_on_a_space_what_its_owner_can_change_is_named(unusable: Callable[..., str], monkeypatch) -> None:
     monkeypatch.setenv("SPACE_ID", "someone/space")
-    told = unusable(build, driver, gpu)
-    assert says in told and "update the driver" not in told and "pip" not in told
+    assert "whl/cu126` and `torch==2.13.0+cu126`" in unusable("13.0", "575.57", T4)
+    assert unusable("13.0", "575.57", B200).endswith("; choose other hardware")
 
 
 def cards(mig: bool) -> dict[str, Any]:
@@ -255,15 +222,7 @@ def test_a_toolkit_without_one_of_its_headers_is_none(no_toolkit: Path, tmp_path
     assert machine_probe.host().cuda_toolkit == tmp_path.name
 
 
-def test_the_toolkit_of_the_setting_comes_before_nvccs_and_the_wheels(no_toolkit: Path, tmp_path, monkeypatch) -> None:
-    nvcc = tmp_path / "toolkit" / "bin" / "nvcc"
-    homes = [with_headers(home, *machine_probe.PACKAGE_HEADERS) for home in (tmp_path, nvcc.parents[1], no_toolkit)]
-    monkeypatch.setattr(machine_probe.shutil, "which", {"nvcc": str(nvcc)}.get)
-    monkeypatch.setenv("CUDA_HOME", str(tmp_path))
-    assert machine_probe.cuda_homes(*machine_probe.PACKAGE_HEADERS) == homes
-
-
-def test_two_wheels_are_named_where_torch_s_own_bring_the_other_headers(no_toolkit: Path) -> None:
+def test_the_wheels_that_are_missing_are_named(no_toolkit: Path) -> None:
     assert "CUDA_HOME" in machine_probe.host().toolkit_remedy
     with_headers(no_toolkit, "cuda.h")
     machine_probe.host.cache_clear()
@@ -313,26 +272,10 @@ def test_why_nothing_can_be_compiled_is_told_with_what_mends_it(
     assert says[1:] or found.endswith("internal.") or found.endswith("directory.")
 
 
-def test_a_folder_of_which_no_program_is_run_is_told(monkeypatch, compiler_that: Callable[[str], None]) -> None:
-    compiler_that("exit 0")
-    words = "/tmp/x/extension.so: failed to map segment from shared object"
-    monkeypatch.setattr(machine_probe.ctypes, "PyDLL", Mock(side_effect=OSError(words)))
-    assert "noexec" in machine_probe.compile_problem() and "TORCHINDUCTOR_CACHE_DIR" in machine_probe.compile_problem()
-
-
 @pytest.mark.parametrize("compiler", ["no-such-compiler", "/"], ids=["missing", "a folder"])
 def test_a_missing_compiler_is_told(compiler: str) -> None:
     with inductor_config.patch({"cpp.cxx": (None, compiler)}):
         assert "build-essential" in machine_probe.host().compile_problem
-
-
-def test_a_kernel_of_a_gpu_is_built_too_where_that_is_asked(monkeypatch, compiler_that: Callable[[str], None]) -> None:
-    compiler_that("exit 0")
-    monkeypatch.setattr(machine_probe.ctypes, "PyDLL", lambda path: None)
-    monkeypatch.setattr(torch, "compile", Mock(side_effect=RuntimeError("Failed to find C compiler")))
-    monkeypatch.setenv("TRITON_CACHE_DIR", "")  # so that it is put back
-    assert machine_probe.compile_problem() is None
-    assert "Failed to find C compiler. Install a C++" in machine_probe.compile_problem(on_gpu=True)
 
 
 @pytest.mark.parametrize("missing", ["nothing", "Python.h", "noexec", "writing"])

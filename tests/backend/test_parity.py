@@ -1,5 +1,6 @@
 """Agreement of eager and compiled: by tensors, against a float64 reference, and as a user sees it."""
 
+import contextlib
 import math
 from collections import Counter
 from collections.abc import Callable
@@ -86,6 +87,8 @@ UNMASKED = torch.cat([BASE, torch.zeros(1)])
         # as dynamo does: what lies within the tolerance needs no reference, however near eager is to that
         pytest.param([BASE, BASE], [BASE + 5e-4, FAR], {"exact": [BASE, FAR]}, "match", id="each judged by itself"),
         pytest.param(torch.ones(1), torch.ones(1) + 2**-7, {}, "differ", id="a rounding of bfloat16 in float32"),
+        pytest.param(torch.ones(1), torch.ones(1) + 2**-7, {"dtype": "bfloat16"}, "match", id="a rounding of bfloat16"),
+        pytest.param(torch.ones(1), torch.ones(1) + 2**-10, {"dtype": "float16"}, "match", id="a rounding of float16"),
     ],
 )
 def test_the_verdict_on_outputs_of_every_kind(eager: Any, compiled: Any, given: dict[str, Any], verdict: str) -> None:
@@ -176,24 +179,6 @@ def test_nothing_is_said_of_compiled_if_eager_is_far_from_float64(
     assert judged(eager, compiled, exact).verdict == verdict
 
 
-def above(number: float, form: torch.dtype) -> torch.Tensor:
-    """The next number of this format."""
-    return torch.nextafter(torch.tensor([number], dtype=form), torch.tensor([9.0], dtype=form))
-
-
-@pytest.mark.parametrize("returned", ["as computed", "as float32"])
-@pytest.mark.parametrize(("dtype", "form"), [("bfloat16", torch.bfloat16), ("float16", torch.float16)])
-def test_one_rounding_of_a_half_format_beside_an_exact_eager_is_a_match(
-    dtype: str, form: torch.dtype, returned: str
-) -> None:
-    for number in (0.1328125, 1.0, 1000.0):
-        eager, compiled = torch.tensor([number], dtype=form), above(number, form)
-        if returned == "as float32":
-            eager, compiled = eager.float(), compiled.float()
-        assert judged(eager, compiled, eager.double(), dtype).verdict == "match"
-        assert judged(eager, eager * 1.1, eager.double(), dtype).verdict == "differ"
-
-
 @pytest.mark.parametrize(
     ("error", "moved", "verdict"),
     [
@@ -203,9 +188,7 @@ def test_one_rounding_of_a_half_format_beside_an_exact_eager_is_a_match(
         pytest.param(0.04, 0.3, "not comparable", id="rounding moves everything"),
     ],
 )
-def test_a_number_that_eager_has_exact_by_luck_is_judged_by_moved_layers(
-    error: float, moved: float, verdict: str
-) -> None:
+def test_a_number_that_eager_has_by_luck_is_judged_by_moved_layers(error: float, moved: float, verdict: str) -> None:
     one = torch.tensor([1.0])
     found = parity.compare(
         one, one, one + error, "bfloat16", lambda share: one.double() + (moved if share else 0), None
@@ -248,15 +231,6 @@ class AnotherOrder(TorchFunctionMode):
         return function(*args, **(kwargs or {}))
 
 
-class Tf32(TorchFunctionMode):
-    """Rounds what a matrix product multiplies to the ten bits of TF32."""
-
-    def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if function in (F.linear, torch.Tensor.matmul, torch.Tensor.__matmul__):
-            args = [((one.view(torch.int32) + 0x1000) & ~0x1FFF).view(torch.float32) for one in args[:2]] + [*args[2:]]
-        return function(*args, **(kwargs or {}))
-
-
 Case = tuple[torch.Tensor, torch.Tensor, Callable[[float], torch.Tensor]]
 
 
@@ -276,19 +250,18 @@ def small_net(seed: int, dtype: str, outputs: int) -> Case:
     form = {"bfloat16": torch.bfloat16, "float16": torch.float16}.get(dtype, torch.float32)
     net, given = nn.Sequential(*layers).to(form), torch.randn(4 if outputs > 2 else 1, width).to(form)
 
-    def called(*modes: TorchFunctionMode) -> torch.Tensor:
-        with torch.no_grad():
-            for mode in modes:
-                with mode:
-                    return called(*modes[1:])
+    def called(mode: Any) -> torch.Tensor:
+        with torch.no_grad(), mode:
             return net(given)
 
-    rounded = [Tf32()] if dtype == "tf32" else []
-    workload = workload_of(net, input=given)
-    return called(*rounded), called(*rounded, AnotherOrder()), parity.float64_reference(workload, None)
+    return (
+        called(contextlib.nullcontext()),
+        called(AnotherOrder()),
+        parity.float64_reference(workload_of(net, input=given), None),
+    )
 
 
-FORMATS = ["float32", "tf32", "float16", "bfloat16"]
+FORMATS = ["float32", "float16", "bfloat16"]
 
 
 @pytest.mark.parametrize("dtype", FORMATS)
@@ -300,63 +273,16 @@ def test_of_250_equal_nets_of_a_format_none_differs(dtype: str) -> None:
     assert found["differ"] == 0 and found["match"] >= 230
 
 
-PLACES: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
-    "everywhere": lambda fault: fault,
-    "one row": lambda fault: fault * (torch.arange(4) == 2)[:, None],
-    "one channel": lambda fault: fault * (torch.arange(10) == 7),
-    "one number": lambda fault: fault * (torch.arange(40) == 11).view(4, 10),
-}
-
-
-@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("place", [slice(None), slice(11, 12)], ids=["everywhere", "one number"])
 @pytest.mark.parametrize("dtype", FORMATS)
-def test_25_faults_of_a_tenth_of_the_size_in_a_place_all_differ(dtype: str, place: str) -> None:
+def test_25_faults_of_a_tenth_of_the_size_all_differ(dtype: str, place: slice) -> None:
     for seed in range(25):
         eager, compiled, reference = small_net(seed, dtype, outputs=10)
-        fault = PLACES[place](torch.randn(4, 10))
+        fault = torch.zeros(4, 10)
+        fault.view(-1)[place] = torch.randn(40)[place]
         fault *= 0.1 * reference(0).square().mean().sqrt() / fault.square().mean().sqrt()
         wrong = (compiled + fault).to(compiled.dtype)
         assert parity.compare(eager, eager, wrong, dtype, reference, None).verdict == "differ", seed
-
-
-@pytest.mark.parametrize("dtype", FORMATS)
-def test_of_50_single_outputs_a_tenth_from_eager_none_matches(dtype: str) -> None:
-    found = Counter()
-    for seed in range(50):
-        eager, _, reference = small_net(seed, dtype, outputs=1)
-        found[parity.compare(eager, eager, eager * 1.11, dtype, reference, None).verdict] += 1
-    assert found["match"] == 0 and found["differ"] >= 33
-
-
-SINGULAR = torch.arange(1.0, 10).view(3, 3)
-LARGE = 3000 + torch.linspace(0, 1, 1000) * 1e-3
-Computes = Callable[[torch.Tensor], torch.Tensor]
-
-
-@pytest.mark.parametrize(
-    ("given", "eager", "compiled"),
-    [
-        pytest.param(
-            SINGULAR,
-            torch.linalg.cond,
-            lambda x: torch.linalg.svdvals(x.T)[0] / torch.linalg.svdvals(x.T)[-1],
-            id="cond of a singular matrix",
-        ),
-        pytest.param(
-            LARGE,
-            lambda x: x.square().mean() - x.mean().square(),
-            lambda x: (x * x).flip(0).cumsum(0)[-1] / len(x) - (x.cumsum(0)[-1] / len(x)) ** 2,
-            id="variance by E[x²] - E[x]²",
-        ),
-        pytest.param(LARGE, lambda x: x * 1.1 - x - x * 0.1, lambda x: x * 1.1 - (x + x * 0.1), id="noise about zero"),
-    ],
-)
-def test_an_eager_result_that_is_all_rounding_is_not_comparable(
-    given: torch.Tensor, eager: Computes, compiled: Computes
-) -> None:
-    found = judged(eager(given), compiled(given), eager(given.double()))
-    assert found.verdict == "not comparable"
-    assert found.reason == "Rounding or overflow moves eager itself too far from a float64 reference."
 
 
 WHOLE = torch.arange(6)

@@ -193,12 +193,18 @@ def test_an_allocator_that_does_not_tell_its_memory_costs_that_figure_only(fake:
     monkeypatch.setattr(torch.cuda, "get_allocator_backend", lambda: "cudaMallocAsync")
     monkeypatch.setattr(torch.cuda, "memory_snapshot", Mock(side_effect=RuntimeError("not meaningful")))
     run = made_up_run(fake, Working(fake))
-    eager = run.warm_up_eager()
-    run.variants = Variants(eager, eager, [])
-    run.keep(eager=measurement(1e-3))
-    run.examine("eager")
-    assert run.result.eager.peak_memory_bytes is None and run.result.eager.device_seconds
+    found = examined(run, run.warm_up_eager())
+    assert found["eager"].peak_memory_bytes is None and found["eager"].device_seconds
     assert any("torch's native one" in str(caveat) for caveat in run.caveats)
+
+
+def examined(run: Run, eager: Any) -> dict[str, Any]:
+    """What the passes after the timing measure of both variants."""
+    run.variants = Variants(eager, eager, [])
+    run.keep(eager=measurement(1e-3), compiled=measurement(1e-3))
+    for name in ("eager", "compiled"):
+        run.examine(name)
+    return {"eager": run.result.eager, "compiled": run.result.compiled}
 
 
 def test_a_package_has_its_own_weights_and_not_eagers(fake: FakeCuda) -> None:
@@ -206,15 +212,12 @@ def test_a_package_has_its_own_weights_and_not_eagers(fake: FakeCuda) -> None:
     fake.allocated = 400
     eager = run.warm_up_eager()
     run.package, fake.allocated = Path("model.pt2"), 400 + 400
-    run.variants = Variants(eager, eager, [])
-    run.keep(eager=measurement(1e-3), compiled=measurement(1e-3))
-    for name in ("eager", "compiled"):
-        run.examine(name)
-    assert run.result.eager.peak_memory_bytes == run.result.compiled.peak_memory_bytes == 450
-    assert run.result.compiled.peak_reserved_bytes == 550
+    found = examined(run, eager)
+    assert found["eager"].peak_memory_bytes == found["compiled"].peak_memory_bytes == 450
+    assert found["compiled"].peak_reserved_bytes == 550
 
 
-@pytest.mark.parametrize("cudagraphs", ["not asked", "used", "in part: 2 of 3 graphs: a reason"])
+@pytest.mark.parametrize("cudagraphs", ["used", "in part: 2 of 3 graphs: a reason"])
 def test_eager_s_memory_holds_nothing_of_what_the_compile_left(cudagraphs: str, fake: FakeCuda) -> None:
     """Freezing leaves folded copies of the weights, and CUDA graphs their pools, also where only some were recorded."""
     run = made_up_run(fake, Working(fake), freezing=True)
@@ -222,10 +225,7 @@ def test_eager_s_memory_holds_nothing_of_what_the_compile_left(cudagraphs: str, 
     eager = run.warm_up_eager()
     fake.allocated += 1020
     fake.pools = [{"segment_pool_id": (1, 0), "total_size": 300, "allocated_size": 20}]
-    run.variants = Variants(eager, eager, [])
-    run.keep(eager=measurement(1e-3), compiled=measurement(1e-3))
     run.keep(compilation=Compilation(1.0, "cold", 1, cudagraphs=cudagraphs))
-    for name in ("eager", "compiled"):
-        run.examine(name)
-    assert run.result.eager.peak_memory_bytes == 1050 and run.result.eager.peak_reserved_bytes == 1150
-    assert run.result.compiled.peak_memory_bytes == 2070 - 20 + 300
+    found = examined(run, eager)
+    assert found["eager"].peak_memory_bytes == 1050 and found["eager"].peak_reserved_bytes == 1150
+    assert found["compiled"].peak_memory_bytes == 2070 - 20 + 300

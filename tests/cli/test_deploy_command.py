@@ -124,24 +124,16 @@ def test_a_new_space_gets_the_files_that_belong_there(tree: Path, hub: Hub, caps
     assert said.out.endswith("/spaces/me/bench\n") and "6 files, 0.01 MB" in said.err
 
 
-ASKED = ["deploy", "my-team/bench", "--hardware", "t4-small", "--private"]
-
-
-def test_a_dry_run_tells_what_it_would_do_and_sends_nothing(tree: Path, hub: Hub, monkeypatch, capsys) -> None:
+def test_hardware_visibility_and_the_dataset_are_as_asked(tree: Path, hub: Hub, monkeypatch, capsys) -> None:
     monkeypatch.setenv(hub_dataset.VARIABLE, "me/results")
-    assert main([*ASKED, "--dry-run"]) == OK
+    asked = ["deploy", "my-team/bench", "--hardware", "t4-small", "--private"]
+    assert main([*asked, "--dry-run"]) == OK and hub.api.mock_calls == []
     said = capsys.readouterr().out
     for fact in ("/spaces/my-team/bench", "t4-small", "private", f"{hub_dataset.VARIABLE}=me/results"):
         assert fact in said
-    assert hub.api.mock_calls == []
-
-
-def test_hardware_visibility_and_the_dataset_are_as_asked(tree: Path, hub: Hub, monkeypatch, capsys) -> None:
-    monkeypatch.setenv(hub_dataset.VARIABLE, "me/results")
-    assert main(ASKED) == OK
+    assert main(asked) == OK
     assert hub.space.settings == (True, "t4-small", {hub_dataset.VARIABLE: "me/results"})
-    assert not hub.api.request_space_hardware.called and not hub.api.update_repo_settings.called  # it was made so
-    assert "secret HF_TOKEN" in capsys.readouterr().err
+    assert not hub.api.request_space_hardware.called  # it was made so
 
 
 def test_a_second_deploy_changes_only_what_is_asked_for(tree: Path, hub: Hub) -> None:
@@ -160,15 +152,13 @@ def test_a_second_deploy_changes_only_what_is_asked_for(tree: Path, hub: Hub) ->
 PLAIN, ZERO = "torch==2.13.0", "torch==2.11.0"
 FOR_CUDA_12 = "--extra-index-url https://download.pytorch.org/whl/cu126\ntorch==2.13.0+cu126"
 TORCH_OF = {"cpu-basic": PLAIN, "rtx-pro-6000x2": PLAIN, "zero-a10g": ZERO}
-TORCH_OF |= dict.fromkeys(("t4-small", "l40sx4", "a10g-large", "a100-large", "h100x8"), FOR_CUDA_12)
+TORCH_OF |= dict.fromkeys(("t4-small", "l40sx4", "h100x8"), FOR_CUDA_12)
 
 
 @pytest.mark.parametrize("hardware", TORCH_OF)
-def test_a_space_gets_the_torch_that_suits_its_hardware(hardware: str, tree: Path, hub: Hub, capsys) -> None:
+def test_a_space_gets_the_torch_that_suits_its_hardware(hardware: str, tree: Path, hub: Hub) -> None:
     (tree / "requirements.txt").write_bytes(b"gradio\ntorch==2.13.0\ntransformers==5\n")
     asked = ["deploy", "me/bench", "--hardware", hardware]
-    assert main([*asked, "--dry-run"]) == OK
-    assert f"requirements.txt: {TORCH_OF[hardware].replace(chr(10), '; ')}\n" in capsys.readouterr().out
     expected = f"gradio\n{TORCH_OF[hardware]}\ntransformers==5\n".encode()
     for command in (asked, asked[:2]):  # the second time it is the hardware that the Space has
         assert main(command) == OK
@@ -183,25 +173,14 @@ def test_a_space_with_something_else_is_left_as_it_is(tree: Path, hub: Hub, caps
     assert (*space.settings, space.commits) == (False, FREE, {}, 0)
 
 
-def refused(status: int, words: str) -> HfHubHTTPError:
-    response = httpx.Response(status, request=httpx.Request("POST", "https://huggingface.co"))
-    return HfHubHTTPError("refused", response=response, server_message=words)
-
-
-@pytest.mark.parametrize(
-    ("method", "error", "says"),
-    [
-        ("create_repo", refused(401, "Invalid"), "the Hub answered 401: Invalid. Check the network, the login"),
-        ("create_repo", httpx.ConnectError("no route"), "Not deployed: ConnectError('no route'). Check the network"),
-    ],
-)
-def test_what_is_in_the_way_is_told_with_the_way_out(
-    method: str, error: Exception, says: str, tree: Path, hub: Hub, capsys
-) -> None:
+@pytest.mark.parametrize("method", ["create_repo", "create_commit"])
+def test_what_is_in_the_way_is_told_with_the_way_out(method: str, tree: Path, hub: Hub, capsys) -> None:
+    response = httpx.Response(401, request=httpx.Request("POST", "https://huggingface.co"))
+    error = HfHubHTTPError("refused", response=response, server_message="Not\r\nyou")
     getattr(hub.api, method).side_effect = error
     assert main(["deploy", "me/bench"]) == FAILED
     said = capsys.readouterr()
-    assert said.out == "" and says in said.err and "Traceback" not in said.err
+    assert said.out == "" and "the Hub answered 401: Not you. Check the network, the login" in said.err
     assert hub.space is None or not hub.space.commits
 
 

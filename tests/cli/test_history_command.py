@@ -10,7 +10,6 @@ import pandas as pd
 import pytest
 from samples import failed_result, ok_result
 
-from demo.cli import terminal
 from demo.cli.history_command import LISTED
 from demo.cli.main import main
 from demo.core.result import RunResult
@@ -36,14 +35,6 @@ def test_a_long_history_is_cut_and_says_so(capsys) -> None:
     assert f"newest {LISTED} of {LISTED + 2}" in listed.err
     assert main(["history", "--json"]) == 0
     assert len(json.loads(capsys.readouterr().out)) == LISTED + 2
-
-
-@pytest.mark.parametrize("form", [[], ["--json"]])
-def test_history_shows_one_result_in_full(capsys, form: list[str]) -> None:
-    History().append(ok_result())
-    assert main(["history", ok_result().id, *form]) == 0
-    expected = ok_result().dumps() if form else terminal.report(ok_result())
-    assert capsys.readouterr().out == expected + "\n"
 
 
 def test_a_history_that_cannot_be_read_is_a_sentence(capsys, data_folder: Path) -> None:

@@ -72,14 +72,6 @@ def test_a_busy_processor_is_told_before_a_run_that_uses_it(
     assert ("Other programs use 40 % of this machine" in capsys.readouterr().err) == told
 
 
-def test_a_failure_is_told_with_its_remedy_and_is_no_success(scripted: Any, capsys) -> None:
-    scripted(failed_result())
-    assert main(RUN) == 1
-    assert capsys.readouterr().out.startswith(
-        "Batch size 256 ran out of memory on a T4 (15 GB) while compiling.\nTry 64.\n"
-    )
-
-
 def test_what_the_worker_refuses_is_a_sentence_and_exit_2(scripted: Any, capsys) -> None:
     scripted(BadInput("empty.png is empty."))
     assert main([*RUN, "--json"]) == 2
@@ -102,13 +94,18 @@ def test_a_run_that_was_not_stored_is_shown_and_no_success(scripted: Any, capsys
     assert "not stored" in said.out and "2.0" in said.out and "Stored" not in said.err
 
 
-def test_the_figures_can_be_written_as_a_table_to_paste(scripted: Any, tmp_path, capsys) -> None:
+def test_the_figures_can_be_written_as_a_table_to_paste(scripted: Any, tmp_path) -> None:
     scripted(ok_result())
     assert main([*RUN, "--export-markdown", str(tmp_path / "run.md")]) == 0
     assert (tmp_path / "run.md").read_text(encoding="utf-8").strip() == markdown.of_run(ok_result()).strip()
+
+
+def test_a_failure_is_told_with_its_remedy_and_has_no_table(scripted: Any, tmp_path, capsys) -> None:
     scripted(failed_result())
     assert main([*RUN, "--export-markdown", str(tmp_path / "none.md")]) == 1
-    assert "no figures" in capsys.readouterr().err and not (tmp_path / "none.md").exists()
+    said = capsys.readouterr()
+    assert said.out.startswith("Batch size 256 ran out of memory on a T4 (15 GB) while compiling.\nTry 64.\n")
+    assert "no figures" in said.err and not (tmp_path / "none.md").exists()
 
 
 @pytest.mark.parametrize(

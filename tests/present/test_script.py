@@ -4,7 +4,6 @@ import ast
 import dataclasses
 import io
 import re
-import shlex
 import subprocess
 import sys
 import tokenize
@@ -17,13 +16,13 @@ from hypothesis import given, settings, strategies as st
 from samples import ENVIRONMENT, failed_result, info_of, ok_result
 
 from demo.backend import text_workload
-from demo.cli.main import main, parser
+from demo.cli.main import main
 from demo.core import catalog
 from demo.core.measurement import Generation
 from demo.core.outputs import ImageInfo
 from demo.core.result import RunResult
 from demo.core.spec import OWN_MODEL, TEXT_GENERATION, BadInput, RunSpec
-from demo.present.script import change, literal, needs_folder, script, short_starts, snippet
+from demo.present.script import change, literal, needs_folder, script, snippet
 from demo.store.history import History
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -207,16 +206,6 @@ def test_an_option_that_no_program_applies_is_one_sentence() -> None:
         assert told.startswith("# ") and why in told and told.count("\n") == 1
 
 
-@pytest.mark.parametrize("checkpoint", ["shapes-vit", "shapes-gemma", "a folder/it's mine"])
-def test_the_commands_for_a_shorter_start_can_be_typed(checkpoint: str) -> None:
-    spec = dataclasses.replace(ok_result().spec, checkpoint=checkpoint, batch_size=3, weights="random")
-    if checkpoint == "shapes-gemma":
-        spec = catalog.make_spec(checkpoint, prompt="One", device="cpu")
-    commands = [line for line in short_starts(spec).splitlines() if line.startswith("python -m demo")]
-    parsed = [parser().parse_args(shlex.split(line, comments=True)[3:]) for line in commands]
-    assert [one.checkpoint for one in parsed] == ([] if checkpoint == "shapes-gemma" else [checkpoint])
-
-
 def test_the_command_prints_the_script_of_a_stored_run(tmp_path, monkeypatch, capsys) -> None:
     monkeypatch.setenv("WORTH_COMPILING_DATA", str(tmp_path))
     History().append(ok_result())
@@ -258,11 +247,6 @@ def test_a_script_runs_without_this_project(tmp_path) -> None:
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
     tells_how_far_the_outputs_lie_apart(done.stdout)
-
-
-def test_a_script_of_another_task_compares_its_outputs(monkeypatch, capsys) -> None:
-    spec = spec_of("shapes-rtdetr", batch_size=2)
-    tells_how_far_the_outputs_lie_apart(printed(ok_result(spec=spec, image=info_of(SCENE)), monkeypatch, capsys))
 
 
 def test_a_script_writes_the_text_that_the_run_writes(monkeypatch, capsys) -> None:

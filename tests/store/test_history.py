@@ -132,27 +132,6 @@ def test_processes_that_write_at_once_lose_nothing(before: bytes | None, tmp_pat
         assert {result.id for result in History(tmp_path / f"{round}.sqlite3").all()} == expected
 
 
-def test_a_full_disk_is_an_error_and_what_was_stored_stays(history: History) -> None:
-    child = _in_a_child(
-        """
-        import resource
-        from demo.core.caveat import note
-        history.append(ok_result(id="before"))
-        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
-        try:
-            history.append(ok_result(id="after", caveats=(note("x" * 200_000),)))
-        except HistoryError as error:
-            print(error)
-        """,
-        history,
-    )
-    said, errors = child.communicate()
-    assert errors == ""
-    assert "cannot be stored" in said and "Make room" in said
-    assert ids(history) == ["before"]
-
-
 def test_a_process_killed_right_after_appending_loses_nothing(history: History) -> None:
     _in_a_child("history.append(ok_result()); os.kill(os.getpid(), signal.SIGKILL)", history).communicate()
     assert history.all() == [ok_result()]

@@ -18,12 +18,11 @@ from pyarrow import parquet
 from samples import failed_result, ok_result, text_result
 
 from demo.cli.main import main
-from demo.core import limits
 from demo.core.measurement import Compilation
 from demo.core.result import RunResult
 from demo.core.spec import BadInput
 from demo.store import export, hub_dataset
-from demo.store.history import FOLDER_VARIABLE, History, HistoryError
+from demo.store.history import FOLDER_VARIABLE, History
 
 
 @pytest.fixture(autouse=True)
@@ -106,14 +105,6 @@ def test_results_are_pushed_and_stored_here_too() -> None:
     assert RunResult.from_json(json.loads(hub.files[FIRST])) == ok_result() == History().get(ok_result().id)
 
 
-def test_a_file_of_results_that_is_full_here_is_no_reason_not_to_push(monkeypatch) -> None:
-    hub = Hub()
-    monkeypatch.setattr(limits, "current", lambda: limits.Limits(history_bytes=1))
-    with opened(hub) as history, pytest.raises(HistoryError, match="disk is full"):
-        history.append(ok_result())
-    assert hub.runs() == [FIRST]
-
-
 def test_what_could_not_be_pushed_is_pushed_by_the_next_program(caplog) -> None:
     def unreachable(**_: Any) -> Any:
         raise ConnectionError("no way to the Hub")
@@ -185,14 +176,6 @@ def test_a_deleted_row_leaves_the_hub_too(by: str) -> None:
         else:
             main(["history", "delete", "--yes", ok_result().id])
     assert hub.rows() == []
-
-
-def test_a_damaged_file_of_rows_stays_at_a_deletion(data_folder: Path) -> None:
-    damaged = data_folder / "dataset" / "rows" / "2026-11-01-damaged.parquet"
-    damaged.parent.mkdir(parents=True)
-    damaged.write_bytes(b"half a file")
-    hub_dataset.withdraw(data_folder / "dataset", {ok_result().id})
-    assert damaged.exists()
 
 
 def test_rows_of_a_day_are_one_file_that_holds_what_a_table_exports() -> None:

@@ -146,15 +146,6 @@ def test_a_field_holds_only_what_a_browser_sends_for_it(field: Any, good: list[A
             gradio_workarounds.filled(field, value)
 
 
-@pytest.mark.parametrize(("blocks", "kind"), [(gr.Blocks, ValueError), (gradio_workarounds.Blocks, gr.Error)])
-def test_a_call_with_too_few_values_is_a_sentence(blocks: type[gr.Blocks], kind: type[Exception]) -> None:
-    page = one_endpoint(blocks)
-    (call,) = page.fns.values()
-    with pytest.raises(Exception) as raised:
-        asyncio.run(page.preprocess_data(call, [], None))
-    assert type(raised.value) is kind
-
-
 def test_old_files_go_and_young_kept_and_foreign_ones_stay(tmp_path) -> None:
     now, folder = time.time(), tmp_path / "uploads"
     folder.mkdir()
@@ -179,21 +170,6 @@ def test_old_files_go_and_young_kept_and_foreign_ones_stay(tmp_path) -> None:
     assert (folder / shown).exists() and not (folder / old).parent.exists()
     assert foreign.exists()
     gradio_workarounds.sweep(folder / "none", (), now)
-
-
-def test_the_sweep_begins_with_the_server_and_ends_with_it(monkeypatch) -> None:
-    swept: list[set[str]] = []
-    monkeypatch.setattr(gradio_workarounds, "sweep", lambda folder, kept, now: swept.append(kept))
-    block = SimpleNamespace(keep_in_cache={"/a/scene.png"})
-    app = SimpleNamespace(get_blocks=lambda: SimpleNamespace(blocks={1: block, 2: object()}))
-
-    async def served() -> None:
-        async with asyncio.timeout(10), gradio_workarounds.upkeep(app):
-            while not swept:
-                await asyncio.sleep(0.01)
-
-    asyncio.run(served())
-    assert swept == [{"/a/scene.png"}]
 
 
 EXHAUSTED = """
