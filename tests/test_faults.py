@@ -56,9 +56,7 @@ def last(runner: Runner) -> RunResult:
 
 
 @needs_linux
-def test_a_worker_that_breaks_is_a_stored_crash_and_leaves_nothing(
-    faulty: Any, history: History, tmp_path, monkeypatch
-) -> None:
+def test_a_worker_that_breaks_is_a_stored_crash_and_leaves_nothing(faulty, history, tmp_path, monkeypatch):
     """No file, process or descriptor, and no note of the run under way; and the next run works."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temp"))
     (tmp_path / "temp").mkdir()
@@ -113,9 +111,7 @@ def test_a_workers_words_carry_no_folders_and_no_control_characters(faulty: Any)
         ("tempfile.mkdtemp", errno.ENOSPC),
     ],
 )
-def test_a_worker_that_cannot_be_started_is_a_stored_result(
-    what: str, code: int, faulty: Any, history: History, monkeypatch, tmp_path
-) -> None:
+def test_a_worker_that_cannot_be_started_is_a_stored_result(what, code, faulty, history, monkeypatch, tmp_path):
     """It leaves no file and no descriptor, and the next run works."""
     runner = faulty("")
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))

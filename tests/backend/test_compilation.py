@@ -317,9 +317,7 @@ PROBE, LIBRARY = f"{KEY}.so", f"{KEY}.main.so"
     ],
     ids=["empty", "another kernel", "this kernel", "all of it", "graph without its kernel"],
 )
-def test_a_first_call_that_found_a_part_is_neither_cold_nor_warm(
-    misses: int, cached: set[str], partly: bool, monkeypatch
-) -> None:
+def test_a_first_call_that_found_a_part_is_neither_cold_nor_warm(misses, cached, partly, monkeypatch):
     monkeypatch.setattr(compilation.CppPythonBindingsCodeCache, "cache", {KEY: None})
     log = compilation.CompileLog(cached)
     compilation.counters["inductor"].update(fxgraph_cache_hit=1 - misses, fxgraph_cache_miss=misses)
@@ -340,9 +338,7 @@ def test_a_first_call_that_found_a_part_is_neither_cold_nor_warm(
     ],
     ids=["as wide", "narrower", "scalar", "Arm without bfloat16", "no vectors here"],
 )
-def test_code_for_narrower_vectors_than_the_processor_has_is_told(
-    own: str, chosen: cpu_vec_isa.VecISA, told: str, monkeypatch
-) -> None:
+def test_code_for_narrower_vectors_than_the_processor_has_is_told(own, chosen, told, monkeypatch):
     monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: own)
     monkeypatch.setattr(compilation, "pick_vec_isa", lambda: chosen)
     cpu_vec_isa.valid_vec_isa_list()

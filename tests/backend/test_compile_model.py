@@ -4,7 +4,6 @@ import os
 import struct
 import subprocess
 import sys
-import threading
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,7 +12,6 @@ from unittest.mock import Mock
 
 import pytest
 import torch
-from own_workload import workload_of
 from torch._dynamo.utils import counters
 from torch.utils import cpp_extension
 from transformers.modeling_layers import GradientCheckpointingLayer
@@ -91,11 +89,10 @@ def test_the_model_or_its_layers_are_compiled_with_the_options(scope: str, monke
     assert torch.equal(model(x=X), eager(x=X))
 
 
-# Added graph breaks, and the order of the first calls: no code is generated
+# Added graph breaks: no code is generated
 
 
 X = torch.ones(2, 4)
-LOCK = threading.Lock()
 
 
 class Parts(GradientCheckpointingLayer):
@@ -120,19 +117,6 @@ class Transformer(torch.nn.Module):
         for layer in self.layers:
             x = layer(x)
         return self.head(x)
-
-
-class HookedAtItsFirstCall(Transformer):
-    """As transformers hooks some models up: under a lock, which dynamo cannot enter, and once only."""
-
-    hooked = False
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        if not self.hooked:
-            with LOCK:
-                self.head.register_forward_hook(lambda *_: None)
-                self.hooked = True
-        return super().forward(x)
 
 
 def pieces(model: Any, **inputs: Any) -> int:
@@ -163,20 +147,6 @@ def test_breaks_are_added_to_a_twin(model: Any, inputs: dict[str, Any], places: 
     broken = compile_model.with_breaks(model.eval())
     assert torch.equal(broken(**inputs), model(**inputs))
     assert (pieces(broken, **inputs), pieces(model, **inputs)) == (places, 1)
-
-
-def test_a_model_that_its_first_call_hooks_up_compiles_otherwise_first() -> None:
-    for kind in (Transformer, HookedAtItsFirstCall):  # the first call of the one leaves no trace
-        model = kind().eval()
-        untouched = compile_model.twin(model)
-        model(x=X)
-        assert compile_model.changed(untouched, model) is (kind is HookedAtItsFirstCall)
-    first = compile_model.compiled_first(untouched, workload_of(model, x=X), (1, ()))
-    torch._dynamo.reset()
-    log = compilation.CompileLog()
-    torch.compile(HookedAtItsFirstCall().eval(), backend="eager")(x=X)
-    assert log.captured() == (first.graphs, first.graph_breaks)  # as whoever compiles first gets it
-    assert first.graph_breaks
 
 
 class Detector(torch.nn.Module):
@@ -284,9 +254,7 @@ def test_a_package_runs_elsewhere_without_a_compiler(built: Built, tmp_path) -> 
         ("platform.libc_ver", lambda: ("glibc", "2.9"), "needs glibc .*has 2.9: build on the older system"),
     ],
 )
-def test_a_package_is_refused_by_other_versions_and_processors(
-    built: Built, changed: str, value: Any, says: str, monkeypatch
-) -> None:
+def test_a_package_is_refused_by_other_versions_and_processors(built, changed, value, says, monkeypatch):
     monkeypatch.setattr(changed, value)
     with pytest.raises(SystemExit, match=says):
         exec("\n".join(calling_lines(built)[:-1]), {})

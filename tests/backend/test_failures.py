@@ -55,9 +55,7 @@ def test_a_remedy_hands_over_the_settings_it_names(phase: str, error: Exception,
         ("shapes-vit", SafetensorError("incomplete metadata"), "A file of shapes-vit is damaged", "folder assets"),
     ],
 )
-def test_a_checkpoint_that_may_load_later_is_no_refusal(
-    checkpoint: str, error: Exception, message: str, remedy: str
-) -> None:
+def test_a_checkpoint_that_may_load_later_is_no_refusal(checkpoint, error, message, remedy):
     """As transformers tells it: an error of its own, from that one."""
     told = OSError("Can't load the model")
     told.__cause__ = error
@@ -98,9 +96,7 @@ NO_HEADER = CppCompileError(
     ids=["header", "library", "noexec", "libstdc++", "Triton's compiler"],
 )
 @pytest.mark.parametrize("checkpoint", ["shapes-vit", "/somewhere/mine.py:build"])
-def test_a_failure_of_the_machine_is_told_with_its_cause(
-    error: Exception, message: str, remedy: str, checkpoint: str
-) -> None:
+def test_a_failure_of_the_machine_is_told_with_its_cause(error, message, remedy, checkpoint):
     task = OWN_MODEL if ".py:" in checkpoint else "image-classification"
     spec = RunSpec(checkpoint, task, mode="max-autotune", device="cpu")
     _, failure = failures.explain(error, "compile", RunResult("one", "", "ok", spec))

@@ -86,9 +86,7 @@ def test_the_gpu_is_named_by_cudas_driver_also_without_nvml(driver: None, no_smi
     ],
     ids=str,
 )
-def test_a_gpu_that_torch_has_no_code_for_is_explained_and_left_alone(
-    built: list[str], works: bool, driver: None, no_smi: None, monkeypatch
-) -> None:
+def test_a_gpu_that_torch_has_no_code_for_is_explained_and_left_alone(built, works, driver, no_smi, monkeypatch):
     monkeypatch.setattr(torch.version, "cuda", "13.0")
     monkeypatch.setattr(torch.cuda, "get_arch_list", lambda: built)
     assert machine_probe.usable() == works
@@ -145,9 +143,7 @@ WHY = "; `python -c 'import torch; torch.cuda.init()'` says why"
         pytest.param("13.0", "580.95", T4, False, WHY, id="new driver"),
     ],
 )
-def test_a_gpu_that_torch_cannot_use_is_told_with_what_helps(
-    build: str | None, driver: str, gpu: tuple, sees: bool, says: str, unusable: Callable[..., str]
-) -> None:
+def test_a_gpu_that_torch_cannot_use_is_told_with_what_helps(build, driver, gpu, sees, says, unusable):
     told = unusable(build, driver, gpu, sees)
     assert says in told if says.endswith(ANOTHER) else told.endswith(says)
 
@@ -174,9 +170,7 @@ def cards(mig: bool) -> dict[str, Any]:
     ],
     ids=["none", "one too many first", "MIG with its index", "not started"],
 )
-def test_a_gpu_that_only_nvml_finds_is_told_without_blaming_the_driver(
-    visible: str, mig: bool, says: str, unusable: Callable[..., str], monkeypatch
-) -> None:
+def test_a_gpu_that_only_nvml_finds_is_told_without_blaming_the_driver(visible, mig, says, unusable, monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
     told = unusable("13.0", "580.95", None, **cards(mig))
     assert told.startswith(says) and "driver" not in told
@@ -211,18 +205,8 @@ def no_toolkit(tmp_path: Path, monkeypatch) -> Path:
     return tmp_path / "site" / "nvidia" / "cu13"
 
 
-def test_a_toolkit_without_one_of_its_headers_is_none(no_toolkit: Path, tmp_path, monkeypatch) -> None:
-    """As in the images of CUDA's runtime."""
-    monkeypatch.setenv("CUDA_HOME", str(tmp_path))
-    *most, last = machine_probe.PACKAGE_HEADERS
-    with_headers(tmp_path, *most)
-    assert machine_probe.host().cuda_toolkit is None
-    with_headers(tmp_path, last)
-    machine_probe.host.cache_clear()
-    assert machine_probe.host().cuda_toolkit == tmp_path.name
-
-
-def test_the_wheels_that_are_missing_are_named(no_toolkit: Path) -> None:
+def test_a_toolkit_without_one_of_its_headers_is_none(no_toolkit: Path) -> None:
+    """As in the images of CUDA's runtime. Of torch's own wheels those that are missing are named."""
     assert "CUDA_HOME" in machine_probe.host().toolkit_remedy
     with_headers(no_toolkit, "cuda.h")
     machine_probe.host.cache_clear()
@@ -263,9 +247,7 @@ def test_a_small_extension_is_built_and_loaded_and_nothing_of_it_stays(tmp_path,
     ],
     ids=["header", "disk", "unknown", "no library"],
 )
-def test_why_nothing_can_be_compiled_is_told_with_what_mends_it(
-    code: str, says: tuple[str, ...], compiler_that: Callable[[str], None], tmp_path
-) -> None:
+def test_why_nothing_can_be_compiled_is_told_with_what_mends_it(code, says, compiler_that, tmp_path):
     compiler_that(code)
     found = machine_probe.compile_problem()
     assert all(one in found for one in says) and str(tmp_path) not in found

@@ -49,9 +49,7 @@ def judged(
         pytest.param(NAN, {}, "differ", id="NaN"),
     ],
 )
-def test_a_difference_is_judged_by_the_tolerance_then_by_float64(
-    compiled: torch.Tensor, given: dict[str, Any], verdict: str
-) -> None:
+def test_a_difference_is_judged_by_the_tolerance_then_by_float64(compiled, given, verdict):
     assert judged(BASE, compiled, **given).verdict == verdict
 
 
@@ -173,9 +171,7 @@ GARBAGE = torch.tensor([1e-8, -2e-8, 3e-8])
         pytest.param(BASE * 1e4, BASE * 1.02e4, BASE * 0.99e4, "differ", id="but not for being large"),
     ],
 )
-def test_nothing_is_said_of_compiled_if_eager_is_far_from_float64(
-    eager: Any, compiled: Any, exact: Any, verdict: str
-) -> None:
+def test_nothing_is_said_of_compiled_if_eager_is_far_from_float64(eager, compiled, exact, verdict):
     assert judged(eager, compiled, exact).verdict == verdict
 
 

@@ -143,9 +143,7 @@ RECORDED = timing.WARMUP_CALLS + timing.CUDA_GRAPH_CALLS
 @pytest.mark.parametrize(
     ("costs", "compiling", "least", "calls"), [(FALLING, 0, 3, 8), (STEADY, 6, 3, 6 + 3), (STEADY, 0, RECORDED, 6)]
 )
-def test_warm_up_goes_on_until_calls_agree_and_nothing_compiles(
-    costs: list[float], compiling: int, least: int, calls: int
-):
+def test_warm_up_goes_on_until_calls_agree_and_nothing_compiles(costs, compiling, least, calls):
     left, clock = iter(costs), SimulatedClock()
     times, settled = timing.warm_up(lambda: next(left), clock, lambda: min(len(clock.order), compiling), least)
     assert settled and times == costs[:calls]

@@ -44,9 +44,7 @@ def machine(monkeypatch) -> Any:
         ({"gpu_problem": "torch is built for CUDA 13 and the driver is too old"}, 0, ("the driver is too old",)),
     ],
 )
-def test_the_doctor_names_what_is_missing_and_the_remedy(
-    lacks: dict[str, Any], code: int, parts: tuple[str, ...], machine: Any, capsys
-) -> None:
+def test_the_doctor_names_what_is_missing_and_the_remedy(lacks, code, parts, machine, capsys):
     machine(dataclasses.replace(MACHINE, **lacks))
     assert main(["doctor"]) == code
     out = " ".join(capsys.readouterr().out.split())
@@ -85,9 +83,7 @@ def test_the_doctor_ends_as_its_checks_of_a_gpu_do(monkeypatch) -> None:
     ],
     ids=["it works", "it fails", "it dies"],
 )
-def test_the_doctor_tells_what_a_real_compile_says(
-    code: str, says: str, machine: Any, monkeypatch, capsys, tmp_path
-) -> None:
+def test_the_doctor_tells_what_a_real_compile_says(code, says, machine, monkeypatch, capsys, tmp_path):
     compiles = doctor_command.compile_problems
     machine(MACHINE)
     (tmp_path / "said_by_compile.py").write_text(code)

@@ -3,7 +3,6 @@
 import io
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -35,13 +34,6 @@ def test_a_long_history_is_cut_and_says_so(capsys) -> None:
     assert f"newest {LISTED} of {LISTED + 2}" in listed.err
     assert main(["history", "--json"]) == 0
     assert len(json.loads(capsys.readouterr().out)) == LISTED + 2
-
-
-def test_a_history_that_cannot_be_read_is_a_sentence(capsys, data_folder: Path) -> None:
-    data_folder.mkdir()
-    (data_folder / "history.sqlite3").write_text("not a database, and long enough to be looked at" * 10)
-    assert main(["history"]) == 1
-    assert "kept as history.sqlite3.damaged-" in capsys.readouterr().err
 
 
 def test_a_card_is_a_png_file(tmp_path, capsys) -> None:
@@ -97,9 +89,7 @@ def test_history_delete_without_a_terminal_needs_a_yes(stored: History, monkeypa
     assert stored.all() == [failed_result()]
 
 
-def test_an_export_that_fails_in_the_middle_leaves_the_earlier_file(
-    stored: History, tmp_path, monkeypatch, capsys
-) -> None:
+def test_an_export_that_fails_in_the_middle_leaves_the_earlier_file(stored, tmp_path, monkeypatch, capsys):
     file = tmp_path / "runs.csv"
     file.write_text("earlier")
 

@@ -141,9 +141,7 @@ def test_a_full_disk_behind_standard_output_is_a_sentence(data_folder: Path) -> 
     ],
     ids=lambda value: value[0] if isinstance(value, list) else "",
 )
-def test_a_torch_that_cannot_be_imported_is_a_sentence(
-    data_folder: Path, tmp_path, arguments: list[str], said: str
-) -> None:
+def test_a_torch_that_cannot_be_imported_is_a_sentence(data_folder, tmp_path, arguments, said):
     (tmp_path / "torch.py").write_text("raise ImportError('no libcudart')")
     done = python("-m", "demo", *arguments, env=os.environ | {"PYTHONPATH": str(tmp_path)})
     assert done.returncode == 1

@@ -4,16 +4,12 @@ import dataclasses
 import json
 import os
 import signal
-import subprocess
-import sys
 import threading
-from pathlib import Path
 from typing import Any
 
 import pytest
 from samples import MACHINE, failed_result, ok_result
-from scripted_runner import ROOT, RUN
-from worker_processes import needs_linux, processes_with
+from scripted_runner import RUN
 
 from demo.cli.main import main
 from demo.core import catalog, cores
@@ -22,7 +18,6 @@ from demo.core.result import Progress
 from demo.core.spec import TEXT_GENERATION, BadInput, RunSpec
 from demo.present import markdown
 from demo.runs.outcome import Files
-from demo.store.history import FOLDER_VARIABLE, History
 
 
 @pytest.mark.parametrize("name", ["vit", "vit.pt2"])
@@ -62,9 +57,7 @@ def test_a_gpu_that_torch_cannot_use_is_told_before_the_figures(scripted: Any, c
     [(0.4, None, True), (0.05, None, False), (0.4, "Tesla T4", False)],
     ids=["busy", "quiet", "busy with a GPU"],
 )
-def test_a_busy_processor_is_told_before_a_run_that_uses_it(
-    share: float, gpu: str | None, told: bool, scripted: Any, monkeypatch, capsys
-) -> None:
+def test_a_busy_processor_is_told_before_a_run_that_uses_it(share, gpu, told, scripted, monkeypatch, capsys):
     monkeypatch.setattr(cores, "others_share", lambda windows: share)
     fake = scripted(Progress("start", 0.0, 0.1), ok_result())
     fake.machine = dataclasses.replace(MACHINE, gpu=gpu)
@@ -128,9 +121,7 @@ def test_what_was_typed_reaches_the_runner(scripted: Any, arguments: list[str], 
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_signal_cancels_the_run_and_its_result_is_still_printed(
-    scripted: Any, capsys, number: signal.Signals, code: int
-) -> None:
+def test_a_signal_cancels_the_run_and_its_result_is_still_printed(scripted, capsys, number, code):
     def end(cancel: threading.Event) -> None:
         os.kill(os.getpid(), number)
         assert cancel.wait(5)
@@ -150,25 +141,3 @@ def test_a_second_ctrl_c_does_not_wait(scripted: Any) -> None:
     fake = scripted(going, end, going, end, going, AssertionError("still running after the second Ctrl-C"))
     assert main(RUN) == 130
     assert fake.closed
-
-
-@needs_linux
-def test_ctrl_c_kills_the_worker_and_stores_the_cancelled_result(data_folder: Path) -> None:
-    child = subprocess.Popen(
-        [sys.executable, "-m", "demo", *RUN, "--json"],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, FOLDER_VARIABLE: str(data_folder)},
-    )
-    while "%" not in (line := child.stderr.readline()) or "Other programs" in line:
-        assert line, "it ended without progress"
-    assert len(processes_with(str(data_folder))) >= 2
-    child.send_signal(signal.SIGINT)
-    out, err = child.communicate(timeout=30)
-    assert child.returncode == 130
-    assert "Traceback" not in err
-    assert [result.status for result in History().all()] == ["cancelled"]
-    assert json.loads(out)["status"] == "cancelled"
-    assert processes_with(str(data_folder)) == []

@@ -4,7 +4,6 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 from scripted_runner import ROOT
@@ -58,9 +57,7 @@ def test_the_command_says_how_many_cells_and_how_long(tmp_path) -> None:
         (("--checkpoint", "shapes-gemma", "--prompt", "The", "--image", "x.png"), "sees no picture: leave out --image"),
     ],
 )
-def test_bad_input_is_a_sentence_before_anything_is_run(
-    arguments: tuple[str, ...], words: str, scripted: Any, tmp_path, data_folder: Path, capsys
-) -> None:
+def test_bad_input_is_a_sentence_before_anything_is_run(arguments, words, scripted, tmp_path, data_folder, capsys):
     scripted()
     for name, content in (("open", "checkpoints: ["), ("unknown", "batchsizes: [1]")):
         (tmp_path / f"{name}.yaml").write_text(content)

@@ -99,9 +99,7 @@ PALETTE.putpalette([255, 0, 0, 0, 255, 0])
         ("GIF", PALETTE, {"transparency": 0}, [WHITE, (0, 255, 0)]),
     ],
 )
-def test_every_kind_of_pixel_becomes_rgb_on_white(
-    given, kind: str, image: Image.Image, how: dict[str, Any], seen: list[Any]
-) -> None:
+def test_every_kind_of_pixel_becomes_rgb_on_white(given, kind, image, how, seen):
     read_back = np.asarray(given(encoded(image, kind, **how)), int)[0]
     wanted = np.array([np.broadcast_to(one, 3) for one in seen])
     assert np.abs(read_back - wanted).max() <= (15 if kind == "JPEG" else 0)

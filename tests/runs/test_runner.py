@@ -218,9 +218,7 @@ def test_the_time_left_counts_repeats_to_come_as_the_mean_before() -> None:
         (dataclasses.replace(TINY, freezing=True), -signal.SIGSEGV, "time", "Without freezing", {"freezing": False}),
     ],
 )
-def test_a_worker_that_dies_is_told_with_what_to_try(
-    spec: RunSpec, code: int, phase: str, remedy: str, change: dict[str, int]
-) -> None:
+def test_a_worker_that_dies_is_told_with_what_to_try(spec, code, phase, remedy, change):
     run = OngoingRun(spec, progress=Progress(phase, 0.1, 0.1))
     child = SimpleNamespace(exit_code=lambda: code, last_words=str)
     failure = run.crashed(SimpleNamespace(unreadable=False, child=child)).failure

@@ -240,9 +240,7 @@ def test_what_is_deleted_is_gone_from_the_log_beside_the_file(history: History) 
         ("linux", FOLDER_VARIABLE, "/elsewhere", "/elsewhere"),
     ],
 )
-def test_results_lie_where_the_platform_keeps_data(
-    platform: str, name: str, value: str, expected: str, tmp_path, monkeypatch
-) -> None:
+def test_results_lie_where_the_platform_keeps_data(platform, name, value, expected, tmp_path, monkeypatch):
     for variable in (FOLDER_VARIABLE, "XDG_DATA_HOME"):
         monkeypatch.setenv(variable, value if variable == name else "")
     monkeypatch.setenv("HOME", str(tmp_path))

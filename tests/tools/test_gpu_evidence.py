@@ -62,9 +62,7 @@ def test_the_quick_mode_goes_on_where_it_was_broken_off(tmp_path, capsys, monkey
     ],
     ids=["sound", "too old a driver", "no answer"],
 )
-def test_a_child_says_whether_a_gpu_can_be_used(
-    found: dict | None, problem: str, tmp_path, monkeypatch, capsys
-) -> None:
+def test_a_child_says_whether_a_gpu_can_be_used(found, problem, tmp_path, monkeypatch, capsys):
     """Not this process, which forks, and not NVML, by which a driver that is too old would do."""
     variables: list[Any] = []
 
