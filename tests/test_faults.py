@@ -56,7 +56,7 @@ def last(runner: Runner) -> RunResult:
 
 
 @needs_linux
-def test_a_worker_that_breaks_is_a_stored_crash_and_leaves_nothing(faulty, history, tmp_path, monkeypatch):
+def test_a_worker_that_breaks_is_a_stored_crash(faulty, history, tmp_path, monkeypatch):
     """No file, process or descriptor, and no note of the run under way; and the next run works."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temp"))
     (tmp_path / "temp").mkdir()
@@ -96,7 +96,7 @@ def descriptors() -> int:
     return len(os.listdir("/proc/self/fd"))
 
 
-def test_a_workers_words_carry_no_folders_and_no_control_characters(faulty: Any) -> None:
+def test_a_workers_words_are_printable_without_folders(faulty: Any) -> None:
     result = last(faulty("paths and control characters"))
     told = f"{result.failure.message} {result.failure.remedy} {result.warnings}"
     assert "/home" not in told and "secret" not in told and "/etc" not in told and "~" not in told
@@ -181,7 +181,7 @@ def test_nothing_outlives_an_app_that_is_killed(what: str, history: History, tmp
     assert list(history.running.glob("*")) == []
 
 
-def test_a_run_that_is_stored_leaves_no_note_of_being_under_way(history: History, monkeypatch) -> None:
+def test_a_stored_run_leaves_no_note_of_itself(history: History, monkeypatch) -> None:
     entry = history.begin_run(failed_result(id="one"))
     history.append(ok_result(id="one"))
     entry.close()  # as the end of a process does that was killed between storing and ending the run
@@ -208,26 +208,23 @@ THEIR_TABLES = "ALTER TABLE results RENAME TO mine; CREATE TABLE summaries (text
 """A sound file of another program, whose version is SQLite's default."""
 
 
-def corrupt(history: History, how: str) -> None:
-    """Damages the file as a bad disk or a wrong copy would."""
+DAMAGE = {
+    "another file": lambda data: b"not a database, and long enough to be looked at" * 100,
+    "its middle": lambda data: data[:4096] + b"\xa5" * (len(data) - 8192) + data[-4096:],
+    "cut short": lambda data: data[: len(data) // 2],
+    "cut to nothing": lambda data: b"",
+}
+"""What a bad disk or a wrong copy makes of the file."""
+
+
+@pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)
+def test_a_damaged_file_is_kept_aside_and_a_new_one_started(damage: Callable[[bytes], bytes], history: History) -> None:
     for number in range(13):
         history.append(ok_result(id=f"old {number}"))
     with contextlib.closing(sqlite3.connect(history.path)) as database:
         database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    data = history.path.read_bytes()
-    damage = {
-        "another file": b"not a database, and long enough to be looked at" * 100,
-        "its middle": data[:4096] + b"\xa5" * (len(data) - 8192) + data[-4096:],
-        "cut short": data[: len(data) // 2],
-        "cut to nothing": b"",
-    }
-    history.path.write_bytes(damage[how])
-
-
-@pytest.mark.parametrize("how", ["another file", "its middle", "cut short", "cut to nothing"])
-def test_a_damaged_file_is_kept_aside_and_a_new_one_started(how: str, history: History) -> None:
-    corrupt(history, how)
-    damaged = history.path.read_bytes()
+    damaged = damage(history.path.read_bytes())
+    history.path.write_bytes(damaged)
     with contextlib.suppress(HistoryError):
         history.all()  # the page's list of results has met the damage
     result = outcome.stored(ok_result(), history)

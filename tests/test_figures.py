@@ -146,7 +146,7 @@ def test_a_ratio_that_is_not_known_is_stated_nowhere() -> None:
                 assert words_of_it[kind] in re.sub(r"<[^>]*>", "", text).replace("  ", " ")
 
 
-def test_a_ratio_that_is_known_is_told_wherever_there_is_an_answer() -> None:
+def test_a_ratio_that_is_known_is_told_everywhere() -> None:
     for kind in ["faster", "slower"]:
         known = RESULTS[kind].speedup
         opposite = 1 / known.ratio, 1 / known.high, 1 / known.low
@@ -160,7 +160,7 @@ OWN_NAMES = {"report of the terminal", "Markdown", "takeaway"}
 """Where the medians stand too, as medians."""
 
 
-def test_the_latencies_shown_have_the_speed_up_as_their_quotient() -> None:
+def test_the_latencies_shown_have_the_right_quotient() -> None:
     for place in sorted(SHOWS_LATENCIES - {"trace chart", "break-even chart"}):
         for kind in RESULTS:
             result = RESULTS[kind]
@@ -182,7 +182,7 @@ def test_the_quotient_of_the_latencies_is_the_speed_up() -> None:
             assert result.request_seconds[0] - result.request_seconds[1] == pytest.approx(eager - compiled)
 
 
-def test_figures_for_other_programs_agree_and_carry_their_verdict() -> None:
+def test_figures_for_other_programs_agree() -> None:
     for kind in RESULTS:
         for form in ["JSON", "export", "sweep's export"]:
             result = RESULTS[kind]

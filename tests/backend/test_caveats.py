@@ -147,7 +147,7 @@ def tailed(seconds: float) -> RunResult:
     return ok_result(compiled=compiled, spec=fixed)
 
 
-def test_a_longer_tail_of_a_faster_model_is_told_with_both_figures() -> None:
+def test_a_longer_tail_of_a_faster_model_is_told() -> None:
     """But not where it is hardly longer, or the model is not faster."""
     (caveat,) = caveats.of_timing(tailed(0.005))
     assert str(caveat).endswith("of 20 calls one takes longer than 5.00 ms, with eager longer than 2.08 ms.")

@@ -212,12 +212,12 @@ def building(tmp_path, monkeypatch) -> Callable[..., dict[str, Any]]:
     return built
 
 
-def test_a_package_for_a_gpu_is_built_with_the_toolkit_that_was_found(building: Any, tmp_path) -> None:
+def test_a_gpus_package_is_built_with_the_toolkit_found(building: Any, tmp_path) -> None:
     assert building("cuda")["toolkit"] == str(tmp_path / "cu13")
 
 
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
-def test_a_package_for_a_gpu_takes_its_weights_from_torchs_allocator(device: str, building: Any) -> None:
+def test_a_gpus_package_uses_torchs_allocator(device: str, building: Any) -> None:
     assert building(device)["aot_inductor.weight_use_caching_allocator"] is (device == "cuda")
 
 
@@ -258,3 +258,14 @@ def test_a_package_is_refused_by_other_versions_and_processors(built, changed, v
     monkeypatch.setattr(changed, value)
     with pytest.raises(SystemExit, match=says):
         exec("\n".join(calling_lines(built)[:-1]), {})
+
+
+def test_a_package_tells_of_another_gpu(built: Built, monkeypatch, capsys) -> None:
+    class Noted(torch._C._aoti.AOTIModelPackageLoader):
+        @staticmethod
+        def load_metadata_from_package(*given: str) -> dict[str, str]:
+            return {**Noted.__base__.load_metadata_from_package(*given), "gpu": "Tesla T4"}
+
+    monkeypatch.setattr(torch._C._aoti, "AOTIModelPackageLoader", Noted)
+    exec("\n".join(calling_lines(built)[:-1]), {})
+    assert "was built for Tesla T4, and this is no GPU that torch can use" in capsys.readouterr().err

@@ -92,7 +92,7 @@ def test_outputs_that_are_kept_outlive_the_next_call(graphs: CudaGraphs) -> None
     ],
     ids=str,
 )
-def test_a_run_reads_no_output_that_a_later_call_has_overwritten(
+def test_a_run_reads_no_output_that_was_overwritten(
     checkpoint: str, task: str | None, asked: dict[str, Any], graphs: CudaGraphs, tmp_path, monkeypatch
 ) -> None:
     if checkpoint == "vit":
@@ -114,7 +114,7 @@ def test_nor_does_one_whose_variants_are_timed_apart(graphs: CudaGraphs, monkeyp
     assert (result.status, result.interleaved, result.parity.verdict) == ("ok", False, "match")
 
 
-def test_layers_compiled_one_by_one_read_what_the_next_overwrites(graphs: CudaGraphs) -> None:
+def test_layers_read_what_the_next_one_overwrites(graphs: CudaGraphs) -> None:
     """So a GPU is refused this: see `demo.core.refusals`."""
     result = run(scope="layers")
     assert result.status == "compile_failed" and "overwritten" in result.failure.message

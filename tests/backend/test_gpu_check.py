@@ -16,7 +16,7 @@ def test_without_a_gpu_there_is_nothing_to_check(monkeypatch, capsys) -> None:
     assert "no GPU that torch can use" in capsys.readouterr().out
 
 
-def test_what_is_not_as_expected_is_told_and_the_other_checks_go_on(monkeypatch, capsys) -> None:
+def test_a_check_that_fails_does_not_end_the_others(monkeypatch, capsys) -> None:
     def broken() -> str:
         raise RuntimeError("CUDA error")
 
@@ -43,7 +43,7 @@ def fake(monkeypatch) -> FakeCuda:
     return fake
 
 
-def test_clocks_rates_and_the_peak_of_a_sound_gpu_are_as_expected(fake: FakeCuda) -> None:
+def test_a_sound_gpu_is_as_expected(fake: FakeCuda) -> None:
     assert [check() for check in (gpu_check.clocks, gpu_check.rates, gpu_check.peak)] == ["", "", ""]
 
 
@@ -76,7 +76,7 @@ def test_no_sound_card_is_called_too_slow_or_too_fast(copied: float, given: Any,
     assert gpu_check.rates() == ""
 
 
-def test_a_cuda_graph_of_an_earlier_check_is_no_part_of_the_peak(fake: FakeCuda) -> None:
+def test_an_earlier_cuda_graph_is_no_part_of_the_peak(fake: FakeCuda) -> None:
     fake.pools = [{"segment_pool_id": (1, 0), "total_size": 36 * 10**6, "allocated_size": 0}]
     assert gpu_check.peak() == ""
 

@@ -36,7 +36,7 @@ def is_removed(folder: Path) -> bool:
     return True
 
 
-def test_a_package_runs_as_main_with_its_arguments_and_the_rooms_environment(tmp_path) -> None:
+def test_a_package_runs_as_main_with_its_arguments(tmp_path) -> None:
     process = started(tmp_path, "made_up", PACKAGE)
     assert process.stdout.readline() == "error __main__ ['3', 'more']\n"
     process.communicate(timeout=30)

@@ -86,7 +86,7 @@ def test_the_gpu_is_named_by_cudas_driver_also_without_nvml(driver: None, no_smi
     ],
     ids=str,
 )
-def test_a_gpu_that_torch_has_no_code_for_is_explained_and_left_alone(built, works, driver, no_smi, monkeypatch):
+def test_a_gpu_that_torch_has_no_code_for_is_left_alone(built, works, driver, no_smi, monkeypatch):
     monkeypatch.setattr(torch.version, "cuda", "13.0")
     monkeypatch.setattr(torch.cuda, "get_arch_list", lambda: built)
     assert machine_probe.usable() == works
@@ -170,7 +170,7 @@ def cards(mig: bool) -> dict[str, Any]:
     ],
     ids=["none", "one too many first", "MIG with its index", "not started"],
 )
-def test_a_gpu_that_only_nvml_finds_is_told_without_blaming_the_driver(visible, mig, says, unusable, monkeypatch):
+def test_a_gpu_that_only_nvml_finds_is_no_drivers_fault(visible, mig, says, unusable, monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
     told = unusable("13.0", "580.95", None, **cards(mig))
     assert told.startswith(says) and "driver" not in told
@@ -231,7 +231,7 @@ def compiler_that(tmp_path: Path, monkeypatch) -> Iterator[Callable[[str], None]
         yield does
 
 
-def test_a_small_extension_is_built_and_loaded_and_nothing_of_it_stays(tmp_path, monkeypatch) -> None:
+def test_a_small_extension_is_built_and_removed(tmp_path, monkeypatch) -> None:
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
     assert machine_probe.compile_problem() is None
     assert list(tmp_path.iterdir()) == []
@@ -247,7 +247,7 @@ def test_a_small_extension_is_built_and_loaded_and_nothing_of_it_stays(tmp_path,
     ],
     ids=["header", "disk", "unknown", "no library"],
 )
-def test_why_nothing_can_be_compiled_is_told_with_what_mends_it(code, says, compiler_that, tmp_path):
+def test_why_nothing_can_be_compiled_is_told(code, says, compiler_that, tmp_path):
     compiler_that(code)
     found = machine_probe.compile_problem()
     assert all(one in found for one in says) and str(tmp_path) not in found
@@ -261,7 +261,7 @@ def test_a_missing_compiler_is_told(compiler: str) -> None:
 
 
 @pytest.mark.parametrize("missing", ["nothing", "Python.h", "noexec", "writing"])
-def test_a_waiting_worker_compiles_only_if_something_is_missing(missing: str, tmp_path, monkeypatch) -> None:
+def test_a_waiting_worker_rarely_compiles(missing: str, tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(machine_probe, "compile_problem", lambda: "no")
     with_headers(tmp_path, "Python.h")
     folder = tmp_path if missing == "Python.h" else tmp_path / "include"

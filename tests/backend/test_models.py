@@ -160,7 +160,7 @@ def test_a_refusal_says_what_is_wrong_and_what_to_do(name: str, entries: dict, s
     ],
     ids=["width", "digits", "labels", "nested labels", "label names", "layers by stage"],
 )
-def test_a_gigantic_config_is_refused_before_its_class_reads_it(entries: dict, says: str, tmp_path, monkeypatch):
+def test_a_gigantic_config_is_refused_at_once(entries: dict, says: str, tmp_path, monkeypatch):
     monkeypatch.setattr(models, "_fitted", lambda *_: pytest.fail("the config's class was given these entries"))
     with pytest.raises(BadInput, match=f"^model has a config that asks for a gigantic model: .*{says}; choose another"):
         loaded(changed(tmp_path, "config.json", **entries))
@@ -184,7 +184,7 @@ def test_the_attention_that_was_asked_for_is_in_force(weights: str):
 
 
 @pytest.mark.parametrize("lacking", ["num_batches_tracked", "classifier.1.bias"])
-def test_a_warning_comes_for_a_missing_weight_that_answers_depend_on(lacking: str, tmp_path):
+def test_a_missing_weight_that_counts_is_warned_of(lacking: str, tmp_path):
     config = ResNetConfig(embedding_size=8, hidden_sizes=[8, 8], depths=[1, 1], num_labels=3)
     model = ResNetForImageClassification(config)
     state = {name: tensor for name, tensor in model.state_dict().items() if not name.endswith(lacking)}

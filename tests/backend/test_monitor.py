@@ -50,7 +50,7 @@ def test_the_driver_s_answers_become_hertz_watts_and_reasons() -> None:
 
 
 @pytest.mark.parametrize(("holders", "foreign"), [(1, 0), (2, 1)])
-def test_of_processes_with_foreign_numbers_one_is_taken_for_this_one(holders: int, foreign: int) -> None:
+def test_one_process_of_foreign_numbers_is_this_one(holders: int, foreign: int) -> None:
     processes = [SimpleNamespace(pid=os.getpid() + 1 + place) for place in range(holders)]
     assert monitor.Nvml(nvml(ComputeRunningProcesses=processes), None).sample().foreign_processes == foreign
 
@@ -83,7 +83,7 @@ def test_what_others_leave_is_told_of_the_last_second(clock: SimpleNamespace) ->
     assert [sample.free_cores for sample in observer.samples] == pytest.approx([2, 2, 1, 1, 1.9, 1.9])
 
 
-def test_what_others_leave_is_not_told_over_a_moment_nor_on_a_gpu(clock: SimpleNamespace, monkeypatch) -> None:
+def test_what_others_leave_is_not_told_over_a_moment(clock: SimpleNamespace, monkeypatch) -> None:
     monkeypatch.setattr(monitor.Nvml, "of", lambda device: None)
     on_cpu, on_gpu = monitor.Observer(CPU), monitor.Observer(torch.device("cuda"))
     clock.pass_time(0.1, 1.0)

@@ -49,7 +49,7 @@ def judged(
         pytest.param(NAN, {}, "differ", id="NaN"),
     ],
 )
-def test_a_difference_is_judged_by_the_tolerance_then_by_float64(compiled, given, verdict):
+def test_the_tolerance_is_asked_before_float64(compiled, given, verdict):
     assert judged(BASE, compiled, **given).verdict == verdict
 
 
@@ -118,7 +118,7 @@ def test_top_five_agreement_counts_shared_labels():
     assert parity.task_agreement(first, second) == {"top5_agreement": 0.8}
 
 
-def test_boxes_match_only_with_the_same_label_in_the_same_place():
+def test_boxes_match_by_label_and_place():
     def found(*boxes: Box) -> Predictions:
         return Predictions(boxes=boxes)
 
@@ -136,7 +136,7 @@ def test_boxes_match_only_with_the_same_label_in_the_same_place():
     assert parity.task_agreement(found(cat), found(cat, dog))["matched_boxes"] == 0.5
 
 
-def test_masks_are_compared_by_label_and_changed_pixels_are_counted():
+def test_masks_are_compared_by_label():
     def left(columns: int) -> Predictions:
         mask = np.zeros((10, 10), dtype=bool)
         mask[:, :columns] = True
@@ -147,7 +147,7 @@ def test_masks_are_compared_by_label_and_changed_pixels_are_counted():
     assert parity.task_agreement(left(5), left(5)) == {"mask_iou": 1.0, "changed_pixels": 0.0}
 
 
-def test_small_outputs_that_compiled_makes_zero_or_reverses_differ() -> None:
+def test_small_outputs_made_zero_or_reversed_differ() -> None:
     for scale in [1e-8, 1.0, 1e3]:
         shares = torch.softmax(torch.linspace(-2, 2, 20_000), 0) * scale
         for wrong in (torch.zeros_like(shares), shares.flip(0), -shares):
@@ -171,7 +171,7 @@ GARBAGE = torch.tensor([1e-8, -2e-8, 3e-8])
         pytest.param(BASE * 1e4, BASE * 1.02e4, BASE * 0.99e4, "differ", id="but not for being large"),
     ],
 )
-def test_nothing_is_said_of_compiled_if_eager_is_far_from_float64(eager, compiled, exact, verdict):
+def test_nothing_is_said_if_eager_is_far_from_float64(eager, compiled, exact, verdict):
     assert judged(eager, compiled, exact).verdict == verdict
 
 
@@ -184,7 +184,7 @@ def test_nothing_is_said_of_compiled_if_eager_is_far_from_float64(eager, compile
         pytest.param(0.04, 0.3, "not comparable", id="rounding moves everything"),
     ],
 )
-def test_a_number_that_eager_has_by_luck_is_judged_by_moved_layers(error: float, moved: float, verdict: str) -> None:
+def test_luck_of_eager_is_judged_by_moved_layers(error: float, moved: float, verdict: str) -> None:
     one = torch.tensor([1.0])
     found = parity.compare(
         one, one, one + error, "bfloat16", lambda share: one.double() + (moved if share else 0), None
@@ -192,7 +192,7 @@ def test_a_number_that_eager_has_by_luck_is_judged_by_moved_layers(error: float,
     assert found.verdict == verdict
 
 
-def test_a_reference_with_moved_layers_leaves_the_model_as_it_is() -> None:
+def test_moved_layers_leave_the_model_as_it_is() -> None:
     workload = workload_of(nn.Sequential(nn.Linear(2, 2), nn.GELU()), input=torch.ones(2))
     reference = parity.float64_reference(workload, None)
     exact, moved = reference(0), reference(2**-7)

@@ -51,14 +51,14 @@ def gpu_trace() -> list[dict[str, Any]]:
     return events
 
 
-def test_kernels_are_counted_and_overlaps_keep_the_gpu_busy_once() -> None:
+def test_overlaps_keep_the_gpu_busy_once() -> None:
     found = profiling.summary(gpu_trace(), "eager", "cuda")
     assert (found.kernels, found.busy_seconds) == (2, pytest.approx(300e-6))  # copies are no kernels
     assert [kernel.name for kernel in found.longest] == ["gemm", "add", "Memcpy DtoD"]
     assert found.longest[0] == Kernel("gemm", 1, pytest.approx(200e-6), pytest.approx(200 / 350))
 
 
-def test_a_trace_without_the_gpus_work_is_refused_with_the_likely_cause() -> None:
+def test_a_trace_without_the_gpus_work_is_refused() -> None:
     with pytest.raises(RuntimeError, match="CUPTI"):
         profiling.summary([event for event in gpu_trace() if event.get("cat") == "user_annotation"], "eager", "cuda")
 
@@ -102,7 +102,7 @@ class Small(torch.nn.Module):
         return {"logits": self.linear(self.table(ids))}
 
 
-def test_a_call_asks_for_the_weights_it_reads_its_inputs_and_its_outputs() -> None:
+def test_the_least_bytes_are_those_that_a_call_touches() -> None:
     ids = torch.arange(6)
     with torch.no_grad():
         operations, least_bytes = profiling.demand(workload_of(Small(), ids=ids))
@@ -139,7 +139,7 @@ def test_the_pass_on_the_devices_clock_is_short_for_a_slow_model(fake: FakeCuda)
         assert len(profiling.device_times(lambda: fake.run(0.0), seconds, 7)) == min(7, calls)
 
 
-def test_events_count_the_work_and_not_the_launches_that_the_gpu_waits_for(fake: FakeCuda) -> None:
+def test_events_count_the_work_and_not_the_launches(fake: FakeCuda) -> None:
     def call() -> None:
         for _ in range(100):
             fake.run(1e-6)
@@ -153,7 +153,7 @@ def test_calls_back_to_back_wait_once(fake: FakeCuda) -> None:
     assert found.calls == 1000 and found.seconds == pytest.approx(1.0, rel=1e-4)
 
 
-def test_the_copy_rate_of_a_fast_gpu_is_not_that_of_its_launches(fake: FakeCuda, monkeypatch) -> None:
+def test_the_copy_rate_is_not_that_of_launches(fake: FakeCuda, monkeypatch) -> None:
     """An H100 copies 3.35 TB a second: 256 MiB there and back in 0.16 ms, of which 10 us are launch and wait."""
     rate = 3.35e12
     fake.memory_moves(monkeypatch, rate)
@@ -189,7 +189,7 @@ class Working(torch.nn.Module):
         return x
 
 
-def test_an_allocator_that_does_not_tell_its_memory_costs_that_figure_only(fake: FakeCuda, monkeypatch) -> None:
+def test_an_allocator_that_is_silent_costs_one_figure_only(fake: FakeCuda, monkeypatch) -> None:
     monkeypatch.setattr(torch.cuda, "get_allocator_backend", lambda: "cudaMallocAsync")
     monkeypatch.setattr(torch.cuda, "memory_snapshot", Mock(side_effect=RuntimeError("not meaningful")))
     run = made_up_run(fake, Working(fake))

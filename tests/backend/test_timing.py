@@ -65,7 +65,7 @@ def test_calls_alternate_with_a_control_between(half: int, iterations: int, orde
 
 
 @pytest.mark.parametrize(("half", "settling"), [(2, 1), (5, 2), (6, 3), (20, 6)])
-def test_the_first_calls_after_a_switch_are_kept_and_not_counted(half: int, settling: int):
+def test_the_first_calls_after_a_switch_are_not_counted(half: int, settling: int):
     class Switching(SimulatedClock):
         """Adds 100 s to the first calls after a switch: a counted one would show it."""
 
@@ -111,7 +111,7 @@ def test_time_is_up_after_the_cap_where_the_verdict_is_sure():
     assert 2.0 <= clock.seconds < 2.5
 
 
-def test_an_unsure_verdict_gets_the_longest_time_by_one_decision(monkeypatch):
+def test_an_unsure_verdict_gets_the_longest_time(monkeypatch):
     asked: list[float] = []
     monkeypatch.setattr(timing.Samples, "unsure", lambda samples: asked.append(samples.seconds) or True)
     clock = SimulatedClock(noise=0.3)
@@ -143,7 +143,7 @@ RECORDED = timing.WARMUP_CALLS + timing.CUDA_GRAPH_CALLS
 @pytest.mark.parametrize(
     ("costs", "compiling", "least", "calls"), [(FALLING, 0, 3, 8), (STEADY, 6, 3, 6 + 3), (STEADY, 0, RECORDED, 6)]
 )
-def test_warm_up_goes_on_until_calls_agree_and_nothing_compiles(costs, compiling, least, calls):
+def test_warm_up_goes_on_until_calls_agree(costs, compiling, least, calls):
     left, clock = iter(costs), SimulatedClock()
     times, settled = timing.warm_up(lambda: next(left), clock, lambda: min(len(clock.order), compiling), least)
     assert settled and times == costs[:calls]

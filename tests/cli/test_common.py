@@ -1,16 +1,11 @@
 """The question before a start."""
 
-import io
 import sys
 
 import pytest
+from scripted_runner import Terminal
 
 from demo.cli.common import wanted
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
 
 
 @pytest.mark.parametrize(("typed", "starts"), [("", False), ("n\n", False), ("\n", True), ("Y\n", True)])

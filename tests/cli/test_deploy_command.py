@@ -185,14 +185,14 @@ def test_what_is_in_the_way_is_told_with_the_way_out(method: str, tree: Path, hu
 
 
 @pytest.mark.parametrize("space", ["bench", "../bench", "me/\x1b[31m"])
-def test_what_is_no_name_of_a_space_is_refused_before_the_network(space: str, tree: Path, hub: Hub, capsys) -> None:
+def test_what_is_no_name_of_a_space_is_refused(space: str, tree: Path, hub: Hub, capsys) -> None:
     assert main(["deploy", space]) == BAD_INPUT
     said = capsys.readouterr().err
     assert "OWNER/NAME" in said and "\x1b" not in said
     assert hub.api.mock_calls == []
 
 
-def test_this_projects_own_list_has_what_the_page_and_the_readme_need() -> None:
+def test_this_projects_own_list_has_what_the_page_needs() -> None:
     files = deploy_command._files()
     names = set(files)
     readme = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 import pytest
 from samples import failed_result, ok_result
+from scripted_runner import Terminal
 
 from demo.cli.history_command import LISTED
 from demo.cli.main import main
@@ -73,9 +74,8 @@ def test_a_slip_is_answered_with_a_sentence(stored: History, capsys) -> None:
 
 
 def test_history_delete_asks_first(stored: History, monkeypatch) -> None:
-    terminal = type("Terminal", (io.StringIO,), {"isatty": lambda self: True})
     for answer, left in (("n\n", 2), ("\n", 2), ("y\n", 1)):
-        monkeypatch.setattr("sys.stdin", terminal(answer))
+        monkeypatch.setattr("sys.stdin", Terminal(answer))
         main(["history", "delete", ok_result().id])
         assert len(stored.all()) == left
 
@@ -89,7 +89,7 @@ def test_history_delete_without_a_terminal_needs_a_yes(stored: History, monkeypa
     assert stored.all() == [failed_result()]
 
 
-def test_an_export_that_fails_in_the_middle_leaves_the_earlier_file(stored, tmp_path, monkeypatch, capsys):
+def test_a_failing_export_leaves_the_earlier_file(stored, tmp_path, monkeypatch, capsys):
     file = tmp_path / "runs.csv"
     file.write_text("earlier")
 

@@ -43,7 +43,7 @@ def test_json_is_all_that_stands_on_standard_output(scripted: Any, capsys) -> No
     assert "time" in said.err
 
 
-def test_a_gpu_that_torch_cannot_use_is_told_before_the_figures(scripted: Any, capsys) -> None:
+def test_an_unusable_gpu_is_told_before_the_figures(scripted: Any, capsys) -> None:
     fake = scripted(Progress("start", 0.0, 0.1), Progress("time", 0.5, 1.0), ok_result())
     fake.machine = dataclasses.replace(MACHINE, gpu_problem="torch is a CPU build; install another one")
     assert main(RUN) == 0
@@ -121,7 +121,7 @@ def test_what_was_typed_reaches_the_runner(scripted: Any, arguments: list[str], 
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_signal_cancels_the_run_and_its_result_is_still_printed(scripted, capsys, number, code):
+def test_a_signal_cancels_the_run_and_prints_it(scripted, capsys, number, code):
     def end(cancel: threading.Event) -> None:
         os.kill(os.getpid(), number)
         assert cancel.wait(5)

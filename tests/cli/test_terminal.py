@@ -4,6 +4,7 @@ import io
 
 import pytest
 from samples import BOXES, LABELS, SEGMENTS, ok_result
+from scripted_runner import Terminal
 
 from demo.cli import terminal
 from demo.core.caveat import note
@@ -34,11 +35,6 @@ def test_predictions_of_both_variants_stand_side_by_side(predictions: Prediction
     assert [row.count(line) for row in text.splitlines() if row.startswith(line)] == [2]
 
 
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
-
-
 def test_progress_on_a_terminal_rewrites_one_line(monkeypatch) -> None:
     monkeypatch.setenv("COLUMNS", "40")
     stream = Terminal()
@@ -52,7 +48,7 @@ def test_progress_on_a_terminal_rewrites_one_line(monkeypatch) -> None:
     assert all(len(text.removeprefix("\x1b[K")) < 40 for text in written.split("\r"))
 
 
-def test_progress_in_a_file_is_a_line_a_phase_and_one_now_and_then() -> None:
+def test_progress_in_a_file_is_a_line_a_phase() -> None:
     stream = io.StringIO()
     line = terminal.ProgressLine(stream)
     for tenth in range(250):
@@ -62,7 +58,7 @@ def test_progress_in_a_file_is_a_line_a_phase_and_one_now_and_then() -> None:
 
 
 @pytest.mark.parametrize("error", [BrokenPipeError(), ValueError("I/O operation on closed file")])
-def test_a_reader_of_the_progress_that_left_does_not_end_the_run(error: Exception) -> None:
+def test_a_reader_that_left_does_not_end_the_run(error: Exception) -> None:
     class Gone(io.StringIO):
         def write(self, text: str) -> int:
             raise error
@@ -74,7 +70,7 @@ def test_a_reader_of_the_progress_that_left_does_not_end_the_run(error: Exceptio
     assert terminal.progress_text(Progress("load", 0.0, 0.1)).startswith("  0 %")
 
 
-def test_progress_tells_which_repeat_it_is_and_the_figures_so_far() -> None:
+def test_progress_tells_the_figures_so_far() -> None:
     so_far = Interval(1.44, 1.42, 1.46)
     looked = Progress("time", 0.42, 3.2, 12.0, "", 80, 0.00147, 0.00102, so_far, repeat=2, repeats=3)
     assert terminal.progress_text(looked) == (

@@ -30,7 +30,7 @@ def test_a_worker_that_is_never_ready_is_given_up(history: History, monkeypatch)
             runner.inspect()
 
 
-def test_a_worker_whose_messages_have_another_version_is_refused(history: History, monkeypatch) -> None:
+def test_a_worker_of_another_version_is_refused(history: History, monkeypatch) -> None:
     """As after the checkout was updated while its page ran."""
     monkeypatch.setenv("FAULT", "messages of another version")
     with closing(Runner(history, worker_module="tests.quick_worker")) as runner:
@@ -68,7 +68,7 @@ def test_on_a_space_a_worker_gets_what_it_needs(name: str, on_a_space: dict[str,
 
 
 @pytest.mark.parametrize("name", [*SECRETS, *UNLISTED])
-def test_a_worker_gets_a_secret_or_an_unlisted_variable_only_elsewhere(name: str, on_a_space, monkeypatch) -> None:
+def test_on_a_space_a_worker_gets_no_secret(name: str, on_a_space, monkeypatch) -> None:
     assert name not in on_a_space and "hf_secret" not in on_a_space.values()
     monkeypatch.delenv("SPACE_ID")
     assert name in worker_environment("/tmp")
@@ -116,7 +116,7 @@ def as_in_a_container() -> None:
 
 
 @needs_linux
-def test_a_worker_cannot_read_the_environment_of_an_app_that_blocks_it() -> None:
+def test_a_worker_cannot_read_the_apps_environment() -> None:
     environment = os.environ | {"SECRET": "hf_secret", "PYTHONPATH": str(Path(__file__).parents[2])}
     command, pipes = [sys.executable, "-c", APP], {"capture_output": True, "text": True}
     done = subprocess.run(command, env=environment, preexec_fn=as_in_a_container, **pipes)

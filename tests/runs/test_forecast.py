@@ -56,7 +56,7 @@ def test_failures_and_other_machines_teach_nothing() -> None:
     assert on_this_machine([here], samples.MACHINE, "cuda") == []
 
 
-def test_a_sweep_takes_as_long_as_its_runs_and_counts_its_guesses() -> None:
+def test_a_sweep_takes_as_long_as_its_runs() -> None:
     elsewhere = dataclasses.replace(ENVIRONMENT, device_name="Another CPU")
     specs = [dataclasses.replace(CPU_SPEC, batch_size=size) for size in (1, 2, 8)]
     earlier = [ok_result(spec=spec, elapsed_seconds=seconds) for spec, seconds in zip(specs, (20, 30), strict=False)]
@@ -89,11 +89,11 @@ A100 = gpu_machine("NVIDIA A100-SXM4-80GB")
         ({"device": "cuda", "dtype": "tf32", "mode": "reduce-overhead"}, gpu_machine("NVIDIA H200", "9.0"), ()),
     ],
 )
-def test_a_pointless_choice_gets_a_word_and_a_sensible_one_none(changes: dict, machine: HostInfo, told: tuple) -> None:
+def test_a_pointless_choice_gets_a_word(changes: dict, machine: HostInfo, told: tuple) -> None:
     assert doubts(dataclasses.replace(CPU_SPEC, **changes), machine, None, []) == told
 
 
-def test_a_checkpoint_that_lost_every_time_here_is_said_to_have_lost() -> None:
+def test_a_checkpoint_that_always_lost_is_said_to() -> None:
     lost = ok_result(compiled=measurement(0.004))
     assert doubts(CPU_SPEC, MACHINE, None, [lost, lost]) == ("lost before",)
     assert doubts(CPU_SPEC, MACHINE, None, [lost, ok_result()]) == ()

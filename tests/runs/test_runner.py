@@ -84,7 +84,7 @@ def test_cancel_kills_the_worker_and_its_children(history, faulty, child):
     assert history.all() == found
 
 
-def test_a_closed_generator_kills_the_worker_and_stores_it_as_cancelled(history, faulty, child):
+def test_a_closed_generator_is_stored_as_cancelled(history, faulty, child):
     events = faulty("hangs with a child").run(TINY, SCENE)
     next(events)
     pid = child()
@@ -93,7 +93,7 @@ def test_a_closed_generator_kills_the_worker_and_stores_it_as_cancelled(history,
     assert [result.status for result in history.all()] == ["cancelled"]
 
 
-def test_cancel_is_heard_while_the_worker_talks_without_a_pause(faulty):
+def test_cancel_is_heard_while_the_worker_talks(faulty):
     cancel = threading.Event()
     events = faulty("progress without a pause").run(TINY, SCENE, cancel)
     next(event for event in events if isinstance(event, Progress) and event.phase == "compile")
@@ -121,7 +121,7 @@ def test_what_a_worker_refuses_leaves_no_trace_in_the_history(history):
 
 
 @pytest.mark.parametrize(("spec", "borrows"), [(TINY, True), (OWN, False)], ids=["a checkpoint", "an own model"])
-def test_a_run_borrows_compile_costs_unless_its_file_may_differ(history, spec, borrows):
+def test_a_run_borrows_the_costs_of_the_same_file(history, spec, borrows):
     runner = Runner(history, worker_module=QUICK)
     first = last(runner, spec)
     cost = CompileCost(5.5, {"dynamo": 1.0, "first run": 4.5})
@@ -132,7 +132,7 @@ def test_a_run_borrows_compile_costs_unless_its_file_may_differ(history, spec, b
 
 
 @needs_linux
-def test_the_spare_is_ready_before_the_click_and_replaced_after(tmp_path, monkeypatch):
+def test_the_spare_is_ready_before_the_click(tmp_path, monkeypatch):
     marker = f"SPARE={tmp_path}"
     monkeypatch.setenv(*marker.split("="))
     own = set(processes_with(marker))
@@ -200,7 +200,7 @@ def test_the_time_left_counts_down_between_events_and_runs_out() -> None:
     assert run.progress_after(12.0).remaining_seconds is None
 
 
-def test_the_time_left_counts_repeats_to_come_as_the_mean_before() -> None:
+def test_the_time_left_counts_the_repeats_to_come() -> None:
     now = _within(Progress("time", 0.5, 6.0, remaining_seconds=5.0), range(1, 5), repeat=3, before=20.0)
     assert (now.elapsed_seconds, now.remaining_seconds) == (26.0, 5.0 + 20.0 / 2)
 
@@ -272,7 +272,7 @@ def test_a_repeat_that_fails_loses_none_of_those_before(history: History, faulty
     assert [run.status for run in history.all()] == ["crashed", "ok"]
 
 
-def test_a_process_with_another_number_of_threads_does_not_count(history: History, faulty: Any) -> None:
+def test_a_process_of_other_threads_does_not_count(history: History, faulty: Any) -> None:
     result = repeated(faulty, "1.40 1.20/1 1.25/1", 3)[-1]
     assert [run.within.ratio for run in result.earlier] == [pytest.approx(1.20)]
     first = history.all()[1]

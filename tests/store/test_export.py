@@ -64,7 +64,7 @@ def test_rates_and_options_without_a_meaning_are_empty() -> None:
     assert pictures["tokens"] == text["channels_last"] == "" and text["tokens"] == "4"
 
 
-def test_a_place_where_no_file_can_be_written_is_refused_beforehand(tmp_path, monkeypatch) -> None:
+def test_a_place_that_cannot_be_written_is_refused(tmp_path, monkeypatch) -> None:
     (tmp_path / "locked").mkdir()
     monkeypatch.setattr("os.access", lambda folder, how: not folder.endswith("locked"))  # root may write anywhere
     export.check_place(tmp_path / "t.csv", "table")
@@ -121,7 +121,7 @@ def test_numbers_and_plain_texts_stay_as_they_are(value: Any) -> None:
 
 
 @given(st.text(alphabet=st.one_of(st.sampled_from("'=+-@ \t\r\n＝0.e"), st.characters(exclude_categories=["Cs"]))))
-def test_every_text_reads_back_as_it_was_and_none_begins_as_a_formula(text: str) -> None:
+def test_no_text_begins_as_a_formula(text: str) -> None:
     guarded = export.guarded(text)
     assert export.original(guarded) == text
     try:

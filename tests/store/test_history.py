@@ -248,7 +248,7 @@ def test_results_lie_where_the_platform_keeps_data(platform, name, value, expect
     assert str(History().path.parent) == expected.replace("HOME", str(tmp_path))
 
 
-def test_a_compile_cost_is_borrowed_from_the_run_that_measured_it(history: History) -> None:
+def test_a_compile_cost_is_borrowed_of_its_own_run(history: History) -> None:
     cost = CompileCost(5.5, {"dynamo": 1.0, "first run": 4.5})
     result = ok_result()
     for id, run_id in (("measured", ""), ("borrowed", "another")):  # else it would be named after the wrong run

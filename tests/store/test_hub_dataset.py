@@ -105,7 +105,7 @@ def test_results_are_pushed_and_stored_here_too() -> None:
     assert RunResult.from_json(json.loads(hub.files[FIRST])) == ok_result() == History().get(ok_result().id)
 
 
-def test_what_could_not_be_pushed_is_pushed_by_the_next_program(caplog) -> None:
+def test_what_was_not_pushed_is_pushed_by_the_next_program(caplog) -> None:
     def unreachable(**_: Any) -> Any:
         raise ConnectionError("no way to the Hub")
 
@@ -178,7 +178,7 @@ def test_a_deleted_row_leaves_the_hub_too(by: str) -> None:
     assert hub.rows() == []
 
 
-def test_rows_of_a_day_are_one_file_that_holds_what_a_table_exports() -> None:
+def test_rows_of_a_day_are_one_file() -> None:
     hub = Hub()
     recompiled = Compilation(1.0, "cold", 1, recompiles_while_timing=2)
     with opened(hub) as history:

@@ -68,7 +68,7 @@ def test_a_filter_keeps_what_fits_all_of_it(asked: dict[str, Any], count: int) -
     ],
     ids=repr,
 )
-def test_a_value_that_no_row_has_is_refused_with_those_there_are(asked: dict[str, Any], said: str) -> None:
+def test_a_value_that_no_row_has_is_refused(asked: dict[str, Any], said: str) -> None:
     with pytest.raises(BadInput, match=said.replace(".", r"\.")):
         published.select(published.rows(), **asked)
 
@@ -120,7 +120,7 @@ def test_what_the_project_ships_makes_sense() -> None:
         b"", b"\xff\xfe\x00", b"a,b\n1,2\n", (",".join(COLUMNS) + "\nmeasured,H200\n").encode(),
     ],
 )  # fmt: skip
-def test_a_bad_table_is_said_with_its_file_and_the_other_tables_stay(tmp_path, bad: Any) -> None:
+def test_a_bad_table_is_named_and_the_others_stay(tmp_path, bad: Any) -> None:
     if isinstance(bad, bytes):
         (tmp_path / "bad.csv").write_bytes(bad)
     else:

@@ -9,9 +9,7 @@ import sys
 import time
 from pathlib import Path
 from typing import Any
-from unittest.mock import Mock
 
-import pytest
 from samples import GPU, measurement, ok_result, text_result
 
 from demo.core.spec import RunSpec
@@ -48,35 +46,6 @@ def test_the_quick_mode_goes_on_where_it_was_broken_off(tmp_path, capsys, monkey
     result = evidence_tables.result_of(record)
     assert result.compilation.recompiles_while_timing == 0
     assert result.compilation.cold is None and result.compilation.warm is None
-
-
-@pytest.mark.parametrize(
-    ("found", "problem"),
-    [
-        ({"gpu": "Tesla T4", "gpu_problem": None}, ""),
-        (
-            {"gpu": None, "gpu_problem": "torch cannot use the Tesla T4 with driver 570"},
-            "torch cannot use the Tesla T4",
-        ),
-        (None, "ImportError"),
-    ],
-    ids=["sound", "too old a driver", "no answer"],
-)
-def test_a_child_says_whether_a_gpu_can_be_used(found, problem, tmp_path, monkeypatch, capsys):
-    """Not this process, which forks, and not NVML, by which a driver that is too old would do."""
-    variables: list[Any] = []
-
-    def run(command: Any, env: dict[str, str], **_: Any) -> subprocess.CompletedProcess[str]:
-        variables.append(env)
-        return subprocess.CompletedProcess(command, int(found is None), json.dumps(found), "ImportError: no torch")
-
-    monkeypatch.setattr(gpu_evidence.subprocess, "run", run)
-    monkeypatch.setattr(gpu_evidence.machine_probe, "host", Mock(side_effect=AssertionError("the script itself asked")))
-    monkeypatch.setattr(gpu_evidence, "_measured", lambda *_: ())
-    monkeypatch.setattr(gpu_evidence, "_end_after", lambda seconds: None)
-    ended = gpu_evidence.main([str(tmp_path), "--steps", "smoke", "--checkpoints", "shapes-vit", "--commit", "abc"])
-    assert gpu_evidence.NVML_CHECK in os.environ and gpu_evidence.NVML_CHECK not in variables[0]
-    assert ended == (2 if problem else 0) and problem in capsys.readouterr().err
 
 
 def test_cells_take_turns_once_all_are_ready(tmp_path, monkeypatch) -> None:
@@ -127,7 +96,7 @@ def test_a_book_torn_at_any_byte_keeps_what_came_before(tmp_path) -> None:
         assert {"a", "b", "d"} <= Book(path).records.keys()
 
 
-def test_the_short_table_and_the_devices_rows_are_made_of_the_evidence(tmp_path) -> None:
+def test_the_tables_are_made_of_the_evidence(tmp_path) -> None:
     machine = {"key": "machine", "step": "machine", "facts": {"environment": None, "at": "now", "commit": "abc"}}
     failed = gpu_evidence.record(Task("table 1", RunSpec("d", "object-detection", device="cuda")), None)
     folder = tmp_path / "evidence"

@@ -64,7 +64,7 @@ def queue(monkeypatch) -> Any:
     return page._queue
 
 
-def test_answers_that_nobody_reads_are_forgotten_the_oldest_first(queue: Any) -> None:
+def test_the_oldest_unread_answer_is_forgotten_first(queue: Any) -> None:
     join(queue, "of another", "b")
     for number in range(70):
         join(queue, str(number))
@@ -146,7 +146,7 @@ def test_a_field_holds_only_what_a_browser_sends_for_it(field: Any, good: list[A
             gradio_workarounds.filled(field, value)
 
 
-def test_old_files_go_and_young_kept_and_foreign_ones_stay(tmp_path) -> None:
+def test_old_files_go_and_all_others_stay(tmp_path) -> None:
     now, folder = time.time(), tmp_path / "uploads"
     folder.mkdir()
 
@@ -197,7 +197,7 @@ os._exit(0)
 """
 
 
-def test_a_server_without_files_left_says_so_once_and_answers_again(tmp_path) -> None:
+def test_a_server_without_files_left_answers_again(tmp_path) -> None:
     environment = {**os.environ, "WORTH_COMPILING_DATA": str(tmp_path)}
     program = [sys.executable, "-c", EXHAUSTED]
     child = subprocess.run(program, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=90)

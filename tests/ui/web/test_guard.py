@@ -79,7 +79,7 @@ def test_the_root_of_a_proxy_stands_before_every_route(page: gr.Blocks) -> None:
         assert asked(page, path)[0] == 200
 
 
-def test_mcp_without_the_last_slash_is_served_and_not_redirected(page: gr.Blocks) -> None:
+def test_mcp_without_the_last_slash_is_served(page: gr.Blocks) -> None:
     for path in ("/gradio_api/mcp", "/sub/gradio_api/mcp"):
         start, _ = answer(page, path, "POST", body=b"{}")
         assert start["headers"][0] == (b"to", f"{path}/".encode())
@@ -109,7 +109,7 @@ def test_an_event_without_a_function_is_not_there(route: str, there: int, number
         assert asked(page, f"/gradio_api/{route}", "POST", body=body)[0] == status
 
 
-def test_what_gradio_calls_an_error_of_its_own_is_one_of_the_caller(page: gr.Blocks) -> None:
+def test_gradios_own_error_is_one_of_the_caller(page: gr.Blocks) -> None:
     body = json.dumps({"fn_index": 0, "data": []}).encode()
     page.fns[0].queue = False
     assert answer(page, "/gradio_api/run/predict", "POST", body=body, status=500)[0]["status"] == 400
@@ -243,7 +243,7 @@ def test_a_named_address_to_listen_to_is_a_name_of_the_server(monkeypatch) -> No
     assert settings["app_kwargs"]["middleware"][0] == (Guard, (page, ("a.example", "box.local")), {})
 
 
-def test_hosts_are_a_setting_and_what_is_no_name_stops_the_start() -> None:
+def test_a_host_that_is_no_name_stops_the_start() -> None:
     read = limits.read({"WORTH_COMPILING_HOSTS": " Demo.example.org, box.local,"})
     assert (read.hosts, limits.read({}).hosts) == (("demo.example.org", "box.local"), ())
     for given in ["http://a.example", "a.example:7860", "a b", "*", "a.example;b", "-a", "é.example", "a."]:
