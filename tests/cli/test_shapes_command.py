@@ -28,6 +28,10 @@ def test_the_cheapest_has_the_least_total() -> None:
     assert "failed: it ran out of memory" in said and "Cheapest for this log: auto. Within 10 % of it" in said
 
 
+def test_the_padding_that_is_shown_pads_to_a_power_of_two() -> None:
+    import torch
+
+
 @pytest.mark.parametrize(
     ("strategy", "dynamic", "batch"),
     [("eager", "off", 3), ("auto", "auto", 3), ("on", "on", 3), ("padded", "off", 4)],

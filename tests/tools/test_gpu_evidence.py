@@ -83,19 +83,6 @@ def test_cells_take_turns_once_all_are_ready(tmp_path, monkeypatch) -> None:
     assert lines[3:] == ["begin 2", "begin 3", "end 3", "begin 4", "end 4"]
 
 
-def test_a_book_torn_at_any_byte_keeps_what_came_before(tmp_path) -> None:
-    path = tmp_path / "cells.jsonl.gz"
-    book_of(tmp_path, {"key": "a", "step": "repeat"}, {"key": "b", "step": "repeat"})
-    first = path.stat().st_size
-    Book(path).add({"key": "c", "step": "repeat"})
-    whole = path.read_bytes()
-    for size in range(first + 1, len(whole)):
-        path.write_bytes(whole[:size])
-        assert {"a", "b"} <= Book(path).records.keys()
-        Book(path).add({"key": "d", "step": "repeat"})
-        assert {"a", "b", "d"} <= Book(path).records.keys()
-
-
 def test_the_tables_are_made_of_the_evidence(tmp_path) -> None:
     machine = {"key": "machine", "step": "machine", "facts": {"environment": None, "at": "now", "commit": "abc"}}
     failed = gpu_evidence.record(Task("table 1", RunSpec("d", "object-detection", device="cuda")), None)
