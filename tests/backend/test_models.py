@@ -1,7 +1,7 @@
 """Checkpoints from folders, from a Hub (a stub on loopback) and from nowhere: loaded, or refused in a sentence.
 
-The guide's twelve, shrunken, are loaded in the layout in which the Hub holds them. `tests/old_layouts.py` says how
-`tests/backend/old_layouts` was made, and what of it is from memory.
+The guide's twelve, shrunken, are loaded in the layout in which the Hub holds them. How `tests/backend/old_layouts`
+was made, and what of it is from memory, stands in `tests/old_layouts.py`.
 """
 
 import contextlib

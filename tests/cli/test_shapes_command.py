@@ -31,6 +31,13 @@ def test_the_cheapest_has_the_least_total() -> None:
 def test_the_padding_that_is_shown_pads_to_a_power_of_two() -> None:
     import torch
 
+    called: list[Any] = []
+    names: dict[str, Any] = {"torch": torch, "model": lambda **given: called.append(given)}
+    code = shapes_command.lines("padded", "default").replace("torch.compile(model, dynamic=False)", "model")
+    exec(code, names)
+    names["padded"](pixel_values=torch.arange(6.0).reshape(3, 2))
+    assert called[0]["pixel_values"].tolist() == [[0, 1], [2, 3], [4, 5], [4, 5]]
+
 
 @pytest.mark.parametrize(
     ("strategy", "dynamic", "batch"),
