@@ -156,11 +156,16 @@ def test_an_interrupted_run_is_stored_once_however_many_look(history: History) -
     assert history.all() == [ok_result(status="interrupted")]
 
 
-def test_an_older_file_is_kept_unchanged(history: History) -> None:
+def write_older(history: History) -> None:
+    """A file of version 1 where the results belong."""
     history.path.parent.mkdir()
     with contextlib.closing(sqlite3.connect(history.path)) as database, database:
         database.execute("CREATE TABLE results (id TEXT PRIMARY KEY, started_at TEXT, status TEXT, result TEXT)")
         database.execute("PRAGMA user_version = 1")
+
+
+def test_an_older_file_is_kept_unchanged(history: History) -> None:
+    write_older(history)
     older = history.path.read_bytes()
     with pytest.raises(HistoryError, match=r"is kept as .*version-1-"):
         history.all()
@@ -169,6 +174,18 @@ def test_an_older_file_is_kept_unchanged(history: History) -> None:
     (aside,) = history.path.parent.glob("*.version-1-*")
     assert aside.read_bytes() == older
     assert history.append(failed_result()) is None
+
+
+def test_the_log_of_an_older_file_is_kept_with_it(history: History) -> None:
+    write_older(history)
+    with contextlib.closing(sqlite3.connect(history.path)) as writer:
+        writer.execute("PRAGMA journal_mode = WAL")
+        with writer:
+            writer.execute("INSERT INTO results VALUES ('in the log', '', 'ok', '{}')")
+        history.append(ok_result())
+        (aside,) = history.path.parent.glob("*.version-1-*[0-9]")
+        with contextlib.closing(sqlite3.connect(aside)) as reader:
+            assert reader.execute("SELECT id FROM results").fetchall() == [("in the log",)]
 
 
 SPEC = RunSpec("shapes-vit", "image-classification", device="cpu")

@@ -172,6 +172,21 @@ def test_old_files_go_and_all_others_stay(tmp_path) -> None:
     gradio_workarounds.sweep(folder / "none", (), now)
 
 
+def test_the_sweep_of_uploads_begins_with_the_server(monkeypatch) -> None:
+    swept: list[set[str]] = []
+    monkeypatch.setattr(gradio_workarounds, "sweep", lambda folder, kept, now: swept.append(kept))
+    block = SimpleNamespace(keep_in_cache={"/a/scene.png"})
+    app = SimpleNamespace(get_blocks=lambda: SimpleNamespace(blocks={1: block, 2: object()}))
+
+    async def served() -> None:
+        async with asyncio.timeout(10), gradio_workarounds.upkeep(app):
+            while not swept:
+                await asyncio.sleep(0.01)
+
+    asyncio.run(served())
+    assert swept == [{"/a/scene.png"}]
+
+
 EXHAUSTED = """
 import os, resource, socket, sys, time, urllib.request
 import gradio as gr
