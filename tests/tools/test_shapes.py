@@ -1,0 +1,30 @@
+"""The bundled checkpoints see what is drawn and answer questions on what was described."""
+
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from tools import captions, evaluate_shapes
+from tools.evaluate_shapes import CHECKPOINTS, TEST_SEED
+from tools.train_text import NAME
+
+
+def test_the_checkpoints_of_pictures_see_what_is_drawn() -> None:
+    """On scenes that no checkpoint was trained on and no model card was measured on."""
+    fresh = evaluate_shapes.fresh_scenes(TEST_SEED, 40)
+    assert evaluate_shapes.classify(CHECKPOINTS / "shapes-vit", fresh).top1_accuracy >= 0.95
+    assert evaluate_shapes.segment(CHECKPOINTS / "shapes-segformer", fresh).mean_iou >= 0.90
+    assert evaluate_shapes.detect(CHECKPOINTS / "shapes-rtdetr", fresh, threshold=0.55).recall >= 0.95
+
+
+def test_the_text_model_answers_in_the_words_of_its_grammar() -> None:
+    tokenizer = AutoTokenizer.from_pretrained(CHECKPOINTS / NAME)
+    model = AutoModelForCausalLM.from_pretrained(CHECKPOINTS / NAME).eval()
+    fresh = [captions.describe(seed) for seed in range(TEST_SEED, TEST_SEED + 60)]
+    asked = [captions.ask(one.things[0], "colour") for one in fresh]
+    texts = [f"{one.sentences[0]} {question}" for one, (question, _) in zip(fresh, asked, strict=True)]
+    given = tokenizer(texts, return_tensors="pt", padding=True)
+    with torch.no_grad():
+        written = model.generate(**given, do_sample=False, max_new_tokens=12)
+    said = tokenizer.batch_decode(written[:, given.input_ids.shape[1] :])
+    right = [text.startswith(f" {answer}") for text, (_, answer) in zip(said, asked, strict=True)]
+    assert sum(right) >= 0.95 * len(right)
