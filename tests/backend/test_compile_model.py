@@ -267,5 +267,6 @@ def test_a_package_tells_of_another_gpu(built: Built, monkeypatch, capsys) -> No
             return {**Noted.__base__.load_metadata_from_package(*given), "gpu": "Tesla T4"}
 
     monkeypatch.setattr(torch._C._aoti, "AOTIModelPackageLoader", Noted)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     exec("\n".join(calling_lines(built)[:-1]), {})
     assert "was built for Tesla T4, and this is no GPU that torch can use" in capsys.readouterr().err
