@@ -1,4 +1,4 @@
-"""The command line with workers that need no torch: `python -m tests.quick_sweep sweep ...`, to be killed by a test."""
+"""The command line with workers that need no torch: `python -m tests.quick_sweep sweep ...`."""
 
 import sys
 from functools import partial

@@ -1,5 +1,6 @@
 """Stands in for the runner in tests of the command line, in this process."""
 
+import io
 import subprocess
 import sys
 import threading
@@ -16,6 +17,13 @@ from demo.store.history import History
 ROOT = Path(__file__).resolve().parents[1]
 EXAMPLE = sorted((ROOT / "assets" / "examples").glob("*.png"))[0]
 RUN = ["run", "--checkpoint", "shapes-vit", "--image", str(EXAMPLE)]
+
+
+class Terminal(io.StringIO):
+    """A standard stream that takes itself for a terminal."""
+
+    def isatty(self) -> bool:
+        return True
 
 
 class ScriptedRunner:
