@@ -7,9 +7,9 @@ from pathlib import Path
 from urllib.parse import unquote
 
 import yaml
-from fake_runner import FakeRunner
 from huggingface_hub import SpaceHardware
-from samples import full_result
+from support.fake_runner import FakeRunner
+from support.samples import full_result
 from test_architecture import FLOORS, ROOT, pins, sources
 
 from demo.cli import deploy_command, main

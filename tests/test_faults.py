@@ -16,8 +16,8 @@ from typing import Any
 from unittest.mock import Mock
 
 import pytest
-from samples import failed_result, ok_result
-from worker_processes import needs_linux, processes_with, wait_until
+from support.samples import failed_result, ok_result
+from support.worker_processes import needs_linux, processes_with, wait_until
 
 from demo.core import catalog, limits
 from demo.core.result import RunResult
@@ -29,7 +29,7 @@ from demo.store.history import FOLDER_VARIABLE, History, HistoryError
 ROOT = Path(__file__).resolve().parent.parent
 SCENE = catalog.ASSETS / "examples" / "shapes-scene-1.png"
 SPEC = catalog.make_spec("shapes-vit", iterations=10)
-QUICK = "tests.quick_worker"
+QUICK = "tests.support.quick_worker"
 
 
 @pytest.fixture
@@ -137,7 +137,7 @@ from demo.core import catalog
 from demo.runs.runner import Runner
 from demo.store.history import History
 history, spec = History(Path(sys.argv[1])), catalog.make_spec("shapes-vit", iterations=10_000)
-endless, scene = "tests.endless_import", Path({str(SCENE)!r})
+endless, scene = "tests.support.endless_import", Path({str(SCENE)!r})
 """
 WORK = {
     "a run that compiles": ("cc1plus", "list(Runner(history, spare=True).run(spec, scene))"),

@@ -24,11 +24,11 @@ import gradio as gr
 import httpx
 import pytest
 import torch
-from fake_runner import MACHINE, FakeRunner
 from hypothesis import HealthCheck, given, settings, strategies as st
-from page_support import handler, serving
 from safetensors.torch import load_file
-from samples import ok_result
+from support.fake_runner import MACHINE, FakeRunner
+from support.page_support import handler, serving
+from support.samples import ok_result
 
 from demo.backend import models
 from demo.cli.main import main

@@ -74,7 +74,7 @@ load = DepthEstimation.load
 """
 CHILD = """
 import json
-from fake_runner import FakeRunner
+from support.fake_runner import FakeRunner
 from demo.core.catalog import make_spec
 from demo.core.result import RunResult
 from demo.present import markdown

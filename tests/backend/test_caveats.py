@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from own_workload import workload_of
-from samples import measurement, ok_result
+from support.own_workload import workload_of
+from support.samples import measurement, ok_result
 
 from demo.backend import caveats
 from demo.backend.workload import Variant, Variants

@@ -10,10 +10,9 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
-import tiny_text
-import tiny_vit
 import torch
-from own_workload import result_of, workload_of
+from support import tiny_text, tiny_vit
+from support.own_workload import result_of, workload_of
 from torch._dynamo.mutation_guard import GenerationTracker
 
 from demo.backend import timing

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import torch
-from fake_cuda import FakeCuda
+from support.fake_cuda import FakeCuda
 
 from demo.backend import gpu_check, machine_probe
 

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from worker_processes import needs_linux, wait_until
+from support.worker_processes import needs_linux, wait_until
 
 PACKAGE = "import os, sys\nprint(os.environ['TRANSFORMERS_VERBOSITY'], __name__, sys.argv[1:], flush=True)\n"
 

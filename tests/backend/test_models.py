@@ -1,7 +1,7 @@
 """Checkpoints from folders, from a Hub (a stub on loopback) and from nowhere: loaded, or refused in a sentence.
 
 The guide's twelve, shrunken, are loaded in the layout in which the Hub holds them. How `tests/backend/old_layouts`
-was made, and what of it is from memory, stands in `tests/old_layouts.py`.
+was made, and what of it is from memory, stands in `tests/support/old_layouts.py`.
 """
 
 import contextlib
@@ -14,9 +14,9 @@ from typing import Any
 
 import huggingface_hub
 import pytest
-import tiny_text
 import torch
 from safetensors.torch import save_file
+from support import tiny_text
 from transformers import (
     ResNetConfig,
     ResNetForImageClassification,
@@ -28,7 +28,7 @@ from demo.backend.tasks import image_segmentation, text_generation
 from demo.backend.tasks.image_classification import ImageClassification
 from demo.core import catalog
 from demo.core.spec import TEXT_GENERATION, BadInput, RunSpec
-from tests import hub_stub, old_layouts
+from tests.support import hub_stub, old_layouts
 
 CPU = torch.device("cpu")
 VIT = catalog.ASSETS / "checkpoints" / "shapes-vit"

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from own_workload import workload_of
+from support.own_workload import workload_of
 from torch import nn
 from torch.overrides import TorchFunctionMode
 

@@ -9,9 +9,9 @@ from unittest.mock import Mock
 
 import pytest
 import torch
-from fake_cuda import FakeCuda
-from own_workload import workload_of
-from samples import measurement
+from support.fake_cuda import FakeCuda
+from support.own_workload import workload_of
+from support.samples import measurement
 
 from demo.backend import profiling
 from demo.backend.messages import Events, Job

@@ -11,11 +11,11 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import own_workload
 import pytest
 import torch
-from own_workload import SCENE
-from samples import ok_result
+from support import own_workload
+from support.own_workload import SCENE
+from support.samples import ok_result
 from transformers.modeling_outputs import ImageClassifierOutput
 
 from demo.backend import (

@@ -5,8 +5,8 @@ import json
 from typing import Any
 
 import pytest
-from fake_runner import FakeRunner
-from samples import MACHINE, failed_result, measurement, ok_result
+from support.fake_runner import FakeRunner
+from support.samples import MACHINE, failed_result, measurement, ok_result
 
 from demo.cli.main import main
 from demo.core.machine import HostInfo

@@ -3,7 +3,7 @@
 import sys
 
 import pytest
-from scripted_runner import Terminal
+from support.scripted_runner import Terminal
 
 from demo.cli.common import wanted
 

@@ -13,7 +13,7 @@ import huggingface_hub
 import pytest
 from huggingface_hub import CommitOperationDelete, HfApi
 from huggingface_hub.errors import HfHubHTTPError
-from scripted_runner import ROOT
+from support.scripted_runner import ROOT
 
 from demo.cli import deploy_command
 from demo.cli.common import BAD_INPUT, FAILED, OK

@@ -8,7 +8,7 @@ from typing import Any
 from unittest.mock import Mock
 
 import pytest
-import samples
+from support import samples
 
 from demo.cli import doctor_command
 from demo.cli.main import main

@@ -7,8 +7,8 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from samples import failed_result, ok_result
-from scripted_runner import Terminal
+from support.samples import failed_result, ok_result
+from support.scripted_runner import Terminal
 
 from demo.cli.history_command import LISTED
 from demo.cli.main import main

@@ -10,8 +10,8 @@ from typing import Any
 from unittest.mock import Mock
 
 import pytest
-from samples import ok_result
-from scripted_runner import EXAMPLE, ROOT, RUN, python
+from support.samples import ok_result
+from support.scripted_runner import EXAMPLE, ROOT, RUN, python
 
 from demo.cli.main import main
 from demo.core import catalog

@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from measured_tables import write
+from support.measured_tables import write
 
 from demo.cli.common import BAD_INPUT, OK
 from demo.cli.main import main

@@ -8,8 +8,8 @@ import threading
 from typing import Any
 
 import pytest
-from samples import MACHINE, failed_result, ok_result
-from scripted_runner import RUN
+from support.samples import MACHINE, failed_result, ok_result
+from support.scripted_runner import RUN
 
 from demo.cli import terminal
 from demo.cli.main import main

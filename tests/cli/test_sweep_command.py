@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from scripted_runner import ROOT
+from support.scripted_runner import ROOT
 
 from demo.cli.main import main, parser
 from demo.cli.sweep_command import grid
@@ -15,7 +15,7 @@ from demo.store.history import FOLDER_VARIABLE, History
 
 def started(data: Path, *arguments: str, **environment: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-m", "tests.quick_sweep", "sweep", "--checkpoint", "shapes-vit", *arguments],
+        [sys.executable, "-m", "tests.support.quick_sweep", "sweep", "--checkpoint", "shapes-vit", *arguments],
         env={**os.environ, FOLDER_VARIABLE: str(data), **environment},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,

@@ -3,8 +3,8 @@
 import io
 
 import pytest
-from samples import BOXES, LABELS, SEGMENTS, ok_result
-from scripted_runner import Terminal
+from support.samples import BOXES, LABELS, SEGMENTS, ok_result
+from support.scripted_runner import Terminal
 
 from demo.cli import terminal
 from demo.core.caveat import note

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import torch
 from hypothesis import given, settings, strategies as st
-from samples import ENVIRONMENT, failed_result, info_of, ok_result
+from support.samples import ENVIRONMENT, failed_result, info_of, ok_result
 
 from demo.backend.tasks import text_generation
 from demo.cli.main import main

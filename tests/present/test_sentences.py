@@ -5,7 +5,7 @@ import html
 import re
 
 import pytest
-from samples import BOXES, failed_result, measurement, ok_result
+from support.samples import BOXES, failed_result, measurement, ok_result
 
 from demo.cli import terminal
 from demo.core import catalog

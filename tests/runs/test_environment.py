@@ -8,7 +8,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from worker_processes import needs_linux
+from support.worker_processes import needs_linux
 
 from demo.core import catalog
 from demo.core.spec import BadInput
@@ -25,7 +25,7 @@ TINY = catalog.make_spec(checkpoint="shapes-vit", task="image-classification", i
 def test_a_worker_that_is_never_ready_is_given_up(history: History, monkeypatch) -> None:
     monkeypatch.setattr(process, "READY_SECONDS", 1.0)
     monkeypatch.setattr(process, "EXIT_SECONDS", 0.1)
-    with closing(Runner(history, worker_module="tests.endless_import")) as runner:
+    with closing(Runner(history, worker_module="tests.support.endless_import")) as runner:
         with pytest.raises(WorkerDied, match="it was not ready after 1 s"):
             runner.inspect()
 
@@ -33,7 +33,7 @@ def test_a_worker_that_is_never_ready_is_given_up(history: History, monkeypatch)
 def test_a_worker_of_another_version_is_refused(history: History, monkeypatch) -> None:
     """As after the checkout was updated while its page ran."""
     monkeypatch.setenv("FAULT", "messages of another version")
-    with closing(Runner(history, worker_module="tests.quick_worker")) as runner:
+    with closing(Runner(history, worker_module="tests.support.quick_worker")) as runner:
         with pytest.raises(BadInput, match=r"messages of version 2.*Start the program again\."):
             list(runner.run(TINY, SCENE))
     assert history.all() == []

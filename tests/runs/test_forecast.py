@@ -3,9 +3,9 @@
 import dataclasses
 
 import pytest
-import samples
-from fake_runner import MACHINE
-from samples import ENVIRONMENT, failed_result, measurement, ok_result
+from support import samples
+from support.fake_runner import MACHINE
+from support.samples import ENVIRONMENT, failed_result, measurement, ok_result
 
 from demo.core import catalog
 from demo.core.machine import HostInfo

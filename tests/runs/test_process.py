@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from samples import ok_result
+from support.samples import ok_result
 
 from demo.core import codec
 from demo.core.result import Progress

@@ -15,8 +15,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from samples import MACHINE, ok_result
-from worker_processes import alive, needs_linux, processes_with, wait_until
+from support.samples import MACHINE, ok_result
+from support.worker_processes import alive, needs_linux, processes_with, wait_until
 
 from demo.core import catalog, cores
 from demo.core.caveat import note
@@ -32,7 +32,7 @@ from demo.store.history import History, HistoryError
 SCENE = catalog.ASSETS / "examples" / "shapes-scene-1.png"
 TINY = catalog.make_spec(checkpoint="shapes-vit", iterations=20)
 OWN = catalog.own_model_spec(f"{__file__}:build")
-QUICK = "tests.quick_worker"
+QUICK = "tests.support.quick_worker"
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ from typing import Any
 import pandas as pd
 import pytest
 from hypothesis import given, strategies as st
-from measured_tables import write
-from samples import failed_result, full_result, ok_result, text_result
+from support.measured_tables import write
+from support.samples import failed_result, full_result, ok_result, text_result
 
 from demo.core.caveat import note
 from demo.core.result import Failure, RunResult

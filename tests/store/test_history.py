@@ -12,7 +12,7 @@ from multiprocessing.synchronize import Barrier
 from pathlib import Path
 
 import pytest
-from samples import failed_result, measurement, ok_result
+from support.samples import failed_result, measurement, ok_result
 
 from demo.core.caveat import note
 from demo.core.measurement import CompileCost
@@ -91,7 +91,7 @@ def _in_a_child(code: str, history: History) -> subprocess.Popen[str]:
 import os, signal, sys
 sys.path[:0] = {[str(Path(__file__).parents[1]), str(Path(__file__).parents[2])]}
 from pathlib import Path
-from samples import ok_result
+from support.samples import ok_result
 from demo.store.history import History, HistoryError
 history = History(Path(sys.argv[1]))
 """

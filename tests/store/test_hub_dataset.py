@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from huggingface_hub import CommitScheduler
 from pyarrow import parquet
-from samples import failed_result, ok_result, text_result
+from support.samples import failed_result, ok_result, text_result
 
 from demo.cli.main import main
 from demo.core.measurement import Compilation

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from measured_tables import write
-from samples import failed_result, ok_result
+from support.measured_tables import write
+from support.samples import failed_result, ok_result
 
 from demo.core import catalog
 from demo.core.comparison import ProcessFigure, ProcessResult, Spread

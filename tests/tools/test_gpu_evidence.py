@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from samples import GPU, measurement, ok_result, text_result
+from support.samples import GPU, measurement, ok_result, text_result
 
 from demo.core.result_json import to_json
 from demo.core.spec import RunSpec

@@ -5,9 +5,9 @@ import re
 from typing import Any
 
 import pytest
-from page_support import HOSTILE, Tags, stored
 from PIL import Image
-from samples import failed_result, full_result, info_of, measurement, ok_result
+from support.page_support import HOSTILE, Tags, stored
+from support.samples import failed_result, full_result, info_of, measurement, ok_result
 
 from demo.cli import terminal
 from demo.core import base64_images, catalog

@@ -6,9 +6,9 @@ import json
 import re
 from pathlib import Path
 
-from fake_runner import MACHINE
-from page_support import answering, opened
-from samples import ENVIRONMENT, failed_result, ok_result
+from support.fake_runner import MACHINE
+from support.page_support import answering, opened
+from support.samples import ENVIRONMENT, failed_result, ok_result
 
 from demo.core.result_json import from_json
 from demo.core.spec import RunSpec

@@ -6,9 +6,9 @@ import uuid
 from pathlib import Path
 from typing import Any
 
-from fake_runner import FakeRunner
-from page_support import answering, followed, handler, in_the_form, opened, pressed, stage_of, visitor
-from samples import ENVIRONMENT, MACHINE, failed_result, full_result, info_of, ok_result
+from support.fake_runner import FakeRunner
+from support.page_support import answering, followed, handler, in_the_form, opened, pressed, stage_of, visitor
+from support.samples import ENVIRONMENT, MACHINE, failed_result, full_result, info_of, ok_result
 
 from demo.core import limits
 from demo.core.comparison import Spread

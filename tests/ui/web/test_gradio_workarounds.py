@@ -17,8 +17,8 @@ from fastapi import HTTPException
 from gradio.components.api_component import Api
 from gradio.data_classes import PredictBodyInternal
 from gradio.queueing import Queue
-from page_support import answering
-from samples import ok_result
+from support.page_support import answering
+from support.samples import ok_result
 
 from demo.ui.page import Page
 from demo.ui.web import gradio_workarounds

@@ -24,7 +24,7 @@ from demo.core.measurement import Measurement
 from demo.core.result import Failure, Progress, RunResult
 from demo.core.result_json import to_json
 from demo.core.spec import RunSpec
-from tests import samples
+from tests.support import samples
 
 ODD = {101: "out_of_memory", 102: "compile_failed", 103: "crash", 104: "refuse"}
 FAULT = os.environ.get("FAULT", "")

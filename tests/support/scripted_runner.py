@@ -14,7 +14,7 @@ from demo.core.spec import RunSpec
 from demo.runs.outcome import NO_FILES, Files
 from demo.store.history import History
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = sorted((ROOT / "assets" / "examples").glob("*.png"))[0]
 RUN = ["run", "--checkpoint", "shapes-vit", "--image", str(EXAMPLE)]
 
