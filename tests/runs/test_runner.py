@@ -262,7 +262,7 @@ def test_the_answer_outlives_the_program_that_waits_for_the_later_start(history:
     events = faulty("after its answer it hangs").run(TINY, SCENE)
     early = next(event.answer for event in events if event.answer is not None)
     (marker,) = history.running.iterdir()
-    assert RunResult.from_json(json.loads(marker.read_text())) == early
+    assert from_json(json.loads(marker.read_text())) == early
     events.close()
 
 
