@@ -219,6 +219,8 @@ class Job(Work):
     earlier: tuple[ProcessResult, ...] = ()
     """Repeats of this spec, from which the run goes on."""
     when_quiet: bool = False
+    meanwhile: str = field(default="", init=False)
+    """HTML for a visitor who waits for the run."""
     """It is to begin when no other program keeps the machine busy."""
     _turn: ExitStack = field(default_factory=ExitStack, init=False)
     """Its place in the queue, until it ends."""

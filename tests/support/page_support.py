@@ -179,14 +179,14 @@ def chosen(page: Page, checkpoint: str, task: str, has_run: bool = False) -> lis
 
 def forecast(page: Page, **changes: Any) -> Any:
     """What stands above the Run button for the form with these fields changed."""
-    return handler(page, changes=page.run_tab.form.forecast)(*field_values(page, **changes).values())
+    return handler(page, only=[page.run_tab.form.forecast])(*field_values(page, **changes).values())
 
 
 def stage_of(page: Page, updates: dict[Any, Any]) -> str:
     """The HTML that an update puts into the result pane, all pieces together, without the folded sections."""
     pieces = []
     pane = page.run_tab.pane
-    for part in (pane.notice, pane.live, pane.top, pane.seen):
+    for part in (pane.notice, pane.live, pane.top, pane.outputs.words):
         update = updates.get(part, "")
         pieces.append(str(update.get("value", "")) if isinstance(update, dict) else str(update))
     return "".join(pieces)

@@ -204,6 +204,16 @@ def picture_for(checkpoint: str | None, image: dict[str, Any] | None) -> Any:
     return gr.skip() if chosen else servable(examples(drawn)[0])
 
 
+def note_on(checkpoint: str | None, image: dict[str, Any] | None) -> Any:
+    """Updates of the note below the picture: that a model of drawn shapes is no model for this photograph, with a press
+    to one that is; hidden otherwise."""
+    entry = catalog.find((checkpoint or "").strip())
+    file = uploaded(image) if image and entry is not None and entry.task != TEXT_GENERATION else None
+    if entry is None or file is None or not catalog.is_beyond(entry.id, hashlib.sha256(file.read_bytes()).hexdigest()):
+        return gr.update(visible=False)
+    return gr.update(value=results.drawn_only_note(entry), visible=True)
+
+
 class Form:
     """The form's components. `inputs` maps the names that `read` knows to them, in the order of the handlers."""
 
@@ -242,7 +252,7 @@ class Form:
         ).then(*suit, **UNREAD)
         inputs["checkpoint"].input(*suit, **UNREAD, **LATEST)
         pictures = [inputs["image"].input, *(thumbnails.click for thumbnails in self.thumbnails)]
-        gr.on(pictures, lambda: gr.update(visible=False), None, self.picture_note, **QUIET)
+        gr.on(pictures, note_on, [inputs["checkpoint"], inputs["image"]], self.picture_note, **QUIET)
         inputs["mode"].change(results.mode_note, inputs["mode"], self.mode_note, **QUIET)
 
     def gallery_for(self, checkpoint: str) -> dict[Any, Any]:

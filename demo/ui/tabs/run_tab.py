@@ -10,7 +10,8 @@ from markupsafe import Markup
 from demo.core import catalog, cores, format as fmt
 from demo.core.refusals import on_machine, refusal
 from demo.core.result import RunResult
-from demo.core.spec import BadInput
+from demo.core.spec import BadInput, RunSpec
+from demo.present import sentences
 from demo.runs import forecast
 from demo.runs.outcome import NO_FILES
 from demo.runs.runner import Runner
@@ -97,15 +98,15 @@ class RunTab(Watching):
         )
         gr.on(
             [field.change for name, field in inputs.items() if name != "image"],
-            self._forecast,
-            list(inputs.values()),
-            form.forecast,
+            self._asked,
+            [self.opened, *inputs.values()],
+            [form.forecast, pane.notice],
             **UNREAD,
             **LATEST,
         )
-        for fold in pane.folds:
-            fold.accordion.expand(None, js=REDRAW, api_visibility="private")
-        begins = [form.run.click, form.run_when_quiet.click, form.best.click, pane.top.select]
+        for fold in pane.folds.values():
+            fold.expand(None, js=REDRAW, api_visibility="private")
+        begins = [form.run.click, form.run_when_quiet.click, form.best.click, pane.repeat.click]
         gr.on(begins, None, js=TO_STAGE, api_visibility="private")
         gr.on([*begins, form.cancel.click], None, js=FOCUS_STAGE, api_visibility="private")
         changed = [
@@ -115,7 +116,7 @@ class RunTab(Watching):
         for begun in (
             form.run.click(self._run, [self.visitor, *inputs.values()], changed, **UNREAD),
             form.run_when_quiet.click(self._run_when_quiet, [self.visitor, *inputs.values()], changed, **UNREAD),
-            pane.top.select(self._repeat, [self.visitor, inputs["image"]], changed, **UNREAD),
+            pane.repeat.click(self._repeat, [self.visitor, self.opened, inputs["image"]], changed, **UNREAD),
         ):
             begun.then(None, self.opened, js=links.BEGUN, api_visibility="private")
             self._watch_after(begun).then(self._forecast, list(inputs.values()), form.forecast, **UNREAD)
@@ -163,6 +164,18 @@ class RunTab(Watching):
         # not the rest of the pane: a run may have begun meanwhile, and a notice stays
         return updates | {part: shown[part] for part in (pane.top, pane.chart_note, pane.chart)}
 
+    def _asked(self, request: gr.Request, opened: str, *values: Any) -> tuple[Any, Any]:
+        """After a change of the form: its forecast, and a note above an answer that is of other settings."""
+        shown = attempted(lambda: self.history.get(opened)) if opened else None
+        note = gr.update(visible=False)
+        with contextlib.suppress(BadInput):
+            spec = forms.read_spec(dict(zip(self.form.inputs, values, strict=True)))
+            machine = self.runner.machine
+            if isinstance(shown, RunResult) and machine is not None and on_machine(spec, machine) != shown.spec:
+                told = f"This answer is of {sentences.run_line(shown)}. The form asks for another run now."
+                note = gr.update(value=results.note(told), visible=True)
+        return self._forecast(request, *values), note
+
     def _forecast(self, request: gr.Request, *values: Any) -> Any:
         """What to expect of the form's current values; '' while the machine is not known.
 
@@ -184,12 +197,23 @@ class RunTab(Watching):
         spec = on_machine(spec, machine)
         if (here_not := refusal(spec, machine)) and here_not.name not in forecast.REFUSED:
             return drawn("results.no_forecast", str(here_not))
-        latest: list[RunResult] = []
-        with contextlib.suppress(HistoryError):
-            latest = self.history.all(limit=MAX_RUNS)
-        here = forecast.on_this_machine(latest, machine, spec.device)
+        here = forecast.on_this_machine(self._latest_runs(), machine, spec.device)
         likely = forecast.forecast(spec, checkpoint, here)
         return results.forecast(likely, checkpoint, forecast.doubts(spec, machine, likely, here), query)
+
+    def _latest_runs(self) -> list[RunResult]:
+        """The newest stored runs; none where the history cannot be read."""
+        with contextlib.suppress(HistoryError):
+            return self.history.all(limit=MAX_RUNS)
+        return []
+
+    def _meanwhile(self, spec: RunSpec) -> Markup:
+        """For a visitor who waits: how long a run takes here, and the latest stored answer of these settings."""
+        machine = self.runner.machine
+        if machine is None:
+            return Markup()
+        spec = on_machine(spec, machine)
+        return results.meanwhile(spec, forecast.on_this_machine(self._latest_runs(), machine, spec.device))
 
     def _settle(
         self, checkpoint: str, image: dict[str, Any] | None, has_run: bool, request: gr.Request
@@ -218,12 +242,12 @@ class RunTab(Watching):
         return Job(self.runner, self.queue, name, spec, image, when_quiet=when_quiet)
 
     def _repeat(
-        self, event: gr.EventData, request: gr.Request, visitor: str | None, in_form: dict[str, Any] | None
+        self, request: gr.Request, visitor: str | None, id: str, in_form: dict[str, Any] | None
     ) -> dict[Any, Any]:
-        """A press of Repeat: one more process for the result that is shown. `in_form` is the picture in the form."""
+        """A press of Repeat: one more process for the result with this id. `in_form` is the picture in the form."""
 
         def one_more_process(name: str) -> Job:
-            result = self.history.get(str(data_of(event).get("run")))
+            result = self.history.get(str(id))
             if result is None:
                 raise BadInput("This run is not stored any more, so nothing can be added to it.")
             spec, latest = one_more(result, self.runner.machine), self.latest(request, visitor)
@@ -237,6 +261,7 @@ class RunTab(Watching):
 
     def _begun(self, job: Job) -> dict[Any, Any]:
         form = self.form
+        job.meanwhile = self._meanwhile(job.spec) if isinstance(job.doing, Waiting) else ""
         return {
             **form.pressable(running=True),
             form.picture_note: gr.update(visible=False),
@@ -248,7 +273,7 @@ class RunTab(Watching):
     def _now(self, job: Job) -> dict[Any, Any]:
         match job.doing:
             case Waiting(ahead):
-                strip = drawn("progress.waiting", f"Runs ahead of yours: {ahead}.", WAITING)
+                strip = drawn("progress.waiting", f"Runs ahead of yours: {ahead}.", WAITING) + job.meanwhile
             case WaitingForQuiet(share):
                 busy = f"Other programs use {fmt.percent(share)} of this machine."
                 strip = drawn("progress.waiting", busy, WAITING_FOR_QUIET)
@@ -262,8 +287,8 @@ class RunTab(Watching):
             case RunResult():
                 stored = isinstance(attempted(lambda: self.history.get(outcome.id)), RunResult)
                 shown = pane.result(outcome, job.files_of(outcome.id), stored, machine)
-                for fold in pane.folds if job.answer is not None else ():
-                    del shown[fold.accordion]["open"]  # who reads the answer already may have opened it
+                for fold in pane.folds.values() if job.answer is not None else ():
+                    del shown[fold]["open"]  # who reads the answer already may have opened it
                 return ready | shown | {self.opened: outcome.id if stored else ""}
             case None:
                 card = results.problem("Cancelled", "You left the queue.")

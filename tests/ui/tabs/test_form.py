@@ -82,3 +82,22 @@ def test_a_stored_run_of_this_machine_narrows_the_forecast(history: History, tmp
     broken = tmp_path / "broken.sqlite3"
     broken.write_bytes(b"not a database, and long enough to be looked at as one" * 100)
     assert "rough estimate" in forecast(Page(answering(ok_result()), history=History(broken)))
+
+
+@pytest.mark.parametrize(
+    ("checkpoint", "told"),
+    [("shapes-vit", True), ("google/vit-base-patch16-224", False), ("shapes-gemma", False)],
+    ids=["of drawn shapes", "for photographs", "of text"],
+)
+def test_a_photograph_before_a_model_of_drawn_shapes_is_told_at_once(checkpoint: str, told: bool) -> None:
+    photograph = {"path": form.servable(form.examples(drawn=False)[0])}
+    assert form.note_on(checkpoint, photograph)["visible"] is told
+
+
+def test_the_note_leads_to_a_model_for_photographs() -> None:
+    note = form.note_on("shapes-vit", {"path": form.servable(form.examples(drawn=False)[0])})["value"]
+    assert 'href="?checkpoint=google%2Fvit-base-patch16-224"' in note and 'data-follow="fill"' in note
+
+
+def test_a_drawn_scene_needs_no_note() -> None:
+    assert form.note_on("shapes-vit", {"path": form.servable(form.examples(drawn=True)[0])})["visible"] is False

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import gradio as gr
 import markupsafe
 import pytest
 from support.fake_runner import MACHINE, FakeRunner
@@ -16,6 +17,7 @@ from support.page_support import (
     cancel,
     chosen,
     ended,
+    field_values,
     from_browser,
     handler,
     in_the_form,
@@ -35,6 +37,7 @@ from demo.core.result import Progress, RunResult
 from demo.core.spec import BadInput, RunSpec
 from demo.store.history import History
 from demo.ui import jobs
+from demo.ui.html import results
 from demo.ui.page import Page
 from demo.ui.tabs import form
 
@@ -110,23 +113,22 @@ def test_a_refusal_stands_above_what_was_there_before_and_takes_nothing_away(pag
         *_, last = pressed(of, **changes)
         assert last[stage.notice]["visible"] and "This cannot be run" in last[stage.notice]["value"]
         assert last[stage.live]["visible"] is False
-        assert not {stage.top, stage.chart, stage.seen} & set(last)
+        assert not {stage.top, stage.chart, stage.outputs.column} & set(last)
 
 
 def test_run_shows_its_answer_with_three_folds_and_a_failure_leaves_what_is_known() -> None:
     page = Page(answering(full_result(caveats=(note("It was odd."),))))
     first, *_, last = pressed(page)
     assert not first[page.run_tab.form.run]["interactive"] and first[page.run_tab.form.cancel]["interactive"]
-    for says in ('<span class="figure number">2.00×</span>', "circle", "Pays after"):
+    for says in ('<span class="figure number">2.00×</span>', "Pays after"):
         assert says in stage_of(page, last)
     assert is_ready(page, last)
-    folds = page.run_tab.pane.folds
-    assert [last[fold.accordion]["visible"] for fold in folds] == [True] * 3
-    for fold in folds:
-        assert all(last[part]["visible"] and last[part]["value"] for part in (fold.html | fold.figures).values())
+    assert "circle" in last[page.run_tab.pane.outputs.labels["eager"]]["value"]
+    pane = page.run_tab.pane
+    assert all(last[fold]["visible"] for fold in (*pane.folds.values(), pane.take))
     page = Page(answering(failed_result()))
-    *_, last = pressed(page)
-    assert [last[fold.accordion]["visible"] for fold in page.run_tab.pane.folds] == [True, False, True]
+    pane, (*_, last) = page.run_tab.pane, pressed(page)
+    assert [last[fold]["visible"] for fold in (*pane.folds.values(), pane.take)] == [True, False, True]
 
 
 def answering_early(early: RunResult, last: RunResult) -> tuple[FakeRunner, threading.Event]:
@@ -159,7 +161,7 @@ def test_the_answer_is_shown_while_the_later_start_is_measured(history: History)
     measured.set()
     last = over(ended(job))
     assert is_ready(page, last) and last[tab.opened] == result.id and not last[pane.notice]["visible"]
-    assert all("open" not in last[fold.accordion] for fold in pane.folds)  # the reader may have opened one
+    assert all("open" not in last[fold] for fold in pane.folds.values())  # the reader may have opened one
     assert last[tab.watched] is None
 
 
@@ -297,3 +299,19 @@ def test_a_link_inside_the_page_fills_the_form_presses_run_or_goes_back_to_a_run
     next(iter(pressed(page)))
     assert follow(page, {"query": "?batch_size=4", "way": "run"}) == {way: ""}  # the run that goes on is not touched
     cancel(page, "one")
+
+
+@pytest.mark.parametrize(("changes", "told"), [({}, False), ({"batch_size": 8}, True)], ids=["the same", "another"])
+def test_an_answer_of_other_settings_than_the_form_s_is_told(changes: Any, told: bool, history: History) -> None:
+    page = Page(answering(ok_result()), history=history)
+    history.append(ok_result())
+    values = field_values(page, **changes).values()
+    note = page.run_tab._asked(gr.Request(), ok_result().id, *values)[1]
+    assert note["visible"] is told and ("batch 1" in note.get("value", "")) is told
+
+
+def test_who_waits_is_told_how_long_and_the_latest_answer() -> None:
+    run = ok_result(elapsed_seconds=21.0)
+    told = results.meanwhile(run.spec, [run])
+    assert "about 20 s here" in told and "2.00×" in told and run.id in told
+    assert "?run=" not in results.meanwhile(dataclasses.replace(run.spec, batch_size=4), [run])
