@@ -23,7 +23,8 @@ from demo.present import advice, charts, details, guide_comparison, markdown, se
 from demo.present.script import script
 from demo.store import export
 from demo.sweep.grid import Cell, record
-from demo.ui.html import results
+from demo.ui.tabs.headline import headline
+from demo.ui.tabs.live_strip import strip
 from demo.ui.tabs import compare, history_tab, sweep_tab, tables
 
 NUMBERS = {"faster": (1.45, 0.05), "slower": (0.7, 0.05), "same": (1.004, 0.008), "unsure": (1.37, 0.9)}
@@ -89,7 +90,7 @@ PLACES: dict[str, Callable[[RunResult], str]] = {
     "heat map": lambda result: sweep_tab.map_text(cell(result))[0],
     "Markdown": lambda result: plain(markdown.of_run(result)),
     "Markdown of a sweep": lambda result: markdown.of_cells([(result.spec, result, cell(result).value)]),
-    "headline of the page": lambda result: results.headline(result),
+    "headline of the page": headline,
     "script": script,
     "history": lambda result: " ".join(tables.cell(one).shown for one in history_tab.row_of(result)),
     "compare": lambda result: compared([result, result]),
@@ -204,11 +205,11 @@ def test_progress_tells_a_ratio_only_if_it_is_known() -> None:
     for kind in ["faster", "slower", "same", "unsure"]:
         result = RESULTS[kind]
         said = terminal.progress_text(timing(result))
-        page = re.sub(r"<[^>]*>", " ", results.strip(timing(result), result.spec))
+        page = re.sub(r"<[^>]*>", " ", strip(timing(result), result.spec))
         for text in (said, page):
             assert all(fmt.latency(seconds) in text for seconds in result.latencies.values())
         vague = dataclasses.replace(timing(result), speedup=Interval(2.0, 0.2, 900.0))
-        for text in (terminal.progress_text(vague), results.strip(vague, result.spec)):
+        for text in (terminal.progress_text(vague), strip(vague, result.spec)):
             assert "oo early to tell" in text and "2.00×" not in text and "44900" not in text
         assert ("× ±" in said) is not result.speedup.vague
 

@@ -82,7 +82,7 @@ from demo.present.script import script
 from demo.store import export
 from demo.store.history import History
 from demo.sweep import best_table
-from demo.ui.html import results
+from demo.ui.tabs import result_pane
 from demo.ui.page import Page
 from demo.ui.tabs import form, links
 
@@ -99,7 +99,7 @@ print(json.dumps({
     "without a checkpoint": links.read({"task": "depth-estimation"}, "shapes-vit", page.run_tab.form)[2],
     "link": links.spec_of({"task": "depth-estimation", "checkpoint": "someone/depth"}, "shapes-vit").task,
     "filled": links.filled(page.run_tab.form, result.spec)[fields["task"]]["value"],
-    "published": results.published_for("someone/depth", "depth-estimation"),
+    "published": result_pane.published_for("someone/depth", "depth-estimation"),
     "script": script(result),
     "markdown": markdown.of_run(result),
     "row": export.row(result)["task"],

@@ -15,7 +15,7 @@ from demo.runs.runner import Runner
 from demo.store.history import History
 from demo.ui import api
 from demo.ui.jobs import MACHINE_SECONDS, RunQueue
-from demo.ui.look import MARK_PRESET, PRESS_BEST, name_thumbnails
+from demo.ui.look import MARK_PRESET, name_thumbnails, press
 from demo.ui.look.theme import CSS, HEAD, theme
 from demo.ui.tabs import links
 from demo.ui.tabs.best_pane import BestPane
@@ -29,27 +29,8 @@ from demo.ui.templates import render
 from demo.ui.web import gradio_workarounds
 from demo.ui.web.guard import Guard, unreadable
 
-PRESETS = {
-    1: (
-        "Segformer on this machine",
-        "Semantic segmentation: every pixel gets a class. How long does one picture take, eager and compiled?",
-    ),
-    2: (
-        "Graph breaks, live",
-        "The same small ViT with graph breaks within each layer: is compiled still faster?",
-    ),
-    3: (
-        "max-autotune",
-        "The compiler tries several kernels for each operation on this machine and keeps the fastest.",
-    ),
-    4: (
-        "Text, word by word",
-        "A small language model writes a sentence, one token after another. How long does each take, eager and "
-        "compiled?",
-    ),
-}
-"""The presets of stage mode by their keys: the words on the button, and those of the one that is chosen."""
-KEYS = '<p class="keys"><kbd>R</kbd> run <kbd>C</kbd> cancel <kbd>D</kbd> light or dark</p>'
+PRESETS = ("Segformer on this machine", "Graph breaks, live", "max-autotune", "Text, word by word")
+"""What the keys 1 to 4 of stage mode run: the words on their buttons."""
 
 DAY = 86_400
 SPACES = "https://huggingface.co/spaces"
@@ -162,7 +143,7 @@ def masthead(machine: HostInfo | None, waited: bool = False) -> str:
     return render("masthead.masthead", machine, waited, space=space, obstacles=obstacles)
 
 
-# ---- stage mode: the page for a talk. Race and answer fill the screen; keys run, search, cancel, choose presets
+# ---- stage mode: the page for a talk. Race and answer fill the screen; keys run, search, cancel
 
 SEGFORMER = "nvidia/segformer-b0-finetuned-ade-512-512"
 Preset = dict[str, Any]
@@ -182,43 +163,37 @@ def presets(gpu: bool, loadable: bool = True) -> tuple[Preset, ...]:
     )
 
 
-NUMBERS = range(1, len(presets(gpu=False)) + 1)
-
-
 class StageBar:
-    """The bar at the bottom: the chosen preset, if the form holds one, the presets and the keys. stage.css moves the
-    form's Run and Cancel into it."""
+    """The bar at the bottom: a button for each preset, and one for the search. stage.css moves the form's Run and
+    Cancel into it, stage.js presses them by keys."""
 
     def __init__(self, runner: Runner, form: Form) -> None:
         self._runner = runner
         self._form = form
         with gr.Row(elem_id="stage-bar"):
-            self._words = gr.HTML(elem_id="stage-words", apply_default_css=False)
-            for number in NUMBERS:
-                gr.Button(f"{number}  {PRESETS[number][0]}", elem_id=f"preset-{number}").click(
-                    self._choose,
-                    gr.State(number),
-                    list(form.inputs.values()),
-                    queue=False,
-                    **QUIET,
-                )
-            search = gr.Button(f"{NUMBERS.stop}  Find the best way", elem_id=f"preset-{NUMBERS.stop}")
-            search.click(None, js=PRESS_BEST, api_visibility="private")
-            gr.HTML(KEYS, apply_default_css=False)
+            for number, words in enumerate(PRESETS, 1):
+                button = gr.Button(f"{number}  {words}", elem_id=f"preset-{number}")
+                filled = button.click(self._choose, gr.State(number), list(form.inputs.values()), queue=False, **QUIET)
+                filled.then(None, js=press("run"), api_visibility="private")
+            number = len(PRESETS) + 1
+            search = gr.Button(f"{number}  Find the best way", elem_id=f"preset-{number}")
+            search.click(None, js=press("best"), api_visibility="private")
+            gr.Markdown("<kbd>D</kbd> dark", elem_id="stage-keys")
+        chosen = gr.Textbox("", visible=False)
         fields = [field for name, field in form.inputs.items() if name != "image"]
         gr.on(  # when the page opens, and at each change of a field
             None,
             self._chosen,
             fields,
-            self._words,
+            chosen,
             preprocess=False,
             queue=False,
             **QUIET,
             **LATEST,
-        ).then(None, self._words, js=MARK_PRESET, api_visibility="private")
+        ).then(None, chosen, js=MARK_PRESET, api_visibility="private")
 
     def _chosen(self, request: gr.Request, *values: Any) -> str:
-        """The words of the preset that the form asks for; '' if it asks for something else."""
+        """The number of the preset that the form asks for; '' if it asks for something else."""
         names = (name for name in self._form.inputs if name != "image")
         try:
             asked = read_spec(dict(zip(names, values, strict=True)))
@@ -227,9 +202,7 @@ class StageBar:
         for gpu, loadable in ((False, False), (True, False), (True, True)):
             for number, preset in enumerate(presets(gpu, loadable), 1):
                 if asked == catalog.make_spec(**preset):
-                    title, words = PRESETS[number]
-                    chosen = f'<p class="chosen" role="status" data-preset="{number}">'
-                    return f"{chosen}<b>{title}</b><span>{words}</span></p>"
+                    return str(number)
         return ""
 
     def _choose(self, number: int) -> dict[Any, Any]:

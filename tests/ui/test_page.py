@@ -17,7 +17,7 @@ from support.page_support import answering, field_values
 from support.samples import MACHINE, ok_result
 
 from demo.core import catalog
-from demo.ui.page import NUMBERS, SEGFORMER, SESSIONS, Page, launch, masthead, presets
+from demo.ui.page import PRESETS, SEGFORMER, SESSIONS, Page, launch, masthead, presets
 from demo.ui.tabs import form
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -59,6 +59,13 @@ def test_the_page_says_above_its_form_what_is_in_the_way_of_a_compile() -> None:
     assert "obstacle" not in masthead(MACHINE)
 
 
+def test_few_parts_of_the_page_are_html_of_its_own() -> None:
+    """gradio's own parts bring hovering, sorting, touch and the keyboard along, and gradio maintains them."""
+    sources = [file.read_text(encoding="utf-8") for file in (ROOT / "demo" / "ui").rglob("*.py")]
+    assert sum(source.count("gr.HTML(") for source in sources) <= 8
+    assert len(list((ROOT / "demo" / "ui").rglob("*.html"))) <= 5
+
+
 def test_a_first_page_that_takes_long_does_not_end_the_start(address: str) -> None:
     assert gradio.networking.url_ok("http://127.0.0.1:1/")  # gradio's own allows it three seconds
 
@@ -95,8 +102,7 @@ def test_the_page_asks_nothing_of_the_outside(address: str) -> None:
 def test_a_preset_fills_the_form_with_a_valid_spec_and_needs_no_network() -> None:
     values = field_values(Page(answering(ok_result())))
     for gpu in [False, True]:
-        for number in NUMBERS:
-            chosen = presets(gpu, loadable=False)[number - 1]
+        for _, chosen in zip(PRESETS, presets(gpu, loadable=False), strict=True):
             assert set(chosen) <= set(values)
             values |= {"task": catalog.find(chosen["checkpoint"]).task}
             assert form.read(values | chosen)[0] == catalog.make_spec(**chosen)

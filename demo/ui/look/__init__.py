@@ -25,8 +25,7 @@ TO_ANSWER = "() => pageEvents.toAnswer()"
 TO_ADVANCED = "() => pageEvents.toAdvanced()"
 TO_SWEEP = "() => pageEvents.toSweep()"
 REDRAW = "() => pageEvents.redraw()"
-PRESS_BEST = "() => pageEvents.press('best')"
-MARK_PRESET = "words => pageEvents.markPreset(words)"
+MARK_PRESET = "number => pageEvents.markPreset(number)"
 TO_OPENED = "id => pageEvents.toOpened(id)"
 """Goes to the stored run that a press on a row of another tab has opened ('' if none), also in the address bar."""
 
@@ -34,6 +33,11 @@ TO_OPENED = "id => pageEvents.toOpened(id)"
 def download(id: str) -> str:
     """Presses a hidden DownloadButton when its file is made."""
     return f"() => pageEvents.download({id!r})"
+
+
+def press(id: str) -> str:
+    """Presses a button."""
+    return f"() => document.getElementById({id!r}).click()"
 
 
 def focus(id: str) -> str:

@@ -43,20 +43,15 @@
       this.focusStage();
     },
 
-    press(id) {
-      part(id).click();
-    },
-
     // Makes Plotly redraw: inside a folded section it cannot know the width of a figure.
     redraw() {
       setTimeout(() => window.dispatchEvent(new Event('resize')), 50);
     },
 
-    // Marks the button of the chosen preset, which the words beside the buttons name: a gradio button has no such state.
-    markPreset(words) {
-      const chosen = /data-preset="(\d)"/.exec(words)?.[1];
+    // Marks the button of the chosen preset: a gradio button has no such state.
+    markPreset(number) {
       for (const button of document.querySelectorAll('#stage-bar [id^=preset]'))
-        button.setAttribute('aria-pressed', button.id === `preset-${chosen}`);
+        button.setAttribute('aria-pressed', button.id === `preset-${number}`);
     },
 
     // The thumbnails of `gr.Examples` have no accessible name. `names` has a gallery's pictures in order.

@@ -2,6 +2,7 @@
 
 import contextlib
 import hashlib
+import re
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from gradio.utils import get_upload_folder, is_in_or_equal
 
 from demo.core import catalog, hub, limits
 from demo.core.catalog import scenes
+from demo.core.images import FORMATS
 from demo.core.machine import HostInfo
 from demo.core.outputs import ImageInfo
 from demo.core.spec import FOLDS, OPTIONS, TASKS, TEXT_GENERATION, BadInput, Option, RunSpec, without_meaning
@@ -205,14 +207,28 @@ def picture_for(checkpoint: str | None, image: dict[str, Any] | None) -> Any:
     return gr.skip() if chosen else servable(examples(drawn)[0])
 
 
-def note_on(checkpoint: str | None, image: dict[str, Any] | None) -> Any:
-    """Updates of the note below the picture: that a model of drawn shapes is no model for this photograph, with a press
-    to one that is; hidden otherwise."""
+def check_picture(checkpoint: str | None, image: dict[str, Any] | None) -> tuple[Any, Any]:
+    """Updates of the picture and of the note below it. A file that is no picture is told and goes. A model of drawn
+    shapes that is to see a photograph is told, with a press to a model for that."""
     entry = catalog.find((checkpoint or "").strip())
-    file = uploaded(image) if image and entry is not None and entry.task != TEXT_GENERATION else None
-    if entry is None or file is None or not catalog.is_beyond(entry.id, hashlib.sha256(file.read_bytes()).hexdigest()):
-        return gr.update(visible=False)
-    return gr.update(value=drawn_only_note(entry), visible=True)
+    file = uploaded(image) if image else None
+    if file is not None and not _begins_as_picture(file):
+        refused = f"{file.name} is not a picture that can be read. Give one of these: {', '.join(FORMATS)}."
+        return None, gr.update(value=escaped(refused), visible=True)
+    if entry is None or file is None or entry.task == TEXT_GENERATION:
+        return gr.skip(), gr.update(visible=False)
+    beyond = catalog.is_beyond(entry.id, hashlib.sha256(file.read_bytes()).hexdigest())
+    return gr.skip(), gr.update(value=drawn_only_note(entry) if beyond else "", visible=beyond)
+
+
+_BEGINNINGS = rb"\x89PNG|\xff\xd8\xff|RIFF....WEBP|....ftyp.{,60}avi[fs]|GIF8|BM|II[*+]\0|MM\0[*+]"
+"""The first bytes of `FORMATS`."""
+
+
+def _begins_as_picture(file: Path) -> bool:
+    """By its first bytes alone: only the worker decodes what a visitor sends."""
+    with file.open("rb") as opened:
+        return re.match(_BEGINNINGS, opened.read(80), re.DOTALL) is not None
 
 
 class Form:
@@ -253,7 +269,8 @@ class Form:
         ).then(*suit, **UNREAD)
         inputs["checkpoint"].input(*suit, **UNREAD, **LATEST)
         pictures = [inputs["image"].input, *(thumbnails.click for thumbnails in self.thumbnails)]
-        gr.on(pictures, note_on, [inputs["checkpoint"], inputs["image"]], self.picture_note, **QUIET)
+        checked = [inputs["image"], self.picture_note]
+        gr.on(pictures, check_picture, [inputs["checkpoint"], inputs["image"]], checked, **UNREAD)
         inputs["mode"].change(mode_note, inputs["mode"], self.mode_note, **QUIET)
 
     def gallery_for(self, checkpoint: str) -> dict[Any, Any]:

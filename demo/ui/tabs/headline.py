@@ -46,15 +46,17 @@ def failure(result: RunResult) -> Markup:
     """A run without figures: what happened, with which settings, and what to do."""
     failed = result.failure
     message = failed.message if failed else "The run gave no figures."
-    remedy = failed.remedy if failed else ""
-    way_out = Markup(escape(remedy)) + again(result.spec, failed.change if failed else {})
+    way_out = Markup()
+    if failed and result.status != "cancelled":
+        way_out = Markup(escape(failed.remedy)) + again(result.spec, failed.change)
     return render("results.card", sentences.status(result), message, way_out, kicker(result), card.title(result))
 
 
-def kicker(result: RunResult) -> str:
-    """Settings, machine and time of a run."""
-    started = f"{fmt.minute(result.started_at)} UTC"
-    return " · ".join([sentences.run_line(result), sentences.where(result), started])
+def kicker(result: RunResult) -> Markup:
+    """Settings, machine and time of a run; stage mode shows the settings alone."""
+    line = sentences.run_line(result).replace(" · ", "\N{NO-BREAK SPACE}· ")  # no line begins with the dot
+    place = f"{sentences.where(result)} · {fmt.minute(result.started_at)} UTC"
+    return Markup('{}<span class="place"> · {}</span>').format(line, place)
 
 
 def problem(title: str, message: str, way_out: str = "") -> Markup:

@@ -63,7 +63,7 @@ class Outputs:
                     said = NO_PICTURE
                 words.append(said)
         heading = "### What the model writes" if result.spec.unit == "token" else "### What the model sees"
-        text = "\n\n".join([heading, *map(markdown.escaped, filter(None, words))])
+        text = "\n\n".join([heading, *map(markdown.escaped, filter(None, words))]).replace(" %", "\N{NO-BREAK SPACE}%")
         hidden = {component: gr.update(value=None, visible=False) for component in self._shown}
         column = {self.column: gr.update(visible=bool(values or any(words))), self.words: text}
         return column | hidden | {component: gr.update(visible=True, **values[component]) for component in values}

@@ -115,13 +115,13 @@ class ResultPane:
     def result(self, result: RunResult, files: Files, stored: bool, machine: HostInfo | None) -> dict[Any, Any]:
         """Updates that show a result; `stored` says whether Repeat finds it, `machine` is this one."""
         shown = self._folds_of(result) | self._to_take(result, files)
+        again = gr.update(value="Run it again", visible=stored and can_repeat(result, machine))
         if result.speedup is None or result.failure is not None:
-            return self.only(failure(result)) | shown
+            return self.only(failure(result)) | shown | {self.repeat: again}
         hidden = {part: gr.update(visible=False) for part in (self.notice, self.live, self.best, self.chart_note)}
-        repeatable = stored and can_repeat(result, machine)
         answer: dict[Any, Any] = {
             self.top: headline(result),
-            self.repeat: gr.update(visible=repeatable),
+            self.repeat: again | {"value": "Repeat in a fresh process"},
             self.chart: gr.update(value=charts.latency_bars(result), visible=True),
         }
         return shown | hidden | answer | self.outputs.show(result)
@@ -152,7 +152,9 @@ class ResultPane:
             hints.append(markdown.escaped(str(refused)))
         texts = {"snippet": snippet(result) if timed else "", "script": source, "table": markdown.of_run(result)}
         stored = json.dumps(to_json(result), allow_nan=False, indent=2)
-        contents = {"card": card.card(result), "json": stored.encode(), "script": source.encode()}
+        contents = {"json": stored.encode(), "script": source.encode()}
+        if result.status != "cancelled":
+            contents["card"] = card.card(result)
         short = sentences.short(result.spec.checkpoint)
         name = re.sub(r"[^A-Za-z0-9.-]+", "-", f"{short}-{result.id}").strip("-.")
         updates: dict[Any, Any] = {
@@ -219,21 +221,24 @@ def can_repeat(result: RunResult, machine: HostInfo | None) -> bool:
 
 
 def one_more(result: RunResult, machine: HostInfo | None) -> RunSpec:
-    """The spec that adds one more process to a result. Raises BadInput where this page cannot run it on this machine:
-    processes of other machines or versions do not join one answer."""
+    """The spec that adds one more process to a result, or runs again what has no figures. Raises BadInput where this
+    page cannot run it on this machine: processes of other machines or versions do not join one answer."""
     if not result.as_processes():
-        raise BadInput("This run has no speed-up that a repeat could add to.")
+        return catalog.make_spec(**catalog.arguments(result.spec))
     if machine is not None and not measured_on(result, machine):
         raise BadInput("This run is of another machine or other versions. Press Run to measure it here.")
     return catalog.make_spec(**catalog.arguments(dataclasses.replace(result.spec, repeats=1)))
 
 
 def picture_of(result: RunResult, latest: Path | None, in_form: dict[str, Any] | None) -> Path | None:
-    """The file of the run's picture: an example, that of the visitor's latest run, or the form's; None if the run saw
-    none. Raises BadInput if it is gone."""
-    if result.image is None:
+    """The file of the run's picture: an example, that of the visitor's latest run, or the form's; None for a prompt.
+    Of a run that ended before it read its picture it is the form's. Raises BadInput if there is none."""
+    if not result.spec.sees_picture:
         return None
-    if (file := find_picture(result.image.sha256, latest, uploaded(in_form) if in_form else None)) is None:
-        name = result.image.name
-        raise BadInput(f"Its picture, {name}, is no longer here. Choose it in the form, then press Repeat once more.")
+    chosen, name = uploaded(in_form) if in_form else None, ""
+    file = chosen
+    if result.image is not None:
+        file, name = find_picture(result.image.sha256, latest, chosen), f", {result.image.name},"
+    if file is None:
+        raise BadInput(f"Its picture{name} is not here. Choose it in the form, then press the button once more.")
     return file

@@ -36,7 +36,7 @@ def render(macro: str, /, *values: object, **named: object) -> Markup:
     """What a macro gives for these values; 'results.card' is `card` of results.html."""
     file, _, name = macro.partition(".")
     html: Markup = getattr(_environment().get_template(f"{file}.html").module, name)(*values, **named)
-    return html
+    return html.replace(" %", "\N{NO-BREAK SPACE}%")
 
 
 def percentage(share: float) -> str:

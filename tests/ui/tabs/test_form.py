@@ -5,14 +5,18 @@ from pathlib import Path
 
 import gradio as gr
 import pytest
+from PIL import Image
 from support.fake_runner import MACHINE
 from support.page_support import answering, chosen, field_values, forecast, in_the_form, opened
 from support.samples import ENVIRONMENT, ok_result
 
+from demo.core import catalog
+from demo.core.images import FORMATS
 from demo.core.spec import RunSpec
 from demo.store.history import History
 from demo.ui.page import Page
-from demo.ui.tabs import form
+from demo.ui.tabs import form, form_notes
+from demo.ui.tabs.form_notes import checkpoint_note
 
 
 @pytest.fixture(scope="module")
@@ -91,13 +95,43 @@ def test_a_stored_run_of_this_machine_narrows_the_forecast(history: History, tmp
 )
 def test_a_photograph_before_a_model_of_drawn_shapes_is_told_at_once(checkpoint: str, told: bool) -> None:
     photograph = {"path": form.servable(form.examples(drawn=False)[0])}
-    assert form.note_on(checkpoint, photograph)["visible"] is told
+    picture, note = form.check_picture(checkpoint, photograph)
+    assert picture == gr.skip() and note["visible"] is told
 
 
 def test_the_note_leads_to_a_model_for_photographs() -> None:
-    note = form.note_on("shapes-vit", {"path": form.servable(form.examples(drawn=False)[0])})["value"]
-    assert 'href="?checkpoint=google%2Fvit-base-patch16-224"' in note and 'data-follow="fill"' in note
+    _, note = form.check_picture("shapes-vit", {"path": form.servable(form.examples(drawn=False)[0])})
+    assert "](?checkpoint=google%2Fvit-base-patch16-224)" in note["value"]
 
 
 def test_a_drawn_scene_needs_no_note() -> None:
-    assert form.note_on("shapes-vit", {"path": form.servable(form.examples(drawn=True)[0])})["visible"] is False
+    _, note = form.check_picture("shapes-vit", {"path": form.servable(form.examples(drawn=True)[0])})
+    assert note["visible"] is False
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_a_picture_of_each_kind_stays_in_the_form(tmp_path: Path, kind: str) -> None:
+    file = tmp_path / f"picture.{kind.lower()}"
+    Image.new("RGB", (8, 8)).save(file, kind)
+    assert form.check_picture("google/vit-base-patch16-224", in_the_form(file))[0] == gr.skip()
+
+
+def test_a_file_that_is_no_picture_is_told_and_leaves_the_form(tmp_path: Path) -> None:
+    file = tmp_path / "holiday.jpg"
+    file.write_text("Dear diary, these are no pixels.")
+    picture, note = form.check_picture("shapes-vit", in_the_form(file))
+    assert picture is None
+    assert note["visible"] and "holiday.jpg is not a picture" in note["value"]
+
+
+@pytest.mark.parametrize("checkpoint", ["shapes-vit", "shapes-rtdetr", "shapes-segformer"])
+def test_the_note_of_a_bundled_model_says_what_it_is_and_knows(checkpoint: str) -> None:
+    note = checkpoint_note(checkpoint)
+    assert catalog.find(checkpoint).title[1:] in note
+    assert "drawn shapes only: circle, cross, heart, ring, square, star, triangle." in note
+
+
+@pytest.mark.parametrize(("cached", "where"), [(True, "In the cache"), (False, "Download about 346 MB")])
+def test_the_note_of_a_model_of_the_hub_says_whether_it_is_here(monkeypatch, cached: bool, where: str) -> None:
+    monkeypatch.setattr(form_notes.hub, "holds_weights", lambda checkpoint: cached)
+    assert checkpoint_note("google/vit-base-patch16-224").replace("\N{NO-BREAK SPACE}", " ").startswith(where)

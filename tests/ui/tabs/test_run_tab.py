@@ -37,9 +37,9 @@ from demo.core.result import Progress, RunResult
 from demo.core.spec import BadInput, RunSpec
 from demo.store.history import History
 from demo.ui import jobs
-from demo.ui.html import results
 from demo.ui.page import Page
 from demo.ui.tabs import form
+from demo.ui.tabs.live_strip import meanwhile
 
 ROOT = Path(__file__).resolve().parents[3]
 TEXT = {"task": "text-generation", "checkpoint": "shapes-gemma"}
@@ -312,6 +312,6 @@ def test_an_answer_of_other_settings_than_the_form_s_is_told(changes: Any, told:
 
 def test_who_waits_is_told_how_long_and_the_latest_answer() -> None:
     run = ok_result(elapsed_seconds=21.0)
-    told = results.meanwhile(run.spec, [run])
+    told = meanwhile(run.spec, [run])
     assert "about 20 s here" in told and "2.00×" in told and run.id in told
-    assert "?run=" not in results.meanwhile(dataclasses.replace(run.spec, batch_size=4), [run])
+    assert "?run=" not in meanwhile(dataclasses.replace(run.spec, batch_size=4), [run])
