@@ -115,13 +115,14 @@ class ResultPane:
     def result(self, result: RunResult, files: Files, stored: bool, machine: HostInfo | None) -> dict[Any, Any]:
         """Updates that show a result; `stored` says whether Repeat finds it, `machine` is this one."""
         shown = self._folds_of(result) | self._to_take(result, files)
-        again = gr.update(value="Run it again", visible=stored and can_repeat(result, machine))
+        words = "Repeat in a fresh process" if result.as_processes() else "Run it again"
+        again = gr.update(value=words, visible=stored and can_repeat(result, machine))
         if result.speedup is None or result.failure is not None:
             return self.only(failure(result)) | shown | {self.repeat: again}
         hidden = {part: gr.update(visible=False) for part in (self.notice, self.live, self.best, self.chart_note)}
         answer: dict[Any, Any] = {
             self.top: headline(result),
-            self.repeat: again | {"value": "Repeat in a fresh process"},
+            self.repeat: again,
             self.chart: gr.update(value=charts.latency_bars(result), visible=True),
         }
         return shown | hidden | answer | self.outputs.show(result)

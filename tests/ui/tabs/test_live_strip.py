@@ -53,10 +53,7 @@ def test_phases_times_and_the_calls_latency_and_rate_of_each_lane_are_told() -> 
 
 def test_a_code_of_a_worker_has_words_and_an_unknown_one_is_quoted() -> None:
     assert "newer" in doing(Progress("check", 0.9, 1.0, code="newer"))
-    assert (
-        doing(Progress("check", 0.9, 1.0, code="explain"))
-        == "Looking for the reason: kernels, operations, bytes"
-    )
+    assert doing(Progress("check", 0.9, 1.0, code="explain")) == "Looking for the reason: kernels, operations, bytes"
 
 
 def test_the_live_strip_keeps_its_elements_so_that_bars_move_instead_of_jumping() -> None:

@@ -17,10 +17,10 @@ from support.samples import ENVIRONMENT, MACHINE, failed_result, full_result, in
 from demo.core import limits
 from demo.core.comparison import Spread
 from demo.core.measurement import Compilation
-from demo.core.result import RunResult
+from demo.core.result import Failure, RunResult
 from demo.core.result_json import from_json
 from demo.core.spec import RunSpec
-from demo.present import markdown
+from demo.present import markdown, sentences
 from demo.present.script import script
 from demo.runs.outcome import NO_FILES
 from demo.store.history import History
@@ -159,7 +159,7 @@ def test_a_picture_that_is_gone_is_asked_for_and_then_taken_from_the_form(tmp_pa
     history.append(of_picture(own))
     page = Page(runner := of_this_machine(), history=history)
     (refused,) = press(page, of_picture(own).id, in_the_form(SCENE))
-    assert "is no longer here" in stage_of(page, refused) and "own &lt;b&gt;.png" in stage_of(page, refused)
+    assert "is not here" in stage_of(page, refused) and "own &lt;b&gt;.png" in stage_of(page, refused)
     assert not runner.runs
     press(page, of_picture(own).id, in_the_form(own))
     assert [picture.read_bytes() for picture in runner.pictures] == [own.read_bytes()]
@@ -169,8 +169,6 @@ ELSEWHERE = dataclasses.replace(ENVIRONMENT, device_name="Another CPU", cpu="Ano
 OTHER_TORCH = dataclasses.replace(ENVIRONMENT, torch="2.12.0")
 BASE = ok_result().spec
 NO_REPEAT = {
-    "failed": failed_result(),
-    "void": of_picture(compilation=Compilation(5.5, "cold", 1, recompiles_while_timing=1)),
     "another machine": of_picture(environment=ELSEWHERE),
     "another torch": of_picture(environment=OTHER_TORCH),
     "a folder": of_picture(spec=dataclasses.replace(BASE, checkpoint="/srv/model")),
@@ -185,6 +183,33 @@ def test_what_this_page_cannot_run_once_more_has_no_button_and_a_press_is_refuse
         (refused,) = press(page, f"no repeat {place}")
         assert "This cannot be run" in stage_of(page, refused), kind
     assert not runner.runs
+
+
+CANCELLED = failed_result(status="cancelled", spec=BASE, failure=Failure("compile", "Cancelled.", "Run it again."))
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        failed_result(spec=BASE),
+        CANCELLED,
+        of_picture(compilation=Compilation(5.5, "cold", 1, recompiles_while_timing=1)),
+    ],
+    ids=["failed", "cancelled", "void"],
+)
+def test_a_run_without_figures_is_run_again_by_a_press(history: History, result: RunResult) -> None:
+    history.append(result)
+    page = Page(runner := of_this_machine(), history=history)
+    assert of(page, result)[page.run_tab.pane.repeat] == gr.update(value="Run it again", visible=True)
+    press(page, result.id, in_the_form(SCENE))
+    assert runner.runs == [BASE] and runner.pictures[0] is not None
+
+
+def test_a_cancelled_run_offers_neither_its_picture_nor_advice(page: Page) -> None:
+    updates = of(page, CANCELLED)
+    assert not file_of(page, updates, "card")["visible"] and file_of(page, updates, "json")["visible"]
+    assert CANCELLED.failure.remedy not in updates[page.run_tab.pane.top]
+    assert file_of(page, of(page, failed_result()), "card")["visible"]
 
 
 def test_a_press_for_anything_that_is_not_stored_is_refused(history: History) -> None:
