@@ -211,8 +211,6 @@ def stage_after(tab: Any) -> None:
     _room(tab, 0)
     tab.locator("[data-stage=on]").click()
     tab.keyboard.press("2")
-    tab.locator("#stage-words .chosen").wait_for()
-    tab.locator("#run:not([disabled])").click()
     tab.locator("#seen .highlightedtext").first.wait_for(state="detached")
     tab.locator("#top .headline").wait_for()
 
