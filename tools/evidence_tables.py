@@ -19,10 +19,9 @@ from typing import Any
 
 from demo.core import format as fmt, outputs, stats
 from demo.core.comparison import ASSUMED
-from demo.core.figures import FIRST_TOKEN
 from demo.core.files import replacing
 from demo.core.measurement import Roofline
-from demo.core.result import RunResult
+from demo.core.result import FIRST_TOKEN, RunResult
 from demo.core.result_json import from_json
 from demo.core.spec import BadInput, RunSpec
 from demo.present import details, sentences

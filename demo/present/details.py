@@ -8,9 +8,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from demo.core import format as fmt
-from demo.core.figures import FIRST_TOKEN
 from demo.core.measurement import Compilation, GraphBreak
-from demo.core.result import RunResult
+from demo.core.result import FIRST_TOKEN, RunResult
 from demo.present import advice, sentences
 from demo.tasks import BY_NAME
 from demo.tasks.text import same_tokens

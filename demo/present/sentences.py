@@ -9,10 +9,9 @@ from typing import Any, Literal
 from demo.core import format as fmt, stats
 from demo.core.caveat import IMPORTANT
 from demo.core.comparison import BreakEven, Comparison
-from demo.core.figures import FIRST_TOKEN
 from demo.core.measurement import Compilation, Measurement
 from demo.core.quality import quality
-from demo.core.result import RunResult
+from demo.core.result import FIRST_TOKEN, RunResult
 from demo.core.spec import OPTIONS, RunSpec
 
 HEADLINES: dict[str, tuple[str, str, str]] = {

@@ -17,10 +17,9 @@ from PIL import Image
 from demo.core import catalog, format as fmt, hub
 from demo.core.base64_images import decode_preview
 from demo.core.catalog import Checkpoint
-from demo.core.figures import FIRST_TOKEN
 from demo.core.outputs import ImageInfo, Predictions
 from demo.core.quality import quality
-from demo.core.result import Progress, RunResult
+from demo.core.result import FIRST_TOKEN, Progress, RunResult
 from demo.core.spec import TEXT_GENERATION, RunSpec
 from demo.present import advice, charts, details, sentences
 from demo.present.guide_comparison import compare_with_guide

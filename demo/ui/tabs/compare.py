@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 from demo.core import format as fmt, stats
-from demo.core.figures import FIRST_TOKEN
-from demo.core.result import RunResult
+from demo.core.result import FIRST_TOKEN, RunResult
 from demo.core.spec import OPTIONS, RunSpec, without_meaning
 from demo.core.stats import Interval
 from demo.present import advice, sentences
