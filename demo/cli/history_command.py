@@ -8,12 +8,13 @@ from typing import Any
 
 from demo.cli import terminal
 from demo.cli.common import FAILED, stored
+from demo.core import format as fmt
 from demo.core.files import replacing
 from demo.core.format import parse_whole
 from demo.core.result import RunResult
 from demo.core.result_json import dumps
 from demo.core.spec import BadInput
-from demo.present import card, markdown, sentences
+from demo.present import card, markdown, naming
 from demo.present.script import script
 from demo.store import export, hub_dataset
 from demo.store.history import History
@@ -117,11 +118,11 @@ def _export(history: History, file: Path, options: argparse.Namespace) -> None:
     results = counted()  # rows that cannot be read are left out, and do not count
     with replacing(file) as draft:
         if format == "md":
-            cells = ((result.spec, result, sentences.status(result)) for result in results)
+            cells = ((result.spec, result, naming.status(result)) for result in results)
             draft.write(markdown.of_cells(cells).encode())
         else:
             export.write(results, format, draft)
-    print(f"{sentences.count(count, 'run')} written to {file}.", file=sys.stderr)
+    print(f"{fmt.count(count, 'run')} written to {file}.", file=sys.stderr)
 
 
 def _card(result: RunResult, file: Path) -> None:
@@ -146,7 +147,7 @@ def _delete(history: History, ids: list[str], options: argparse.Namespace) -> in
             print("Nothing was deleted.", file=sys.stderr)
             return FAILED
     hub_dataset.withdraw(history.path.parent / hub_dataset.FOLDER, set(ids))
-    print(f"{sentences.count(history.delete(ids), 'run')} deleted.", file=sys.stderr)
+    print(f"{fmt.count(history.delete(ids), 'run')} deleted.", file=sys.stderr)
     return None
 
 

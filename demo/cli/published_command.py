@@ -8,7 +8,6 @@ from demo.cli import terminal
 from demo.cli.common import listed
 from demo.core import format as fmt
 from demo.core.spec import TASKS
-from demo.present import sentences
 from demo.store import published
 from demo.store.published import OOM, PublishedRow, setting_words
 
@@ -60,10 +59,8 @@ def _table(rows: list[PublishedRow]) -> str:
 
 def _conditions(row: PublishedRow) -> str:
     """'measured by this project: 1.60 to 1.64×, float32, freezing, 2 threads, 3 repeats, 2026-11-21'."""
-    interval = (
-        [" to ".join(sentences.ends(row.speedup_low, row.speedup_high))] if row.speedup_low and row.speedup_high else []
-    )
-    threads = [sentences.count(row.threads, "thread")] if row.threads else []
+    interval = [fmt.ends(row.speedup_low, row.speedup_high)] if row.speedup_low and row.speedup_high else []
+    threads = [fmt.count(row.threads, "thread")] if row.threads else []
     repeats = [f"{row.repeats} repeats"] if row.repeats and row.repeats > 1 else []
     told = [*interval, row.dtype, *setting_words(row), *threads, *repeats, row.date]
     return f"{published.MEASURED}: {', '.join(told)}"

@@ -16,7 +16,7 @@ from demo.core import catalog, cores, format as fmt
 from demo.core.result import RunResult
 from demo.core.result_json import dumps
 from demo.core.spec import TASKS, TEXT_GENERATION, BadInput, RunSpec
-from demo.present import markdown, sentences
+from demo.present import markdown, verdict
 from demo.present.script import loading_lines
 from demo.runs.outcome import Files
 from demo.store.history import History
@@ -82,7 +82,7 @@ def _run(options: argparse.Namespace) -> int:
         print(f"{result.failure.message} {result.failure.remedy}", file=sys.stderr)
     if stored := history.get(result.id) is not None:
         print(f"Stored as {result.id}: {common.PROGRAM} history {result.id}", file=sys.stderr)
-    if table is not None and sentences.outcome(result) is not None:
+    if table is not None and verdict.outcome(result) is not None:
         table.write_text(markdown.of_run(result), encoding="utf-8")
     elif table is not None:
         print(f"The run has no figures, so {table} was not written.", file=sys.stderr)
@@ -114,7 +114,7 @@ def _ratio(given: str | None) -> float | None:
 def _passes(result: RunResult, least: float) -> bool:
     """Whether the speed-up is known to be at least this, by the near end of its interval. Says which on stderr."""
     differs = result.parity is not None and result.parity.verdict == "differ"
-    known = sentences.outcome(result) not in (None, "void") and not differs
+    known = verdict.outcome(result) not in (None, "void") and not differs
     low = result.speedup.low if known and result.speedup is not None else None
     passed = low is not None and low >= least
     found = "not known, as the outputs differ" if differs else f"at least {low:.2f}×" if low else "not known"

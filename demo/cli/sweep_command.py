@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from demo.cli import common, terminal
+from demo.core import format as fmt
 from demo.core.result import RunResult
 from demo.core.spec import BadInput, RunSpec
-from demo.present import markdown, sentences
+from demo.present import markdown, verdict
 from demo.runs.forecast import SweepForecast, forecast_sweep
 from demo.store.history import History
 from demo.sweep import grid as grids
@@ -169,7 +170,7 @@ def plan_text(cells: list[Cell], forecast: SweepForecast) -> str:
     parts = [f"{count}, {stored} of them stored already." if stored else f"{count}."]
     if forecast.cells:
         guess = f" (a rough guess for {forecast.guessed} of them)" if forecast.guessed else ""
-        duration = sentences.rounded_duration(forecast.seconds)
+        duration = fmt.rounded_duration(forecast.seconds)
         parts.append(f"{forecast.cells} to run: about {duration} one after another{guess}.")
     return " ".join(parts)
 
@@ -181,7 +182,7 @@ def cell_text(cell: Cell) -> str:
 
 
 def _latencies(result: RunResult | None) -> str:
-    return f" ({times})" if result and result.failure is None and (times := sentences.times(result)) else ""
+    return f" ({times})" if result and result.failure is None and (times := verdict.times(result)) else ""
 
 
 def table(cells: list[Cell]) -> str:

@@ -6,6 +6,7 @@ Numbers are read as people and tables write them: Python's own `int` and `float`
 import math
 import re
 import unicodedata
+from collections.abc import Iterable
 from typing import Any
 
 _PATH = re.compile(r"""(?<![\w/.:~-])(?:file://|~)?(?:/[^\s/'"`,;:()<>|]+)+/([^\s/'"`,;:()<>|]*)""")
@@ -49,6 +50,11 @@ def latency(seconds: float) -> str:
     return f"{_significant(value)} ms" if value < 999.5 else f"{_significant(seconds)} s"
 
 
+def latencies(seconds: Iterable[float]) -> str:
+    """'329 ms → 144 ms'."""
+    return " → ".join(map(latency, seconds))
+
+
 def duration(seconds: float) -> str:
     """A waiting time: '0.4 s', '12 s', '4 min 20 s'."""
     if seconds < 10:
@@ -57,6 +63,15 @@ def duration(seconds: float) -> str:
         return f"{seconds:.0f} s"
     minutes, rest = divmod(round(seconds), 60)
     return f"{minutes} min {rest} s" if rest else f"{minutes} min"
+
+
+def rounded_duration(seconds: float) -> str:
+    """An estimate's precision: whole seconds up to 10 s, steps of 5 s up to 90 s, then whole minutes, then hours."""
+    if seconds < 10:
+        return f"{max(1, round(seconds))} s"
+    if seconds < 90:
+        return f"{5 * round(seconds / 5)} s"
+    return f"{round(seconds / 60)} min" if seconds < 2 * 3600 else f"{round(seconds / 3600)} h"
 
 
 def start_time(seconds: float) -> str:
@@ -84,14 +99,27 @@ def estimate(value: float, low: float, high: float) -> str:
     return f"{value:.{decimals}f}×" if decimals < 2 else ratio(value)
 
 
-def ratio_ends(low: float, high: float) -> tuple[str, str]:
-    """'1.41' and '1.45×'."""
-    return f"{low:.2f}", f"{high:.2f}×"
+def ends(low: float, high: float) -> str:
+    """'1.41 to 1.45×', of an interval; with a third decimal where its ends are closer than 0.02."""
+    decimals = 3 if high - low < 0.02 else 2
+    return f"{low:.{decimals}f} to {high:.{decimals}f}×"
 
 
 def grouped(number: int) -> str:
     """'18 000'."""
     return f"{number:,}".replace(",", "\N{NARROW NO-BREAK SPACE}")
+
+
+def count(number: int, thing: str) -> str:
+    """'0 breaks', '1 break', '1 200 calls'."""
+    ending = "" if number == 1 else "es" if thing.endswith("s") else "s"
+    return f"{grouped(number)} {thing}{ending}"
+
+
+def enumerated(phrases: Iterable[str]) -> str:
+    """'1', '1 and 4', '1, 4 and 16'; of whatever phrases."""
+    *most, last = phrases
+    return f"{', '.join(most)} and {last}" if most else last
 
 
 def percent(share: float) -> str:

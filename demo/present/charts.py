@@ -14,7 +14,7 @@ import plotly.graph_objects as go
 from demo.core import format as fmt
 from demo.core.result import RunResult
 from demo.core.spec import PUBLISHED_CALLS, RunSpec
-from demo.present import figure as style, sentences
+from demo.present import figure as style, naming, verdict
 from demo.present.guide_comparison import compare_with_guide, nearest_rows, versions
 from demo.present.pictures import COMPILED, EAGER
 from demo.store import published
@@ -35,12 +35,12 @@ def latency_bars(result: RunResult) -> go.Figure:
     latencies = [result.latencies.get(name) for name in ("eager", "compiled")]
     sides = [side if side and side.wall_seconds else None for side in (result.eager, result.compiled)]
     ranges = [tuple(np.quantile(side.wall_seconds, (0.05, 0.95)).tolist()) if side else None for side in sides]
-    missing = "–" if result.status in ("ok", "failed") else sentences.status(result).lower()
+    missing = "–" if result.status in ("ok", "failed") else naming.status(result).lower()
     batch = result.spec.batch_size
     title = "Latency per token" if result.spec.unit == "token" else "Latency of one call"
-    names = [sentences.variant_name(name, result.spec).lower() for name in ("eager", "compiled")]
+    names = [naming.variant_name(name, result.spec).lower() for name in ("eager", "compiled")]
     counts = [str(calls) for calls in sorted({len(side.wall_seconds) for side in sides if side})]
-    counted = f"{sentences.enumerated(counts)} calls each; line: 5th to 95th percentile" if counts else ""
+    counted = f"{fmt.enumerated(counts)} calls each; line: 5th to 95th percentile" if counts else ""
     return style.bars(
         title=f"{title}, batch {batch}" if batch > 1 else title,
         names=names,
@@ -92,7 +92,7 @@ def run_and_guide(result: RunResult) -> go.Figure | None:
         f"{', '.join([row.gpu for row in comparison.rows])}: mean of {PUBLISHED_CALLS} calls, "
         f"{', '.join(list(dict.fromkeys(versions([row]) for row in comparison.rows)))}"
     )
-    settings = f"Here: {sentences.settings(result.spec)}"
+    settings = f"Here: {naming.settings(result.spec)}"
     source = [settings, *style.provenance(result), there, "Source: the Transformers guide on torch.compile"]
     # right: '43.7 ms  1.00×' beside the longest bar
     return style.paired_bars("Time of one call, here and in the guide", shown, source, right=148, size=size)
@@ -105,7 +105,7 @@ def trace(result: RunResult) -> go.Figure | None:
     line below says how many and how slow. A call's number counts its variant's own calls: between them lie the other
     variant's, in A B B A order.
     """
-    sides = [one for one in sentences.variants(result) if one[2].wall_seconds]
+    sides = [one for one in naming.variants(result) if one[2].wall_seconds]
     if not sides:
         return None
     slowest = max(max(side.wall_seconds) for *_, side in sides)
@@ -178,7 +178,7 @@ def break_even(result: RunResult) -> go.Figure | None:
         colour, dash, sign = _LINES[line]
         name = "eager" if line == "eager" else "compiled"
         if line != "eager":
-            name = ", ".join([name, sentences.cache_state(compilation, line)])
+            name = ", ".join([name, verdict.start(compilation, line)])
         ys = [costs.get(line, 0.0) * scale, end * scale]
         style.add_line(figure, [0, calls], ys, colour, 3, dash, name)
         named.append((name, sign, colour, end * scale))
@@ -187,7 +187,7 @@ def break_even(result: RunResult) -> go.Figure | None:
         at = even.calls or 0
         height = (even.seconds or 0.0) * scale
         style.mark_crossing(figure, at, height, even.low or at, even.high, calls)
-        told.append(sentences.calls_to_pay(even))
+        told.append(verdict.calls_to_pay(even))
         near = at < 0.3 * calls  # too near the axis for a name on its left
         figure.add_annotation(
             x=0 if near else at,
@@ -283,7 +283,7 @@ def by_batch(rows: Sequence[PublishedRow]) -> go.Figure | None:
         named.append((f"{name} {fmt.ratio(end)}", sign, colour, end))
         # a mean of fewer models is another mean
         ran = [row.batch_size for row in series[origin, gpu] if row.speedup is not None]
-        counts = sentences.enumerated(str(ran.count(batch)) for batch in batches)
+        counts = fmt.enumerated(str(ran.count(batch)) for batch in batches)
         counted.append(f"{machine}: {counts} models")
         told.append(f"{gpu}, {whose} " + ", ".join(f"{x}: {y:.3g}×" for x, y in means.items()))
     figure.add_hline(y=1, line={"color": style.LINE, "width": 1.5}, layer="below")

@@ -17,7 +17,6 @@ import plotly.graph_objects as go
 
 from demo.core import format as fmt
 from demo.core.result import RunResult
-from demo.present import sentences
 from demo.present.pictures import COMPILED, EAGER
 
 TEXT = "#1F2937"
@@ -123,7 +122,7 @@ def paired_bars(
     for name, pair, speedup in shown:
         names += [name, "compiled"]
         seconds += pair
-        texts += [sentences.out_of_memory() if value is None else fmt.latency(value) for value in pair]
+        texts += ["out of memory" if value is None else fmt.latency(value) for value in pair]
         if speedup is not None:
             texts[-1] += f"  <b>{fmt.ratio(speedup)}</b>"
     return bars(title, names, seconds, texts, source, right, left=left, size=size)

@@ -15,7 +15,7 @@ from demo.core import catalog, limits
 from demo.core.catalog import KEY_MAPPINGS, Checkpoint
 from demo.core.result import RunResult
 from demo.core.spec import OPTIONS, OWN_MODEL, TEXT_GENERATION, BadInput, RunSpec
-from demo.present import sentences
+from demo.present import verdict
 from demo.tasks import BY_NAME
 
 APPLIED = (
@@ -152,7 +152,7 @@ def device(spec: RunSpec) -> str:
 def _program(result: RunResult, timed: bool) -> str:
     spec, machine, image = result.spec, result.environment, result.image
     scene = catalog.find_scene(image.sha256) if image else None
-    answer = sentences.speedup_in_full(result) or result.status
+    answer = verdict.speedup_in_full(result) or result.status
     spinning = machine.settings.get("spinning", "") if machine else ""
     where = f" on {machine.device_name}, torch {machine.torch}" if machine else ""
     # With random weights the prompt has as many tokens as the run's, or one a word where the run did not get there.

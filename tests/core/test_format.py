@@ -26,7 +26,7 @@ def test_a_figure_has_about_three_digits_and_its_unit(told: Callable[[float], st
 
 
 def test_an_interval_names_its_unit_once() -> None:
-    assert fmt.ratio_ends(1.409, 1.452) == ("1.41", "1.45×")
+    assert fmt.ends(1.409, 1.452) == "1.41 to 1.45×"
 
 
 @given(st.floats(min_value=1e-7, max_value=1e6))
