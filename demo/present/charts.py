@@ -21,8 +21,8 @@ from demo.store import published
 from demo.store.published import PublishedRow, subset_of
 
 SLOWEST_SHOWN = 3.0
-_DOTS = {"eager": (EAGER, "circle", "●"), "compiled": (COMPILED, "diamond", "◆")}
-"""Colour, shape and sign of the calls of `trace`: the colour never stands alone."""
+_DOTS = {"eager": (EAGER, "circle"), "compiled": (COMPILED, "diamond")}
+"""Colour and shape of the calls of `trace`: the colour never stands alone."""
 
 
 def latency_bars(result: RunResult) -> go.Figure:
@@ -112,9 +112,9 @@ def trace(result: RunResult) -> go.Figure | None:
     end = min(SLOWEST_SHOWN * max(side.median_seconds for *_, side in sides), slowest * 1.05)
     scale, unit = style.scale_of([end])
     hover = "call %{x}: %{text}"
-    figure, beyond, named = go.Figure(), 0, []
+    figure, beyond = go.Figure(), 0
     for variant, name, side in sides:
-        colour, shape, sign = _DOTS[variant]
+        colour, shape = _DOTS[variant]
         times = np.asarray(side.wall_seconds)
         far = times > end
         beyond += int(far.sum())
@@ -136,20 +136,19 @@ def trace(result: RunResult) -> go.Figure | None:
                 cliponaxis=False,
             )
         )
-        named.append((name.lower(), sign, colour, side.median_seconds * scale))
     source = ["One dot a call, in the order timed", *style.provenance(result)]
     if beyond:
         source.append(f"▲ {beyond} beyond the scale, the slowest {fmt.latency(slowest)}")
     figure.update_yaxes(range=[0, end * scale], showgrid=True, nticks=5)
     figure.update_xaxes(showgrid=False, nticks=6, range=[0, max(len(side.wall_seconds) for *_, side in sides) + 1])
-    right = style.names_at_end(figure, named, style.PLOT_HEIGHT / (end * scale))
+    figure.update_layout(showlegend=True)
     told = [f"{name} {fmt.latency(side.median_seconds)}" for _, name, side in sides]
-    return style.dressed(figure, f"Every timed call, {unit}", source, told, left=44, right=right)
+    return style.dressed(figure, f"Every timed call, {unit}", source, told, left=44, right=8)
 
 
-_LINES = {"eager": (EAGER, "solid", "━"), "cold": (COMPILED, "solid", "━"), "warm": (COMPILED, "dash", "┄")}
+_LINES = {"eager": (EAGER, "solid"), "cold": (COMPILED, "solid"), "warm": (COMPILED, "dash")}
 _LINES["partly"] = _LINES["cold"]
-"""Colour, dashes and sign of a line of `break_even`."""
+"""Colour and dashes of a line of `break_even`."""
 
 
 def break_even(result: RunResult) -> go.Figure | None:
@@ -173,16 +172,13 @@ def break_even(result: RunResult) -> go.Figure | None:
     ends = {"eager": calls * eager} | {cache: cost + calls * compiled for cache, cost in costs.items()}
     scale, unit = style.scale_of(ends.values())
     high = max(ends.values()) * scale
-    figure, named, told = go.Figure(), [], []
+    figure, told = go.Figure(), []
     for line, end in ends.items():
-        colour, dash, sign = _LINES[line]
-        name = "eager" if line == "eager" else "compiled"
-        if line != "eager":
-            name = ", ".join([name, verdict.start(compilation, line)])
+        colour, dash = _LINES[line]
+        name = line if line == "eager" else f"compiled,<br>{verdict.start(compilation, line)}"
         ys = [costs.get(line, 0.0) * scale, end * scale]
         style.add_line(figure, [0, calls], ys, colour, 3, dash, name)
-        named.append((name, sign, colour, end * scale))
-        told.append(name)
+        told.append(name.replace("<br>", " "))
     for even in crossings.values():
         at = even.calls or 0
         height = (even.seconds or 0.0) * scale
@@ -200,9 +196,9 @@ def break_even(result: RunResult) -> go.Figure | None:
     meaning = "Lines cross where compiling has paid for itself" if crossings else "They do not cross: it never pays"
     figure.update_xaxes(range=[0, calls], showgrid=False, nticks=4, tickformat="~s", tickangle=0)
     figure.update_yaxes(range=[0, high * 1.03], showgrid=True, nticks=5, ticksuffix=f" {unit}")
-    right = style.names_at_end(figure, named, style.PLOT_HEIGHT / high)
+    figure.update_layout(showlegend=True)
     source = [meaning, *style.provenance(result)]
-    return style.dressed(figure, "Total time by number of calls", source, told, left=64, right=right)
+    return style.dressed(figure, "Total time by number of calls", source, told, left=64, right=8)
 
 
 # The published tables
@@ -210,8 +206,6 @@ def break_even(result: RunResult) -> go.Figure | None:
 GPU_COLOURS = ("#009E73", "#AA4499", "#6B7280", "#C0392B", "#8C6D1F")
 """Contrast at least 3:1 on both backgrounds. With colour blindness they need `SHAPES` to be told apart."""
 SHAPES = ("circle", "diamond", "square", "triangle-up", "x")
-_SIGNS = ("●", "◆", "■", "▲", "✕")
-_OPEN_SIGNS = ("○", "◇", "□", "△", "✕")
 _LINES_HEIGHT = 300
 
 
@@ -257,17 +251,18 @@ def by_batch(rows: Sequence[PublishedRow]) -> go.Figure | None:
     pad = (max(every) - min(every) or 0.1) * 0.1
     low, high = min(every) - pad, max(every) + pad
     hover = "batch %{x}" + ": " + "%{y:.3f}×"
-    figure, named, told, counted = go.Figure(), [], [], []
+    figure, told, counted = go.Figure(), [], []
     for number, ((origin, gpu), means) in enumerate(points.items()):
         own = origin == published.MEASURED
         colour, shape = GPU_COLOURS[number % len(GPU_COLOURS)], SHAPES[number % len(SHAPES)]
         whose = "measured by this project" if own else "published"
+        name, end = _name(gpu, 16) + ("<br>(own)" if own else ""), means[max(means)]
         figure.add_trace(
             go.Scatter(
-                name=", ".join([gpu, whose]),
+                name=f"{name} {fmt.ratio(end)}",
                 x=list(means),
                 y=list(means.values()),
-                text=[*map(fmt.ratio, [*means.values()][:-1]), ""],  # the last value stands at the name
+                text=[*map(fmt.ratio, [*means.values()][:-1]), ""],  # the last one stands in the legend
                 textposition="top center",
                 mode="lines+markers+text",
                 line={"color": colour, "width": 2.5, "dash": "dash" if own else "solid"},
@@ -276,15 +271,10 @@ def by_batch(rows: Sequence[PublishedRow]) -> go.Figure | None:
                 cliponaxis=False,
             )
         )
-        sign = (_OPEN_SIGNS if own else _SIGNS)[number % len(_SIGNS)]
-        end, name, machine = means[max(means)], _name(gpu, 16), gpu
-        if own:
-            name, machine = f"{name}<br>(own)", f"{machine} (own)"
-        named.append((f"{name} {fmt.ratio(end)}", sign, colour, end))
         # a mean of fewer models is another mean
         ran = [row.batch_size for row in series[origin, gpu] if row.speedup is not None]
         counts = fmt.enumerated(str(ran.count(batch)) for batch in batches)
-        counted.append(f"{machine}: {counts} models")
+        counted.append(f"{gpu}{' (own)' if own else ''}: {counts} models")
         told.append(f"{gpu}, {whose} " + ", ".join(f"{x}: {y:.3g}×" for x, y in means.items()))
     figure.add_hline(y=1, line={"color": style.LINE, "width": 1.5}, layer="below")
     figure.update_xaxes(type="category", categoryorder="array", categoryarray=batches, showgrid=False)
@@ -298,8 +288,8 @@ def by_batch(rows: Sequence[PublishedRow]) -> go.Figure | None:
     ]
     source += counted if len(models) > 1 else []
     source += _origins(rows, "(own), dashed: measured by this project")
-    right = style.names_at_end(figure, named, _LINES_HEIGHT / (high - low))
-    return style.dressed(figure, "Speed-up by batch size, ×", source, told, left=52, right=right, plot=_LINES_HEIGHT)
+    figure.update_layout(showlegend=True)
+    return style.dressed(figure, "Speed-up by batch size, ×", source, told, left=52, right=24, plot=_LINES_HEIGHT)
 
 
 def comparable_rows(row: PublishedRow, rows: Sequence[PublishedRow]) -> list[PublishedRow]:

@@ -155,8 +155,8 @@ def _colour(ratio: float | None) -> float:
 
 # ---- the ways to run one model
 
-HEIGHT, KEY_HEIGHT, BAR_HEIGHT = 260, 22, 46
-"""Pixels: between the axes of `crossover`, a line of its key, and a bar of `ladder` with the name above it."""
+HEIGHT, BAR_HEIGHT = 260, 46
+"""Pixels: between the axes of `crossover`, and a bar of `ladder` with the name above it."""
 BEYOND = 10
 """`crossover` ends at so many times the calls after which calls outweigh every start."""
 TOTAL_WHY = (
@@ -165,13 +165,13 @@ TOTAL_WHY = (
 )
 POINT = "Point: from there on it is ahead of the way that answers first, with its interval."
 Kind = Literal["winner", "eager", "rival", "other"]
-_STYLES: dict[str, tuple[str, str, str]] = {
-    "winner": (COMPILED, "solid", "━"),
-    "eager": (EAGER, "5px 3px", "┄"),
-    "rival": (TEXT, "2px 2px", "┄"),
-    "other": (LINE, "5px 3px", "┄"),
+_STYLES: dict[str, tuple[str, str]] = {
+    "winner": (COMPILED, "solid"),
+    "eager": (EAGER, "5px 3px"),
+    "rival": (TEXT, "2px 2px"),
+    "other": (LINE, "5px 3px"),
 }
-"""Colour, dashes and sign of a line of `crossover`, by what its way is."""
+"""Colour and dashes of a line of `crossover`, by what its way is."""
 _PART_SHADES = ((LINE, 0.4), (LINE, 0.85), (COMPILED, 1.0), (TEXT, 1.0))
 """Colour and opacity of each part of a first answer, in their order."""
 
@@ -198,20 +198,13 @@ def crossover(ways: Sequence[WayLine], crossed: Interval | None, source: Sequenc
     decades = math.ceil(math.log10(max(10.0, BEYOND * farthest, 2.0 * crossed.ratio if crossed else 0.0)))
     steps = [10 ** (step / 12) for step in range(12 * decades + 1)]
     figure = go.Figure()
-    names: dict[str, str] = {"other": "the other ways"}
     for way in sorted(ways, key=lambda way: -list(_STYLES).index(way.kind)):  # the winner is drawn last, on top
-        colour, dash, _ = _STYLES[way.kind]
-        names.setdefault(way.kind, way.name)
+        colour, dash = _STYLES[way.kind]
+        name = "the other ways" if way.kind == "other" else way.name
         times = [way.start + step * way.seconds for step in steps]
-        add_line(figure, steps, times, colour, 4 if way.kind == "winner" else 2, dash)
-    kinds = {way.kind for way in ways}
-    for place, kind in enumerate(kind for kind in _STYLES if kind in kinds):
-        colour, _, sign = _STYLES[kind]
-        figure.add_annotation(
-            text=f'<span style="color:{colour}">{sign}</span> {names[kind]}',
-            **{"x": 0, "xref": "paper", "xanchor": "left", "xshift": 8},
-            **{"y": 1, "yref": "paper", "yanchor": "top", "yshift": -KEY_HEIGHT * place},
-        )
+        add_line(figure, steps, times, colour, 4 if way.kind == "winner" else 2, dash, name)
+        figure.data[-1].showlegend = name not in {trace.name for trace in figure.data[:-1]}
+    figure.update_layout(showlegend=True, legend={"x": 0.02, "y": 1, "traceorder": "reversed"})
     winner = next((way for way in ways if way.kind == "winner"), None)
     if crossed is not None and winner is not None:
         height = winner.start + crossed.ratio * winner.seconds
