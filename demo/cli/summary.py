@@ -1,5 +1,6 @@
 """A result in at most twelve lines, in the manner of hyperfine: what a run prints."""
 
+import statistics
 from collections.abc import Iterator
 
 from demo.core import format as fmt
@@ -59,7 +60,7 @@ def _lines(result: RunResult) -> Iterator[_Line]:
 
 def _times(latency: float, side: Measurement) -> _Line:
     """The latency and the spread of the calls, the range, and how many there were."""
-    spread = fmt.latency(side.deviation_seconds)
+    spread = fmt.latency(statistics.pstdev(side.wall_seconds))
     low, high = fmt.latency(min(side.wall_seconds)), fmt.latency(max(side.wall_seconds))
     calls = fmt.count(len(side.wall_seconds), "call")
     return [(f"{fmt.latency(latency):>9}", "bold"), (f" ± {spread}", ""), (f"   {low} … {high}, {calls}", "faint")]

@@ -83,7 +83,7 @@ def progress_text(progress: Progress) -> str:
         interval = progress.speedup
         ratio = fmt.estimate(interval.ratio, interval.low, interval.high)
         known = f"{ratio} ±{fmt.percent(interval.half_width)} in this process"
-        figures.append("too early to tell the speed-up" if interval.vague else known)
+        figures.append("too early to tell the speed-up" if interval.too_wide else known)
     if figures:
         parts.append(", ".join(figures))
     return f"{progress.fraction * 100:3.0f} %  " + " · ".join(parts)

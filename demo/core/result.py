@@ -5,7 +5,7 @@ Raw times are stored. What follows from them is a property of `RunResult`: a bet
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from demo.core import stats
 from demo.core.caveat import Caveat
@@ -20,7 +20,6 @@ SCHEMA_VERSION = 3
 FIRST_TOKEN = "first_token"
 Status = Literal["ok", "out_of_memory", "compile_failed", "timed_out", "crashed", "cancelled", "interrupted", "failed"]
 """'interrupted': the program ended before the run did."""
-STATUSES: tuple[Status, ...] = get_args(Status)
 PHASE_DOING = {
     "start": "starting",
     "load": "loading the model",

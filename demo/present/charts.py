@@ -20,6 +20,7 @@ from demo.present.pictures import COMPILED, EAGER
 from demo.store import published
 from demo.store.published import PublishedRow, subset_of
 
+GUIDE = "Source: the Transformers guide on torch.compile"
 SLOWEST_SHOWN = 3.0
 _DOTS = {"eager": (EAGER, "circle"), "compiled": (COMPILED, "diamond")}
 """Colour and shape of the calls of `trace`: the colour never stands alone."""
@@ -61,7 +62,7 @@ def published_bars(checkpoint: str) -> go.Figure | None:
     source = [
         fmt.shortened(checkpoint, 48),
         f"One image per call, mean of {PUBLISHED_CALLS} calls, torch {shown[0].torch}",
-        "Source: the Transformers guide on torch.compile",
+        GUIDE,
     ]
     return style.paired_bars("What the guide measured", pairs, source, right=118)
 
@@ -86,14 +87,13 @@ def run_and_guide(result: RunResult) -> go.Figure | None:
     for row in comparison.rows:
         name = row.gpu
         if row.batch_size != here:
-            name, size = ", ".join([name, f"batch {row.batch_size}"]), style.NAMES - 2
+            name, size = f"{name}, batch {row.batch_size}", style.NAMES - 2
         shown.append(_on_gpu(name, row))
-    there = (
-        f"{', '.join([row.gpu for row in comparison.rows])}: mean of {PUBLISHED_CALLS} calls, "
-        f"{', '.join(list(dict.fromkeys(versions([row]) for row in comparison.rows)))}"
-    )
+    gpus = ", ".join(row.gpu for row in comparison.rows)
+    conditions = ", ".join(dict.fromkeys(versions([row]) for row in comparison.rows))
+    there = f"{gpus}: mean of {PUBLISHED_CALLS} calls, {conditions}"
     settings = f"Here: {naming.settings(result.spec)}"
-    source = [settings, *style.provenance(result), there, "Source: the Transformers guide on torch.compile"]
+    source = [settings, *style.provenance(result), there, GUIDE]
     # right: '43.7 ms  1.00×' beside the longest bar
     return style.paired_bars("Time of one call, here and in the guide", shown, source, right=148, size=size)
 
@@ -111,7 +111,6 @@ def trace(result: RunResult) -> go.Figure | None:
     slowest = max(max(side.wall_seconds) for *_, side in sides)
     end = min(SLOWEST_SHOWN * max(side.median_seconds for *_, side in sides), slowest * 1.05)
     scale, unit = style.scale_of([end])
-    hover = "call %{x}: %{text}"
     figure, beyond = go.Figure(), 0
     for variant, name, side in sides:
         colour, shape = _DOTS[variant]
@@ -132,7 +131,7 @@ def trace(result: RunResult) -> go.Figure | None:
                     "opacity": 0.75,
                     "line": {"width": 0},
                 },
-                hovertemplate=f"{hover}<extra>{name.lower()}</extra>",
+                hovertemplate="call %{x}: %{text}",
                 cliponaxis=False,
             )
         )
@@ -223,14 +222,11 @@ def durations(rows: Sequence[PublishedRow]) -> go.Figure | None:
 def _source(rows: Sequence[PublishedRow]) -> list[str]:
     """The source lines: setting, how a time was taken, and who measured it."""
     first, days = rows[0], sorted({row.date for row in rows if row.measured})
-    if not first.measured:
-        how = f"Mean of {PUBLISHED_CALLS} calls, {versions(rows)}"
-    else:
-        how = f"One call, {versions(rows)}, {first.dtype}, {', '.join(map(str, days))}"
-    batch = f"batch {first.batch_size}"
+    how = f"Mean of {PUBLISHED_CALLS} calls, {versions(rows)}"
+    if first.measured:
+        how = ", ".join(["One call", versions(rows), first.dtype, *days])
     noted = ["† has a note at its row of the table"] if any(map(published.faults_at, rows)) else []
-    own = fmt.capital("measured by this project")
-    return [", ".join([first.gpu, batch]), how, *noted, *_origins(rows, own)]
+    return [f"{first.gpu}, batch {first.batch_size}", how, *noted, *_origins(rows, "Measured by this project")]
 
 
 def by_batch(rows: Sequence[PublishedRow]) -> go.Figure | None:
@@ -250,7 +246,6 @@ def by_batch(rows: Sequence[PublishedRow]) -> go.Figure | None:
     every = [1.0, *(value for means in points.values() for value in means.values())]
     pad = (max(every) - min(every) or 0.1) * 0.1
     low, high = min(every) - pad, max(every) + pad
-    hover = "batch %{x}" + ": " + "%{y:.3f}×"
     figure, told, counted = go.Figure(), [], []
     for number, ((origin, gpu), means) in enumerate(points.items()):
         own = origin == published.MEASURED
@@ -267,7 +262,7 @@ def by_batch(rows: Sequence[PublishedRow]) -> go.Figure | None:
                 mode="lines+markers+text",
                 line={"color": colour, "width": 2.5, "dash": "dash" if own else "solid"},
                 marker={"size": 11, "symbol": shape + ("-open" if own else ""), "color": colour},
-                hovertemplate=f"{hover}<extra>{html.escape(gpu, quote=False)}</extra>",
+                hovertemplate="batch %{x}: %{y:.3f}×",
                 cliponaxis=False,
             )
         )
@@ -280,7 +275,7 @@ def by_batch(rows: Sequence[PublishedRow]) -> go.Figure | None:
     figure.update_xaxes(type="category", categoryorder="array", categoryarray=batches, showgrid=False)
     figure.update_yaxes(range=[low, high], nticks=6, ticksuffix="×", showgrid=True, zeroline=False)
     models = published.values([row for row in rows if row.speedup is not None], "model")
-    what = str(models[0]) if len(models) == 1 else "geometric mean of the models that ran"
+    what = models[0] if len(models) == 1 else "geometric mean of the models that ran"
     settings = [", ".join([versions([row]), *([row.dtype] if row.measured else [])]) for row in rows]
     source = [
         f"Across: batch size. Up: speed-up, {what}; above 1× compiled is faster",
@@ -304,11 +299,7 @@ def comparable_rows(row: PublishedRow, rows: Sequence[PublishedRow]) -> list[Pub
 
 def _origins(rows: Sequence[PublishedRow], own: str) -> list[str]:
     measured = {row.measured for row in rows}
-    return [
-        text
-        for kind, text in ((False, "Source: the Transformers guide on torch.compile"), (True, own))
-        if kind in measured
-    ]
+    return ([GUIDE] if False in measured else []) + ([own] if True in measured else [])
 
 
 def _means(rows: Sequence[PublishedRow]) -> dict[int, float]:

@@ -117,17 +117,9 @@ def heatmap(cells: Sequence[HeatCell]) -> go.Figure | None:
         place, column = places[cell.group, cell.row], columns.index(cell.column)
         colours[place][column] = _colour(cell.ratio)
         figure.add_annotation(text=html.escape(cell.text, quote=False), x=column, y=place, font={"size": 13})
+    gaps = {"xgap": 3, "ygap": 3}
     figure.add_trace(
-        go.Heatmap(
-            z=colours,
-            zmin=-1,
-            zmax=1,
-            colorscale=SHADES,
-            showscale=False,
-            xgap=3,
-            ygap=3,
-            hoverinfo="skip",
-        )
+        go.Heatmap(z=colours, zmin=-1, zmax=1, colorscale=SHADES, showscale=False, hoverinfo="skip", **gaps)
     )
     names = [html.escape(fmt.shortened(row, 22), quote=False) or f"<b>{group}</b>" for group, row in lines]
     figure.update_xaxes(side="top", tickvals=list(range(len(columns))), ticktext=columns)

@@ -102,16 +102,11 @@ def _of_text(result: RunResult) -> list[Row]:
     found.append(("Key-value cache", fmt.size(asked.cache_bytes), words))
     if asked.generate_seconds is not None:
         seconds = [one for one in (asked.generate_seconds, asked.automatic_seconds) if one is not None]
-        found.append(
-            (
-                "transformers' generate()",
-                fmt.latencies(seconds),
-                (
-                    "The whole answer by one call: without compiling and, on a GPU, with the compile that "
-                    "generate() does by itself."
-                ),
-            )
+        words = (
+            "The whole answer by one call: without compiling and, on a GPU, with the compile that generate() does by "
+            "itself."
         )
+        found.append(("transformers' generate()", fmt.latencies(seconds), words))
     return found
 
 
@@ -208,10 +203,8 @@ def compiled(result: RunResult) -> Part | None:
     if found.kernels is not None:
         rows.append(("Kernels", f"{found.kernels} generated, {found.extern_kernels} of libraries", ""))
     if found.cache_hits or found.cache_misses:
-        value = f"{found.cache_hits} found, {found.cache_misses} missing"
-        rows.append(("Compile cache", value, ""))
-    title = f"Did it really compile? {_really_compiled(result, found)}"
-    return Part(title, texts, rows=rows)
+        rows.append(("Compile cache", f"{found.cache_hits} found, {found.cache_misses} missing", ""))
+    return Part(f"Did it really compile? {_really_compiled(result, found)}", texts, rows=rows)
 
 
 def _really_compiled(result: RunResult, compiled: Compilation) -> str:
@@ -222,8 +215,7 @@ def _really_compiled(result: RunResult, compiled: Compilation) -> str:
         return f"Partly: {fmt.count(len(compiled.fallbacks), 'frame')} of it fell back to eager"
     counted = fmt.count(compiled.graphs, "graph")
     if compiled.graph_breaks:
-        breaks = fmt.count(len(compiled.graph_breaks), "break")
-        return f"Partly: {counted} with {breaks} between"
+        return f"Partly: {counted} with {fmt.count(len(compiled.graph_breaks), 'break')} between"
     if compiled.graphs == 1 and result.spec.scope == "model":
         return "Yes: the whole model is one graph"
     return f"Yes: {counted}, no breaks"
@@ -248,8 +240,7 @@ def outputs(result: RunResult) -> Part | None:
         return None
     error = compared.max_abs_error
     rows = [] if error is None else [("Largest difference", f"{error:.2g}", "")]
-    title = f"Same output? {compared.verdict}"
-    return Part(title, [compared.reason], rows=rows)
+    return Part(f"Same output? {compared.verdict}", [compared.reason], rows=rows)
 
 
 def agreement(result: RunResult) -> str:
@@ -275,9 +266,9 @@ def parted(result: RunResult) -> str:
         return ""
     words = f"The texts differ from token {same_tokens(*written) + 1} on."
     if result.spec.dtype != "float32":
-        words += " " + (
-            f"In {result.spec.dtype} one rounding can lead to another token, and from there to another "
-            "text. That is no fault; the logits were compared on the same tokens."
+        words += (
+            f" In {result.spec.dtype} one rounding can lead to another token, and from there to another text. That is "
+            "no fault; the logits were compared on the same tokens."
         )
     return words
 
@@ -296,26 +287,23 @@ def machine(result: RunResult) -> Part | None:
     known = result.environment
     if known is None:
         return None
-    threads = fmt.count(known.threads, "thread")
-    cores = f"{known.cpu_count} cores, {threads} for torch"
+    cores = f"{known.cpu_count} cores, {fmt.count(known.threads, 'thread')} for torch"
     libraries = f"torch {known.torch}, transformers {known.transformers}, Python {known.python}"
     of_gpu = {"CUDA": known.cuda, "driver": known.driver, "Triton": known.triton}
     further = [f"{name} {version}" for name, version in of_gpu.items() if version]
     further += [one for one in (known.compiler, known.platform) if one]
     rows = [
-        ("CPU", str(known.cpu), cores),
+        ("CPU", known.cpu, cores),
         ("Memory", fmt.size(known.memory_bytes), ""),
-        ("Versions", str(libraries), ", ".join(list(map(str, further)))),
+        ("Versions", libraries, ", ".join(further)),
     ]
     if known.settings:
-        settings = ", ".join([f"{name} {value}" for name, value in known.settings.items()])
-        rows.append(("Settings in force", settings, ""))
+        rows.append(("Settings in force", ", ".join(f"{name} {value}" for name, value in known.settings.items()), ""))
     rows += _machine_states(result)
     took = result.timing_seconds
     timing = f"Of these {fmt.duration(took)} timing." if took is not None else ""
     rows.append(("Whole run", fmt.duration(result.elapsed_seconds), timing))
-    title = f"Machine: {known.device_name}"
-    return Part(title, rows=rows)
+    return Part(f"Machine: {known.device_name}", rows=rows)
 
 
 def _machine_states(result: RunResult) -> list[Row]:
@@ -331,8 +319,7 @@ def _machine_states(result: RunResult) -> list[Row]:
     for name, (values, show) in sampled.items():
         if reported := [value for value in values if value is not None]:
             low, high = show(min(reported)), show(max(reported))
-            span = str(low) if low == high else f"{low} to {high}"
-            rows.append((name, span, ""))
+            rows.append((name, low if low == high else f"{low} to {high}", ""))
     if reasons := sorted({reason for gpu in gpus for reason in gpu.throttle_reasons}):
         rows.append(("GPU throttled", ", ".join(reasons), ""))
     return rows
@@ -371,19 +358,16 @@ def memory(result: RunResult) -> Part | None:
     sizes = list(map(fmt.size, peaks))
     reserved = [fmt.size(side.peak_reserved_bytes) for _, side in sides if side.peak_reserved_bytes]
     lines = {"peak": sizes, "reserved": reserved if len(reserved) == 2 else []}
-    title = f"Memory: {' → '.join(sizes)!s}"
     meaning = (
-        (
-            "Peak of the bytes that torch's allocator had given out during one call, weights included. "
-            "Reserved is what the allocator held on the GPU for it: that much must be free."
-        )
-        if result.spec.device == "cuda"
-        else (
-            "Peak resident set of the whole process during one call. It includes Python, torch and both "
-            "models: compare the two figures with each other, not with the model's size."
-        )
+        "Peak resident set of the whole process during one call. It includes Python, torch and both models: compare "
+        "the two figures with each other, not with the model's size."
     )
-    return Part(title, [meaning], table_of((name for name, _ in sides), lines))
+    if result.spec.device == "cuda":
+        meaning = (
+            "Peak of the bytes that torch's allocator had given out during one call, weights included. Reserved is "
+            "what the allocator held on the GPU for it: that much must be free."
+        )
+    return Part(f"Memory: {' → '.join(sizes)}", [meaning], table_of((name for name, _ in sides), lines))
 
 
 def request(result: RunResult) -> Part | None:
@@ -404,11 +388,9 @@ def request(result: RunResult) -> Part | None:
     table = table_of((name for _, name, _ in naming.variants(result)), times)
     certain = verdict.outcome(result) in ("faster", "slower")  # else the model's verdict stands: 'too noisy to tell'
     answer = fmt.ratio(requests[0] / requests[1]) if certain else verdict.speedup(result)
-    share = (
-        f"{fmt.percent(model[0] / requests[0])} of an eager request is the model, and compiling does "
-        "not change the rest."
-    )
-    return Part(f"A whole request: {answer}", [share], table)
+    share = fmt.percent(model[0] / requests[0])
+    meaning = f"{share} of an eager request is the model, and compiling does not change the rest."
+    return Part(f"A whole request: {answer}", [meaning], table)
 
 
 def guide(result: RunResult) -> Part | None:

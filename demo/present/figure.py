@@ -102,10 +102,9 @@ def bars(
     figure.update_yaxes(tickvals=places, ticktext=list(names), range=[places[-1] + 0.6, -0.6], tickfont={"size": size})
     figure.update_yaxes(ticks="", showgrid=False, zeroline=False)
     figure.update_xaxes(range=[0, max(ends) * scale or 1], nticks=5, showgrid=True, zeroline=True)
-    title = ", ".join([title, str(unit)])
     told = [f"{name} {text}" for name, text in zip(names, texts, strict=True)]
     left = room(names, size) if left is None else left
-    return dressed(figure, title, source, told, left, right, plot=round(34 * (places[-1] + 1.2)))
+    return dressed(figure, f"{title}, {unit}", source, told, left, right, plot=round(34 * (places[-1] + 1.2)))
 
 
 Pair = tuple[str, Sequence[float | None], float | None]

@@ -203,7 +203,7 @@ def strip(progress: Progress, spec: RunSpec) -> Markup:
     then bars only change their length.
     """
     speedup, step = progress.speedup, STEP_OF_PHASE.get(progress.phase, 0)
-    axis = ruler(speedup, not speedup.vague, 0.0) if speedup is not None else ""
+    axis = ruler(speedup, not speedup.too_wide, 0.0) if speedup is not None else ""
     lanes = _lanes(progress, spec)
     return drawn("progress.strip", spec, progress, STEPS, step, doing(progress), lanes, axis)
 
