@@ -73,9 +73,9 @@ def _show(search: Search, events: Iterator[Event]) -> None:
         elif isinstance(event, Done):
             way = search.ways[event.place]
             row = next(row for row in search.table().rows if row.way is way)
-            told = row.out or best_words.cells(row)["speedup"]
+            text = row.out or best_words.cells(row)["speedup"]
             left = f"{fmt.rounded_duration(search.left_seconds)} left at most"
-            progress.say(f"So far {best_words.name(way)}: {told}, {left}")
+            progress.say(f"So far {best_words.name(way)}: {text}, {left}")
 
 
 def report(table: BestTable, complete: bool, image: str | None = None) -> str:

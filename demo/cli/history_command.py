@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from demo.cli import terminal
-from demo.cli.common import FAILED, stored
+from demo.cli.common import FAILED, find_stored
 from demo.core import format as fmt
 from demo.core.files import replacing
 from demo.core.format import parse_whole
@@ -55,7 +55,7 @@ def add_to(commands: Any) -> None:
 
 
 def _script(options: argparse.Namespace) -> None:
-    print(script(stored(History(), options.id)), end="")
+    print(script(find_stored(History(), options.id)), end="")
 
 
 def _history(options: argparse.Namespace) -> int | None:
@@ -67,7 +67,7 @@ def _history(options: argparse.Namespace) -> int | None:
         case ["export", file]:
             _export(history, Path(file), options)
         case ["card", id, file]:
-            _card(stored(history, id), Path(file))
+            _card(find_stored(history, id), Path(file))
         case ["delete", _, *_]:
             return _delete(history, options.words[1:], options)
         case [id] if id not in ("export", "card", "delete"):
@@ -97,7 +97,7 @@ def _list(history: History, options: argparse.Namespace) -> None:
 
 
 def _show(history: History, id: str, options: argparse.Namespace) -> None:
-    result = stored(history, id)
+    result = find_stored(history, id)
     print(dumps(result) if options.json else terminal.report(result))
 
 
@@ -135,7 +135,7 @@ def _card(result: RunResult, file: Path) -> None:
 
 def _delete(history: History, ids: list[str], options: argparse.Namespace) -> int | None:
     try:
-        results = [stored(history, id) for id in ids]
+        results = [find_stored(history, id) for id in ids]
     except BadInput as unknown:
         raise BadInput(f"{unknown} Nothing was deleted.") from unknown
     if not options.yes:
@@ -152,9 +152,7 @@ def _delete(history: History, ids: list[str], options: argparse.Namespace) -> in
 
 
 def _limit(given: str | None) -> int | None:
-    if given is None:
-        return None
-    limit = parse_whole(given)
-    if isinstance(limit, str) or not 1 <= limit <= LARGEST:
-        raise BadInput(f"The limit must be a whole number from 1 to {LARGEST:,}. Given: {given[:80]!r}.")
-    return int(limit)
+    limit: int | str | None = parse_whole(given)
+    if isinstance(limit, str) or not (limit is None or 1 <= limit <= LARGEST):
+        raise BadInput(f"The limit must be a whole number from 1 to {LARGEST:,}. Given: {str(given)[:80]!r}.")
+    return limit

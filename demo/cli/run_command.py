@@ -25,7 +25,7 @@ from demo.store.history import History
 def add_to(commands: Any) -> None:
     parser = commands.add_parser("run", help="time one checkpoint, eager and compiled, on one picture or prompt")
     parser.set_defaults(command=_run)
-    common.add_model(parser, f": {common.listed(TASKS)}")
+    common.add_model(parser, f": {common.alternatives(TASKS)}")
     common.add_options(parser)
     parser.add_argument("--trace", metavar="FILE", help="write what the profiler saw to FILE.json.gz, for Perfetto")
     parser.add_argument("--package", metavar="FILE.pt2", help="build with AOTInductor and keep its package in FILE.pt2")
@@ -103,10 +103,8 @@ def _shown(result: RunResult, options: argparse.Namespace) -> str:
 
 def _ratio(given: str | None) -> float | None:
     """The bound of `--at-least`. Raises BadInput for anything but a positive number."""
-    ratio = fmt.parse_number(given)
-    if given is None:
-        return None
-    if not isinstance(ratio, float) or ratio <= 0:
+    ratio: float | str | None = fmt.parse_number(given)
+    if isinstance(ratio, str) or (ratio is not None and ratio <= 0):
         raise BadInput(f"--at-least is a ratio such as 1.05. Given: {given!r}.")
     return ratio
 
@@ -126,15 +124,15 @@ def _followed(history: History, busy: float, spec: RunSpec, *run: Any) -> RunRes
     """The result of a run. Its progress is shown on standard error, and that others keep this share of cores `busy`."""
     from demo.runs.runner import Runner
 
-    told = False
+    started = False
     progress = terminal.ProgressLine(sys.stderr)
     try:
         with closing(Runner(history)) as runner:
             for event in runner.run(spec, *run):
                 if isinstance(event, RunResult):
                     result = event
-                elif not told and runner.machine is not None:
-                    told = True
+                elif not started and runner.machine is not None:
+                    started = True
                     if problem := runner.machine.gpu_problem:
                         progress.say(f"The GPU cannot be used: {problem}. Until then runs use the CPU.")
                     if busy >= cores.BUSY_CPU and (spec.device == "cpu" or runner.machine.gpu is None):

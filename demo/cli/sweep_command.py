@@ -45,8 +45,8 @@ def _add_grid(parser: argparse.ArgumentParser) -> None:
     either.add_argument("file", nargs="?", metavar="FILE.yaml", help="the grid: lists and settings by their names")
     either.add_argument("--preset", choices=list(PRESETS), help="a grid by its name")
     for name, one in AXES.items():
-        told = f"{one.replace('_', ' ')}, as of `run`; give it several times, or with commas, for more"
-        parser.add_argument(f"--{one.replace('_', '-')}", dest=name, action="append", metavar=one.upper(), help=told)
+        text = f"{one.replace('_', ' ')}, as of `run`; give it several times, or with commas, for more"
+        parser.add_argument(f"--{one.replace('_', '-')}", dest=name, action="append", metavar=one.upper(), help=text)
     parser.add_argument("--task", help="only for checkpoints that are not in the list")
     common.add_options(parser, SETTINGS)
 
@@ -94,7 +94,7 @@ def _sweep(options: argparse.Namespace) -> int:
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # the table is still written
     with engine(options, specs, image) as (cells, plan, run):
         print(plan, file=sys.stderr)
-        if not options.yes and not common.wanted():
+        if not options.yes and not common.confirm():
             return common.OK
         try:
             with closing(run(image, threading.Event())) as events:

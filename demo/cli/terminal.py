@@ -74,13 +74,9 @@ def progress_text(progress: Progress) -> str:
     parts = [*repeat, progress.phase, waited]
     if progress.code:
         parts.append(naming.worker_word(progress.code))
-    latencies = {
-        "eager": progress.eager_seconds,
-        "compiled": progress.compiled_seconds,
-    }
-    figures = [f"{name} {fmt.latency(seconds)}" for name, seconds in latencies.items() if seconds is not None]
-    if progress.speedup is not None:
-        interval = progress.speedup
+    latencies = ("eager", progress.eager_seconds), ("compiled", progress.compiled_seconds)
+    figures = [f"{name} {fmt.latency(seconds)}" for name, seconds in latencies if seconds is not None]
+    if (interval := progress.speedup) is not None:
         ratio = fmt.estimate(interval.ratio, interval.low, interval.high)
         known = f"{ratio} ±{fmt.percent(interval.half_width)} in this process"
         figures.append("too early to tell the speed-up" if interval.too_wide else known)
@@ -110,8 +106,8 @@ def report(result: RunResult) -> str:
     if last := last_line(result):
         sections.append([last])
     # A prompt, or the text that a model writes, may hold what a terminal obeys.
-    told = ["\n".join(line for line in lines if line) for lines in sections]
-    return fmt.printable("\n\n".join(filter(None, told)))
+    texts = ["\n".join(filter(None, lines)) for lines in sections]
+    return fmt.printable("\n\n".join(filter(None, texts)))
 
 
 def last_line(result: RunResult) -> str:
@@ -175,6 +171,5 @@ def table(rows: Iterable[Sequence[str]]) -> list[str]:
 
 def hanging(start: str, text: str) -> list[str]:
     width = min(shutil.get_terminal_size((WIDEST, 24)).columns, WIDEST)
-    return textwrap.TextWrapper(width, start, " " * len(start), break_long_words=False, break_on_hyphens=False).wrap(
-        text
-    )
+    wrapper = textwrap.TextWrapper(width, start, " " * len(start), break_long_words=False, break_on_hyphens=False)
+    return wrapper.wrap(text)

@@ -115,7 +115,7 @@ class RunResult:
     @cached_property
     def own_figures(self) -> dict[str, ProcessFigure]:
         """The figures of this run's own process, by the names of `comparisons`."""
-        found = {self._main: self._of_calls()} | {name: _of_blocks(pair) for name, pair in self.further.items()}
+        found = {self.main: self._of_calls()} | {name: _of_blocks(pair) for name, pair in self.further.items()}
         return {name: figure for name, figure in found.items() if figure is not None}
 
     def _of_calls(self) -> ProcessFigure | None:
@@ -149,13 +149,14 @@ class RunResult:
         }
 
     @property
-    def _main(self) -> str:
+    def main(self) -> str:
+        """The comparison that the speed-up is of: 'call', or of a text model 'token'."""
         return "token" if self.spec.unit == "token" else "call"
 
     @property
     def speedup(self) -> Comparison | None:
         """That of a call, or of a text model's token."""
-        return self.comparisons.get(self._main)
+        return self.comparisons.get(self.main)
 
     @property
     def control(self) -> Interval | None:

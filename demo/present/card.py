@@ -23,9 +23,9 @@ _BAR_START, _BESIDE = _EDGE + 170, 330
 
 def title(result: RunResult) -> str:
     """'shapes-vit 1.14× faster', 'shapes-vit: Too noisy to tell', 'shapes-vit: Out of memory'; without tags."""
-    named, told = printable_label(naming.short(result.spec.checkpoint), MAX_NAME), answer(result)
+    named, text = printable_label(naming.short(result.spec.checkpoint), MAX_NAME), answer(result)
     colon = "" if verdict.outcome(result) in ("faster", "slower") else ":"
-    return f"{named}{colon} {told}"
+    return f"{named}{colon} {text}"
 
 
 def answer(result: RunResult) -> str:
@@ -66,16 +66,16 @@ def card(result: RunResult) -> bytes:
     _line(pen, 350, fmt.capital(answer(result)), 130, bold=True)
     if verdict.outcome(result) is None:
         failed = result.failure
-        told = f"{failed.message} {failed.remedy}" if failed else "The run gave no figures."
-        lines = textwrap.wrap(printable_label(told, _MAX_TEXT), 2 * _ROOM // 38, max_lines=4, placeholder="…")
+        text = f"{failed.message} {failed.remedy}" if failed else "The run gave no figures."
+        lines = textwrap.wrap(printable_label(text, _MAX_TEXT), 2 * _ROOM // 38, max_lines=4, placeholder="…")
         for number, line in enumerate(lines):
             _line(pen, 414 + 48 * number, line, 38)
     else:
         _bars(result, pen)
         _line(pen, 553, verdict.worth(result), 32)
-        told = fmt.capital(verdict.interval(result))
-        told = f"{told}; with added graph breaks" if result.spec.graph_break else told
-        _line(pen, 598, told, 28, colour=PAGE_MUTED)
+        text = fmt.capital(verdict.interval(result))
+        text = f"{text}; with added graph breaks" if result.spec.graph_break else text
+        _line(pen, 598, text, 28, colour=PAGE_MUTED)
     file = io.BytesIO()
     image.quantize(64, dither=Image.Dither.NONE).save(file, "PNG")  # a third of the bytes, in the same time
     return file.getvalue()

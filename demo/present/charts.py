@@ -141,8 +141,8 @@ def trace(result: RunResult) -> go.Figure | None:
     figure.update_yaxes(range=[0, end * scale], showgrid=True, nticks=5)
     figure.update_xaxes(showgrid=False, nticks=6, range=[0, max(len(side.wall_seconds) for *_, side in sides) + 1])
     figure.update_layout(showlegend=True)
-    told = [f"{name} {fmt.latency(side.median_seconds)}" for _, name, side in sides]
-    return style.dressed(figure, f"Every timed call, {unit}", source, told, left=44, right=8)
+    words = [f"{name} {fmt.latency(side.median_seconds)}" for _, name, side in sides]
+    return style.layout(figure, f"Every timed call, {unit}", source, words, left=44, right=8)
 
 
 _LINES = {"eager": (EAGER, "solid"), "cold": (COMPILED, "solid"), "warm": (COMPILED, "dash")}
@@ -171,23 +171,23 @@ def break_even(result: RunResult) -> go.Figure | None:
     ends = {"eager": calls * eager} | {cache: cost + calls * compiled for cache, cost in costs.items()}
     scale, unit = style.scale_of(ends.values())
     high = max(ends.values()) * scale
-    figure, told = go.Figure(), []
+    figure, words = go.Figure(), []
     for line, end in ends.items():
         colour, dash = _LINES[line]
         name = line if line == "eager" else f"compiled,<br>{verdict.start(compilation, line)}"
         ys = [costs.get(line, 0.0) * scale, end * scale]
         style.add_line(figure, [0, calls], ys, colour, 3, dash, name)
-        told.append(name.replace("<br>", " "))
+        words.append(name.replace("<br>", " "))
     for even in crossings.values():
         at = even.calls or 0
         height = (even.seconds or 0.0) * scale
         style.mark_crossing(figure, at, height, even.low or at, even.high, calls)
-        told.append(verdict.calls_to_pay(even))
+        words.append(verdict.calls_to_pay(even))
         near = at < 0.3 * calls  # too near the axis for a name on its left
         figure.add_annotation(
             x=0 if near else at,
             y=height,
-            text=told[-1],
+            text=words[-1],
             xanchor="left" if near else "right",
             xshift=6 if near else -10,
             yshift=22 if near else 14,
@@ -197,13 +197,13 @@ def break_even(result: RunResult) -> go.Figure | None:
     figure.update_yaxes(range=[0, high * 1.03], showgrid=True, nticks=5, ticksuffix=f" {unit}")
     figure.update_layout(showlegend=True)
     source = [meaning, *style.provenance(result)]
-    return style.dressed(figure, "Total time by number of calls", source, told, left=64, right=8)
+    return style.layout(figure, "Total time by number of calls", source, words, left=64, right=8)
 
 
 # The published tables
 
 GPU_COLOURS = ("#009E73", "#AA4499", "#6B7280", "#C0392B", "#8C6D1F")
-"""Contrast at least 3:1 on both backgrounds. With colour blindness they need `SHAPES` to be told apart."""
+"""Contrast at least 3:1 on both backgrounds. With colour blindness they need `SHAPES` to be words apart."""
 SHAPES = ("circle", "diamond", "square", "triangle-up", "x")
 _LINES_HEIGHT = 300
 
@@ -246,7 +246,7 @@ def by_batch(rows: Sequence[PublishedRow]) -> go.Figure | None:
     every = [1.0, *(value for means in points.values() for value in means.values())]
     pad = (max(every) - min(every) or 0.1) * 0.1
     low, high = min(every) - pad, max(every) + pad
-    figure, told, counted = go.Figure(), [], []
+    figure, words, counted = go.Figure(), [], []
     for number, ((origin, gpu), means) in enumerate(points.items()):
         own = origin == published.MEASURED
         colour, shape = GPU_COLOURS[number % len(GPU_COLOURS)], SHAPES[number % len(SHAPES)]
@@ -270,7 +270,7 @@ def by_batch(rows: Sequence[PublishedRow]) -> go.Figure | None:
         ran = [row.batch_size for row in series[origin, gpu] if row.speedup is not None]
         counts = fmt.enumerated(str(ran.count(batch)) for batch in batches)
         counted.append(f"{gpu}{' (own)' if own else ''}: {counts} models")
-        told.append(f"{gpu}, {whose} " + ", ".join(f"{x}: {y:.3g}×" for x, y in means.items()))
+        words.append(f"{gpu}, {whose} " + ", ".join(f"{x}: {y:.3g}×" for x, y in means.items()))
     figure.add_hline(y=1, line={"color": style.LINE, "width": 1.5}, layer="below")
     figure.update_xaxes(type="category", categoryorder="array", categoryarray=batches, showgrid=False)
     figure.update_yaxes(range=[low, high], nticks=6, ticksuffix="×", showgrid=True, zeroline=False)
@@ -284,7 +284,7 @@ def by_batch(rows: Sequence[PublishedRow]) -> go.Figure | None:
     source += counted if len(models) > 1 else []
     source += _origins(rows, "(own), dashed: measured by this project")
     figure.update_layout(showlegend=True)
-    return style.dressed(figure, "Speed-up by batch size, ×", source, told, left=52, right=24, plot=_LINES_HEIGHT)
+    return style.layout(figure, "Speed-up by batch size, ×", source, words, left=52, right=24, plot=_LINES_HEIGHT)
 
 
 def comparable_rows(row: PublishedRow, rows: Sequence[PublishedRow]) -> list[PublishedRow]:

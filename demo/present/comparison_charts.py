@@ -14,7 +14,7 @@ import plotly.graph_objects as go
 
 from demo.core import format as fmt
 from demo.core.stats import Interval
-from demo.present.figure import LINE, TEXT, add_line, dressed, error_bar, mark_crossing, room, scale_of
+from demo.present.figure import LINE, TEXT, add_line, error_bar, layout, mark_crossing, room, scale_of
 from demo.present.pictures import COMPILED, EAGER, rgb
 
 # ---- a comparison
@@ -63,8 +63,8 @@ def intervals(runs: Sequence[RunInterval]) -> go.Figure | None:
     )
     figure.update_yaxes(range=[len(runs) - 0.6, -0.9], showticklabels=False, showgrid=False, zeroline=False)
     source = ["Line: 95 % interval. Right of 1× compiled is faster"]
-    told = [f"{run.name}: {fmt.ratio(speedup.low)} to {fmt.ratio(speedup.high)}" for _, run, speedup in known]
-    return dressed(figure, "Speed-up", source, told, left=16, right=24, plot=INTERVAL_HEIGHT * len(runs))
+    words = [f"{run.name}: {fmt.ratio(speedup.low)} to {fmt.ratio(speedup.high)}" for _, run, speedup in known]
+    return layout(figure, "Speed-up", source, words, left=16, right=24, plot=INTERVAL_HEIGHT * len(runs))
 
 
 def _ticks(reach: float) -> list[float]:
@@ -126,10 +126,10 @@ def heatmap(cells: Sequence[HeatCell]) -> go.Figure | None:
     figure.update_yaxes(tickvals=list(range(len(lines))), ticktext=names, range=[len(lines) - 0.5, -0.5])
     for axis in (figure.update_xaxes, figure.update_yaxes):
         axis(showgrid=False, zeroline=False, ticks="")
-    told = [f"{cell.row}, {cell.column}, {cell.group}: {cell.text}" for cell in cells]
+    words = [f"{cell.row}, {cell.column}, {cell.group}: {cell.text}" for cell in cells]
     source = ["Blue: compiled is faster. Orange: compiled is slower"]
     height = ROW_HEIGHT * len(lines)
-    figure = dressed(figure, "Speed-up", source, told, left=room(names, 13), right=8, plot=height)
+    figure = layout(figure, "Speed-up", source, words, left=room(names, 13), right=8, plot=height)
     return figure.update_layout(margin_t=TITLE_AND_TICKS, height=figure.layout.height + TITLE_AND_TICKS - 46)
 
 
@@ -205,12 +205,12 @@ def crossover(ways: Sequence[WayLine], crossed: Interval | None, source: Sequenc
     high = math.log10(1.1 * max(way.start + steps[-1] * way.seconds for way in ways))
     figure.update_xaxes(type="log", range=[0, decades], dtick=1, tickformat="~s", tickangle=0, showgrid=False)
     figure.update_yaxes(type="log", range=[low, high], dtick=1, ticksuffix=" s", showgrid=True)
-    told = [
+    words = [
         f"{way.name}: {fmt.duration(way.start)} to the first answer, then {fmt.latency(way.seconds)} a call"
         for way in ways
     ]
     below = [TOTAL_WHY, *([POINT] if crossed is not None else []), *source]
-    return dressed(figure, "Total time by number of calls", below, left=62, right=12, plot=HEIGHT, told=told)
+    return layout(figure, "Total time by number of calls", below, left=62, right=12, plot=HEIGHT, words=words)
 
 
 def ladder(ways: Mapping[str, Mapping[str, float]], source: Sequence[str]) -> go.Figure | None:
@@ -239,10 +239,10 @@ def ladder(ways: Mapping[str, Mapping[str, float]], source: Sequence[str]) -> go
     figure.update_layout(barmode="stack")
     figure.update_yaxes(range=[len(ways) - 0.6, -0.8], showticklabels=False, ticks="", showgrid=False, zeroline=False)
     figure.update_xaxes(range=[0, max(totals.values()) * scale], nticks=5, showgrid=True, zeroline=True)
-    told = [
+    words = [
         f"{name}: {', '.join(f'{part} {fmt.latency(seconds)}' for part, seconds in ways[name].items())}"
         for name in ways
     ]
     below = [f"In one process, from the left: {', '.join(parts)}. Over what an earlier process left", *source]
     title = f"Start to first answer, {unit}"
-    return dressed(figure, title, below, told, left=8, right=72, plot=BAR_HEIGHT * len(ways))
+    return layout(figure, title, below, words, left=8, right=72, plot=BAR_HEIGHT * len(ways))

@@ -50,7 +50,7 @@ def calls(result: RunResult) -> Part | None:
     queued, clocks = [side.back_to_back for side in sides], [side.median_device_seconds for side in sides]
     latencies = [result.latencies[name] for name, *_ in variants]
     lines: dict[str, list[object]] = {
-        naming.COMPARISONS["token" if result.spec.unit == "token" else "call"]: list(map(fmt.latency, latencies)),
+        naming.COMPARISONS[result.main]: list(map(fmt.latency, latencies)),
         "median of this process": [fmt.latency(side.median_seconds) for side in sides],
         "p95": [fmt.latency(side.p95_seconds) for side in sides],
         "fastest": [fmt.latency(min(side.wall_seconds)) for side in sides],
@@ -112,7 +112,7 @@ def _of_text(result: RunResult) -> list[Row]:
 
 def _processes(result: RunResult) -> list[Row]:
     """The speed-up of each process that the answer rests on, with the interval of its own calls."""
-    name = "token" if result.spec.unit == "token" else "call"
+    name = result.main
     repeats = [(run.id, run.figures[name].within) for run in result.as_processes() if name in run.figures]
     if len(repeats) == 1 and result.speedup is not None and result.speedup.basis == "within one process":
         return []  # the answer says it
@@ -259,7 +259,7 @@ def agreement(result: RunResult) -> str:
     return fmt.sentence(f"{said}: {', '.join(shares)}" if shares else said)
 
 
-def parted(result: RunResult) -> str:
+def text_difference(result: RunResult) -> str:
     """From where on two texts differ, and what that means; '' where they do not."""
     written = [one.token_ids for one in (result.predictions or {}).values() if one.token_ids is not None]
     if len(written) < 2 or written[0] == written[1]:
@@ -337,16 +337,15 @@ def pays(result: RunResult) -> Part | None:
     measured = {cache: cost for cache, cost in costs.items() if cost is not None and cost.parts}
     heads = []
     for cache, cost in measured.items():
-        head = verdict.start(found, cache)
-        heads.append(", ".join([head, f"by run {cost.run_id}"]) if cost.run_id else head)
+        heads.append(verdict.start(found, cache) + (f", by run {cost.run_id}" if cost.run_id else ""))
     lines = {}
     for name in dict.fromkeys(name for cost in measured.values() for name in cost.parts):
         seconds = [cost.parts.get(name) for cost in measured.values()]
         word = naming.worker_word(name)
         lines[word] = [fmt.start_time(one) if one is not None else "" for one in seconds]
     rows = [("Package", fmt.size(found.package_bytes), "")] if found.package_bytes is not None else []
-    told, table = verdict.when_it_pays(result), table_of(heads, lines)
-    return Part("When does compiling pay?", told, table, rows) if told or table or rows else None
+    texts, table = verdict.when_it_pays(result), table_of(heads, lines)
+    return Part("When does compiling pay?", texts, table, rows) if texts or table or rows else None
 
 
 def memory(result: RunResult) -> Part | None:

@@ -102,9 +102,9 @@ def bars(
     figure.update_yaxes(tickvals=places, ticktext=list(names), range=[places[-1] + 0.6, -0.6], tickfont={"size": size})
     figure.update_yaxes(ticks="", showgrid=False, zeroline=False)
     figure.update_xaxes(range=[0, max(ends) * scale or 1], nticks=5, showgrid=True, zeroline=True)
-    told = [f"{name} {text}" for name, text in zip(names, texts, strict=True)]
+    words = [f"{name} {text}" for name, text in zip(names, texts, strict=True)]
     left = room(names, size) if left is None else left
-    return dressed(figure, f"{title}, {unit}", source, told, left, right, plot=round(34 * (places[-1] + 1.2)))
+    return layout(figure, f"{title}, {unit}", source, words, left, right, plot=round(34 * (places[-1] + 1.2)))
 
 
 Pair = tuple[str, Sequence[float | None], float | None]
@@ -156,12 +156,12 @@ def mark_crossing(figure: go.Figure, x: float, y: float, low: float, high: float
     )
 
 
-def dressed(
-    figure: go.Figure, title: str, source: list[str], told: list[str], left: int, right: int, plot: int = PLOT_HEIGHT
+def layout(
+    figure: go.Figure, title: str, source: list[str], words: list[str], left: int, right: int, plot: int = PLOT_HEIGHT
 ) -> go.Figure:
     """Title, source lines, fonts, fixed margins and `plot` pixels of height between them.
 
-    `told` are its values in words: with title and source they are the paragraph that `aloud.js` gives screen readers.
+    `words` are its values in words: with title and source they are the paragraph that `aloud.js` gives screen readers.
     """
     lines = [line for text in source for line in textwrap.wrap(text, LINE_WIDTH, break_long_words=False)]
     bottom = 34 + 17 * len(lines)
@@ -173,7 +173,7 @@ def dressed(
         **{"x": 0, "xref": "paper", "xanchor": "left", "xshift": -left},
         **{"y": 0, "yref": "paper", "yanchor": "top", "yshift": -28},
     )
-    paragraph = ". ".join(text for text in (_plain(title), "; ".join(map(_plain, told)), *source) if text)
+    paragraph = ". ".join(text for text in (_plain(title), "; ".join(map(_plain, words)), *source) if text)
     figure.update_layout(
         template=_TEMPLATE,
         title={"text": f"<b>{title}</b>"},

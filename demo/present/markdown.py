@@ -45,7 +45,8 @@ def of_predictions(result: RunResult) -> list[str]:
     """Sentences on the predictions, as plain text: whether they agree, and what to know of them."""
     image = result.image
     beyond = bool(result.predictions) and catalog.is_beyond(result.spec.checkpoint, image.sha256 if image else None)
-    return [text for text in (details.agreement(result), DRAWN_ONLY if beyond else "", details.parted(result)) if text]
+    texts = details.agreement(result), DRAWN_ONLY if beyond else "", details.text_difference(result)
+    return [text for text in texts if text]
 
 
 def section(part: Part) -> str:

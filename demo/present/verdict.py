@@ -202,8 +202,7 @@ def worth(result: RunResult) -> str:
         if even is None or even.calls is None:
             return "Never pays here"
         calls = fmt.two_digits(even.calls if even.answers is None else even.images or 0)
-        thing = "token" if result.spec.unit == "token" else "call"
-        number = fmt.grouped(calls) if paid else fmt.count(calls, thing)
+        number = fmt.grouped(calls) if paid else fmt.count(calls, result.main)
         paid.append(f"{number} {start(compiled, state)}")
     return f"Pays after {', '.join(paid)}"
 

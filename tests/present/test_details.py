@@ -54,9 +54,11 @@ def test_the_json_has_each_comparison_and_comes_back() -> None:
 
 
 def test_from_where_the_texts_differ_is_said_and_half_types_are_excused() -> None:
-    assert "from token 2 on" in details.parted(parted()) and "rounding" not in details.parted(parted())
-    assert "rounding" in details.parted(parted("bfloat16"))
-    assert details.parted(text_result()) == ""
+    assert "from token 2 on" in details.text_difference(parted()) and "rounding" not in details.text_difference(
+        parted()
+    )
+    assert "rounding" in details.text_difference(parted("bfloat16"))
+    assert details.text_difference(text_result()) == ""
 
 
 def test_what_a_slower_prompt_loses_may_never_pay() -> None:
