@@ -77,6 +77,13 @@ def test_a_call_beyond_the_scale_is_a_triangle_on_its_edge_and_is_counted() -> N
     assert figure.data[0].text[3] == "9.00 s" and "▲ 1 beyond the scale, the slowest 9.00 s" in texts(figure)[-1]
 
 
+def test_an_open_verdict_has_no_break_even() -> None:
+    times = tuple(0.012 * (0.66 if place % 8 < 4 else 1.4) for place in range(48))
+    noisy = full_result(compiled=dataclasses.replace(measurement(0.012), wall_seconds=times))
+    assert charts.break_even(full_result()) is not None
+    assert charts.break_even(noisy) is None
+
+
 def test_the_guide_s_gpus_stand_in_the_guide_s_order_eager_first() -> None:
     figure = published_bars("google/vit-base-patch16-224")
     names = [re.sub("<.*?>", "", name).split() for name in figure.layout.yaxis.ticktext]
