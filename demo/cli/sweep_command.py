@@ -166,7 +166,7 @@ def _follow(events: Iterable[Event], cells: list[Cell]) -> None:
 def plan_text(cells: list[Cell], forecast: SweepForecast) -> str:
     """'72 cells, 12 of them stored already. 60 to run: about 41 min (a rough guess for 48 of them).'"""
     stored = len(cells) - forecast.cells
-    count = f"{len(cells)} cell{'s' * (len(cells) != 1)}"
+    count = fmt.count(len(cells), "cell")
     parts = [f"{count}, {stored} of them stored already." if stored else f"{count}."]
     if forecast.cells:
         guess = f" (a rough guess for {forecast.guessed} of them)" if forecast.guessed else ""

@@ -59,11 +59,8 @@ def published_bars(checkpoint: str) -> go.Figure | None:
     if not shown:
         return None
     pairs = [_on_gpu(row.gpu, row) for row in shown]
-    source = [
-        fmt.shortened(checkpoint, 48),
-        f"One image per call, mean of {PUBLISHED_CALLS} calls, torch {shown[0].torch}",
-        GUIDE,
-    ]
+    calls = f"One image per call, mean of {PUBLISHED_CALLS} calls, torch {shown[0].torch}"
+    source = [fmt.shortened(checkpoint, 48), calls, GUIDE]
     return style.paired_bars("What the guide measured", pairs, source, right=118)
 
 

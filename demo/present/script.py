@@ -185,8 +185,8 @@ def _model(spec: RunSpec) -> dict[str, Any]:
     """How the model is loaded, as `demo.backend.models` does."""
     random, checkpoint = spec.weights == "random", catalog.find(spec.checkpoint)
     if spec.task == OWN_MODEL:
-        file, _, function = spec.checkpoint.rpartition(":")
-        return {"file": Path(file).name, "function": function}
+        file, function = catalog.own_model_parts(spec.checkpoint)
+        return {"file": file.name, "function": function}
     folder = catalog.config_folder(checkpoint).relative_to(catalog.ASSETS.parent).as_posix() if checkpoint else ""
     revision = checkpoint.revision if checkpoint is not None else None
     here = checkpoint is not None and (checkpoint.bundled or random)
