@@ -133,8 +133,8 @@ def _part(part: Part) -> list[str]:
 
 def _asked(result: RunResult) -> list[tuple[str, str]]:
     """What a reader who gets nothing but the report has to know of it."""
-    image, started = result.image, fmt.minute(result.started_at)
-    rows = [("Run", naming.run_line(result)), ("Started", f"{started} UTC")]
+    image = result.image
+    rows = [("Run", naming.run_line(result)), ("Started", f"{fmt.minute(result.started_at)} UTC")]
     return [*rows, ("Picture", f"{image.name}, {image.width} × {image.height}")] if image else rows
 
 

@@ -36,7 +36,7 @@ def milliseconds(seconds: float) -> float:
     return seconds * 1e3
 
 
-def _significant(value: float) -> str:
+def significant(value: float) -> str:
     """`value` with about three significant digits and never in exponent form: 1.44, 14.4, 144, 1444."""
     decimals = 2 - (abs(value) >= 10) - (abs(value) >= 100)
     return f"{value:.{decimals}f}"
@@ -47,7 +47,7 @@ def latency(seconds: float) -> str:
     value = milliseconds(seconds)
     if 0 < value < 0.1:  # a small module of somebody's own: two decimals would say 0.00
         return f"{value:.{1 - math.floor(math.log10(value))}f} ms"
-    return f"{_significant(value)} ms" if value < 999.5 else f"{_significant(seconds)} s"
+    return f"{significant(value)} ms" if value < 999.5 else f"{significant(seconds)} s"
 
 
 def latencies(seconds: Iterable[float]) -> str:
@@ -86,7 +86,7 @@ def two_digits(number: float) -> int:
 
 def ratio(value: float) -> str:
     """A speed-up: '2.29×', '0.10×', '12.3×'."""
-    return f"{_significant(value)}×" if value >= 1 else f"{value:.2f}×"
+    return f"{significant(value)}×" if value >= 1 else f"{value:.2f}×"
 
 
 def estimate(value: float, low: float, high: float) -> str:
@@ -131,21 +131,16 @@ def size(count: float) -> str:
     """Bytes: '812 kB', '1.2 GB' (decimal units, as disks and GPUs are sold)."""
     for unit in ("B", "kB", "MB"):
         if count < 1000:
-            return f"{_significant(count) if unit != 'B' else round(count)} {unit}"
+            return f"{significant(count) if unit != 'B' else round(count)} {unit}"
         count /= 1000
-    return f"{_significant(count)} GB"
+    return f"{significant(count)} GB"
 
 
 def parameters(count: int) -> str:
     """'2.51 B', '86.6 M', '431 k'."""
     if count >= 1_000_000_000:
-        return f"{_significant(count / 1e9)} B"
-    return f"{_significant(count / 1e6)} M" if count >= 1_000_000 else f"{round(count / 1e3)} k"
-
-
-def rate(per_second: float) -> str:
-    """A number per second: '694'."""
-    return _significant(per_second)
+        return f"{significant(count / 1e9)} B"
+    return f"{significant(count / 1e6)} M" if count >= 1_000_000 else f"{round(count / 1e3)} k"
 
 
 def shortened(text: str, most: int) -> str:

@@ -55,8 +55,8 @@ def calls(result: RunResult) -> Part | None:
         "p95": [fmt.latency(side.p95_seconds) for side in sides],
         "fastest": [fmt.latency(min(side.wall_seconds)) for side in sides],
         "slowest": [fmt.latency(max(side.wall_seconds)) for side in sides],
-        rate: [fmt.rate(batch / seconds) for seconds in latencies],
-        f"{rate}, back to back": [run and fmt.rate(run.calls * batch / run.seconds) for run in queued],
+        rate: [fmt.significant(batch / seconds) for seconds in latencies],
+        f"{rate}, back to back": [run and fmt.significant(run.calls * batch / run.seconds) for run in queued],
         "energy for each": [
             run and run.energy_joules and f"{run.energy_joules / (run.calls * batch):.3g} J" for run in queued
         ],

@@ -222,7 +222,7 @@ def _lanes(progress: Progress, spec: RunSpec) -> dict[str, tuple[float, str, str
     fastest = min((seconds for seconds in seen.values() if seconds), default=0.0)
     done = 1.0 if progress.phase in ("check", "done") else progress.timing_done or 0.0
     return {
-        variant: (done * fastest / seconds, fmt.latency(seconds), fmt.rate(spec.batch_size / seconds))
+        variant: (done * fastest / seconds, fmt.latency(seconds), fmt.significant(spec.batch_size / seconds))
         if seconds
         else (0.0, "–", "–")
         for variant, seconds in seen.items()

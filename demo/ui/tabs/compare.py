@@ -166,7 +166,7 @@ def _latency(result: RunResult, variant: str) -> str:
 
 def _throughput(result: RunResult) -> str:
     spec, seconds = result.spec, result.latencies.get("compiled")
-    return f"{fmt.rate(spec.batch_size / seconds)} {spec.unit}s/s" if seconds else ""
+    return f"{fmt.significant(spec.batch_size / seconds)} {spec.unit}s/s" if seconds else ""
 
 
 def _floor(result: RunResult) -> str:
