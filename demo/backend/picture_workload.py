@@ -17,6 +17,7 @@ from demo.backend import models, timing
 from demo.backend.failures import OTHER, named
 from demo.backend.workload import Batch, Workload, dtype_of, memory_format_of
 from demo.core import images
+from demo.core.caveat import note
 from demo.core.outputs import EndToEnd, ImageInfo, Predictions
 from demo.core.size_log import Size
 from demo.core.spec import BadInput, RunSpec
@@ -46,7 +47,8 @@ class PictureWorkload(Workload):
         if on_image is not None:
             on_image(image)  # a run whose load fails is found again by its picture
         loaded = models.load(spec, device)
-        return cls(spec, device, loaded.model, loaded, picture, file, caveats=loaded.caveats)
+        caveats = [*loaded.caveats, *([note(image.note)] if image.note else [])]
+        return cls(spec, device, loaded.model, loaded, picture, file, caveats=caveats)
 
     @abstractmethod
     def decode(self, outputs: Any) -> Any:
