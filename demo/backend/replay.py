@@ -11,12 +11,14 @@ line, {"refused": ...}, {"failed": ...} or {"seconds": [...], "waited": [...], "
 
 import json
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
 import torch
+from PIL import Image
 
-from demo.backend import compilation, compile_model, messages, tasks
+from demo.backend import compilation, compile_model, tasks
 from demo.backend.workload import Workload
 from demo.core import codec
 from demo.core.size_log import Size
@@ -55,7 +57,11 @@ def answer(job: dict[str, Any]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    job, pipe = messages.job_and_answers()
+    # What a library prints goes to standard error. No process that is started here inherits the copy.
+    pipe = os.dup(1)
+    os.dup2(2, 1)
+    Image.MAX_IMAGE_PIXELS = None  # images.read holds its own, stricter limit
+    job = json.loads(sys.stdin.buffer.readline())
     if job["cache_folder"]:
         compilation.use_empty_cache(Path(job["cache_folder"]))
     os.write(pipe, json.dumps(answer(job)).encode() + b"\n")

@@ -336,7 +336,7 @@ class Run:
         torch_settings.give_way(self.spec, self.workload.device, threads)
         self.add_to("environment", threads=threads, free_cores=threads)
         self.caveats.append(Caveat("timed_again", {"threads": threads}))
-        self.events.doing("fewer_threads", 0.5, phase="time")
+        self.events.progress("time", 0.5, code="fewer_threads")
         self.unsettled.clear()
 
         eager, compiled = self.variants.eager, self.variants.compiled
@@ -405,7 +405,7 @@ class Run:
         """Kernels and the roofline: why each variant is as fast as it is. What fails here costs no other figure."""
         if not profiling.wanted(self.spec, self.workload.device):
             return
-        self.events.doing("explain", 0.94)
+        self.events.progress("check", 0.94, code="explain")
         calls = {"eager": self.variants.eager.call, "compiled": self.variants.compiled.call}
         with self.figures_kept("The profiler gave nothing"):
             trace = Path(self.job.trace) if self.job.trace else None
@@ -417,7 +417,7 @@ class Run:
     def capture_before_eager(self) -> None:
         """It comes late because it resets dynamo. Skipped where the first eager call changed nothing on the model."""
         if self.result.compilation is not None and self.untouched is not None:
-            self.events.doing("capture", 0.95)
+            self.events.progress("check", 0.95, code="capture")
             first = compile_model.compiled_first(self.untouched, self.workload, self.log.first_capture)
             self.add_to("compilation", compiled_first=first)
 

@@ -213,8 +213,7 @@ class TextWorkload(Workload):
 
     def time_more(self, variants: Variants, log: compilation.CompileLog, events: Events) -> dict[str, Any]:
         """The prefill of both variants in turns, and what is known of the cache. They are compiled by now."""
-        events.doing("prefill", 0.85, phase="time")
-
+        events.progress("time", 0.85, code="prefill")
         eager, compiled = (
             functools.partial(self.decoding.prefill, one.model) for one in (variants.eager, variants.compiled)
         )
@@ -233,7 +232,7 @@ class TextWorkload(Workload):
         answer = result.answer_seconds
         if result.generation is None or answer is None or answer[0] > LONGEST_ANSWER:
             return {}
-        events.doing("generate", 0.948)
+        events.progress("check", 0.948, code="generate")
         plain = self.generate_seconds(disable_compile=True)
         automatic = self.generate_seconds(disable_compile=False) if self.device.type == "cuda" else None
         return {"generation": replace(result.generation, generate_seconds=plain, automatic_seconds=automatic)}
