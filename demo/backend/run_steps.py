@@ -378,8 +378,11 @@ class Run:
             call, device = self.variants.by_name[name].call, self.workload.device
             besides = self.workload.model if name == "compiled" and self.package else None
             with self.figures_kept():
-                memory = known or profiling.peak_memory(call, device, besides)
-                self.keep(**{name: profiling.examined(timed, call, device, self.observer.energy_joules, memory)})
+                in_use, reserved = known or profiling.peak_memory(call, device, besides)
+                work = profiling.device_times(call, min(timed.wall_seconds)) if device.type == "cuda" else None
+                queue = profiling.back_to_back(call, device, timed.median_seconds, self.observer.energy_joules)
+                self.add_to(name, peak_memory_bytes=in_use, peak_reserved_bytes=reserved)
+                self.add_to(name, device_seconds=work, back_to_back=queue)
 
     def check(self) -> None:
         """Compares the outputs of both, and times what a request needs beside the model."""

@@ -54,11 +54,16 @@ NEW_ESTIMATE = 1.1
 """The speed-up is estimated anew when there are this many times as many blocks."""
 
 
+def wait_for(device: torch.device) -> Callable[[], None]:
+    """Waits for what a GPU has in its queue; on a CPU there is nothing to wait for."""
+    return torch.cuda.synchronize if device.type == "cuda" else lambda: None
+
+
 class Clock:
     """The time that one caller waits: for the call, and on a GPU for the work that it queued."""
 
     def __init__(self, device: torch.device) -> None:
-        self._wait = torch.cuda.synchronize if device.type == "cuda" else (lambda: None)
+        self._wait = wait_for(device)
 
     def time(self, call: Call) -> float:
         self._wait()
