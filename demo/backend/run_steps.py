@@ -43,7 +43,7 @@ MAX_RESTARTS = 2
 
 
 class Run:
-    """One job: make it, and call `execute` once."""
+    """One job. `execute` it once."""
 
     workload: Workload
     variants: Variants
@@ -132,7 +132,7 @@ class Run:
         self.result = replace(self.result, **known)
 
     def add_to(self, part: str, **known: Any) -> None:
-        """Adds what is known now to a part of the result, such as its environment, where there is one."""
+        """Adds what is known now to a part of the result, such as its environment, if there is one."""
         if (found := getattr(self.result, part)) is not None:
             self.keep(**{part: replace(found, **known)})
 
@@ -228,7 +228,9 @@ class Run:
     def build(self) -> Variant:
         """Builds a package unless it is kept, loads it and warms it up; notes what that cost."""
         folder = Path(self.job.cache_folder or tempfile.mkdtemp(prefix="package-"))
-        kept = Path(self.job.kept_packages or folder, compile_model.package_name())
+        # On a CPU the compiled code is for a number of threads and for vector instructions.
+        name = f"for-{torch.get_num_threads()}-threads-{torch.backends.cpu.get_cpu_capability()}.pt2"
+        kept = Path(self.job.kept_packages or folder, name)
         self.package = Path(self.job.package or kept)
         cache = "warm" if self.job.kept_packages and kept.exists() else "cold"
         parts = compile_model.build_package(self.workload, self.package, folder) if cache == "cold" else {}
@@ -238,20 +240,18 @@ class Run:
         call = self.workload.call(model)
         parts["first run"], *times = self.warm_up("compiled", call, first_call_ended=self.log.first_call_ended)
         first, size = sum(parts.values()), self.package.stat().st_size
-        told: dict[str, Any] = {"cache": cache, cache: CompileCost(first, parts), "package_bytes": size}
-        self.first_compilation = self.first_compilation or Compilation(first, graphs=1, **told)
+        known: dict[str, Any] = {"cache": cache, cache: CompileCost(first, parts), "package_bytes": size}
+        self.first_compilation = self.first_compilation or Compilation(first, graphs=1, **known)
         return Variant(call, [first, *times], model)
 
     def compile_in_process(self, cached: set[str]) -> Variant:
-        """Or builds a package."""
+        """By the first call in this process, or as a package. `cached` names the files in the compile cache."""
         if self.spec.compiler == "aot":
             return self.build()
         workload, self.log = self.workload, compilation.CompileLog(cached)
         model = compile_model.compiled(workload.model, self.spec)
         call, min_calls = workload.call(model), timing.min_warmup_calls(self.spec, workload.device)
         warmup = self.warm_up("compiled", call, min_calls=min_calls, first_call_ended=self.log.first_call_ended)
-        if self.spec.graph_break and not compile_model.breaks_where_added(self.log.captured()[1]):
-            self.caveats.append(note("torch.compile reported no graph break where breaks were added."))
         return Variant(call, warmup, model)
 
     def compilation(self) -> Compilation:
@@ -333,7 +333,7 @@ class Run:
         """Warms the variants up again. Inductor's code is for a number of threads, so the model is compiled again, or
         the package built again. What is told of the compile, its cost included, stays that of the first one."""
         self.first_compilation = self.compilation()
-        torch_settings.give_way(self.spec, self.workload.device, threads)
+        torch.set_num_threads(threads)
         self.add_to("environment", threads=threads, free_cores=threads)
         self.caveats.append(Caveat("timed_again", {"threads": threads}))
         self.events.progress("time", 0.5, code="fewer_threads")

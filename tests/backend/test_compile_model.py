@@ -27,7 +27,6 @@ from transformers.models.detr.modeling_detr import DetrObjectDetectionOutput
 
 from demo.backend import compilation, compile_model, machine_probe, torch_settings
 from demo.backend.tasks.own_model import OwnModel
-from demo.core.measurement import GraphBreak
 from demo.core.spec import BadInput, RunSpec
 from demo.present.script import loading_lines
 
@@ -182,12 +181,6 @@ def test_breaks_are_added_to_a_twin(model: Any, inputs: dict[str, Any], places: 
     broken = compile_model.with_breaks(model.eval())
     assert torch.equal(broken(**inputs), model(**inputs))
     assert (pieces(broken, **inputs), pieces(model, **inputs)) == (places, 1)
-
-
-def test_added_breaks_are_told_from_the_models_own() -> None:
-    added, own = GraphBreak("asked", "compile_model.py:104"), GraphBreak("print", "modeling.py:3")
-    assert compile_model.breaks_where_added((own, added))
-    assert not compile_model.breaks_where_added((own,))
 
 
 def test_a_model_hooked_up_by_its_first_call_is_told_of_in_both_orders() -> None:

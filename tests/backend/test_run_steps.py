@@ -459,11 +459,6 @@ def test_a_model_that_becomes_slower_is_not_taken_for_an_unsteady_machine(monkey
     assert "not steady" not in " ".join(result.warnings)
 
 
-def test_added_breaks_that_dynamo_does_not_report_are_told() -> None:
-    (told,) = [text for text in result_of(graph_break=True).warnings if "breaks were added" in text]
-    assert told == "torch.compile reported no graph break where breaks were added."
-
-
 def test_a_machine_that_cannot_compile_is_refused_with_the_remedy(monkeypatch) -> None:
     machine = dataclasses.replace(machine_probe.host(), compile_problem="No Python.h. Install python3-dev.")
     monkeypatch.setattr(machine_probe, "host", lambda: machine)
