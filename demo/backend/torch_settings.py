@@ -10,7 +10,7 @@ import torch._inductor.config
 import torch.fx.experimental._config
 
 from demo.backend import compilation
-from demo.backend.workload import dtype_of, memory_format_in, tensors
+from demo.backend.workload import dtype_of, tensors
 from demo.core.spec import RunSpec
 
 
@@ -36,10 +36,9 @@ def apply(spec: RunSpec) -> None:
     """
     torch.set_float32_matmul_precision("high" if spec.dtype == "tf32" else "highest")
     torch.backends.cudnn.allow_tf32 = spec.dtype == "tf32"
-    # For the whole process, and not among torch.compile's options: dynamo asks for it when it traces, and only then are
-    # the weights constants of the graph.
+    # Not among torch.compile's options: dynamo asks for it when it traces, to make the weights constants of the graph.
     torch._inductor.config.freezing = spec.freezing
-    # Else dynamo takes sizes that are equal at first, such as those of a square picture, to be equal always.
+    # Else dynamo takes sizes that are equal at first, as of a square picture, to be equal always.
     torch.fx.experimental._config.use_duck_shape = spec.dynamic != "on"
     if spec.threads is not None:
         torch.set_num_threads(spec.threads)
@@ -48,10 +47,8 @@ def apply(spec: RunSpec) -> None:
 
 
 def give_way(spec: RunSpec, device: torch.device, free_cores: int | None) -> bool:
-    """With threads 'auto' on a CPU: sets no more threads than cores are free. Returns whether that made them fewer.
-
-    Threads meet at a barrier after every operation, so all of them wait for the one whose core is taken. torch's own
-    number stays where it is not known what is free.
+    """With threads 'auto' on a CPU: sets no more threads than cores are free, because all threads wait at barriers for
+    the one whose core is taken. Returns whether that made them fewer.
     """
     asked = device.type != "cpu" or spec.threads is not None
     if asked or free_cores is None or free_cores >= torch.get_num_threads():
@@ -63,10 +60,12 @@ def give_way(spec: RunSpec, device: torch.device, free_cores: int | None) -> boo
 def in_force(model: Any, batch: dict[str, Any]) -> dict[str, str]:
     """The settings in force, by name: read back from torch, the model and the batch, not from the spec."""
     inputs, parts = tensors(batch), [one for one in model.modules() if "Attention" in type(one).__name__] or [model]
+    pictures = [one for one in inputs if one.dim() == 4 and not one.is_contiguous()]
+    channels_last = any(one.is_contiguous(memory_format=torch.channels_last) for one in pictures)
     attention = {getattr(getattr(one, "config", None), "_attn_implementation", None) for one in parts}
     settings = {
         "attention": ", ".join(sorted(filter(None, attention))) or "none",
-        "memory format": memory_format_in(inputs),
+        "memory format": "channels last" if channels_last else "contiguous",
         "weights": str([*model.parameters(), *inputs][0].dtype).removeprefix("torch."),
         "matrix products": f"float32 precision {torch.get_float32_matmul_precision()}",
     }

@@ -1,7 +1,5 @@
-"""What a run times: a model on its device, and the batch that it is called with.
-
-`demo.backend.tasks` makes one from a spec, of the class of its task. `Variants` are the ways to call its model, eager
-and compiled.
+"""What a run times: a model on its device, and the batch that it is called with. `demo.backend.tasks` makes one from a
+spec, of the class of its task. `Variants` are the ways to call its model, eager and compiled.
 """
 
 from abc import ABC, abstractmethod
@@ -15,7 +13,6 @@ from torch.utils import _pytree as pytree
 from demo.backend import compilation, timing
 from demo.backend.messages import Events
 from demo.core.caveat import Caveat
-from demo.core.measurement import Measurement
 from demo.core.outputs import EndToEnd, Predictions
 from demo.core.result import RunResult
 from demo.core.size_log import Size
@@ -37,13 +34,6 @@ def dtype_of(spec: RunSpec) -> torch.dtype:
 
 def memory_format_of(spec: RunSpec) -> torch.memory_format:
     return torch.channels_last if spec.channels_last else torch.contiguous_format
-
-
-def memory_format_in(inputs: list[torch.Tensor]) -> str:
-    """'channels last' where a picture among these lies so in memory, else 'contiguous'."""
-    pictures = [one for one in inputs if one.dim() == 4]
-    last = any(one.is_contiguous(memory_format=torch.channels_last) and not one.is_contiguous() for one in pictures)
-    return "channels last" if last else "contiguous"
 
 
 @dataclass(frozen=True)
@@ -144,18 +134,3 @@ class Workload(ABC):
     def time_last(self, result: RunResult, events: Events) -> dict[str, Any]:
         """Figures for the result that have to be timed after everything else, because that changes the process."""
         return {}
-
-    def both_timed(
-        self, eager: timing.Call, compiled: timing.Call, log: compilation.CompileLog, plan: timing.Plan
-    ) -> tuple[Measurement, Measurement, Measurement | None]:
-        """Warms both calls up and times them in turns, with nothing told meanwhile.
-
-        Returns eager's times, compiled's, and those of the A/A control where there was time for one.
-        """
-        min_calls = timing.min_warmup_calls(self.spec, self.device)
-        warmup, _ = timing.warm_up(compiled, self.clock, log.events, min_calls)
-        eager_warmup, _ = timing.warm_up(eager, self.clock, log.events)
-        half = timing.calls_per_half_block(eager_warmup, warmup, plan.iterations)
-        samples = timing.time_interleaved(eager, compiled, self.clock, plan, half, lambda _: None)
-        control = samples.measurement("control") if samples.control else None
-        return samples.measurement("eager", eager_warmup), samples.measurement("compiled", warmup), control

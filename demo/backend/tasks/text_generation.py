@@ -1,7 +1,7 @@
 """A causal language model that answers a prompt over a static cache, token by token.
 
-A call is one greedy step of the decoding. Eager and compiled take turns over one cache and one place in it. The prompt's
-own call, the prefill, is timed apart, and so is the whole answer by generate().
+A call is one greedy step of the decoding. Eager and compiled take turns over one cache and one place in it. The call of
+the prompt, the prefill, is timed apart, and so is the whole answer by generate().
 
 Covered: one prompt, repeated to a batch; keys and values of full and of sliding attention whose window holds prompt and
 answer. Not covered: models that keep another state, padding, sampling, and an answer that ends before its last token.
@@ -218,12 +218,21 @@ class TextWorkload(Workload):
         eager, compiled = (
             functools.partial(self.decoding.prefill, one.model) for one in (variants.eager, variants.compiled)
         )
+        min_calls = timing.min_warmup_calls(self.spec, self.device)
+        warmup, _ = timing.warm_up(compiled, self.clock, log.events, min_calls)
+        eager_warmup, _ = timing.warm_up(eager, self.clock, log.events)
         plan = timing.Plan.of(self.spec, variants.compiled.warmup[0])
         plan = replace(plan, max_seconds=plan.max_seconds * SHARE, longest_seconds=plan.longest_seconds * SHARE)
-        both = self.both_timed(eager, compiled, log, plan)
+        half = timing.calls_per_half_block(eager_warmup, warmup, plan.iterations)
+        samples = timing.time_interleaved(eager, compiled, self.clock, plan, half, lambda _: None)
+        pair = Pair(
+            samples.measurement("eager", eager_warmup),
+            samples.measurement("compiled", warmup),
+            samples.measurement("control") if samples.control else None,
+        )
         tokens = self.ids.shape[1]
-        asked = Generation(tokens, tokens + self.spec.tokens, self.decoding.bytes())
-        return {"further": {FIRST_TOKEN: Pair(*both)}, "generation": asked}
+        generation = Generation(tokens, tokens + self.spec.tokens, self.decoding.bytes())
+        return {"further": {FIRST_TOKEN: pair}, "generation": generation}
 
     def time_last(self, result: RunResult, events: Events) -> dict[str, Any]:
         """transformers' own generate(), if its answer does not take too long. What it compiles by itself on a GPU stays
