@@ -57,8 +57,7 @@ _RAISED = re.compile(r"(?s:Traceback \(most recent.*?^)([\w.]+(?:Error|Exception
 class CompileLog:
     """What dynamo and inductor did since it was made: graph breaks with their source line, recompiles, cache hits.
 
-    Make it before the first call of what `torch.compile` returns. There is one at a time: it clears torch's counters
-    and takes over the log of graph breaks and recompiles.
+    There is one at a time: it clears torch's counters and takes over the log of graph breaks and recompiles.
     """
 
     probe_seconds = 0.0
@@ -86,15 +85,14 @@ class CompileLog:
                 logger.propagate = False
 
     def events(self) -> int:
-        """Grows with every frame that dynamo traces: two equal readings mean that nothing was compiled in between."""
+        """Grows with every frame that dynamo traces."""
         return int(counters["frames"]["total"]) + int(counters["aot_autograd"]["total"])
 
     def first_call_ended(self) -> None:
         """Notes what the first call captured and where its time went, before a further compile adds to both.
 
         In torch's metrics each compile step contains the next: dynamo asks for the instructions and calls AOTAutograd,
-        which calls inductor, which waits for the compiler. Here each step is given without the next. With a warm cache
-        'aot_autograd' is mostly loading.
+        which calls inductor, which waits for the compiler. Here each step is given without the next.
         """
         self.first_capture = self.captured()
         compiles = get_compilation_metrics()
@@ -146,8 +144,8 @@ class CompileLog:
 
     @property
     def partly(self) -> bool:
-        """Whether the first call compiled something, and something came from the cache: a kernel, or a program of the
-        instruction probe. On a GPU inductor does not tell which kernels it found: there any in the cache counts."""
+        """Whether the first call compiled something and found something in the cache: a kernel, or a program of the
+        instruction probe. On a GPU, where inductor does not tell which kernels it found, any in the cache counts."""
         kernels = {f"{key}.main.so" for key in CppPythonBindingsCodeCache.cache}
         if self.cache == "warm":
             return bool(self.cached) and not kernels.issubset(self.cached)
@@ -214,10 +212,8 @@ class _Messages(logging.Handler):
 
 
 def kernel_calls(sources: Iterable[str]) -> tuple[int | None, int | None]:
-    """Calls of generated kernels and of library kernels in the modules that inductor wrote, over all graphs.
-
-    None where no module calls any: no graph was compiled, or the code is wrapped in C++.
-    """
+    """Calls of generated kernels and of library kernels in the modules that inductor wrote. None if none calls any: no
+    graph was compiled, or the code is wrapped in C++."""
     callers = [part for source in sources if (part := _calling_part(source))]
     if not callers:
         return None, None
@@ -228,20 +224,15 @@ def kernel_calls(sources: Iterable[str]) -> tuple[int | None, int | None]:
 
 
 def _calling_part(source: str) -> str:
-    """The part of a module by inductor that calls kernels; '' of a module that holds a single kernel.
-
-    With CUDA graphs the calls stand in functions of their own, one for each graph, before the one that calls these.
-    """
+    """The part of a module by inductor that calls kernels; '' of a module that holds a single kernel. With CUDA graphs
+    the calls stand in a function for each graph, before the one that calls these."""
     starts = [at for at in (source.find("\ndef partition_"), source.find("def call(")) if at >= 0]
     return source[min(starts) :] if starts and "async_compile.wait(" in source else ""
 
 
 def calls_outside_graphs(sources: Iterable[str]) -> tuple[int, int]:
-    """Calls of kernels and copies outside and inside the parts of the modules that become CUDA graphs.
-
-    Of modules in parts: inductor leaves work on the CPU and copies from it outside. A module without parts becomes one
-    graph or none.
-    """
+    """Calls of kernels and copies outside and inside the parts of the modules that become CUDA graphs: inductor leaves
+    work on the CPU and copies from it outside. A module without parts becomes one graph or none."""
     outside = inside = 0
     for source in sources:
         if "\ndef partition_" in source:
@@ -311,8 +302,8 @@ def use_empty_cache(folder: Path) -> None:
 
 
 def remove_unfinished(folder: Path) -> tuple[set[str], bool]:
-    """Removes what a killed compile or a full disk has left unfinished in inductor's cache, `folder`, where inductor
-    would take it for finished in every later run. Returns the names of the files left, and whether any was removed.
+    """Removes what a killed compile or a full disk has left unfinished in inductor's cache, `folder`: inductor would
+    use it. Returns the names of the files left, and whether any was removed.
 
     Inductor locks a library while it links it; a locked one stays.
     """
@@ -344,8 +335,8 @@ def _is_whole(file: Path) -> bool:
 
 
 def remove_broken(error: Exception, folder: Path, cached: Collection[str]) -> bool:
-    """Removes the entries of inductor's cache, `folder`, that the error of a first call names. Returns whether any of
-    them is one of `cached`, which were there before: then compiling again may help."""
+    """Removes the entries of inductor's cache, `folder`, that the error of a first call names. Returns whether any was
+    there before, one of `cached`: then compiling again may help."""
     text = "".join(traceback.format_exception(error))
     named, headers = set(_ENTRY.findall(text)), set(_HEADER.findall(text) if _HEADER_FAILED.search(text) else ())
     for entry in (*(folder / name[1:3] / name for name in named), *(Path(f"{header}.gch") for header in headers)):
@@ -369,8 +360,8 @@ def separate_instructions() -> None:
     """Keeps graphs in the cache apart by the vector instructions that they were compiled for, which inductor's own key
     of a graph lacks: code for AVX-512 that was found under ATEN_CPU_CAPABILITY=avx2 gave NaN.
 
-    To find out which the compiler and the processor know, inductor compiles and loads a program for each set of them,
-    once a process. Asked here at the beginning of the first compile, and timed, it does so no later and no more often.
+    Inductor finds out which there are once a process, by compiling a program for each set of them. It is made to do so
+    at the beginning of the first compile, and timed.
     """
 
     def tag(_: Any) -> None:
@@ -388,8 +379,7 @@ def vectors() -> str:
 
 
 def caveats(device: torch.device, broken: bool) -> list[Caveat]:
-    """Where the compile cache was broken, and where inductor, if it was asked in this process, writes code for narrower
-    vectors than those of torch's own kernels."""
+    """A broken compile cache; vectors of inductor's code, if it was asked, narrower than those of torch's kernels."""
     found = [note(_BROKEN)] if broken else []
     own, asked = torch.backends.cpu.get_cpu_capability(), valid_vec_isa_list.cache_info().currsize > 0
     if device.type == "cpu" and asked and pick_vec_isa().bit_width() < _VECTOR_BITS.get(own, 1):
