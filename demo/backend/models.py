@@ -1,8 +1,8 @@
 """From a spec to a model in eval mode with its processor: from the Hub, a bundled folder, or with random weights.
 
-Of a checkpoint that somebody named are limited: the sizes of its files before one is fetched, parts of its weights that
-are no safetensors, its parameters (counted without allocating any), and the pictures that its processor makes. Not
-covered: the memory that a call takes, which depends on the batch and the input.
+A checkpoint that somebody named has limits: the sizes of its files before one is fetched, weights in safetensors only,
+its parameters (counted without allocating any), and the pictures that its processor makes. Not covered: the memory that
+a call takes.
 """
 
 import copy
@@ -21,14 +21,12 @@ from transformers.utils import cached_file
 
 from demo import tasks
 from demo.backend.failures import OTHER, in_sentences, named
-from demo.backend.workload import dtype_of, memory_format_of
+from demo.backend.workload import dtype_of
 from demo.core import catalog, format as fmt, hub, limits
 from demo.core.catalog import KEY_MAPPINGS
 from demo.core.caveat import Caveat
 from demo.core.spec import TEXT_GENERATION, BadInput, RunSpec
 
-SEED = 0
-"""Random weights are the same in every run."""
 UNUSED_WEIGHTS = (".swin.layernorm.weight", ".swin.layernorm.bias", "mask_token", "num_batches_tracked")
 """Ends of the names of weights that no prediction depends on: Mask2Former's backbone norms its stages instead."""
 TEXT_MODELS = ("owlvit", "owlv2")
@@ -37,17 +35,17 @@ MAX_LABEL = 200
 MAX_NUMBER = 10_000_000
 """The largest whole number in a config."""
 MAX_ENTRIES = 100_000
-"""Entries of a list or an object in a config, and labels: each costs 20 microseconds and a kilobyte before the first
-parameter is made. ImageNet-21k has 21,843 labels."""
+"""Entries of a list or an object in a config, and labels: each costs 20 microseconds and a kilobyte. ImageNet-21k has
+21,843 labels."""
 MAX_TENSORS = 20_000
 """Weight tensors, or layers, of a model that somebody named. The largest vision models have about two thousand."""
 MAX_TEXT_BYTES = 50_000_000
-"""Bytes of a file beside the weights. The largest one is tokenizer.json, which lists the words: Gemma 3's has 33 MB."""
+"""Bytes of a file beside the weights. Gemma 3's tokenizer.json has 33 MB."""
 TEXT_FILES = (".json", ".txt", ".jinja")
 MAX_SIDE = 4096
 """Pixels of a side to which a processor may resize a picture. The catalogue's ask for 1333 at most."""
-BYTES_A_PARAMETER = 8
-"""Bytes of a parameter in the widest number format of a weights file."""
+MAX_PARAMETER_BYTES = 8
+"""In the widest number format of a weights file."""
 
 
 @dataclass
@@ -75,11 +73,10 @@ class Source:
 
 
 def load(spec: RunSpec, device: torch.device) -> Loaded:
-    """The model on `device` in the asked dtype, in eval mode, with its processor (`backend="pil"`).
+    """The model on `device` in the asked dtype, in eval mode, with its processor.
 
-    Raises BadInput where the checkpoint cannot be run as asked: of another task, in pickle only, larger than the
-    limits; and CannotLoad where it cannot be loaded now: unknown, gated, damaged, or the Hub out of reach. The message
-    says what to do.
+    Raises BadInput if the checkpoint cannot be run as asked: of another task, in pickle only, larger than the limits;
+    and CannotLoad if it cannot be loaded now: unknown, gated, damaged, or the Hub out of reach.
     """
     entry = catalog.find(spec.checkpoint)
     with in_sentences(spec.checkpoint):
@@ -97,20 +94,23 @@ def load(spec: RunSpec, device: torch.device) -> Loaded:
         # A bundled checkpoint's tokenizer lies at hand with random weights, too.
         has_tokenizer = spec.weights == "pretrained" or (entry is not None and entry.bundled)
         tokenizer = _tokenizer(source, config) if reads_text and has_tokenizer else None
-        processor = _processor(source, config) if spec.sees_picture else None
-        refuse_large_inputs(processor, spec.checkpoint)
+        processor = None
+        if spec.sees_picture:
+            options = {"config": config, "trust_remote_code": False, **source.options}
+            # Over Pillow, which needs no torchvision.
+            processor = transformers.AutoImageProcessor.from_pretrained(source.name, backend="pil", **options)
+            refuse_large_inputs(processor, spec.checkpoint)
         # What a checkpoint lacks, transformers initialises at random.
         names = sorted(name for name in missing if not name.endswith(UNUSED_WEIGHTS))
         caveats = [Caveat("missing_weights", {"count": len(names), "first": names[0]})] if names else []
-    model = model.to(device, memory_format=memory_format_of(spec)).eval()
+    last = torch.channels_last if spec.channels_last else torch.contiguous_format
+    model = model.to(device, memory_format=last).eval()
     return Loaded(model, processor, tokenizer, checkpoint, caveats)
 
 
 def _described(spec: RunSpec, config: Any) -> catalog.Checkpoint:
-    """A catalogue entry for a checkpoint that somebody named, from its config.
-
-    Raises BadInput for another task, and where the checkpoint was saved from another class, so that its head for this
-    task would be random.
+    """A catalogue entry for a checkpoint that somebody named, from its config. Raises BadInput for one of another task,
+    or saved from another class, so that its head for this task would be random.
     """
     architectures = [str(name) for name in config.architectures or [] if not isinstance(config.architectures, str)]
     for auto_class in tasks.BY_NAME[spec.task].auto_classes:
@@ -147,7 +147,7 @@ def _model(spec: RunSpec, kind: Any, source: Source, config: Any) -> tuple[Any, 
     dtype = dtype_of(spec)
     attention = {} if spec.attention == "auto" else {"attn_implementation": spec.attention}
     if spec.weights == "random":
-        torch.manual_seed(SEED)
+        torch.manual_seed(0)  # random weights are the same in every run
         # In the asked format at once: from float32 a large model would need twice the memory of its half types.
         return kind.from_config(config, dtype=dtype, **attention), ()
     model, report = kind.from_pretrained(
@@ -170,12 +170,6 @@ def _tokenizer(source: Source, config: Any) -> Any:
         # Where the files are missing, transformers makes one without words: every query would be the same.
         raise BadInput(f"{named(source.name)} has no tokenizer (tokenizer.json) to read a text; {OTHER}.")
     return tokenizer
-
-
-def _processor(source: Source, config: Any) -> Any:
-    """The image processor over Pillow, which needs no torchvision."""
-    options = {"config": config, "trust_remote_code": False, **source.options}
-    return transformers.AutoImageProcessor.from_pretrained(source.name, backend="pil", **options)
 
 
 # Its files: where they come from, and its config for the installed transformers
@@ -205,10 +199,8 @@ def _source(spec: RunSpec, entry: catalog.Checkpoint | None) -> Source:
 
 
 def _config(source: Source) -> Any:
-    """The source's config, as loading and compiling need it.
-
-    Raises BadInput for a config that asks for a gigantic model, and ValueError or what transformers raises where it
-    does not know the model type or refuses an entry.
+    """The source's config, as loading and compiling need it. Raises BadInput for a config that asks for a gigantic
+    model, and ValueError or what transformers raises for an unknown model type or entry.
     """
     entries, _ = PreTrainedConfig.get_config_dict(source.config_name, **source.options)
     given = entries.get("model_type")
@@ -233,7 +225,7 @@ def _config(source: Source) -> Any:
 
 def _amounts(part: Any, name: str = "the config") -> Iterator[tuple[str, int, int]]:
     """Every number in a config and of its entries: its name, itself and its limit. The base of the rotary embeddings
-    has no limit: nothing is as long."""
+    has none."""
     if isinstance(part, dict | list):
         yield f"the number of entries of {name}", len(part), MAX_ENTRIES
         for key, value in part.items() if isinstance(part, dict) else ((name, value) for value in part):
@@ -293,7 +285,7 @@ def refuse_large_files(source: Source) -> None:
                 f"{fmt.size(MAX_TEXT_BYTES)}; {OTHER}."
             )
     weights = sum(bytes_of_file for name, bytes_of_file in sizes.items() if name.endswith(".safetensors"))
-    limit = limits.current().parameters * BYTES_A_PARAMETER
+    limit = limits.current().parameters * MAX_PARAMETER_BYTES
     if weights > limit:
         raise BadInput(
             f"The weights of {source.name} have {fmt.size(weights)}, the limit here is {fmt.size(limit)}. Choose a "

@@ -15,7 +15,7 @@ from PIL import Image
 
 from demo.backend import models, timing
 from demo.backend.failures import OTHER, named
-from demo.backend.workload import Batch, Workload, dtype_of, memory_format_of
+from demo.backend.workload import Batch, Workload, on_device
 from demo.core import images
 from demo.core.caveat import note
 from demo.core.outputs import EndToEnd, ImageInfo, Predictions
@@ -106,14 +106,10 @@ class PictureWorkload(Workload):
         return self._repeated(inputs, size.batch_size)
 
     def _repeated(self, inputs: dict[str, torch.Tensor], times: int) -> Batch:
-        """On the device, floating-point inputs in the spec's dtype and memory format."""
-        batch = {}
-        for name, value in inputs.items():
-            repeated = value.repeat(times, *([1] * (value.dim() - 1)))
-            moved = repeated.to(self.device, dtype_of(self.spec) if repeated.is_floating_point() else None)
-            last = memory_format_of(self.spec)
-            batch[name] = moved.contiguous(memory_format=last) if moved.dim() == 4 else moved
-        return batch
+        return {
+            name: on_device(value.repeat(times, *([1] * (value.dim() - 1))), self.spec, self.device)
+            for name, value in inputs.items()
+        }
 
     def predictions(self, outputs: Any) -> Predictions | None:
         return None if self.spec.weights == "random" else self.as_predictions(self.find(outputs))

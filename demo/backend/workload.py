@@ -32,8 +32,11 @@ def dtype_of(spec: RunSpec) -> torch.dtype:
     return {"float16": torch.float16, "bfloat16": torch.bfloat16}.get(spec.dtype, torch.float32)
 
 
-def memory_format_of(spec: RunSpec) -> torch.memory_format:
-    return torch.channels_last if spec.channels_last else torch.contiguous_format
+def on_device(tensor: torch.Tensor, spec: RunSpec, device: torch.device) -> torch.Tensor:
+    """An input on the device: float32 in the spec's number format, a picture in its memory format."""
+    moved = tensor.detach().to(device, dtype_of(spec) if tensor.dtype == torch.float32 else None)
+    channels_last = spec.channels_last and moved.dim() == 4
+    return moved.contiguous(memory_format=torch.channels_last) if channels_last else moved
 
 
 @dataclass(frozen=True)

@@ -19,13 +19,11 @@ from torch._dynamo import OptimizedModule
 from torch.utils import _pytree as pytree
 
 from demo.backend.failures import where
-from demo.backend.workload import Batch, Workload, dtype_of, tensors
+from demo.backend.workload import Batch, Workload, dtype_of, on_device, tensors
 from demo.core.catalog import own_model_parts
 from demo.core.caveat import Caveat
 from demo.core.spec import BadInput, RunSpec
 
-SEED = 0
-"""Weights that `build` draws are the same in every process of a run."""
 SHAPE = "It must return (module, inputs): a torch.nn.Module, and a tensor, a tuple of arguments or a dict by name"
 
 
@@ -41,11 +39,11 @@ def load(spec: RunSpec, device: torch.device) -> OwnModel:
     """Calls the user's function. Raises BadInput for a file, a function or an answer that cannot be used."""
     file, name = own_model_parts(spec.checkpoint)
     called = f"{name}() of {file.name}"
-    torch.manual_seed(SEED)
+    torch.manual_seed(0)  # weights drawn at random are the same in every process of a run
     function = getattr(_imported(file), name, None)
     if not callable(function):
         raise BadInput(f"{file.name} has no function {name}. Give the name of one that it has after the colon.")
-    torch.manual_seed(SEED)
+    torch.manual_seed(0)
     try:
         with torch.enable_grad():  # as in the user's own process: a run holds no_grad
             answer = function()
@@ -58,9 +56,10 @@ def load(spec: RunSpec, device: torch.device) -> OwnModel:
     if not isinstance(model, torch.nn.Module):
         raise BadInput(f"{called} returned {_kind(model)} as its module. {SHAPE}.")
     parts = _undo_compile(model) + (model is not returned)
-    told = [Caveat("came_compiled", {"parts": parts})] if parts else []
-    inputs = _inputs(_by_name(model, given, called), spec, device)
-    return OwnModel(spec, device, _placed(model, spec, device, called), inputs, caveats=told)
+    caveats = [Caveat("came_compiled", {"parts": parts})] if parts else []
+    batch = _by_name(model, given, called)
+    inputs = pytree.tree_map_only(torch.Tensor, lambda tensor: on_device(tensor, spec, device), batch)
+    return OwnModel(spec, device, _placed(model, spec, device, called), inputs, caveats=caveats)
 
 
 def _undo_compile(model: torch.nn.Module) -> int:
@@ -96,17 +95,6 @@ def _placed(model: Any, spec: RunSpec, device: torch.device, called: str) -> Any
             raise BadInput(f"The module of {called} holds complex numbers: choose the dtype of its other weights.")
         model = model.to(asked)
     return model.to(memory_format=torch.channels_last) if spec.channels_last else model
-
-
-def _inputs(batch: Batch, spec: RunSpec, device: torch.device) -> Batch:
-    """On the device, those of float32 in the asked number format."""
-
-    def placed(tensor: torch.Tensor) -> torch.Tensor:
-        moved = tensor.detach().to(device, dtype_of(spec) if tensor.dtype == torch.float32 else None)
-        last = spec.channels_last and moved.dim() == 4
-        return moved.contiguous(memory_format=torch.channels_last) if last else moved
-
-    return pytree.tree_map_only(torch.Tensor, placed, batch)
 
 
 def _imported(file: Path) -> ModuleType:
