@@ -1,9 +1,9 @@
 """Samples what else the machine does during the timing.
 
-Covered: what other processes leave of the usable cores, where the run is on the CPU (Linux, see `demo.core.cores`); on
-an NVIDIA GPU its clock, temperature, power, throttle reasons and other processes on it, through NVML (`nvidia-ml-py`).
-Not covered: what happens within a block, since samples are taken between blocks and half a second apart; memory
-bandwidth and caches that others use. Where /proc or NVML does not answer, that part is unknown and the run goes on.
+Covered: what other processes leave of the usable cores, if the run is on the CPU (Linux, see `demo.core.cores`); on an
+NVIDIA GPU its clock, temperature, power, throttle reasons and other processes, through NVML (`nvidia-ml-py`). Not
+covered: what happens within a block, since samples are taken between blocks; memory bandwidth and caches that others
+use. If /proc or NVML does not answer, that part is unknown and the run goes on.
 """
 
 import contextlib
@@ -21,10 +21,9 @@ from demo.core.machine import GpuSample, HostSample
 SAMPLE_SECONDS = 0.5
 """Between two samples. One costs about a millisecond on a GPU: five NVML calls."""
 LATELY_SECONDS = 1.0
-"""So much time at least decides whether a core was taken: a shorter burst of another program is no reason."""
+"""A core counts as taken after this long: a shorter burst of another program is no reason."""
 MIN_SECONDS = 0.25
 """/proc counts in hundredths of a second: over a shorter time they would not tell a quarter of a core."""
-
 _THROTTLES = {
     "thermal": ("SwThermalSlowdown", "HwThermalSlowdown"),
     "power": ("SwPowerCap", "HwPowerBrakeSlowdown"),
@@ -136,10 +135,8 @@ class Nvml:
         )
 
     def _foreign_processes(self) -> int:
-        """Those outside of this worker's group, to which inductor's compile helpers belong.
-
-        In a container the driver gives the host's process numbers: one of them is then taken to be this process.
-        """
+        """Those outside of this worker's group. In a container the driver gives the host's process numbers: one of them
+        is then taken to be this process."""
         holders = [process.pid for process in self._ask("nvmlDeviceGetComputeRunningProcesses") or ()]
         if os.getpid() not in holders:
             return max(0, len(holders) - 1)
@@ -150,11 +147,8 @@ class Nvml:
         return len(holders) - ours
 
     def _ask(self, question: str, *more: Any) -> Any:
-        """The driver's answer; None where this GPU or this driver does not support the question.
-
-        All exceptions count: with a driver older than itself nvidia-ml-py raises errors that are no NVMLError.
-        """
+        """The driver's answer; None where this GPU or this driver does not support the question."""
         try:
             return getattr(self._nvml, question)(self._handle, *more)
-        except Exception:
+        except Exception:  # with a driver older than itself nvidia-ml-py raises errors that are no NVMLError
             return None

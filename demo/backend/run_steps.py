@@ -1,7 +1,6 @@
-"""One run from inside: load, prepare, warm up, compile, time, examine, check, explain.
+"""One run from inside. `Run.execute` gives the order of its phases.
 
-`Run.execute` gives the order. Each phase takes what the ones before it made and adds its figures to `Run.result`, so
-that a failure in any phase loses nothing of what was measured before.
+Each phase adds its figures to `Run.result`, so that a failure loses nothing of what was measured before.
 """
 
 import contextlib
@@ -61,7 +60,7 @@ class Run:
         self.log = compilation.CompileLog()
         self.events_before_timing = 0
         self.first_compilation: Compilation | None = None
-        """What was compiled, once it has been compiled again for fewer threads; of a package, once it is built."""
+        """The first one, once the model is compiled again for fewer threads; of a package, once it is built."""
         self.fit_together = True
         """Whether eager and compiled fit in memory together, as far as the warm-up tells."""
         self.package: Path | None = None
@@ -71,7 +70,7 @@ class Run:
         self.eager_outputs: Any = None
         """Of one call before the compile, cloned."""
         self.compiled_outputs: Any = None
-        """Where eager and compiled do not fit in memory together: then nothing else is left of the compiled model."""
+        """If eager and compiled do not fit in memory together: then nothing else is left of the compiled model."""
         self.eager_peak: profiling.Peak | None = None
         """Of memory on a GPU, before the compile; None on a CPU, where it is measured after the timing."""
 
@@ -81,7 +80,7 @@ class Run:
         return self.result.spec
 
     def execute(self) -> RunResult:
-        """Raises BadInput where the job cannot be run as given. Every other failure becomes a result."""
+        """Raises BadInput if the job cannot be run as given. Every other failure becomes a result."""
         try:
             with torch.no_grad():  # one context for compiling, warming and timing: another one would recompile
                 self.load()
@@ -285,8 +284,8 @@ class Run:
             self.keep(status="failed", failure=failures.recompiled(compiled.recompiles_while_timing))
 
     def time_together(self) -> timing.Samples | None:
-        """Begins anew with fewer threads where other programs take a core meanwhile, unless the number was asked for.
-        None where the variants are to take turns and do not fit in memory together."""
+        """Begins anew with fewer threads if other programs take a core meanwhile, unless the number was asked for. None
+        if the variants are to take turns and do not fit in memory together."""
         restarts = MAX_RESTARTS if self.workload.device.type == "cpu" and self.spec.threads is None else 0
         while True:
             threads = torch.get_num_threads() if restarts else 0
@@ -330,15 +329,14 @@ class Run:
         return timing.time_interleaved(*calls, clock, plan, half, on_block_end)
 
     def with_fewer_threads(self, threads: int) -> None:
-        """Warms the variants up again. Inductor's code is for a number of threads, so the model is compiled again, or
-        the package built again. What is told of the compile, its cost included, stays that of the first one."""
+        """Warms the variants up again, which compiles or builds again, because inductor's code is for a number of
+        threads. The result keeps the first compile, with its cost."""
         self.first_compilation = self.compilation()
         torch.set_num_threads(threads)
         self.add_to("environment", threads=threads, free_cores=threads)
         self.caveats.append(Caveat("timed_again", {"threads": threads}))
         self.events.progress("time", 0.5, code="fewer_threads")
         self.unsettled.clear()
-
         eager, compiled = self.variants.eager, self.variants.compiled
         if self.spec.compiler == "aot":
             compiled = self.build()
@@ -373,16 +371,15 @@ class Run:
 
     def examine(self, name: str) -> None:
         """The passes of their own over a variant: work on the GPU, back-to-back calls with their energy, memory."""
+        timed, call, device = getattr(self.result, name), self.variants.by_name[name].call, self.workload.device
         known = self.eager_peak if name == "eager" else None
-        if (timed := getattr(self.result, name)) is not None:
-            call, device = self.variants.by_name[name].call, self.workload.device
-            besides = self.workload.model if name == "compiled" and self.package else None
-            with self.figures_kept():
-                in_use, reserved = known or profiling.peak_memory(call, device, besides)
-                work = profiling.device_times(call, min(timed.wall_seconds)) if device.type == "cuda" else None
-                queue = profiling.back_to_back(call, device, timed.median_seconds, self.observer.energy_joules)
-                self.add_to(name, peak_memory_bytes=in_use, peak_reserved_bytes=reserved)
-                self.add_to(name, device_seconds=work, back_to_back=queue)
+        besides = self.workload.model if name == "compiled" and self.package else None
+        with self.figures_kept():
+            in_use, reserved = known or profiling.peak_memory(call, device, besides)
+            work = profiling.device_times(call, min(timed.wall_seconds)) if device.type == "cuda" else None
+            queue = profiling.back_to_back(call, device, timed.median_seconds, self.observer.energy_joules)
+            self.add_to(name, peak_memory_bytes=in_use, peak_reserved_bytes=reserved)
+            self.add_to(name, device_seconds=work, back_to_back=queue)
 
     def check(self) -> None:
         """Compares the outputs of both, and times what a request needs beside the model."""
@@ -397,19 +394,19 @@ class Run:
             shares, fault = task.agreement(ours, theirs), task.fault(ours, theirs)
         peak_memory = self.result.eager.peak_memory_bytes if self.result.eager is not None else None
         reference = parity.float64_reference(workload, peak_memory)
-        asked = (self.spec.dtype, reference, shares, fault)
-        self.keep(parity=parity.compare(self.eager_outputs, again, outputs, *asked))
+        against = (self.spec.dtype, reference, shares, fault)
+        self.keep(parity=parity.compare(self.eager_outputs, again, outputs, *against))
         self.keep(end_to_end=workload.end_to_end(outputs))
         self.caveats += caveats.of_calls(workload, variants)
 
     # Explain
 
     def explain(self) -> None:
-        """Kernels and the roofline: why each variant is as fast as it is. What fails here costs no other figure."""
+        """Kernels and the roofline: why each variant is as fast as it is."""
         if not profiling.wanted(self.spec, self.workload.device):
             return
         self.events.progress("check", 0.94, code="explain")
-        calls = {"eager": self.variants.eager.call, "compiled": self.variants.compiled.call}
+        calls = {name: variant.call for name, variant in self.variants.by_name.items()}
         with self.figures_kept("The profiler gave nothing"):
             trace = Path(self.job.trace) if self.job.trace else None
             for name, profile in profiling.profiles(calls, self.workload.device, trace).items():
@@ -418,7 +415,7 @@ class Run:
             self.keep(roofline=profiling.roofline(self.workload))
 
     def capture_before_eager(self) -> None:
-        """It comes late because it resets dynamo. Skipped where the first eager call changed nothing on the model."""
+        """It comes late because it resets dynamo. Skipped if the first eager call changed nothing on the model."""
         if self.result.compilation is not None and self.untouched is not None:
             self.events.progress("check", 0.95, code="capture")
             first = compile_model.compiled_first(self.untouched, self.workload, self.log.first_capture)
@@ -426,8 +423,7 @@ class Run:
 
     def compile_again(self) -> None:
         """The first call once more in a further process, if this one's had to compile: from the cache that it filled,
-        or from its package. The answer is sent before: whoever reads it need not wait. Not in a search, which keeps
-        packages: it runs once more itself what it wants to know this of."""
+        or from its package. The answer is sent before. Not in a search, which keeps packages and reruns by itself."""
         compiled, known = self.result.compilation, self.result.environment
         if compiled is None or known is None or self.result.status != "ok":
             return
