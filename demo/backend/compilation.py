@@ -3,7 +3,6 @@
 import contextlib
 import gc
 import inspect
-import json
 import logging
 import os
 import re
@@ -302,14 +301,15 @@ def use_empty_cache(folder: Path) -> None:
 
 
 def remove_unfinished(folder: Path) -> tuple[set[str], bool]:
-    """Removes what a killed compile or a full disk has left unfinished in inductor's cache, `folder`: inductor would
-    use it. Returns the names of the files left, and whether any was removed.
+    """Removes the libraries that a killed linker or a full disk has left unfinished in inductor's cache, `folder`:
+    inductor would use them. Returns the names of the files left, and whether any was removed.
 
-    Inductor locks a library while it links it; a locked one stays.
+    Inductor locks a library while it links it; a locked one stays. It writes its other files whole or not at all.
     """
-    files = [file for entries in ("??/[!.]*.*", "cache/[!.]*", "triton/*/*/*.*") for file in folder.glob(entries)]
+    files = [file for entries in ("??/[!.]*.*", "triton/*/*/*.*") for file in folder.glob(entries)]
+    libraries = [file for file in files if file.suffix in (".so", ".cubin") and sys.platform == "linux"]
     removed = False
-    for file in files:
+    for file in libraries:
         with contextlib.suppress(OSError):
             if not _is_whole(file):
                 with FileLock(folder / "locks" / f"{file.name.partition('.')[0]}.lock", timeout=0):
@@ -319,19 +319,12 @@ def remove_unfinished(folder: Path) -> tuple[set[str], bool]:
     return {file.name for file in files if file.exists()}, removed
 
 
-def _is_whole(file: Path) -> bool:
-    """False of an empty file, a 64-bit ELF library without its section table (linkers write it last), and bad JSON."""
-    size = file.stat().st_size
-    if file.suffix in (".so", ".cubin") and sys.platform == "linux":
-        with file.open("rb") as opened:
-            head = opened.read(64)
-        sections, entry, count = (int.from_bytes(head[at:end], "little") for at, end in ((40, 48), (58, 60), (60, 62)))
-        return head.startswith(b"\x7fELF") and sections + entry * count <= size
-    if file.suffix in (".json", ".best_config") or file.parent.name == "cache":
-        with contextlib.suppress(ValueError):
-            return json.loads(file.read_bytes()) is not None
-        return False
-    return size > 0 or file.suffix not in (".cpp", ".py")
+def _is_whole(library: Path) -> bool:
+    """Whether a 64-bit ELF library has its section table, which linkers write last."""
+    with library.open("rb") as opened:
+        head = opened.read(64)
+    sections, entry, count = (int.from_bytes(head[at:end], "little") for at, end in ((40, 48), (58, 60), (60, 62)))
+    return head.startswith(b"\x7fELF") and sections + entry * count <= library.stat().st_size
 
 
 def remove_broken(error: Exception, folder: Path, cached: Collection[str]) -> bool:

@@ -314,21 +314,10 @@ def test_a_library_that_a_killed_compile_left_is_removed_with_its_source(content
     assert not entry.exists() and not entry.with_suffix(".cpp").exists()
 
 
-@pytest.mark.parametrize(
-    ("name", "content"),
-    [
-        ("aa/caaa.py", ""),
-        ("aa/caaa.best_config", '{"XBLOCK": '),
-        ("cache/caaa", ""),
-        ("triton/0/KEY/kernel.json", '{"hash": '),
-        ("triton/0/KEY/kernel.cubin", ""),
-    ],
-    ids=["wrapper", "tuned kernel", "tuned choices", "Triton's description", "Triton's kernel"],
-)
-def test_other_unfinished_entries_are_removed(name: str, content: str, entry: Path, tmp_path) -> None:
-    broken = tmp_path / name
-    broken.parent.mkdir(parents=True, exist_ok=True)
-    broken.write_text(content)
+def test_an_unfinished_kernel_of_a_gpu_is_removed(entry: Path, tmp_path) -> None:
+    broken = tmp_path / "triton" / "0" / "KEY" / "kernel.cubin"
+    broken.parent.mkdir(parents=True)
+    broken.touch()
     assert compilation.remove_unfinished(tmp_path) == ({entry.name, f"{KEY}.main.cpp"}, 1)
     assert not broken.exists()
 
