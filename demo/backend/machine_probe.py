@@ -67,7 +67,7 @@ def usable() -> bool:
     """Whether torch can compute on a GPU here: it sees one, and was built with code for it.
 
     A build runs on the compute capabilities in its list, on later minor versions of these, and from PTX on all later
-    ones. Where the driver or the build does not say, the GPU is tried.
+    ones. If the driver or the build does not say, the GPU is tried.
     """
     gpu, built = first_gpu(), re.findall(r"(sm|compute)_(\d+)", " ".join(torch.cuda.get_arch_list()))
     if gpu is None or not built:
@@ -184,8 +184,8 @@ def compiler() -> str | None:
 
 
 def compile_problem(on_gpu: bool = False) -> str | None:
-    """Why a small extension cannot be built and loaded as inductor's are, with the remedy; None where it can. It takes
-    about a second. `on_gpu`: also a kernel of Triton's, which makes a CUDA context."""
+    """Why a small extension cannot be built and loaded as inductor's are, with the remedy; None if it can. It takes a
+    second. `on_gpu`: also a kernel of Triton's, which makes a CUDA context."""
     try:
         with tempfile.TemporaryDirectory(dir=cache_dir(), ignore_cleanup_errors=True) as folder:
             (source := Path(folder, "extension.cpp")).write_text(EXTENSION)
