@@ -121,7 +121,7 @@ class CompileLog:
     @property
     def fallbacks(self) -> tuple[GraphBreak, ...]:
         """The functions that dynamo gave up and left to eager, so far."""
-        return tuple(dict.fromkeys([*_given_up(get_compilation_metrics()), *_limits(self._warnings.texts)]))
+        return tuple(dict.fromkeys([*_failed_frames(get_compilation_metrics()), *_limits(self._warnings.texts)]))
 
     def captured(self) -> tuple[int, tuple[GraphBreak, ...]]:
         """The number of graphs so far, and the breaks between them."""
@@ -275,7 +275,7 @@ def _recompile(message: str) -> GraphBreak:
     return GraphBreak(reason, location)
 
 
-def _given_up(compiles: Iterable[Any]) -> Iterable[GraphBreak]:
+def _failed_frames(compiles: Iterable[Any]) -> Iterable[GraphBreak]:
     """The functions that dynamo could not compile, such as one that breaks where it cannot resume."""
     for metrics in compiles:
         if metrics.fail_type is None or metrics.co_name is None:
@@ -338,7 +338,7 @@ def remove_broken(error: Exception, folder: Path, cached: Collection[str]) -> bo
     return bool(headers) or not named.isdisjoint(cached)
 
 
-def tried_again(compile: Callable[[], T], cached: Collection[str]) -> tuple[T, bool]:
+def compile_with_retry(compile: Callable[[], T], cached: Collection[str]) -> tuple[T, bool]:
     """What `compile` returns, and whether it took a second try, without entries of the cache that could not be read."""
     try:
         return compile(), False

@@ -88,7 +88,7 @@ def _break(module: torch.nn.Module, inputs: Any, outputs: Any) -> None:
 # Compiled before its first eager call
 
 
-def changed(before: Any, after: Any) -> bool:
+def has_changed(before: Any, after: Any) -> bool:
     """Whether calls of `after`, the twin of `before`, have changed an attribute or a hook on one of its modules.
 
     Only then can what torch.compile captures depend on whether eager was called first. Not covered: state outside of

@@ -87,7 +87,7 @@ def _remedy(phase: str, spec: RunSpec, text: str) -> tuple[str, dict[str, Any]]:
     return AGAIN if phase == "check" else f"{OTHER.capitalize()}.", {}
 
 
-def recompiled(events: int) -> Failure:
+def recompile_failure(events: int) -> Failure:
     """The failure of a run with so many compile events while it was timed."""
     return Failure(
         "time",
@@ -144,7 +144,7 @@ class CannotLoad(BadInput):
         self.failure = Failure("load", what, remedy, change)
 
 
-def named(checkpoint: str) -> str:
+def short_name(checkpoint: str) -> str:
     """The checkpoint's name in messages: of a folder only the last part, so that no path is revealed."""
     return Path(checkpoint).name if catalog.is_folder(checkpoint) else checkpoint
 
@@ -162,7 +162,7 @@ def in_sentences(checkpoint: str) -> Iterator[None]:
 
 def load_refusal(checkpoint: str, error: BaseException) -> BadInput:
     """What is wrong, and what to do. CannotLoad where the same request may work later or elsewhere."""
-    name, entry = named(checkpoint), catalog.find(checkpoint)
+    name, entry = short_name(checkpoint), catalog.find(checkpoint)
     if "attention implementation" in str(error):
         return BadInput(f"{name} does not have the attention implementation that was asked for. Choose auto or eager.")
     causes, bundled = tuple(_causes(error)), entry is not None and entry.bundled

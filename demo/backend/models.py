@@ -20,7 +20,7 @@ from transformers import CONFIG_MAPPING, PreTrainedConfig
 from transformers.utils import cached_file
 
 from demo import tasks
-from demo.backend.failures import OTHER, in_sentences, named
+from demo.backend.failures import OTHER, in_sentences, short_name
 from demo.backend.workload import dtype_of
 from demo.core import catalog, format as fmt, hub, limits
 from demo.core.catalog import KEY_MAPPINGS
@@ -85,7 +85,7 @@ def load(spec: RunSpec, device: torch.device) -> Loaded:
             refuse_large_files(source)
             refuse_pickled_parts(source)
         config = _config(source)
-        checkpoint = entry or _described(spec, config)
+        checkpoint = entry or _catalogue_entry(spec, config)
         kind = getattr(transformers, checkpoint.auto_class)
         if entry is None:
             refuse_large_model(kind, config, spec.checkpoint)
@@ -108,7 +108,7 @@ def load(spec: RunSpec, device: torch.device) -> Loaded:
     return Loaded(model, processor, tokenizer, checkpoint, caveats)
 
 
-def _described(spec: RunSpec, config: Any) -> catalog.Checkpoint:
+def _catalogue_entry(spec: RunSpec, config: Any) -> catalog.Checkpoint:
     """A catalogue entry for a checkpoint that somebody named, from its config. Raises BadInput for one of another task,
     or saved from another class, so that its head for this task would be random.
     """
@@ -122,7 +122,7 @@ def _described(spec: RunSpec, config: Any) -> catalog.Checkpoint:
     else:
         what = (", ".join(architectures) or config.model_type)[:MAX_LABEL]
         raise BadInput(
-            f"{named(spec.checkpoint)} is a {what}, which does not do {spec.task.replace('-', ' ')} here. "
+            f"{short_name(spec.checkpoint)} is a {what}, which does not do {spec.task.replace('-', ' ')} here. "
             "Choose another task, or a checkpoint of this task."
         )
     takes_text = config.model_type in TEXT_MODELS
@@ -168,7 +168,7 @@ def _tokenizer(source: Source, config: Any) -> Any:
     tokenizer = transformers.AutoTokenizer.from_pretrained(source.name, **options)
     if len(tokenizer) <= len(tokenizer.all_special_ids):
         # Where the files are missing, transformers makes one without words: every query would be the same.
-        raise BadInput(f"{named(source.name)} has no tokenizer (tokenizer.json) to read a text; {OTHER}.")
+        raise BadInput(f"{short_name(source.name)} has no tokenizer (tokenizer.json) to read a text; {OTHER}.")
     return tokenizer
 
 
@@ -210,10 +210,10 @@ def _config(source: Source) -> Any:
     for name, amount, limit in _amounts(entries):
         if amount > limit:
             what = f"{fmt.printable(name)[:MAX_LABEL]} is {fmt.shortened(f'{amount:,}', 40)}, the limit is {limit:,}"
-            raise BadInput(f"{named(source.name)} has a config that asks for a gigantic model: {what}; {OTHER}.")
+            raise BadInput(f"{short_name(source.name)} has a config that asks for a gigantic model: {what}; {OTHER}.")
     # transformers would read the file that this entry names whatever `use_safetensors` says, a pickle too.
     entries.pop("transformers_weights", None)
-    config = kind.from_dict(_fitted(kind, entries))
+    config = kind.from_dict(_without_nulls(kind, entries))
     config.return_dict = True
     # The model's class decides, or the spec. A config's entry may name a kernel to be fetched from the Hub.
     config._attn_implementation = None
@@ -242,13 +242,13 @@ def _class_of(model_type: Any) -> Any | None:
     return CONFIG_MAPPING[model_type] if isinstance(model_type, str) and model_type in CONFIG_MAPPING else None
 
 
-def _fitted(kind: Any, entries: dict[str, Any]) -> dict[str, Any]:
+def _without_nulls(kind: Any, entries: dict[str, Any]) -> dict[str, Any]:
     """The entries without the nulls of transformers 4 that release 5 refuses, such as a DETR's `"dilation": null`."""
     fitted: dict[str, Any] = {}
     for name, value in entries.items():
         part = _class_of(value.get("model_type")) if isinstance(value, dict) else None
         if part is not None:
-            fitted[name] = _fitted(part, value)
+            fitted[name] = _without_nulls(part, value)
         elif value is not None or _takes_null(kind, name):
             fitted[name] = value
     if fitted.get("use_timm_backbone") and not fitted.get("backbone_config") and "backbone" in fitted:
@@ -299,7 +299,7 @@ def refuse_pickled_parts(source: Source) -> None:
     index = cached_file(source.name, name, _raise_exceptions_for_missing_entries=False, **source.options)
     parts = json.loads(Path(index).read_bytes())["weight_map"].values() if index is not None else ()
     if not all(str(part).endswith(".safetensors") for part in parts):
-        raise BadInput(f"{named(source.name)} has weights that are no safetensors, the only kind read; {OTHER}.")
+        raise BadInput(f"{short_name(source.name)} has weights that are no safetensors, the only kind read; {OTHER}.")
 
 
 def refuse_large_model(kind: Any, config: Any, checkpoint: str) -> None:
@@ -314,8 +314,8 @@ def refuse_large_model(kind: Any, config: Any, checkpoint: str) -> None:
         counted, tensors = counted + parameter.numel(), tensors + 1
         if counted > limit or tensors > MAX_TENSORS:
             raise BadInput(
-                f"{named(checkpoint)} is a model of more than {limit:,} parameters or {MAX_TENSORS:,} weight tensors, "
-                f"the limits here. Choose a smaller checkpoint, or raise {limits.variable('parameters')}."
+                f"{short_name(checkpoint)} is a model of more than {limit:,} parameters or {MAX_TENSORS:,} weight "
+                f"tensors, the limits here. Choose a smaller checkpoint, or raise {limits.variable('parameters')}."
             )
 
     kinds = ("parameter", "buffer")
@@ -337,6 +337,6 @@ def refuse_large_inputs(processor: Any, checkpoint: str) -> None:
         sides = [given] if isinstance(given, int | float) else dict(given).values()
         if any(side is not None and side / share > MAX_SIDE for side in sides):
             raise BadInput(
-                f"The processor of {named(checkpoint)} asks for pictures of more than {MAX_SIDE} pixels a side; "
+                f"The processor of {short_name(checkpoint)} asks for pictures of more than {MAX_SIDE} pixels a side; "
                 f"{OTHER}."
             )

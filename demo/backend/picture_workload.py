@@ -14,7 +14,7 @@ import torch
 from PIL import Image
 
 from demo.backend import models, timing
-from demo.backend.failures import OTHER, named
+from demo.backend.failures import OTHER, short_name
 from demo.backend.workload import Batch, Workload, on_device
 from demo.core import images
 from demo.core.caveat import note
@@ -69,7 +69,8 @@ class PictureWorkload(Workload):
         loaded = self.loaded
         inputs = dict(loaded.processor(images=[self.picture], return_tensors="pt"))
         if "pixel_values" not in inputs:
-            raise BadInput(f"The processor of {named(loaded.checkpoint.id)} makes no pixels of a picture; {OTHER}.")
+            name = short_name(loaded.checkpoint.id)
+            raise BadInput(f"The processor of {name} makes no pixels of a picture; {OTHER}.")
         height, width = inputs["pixel_values"].shape[-2:]
         if max(height, width) > models.MAX_SIDE:
             raise BadInput(
@@ -93,7 +94,7 @@ class PictureWorkload(Workload):
         return self.preprocess()
 
     def make_batch(self) -> Batch:
-        return self._repeated(self.inputs, self.spec.batch_size)
+        return self._repeat(self.inputs, self.spec.batch_size)
 
     def batch_of(self, size: Size) -> Batch:
         """The picture is resampled after its processor has made the model's input of it."""
@@ -103,9 +104,9 @@ class PictureWorkload(Workload):
             inputs["pixel_values"] = torch.nn.functional.interpolate(inputs["pixel_values"], there, mode="bilinear")
             if "pixel_mask" in inputs:
                 inputs["pixel_mask"] = torch.ones((1, *there), dtype=inputs["pixel_mask"].dtype)
-        return self._repeated(inputs, size.batch_size)
+        return self._repeat(inputs, size.batch_size)
 
-    def _repeated(self, inputs: dict[str, torch.Tensor], times: int) -> Batch:
+    def _repeat(self, inputs: dict[str, torch.Tensor], times: int) -> Batch:
         return {
             name: on_device(value.repeat(times, *([1] * (value.dim() - 1))), self.spec, self.device)
             for name, value in inputs.items()

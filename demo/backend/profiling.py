@@ -122,7 +122,7 @@ def peak_memory(call: Call, device: torch.device, besides: torch.nn.Module | Non
 # Kernels, and the roofline
 
 
-def wanted(spec: RunSpec, device: torch.device) -> bool:
+def should_profile(spec: RunSpec, device: torch.device) -> bool:
     return spec.profile == "on" or (spec.profile == "auto" and device.type == "cuda")
 
 
@@ -154,15 +154,15 @@ def summary(events: Sequence[dict[str, Any]], variant: str, device: str) -> Prof
     if device == "cpu":
         timed = _own_times(one for one in inside if one.get("cat") in OPERATORS and one["tid"] == mark["tid"])
         kernels = sum(leaf for _, _, leaf in timed)
-        return Profile(kernels / CALLS, None, _longest((name, own) for name, own, _ in timed))
+        return Profile(kernels / CALLS, None, _longest_kernels((name, own) for name, own, _ in timed))
     work = [event for event in inside if event.get("cat") in WORK]
     if not work:
         raise RuntimeError(
             "it saw no work of the GPU; a container may need permission for that (NVIDIA's CUPTI, profiling counters)"
         )
-    busy = _covered((event["ts"], event["ts"] + event["dur"]) for event in work)
+    busy = _union_length((event["ts"], event["ts"] + event["dur"]) for event in work)
     launched = sum(1 for event in work if event["cat"] == "kernel")
-    longest = _longest((event["name"], event["dur"]) for event in work)
+    longest = _longest_kernels((event["name"], event["dur"]) for event in work)
     return Profile(launched / CALLS, busy / 1e6 / CALLS, longest)
 
 
@@ -183,7 +183,7 @@ def _own_times(events: Iterable[dict[str, Any]]) -> list[tuple[str, float, bool]
     ]
 
 
-def _covered(spans: Iterable[tuple[float, float]]) -> float:
+def _union_length(spans: Iterable[tuple[float, float]]) -> float:
     """The length of the union of spans: two streams that work at the same time count once."""
     covered, reached = 0.0, float("-inf")
     for start, end in sorted(spans):
@@ -192,7 +192,7 @@ def _covered(spans: Iterable[tuple[float, float]]) -> float:
     return covered
 
 
-def _longest(timed: Iterable[tuple[str, float]]) -> tuple[Kernel, ...]:
+def _longest_kernels(timed: Iterable[tuple[str, float]]) -> tuple[Kernel, ...]:
     """The names with the most microseconds in all profiled calls."""
     times: dict[str, list[float]] = defaultdict(list)
     for name, microseconds in timed:

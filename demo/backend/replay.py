@@ -25,7 +25,7 @@ from demo.core.size_log import Size
 from demo.core.spec import BadInput, RunSpec
 
 
-def replayed(workload: Workload, sizes: list[Size], compiled: bool) -> dict[str, Any]:
+def replay(workload: Workload, sizes: list[Size], compiled: bool) -> dict[str, Any]:
     """Seconds of each call, which of them compiled or recorded a CUDA graph, recompiles, fallbacks. Raises BadInput."""
     for size in dict.fromkeys(sizes):
         try:
@@ -49,7 +49,7 @@ def answer(job: dict[str, Any]) -> dict[str, Any]:
     spec, sizes = codec.load(RunSpec, job["spec"]), [codec.load(Size, size) for size in job["sizes"]]
     try:
         with torch.no_grad():
-            return replayed(tasks.load(spec, Path(job["input_file"])), sizes, job["compiled"])
+            return replay(tasks.load(spec, Path(job["input_file"])), sizes, job["compiled"])
     except BadInput as refusal:
         return {"refused": str(refusal)}
     except torch.OutOfMemoryError:

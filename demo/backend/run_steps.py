@@ -88,20 +88,20 @@ class Run:
                 self.time()
                 together = self.compiled_outputs is None
                 if together:
-                    with self.figures_kept():
+                    with self.tolerate():
                         self.keep(**self.workload.time_more(self.variants, self.log, self.events))
                 self.enter("check", 0.9)
                 for name in ("eager", "compiled") if together else ("eager",):
                     self.examine(name)
-                with self.figures_kept():
+                with self.tolerate():
                     self.check()
                 if self.result.predictions is not None and "compiled" not in self.result.predictions:
                     self.keep(predictions=None)  # eager's alone would look like a failure
                 if together:
                     self.explain()
-                with self.figures_kept():
+                with self.tolerate():
                     self.keep(**self.workload.time_last(self.result, self.events))
-                with self.figures_kept():
+                with self.tolerate():
                     self.capture_before_eager()
                 self.compile_again()
                 self.enter("done", 1.0)
@@ -136,7 +136,7 @@ class Run:
             self.keep(**{part: replace(found, **known)})
 
     @contextlib.contextmanager
-    def figures_kept(self, lost: str = "Not all could be examined after the timing") -> Iterator[None]:
+    def tolerate(self, lost: str = "Not all could be examined after the timing") -> Iterator[None]:
         """An exception costs the figures of its own block only, and becomes a warning that begins with `lost`."""
         try:
             yield
@@ -179,17 +179,17 @@ class Run:
         self.enter("warm up", 0.1)
         workload, model, events = self.workload, self.workload.model, self.log.events()
         if self.spec.compiler == "jit" and self.spec.scope == "model":
-            with self.figures_kept("Compiling before the first eager call was not tried: the model cannot be copied"):
+            with self.tolerate("Compiling before the first eager call was not tried: the model cannot be copied"):
                 self.untouched = compile_model.twin(model)
         warmup = self.warm_up("eager", workload.eager)
         if self.log.events() > events:
             self.caveats.append(Caveat("compiles_itself"))
-        if self.untouched is not None and not compile_model.changed(self.untouched, model):
+        if self.untouched is not None and not compile_model.has_changed(self.untouched, model):
             self.untouched = None
         self.eager_outputs = workload.outputs(model)
         # Already kept here, so that a failed compile still shows what eager does.
         self.keep(eager=Measurement(tuple(warmup[1:]), None, tuple(warmup), 1))
-        with self.figures_kept("The outputs could not be turned into predictions"):
+        with self.tolerate("The outputs could not be turned into predictions"):
             self.keep(predictions=(seen := workload.predictions(self.eager_outputs)) and {"eager": seen})
         if workload.device.type == "cuda":
             self.eager_peak = profiling.peak_memory(workload.eager, workload.device)
@@ -211,7 +211,7 @@ class Run:
         if self.job.cache_folder is not None:
             compilation.use_empty_cache(Path(self.job.cache_folder))
         cached, broken = compilation.remove_unfinished(Path(cache_dir()))
-        made, again = compilation.tried_again(lambda: self.compile_in_process(cached), cached)
+        made, again = compilation.compile_with_retry(lambda: self.compile_in_process(cached), cached)
         self.caveats += compilation.caveats(workload.device, broken or again)
         # Now they tell what instructions inductor compiled for, too.
         self.add_to("environment", settings=torch_settings.in_force(workload.model, workload.batch))
@@ -281,7 +281,7 @@ class Run:
         self.caveats += caveats.of_timing(self.result)
         compiled = self.result.compilation
         if compiled is not None and compiled.recompiles_while_timing:
-            self.keep(status="failed", failure=failures.recompiled(compiled.recompiles_while_timing))
+            self.keep(status="failed", failure=failures.recompile_failure(compiled.recompiles_while_timing))
 
     def time_together(self) -> timing.Samples | None:
         """Begins anew with fewer threads if other programs take a core meanwhile, unless the number was asked for. None
@@ -374,7 +374,7 @@ class Run:
         timed, call, device = getattr(self.result, name), self.variants.by_name[name].call, self.workload.device
         known = self.eager_peak if name == "eager" else None
         besides = self.workload.model if name == "compiled" and self.package else None
-        with self.figures_kept():
+        with self.tolerate():
             in_use, reserved = known or profiling.peak_memory(call, device, besides)
             work = profiling.device_times(call, min(timed.wall_seconds)) if device.type == "cuda" else None
             queue = profiling.back_to_back(call, device, timed.median_seconds, self.observer.energy_joules)
@@ -403,15 +403,15 @@ class Run:
 
     def explain(self) -> None:
         """Kernels and the roofline: why each variant is as fast as it is."""
-        if not profiling.wanted(self.spec, self.workload.device):
+        if not profiling.should_profile(self.spec, self.workload.device):
             return
         self.events.progress("check", 0.94, code="explain")
         calls = {name: variant.call for name, variant in self.variants.by_name.items()}
-        with self.figures_kept("The profiler gave nothing"):
+        with self.tolerate("The profiler gave nothing"):
             trace = Path(self.job.trace) if self.job.trace else None
             for name, profile in profiling.profiles(calls, self.workload.device, trace).items():
                 self.add_to(name, profile=profile)
-        with self.figures_kept("The roofline could not be measured"):
+        with self.tolerate("The roofline could not be measured"):
             self.keep(roofline=profiling.roofline(self.workload))
 
     def capture_before_eager(self) -> None:
@@ -432,7 +432,7 @@ class Run:
         self.events.progress("check", 0.95, code="compile_again", answer=self.answer())
         spec = replace(self.spec, threads=known.threads) if self.workload.device.type == "cpu" else self.spec
         source = "the package" if self.package is not None else "the filled cache"
-        with self.figures_kept(f"The first call from {source} could not be measured"):
+        with self.tolerate(f"The first call from {source} could not be measured"):
             warm = first_call.measure_elsewhere(spec, self.job.seen_file, bool(compiled.compiled_first), self.package)
             self.add_to("compilation", warm=warm)
 

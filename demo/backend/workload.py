@@ -117,18 +117,16 @@ class Workload(ABC):
         return model(**self.batch)
 
     def outputs(self, model: Any) -> Any:
-        """What eager and compiled are compared by. Cloned: the next call of a CUDA graph overwrites its outputs.
-
-        Eager's are asked first.
-        """
+        """What eager and compiled are compared by, eager's first. Cloned: a CUDA graph's next call overwrites them."""
         return compilation.clone_outputs(self.call(model)())
 
     def exact_outputs(self, exact: Any) -> Any:
         """What `outputs` gives, from `exact`, a copy of the model in float64."""
-        double = pytree.tree_map_only(
-            torch.Tensor, lambda one: one.double() if one.is_floating_point() else one, self.batch
-        )
-        return exact(**double)
+
+        def double(tensor: torch.Tensor) -> torch.Tensor:
+            return tensor.double() if tensor.is_floating_point() else tensor
+
+        return exact(**pytree.tree_map_only(torch.Tensor, double, self.batch))
 
     def time_more(self, variants: Variants, log: compilation.CompileLog, events: Events) -> dict[str, Any]:
         """Further figures of eager and compiled for the result, timed after their calls."""

@@ -188,7 +188,7 @@ def test_a_model_hooked_up_by_its_first_call_is_told_of_in_both_orders() -> None
         model = kind().eval()
         untouched = compile_model.twin(model)
         model(x=X)
-        assert compile_model.changed(untouched, model) is (kind is HookedAtItsFirstCall)
+        assert compile_model.has_changed(untouched, model) is (kind is HookedAtItsFirstCall)
     assert captured(model) == (1, 0)
     first = compile_model.compiled_first(untouched, workload_of(model, x=X), (1, ()))
     assert first.graph_breaks

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from demo.backend.failures import named
+from demo.backend.failures import short_name
 from demo.backend.picture_workload import PictureWorkload
 from demo.core import base64_images
 from demo.core.caveat import Caveat
@@ -44,7 +44,7 @@ class ImageSegmentation(PictureWorkload):
             name = re.split(r"[/\\]", checkpoint.id)[-1].lower()
             kinds = [kind for kind in KINDS if kind in name] if "Universal" in checkpoint.auto_class else ["semantic"]
             if len(kinds) != 1:
-                workload.caveats.append(Caveat("segmentation", {"checkpoint": named(checkpoint.id)}))
+                workload.caveats.append(Caveat("segmentation", {"checkpoint": short_name(checkpoint.id)}))
                 kinds = ["semantic"]
             workload.loaded.checkpoint = replace(checkpoint, segmentation=kinds[0])
         return workload

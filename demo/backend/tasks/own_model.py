@@ -40,7 +40,7 @@ def load(spec: RunSpec, device: torch.device) -> OwnModel:
     file, name = own_model_parts(spec.checkpoint)
     called = f"{name}() of {file.name}"
     torch.manual_seed(0)  # weights drawn at random are the same in every process of a run
-    function = getattr(_imported(file), name, None)
+    function = getattr(_import_file(file), name, None)
     if not callable(function):
         raise BadInput(f"{file.name} has no function {name}. Give the name of one that it has after the colon.")
     torch.manual_seed(0)
@@ -59,7 +59,7 @@ def load(spec: RunSpec, device: torch.device) -> OwnModel:
     caveats = [Caveat("came_compiled", {"parts": parts})] if parts else []
     batch = _by_name(model, given, called)
     inputs = pytree.tree_map_only(torch.Tensor, lambda tensor: on_device(tensor, spec, device), batch)
-    return OwnModel(spec, device, _placed(model, spec, device, called), inputs, caveats=caveats)
+    return OwnModel(spec, device, _place(model, spec, device, called), inputs, caveats=caveats)
 
 
 def _undo_compile(model: torch.nn.Module) -> int:
@@ -85,7 +85,7 @@ def _original(value: Any) -> Any:
     return _original(getattr(value, "_orig_mod", known["_torchdynamo_orig_callable"]))
 
 
-def _placed(model: Any, spec: RunSpec, device: torch.device, called: str) -> Any:
+def _place(model: Any, spec: RunSpec, device: torch.device, called: str) -> Any:
     """On the device, in eval mode, in the asked format. Raises BadInput where complex weights would become real."""
     asked, weights = dtype_of(spec), [*model.parameters(), *model.buffers()]
     model.eval()
@@ -97,7 +97,7 @@ def _placed(model: Any, spec: RunSpec, device: torch.device, called: str) -> Any
     return model.to(memory_format=torch.channels_last) if spec.channels_last else model
 
 
-def _imported(file: Path) -> ModuleType:
+def _import_file(file: Path) -> ModuleType:
     """The file as a module that finds its neighbours."""
     sys.path.insert(0, str(file.parent))
     # torch.export looks up classes by their module, so it is registered; never in place of another one.

@@ -72,7 +72,7 @@ class Decoding:
         """Reads the prompt and chooses the answer's first token. Returns the logits, [batch, 1, vocabulary]."""
         self._rewind(0)
         logits = self._logits(model, self.prompt)
-        self.first = self.token = chosen(logits)
+        self.first = self.token = likeliest_token(logits)
         self.step = 0
         return logits
 
@@ -81,7 +81,7 @@ class Decoding:
         if self.step == self.steps:
             self.restart()
         logits = self._logits(model, self.token)
-        self.token = chosen(logits)
+        self.token = likeliest_token(logits)
         self.step += 1
         return logits
 
@@ -120,7 +120,7 @@ class Decoding:
             layer.cumulative_length.fill_(length)
 
 
-def chosen(logits: torch.Tensor) -> torch.Tensor:
+def likeliest_token(logits: torch.Tensor) -> torch.Tensor:
     """The likeliest token of each row, [batch, 1]."""
     return logits[:, -1].argmax(-1, keepdim=True)
 
@@ -200,7 +200,7 @@ class TextWorkload(Workload):
         if tokenizer is None:
             return None
         return EndToEnd(
-            preprocess_seconds=timing.median_of_few(lambda: tokenized(tokenizer, self.spec), timing.CPU_CLOCK),
+            preprocess_seconds=timing.median_of_few(lambda: tokenize(tokenizer, self.spec), timing.CPU_CLOCK),
             copy_seconds=timing.median_of_few(self.on_device, self.clock),
             postprocess_seconds=timing.median_of_few(lambda: tokenizer.decode(outputs["tokens"]), timing.CPU_CLOCK),
         )
@@ -259,7 +259,7 @@ def load(spec: RunSpec, device: torch.device) -> TextWorkload:
     loaded = models.load(spec, device)
     config = loaded.model.config.get_text_config(decoder=True)
     if loaded.tokenizer is not None:
-        ids = tokenized(loaded.tokenizer, spec)
+        ids = tokenize(loaded.tokenizer, spec)
         loaded.caveats.extend(_misplaced_marks(loaded.tokenizer, ids[0].tolist()))
     else:  # as with random weights: a token for the beginning, each word and each mark
         ids = torch.arange(1 + len(re.findall(r"\w+|[^\w\s]", spec.prompt))).remainder(config.vocab_size).unsqueeze(0)
@@ -293,14 +293,14 @@ def _check_cache(workload: TextWorkload) -> None:
             raise
         why = compilation.first_line(error).rstrip(".")
     if why:
-        name = failures.named(workload.spec.checkpoint)
+        name = failures.short_name(workload.spec.checkpoint)
         raise BadInput(
             f"{name} does not write token by token over a static cache of keys and values ({why}), so it is not timed "
             f"here; {failures.OTHER}."
         )
 
 
-def tokenized(tokenizer: Any, spec: RunSpec) -> torch.Tensor:
+def tokenize(tokenizer: Any, spec: RunSpec) -> torch.Tensor:
     """[1, prompt tokens], the marks that the tokenizer puts around a text included."""
     return tokenizer(spec.prompt, return_tensors="pt")["input_ids"].long()
 
@@ -342,5 +342,6 @@ def _check_length(config: Any, prompt_tokens: int, spec: RunSpec) -> None:
     if prompt_tokens + spec.tokens > context:
         raise BadInput(
             f"The prompt has {prompt_tokens:,} tokens, {spec.tokens:,} more are asked for, and "
-            f"{failures.named(spec.checkpoint)} takes {context:,} in all. Shorten the prompt, or ask for fewer tokens."
+            f"{failures.short_name(spec.checkpoint)} takes {context:,} in all. Shorten the prompt, or ask for fewer "
+            "tokens."
         )
