@@ -133,18 +133,12 @@ def first_gpu() -> Gpu | None:
 
 def environment(device: torch.device) -> Environment:
     """The machine as a result records it. With a CUDA device this makes a context."""
-    known = Environment.of_host(host(), device.type)
-    known = replace(known, platform=platform.platform(terse=True), threads=torch.get_num_threads())
-    if device.type != "cuda":
-        return known
-    properties = torch.cuda.get_device_properties(device)
-    return replace(
-        known,
-        device_name=properties.name,
-        memory_bytes=properties.total_memory,
-        cuda=torch.version.cuda,
-        compute_capability=f"{properties.major}.{properties.minor}",
-    )
+    facts: dict[str, Any] = {"platform": platform.platform(terse=True), "threads": torch.get_num_threads()}
+    if device.type == "cuda":
+        card = torch.cuda.get_device_properties(device)
+        facts |= {"device_name": card.name, "memory_bytes": card.total_memory, "cuda": torch.version.cuda}
+        facts["compute_capability"] = f"{card.major}.{card.minor}"
+    return replace(Environment.of_host(host(), device.type), **facts)
 
 
 def cpu_name() -> str:

@@ -61,10 +61,7 @@ class Loaded:
 
 @dataclass(frozen=True)
 class Source:
-    """Arguments of `from_pretrained`, of which `options` are for config, processor, tokenizer and weights.
-
-    Pass `trust_remote_code=False` as well: without it transformers would ask on standard input.
-    """
+    """Arguments of `from_pretrained`, of which `options` are for config, processor, tokenizer and weights."""
 
     name: str
     config_name: str
@@ -89,14 +86,15 @@ def load(spec: RunSpec, device: torch.device) -> Loaded:
         kind = getattr(transformers, checkpoint.auto_class)
         if entry is None:
             refuse_large_model(kind, config, spec.checkpoint)
-        model, missing = _model(spec, kind, source, config)
+        # Without trust_remote_code transformers would ask on standard input.
+        options = {"config": config, "trust_remote_code": False, **source.options}
+        model, missing = _model(spec, kind, source, options)
         reads_text = checkpoint.takes_text or spec.task == TEXT_GENERATION
         # A bundled checkpoint's tokenizer lies at hand with random weights, too.
         has_tokenizer = spec.weights == "pretrained" or (entry is not None and entry.bundled)
-        tokenizer = _tokenizer(source, config) if reads_text and has_tokenizer else None
+        tokenizer = _tokenizer(source, options) if reads_text and has_tokenizer else None
         processor = None
         if spec.sees_picture:
-            options = {"config": config, "trust_remote_code": False, **source.options}
             # Over Pillow, which needs no torchvision.
             processor = transformers.AutoImageProcessor.from_pretrained(source.name, backend="pil", **options)
             refuse_large_inputs(processor, spec.checkpoint)
@@ -142,29 +140,21 @@ def _catalogue_entry(spec: RunSpec, config: Any) -> catalog.Checkpoint:
     )
 
 
-def _model(spec: RunSpec, kind: Any, source: Source, config: Any) -> tuple[Any, Iterable[str]]:
+def _model(spec: RunSpec, kind: Any, source: Source, options: dict[str, Any]) -> tuple[Any, Iterable[str]]:
     """The model of class `kind` on the CPU, and the names of the weights that its checkpoint lacks."""
-    dtype = dtype_of(spec)
-    attention = {} if spec.attention == "auto" else {"attn_implementation": spec.attention}
+    # At once: from float32 a large model would need twice the memory of half types.
+    asked: dict[str, Any] = {"dtype": dtype_of(spec)}
+    if spec.attention != "auto":
+        asked["attn_implementation"] = spec.attention
     if spec.weights == "random":
         torch.manual_seed(0)  # random weights are the same in every run
-        # In the asked format at once: from float32 a large model would need twice the memory of its half types.
-        return kind.from_config(config, dtype=dtype, **attention), ()
-    model, report = kind.from_pretrained(
-        source.name,
-        config=config,
-        dtype=dtype,
-        output_loading_info=True,
-        trust_remote_code=False,
-        **attention,
-        **source.weights_options,
-        **source.options,
-    )
+        return kind.from_config(options["config"], **asked), ()
+    asked |= {"output_loading_info": True, **source.weights_options}
+    model, report = kind.from_pretrained(source.name, **options, **asked)
     return model, report["missing_keys"]
 
 
-def _tokenizer(source: Source, config: Any) -> Any:
-    options = {"config": config, "trust_remote_code": False, **source.options}
+def _tokenizer(source: Source, options: dict[str, Any]) -> Any:
     tokenizer = transformers.AutoTokenizer.from_pretrained(source.name, **options)
     if len(tokenizer) <= len(tokenizer.all_special_ids):
         # Where the files are missing, transformers makes one without words: every query would be the same.

@@ -61,10 +61,9 @@ class PictureWorkload(Workload):
     def preprocess(self) -> dict[str, torch.Tensor]:
         """The model's inputs, on the CPU: `pixel_values` [1, 3, height, width] of the picture, and `pixel_mask` if any.
 
-        A text model's queries become `input_ids` [queries, 16]. With random weights there is no tokenizer (its
-        vocabulary is not part of this project): queries without words then take the model the same time.
-
-        Raises BadInput where the processor makes a side above `MAX_SIDE` of this picture, or no pixels.
+        A text model's queries become `input_ids` [queries, 16]; with random weights there is no tokenizer, and queries
+        without words take the model the same time. Raises BadInput if the processor makes a side above `MAX_SIDE` of
+        this picture, or no pixels.
         """
         loaded = self.loaded
         inputs = dict(loaded.processor(images=[self.picture], return_tensors="pt"))

@@ -1,9 +1,9 @@
 """A log of input sizes called one after another: a process of its own for each strategy, started by `demo shapes`.
 
-Covered: every call is timed alone, the compile that it waits for included, over an empty compile cache; before the
-first of them eager is called once with every size, as a warm-up and to see that the model takes it. A picture's size is
-that of the model's input, to which the one picture is resampled; a text is one call over the whole prompt, without a
-cache of keys and values. Not covered: making the inputs, and the copy that pads a batch, neither of which is timed.
+Covered: every call is timed alone, the compile that it waits for included, over an empty compile cache; before them
+eager is called once with every size, as a warm-up and to see that the model takes it. A picture's size is that of the
+model's input; a text is one call over the whole prompt, without a cache of keys and values. Not covered: making the
+inputs, and the copy that pads a batch.
 
 The job is {"spec": ..., "input_file": ..., "sizes": [...], "compiled": true, "cache_folder": "..."}; the answer is one
 line, {"refused": ...}, {"failed": ...} or {"seconds": [...], "waited": [...], "recompiles": 0, "fallbacks": 0}.

@@ -1,8 +1,7 @@
 """A user's own model: a function of a Python file that returns `(module, inputs)`.
 
 Covered: any `torch.nn.Module` whose inputs are tensors, or tuples, lists and dicts that hold some. It is moved to the
-run's device and number format, and put in eval mode. Not covered: what the function does besides, since it is the
-user's own code and runs as such.
+run's device and number format, and put in eval mode. Not covered: what the user's function does besides.
 """
 
 import importlib.util
@@ -63,10 +62,8 @@ def load(spec: RunSpec, device: torch.device) -> OwnModel:
 
 
 def _undo_compile(model: torch.nn.Module) -> int:
-    """Takes torch.compile off the modules of a model, their methods and attributes. Returns how many had it.
-
-    Not covered: compiled functions in a list, in a closure or of a file. The first eager calls tell of those.
-    """
+    """Takes torch.compile off the modules of a model, their methods and attributes. Returns how many had it. The first
+    eager calls tell of others, such as compiled functions in a closure."""
     parts = 0
     for holder in (holder for module in model.modules() for holder in (module, *type(module).__mro__)):
         for name, value in [*vars(holder).items(), *getattr(holder, "_modules", {}).items()]:
