@@ -38,7 +38,7 @@ MARK = "worth compiling: "
 WORK = ("kernel", "gpu_memcpy", "gpu_memset")
 """The categories of a GPU's own activities in a trace of torch.profiler."""
 OPERATORS = ("cpu_op", "user_annotation")
-SIDE = {"cuda": 8192, "cpu": 1024}
+MATRIX_SIDE = {"cuda": 8192, "cpu": 1024}
 COPIED_BYTES = {"cuda": 256 * 2**20, "cpu": 64 * 2**20}
 """Several times the size of the device's caches, except on CPUs with very large ones."""
 Peak = tuple[int | None, int | None]
@@ -252,7 +252,7 @@ class _Reads(TorchDispatchMode):
 
 def matrix_rate(device: torch.device, dtype: torch.dtype) -> float:
     """Operations a second of a square matrix product under the TF32 switches in force."""
-    side = SIDE[device.type]
+    side = MATRIX_SIDE[device.type]
     left, right = (torch.randn(side, side, device=device, dtype=dtype) for _ in range(2))
     return 2 * side**3 / _seconds(lambda: left @ right, device)
 

@@ -23,7 +23,7 @@ from demo.core.catalog import own_model_parts
 from demo.core.caveat import Caveat
 from demo.core.spec import BadInput, RunSpec
 
-SHAPE = "It must return (module, inputs): a torch.nn.Module, and a tensor, a tuple of arguments or a dict by name"
+EXPECTED = "It must return (module, inputs): a torch.nn.Module, and a tensor, a tuple of arguments or a dict by name"
 
 
 @dataclass(frozen=True)
@@ -49,11 +49,11 @@ def load(spec: RunSpec, device: torch.device) -> OwnModel:
     except (Exception, SystemExit) as error:
         raise BadInput(f"{called} failed: {where(error, file)}. Fix it, and run it again.") from error
     if not isinstance(answer, tuple) or len(answer) != 2:
-        raise BadInput(f"{called} returned {_kind(answer)}. {SHAPE}.")
+        raise BadInput(f"{called} returned {_kind(answer)}. {EXPECTED}.")
     returned, given = answer
     model = _original(returned)
     if not isinstance(model, torch.nn.Module):
-        raise BadInput(f"{called} returned {_kind(model)} as its module. {SHAPE}.")
+        raise BadInput(f"{called} returned {_kind(model)} as its module. {EXPECTED}.")
     parts = _undo_compile(model) + (model is not returned)
     caveats = [Caveat("came_compiled", {"parts": parts})] if parts else []
     batch = _by_name(model, given, called)
@@ -119,7 +119,7 @@ def _by_name(model: torch.nn.Module, given: Any, called: str) -> Batch:
     by_name = dict(given) if isinstance(given, Mapping) else {}  # a tokenizer's BatchEncoding is a Mapping, no dict
     by_position = () if isinstance(given, Mapping) else given if isinstance(given, list | tuple) else (given,)
     if not tensors((by_position, by_name)):
-        raise BadInput(f"The inputs of {called} hold no tensor: {_kind(given)}. {SHAPE}.")
+        raise BadInput(f"The inputs of {called} hold no tensor: {_kind(given)}. {EXPECTED}.")
     try:
         signature = inspect.signature(model.forward)
         bound = signature.bind(*by_position, **by_name)

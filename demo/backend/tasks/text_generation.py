@@ -32,7 +32,7 @@ from demo.core.spec import BadInput, RunSpec
 
 COMPARED_TOKENS = 64
 """Tokens of an answer whose logits are compared. A vocabulary has up to some 260,000 words, each with a logit."""
-SHARE = 0.25
+PREFILL_SHARE = 0.25
 """The prefill's share of the time for the steps, which are what most of an answer's time goes into."""
 LONGEST_ANSWER = 10.0
 """Seconds of eager's answer beyond which generate() is left out: it takes as long, three times over."""
@@ -215,7 +215,9 @@ class TextWorkload(Workload):
         warmup, _ = timing.warm_up(compiled, self.clock, log.events, min_calls)
         eager_warmup, _ = timing.warm_up(eager, self.clock, log.events)
         plan = timing.Plan.of(self.spec, variants.compiled.warmup[0])
-        plan = replace(plan, max_seconds=plan.max_seconds * SHARE, longest_seconds=plan.longest_seconds * SHARE)
+        plan = replace(
+            plan, max_seconds=plan.max_seconds * PREFILL_SHARE, longest_seconds=plan.longest_seconds * PREFILL_SHARE
+        )
         half = timing.calls_per_half_block(eager_warmup, warmup, plan.iterations)
         samples = timing.time_interleaved(eager, compiled, self.clock, plan, half, lambda _: None)
         pair = Pair(
