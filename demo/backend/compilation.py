@@ -258,12 +258,12 @@ def graph_break(message: str) -> GraphBreak:
     """Dynamo's message of one graph break: its first line, its explanation's first line, hints, and number."""
     place, number = _PLACE.search(message), _NUMBER.search(message)
     location = f"{Path(place['file']).name}:{place['line']}" if place else ""
-    told = message.partition("\n")[2].partition("Developer debug context:")[0]
-    lines = [line.strip().removeprefix("Graph Break Reason: ") for line in told.splitlines()]
+    text = message.partition("\n")[2].partition("Developer debug context:")[0]
+    lines = [line.strip().removeprefix("Graph Break Reason: ") for line in text.splitlines()]
     # A line that ends with a colon is a preamble: "Encountered graph break when attempting to trace ...:".
     reason = next((line for line in lines if line and not line.endswith(":")), "dynamo gave no reason")
     explained = [line.removeprefix("Explanation: ") for line in lines if line.startswith("Explanation: ")]
-    hints = (without_folders(" ".join(hint.split())) for hint in _HINT.findall(told))
+    hints = (without_folders(" ".join(hint.split())) for hint in _HINT.findall(text))
     return GraphBreak(": ".join([reason, *explained[:1]]), location, tuple(hints), number[1].upper() if number else "")
 
 

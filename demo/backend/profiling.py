@@ -168,19 +168,17 @@ def summary(events: Sequence[dict[str, Any]], variant: str, device: str) -> Prof
 
 def _own_times(events: Iterable[dict[str, Any]]) -> list[tuple[str, float, bool]]:
     """Each event of one thread: its name, its time without the events nested in it, and whether none is nested."""
-    ordered = sorted(events, key=lambda event: (event["ts"], -event["dur"]))
-    nested: dict[int, float] = {}
-    around: list[int] = []
-    for index, event in enumerate(ordered):
-        while around and ordered[around[-1]]["ts"] + ordered[around[-1]]["dur"] <= event["ts"]:
+    times: list[tuple[str, float, list[float]]] = []
+    around: list[tuple[float, list[float]]] = []
+    for event in sorted(events, key=lambda event: (event["ts"], -event["dur"])):
+        while around and around[-1][0] <= event["ts"]:
             around.pop()
         if around:
-            nested[around[-1]] = nested.get(around[-1], 0.0) + event["dur"]
-        around.append(index)
-    return [
-        (event["name"], max(0.0, event["dur"] - nested.get(index, 0.0)), index not in nested)
-        for index, event in enumerate(ordered)
-    ]
+            around[-1][1].append(event["dur"])
+        nested: list[float] = []
+        around.append((event["ts"] + event["dur"], nested))
+        times.append((event["name"], event["dur"], nested))
+    return [(name, max(0.0, whole - sum(nested)), not nested) for name, whole, nested in times]
 
 
 def _union_length(spans: Iterable[tuple[float, float]]) -> float:
@@ -223,8 +221,8 @@ def demand(workload: Workload) -> tuple[int, int]:
     reads = _Reads(workload.model)
     with reads, counter:
         outputs = workload.once(workload.model)
-    given_and_taken = sum(tensor.nbytes for tensor in tensors((workload.batch, outputs)))
-    return int(counter.get_total_flops()), sum(reads.bytes.values()) + given_and_taken
+    inputs_and_outputs = sum(tensor.nbytes for tensor in tensors((workload.batch, outputs)))
+    return int(counter.get_total_flops()), sum(reads.bytes.values()) + inputs_and_outputs
 
 
 class _Reads(TorchDispatchMode):

@@ -190,10 +190,12 @@ class Run:
         # Already kept here, so that a failed compile still shows what eager does.
         self.keep(eager=Measurement(tuple(warmup[1:]), None, tuple(warmup), 1))
         with self.tolerate("The outputs could not be turned into predictions"):
-            self.keep(predictions=(seen := workload.predictions(self.eager_outputs)) and {"eager": seen})
+            predictions = workload.predictions(self.eager_outputs)
+            self.keep(predictions={"eager": predictions} if predictions else None)
         if workload.device.type == "cuda":
             self.eager_peak = profiling.peak_memory(workload.eager, workload.device)
-            self.caveats += [] if self.eager_peak[0] else [note(f"{profiling.NO_MEMORY} (PYTORCH_CUDA_ALLOC_CONF).")]
+            if not self.eager_peak[0]:
+                self.caveats.append(note(f"{profiling.NO_MEMORY} (PYTORCH_CUDA_ALLOC_CONF)."))
         return Variant(workload.eager, warmup, model)
 
     def warm_up(self, name: str, call: timing.Call, **options: Any) -> list[float]:
@@ -211,8 +213,8 @@ class Run:
         if self.job.cache_folder is not None:
             compilation.use_empty_cache(Path(self.job.cache_folder))
         cached, broken = compilation.remove_unfinished(Path(cache_dir()))
-        made, again = compilation.compile_with_retry(lambda: self.compile_in_process(cached), cached)
-        self.caveats += compilation.caveats(workload.device, broken or again)
+        compiled, retried = compilation.compile_with_retry(lambda: self.compile_in_process(cached), cached)
+        self.caveats += compilation.caveats(workload.device, broken or retried)
         # Now they tell what instructions inductor compiled for, too.
         self.add_to("environment", settings=torch_settings.in_force(workload.model, workload.batch))
         eager_again = eager.warmup
@@ -222,7 +224,7 @@ class Run:
             if not failures.is_out_of_memory(error):
                 raise
             self.fit_together = False
-        self.variants = Variants(eager, made, eager_again)
+        self.variants = Variants(eager, compiled, eager_again)
 
     def build(self) -> Variant:
         """Builds a package unless it is kept, loads it and warms it up; notes what that cost."""
