@@ -26,7 +26,6 @@ OTHER = "choose another checkpoint"
 ASSETS_AGAIN = "Get the project's folder assets again."
 NO_ANSWER = (TimeoutError, ConnectionError, hub_errors.LocalEntryNotFoundError)
 NOT_WRITTEN = (*NO_ROOM, errno.EACCES, errno.EPERM)
-WRITE = "Make room and allow writing in the folders of TORCHINDUCTOR_CACHE_DIR and TMPDIR."
 BUILD_REMEDIES = {
     r"\b(Python|pyconfig)\.h\b": "Install the headers of Python {0} (Debian and Ubuntu: apt-get install python{0}-dev; "
     "Fedora: dnf install python3-devel).",
@@ -37,7 +36,8 @@ BUILD_REMEDIES = {
     r"(cannot|unable to) find .*-l|\blibrary .*not found": "Install this library's development files, or set "
     "LIBRARY_PATH to its folder.",
     "GLIBCXX_": "Python loads an older libstdc++ than the compiler's. Set CXX to a compiler of Python's environment.",
-    "|".join(map(os.strerror, NOT_WRITTEN)): WRITE,
+    "|".join(map(os.strerror, NOT_WRITTEN)): "Make room and allow writing in the folders of TORCHINDUCTOR_CACHE_DIR "
+    "and TMPDIR.",
 }
 """What mends a machine that cannot build code, by a pattern of `compilation.first_line`. {0} is Python's version."""
 DAMAGED = (json.JSONDecodeError, UnicodeDecodeError, SafetensorError)

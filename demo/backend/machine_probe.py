@@ -23,6 +23,7 @@ import torch
 import transformers
 from torch._inductor import cpp_builder, exc, list_mode_options
 from torch._inductor.runtime.cache_dir_utils import cache_dir
+from torch._inductor.utils import is_big_gpu
 
 from demo.backend import compilation, failures
 from demo.core.machine import Environment, HostInfo
@@ -213,8 +214,6 @@ def cuda_homes(*headers: str) -> list[Path]:
 
 def too_few_multiprocessors() -> bool:
     """True where inductor will refuse to autotune matrix products ('Not enough SMs'), as on a T4."""
-    from torch._inductor.utils import is_big_gpu
-
     return torch.cuda.is_available() and not is_big_gpu()
 
 

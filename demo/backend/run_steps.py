@@ -165,7 +165,10 @@ class Run:
         if workload.device.type == "cpu":
             free_cores = cores.free_cores(since)
             if self.job.exactly and wanted is not None and free_cores is not None and free_cores < wanted:
-                raise BadInput(too_few_cores(wanted, free_cores))
+                raise BadInput(
+                    f"This answer was timed with {wanted} threads; free cores now: {free_cores}. A repeat would time "
+                    "another setting. Stop other programs and repeat it, or start a run of its own."
+                )
             gave_way = torch_settings.give_way(self.spec, workload.device, free_cores)
             self.add_to("environment", threads=torch.get_num_threads(), free_cores=free_cores)
             known = self.result.environment
@@ -437,12 +440,3 @@ class Run:
         with self.tolerate(f"The first call from {source} could not be measured"):
             warm = first_call.measure_elsewhere(spec, self.job.seen_file, bool(compiled.compiled_first), self.package)
             self.add_to("compilation", warm=warm)
-
-
-def too_few_cores(threads: int, free: int) -> str:
-    """Why a repeat was not begun."""
-    timed, cores = f"{threads} thread{'s' * (threads > 1)}", "1 core is" if free == 1 else f"{free} cores are"
-    return (
-        f"This answer was timed with {timed}; only {cores} free now. A repeat would time another setting. Stop other "
-        "programs and repeat it, or start a run of its own."
-    )

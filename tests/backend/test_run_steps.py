@@ -358,7 +358,7 @@ def test_a_job_has_the_threads_of_the_runs_that_it_joins(
 
 def test_a_repeat_that_would_time_another_setting_is_refused(monkeypatch) -> None:
     monkeypatch.setattr(cores, "free_cores", lambda since: 1)
-    with pytest.raises(BadInput, match=r"timed with 2 threads; only 1 core is free now\."):
+    with pytest.raises(BadInput, match=r"timed with 2 threads; free cores now: 1\."):
         Run(Job(SPEC, str(SCENE), threads=2, exactly=True), Events(io.StringIO())).load()
 
 
