@@ -14,11 +14,11 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 import gradio as gr
-from fake_runner import FakeRunner
 from gradio.helpers import special_args
 from gradio.processing_utils import save_file_to_cache
 from gradio.utils import get_upload_folder
-from samples import ok_result
+from support.fake_runner import FakeRunner
+from support.samples import ok_result
 
 from demo.core.result import RunResult
 from demo.core.result_json import from_json
@@ -27,7 +27,7 @@ from demo.ui.page import Page, launch
 from demo.ui.tabs import form
 from demo.ui.tabs.events import Watching
 
-FIXTURES = Path(__file__).parent / "fixtures"
+FIXTURES = Path(__file__).parents[1] / "fixtures"
 HOSTILE = "<img src=x onerror=alert(1)><script>alert(2)</script>"
 
 
@@ -186,7 +186,7 @@ def stage_of(page: Page, updates: dict[Any, Any]) -> str:
     """The HTML that an update puts into the result pane, all pieces together, without the folded sections."""
     pieces = []
     pane = page.run_tab.pane
-    for part in (pane.notice, pane.live, pane.top, pane.seen):
+    for part in (pane.notice, pane.live, pane.top, pane.outputs.words):
         update = updates.get(part, "")
         pieces.append(str(update.get("value", "")) if isinstance(update, dict) else str(update))
     return "".join(pieces)
