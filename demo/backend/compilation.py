@@ -33,7 +33,6 @@ _BROKEN = "Broken entries of the compile cache (TORCHINDUCTOR_CACHE_DIR) were re
 _PLACE = re.compile(r"in user code at (?P<file>.+?):(?P<line>\d+)")
 _HINT = re.compile(r"^  Hint: (.+?)(?=^  Hint: |^\s*$|\Z)", re.MULTILINE | re.DOTALL)
 _NUMBER = re.compile(r"please visit: https://\S+/(gb\d{4})\.html")
-_ARTIFACTS = ("__graph_breaks", "__recompiles")
 _FUNCTION = re.compile(r"Recompiling function (?P<name>\S+) in (?P<file>.+?):(?P<line>\d+)")
 _LIMIT = re.compile(
     r"hit config\.\w*recompile_limit \((?P<limit>\d+)\)\s+function: '(?P<name>[^']+)' \((?P<file>.+?):(?P<line>\d+)\)"
@@ -78,7 +77,7 @@ class CompileLog:
         logging.getLogger("torch._dynamo.convert_frame").addHandler(self._warnings)
         torch._logging.set_logs(graph_breaks=True, recompiles=True)
         for name in list(logging.root.manager.loggerDict):
-            if name.startswith("torch.") and name.endswith(_ARTIFACTS):
+            if name.startswith("torch.") and name.endswith(("__graph_breaks", "__recompiles")):
                 logger = logging.getLogger(name)
                 logger.handlers = [self._breaks if name.endswith("__graph_breaks") else self._recompiles]
                 logger.propagate = False
@@ -153,10 +152,9 @@ class CompileLog:
 
     def compilation(self, spec: RunSpec, device: torch.device, first_call_seconds: float) -> Compilation:
         """All that is known so far; the caller adds the recompiles during the timing."""
-        cache = self.cache
+        cache, partly, cost = self.cache, self.partly, self.cost(first_call_seconds)
         graphs, breaks = self.captured()
         kernels, extern_kernels = kernel_calls(self._sources())
-        cost, partly = self.cost(first_call_seconds), self.partly
         return Compilation(
             first_call_seconds=first_call_seconds,
             cache=cache,

@@ -99,12 +99,10 @@ def _import_file(file: Path) -> ModuleType:
     sys.path.insert(0, str(file.parent))
     # torch.export looks up classes by their module, so it is registered; never in place of another one.
     name = file.stem if file.stem not in sys.modules else f"own_{file.stem}"
-    found = importlib.util.spec_from_file_location(name, file)
-    if found is None or found.loader is None:
-        raise BadInput(f"{file.name} is no Python file. Name one that ends in .py.")
-    module = sys.modules[name] = importlib.util.module_from_spec(found)
+    spec: Any = importlib.util.spec_from_file_location(name, file)
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
     try:
-        found.loader.exec_module(module)
+        spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
         raise BadInput(f"{file.name} cannot be imported: {where(error, file)}. Fix it, and run it again.") from error
     return module

@@ -335,8 +335,6 @@ def as_text(tokenizer: Any, ids: list[int]) -> Predictions:
 
 
 def _check_length(config: Any, prompt_tokens: int, spec: RunSpec) -> None:
-    if not prompt_tokens:
-        raise BadInput("The prompt gives no token. Give a text to go on from.")
     # What the model was made for, or what its sliding window holds; a model with neither takes any number.
     names = ("max_position_embeddings", "sliding_window", "attention_chunk_size")
     sizes = [size for name in names if isinstance(size := getattr(config, name, None), int) and size > 0]
