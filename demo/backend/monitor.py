@@ -87,8 +87,8 @@ class Observer:
         return cores.left(first, last) if last_at - first_at >= LATELY_SECONDS else None
 
     def energy_joules(self) -> float | None:
-        """The GPU's counter since its driver was loaded; None where it has none (before Volta)."""
-        return self._gpu.energy_joules() if self._gpu else None
+        """The GPU's counter since its driver was loaded; None if it has none (before Volta)."""
+        return self._gpu and self._gpu.number("nvmlDeviceGetTotalEnergyConsumption", 1e-3)
 
 
 class Nvml:
@@ -111,18 +111,15 @@ class Nvml:
     def sample(self) -> GpuSample:
         nvml = self._nvml
         return GpuSample(
-            sm_clock_hz=self._number("nvmlDeviceGetClockInfo", 1e6, nvml.NVML_CLOCK_SM),
-            largest_sm_clock_hz=self._number("nvmlDeviceGetMaxClockInfo", 1e6, nvml.NVML_CLOCK_SM),
-            temperature_celsius=self._number("nvmlDeviceGetTemperature", 1.0, nvml.NVML_TEMPERATURE_GPU),
-            power_watts=self._number("nvmlDeviceGetPowerUsage", 1e-3),
+            sm_clock_hz=self.number("nvmlDeviceGetClockInfo", 1e6, nvml.NVML_CLOCK_SM),
+            largest_sm_clock_hz=self.number("nvmlDeviceGetMaxClockInfo", 1e6, nvml.NVML_CLOCK_SM),
+            temperature_celsius=self.number("nvmlDeviceGetTemperature", 1.0, nvml.NVML_TEMPERATURE_GPU),
+            power_watts=self.number("nvmlDeviceGetPowerUsage", 1e-3),
             throttle_reasons=self._throttle_reasons(),
             foreign_processes=self._foreign_processes(),
         )
 
-    def energy_joules(self) -> float | None:
-        return self._number("nvmlDeviceGetTotalEnergyConsumption", 1e-3)
-
-    def _number(self, question: str, unit: float, *more: Any) -> float | None:
+    def number(self, question: str, unit: float, *more: Any) -> float | None:
         answer = self._ask(question, *more)
         return None if answer is None else float(answer * unit)
 

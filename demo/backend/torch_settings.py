@@ -30,10 +30,8 @@ def load_gpu_libraries(spec: RunSpec, device: torch.device) -> float:
 
 
 def apply(spec: RunSpec) -> None:
-    """Sets this process's threads, and the switches of freezing, equal sizes and TF32.
-
-    With dtype float32 TF32 is off for convolutions too, where torch allows it by default.
-    """
+    """Sets this process's threads, and the switches of freezing, equal sizes and TF32. With dtype float32 TF32 is off
+    for convolutions too, where torch allows it by default."""
     torch.set_float32_matmul_precision("high" if spec.dtype == "tf32" else "highest")
     torch.backends.cudnn.allow_tf32 = spec.dtype == "tf32"
     # Not among torch.compile's options: dynamo asks for it when it traces, to make the weights constants of the graph.

@@ -87,7 +87,7 @@ class Workload(ABC):
         raise NotImplementedError("a model of one's own has its sizes in its function")
 
     def predictions(self, outputs: Any) -> Predictions | None:
-        """What the outputs of one call show, in the form that is stored; None where that would mean nothing."""
+        """What the outputs of one call show, as it is stored; None where that would mean nothing."""
         return None
 
     def end_to_end(self, outputs: Any) -> EndToEnd | None:

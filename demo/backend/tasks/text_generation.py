@@ -121,7 +121,7 @@ class Decoding:
 
 
 def likeliest_token(logits: torch.Tensor) -> torch.Tensor:
-    """The likeliest token of each row, [batch, 1]."""
+    """Of each row, [batch, 1]."""
     return logits[:, -1].argmax(-1, keepdim=True)
 
 
