@@ -88,7 +88,7 @@ class Observer:
 
     def energy_joules(self) -> float | None:
         """The GPU's counter since its driver was loaded; None if it has none (before Volta)."""
-        return self._gpu and self._gpu.number("nvmlDeviceGetTotalEnergyConsumption", 1e-3)
+        return self._gpu.number("nvmlDeviceGetTotalEnergyConsumption", 1e-3) if self._gpu else None
 
 
 class Nvml:
