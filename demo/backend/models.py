@@ -21,7 +21,7 @@ from transformers.utils import cached_file
 
 from demo import tasks
 from demo.backend.failures import OTHER, in_sentences, short_name
-from demo.backend.workload import dtype_of
+from demo.backend.workload import dtype_of, memory_format_of
 from demo.core import catalog, format as fmt, hub, limits
 from demo.core.catalog import KEY_MAPPINGS
 from demo.core.caveat import Caveat
@@ -101,8 +101,7 @@ def load(spec: RunSpec, device: torch.device) -> Loaded:
         # What a checkpoint lacks, transformers initialises at random.
         names = sorted(name for name in missing if not name.endswith(UNUSED_WEIGHTS))
         caveats = [Caveat("missing_weights", {"count": len(names), "first": names[0]})] if names else []
-    last = torch.channels_last if spec.channels_last else torch.contiguous_format
-    model = model.to(device, memory_format=last).eval()
+    model = model.to(device, memory_format=memory_format_of(spec)).eval()
     return Loaded(model, processor, tokenizer, checkpoint, caveats)
 
 

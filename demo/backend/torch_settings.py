@@ -10,7 +10,7 @@ import torch._inductor.config
 import torch.fx.experimental._config
 
 from demo.backend import compilation
-from demo.backend.workload import dtype_of, tensors
+from demo.backend.workload import dtype_of, memory_format_in, tensors
 from demo.core.spec import RunSpec
 
 
@@ -58,12 +58,10 @@ def give_way(spec: RunSpec, device: torch.device, free_cores: int | None) -> boo
 def in_force(model: Any, batch: dict[str, Any]) -> dict[str, str]:
     """The settings in force, by name: read back from torch, the model and the batch, not from the spec."""
     inputs, parts = tensors(batch), [one for one in model.modules() if "Attention" in type(one).__name__] or [model]
-    pictures = [one for one in inputs if one.dim() == 4 and not one.is_contiguous()]
-    channels_last = any(one.is_contiguous(memory_format=torch.channels_last) for one in pictures)
     attention = {getattr(getattr(one, "config", None), "_attn_implementation", None) for one in parts}
     settings = {
         "attention": ", ".join(sorted(filter(None, attention))) or "none",
-        "memory format": "channels last" if channels_last else "contiguous",
+        "memory format": memory_format_in(inputs),
         "weights": str([*model.parameters(), *inputs][0].dtype).removeprefix("torch."),
         "matrix products": f"float32 precision {torch.get_float32_matmul_precision()}",
     }

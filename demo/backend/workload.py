@@ -32,6 +32,17 @@ def dtype_of(spec: RunSpec) -> torch.dtype:
     return {"float16": torch.float16, "bfloat16": torch.bfloat16}.get(spec.dtype, torch.float32)
 
 
+def memory_format_of(spec: RunSpec) -> torch.memory_format:
+    return torch.channels_last if spec.channels_last else torch.contiguous_format
+
+
+def memory_format_in(inputs: list[torch.Tensor]) -> str:
+    """'channels last' if a picture among these lies so in memory, else 'contiguous'."""
+    pictures = [one for one in inputs if one.dim() == 4 and not one.is_contiguous()]
+    last = any(one.is_contiguous(memory_format=torch.channels_last) for one in pictures)
+    return "channels last" if last else "contiguous"
+
+
 def on_device(tensor: torch.Tensor, spec: RunSpec, device: torch.device) -> torch.Tensor:
     """An input on the device: float32 in the spec's number format, a picture in its memory format."""
     moved = tensor.detach().to(device, dtype_of(spec) if tensor.dtype == torch.float32 else None)
