@@ -2,7 +2,6 @@
 
 import contextlib
 import ctypes
-import importlib.util
 import json
 import os
 import platform
@@ -16,6 +15,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
+from importlib import metadata
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -23,15 +23,21 @@ import torch
 import transformers
 from torch._inductor import cpp_builder, exc, list_mode_options
 from torch._inductor.runtime.cache_dir_utils import cache_dir
+from torch._inductor.utils import is_big_gpu
 
 from demo.backend import compilation, failures
-from demo.core.limits import on_space
 from demo.core.machine import Environment, HostInfo
 
-MAXWELL, TURING, BLACKWELL = (5, 0), (7, 5), (10, 0)
-"""torch for CUDA 12.6 has code from Maxwell on to before Blackwell; for CUDA 13, the default, from Turing on."""
-CUDA_12_DRIVER, CUDA_13_DRIVER = 525, 580
-"""The oldest drivers that these run with."""
+BUILDS = (
+    "`pip install --force-reinstall torch=={0} --index-url https://download.pytorch.org/whl/cu130` installs the build "
+    "for compute capabilities from 7.5 and drivers from 580 on, with cu126 that for 5.0 to 9.0 and drivers from 525 on "
+    "(of a Space: docs/space.md). If the build fits, `python -c 'import torch; torch.cuda.init()'` says why"
+)
+"""2.14 is the last torch for CUDA 12 (pytorch issue 190385)."""
+NOT_STARTED = (
+    "name one that `nvidia-smi -L` lists in CUDA_VISIBLE_DEVICES (here {0!r}), give it an instance if it is in MIG "
+    "mode, or restart the machine, or the container with `--gpus all`"
+)
 CGROUP_MEMORY = Path("/sys/fs/cgroup/memory.max")
 CUDA_FOLDER = "/usr/local/cuda"
 PACKAGE_HEADERS = ("cuda.h", "crt/host_defines.h", "nv/target")
@@ -62,7 +68,7 @@ def usable() -> bool:
     """Whether torch can compute on a GPU here: it sees one, and was built with code for it.
 
     A build runs on the compute capabilities in its list, on later minor versions of these, and from PTX on all later
-    ones. Where the driver or the build does not say, the GPU is tried.
+    ones. If the driver or the build does not say, the GPU is tried.
     """
     gpu, built = first_gpu(), re.findall(r"(sm|compute)_(\d+)", " ".join(torch.cuda.get_arch_list()))
     if gpu is None or not built:
@@ -77,50 +83,14 @@ def gpu_problem() -> str | None:
     visible = os.environ.get("CUDA_VISIBLE_DEVICES", "0").strip()
     if usable() or not visible:  # empty, it hides them on purpose
         return None
-    gpu, driver, cuda = first_gpu(), driver_version(), torch.version.cuda
-    if gpu is None:
-        return _hidden(visible)
-    number = int(driver.partition(".")[0]) if driver else CUDA_13_DRIVER
-    remedy = _other_torch(gpu.capability, number)
-    if cuda is None:
-        problem = f"is a CPU build although a {gpu.name} is present"
-    elif torch.cuda.is_available():
-        capability = ".".join(map(str, gpu.capability))
-        problem = f"for CUDA {cuda} has no code for the {gpu.name} (compute capability {capability})"
-    else:
-        problem = f"is built for CUDA {cuda} and cannot use the {gpu.name} with driver {driver or 'of unknown version'}"
-        if number >= (CUDA_12_DRIVER if cuda.startswith("12.") else CUDA_13_DRIVER):
-            remedy = "`python -c 'import torch; torch.cuda.init()'` says why"
-    return f"torch {torch.__version__} {problem}; {remedy}"
-
-
-def _other_torch(capability: tuple[int, int], driver: int) -> str:
-    """What to install for a GPU of this capability. 2.14 is the last torch for CUDA 12 (pytorch issue 190385)."""
-    version, build = torch.__version__.partition("+")[0], "cu126"
-    if capability < MAXWELL:
-        return f"no build of torch {version} has code for it"
-    if driver >= CUDA_13_DRIVER and capability >= TURING:
-        build = "cu130"
-    elif driver < CUDA_12_DRIVER or capability >= BLACKWELL:
-        return "choose other hardware" if on_space() else f"update the driver to {CUDA_13_DRIVER} or newer"
-    index = f"https://download.pytorch.org/whl/{build}"
-    if on_space():
-        lines = f"`--extra-index-url {index}` and `torch=={version}+{build}`"
-        return f"put two lines into the Space's requirements.txt in place of torch's: {lines}"
-    pip = f"`pip install --force-reinstall torch=={version} --index-url {index}` installs another build"
-    too_old = driver < CUDA_13_DRIVER and capability >= TURING and (torch.version.cuda or "").startswith("13.")
-    return f"update the driver to {CUDA_13_DRIVER} or newer, or {pip}" if too_old else pip
-
-
-def _hidden(visible: str) -> str | None:
-    """Why CUDA finds no GPU with this CUDA_VISIBLE_DEVICES; None where NVML finds none either."""
-    if (card := first_card()) is None:
-        return None
-    if visible.split(",")[0].strip() != "0":  # which is always there
-        return f"CUDA_VISIBLE_DEVICES={visible[:80]!r} hides the {card}; unset it, or name a GPU of `nvidia-smi -L`"
-    if ask_nvml(lambda nvml: nvml.nvmlDeviceGetMigMode(nvml.nvmlDeviceGetHandleByIndex(0))[0]):
-        return f"the {card} is in MIG mode without an instance for this process; create one with `nvidia-smi mig`"
-    return f"CUDA does not start on the {card}; restart the machine, or the container with `--gpus all`"
+    if (gpu := first_gpu()) is None:
+        name = ask_nvml(lambda nvml: str(nvml.nvmlDeviceGetName(nvml.nvmlDeviceGetHandleByIndex(0))))
+        return name and f"CUDA does not start on the {name}; {NOT_STARTED.format(visible[:80])}"
+    build = f"built for CUDA {torch.version.cuda}" if torch.version.cuda else "a CPU build"
+    capability = ".".join(map(str, gpu.capability))
+    card = f"{gpu.name} (compute capability {capability}, driver {driver_version() or 'unknown'})"
+    version = torch.__version__.partition("+")[0]
+    return f"torch {torch.__version__} is {build} and cannot use the {card}; {BUILDS.format(version)}"
 
 
 def ask_nvml(question: Callable[[Any], Answer]) -> Answer | None:
@@ -145,19 +115,13 @@ class Gpu(NamedTuple):
     capability: tuple[int, int]
 
 
-def first_card() -> str | None:
-    """The name of NVML's first card, which answers also where CUDA does not start; None where NVML does not answer."""
-    return ask_nvml(lambda nvml: str(nvml.nvmlDeviceGetName(nvml.nvmlDeviceGetHandleByIndex(0))))
-
-
 @cache
 def first_gpu() -> Gpu | None:
     """The GPU that torch calls cuda:0; None where the driver does not say.
 
-    Asks CUDA's driver, as torch does. Unlike NVML it is present wherever torch can compute, respects
-    CUDA_VISIBLE_DEVICES and the order of the cards, and names a part of a card (MIG) as a run's result will. The
-    questions make no context, but start CUDA, after which a process cannot fork another that uses it: so a child asks
-    them. The child does not import torch, which would add seconds to the start of every worker.
+    Asks CUDA's driver: unlike NVML it respects CUDA_VISIBLE_DEVICES and the order of the cards, and names a part of a
+    card (MIG). A child asks, because a process that has started CUDA cannot fork another that uses it. The child does
+    not import torch, which would add seconds to the start of every worker.
     """
     command = [sys.executable, "-I", "-S", str(Path(__file__).with_name("first_gpu.py"))]
     with contextlib.suppress(OSError, subprocess.TimeoutExpired, ValueError):
@@ -170,18 +134,12 @@ def first_gpu() -> Gpu | None:
 
 def environment(device: torch.device) -> Environment:
     """The machine as a result records it. With a CUDA device this makes a context."""
-    known = Environment.of_host(host(), device.type)
-    known = replace(known, platform=platform.platform(terse=True), threads=torch.get_num_threads())
-    if device.type != "cuda":
-        return known
-    properties = torch.cuda.get_device_properties(device)
-    return replace(
-        known,
-        device_name=properties.name,
-        memory_bytes=properties.total_memory,
-        cuda=torch.version.cuda,
-        compute_capability=f"{properties.major}.{properties.minor}",
-    )
+    facts: dict[str, Any] = {"platform": platform.platform(terse=True), "threads": torch.get_num_threads()}
+    if device.type == "cuda":
+        card = torch.cuda.get_device_properties(device)
+        facts |= {"device_name": card.name, "memory_bytes": card.total_memory, "cuda": torch.version.cuda}
+        facts["compute_capability"] = f"{card.major}.{card.minor}"
+    return replace(Environment.of_host(host(), device.type), **facts)
 
 
 def cpu_name() -> str:
@@ -205,11 +163,9 @@ def machine_memory() -> int:
 
 
 def _triton_version() -> str | None:
-    if importlib.util.find_spec("triton") is None:
-        return None
-    import triton
-
-    return triton.__version__
+    with contextlib.suppress(metadata.PackageNotFoundError):
+        return metadata.version("triton")
+    return None
 
 
 def compiler() -> str | None:
@@ -223,8 +179,8 @@ def compiler() -> str | None:
 
 
 def compile_problem(on_gpu: bool = False) -> str | None:
-    """Why a small extension cannot be built and loaded as inductor's are, with the remedy; None where it can. It takes
-    about a second. `on_gpu`: also a kernel of Triton's, which makes a CUDA context."""
+    """Why a small extension cannot be built and loaded as inductor's are, with the remedy; None if it can. It takes a
+    second. `on_gpu`: also a kernel of Triton's, which makes a CUDA context."""
     try:
         with tempfile.TemporaryDirectory(dir=cache_dir(), ignore_cleanup_errors=True) as folder:
             (source := Path(folder, "extension.cpp")).write_text(EXTENSION)
@@ -258,8 +214,6 @@ def cuda_homes(*headers: str) -> list[Path]:
 
 def too_few_multiprocessors() -> bool:
     """True where inductor will refuse to autotune matrix products ('Not enough SMs'), as on a T4."""
-    from torch._inductor.utils import is_big_gpu
-
     return torch.cuda.is_available() and not is_big_gpu()
 
 
