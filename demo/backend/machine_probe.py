@@ -34,10 +34,6 @@ BUILDS = (
     "(of a Space: docs/space.md). If the build fits, `python -c 'import torch; torch.cuda.init()'` says why"
 )
 """2.14 is the last torch for CUDA 12 (pytorch issue 190385)."""
-NOT_STARTED = (
-    "name one that `nvidia-smi -L` lists in CUDA_VISIBLE_DEVICES (here {0!r}), give it an instance if it is in MIG "
-    "mode, or restart the machine, or the container with `--gpus all`"
-)
 CGROUP_MEMORY = Path("/sys/fs/cgroup/memory.max")
 CUDA_FOLDER = "/usr/local/cuda"
 PACKAGE_HEADERS = ("cuda.h", "crt/host_defines.h", "nv/target")
@@ -84,13 +80,23 @@ def gpu_problem() -> str | None:
     if usable() or not visible:  # empty, it hides them on purpose
         return None
     if (gpu := first_gpu()) is None:
-        name = ask_nvml(lambda nvml: str(nvml.nvmlDeviceGetName(nvml.nvmlDeviceGetHandleByIndex(0))))
-        return name and f"CUDA does not start on the {name}; {NOT_STARTED.format(visible[:80])}"
+        return _hidden(visible)
     build = f"built for CUDA {torch.version.cuda}" if torch.version.cuda else "a CPU build"
     capability = ".".join(map(str, gpu.capability))
     card = f"{gpu.name} (compute capability {capability}, driver {driver_version() or 'unknown'})"
     version = torch.__version__.partition("+")[0]
     return f"torch {torch.__version__} is {build} and cannot use the {card}; {BUILDS.format(version)}"
+
+
+def _hidden(visible: str) -> str | None:
+    """Why CUDA finds no GPU with this CUDA_VISIBLE_DEVICES; None where NVML finds none either."""
+    if (card := first_card()) is None:
+        return None
+    if visible.split(",")[0].strip() != "0":  # which is always there
+        return f"CUDA_VISIBLE_DEVICES={visible[:80]!r} hides the {card}; unset it, or name a GPU of `nvidia-smi -L`"
+    if ask_nvml(lambda nvml: nvml.nvmlDeviceGetMigMode(nvml.nvmlDeviceGetHandleByIndex(0))[0]):
+        return f"the {card} is in MIG mode without an instance for this process; create one with `nvidia-smi mig`"
+    return f"CUDA does not start on the {card}; restart the machine, or the container with `--gpus all`"
 
 
 def ask_nvml(question: Callable[[Any], Answer]) -> Answer | None:
@@ -113,6 +119,11 @@ class Gpu(NamedTuple):
     name: str
     memory_bytes: int
     capability: tuple[int, int]
+
+
+def first_card() -> str | None:
+    """The name of NVML's first card, which answers also where CUDA does not start; None where NVML does not answer."""
+    return ask_nvml(lambda nvml: str(nvml.nvmlDeviceGetName(nvml.nvmlDeviceGetHandleByIndex(0))))
 
 
 @cache

@@ -93,8 +93,14 @@ def test_a_gpu_that_torch_has_no_code_for_is_left_alone(built, works, driver, no
     if works:
         assert machine_probe.gpu_problem() is None
     else:
-        assert f"cannot use the {PART} (compute capability 8.6, driver unknown); `pip" in machine_probe.gpu_problem()
+        assert f"has no code for the {PART} (compute capability 8.6); `pip" in machine_probe.gpu_problem()
         assert machine_probe.host().gpu is None
+
+
+T4, B200 = ("Tesla T4", 1, (7, 5)), ("NVIDIA B200", 1, (10, 0))
+TITAN_V, K80 = ("Titan V", 1, (7, 0)), ("Tesla K80", 1, (3, 7))
+PIP = "`pip install --force-reinstall torch==2.13.0 --index-url https://download.pytorch.org/whl/"
+UPDATE = "; update the driver to 580 or newer"
 
 
 @pytest.fixture
@@ -106,42 +112,68 @@ def unusable(monkeypatch) -> Callable[..., str | None]:
         monkeypatch.setattr(torch, "__version__", f"2.13.0+cu{build.replace('.', '')}" if build else "2.13.0+cpu")
         monkeypatch.setattr(torch.version, "cuda", build)
         monkeypatch.setattr(torch.cuda, "is_available", lambda: sees)
-        monkeypatch.setattr(torch.cuda, "get_arch_list", lambda: ["sm_90"])
+        monkeypatch.setattr(torch.cuda, "get_arch_list", lambda: ["sm_50", "sm_90"])
         monkeypatch.setattr(machine_probe, "first_gpu", lambda: found)
         monkeypatch.setattr(machine_probe, "driver_version", lambda: driver)
         monkeypatch.setitem(sys.modules, "pynvml", SimpleNamespace(nvmlInit=lambda: None, **nvml))
         return machine_probe.gpu_problem()
 
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    for name in ("CUDA_VISIBLE_DEVICES", "SPACE_ID"):
+        monkeypatch.delenv(name, raising=False)
     return told
 
 
+CPU_BUILD = "is a CPU build although a Tesla T4 is present; "
+ANOTHER = " installs another build"
+WHY = "; `python -c 'import torch; torch.cuda.init()'` says why"
+
+
 @pytest.mark.parametrize(
-    ("build", "driver", "sees", "says"),
+    ("build", "driver", "gpu", "sees", "says"),
     [
-        (None, "580.95", False, "is a CPU build and cannot use the Tesla T4 (compute capability 7.5, driver 580.95); "),
-        ("13.0", "550.54", False, "is built for CUDA 13.0 and cannot use the Tesla T4 (compute capability 7.5, driver"),
-        ("12.6", None, True, "driver unknown)"),
+        pytest.param(None, "580.95", T4, False, f"{CPU_BUILD}{PIP}cu130`{ANOTHER}", id="CPU build"),
+        pytest.param(None, "580.95", TITAN_V, False, f"; {PIP}cu126`{ANOTHER}", id="CPU build, old card"),
+        pytest.param("13.0", "580.95", TITAN_V, True, f"(compute capability 7.0); {PIP}cu126`{ANOTHER}", id="old card"),
+        pytest.param("13.0", "550.54", T4, False, f"550.54{UPDATE}, or {PIP}cu126`{ANOTHER}", id="old driver"),
+        pytest.param("12.6", "580.95", B200, True, f"(compute capability 10.0); {PIP}cu130`{ANOTHER}", id="new card"),
+        # torch for CUDA 12.6 has no code for Blackwell
+        pytest.param("13.0", "575.51", B200, False, UPDATE, id="new card, old driver"),
+        pytest.param("12.6", "470.82", T4, False, UPDATE, id="driver too old for all"),
+        pytest.param("13.0", "470.82", K80, False, "; no build of torch 2.13.0 has code for it", id="old card for all"),
+        pytest.param("13.0", "580.95", T4, False, WHY, id="new driver"),
     ],
-    ids=["CPU build", "old driver", "no code for the card"],
 )
-def test_a_gpu_that_torch_cannot_use_is_told_with_both_builds(build, driver, sees, says, unusable):
-    problem = unusable(build, driver, ("Tesla T4", 1, (7, 5)), sees)
-    assert says in problem
-    assert "; `pip install --force-reinstall torch==2.13.0 --index-url https://download.pytorch.org/whl/cu1" in problem
+def test_a_gpu_that_torch_cannot_use_is_told_with_what_helps(build, driver, gpu, sees, says, unusable):
+    told = unusable(build, driver, gpu, sees)
+    assert says in told if says.endswith(ANOTHER) else told.endswith(says)
 
 
-def nvml_with_a_card() -> dict[str, Any]:
-    answers = {"Name": "NVIDIA H100", "HandleByIndex": "handle"}
+def test_on_a_space_what_its_owner_can_change_is_named(unusable: Callable[..., str], monkeypatch) -> None:
+    monkeypatch.setenv("SPACE_ID", "someone/space")
+    assert "whl/cu126` and `torch==2.13.0+cu126`" in unusable("13.0", "575.57", T4)
+    assert unusable("13.0", "575.57", B200).endswith("; choose other hardware")
+
+
+def cards(mig: bool) -> dict[str, Any]:
+    """NVML's answers on a machine with an H100."""
+    answers = {"Name": "NVIDIA H100", "MigMode": [int(mig)] * 2, "HandleByIndex": "handle"}
     return {f"nvmlDeviceGet{name}": lambda _, answer=answer: answer for name, answer in answers.items()}
 
 
-@pytest.mark.parametrize("visible", ["-1", "0"])
-def test_a_gpu_that_only_nvml_finds_is_no_drivers_fault(visible, unusable, monkeypatch):
+@pytest.mark.parametrize(
+    ("visible", "mig", "says"),
+    [
+        ("-1", False, "CUDA_VISIBLE_DEVICES='-1' hides the NVIDIA H100; unset it"),
+        ("7,0", False, "CUDA_VISIBLE_DEVICES='7,0' hides the NVIDIA H100"),
+        ("0", True, "the NVIDIA H100 is in MIG mode without an instance"),
+        ("0", False, "CUDA does not start on the NVIDIA H100; restart the machine"),
+    ],
+    ids=["none", "one too many first", "MIG with its index", "not started"],
+)
+def test_a_gpu_that_only_nvml_finds_is_no_drivers_fault(visible, mig, says, unusable, monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
-    problem = unusable("13.0", "580.95", None, **nvml_with_a_card())
-    assert problem.startswith("CUDA does not start on the NVIDIA H100; ") and "driver" not in problem
-    assert f"CUDA_VISIBLE_DEVICES (here '{visible}')" in problem
+    told = unusable("13.0", "580.95", None, **cards(mig))
+    assert told.startswith(says) and "driver" not in told
 
 
 def test_a_gpu_without_a_driver_that_names_it_is_tried(no_smi: None, monkeypatch) -> None:
@@ -151,7 +183,7 @@ def test_a_gpu_without_a_driver_that_names_it_is_tried(no_smi: None, monkeypatch
 
 def test_a_gpu_that_is_hidden_on_purpose_is_no_problem(unusable: Callable[..., str | None], monkeypatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    assert unusable("13.0", "580.95", None, **nvml_with_a_card()) is None
+    assert unusable("13.0", "580.95", None, **cards(mig=False)) is None
 
 
 def with_headers(home: Path, *headers: str) -> Path:
