@@ -2,6 +2,7 @@
 
 import contextlib
 import ctypes
+import importlib.util
 import json
 import os
 import platform
@@ -15,7 +16,6 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
-from importlib import metadata
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -26,14 +26,13 @@ from torch._inductor.runtime.cache_dir_utils import cache_dir
 from torch._inductor.utils import is_big_gpu
 
 from demo.backend import compilation, failures
+from demo.core.limits import on_space
 from demo.core.machine import Environment, HostInfo
 
-BUILDS = (
-    "`pip install --force-reinstall torch=={0} --index-url https://download.pytorch.org/whl/cu130` installs the build "
-    "for compute capabilities from 7.5 and drivers from 580 on, with cu126 that for 5.0 to 9.0 and drivers from 525 on "
-    "(of a Space: docs/space.md). If the build fits, `python -c 'import torch; torch.cuda.init()'` says why"
-)
-"""2.14 is the last torch for CUDA 12 (pytorch issue 190385)."""
+MAXWELL, TURING, BLACKWELL = (5, 0), (7, 5), (10, 0)
+"""torch for CUDA 12.6 has code from Maxwell on to before Blackwell; for CUDA 13, the default, from Turing on."""
+CUDA_12_DRIVER, CUDA_13_DRIVER = 525, 580
+"""The oldest drivers that these run with."""
 CGROUP_MEMORY = Path("/sys/fs/cgroup/memory.max")
 CUDA_FOLDER = "/usr/local/cuda"
 PACKAGE_HEADERS = ("cuda.h", "crt/host_defines.h", "nv/target")
@@ -79,13 +78,39 @@ def gpu_problem() -> str | None:
     visible = os.environ.get("CUDA_VISIBLE_DEVICES", "0").strip()
     if usable() or not visible:  # empty, it hides them on purpose
         return None
-    if (gpu := first_gpu()) is None:
+    gpu, driver, cuda = first_gpu(), driver_version(), torch.version.cuda
+    if gpu is None:
         return _hidden(visible)
-    build = f"built for CUDA {torch.version.cuda}" if torch.version.cuda else "a CPU build"
-    capability = ".".join(map(str, gpu.capability))
-    card = f"{gpu.name} (compute capability {capability}, driver {driver_version() or 'unknown'})"
-    version = torch.__version__.partition("+")[0]
-    return f"torch {torch.__version__} is {build} and cannot use the {card}; {BUILDS.format(version)}"
+    number = int(driver.partition(".")[0]) if driver else CUDA_13_DRIVER
+    remedy = _other_torch(gpu.capability, number)
+    if cuda is None:
+        problem = f"is a CPU build although a {gpu.name} is present"
+    elif torch.cuda.is_available():
+        capability = ".".join(map(str, gpu.capability))
+        problem = f"for CUDA {cuda} has no code for the {gpu.name} (compute capability {capability})"
+    else:
+        problem = f"is built for CUDA {cuda} and cannot use the {gpu.name} with driver {driver or 'of unknown version'}"
+        if number >= (CUDA_12_DRIVER if cuda.startswith("12.") else CUDA_13_DRIVER):
+            remedy = "`python -c 'import torch; torch.cuda.init()'` says why"
+    return f"torch {torch.__version__} {problem}; {remedy}"
+
+
+def _other_torch(capability: tuple[int, int], driver: int) -> str:
+    """What to install for a GPU of this capability. 2.14 is the last torch for CUDA 12 (pytorch issue 190385)."""
+    version, build = torch.__version__.partition("+")[0], "cu126"
+    if capability < MAXWELL:
+        return f"no build of torch {version} has code for it"
+    if driver >= CUDA_13_DRIVER and capability >= TURING:
+        build = "cu130"
+    elif driver < CUDA_12_DRIVER or capability >= BLACKWELL:
+        return "choose other hardware" if on_space() else f"update the driver to {CUDA_13_DRIVER} or newer"
+    index = f"https://download.pytorch.org/whl/{build}"
+    if on_space():
+        lines = f"`--extra-index-url {index}` and `torch=={version}+{build}`"
+        return f"put two lines into the Space's requirements.txt in place of torch's: {lines}"
+    pip = f"`pip install --force-reinstall torch=={version} --index-url {index}` installs another build"
+    too_old = driver < CUDA_13_DRIVER and capability >= TURING and (torch.version.cuda or "").startswith("13.")
+    return f"update the driver to {CUDA_13_DRIVER} or newer, or {pip}" if too_old else pip
 
 
 def _hidden(visible: str) -> str | None:
@@ -130,9 +155,10 @@ def first_card() -> str | None:
 def first_gpu() -> Gpu | None:
     """The GPU that torch calls cuda:0; None where the driver does not say.
 
-    Asks CUDA's driver: unlike NVML it respects CUDA_VISIBLE_DEVICES and the order of the cards, and names a part of a
-    card (MIG). A child asks, because a process that has started CUDA cannot fork another that uses it. The child does
-    not import torch, which would add seconds to the start of every worker.
+    Asks CUDA's driver, as torch does. Unlike NVML it is present wherever torch can compute, respects
+    CUDA_VISIBLE_DEVICES and the order of the cards, and names a part of a card (MIG) as a run's result will. The
+    questions make no context, but start CUDA, after which a process cannot fork another that uses it: so a child asks
+    them. The child does not import torch, which would add seconds to the start of every worker.
     """
     command = [sys.executable, "-I", "-S", str(Path(__file__).with_name("first_gpu.py"))]
     with contextlib.suppress(OSError, subprocess.TimeoutExpired, ValueError):
@@ -174,9 +200,11 @@ def machine_memory() -> int:
 
 
 def _triton_version() -> str | None:
-    with contextlib.suppress(metadata.PackageNotFoundError):
-        return metadata.version("triton")
-    return None
+    if importlib.util.find_spec("triton") is None:
+        return None
+    import triton
+
+    return triton.__version__
 
 
 def compiler() -> str | None:
