@@ -11,8 +11,8 @@ from markupsafe import Markup
 
 from demo.core import catalog
 from demo.core.machine import HostInfo
-from demo.core.spec import BadInput, RunSpec
-from demo.present import sentences
+from demo.core.spec import OPTIONS, BadInput, RunSpec
+from demo.present import naming
 
 
 def query(spec: RunSpec) -> str:
@@ -47,5 +47,5 @@ def again(spec: RunSpec, changes: dict[str, Any]) -> Markup:
             changed = dataclasses.replace(spec, **{name: value})
         except (BadInput, TypeError):  # a stored result may hold anything
             continue
-        buttons += link(changed, f"Run again with {sentences.named_setting(name, value)}", "run")
+        buttons += link(changed, f"Run again with {OPTIONS[name].label}: {naming.shown_value(value)}", "run")
     return buttons

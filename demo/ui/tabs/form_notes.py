@@ -7,7 +7,7 @@ from markupsafe import Markup
 from demo.core import catalog, format as fmt, hub
 from demo.core.catalog import Checkpoint
 from demo.core.spec import TEXT_GENERATION
-from demo.present import sentences
+from demo.present import naming
 from demo.present.markdown import escaped
 from demo.runs.forecast import Forecast
 from demo.tasks import BY_NAME
@@ -42,7 +42,7 @@ def mode_note(mode: str) -> str:
 
 def description(checkpoint: str) -> str:
     """'shapes-vit: a small vision transformer for drawn shapes, bundled', for the heading before a run."""
-    entry, name = catalog.find(checkpoint), sentences.short(checkpoint)
+    entry, name = catalog.find(checkpoint), naming.short(checkpoint)
     return f"{name}: {entry.title}, {source(entry)}" if entry is not None else f"{name}, from the Hub"
 
 
@@ -70,7 +70,7 @@ def drawn_only_note(checkpoint: Checkpoint) -> str:
     other = catalog.find(BY_NAME[checkpoint.task].published)
     if other is None:
         return text
-    words = escaped(f"Use {sentences.short(other.id)}, for photographs ({source(other)})")
+    words = escaped(f"Use {naming.short(other.id)}, for photographs ({source(other)})")
     return f"{text}\n\n[{words}](?{query(catalog.make_spec(other.id))})"
 
 
@@ -89,7 +89,7 @@ def forecast(
     """Time, memory, what they rest on, doubts, and the query `asked` of the link that copy.js copies."""
     text, basis = "No estimate yet: this checkpoint has not been run here.", ""
     if expected is not None:
-        text = f"about {sentences.rounded_duration(expected.seconds)}"
+        text = f"about {fmt.rounded_duration(expected.seconds)}"
         basis = f"based on earlier runs with these settings: {expected.runs}"
         if expected.basis == "parameters" and checkpoint is not None:
             basis = (

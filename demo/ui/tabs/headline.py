@@ -10,7 +10,7 @@ from demo.core import catalog, format as fmt
 from demo.core.quality import quality
 from demo.core.result import RunResult
 from demo.core.stats import Interval
-from demo.present import advice, card, sentences
+from demo.present import card, naming, verdict
 from demo.ui.tabs.actions import again, when_quiet
 from demo.ui.tabs.form_notes import description
 from demo.ui.templates import percentage, render
@@ -23,7 +23,7 @@ def intro(checkpoint: str) -> Markup:
 
 def headline(result: RunResult) -> Markup:
     """The verdict: the speed-up as a large figure, when compiling pays, what the answer rests on, and its quality."""
-    outcome, speedup, known = sentences.outcome(result), result.speedup, quality(result)
+    outcome, speedup, known = verdict.outcome(result), result.speedup, quality(result)
     if outcome is None or speedup is None:
         return failure(result)
     repeats = [next(iter(one.figures.values())).within.ratio for one in result.as_processes()]
@@ -33,8 +33,8 @@ def headline(result: RunResult) -> Markup:
         "results.headline",
         result,
         kicker(result),
-        advice.worth(result),
-        advice.worth_why(result),
+        verdict.worth(result),
+        verdict.worth_why(result),
         certain=certain,
         ruler=ruler(speedup, certain, speedup.floor, None if several else speedup.within, several),
         button=when_quiet(result.spec) if known is not None and known.remedy == "quiet" else "",
@@ -49,13 +49,13 @@ def failure(result: RunResult) -> Markup:
     way_out = Markup()
     if failed and result.status != "cancelled":
         way_out = Markup(escape(failed.remedy)) + again(result.spec, failed.change)
-    return render("results.card", sentences.status(result), message, way_out, kicker(result), card.title(result))
+    return render("results.card", naming.status(result), message, way_out, kicker(result), card.title(result))
 
 
 def kicker(result: RunResult) -> Markup:
     """Settings, machine and time of a run; stage mode shows the settings alone."""
-    line = sentences.run_line(result).replace(" · ", "\N{NO-BREAK SPACE}· ")  # no line begins with the dot
-    place = f"{sentences.where(result)} · {fmt.minute(result.started_at)} UTC"
+    line = naming.run_line(result).replace(" · ", "\N{NO-BREAK SPACE}· ")  # no line begins with the dot
+    place = f"{naming.where(result)} · {fmt.minute(result.started_at)} UTC"
     return Markup('{}<span class="place"> · {}</span>').format(line, place)
 
 
@@ -103,9 +103,8 @@ def ruler(
     """
     low, high = speedup.low, speedup.high
     axis = Axis([low, high, 1 + noise, *processes])
-    least, most = fmt.ratio_ends(low, high)
     (_, start), *_, (_, end) = axis.ticks
-    name = f"Speed-up {least} to {most} on an axis from {start} to {end}"
+    name = f"Speed-up {fmt.ends(low, high)} on an axis from {start} to {end}"
     if processes:
         name += f"; processes: {', '.join(map(fmt.ratio, processes))}"
     ratio = fmt.estimate(speedup.ratio, low, high) if known else ""

@@ -10,7 +10,7 @@ from markupsafe import Markup
 from demo.core import format as fmt
 from demo.core.result import Progress, RunResult
 from demo.core.spec import RunSpec
-from demo.present import sentences
+from demo.present import naming, verdict
 from demo.ui.tabs.headline import ruler
 from demo.ui.templates import render
 
@@ -32,7 +32,7 @@ def strip(progress: Progress, spec: RunSpec) -> Markup:
     then bars only change their length.
     """
     speedup, step = progress.speedup, STEP_OF_PHASE.get(progress.phase, 0)
-    axis = ruler(speedup, not speedup.vague, 0.0) if speedup is not None else ""
+    axis = ruler(speedup, not speedup.too_wide, 0.0) if speedup is not None else ""
     lanes = _lanes(progress, spec)
     return render("progress.strip", spec, progress, list(STEPS), step, doing(progress), lanes, axis)
 
@@ -40,7 +40,7 @@ def strip(progress: Progress, spec: RunSpec) -> Markup:
 def doing(progress: Progress) -> Markup:
     """What the worker is doing."""
     if progress.code:
-        return Markup(escape(sentences.worker_word(progress.code)))
+        return Markup(escape(naming.worker_word(progress.code)))
     return Markup([*STEPS.values(), "Done"][STEP_OF_PHASE.get(progress.phase, 0)])
 
 
@@ -50,7 +50,7 @@ def _lanes(progress: Progress, spec: RunSpec) -> dict[str, tuple[float, str, str
     fastest = min((seconds for seconds in seen.values() if seconds), default=0.0)
     done = 1.0 if progress.phase in ("check", "done") else progress.timing_done or 0.0
     return {
-        variant: (done * fastest / seconds, fmt.latency(seconds), fmt.rate(spec.batch_size / seconds))
+        variant: (done * fastest / seconds, fmt.latency(seconds), fmt.significant(spec.batch_size / seconds))
         if seconds
         else (0.0, "–", "–")
         for variant, seconds in seen.items()
@@ -61,11 +61,11 @@ def meanwhile(spec: RunSpec, runs: Sequence[RunResult]) -> Markup:
     """What is known of a run that waits: how long the latest `runs` of this machine took, and the newest answer of its
     settings."""
     took = [run.elapsed_seconds for run in runs if run.status == "ok"][:5]
-    texts = [f"A run takes about {sentences.rounded_duration(statistics.median(took))} here."] if took else []
-    known = next((run for run in runs if run.spec == spec and sentences.outcome(run)), None)
+    texts = [f"A run takes about {fmt.rounded_duration(statistics.median(took))} here."] if took else []
+    known = next((run for run in runs if run.spec == spec and verdict.outcome(run)), None)
     if known is None:
         return render("results.note", " ".join(texts))
     at = fmt.minute(known.started_at)
-    texts.append(f"The latest answer of these settings, {at} UTC: {sentences.speedup_in_full(known)}.")
+    texts.append(f"The latest answer of these settings, {at} UTC: {verdict.speedup_in_full(known)}.")
     link = Markup('<a href="?{}">Open it</a>').format(urlencode({"run": known.id}))
     return render("results.note", " ".join(texts)) + link

@@ -18,7 +18,7 @@ from demo.core.machine import HostInfo
 from demo.core.result import RunResult
 from demo.core.result_json import to_json
 from demo.core.spec import BadInput, RunSpec
-from demo.present import card, charts, details, markdown, sentences
+from demo.present import card, charts, details, markdown, naming
 from demo.present.script import change, needs_folder, script, snippet
 from demo.runs.outcome import Files
 from demo.store import published
@@ -156,7 +156,7 @@ class ResultPane:
         contents = {"json": stored.encode(), "script": source.encode()}
         if result.status != "cancelled":
             contents["card"] = card.card(result)
-        short = sentences.short(result.spec.checkpoint)
+        short = naming.short(result.spec.checkpoint)
         name = re.sub(r"[^A-Za-z0-9.-]+", "-", f"{short}-{result.id}").strip("-.")
         updates: dict[Any, Any] = {
             self.take: gr.update(visible=True, open=False),
@@ -189,13 +189,13 @@ def published_for(checkpoint: str, task: str) -> tuple[str, str]:
     """The checkpoint whose published rows are shown, '' for a task without, and a sentence on that as plain text."""
     if any(row.checkpoint == checkpoint for row in published.rows()):
         return checkpoint, (
-            f"What the guide measured for {sentences.short(checkpoint)} in 2023, on GPUs. Yours will differ."
+            f"What the guide measured for {naming.short(checkpoint)} in 2023, on GPUs. Yours will differ."
         )
     if not (relative := BY_NAME[task].published):
         return "", f"The guide's tables hold no model of {BY_NAME[task].label.lower()}."
     return relative, (
-        f"The Hugging Face guide has no figures for {sentences.short(checkpoint)}. "
-        f"Its 2023 GPU results for {sentences.short(relative)}:"
+        f"The Hugging Face guide has no figures for {naming.short(checkpoint)}. "
+        f"Its 2023 GPU results for {naming.short(relative)}:"
     )
 
 

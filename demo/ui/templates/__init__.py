@@ -1,7 +1,7 @@
 """HTML from the templates of this folder.
 
 A template takes plain text and escapes it. Only `Markup`, such as what a template gave, goes in unchanged. In each
-template `fmt` and `sentences` are the modules.
+template `fmt`, `naming` and `verdict` are the modules.
 """
 
 import functools
@@ -13,7 +13,7 @@ from jinja2.ext import Extension
 from markupsafe import Markup
 
 from demo.core import format as fmt
-from demo.present import sentences
+from demo.present import naming, verdict
 
 
 class _NoBreaks(Extension):
@@ -28,7 +28,7 @@ def _environment() -> Environment:
     folder = FileSystemLoader(Path(__file__).parent)
     found = Environment(loader=folder, autoescape=True, undefined=StrictUndefined, extensions=[_NoBreaks])
     found.filters["percentage"] = percentage
-    found.globals |= {"fmt": fmt, "sentences": sentences}
+    found.globals |= {"fmt": fmt, "naming": naming, "verdict": verdict}
     return found
 
 

@@ -16,7 +16,7 @@ from demo.core.outputs import ImageInfo, Label, Predictions
 from demo.core.result import Failure, Progress
 from demo.core.spec import RunSpec
 from demo.core.stats import Interval
-from demo.present import sentences
+from demo.present import naming, verdict
 from demo.ui.tabs import links, tables
 from demo.ui.tabs.headline import failure, headline, intro, problem, ruler
 from demo.ui.tabs.live_strip import strip
@@ -49,8 +49,8 @@ def test_a_text_from_outside_stays_one_text_in_an_attribute_and_between_tags() -
 def test_no_template_calls_a_text_safe_each_attribute_is_quoted_and_each_function_that_is_called_is_there() -> None:
     templates = [file.read_text(encoding="utf-8") for file in TEMPLATES.glob("*.html")]
     assert templates and not any(re.search(r"\|\s*safe|autoescape|=\s*\{\{", text) for text in templates)
-    for module, name in re.findall(r"\b(fmt|sentences)\.(\w+)", "".join(templates)):
-        assert hasattr({"fmt": fmt, "sentences": sentences}[module], name)
+    for module, name in re.findall(r"\b(fmt|naming|verdict)\.(\w+)", "".join(templates)):
+        assert hasattr({"fmt": fmt, "naming": naming, "verdict": verdict}[module], name)
 
 
 def test_of_many_caveats_the_most_important_stands_beside_the_answer() -> None:

@@ -20,7 +20,7 @@ from demo.core.measurement import Compilation
 from demo.core.result import Failure, RunResult
 from demo.core.result_json import from_json
 from demo.core.spec import RunSpec
-from demo.present import markdown, sentences
+from demo.present import markdown, naming
 from demo.present.script import script
 from demo.runs.outcome import NO_FILES
 from demo.store.history import History
@@ -237,4 +237,4 @@ def test_a_space_repeats_nothing_that_its_visitors_could_not_run(monkeypatch) ->
 )
 def test_a_checkpoint_that_the_guide_lacks_shows_a_relative_and_says_so(checkpoint: str, task: str) -> None:
     relative, sentence = result_pane.published_for(checkpoint, task)
-    assert "has no figures for" in sentence and sentences.short(relative) in sentence
+    assert "has no figures for" in sentence and naming.short(relative) in sentence
