@@ -78,10 +78,10 @@ window.address = (() => {
       write(chosen.dataset.tabId, runOf(here()));
       retitle();
     }
-    const link = event.target.closest?.('a[data-follow]');
+    const link = event.target.closest?.('a[data-follow], #picture-note a');
     if (!link || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
     event.preventDefault();
-    go(link.search, link.dataset.follow);
+    go(link.search, link.dataset.follow ?? 'fill');
   });
   const go = (query, way) => {
     tab('run')?.click();
