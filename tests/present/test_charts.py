@@ -15,9 +15,9 @@ from demo.core.result import RunResult
 from demo.core.spec import RunSpec
 from demo.present import charts, pictures
 from demo.present.charts import by_batch, comparable_rows, durations, latency_bars, published_bars, run_and_guide, trace
-from demo.present.figure import TEXT, spread
+from demo.present.figure import TEXT
 from demo.present.guide_comparison import compare_with_guide
-from demo.present.pictures import COMPILED, EAGER, contrast
+from demo.present.pictures import COMPILED, EAGER
 from demo.store import published
 from demo.store.published import PublishedRow
 
@@ -75,23 +75,6 @@ def test_a_call_beyond_the_scale_is_a_triangle_on_its_edge_and_is_counted() -> N
     assert list(figure.data[0].marker.symbol) == ["circle"] * 3 + ["triangle-up"]
     assert figure.data[0].y[3] == pytest.approx(60) == figure.layout.yaxis.range[1]
     assert figure.data[0].text[3] == "9.00 s" and "▲ 1 beyond the scale, the slowest 9.00 s" in texts(figure)[-1]
-
-
-def test_names_make_room_for_each_other_where_the_medians_coincide() -> None:
-    figure = trace(result(measured(0.0100), measured(0.0101)))
-    shift = {note.text.split()[-1]: note.yshift for note in figure.layout.annotations[:2]}
-    assert shift["compiled"] > 0 > shift["eager"]
-    heights = [50, 52, 10, 49]
-    moved = [height + shift for height, shift in zip(heights, spread(heights), strict=True)]
-    assert moved[1] - moved[0] >= 20 and moved[0] - moved[3] >= 20 and sum(moved) == pytest.approx(sum(heights))
-
-
-def test_the_guide_s_gpus_stand_in_the_guide_s_order_eager_first() -> None:
-    figure = published_bars("google/vit-base-patch16-224")
-    names = [re.sub("<.*?>", "", name).split() for name in figure.layout.yaxis.ticktext]
-    assert names == [["A100", "eager"], ["compiled"], ["V100", "eager"], ["compiled"], ["T4", "eager"], ["compiled"]]
-    assert figure.data[0].x == pytest.approx([9.325, 7.584, 10.495, 6.0, 16.520, 15.786])
-    assert figure.data[0].error_x.visible is False
 
 
 def test_names_from_outside_are_text_and_not_markup() -> None:
@@ -179,16 +162,6 @@ def test_out_of_memory_stands_in_words_where_a_bar_would() -> None:
     figure = durations(table)
     assert figure.data[0].x[2 * place : 2 * place + 2] == (0, 0)
     assert texts(figure).count("out of memory") == 2
-
-
-def test_a_dagger_stands_at_a_model_with_a_note_and_is_explained() -> None:
-    figure = durations(guide_rows())
-    assert {"OwlViT †", "ViT"} <= set(figure.layout.yaxis.ticktext) and "† has a note" in source(figure)
-    assert "†" not in source(durations(guide_rows(task="image-classification")))
-
-
-def test_every_line_s_colour_is_seen_on_both_papers() -> None:
-    assert all(contrast(colour, paper) >= 3 for colour in charts.GPU_COLOURS for paper in ("#f4f3ee", "#0e1013"))
 
 
 def test_a_device_measured_twice_counts_once_and_by_its_later_day(own: Path) -> None:
