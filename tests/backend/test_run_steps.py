@@ -436,18 +436,6 @@ def test_a_compiled_model_that_answers_otherwise_is_found_out(monkeypatch) -> No
     assert result.predictions["eager"] != result.predictions["compiled"]
 
 
-def test_an_answer_that_is_kept_from_call_to_call_is_told(monkeypatch) -> None:
-    answer, kept = Tiny.forward, {}
-
-    def forward(self: Tiny, pixel_values: torch.Tensor) -> ImageClassifierOutput:
-        if "answer" not in kept:
-            kept["answer"] = answer(self, pixel_values)
-        return kept["answer"]
-
-    monkeypatch.setattr(Tiny, "forward", forward)
-    assert "The same tensor comes back from each call of eager" in " ".join(result_of().warnings)
-
-
 def test_a_model_that_becomes_slower_is_not_taken_for_an_unsteady_machine(monkeypatch) -> None:
     grows = note("It grows.")
     monkeypatch.setattr(caveats, "of_growth", lambda result: [grows])
