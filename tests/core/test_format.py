@@ -25,23 +25,9 @@ def test_a_figure_has_about_three_digits_and_its_unit(told: Callable[[float], st
     assert {value: told(value) for value in texts} == texts
 
 
-def test_an_interval_names_its_unit_once() -> None:
-    assert fmt.ratio_ends(1.409, 1.452) == ("1.41", "1.45×")
-
-
 @given(st.floats(min_value=1e-7, max_value=1e6))
 def test_no_latency_is_written_in_exponent_form(seconds: float) -> None:
     assert re.fullmatch(r"\d+(\.\d+)? (ms|s)", fmt.latency(seconds))
-
-
-@given(st.floats(min_value=0, max_value=1e5), st.floats(min_value=0, max_value=1e5))
-def test_a_longer_wait_never_reads_shorter(one: float, other: float) -> None:
-    def seconds(text: str) -> float:
-        numbers = [float(number) for number in re.findall(r"[\d.]+", text)]
-        return numbers[0] * 60 + sum(numbers[1:]) if "min" in text else numbers[0]
-
-    shorter, longer = sorted((one, other))
-    assert seconds(fmt.duration(shorter)) <= seconds(fmt.duration(longer)) + 0.5
 
 
 def test_letters_marks_and_composed_emoji_stay_and_what_turns_text_around_or_cannot_be_seen_is_replaced() -> None:
