@@ -125,6 +125,12 @@ def test_a_crossing_carries_its_interval() -> None:
     assert (mark.x[0] - mark.error_x.arrayminus[0], mark.x[0] + mark.error_x.array[0]) == (even.low, even.high)
 
 
+def test_nothing_pays_on_a_chart_where_the_verdict_is_open() -> None:
+    times = tuple(0.012 * (0.66 if place % 8 < 4 else 1.4) for place in range(48))
+    noisy = full_result(compiled=dataclasses.replace(measurement(0.012), wall_seconds=times))
+    assert noisy.speedup.verdict == "unsure" and charts.break_even(noisy) is None
+
+
 SETTINGS = [(gpu, batch) for gpu in ("A100", "V100", "T4") for batch in (1, 4, 16)]
 
 
