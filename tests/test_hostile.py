@@ -321,12 +321,6 @@ def test_no_folder_of_the_store_reaches_a_browser(tmp_path) -> None:
         assert "history.sqlite3" in sentence and "secret-folder" not in sentence
 
 
-def test_a_search_of_too_many_words_is_refused_with_the_limit(history: History) -> None:
-    page = Page(FakeRunner(lambda spec, image: ok_result(spec=spec)), history=history)
-    shown = handler(page, of=(page.history_tab.search, "change"), changes=page.history_tab.runs)("a " * 1100, [])
-    assert "at most 20 words. Given: 1100" in shown[page.history_tab.shown]
-
-
 @pytest.mark.parametrize(("error", "says"), [(errno.ENOSPC, "disk"), (errno.EMFILE, "files")])
 def test_a_server_without_room_for_a_picture_says_so(served: Any, monkeypatch, capfd, error: int, says: str) -> None:
     def full(*_: Any, **__: Any) -> Any:
