@@ -73,52 +73,48 @@ def _timing(variant: str) -> dict[str, Column]:
         return _part(kind, variant, lambda found: read(found) if found.wall_seconds else None)
 
     return {
-        f"{variant}_ms": _part(
-            _NUMBER, "latencies", lambda all: milliseconds(all[variant]) if variant in all else None
-        ),
+        f"{variant}_ms": Column(_NUMBER, lambda result: _milliseconds(result.latencies.get(variant))),
         f"{variant}_median_ms": measured(_NUMBER, lambda found: milliseconds(found.median_seconds)),
         f"{variant}_mean_ms": measured(_NUMBER, lambda found: milliseconds(found.mean_seconds)),
         f"{variant}_p95_ms": measured(_NUMBER, lambda found: milliseconds(found.p95_seconds)),
-        f"{variant}_images_per_second": _rate(variant, "image"),
+        f"{variant}_images_per_second": Column(_NUMBER, lambda result: _rate(result, variant, "image")),
         f"{variant}_calls": measured(_WHOLE, lambda found: len(found.wall_seconds)),
         f"{variant}_peak_memory_bytes": measured(_WHOLE, lambda found: found.peak_memory_bytes),
     }
 
 
-def _first_token(side: int) -> Column:
-    def value(result: RunResult) -> float | None:
+def _generation(side: int, variant: str) -> dict[str, Column]:
+    def first_token(result: RunResult) -> float | None:
         first = result.comparisons.get(FIRST_TOKEN)
-        return milliseconds(first.latencies[side]) if first is not None else None
+        return _milliseconds(first and first.latencies[side])
 
-    return Column(_NUMBER, value)
-
-
-def _rate(variant: str, unit: str) -> Column:
-    def value(result: RunResult) -> float | None:
-        seconds = result.latencies.get(variant)
-        return result.spec.batch_size / seconds if seconds is not None and result.spec.unit == unit else None
-
-    return Column(_NUMBER, value)
+    return {
+        f"{variant}_first_token_ms": Column(_NUMBER, first_token),
+        f"{variant}_answer_ms": _part(_NUMBER, "answer_seconds", lambda both: milliseconds(both[side])),
+        f"{variant}_tokens_per_second": Column(_NUMBER, lambda result: _rate(result, variant, "token")),
+    }
 
 
-_FIELDS = {field.name: field.type for field in dataclasses.fields(RunSpec)}
-_LAST_FIELDS = (
-    "iterations", "precision", "most_seconds", "threads", "profile", "repeats", "compiler", "scope", "freezing",
-    "dynamic", "prompt", "tokens"
-)  # fmt: skip
-"""Exports have always had these options behind the others."""
-_OPTIONS = {
-    "threads_asked" if name == "threads" else name: _option(name, _FIELDS[name])  # 'threads' is what torch used
-    for name in (*(name for name in _FIELDS if name not in _LAST_FIELDS), *_LAST_FIELDS)
-}
+def _milliseconds(seconds: float | None) -> float | None:
+    return None if seconds is None else milliseconds(seconds)
+
+
+def _rate(result: RunResult, variant: str, unit: str) -> float | None:
+    seconds = result.latencies.get(variant)
+    return result.spec.batch_size / seconds if seconds is not None and result.spec.unit == unit else None
+
 
 EXPORTED: dict[str, Column] = {
     **{name: _part(_TEXT, name) for name in ("id", "started_at", "status")},
-    **_OPTIONS,
-    **{name: _part(_TEXT, f"environment.{name}") for name in ("torch", "transformers", "python", "platform")},
-    **{name: _part(_TEXT, f"environment.{name}") for name in ("device_name", "cpu")},
+    **{  # 'threads' is what torch used
+        "threads_asked" if field.name == "threads" else field.name: _option(field.name, field.type)
+        for field in dataclasses.fields(RunSpec)
+    },
+    **{
+        name: _part(_TEXT, f"environment.{name}")
+        for name in ("torch", "transformers", "python", "platform", "device_name", "cpu", "driver", "cuda")
+    },
     "threads": _part(_WHOLE, "environment.threads"),
-    **{name: _part(_TEXT, f"environment.{name}") for name in ("driver", "cuda")},
     **_timing("eager"),
     **_timing("compiled"),
     "speedup": _part(_NUMBER, "speedup.ratio"),
@@ -141,12 +137,8 @@ EXPORTED: dict[str, Column] = {
     "failure_stage": _part(_TEXT, "failure.stage"),
     "failure_message": _part(_TEXT, "failure.message"),
     "warnings": _part(_TEXT, "warnings", " ".join),
-    "eager_first_token_ms": _first_token(0),
-    "compiled_first_token_ms": _first_token(1),
-    "eager_answer_ms": _part(_NUMBER, "answer_seconds", lambda both: milliseconds(both[0])),
-    "compiled_answer_ms": _part(_NUMBER, "answer_seconds", lambda both: milliseconds(both[1])),
-    "eager_tokens_per_second": _rate("eager", "token"),
-    "compiled_tokens_per_second": _rate("compiled", "token"),
+    **_generation(0, "eager"),
+    **_generation(1, "compiled"),
 }
 """All columns of a run, in their order."""
 

@@ -222,28 +222,18 @@ def downloads(cells: Iterable[Cell]) -> list[Checkpoint]:
 # The table
 
 KINDS = (".csv", ".json", ".parquet")
-_FIGURES = (
-    "eager_ms", "compiled_ms", "eager_median_ms", "compiled_median_ms", "eager_mean_ms", "compiled_mean_ms", "speedup",
-    "speedup_low", "speedup_high", "verdict", "speedup_basis", "control_low", "control_high", "first_call_seconds",
-    "compile_cache", "break_even_calls", "break_even_seconds", "eager_peak_memory_bytes", "compiled_peak_memory_bytes",
-    "parity", "device_name", "torch", "transformers", "driver", "elapsed_seconds", "started_at", "id"
-)  # fmt: skip
-"""The columns of a run that stand behind the cell's settings and value."""
 
 
 def record(cell: Cell) -> dict[str, Any]:
-    """A cell as one row of an export; None for what is not known. The history has the whole result under `id`."""
-    spec, result = cell.spec, cell.result
-    known = catalog.find(spec.checkpoint)
-    shared = {
-        "model": known.family if known else spec.checkpoint,
-        **vars(spec),
-        "text": ", ".join(spec.text) or None,
-        "status": "refused" if cell.refused else result.status if result else None,
-        "value": cell.value or None,
+    """A cell that is done as one row: the columns of an export, and the cell's value. None for what is not known."""
+    known = catalog.find(cell.spec.checkpoint)
+    result = cell.result or RunResult("", "", "failed", cell.spec)
+    return {
+        "model": known.family if known else cell.spec.checkpoint,
+        **export.row(result),
+        "status": "refused" if cell.refused else result.status,
+        "value": cell.value,
     }
-    figures = export.row(result) if result else {}
-    return shared | {name: figures.get("first_call_cache" if name == "compile_cache" else name) for name in _FIGURES}
 
 
 def write_device_table(cells: Iterable[Cell], folder: Path | None = None) -> Path:
