@@ -63,11 +63,8 @@ class Runner:
         self._renew_spares()
 
     def _renew_spares(self, to_come: int = 0) -> None:
-        """Starts one where none is left; where two runs follow two, which import side by side on two cores. Ends those
-        that nobody waits for.
-
-        Where none can be started, nothing is lost: the next run says why.
-        """
+        """Starts workers where none is left, and ends those that nobody waits for: two are kept if two runs follow and
+        two cores can import side by side. If none can be started, the next run says why."""
         wanted = min(2, cores.usable_cores(), to_come) or int(self._keeps_spare)
         while len(self._spares) > wanted:
             self._spares.pop().close()
@@ -184,7 +181,8 @@ class Runner:
             raise
         finally:
             if not refused:
-                result = self._keep(result or run.cancelled(), earlier, run.elapsed)
+                result = self._completed(result or run.cancelled(), earlier, run.elapsed)
+                result = stored(result, self._history) if self._history is not None else result
             if marker is not None:
                 History.end_run(marker)
             self._renew_spares(0 if result is not None and result.status == "cancelled" else to_come)
@@ -221,12 +219,6 @@ class Runner:
             self._busy = None
             worker.close()
             self._machine = worker.machine or self._machine
-
-    def _keep(self, result: RunResult, earlier: tuple[ProcessResult, ...], elapsed: float) -> RunResult:
-        """Stores the result, with what earlier runs add to it. A notice about the storing becomes a warning of the
-        returned result only."""
-        result = self._completed(result, earlier, elapsed)
-        return result if self._history is None else stored(result, self._history)
 
     def _completed(self, result: RunResult, earlier: tuple[ProcessResult, ...], elapsed: float) -> RunResult:
         """The result with what earlier runs add to it."""
