@@ -62,20 +62,19 @@ class SetAside(HistoryError):
 def opened(path: Path, purpose: str) -> Iterator[sqlite3.Connection]:
     """Opens the file. Each statement commits. Texts come as bytes.
 
-    `purpose` is 'stored', 'read' or 'deleted'. Only the first makes a missing file, the others then see an empty table.
-    Errors of SQLite and of the system, here and in the statements, become a HistoryError.
+    `purpose` is 'stored', 'read' or 'deleted'. Only the first makes a missing file; the others then see an empty table.
+    Raises HistoryError for errors of SQLite and of the system, also in the statements.
     """
     try:
-        with contextlib.ExitStack() as stack:
-            if purpose != "stored" and not path.exists():
-                database = stack.enter_context(contextlib.closing(sqlite3.connect(":memory:", isolation_level=None)))
+        if purpose != "stored" and not path.exists():
+            with contextlib.closing(sqlite3.connect(":memory:", isolation_level=None)) as database:
                 database.executescript(TABLE)
-            else:
-                _make_if_missing(path)
-                # Nobody renames an open file: when closed, SQLite would remove the log of the one that took its name.
-                stack.enter_context(locked(path.parent, fcntl.LOCK_SH))
-                database = stack.enter_context(contextlib.closing(_connect(path)))
-                _prepare(database)
+                yield database
+            return
+        _make_if_missing(path)
+        # Nobody renames an open file: when closed, SQLite would remove the log of the one that took its name.
+        with locked(path.parent, fcntl.LOCK_SH), contextlib.closing(_connect(path)) as database:
+            _prepare(database)
             yield database
     except (sqlite3.Error, OSError, UnicodeDecodeError) as error:  # the last for a message of SQLite's that is no text
         _set_aside_unusable(path, error)

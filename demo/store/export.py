@@ -1,7 +1,5 @@
 """Results as files for other programs: one flat table (CSV, Parquet), or the whole results (JSON).
 
-Every column is defined once, in `EXPORTED`; raw times and predictions are in a result's JSON only.
-
 CSV is safe to open in a spreadsheet. That runs a cell that begins with =, +, -, @ or their full-width forms, or with
 such a character after white space, a tab or a line's end: an apostrophe in front makes it a text. Numbers stay as they
 are, -0.5 too. Not covered: a program that splits the lines at another character than the comma.
@@ -69,11 +67,15 @@ def _part(kind: str, path: str, convert: Callable[[Any], Any] = lambda found: fo
 
 
 def _timing(variant: str) -> dict[str, Column]:
+    def latency(result: RunResult) -> float | None:
+        seconds = result.latencies.get(variant)
+        return milliseconds(seconds) if seconds is not None else None
+
     def measured(kind: str, read: Callable[[Measurement], Any]) -> Column:
         return _part(kind, variant, lambda found: read(found) if found.wall_seconds else None)
 
     return {
-        f"{variant}_ms": Column(_NUMBER, lambda result: _milliseconds(result.latencies.get(variant))),
+        f"{variant}_ms": Column(_NUMBER, latency),
         f"{variant}_median_ms": measured(_NUMBER, lambda found: milliseconds(found.median_seconds)),
         f"{variant}_mean_ms": measured(_NUMBER, lambda found: milliseconds(found.mean_seconds)),
         f"{variant}_p95_ms": measured(_NUMBER, lambda found: milliseconds(found.p95_seconds)),
@@ -86,17 +88,13 @@ def _timing(variant: str) -> dict[str, Column]:
 def _generation(side: int, variant: str) -> dict[str, Column]:
     def first_token(result: RunResult) -> float | None:
         first = result.comparisons.get(FIRST_TOKEN)
-        return _milliseconds(first and first.latencies[side])
+        return milliseconds(first.latencies[side]) if first is not None else None
 
     return {
         f"{variant}_first_token_ms": Column(_NUMBER, first_token),
         f"{variant}_answer_ms": _part(_NUMBER, "answer_seconds", lambda both: milliseconds(both[side])),
         f"{variant}_tokens_per_second": Column(_NUMBER, lambda result: _rate(result, variant, "token")),
     }
-
-
-def _milliseconds(seconds: float | None) -> float | None:
-    return None if seconds is None else milliseconds(seconds)
 
 
 def _rate(result: RunResult, variant: str, unit: str) -> float | None:
@@ -171,9 +169,9 @@ def table(results: Iterable[RunResult]) -> "pd.DataFrame":
 
 
 def write(results: Iterable[RunResult], format: str, file: BinaryIO) -> None:
-    """Writes a file of one of `FORMATS`. One result is in memory at a time, and all rows for Parquet.
+    """Writes a file of one of `FORMATS`: JSON has the whole results. Raises BadInput for another format.
 
-    JSON keeps everything: `result_json.from_json` reads each of its objects. Raises BadInput for another format.
+    One result is in memory at a time, and all rows for Parquet.
     """
     if format == "json":
         for line in json_lines(results, indent=1):
@@ -188,7 +186,6 @@ def write(results: Iterable[RunResult], format: str, file: BinaryIO) -> None:
 
 
 def encoded(results: Iterable[RunResult], format: str) -> bytes:
-    """The content of the file that `write` writes."""
     file = io.BytesIO()
     write(results, format, file)
     return file.getvalue()

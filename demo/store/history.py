@@ -1,9 +1,8 @@
 """Every result, failures too, in one SQLite file of the user's, and the runs in progress beside it.
 
 - The whole result is kept as its JSON, about 50 kB. The columns beside it repeat what searches need.
-- A run in progress is a small file with the result to store if it never ends. Its process keeps the file locked. When
-  that process dies, however it dies, the kernel releases the lock, so whoever can lock the file stores its result,
-  once. This also works if two apps, or two containers, share the folder.
+- A run in progress is a file with the result to store if it never ends. Its process keeps the file locked. When that
+  process dies, however it dies, the kernel releases the lock, so whoever can lock the file stores its result, once.
 - If the file of a run cannot be written, or is cut short, its run is not stored should its process die.
 
 Not covered: network file systems where `flock` does not reach the other machines.
@@ -83,11 +82,10 @@ class History:
         return self._path or default_folder() / FILE_NAME
 
     def append(self, result: RunResult) -> str | None:
-        """Stores one result; it is on the disk when this returns.
+        """Stores one result; it is on the disk when this returns. The same result twice is stored once.
 
-        The same result twice is stored once. Another result under an id that is taken, a full disk, a file that has
-        reached its limit or a folder that cannot be written raise HistoryError. If a damaged or older file was renamed,
-        now or by an earlier call, this returns the sentence that says so, else None.
+        Returns the sentence that says so if a damaged or older file was renamed, now or by an earlier call, else None.
+        Raises HistoryError if the disk or the file is full or not writable, or if another result has this id.
         """
         try:
             self._store(result)
@@ -113,17 +111,16 @@ class History:
     def all(
         self, limit: int | None = None, search: str = "", checkpoints: Collection[str] | None = None
     ) -> list[RunResult]:
-        """Returns the results that `each` gives, all in memory: up to some hundred kilobytes a result."""
+        """Returns the results that `each` yields, all in memory: up to some hundred kilobytes a result."""
         return list(self.each(limit, search, checkpoints))
 
     def each(
         self, limit: int | None = None, search: str = "", checkpoints: Collection[str] | None = None
     ) -> Iterator[RunResult]:
-        """Returns the stored results, newest first, at most `limit`, read one at a time.
+        """Yields the stored results, newest first, at most `limit`. A row that cannot be read is skipped and logged.
 
-        A row that cannot be read is skipped and logged. `search` looks into the newest `MAX_SEARCHED` and keeps those
-        that contain each of its words, whatever the case, in `_searched_text`; more than `MAX_WORDS` raise BadInput.
-        `checkpoints` keeps those of these checkpoints.
+        `search` keeps those of the newest `MAX_SEARCHED` that contain each of its words, whatever the case, in
+        `_searched_text`; more than `MAX_WORDS` raise BadInput. `checkpoints` keeps those of these checkpoints.
         """
         return islice(self._readable(search, checkpoints), limit)
 
@@ -244,9 +241,9 @@ class History:
             paths = sorted(self.running.glob("*.json"))
         except (OSError, HistoryError):
             return 0
-        return sum(self._recovered(path) for path in paths)
+        return sum(map(self._recover, paths))
 
-    def _recovered(self, path: Path) -> bool:
+    def _recover(self, path: Path) -> bool:
         try:
             with path.open("rb") as file:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -272,8 +269,8 @@ class History:
         try:
             with opened(self.path, purpose) as database:
                 yield database
-        except SetAside as told:
-            self._notice = str(told)
+        except SetAside as notice:
+            self._notice = str(notice)
             raise
 
 

@@ -1,11 +1,10 @@
-"""The pool of processes behind an answer, the spread of speed-ups from process to process.
+"""The pool of processes behind an answer, and the spread of speed-ups from process to process.
 
-Covered: runs of one spec with the same versions on the same machine differ by more than the interval of each of them
-says, since memory, cores and pages fall differently in each process. The runs of the same spec are an answer's own
-processes (`comparable`), those with the same verdict on their outputs. A run whose outputs differ counts nowhere: wrong
-code may be fast or slow. What is known beside them of how processes differ is taken from other specs that were run
-again here, else assumed. What a few runs show is drawn towards the assumed spread, since by chance they often show none
-at all. Not covered: what changes from day to day, unless the runs lie on several days; a file of a user's own model.
+Runs of one spec with the same versions on the same machine differ by more than the interval of each of them says, since
+memory, cores and pages fall differently in each process. Runs of the same spec are an answer's own processes
+(`comparable`). A run whose outputs differ counts nowhere: wrong code may be fast or slow. How processes differ beside
+them is taken from other specs that were run again here, shrunk towards an assumed spread, as a few runs often show none
+by chance. Not covered: what changes from day to day, unless the runs lie on several days; a file of a user's own model.
 """
 
 import dataclasses
