@@ -7,9 +7,8 @@ process is known; those of the faster half that may still be the best to the usu
 already is not run again, so a search that was stopped goes on where it was. Every row's interval rests on all its
 processes (`demo.store.reruns`), which have one number of threads.
 
-Covered: time for runs is a budget, and waiting for other visitors' runs is not counted. Not covered: a run that takes
-longer than what is left is ended when the budget is; if the program is killed, the packages stay among the temporary
-files until the next search.
+Time for runs is a budget; waiting for other visitors' runs is not counted. A run that takes longer than what is left is
+ended. If the program is killed, the packages stay among the temporary files until the next search.
 """
 
 import dataclasses
@@ -94,7 +93,6 @@ class Search:
 
     @property
     def left_seconds(self) -> float:
-        """Of the budget."""
         return max(0.0, self.seconds - self._spent)
 
     @property

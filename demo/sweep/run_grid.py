@@ -15,9 +15,8 @@ from demo.sweep.grid import Cell
 
 @dataclass(frozen=True)
 class Waiting:
-    """Other runs use the machine: this many are ahead."""
-
     ahead: int
+    """Runs that use the machine first."""
 
 
 @dataclass(frozen=True)
