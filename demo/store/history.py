@@ -142,16 +142,15 @@ class History:
         return len(self._keys(search))
 
     def _keys(self, search: str, checkpoints: Collection[str] | None = None) -> list[int]:
-        words = [_encoded(word).encode() for word in search.lower().split()]
+        words = _encoded(search.lower()).split()
         if len(words) > MAX_WORDS:
             raise BadInput(f"A search has at most {MAX_WORDS} words. Given: {len(words)}. Leave some out.")
         named = [*map(_encoded, checkpoints or ())]
         where = "1" if checkpoints is None else f"checkpoint IN ({_places(named)})"
-        if not words:
-            return [key for (key,) in self._read(f"SELECT rowid FROM results WHERE {where} {_NEWEST_FIRST}", named)]
-        newest = f"SELECT rowid, '' || words FROM results WHERE {where} {_NEWEST_FIRST} LIMIT {MAX_SEARCHED}"
-        rows = self._read(newest, named)
-        return [key for key, text in rows if text is not None and all(word in text for word in words)]
+        most = MAX_SEARCHED if words else -1
+        newest = f"SELECT rowid AS key, words FROM results WHERE {where} {_NEWEST_FIRST} LIMIT {most}"
+        found = " AND ".join(["1", *("instr(words, ?)" for _ in words)])
+        return [key for (key,) in self._read(f"SELECT key FROM ({newest}) WHERE {found}", [*named, *words])]
 
     def get(self, id: str) -> RunResult | None:
         """Returns the result with this id, or None. Raises HistoryError if its row cannot be read."""

@@ -92,7 +92,7 @@ def _described(
 
 @contextlib.contextmanager
 def _refusals() -> Iterator[None]:
-    """Makes the answer of an error: its sentence where it was to be expected, else that the log has it."""
+    """Makes the answer of an error: its sentence if it was to be expected, else that the log has it."""
     try:
         yield
     except (BadInput, HistoryError) as refused:
@@ -133,7 +133,7 @@ low, high and verdict, control, compilation, break_even_calls, parity, predictio
 
 
 def endpoint(runner: Runner, queue: RunQueue) -> Callable[..., dict[str, Any]]:
-    """The function behind `/benchmark`. Its runs stand in the same queue as those of the page."""
+    """The function behind `/benchmark`. Its runs stand in the queue of the page."""
 
     def benchmark(asked: dict[str, Any]) -> dict[str, Any]:
         spec, picture = _asked_for(asked)
@@ -164,10 +164,8 @@ _HOW_BEST: list[Argument] = [("minutes", float, best_way.MINUTES), ("other_forma
 
 
 def best(runner: Runner, queue: RunQueue, history: History) -> Callable[..., dict[str, Any]]:
-    """The function behind `/best`. Each of its runs stands in the queue of the page.
-
-    A search waits where the queue is full, and occupies a thread all the time: as many go on as the queue has places.
-    """
+    """The function behind `/best`. Each of its runs stands in the queue of the page. A search occupies a thread, so as
+    many go on as the queue has places."""
     places = threading.Semaphore(queue.longest)
 
     def best(asked: dict[str, Any]) -> dict[str, Any]:

@@ -33,8 +33,8 @@ from demo.ui.web.guard import NO_FILES, no_room
 
 _log = logging.getLogger(__name__)
 
-# ---- At its start gradio asks its own page once and allows three seconds. A busy machine takes longer to draw the
-# ---- first page, and gradio then ends with "localhost is not accessible". No upstream issue found.
+# ---- At its start gradio asks its own page once and allows three seconds, which a busy machine exceeds: gradio then
+# ---- ends with "localhost is not accessible". No upstream issue found.
 
 
 def start_on_busy_machine() -> None:
@@ -63,8 +63,7 @@ def set_queue(page: gr.Blocks) -> None:
 # ---- ends the queue's task: each later call is answered "Queue is stopped". No upstream issue found.
 
 MOST_UNREAD, MOST_UNREAD_OF_A_CLIENT = 1000, 200
-"""Sessions that join and do not read what they are sent. A page reads as soon as it has joined. As many that have read
-everything are kept, too."""
+"""Sessions that do not read what they are sent. As many that have read everything are kept, too."""
 
 
 class Queue(gradio.queueing.Queue):
@@ -74,7 +73,7 @@ class Queue(gradio.queueing.Queue):
     """The address of each session; the last to join stands last."""
 
     async def push(self, body: Any, request: Any, username: str | None) -> Any:
-        """Raises HTTPException if too many sessions are unread and none of them has its answer yet."""
+        """Raises HTTPException if too many sessions are unread, and none of them has its answer yet."""
         client = (request.client and request.client.host, request.headers.get("x-forwarded-for"))
         messages, calls = self.pending_messages_per_session, self.pending_event_ids_session
         running = {one for one in self.clients if any(call in self.event_ids_to_events for call in calls[one])}
@@ -150,8 +149,8 @@ TYPES = {"string": str, "boolean": bool, "number": int | float, "integer": int, 
 
 
 def filled(block: Any, value: Any) -> Any:
-    """What a field holds. The browser sends null for one that the page has not drawn yet. Raises gradio's Error for a
-    value of another type than the field's, which gradio may hand to the handler."""
+    """Returns what a field holds: the browser sends null for one that the page has not drawn yet. Raises gr.Error for a
+    value of another type than the field's."""
     kind = "any" if isinstance(block, Api) else str(block.api_info()["type"])  # the API checks its values itself
     if value is None and kind != "integer":
         one_of_a_list = isinstance(block, gr.Dropdown) and not block.multiselect and not block.allow_custom_value
@@ -239,8 +238,8 @@ async def _sweep_every_hour(app: Any) -> None:
 def sweep(folder: Path, kept: Collection[str], now: float) -> None:
     """Removes files of gradio's folder that were last written an hour ago (aborted uploads) or a day ago (all others).
 
-    `kept` are files that a page shows as long as it is served: their time is renewed, so that another app with the same
-    folder keeps them, too. Only names of gradio's pattern are removed. An emptied folder goes an hour later.
+    `kept` are files that a page always shows: their time is renewed, so that another app with this folder keeps them,
+    too. Only names of gradio's pattern are removed. An emptied folder goes an hour later.
     """
     for path in kept:
         with contextlib.suppress(OSError):
@@ -259,8 +258,8 @@ def sweep(folder: Path, kept: Collection[str], now: float) -> None:
 
 
 def quiet() -> Callable[[asyncio.AbstractEventLoop, dict[str, Any]], None]:
-    """An event loop's exception handler that logs a lack of file descriptors once a minute. asyncio itself reports it
-    for each waiting connection, twenty thousand lines a second."""
+    """An event loop's exception handler that logs a lack of file descriptors once a minute; asyncio's own writes twenty
+    thousand lines a second."""
     next_at = 0.0
 
     def handle(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
