@@ -170,7 +170,8 @@ class Worker:
         """Why it cannot be used: its messages are of another version."""
         self.unreadable = False
         """Whether it sent a whole message that is no event, or an endless one. One cut short shows that it died."""
-        self._ready = threading.Event()
+        self.ready = threading.Event()
+        """Set once it has imported its libraries, or ended."""
         self._events: queue.SimpleQueue[Event | None] = queue.SimpleQueue()
         """None: there are no more."""
         reading, writing = os.pipe()
@@ -194,7 +195,7 @@ class Worker:
                 self.unreadable = len(line) == MAX_MESSAGE_CHARACTERS
             except (ValueError, KeyError, TypeError, RecursionError):  # of a message that is no event
                 self.unreadable = True
-        self._ready.set()
+        self.ready.set()
         self._events.put(None)
 
     def _receive(self, message: dict[str, Any]) -> None:
@@ -207,7 +208,7 @@ class Worker:
                     f"it sends messages of version {version}, and this program reads version {codec.WIRE_VERSION}"
                 )
                 self._events.put(BadInput(f"The worker cannot be used: {self.refusal}. Start the program again."))
-            self._ready.set()
+            self.ready.set()
         elif kind == "progress":
             self._events.put(codec.load(Progress, message["progress"]))
         elif kind == "refused":
@@ -217,14 +218,10 @@ class Worker:
         else:
             raise ValueError(f"no such event: {kind}")
 
-    def ready(self, seconds: float) -> bool:
-        """Whether it has imported its libraries, or ended, within so many seconds."""
-        return self._ready.wait(seconds)
-
     def machine_when_ready(self) -> HostInfo:
         """What it says of the machine. Raises WorkerDied, with what it printed last or how it ended, where it says
         nothing within READY_SECONDS."""
-        self._ready.wait(READY_SECONDS)
+        self.ready.wait(READY_SECONDS)
         if self.machine is not None:
             return self.machine
         if self.refusal or self.unreadable:

@@ -18,16 +18,8 @@ from demo.core.comparison import ProcessResult
 from demo.core.machine import HostInfo
 from demo.core.result import Progress, RunResult
 from demo.core.spec import BadInput, RunSpec
-from demo.runs.outcome import (
-    NO_FILES,
-    Files,
-    OngoingRun,
-    redacted,
-    stored,
-    with_answer_without_breaks,
-    with_earlier_costs,
-    with_earlier_runs,
-)
+from demo.runs import outcome
+from demo.runs.outcome import NO_FILES, Files, OngoingRun
 from demo.runs.process import POLL_SECONDS, READY_SECONDS, Event, Worker
 from demo.store.history import History, HistoryError
 
@@ -182,7 +174,7 @@ class Runner:
         finally:
             if not refused:
                 result = self._completed(result or run.cancelled(), earlier, run.elapsed)
-                result = stored(result, self._history) if self._history is not None else result
+                result = outcome.stored(result, self._history) if self._history is not None else result
             if marker is not None:
                 History.end_run(marker)
             self._renew_spares(0 if result is not None and result.status == "cancelled" else to_come)
@@ -195,7 +187,7 @@ class Runner:
             try:
                 worker = stack.enter_context(self._one_worker())
                 longest = min(READY_SECONDS, self.timeout_seconds)
-                while not all(one.ready(POLL_SECONDS) for one in self._spares) and run.elapsed < longest:
+                while not all(one.ready.wait(POLL_SECONDS) for one in self._spares) and run.elapsed < longest:
                     yield None  # a worker that still imports would take a core from the run
                 worker.child.send(run.job(worker.child.folder))
             except OSError as error:
@@ -222,13 +214,13 @@ class Runner:
 
     def _completed(self, result: RunResult, earlier: tuple[ProcessResult, ...], elapsed: float) -> RunResult:
         """The result with what earlier runs add to it."""
-        result = redacted(dataclasses.replace(result, elapsed_seconds=round(elapsed, 3)))
-        result = with_earlier_runs(result, earlier, self._history)
+        result = outcome.redacted(dataclasses.replace(result, elapsed_seconds=round(elapsed, 3)))
+        result = outcome.with_earlier_runs(result, earlier, self._history)
         if self._history is None:
             return result
         with contextlib.suppress(HistoryError):
-            result = with_earlier_costs(result, self._history)
-            result = with_answer_without_breaks(result, self._history)
+            result = outcome.with_earlier_costs(result, self._history)
+            result = outcome.with_answer_without_breaks(result, self._history)
         return result
 
     def free_threads(self) -> int | None:

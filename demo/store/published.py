@@ -108,7 +108,7 @@ COLUMNS = (*GUIDE, "speedup", "speedup_low", "speedup_high", *_TEXTS, "repeats",
 
 
 def read_row(cells: Mapping[str, str], measured: bool = False) -> PublishedRow:
-    """A line of CSV, `measured` here or the guide's. Raises KeyError, ValueError or TypeError for a bad one."""
+    """A line of CSV, `measured` here or the guide's. Raises an error of any kind for a bad one."""
     values: dict[str, Any] = {"measured": measured}
     for name in COLUMNS if measured else GUIDE:
         cell = cells[name]
@@ -119,18 +119,10 @@ def read_row(cells: Mapping[str, str], measured: bool = False) -> PublishedRow:
         elif name in ("repeats", "threads"):
             values[name] = int(cell) if cell else None
         elif name == "settings":
-            values[name] = _read_settings(cell)
+            values[name] = {OPTIONS[key].name: value for key, value in json.loads(cell or "{}").items()}
         else:
             values[name] = int(cell) if name == "batch_size" else cell
     return PublishedRow(**values)
-
-
-def _read_settings(cell: str) -> dict[str, Any]:
-    """A JSON object of options, '' for none. Raises ValueError for anything else, and for a name that is no option."""
-    read = json.loads(cell) if cell else {}
-    if not isinstance(read, dict) or not read.keys() <= OPTIONS.keys():
-        raise ValueError(f"settings are a JSON object of options. Given: {cell[:80]}")
-    return read
 
 
 # The guide's tables
@@ -310,7 +302,7 @@ def read_measured(path: Path) -> list[PublishedRow]:
             if missing := {*COLUMNS} - {*(lines.fieldnames or ())}:  # also where it has no rows
                 raise ValueError(f"the columns lack {', '.join(sorted(missing))}")
             return [read_row({name: original(line[name]) for name in COLUMNS}, measured=True) for line in lines]
-    except (OSError, ValueError, KeyError, TypeError, csv.Error) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, csv.Error) as error:
         raise BadInput(
             f"The measured table {path.parent.name}/{path.name} is left out: {type(error).__name__}: {error}. "
             "Write it again with demo.store.published.add_measured."
