@@ -186,7 +186,7 @@ def stage_of(page: Page, updates: dict[Any, Any]) -> str:
     """The HTML that an update puts into the result pane, all pieces together, without the folded sections."""
     pieces = []
     pane = page.run_tab.pane
-    for part in (pane.notice, pane.live, pane.top, pane.seen):
+    for part in (pane.notice, pane.live, pane.top, pane.outputs.words):
         update = updates.get(part, "")
         pieces.append(str(update.get("value", "")) if isinstance(update, dict) else str(update))
     return "".join(pieces)

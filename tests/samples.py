@@ -2,6 +2,7 @@
 
 import dataclasses
 import hashlib
+import re
 from pathlib import Path
 from typing import Any
 
@@ -164,3 +165,12 @@ def full_result(**changes: Any) -> RunResult:
         roofline=Roofline(int(1.4e11), 360_000_000, 5.0e13, 2.4e12),
     )
     return ok_result(**fields | changes)
+
+
+def plain(markdown: str) -> str:
+    """The words of Markdown, in one line."""
+    row = re.compile(r"^\|.*\|$", re.MULTILINE)
+    text = row.sub(lambda row: re.sub(r"(?<!\\)\|| -+:?(?= \|)", " ", row[0]), markdown)
+    text = re.sub(r"(?<!\\)(\*\*|\[|\]\([^)]*\))", "", text)
+    text = re.sub(r"^(#+|-) ", "", text, flags=re.MULTILINE)
+    return re.sub(r"[ \n]+", " ", re.sub(r"\\(?=[^a-zA-Z0-9\s])", "", text)).strip()

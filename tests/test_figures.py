@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterable
 
 import pytest
-from samples import full_result, measurement, ok_result
+from samples import full_result, measurement, ok_result, plain
 
 from demo.cli import sweep_command, terminal
 from demo.core import format as fmt
@@ -23,7 +23,7 @@ from demo.present import advice, charts, details, guide_comparison, markdown, se
 from demo.present.script import script
 from demo.store import export
 from demo.sweep.grid import Cell, record
-from demo.ui.html import results, takeaway
+from demo.ui.html import results
 from demo.ui.tabs import compare, history_tab, sweep_tab, tables
 
 NUMBERS = {"faster": (1.45, 0.05), "slower": (0.7, 0.05), "same": (1.004, 0.008), "unsure": (1.37, 0.9)}
@@ -87,11 +87,9 @@ PLACES: dict[str, Callable[[RunResult], str]] = {
     "sweep's table": lambda result: sweep_command.table([cell(result)]),
     "sweep's value": lambda result: cell(result).value,
     "heat map": lambda result: sweep_tab.map_text(cell(result))[0],
-    "Markdown": markdown.of_run,
+    "Markdown": lambda result: plain(markdown.of_run(result)),
     "Markdown of a sweep": lambda result: markdown.of_cells([(result.spec, result, cell(result).value)]),
     "headline of the page": lambda result: results.headline(result),
-    "sections": lambda result: results.whole(result),
-    "takeaway": lambda result: takeaway.section(result),
     "script": script,
     "history": lambda result: " ".join(tables.cell(one).shown for one in history_tab.row_of(result)),
     "compare": lambda result: compared([result, result]),
@@ -101,7 +99,7 @@ PLACES: dict[str, Callable[[RunResult], str]] = {
     "trace chart": lambda result: figure(charts.trace(result)),
     "break-even chart": lambda result: figure(charts.break_even(result)),
 }
-TELLING = set(PLACES) - {"sections", "guide's chart", "latency chart", "trace chart", "break-even chart", "heat map"}
+TELLING = set(PLACES) - {"guide's chart", "latency chart", "trace chart", "break-even chart", "heat map"}
 """Where a reader looks for the answer."""
 
 
@@ -156,9 +154,9 @@ def test_a_ratio_that_is_known_is_told_wherever_there_is_an_answer() -> None:
             assert stated(html.unescape(PLACES[place](RESULTS[kind])), ratios_of(RESULTS[kind]) | short), place
 
 
-SHOWS_LATENCIES = set(PLACES) - {"sections", "summary", "sweep's value", "script", "history of the terminal", "guide"}
+SHOWS_LATENCIES = set(PLACES) - {"summary", "sweep's value", "script", "history of the terminal", "guide"}
 SHOWS_LATENCIES -= {"heat map", "history"}  # the history has them with a decimal more, and the unit above
-OWN_NAMES = {"report of the terminal", "Markdown", "takeaway"}
+OWN_NAMES = {"report of the terminal", "Markdown"}
 """Where the medians stand too, as medians."""
 
 
@@ -239,16 +237,16 @@ RESTS: dict[str, RunResult] = {
     "from 3 processes, how they differ counted in": THIRD,
     "within one process: a rerun may lie outside": FULL,
 }
-STATING = ("summary", "report of the terminal", "Markdown", "headline of the page", "takeaway", "compare")
+STATING = ("summary", "report of the terminal", "Markdown", "headline of the page", "compare")
 
 
 def test_every_place_that_states_the_interval_in_full_says_what_it_rests_on() -> None:
     for rests in RESTS:
         for place in STATING:
             assert rests in html.unescape(PLACES[place](RESTS[rests])), place
-        page = PLACES["headline of the page"](RESTS[rests]) + PLACES["sections"](RESTS[rests])
-        page += takeaway.share(RESTS[rests], True)
-        assert html.unescape(page).count(rests) == 1  # said once on the page
+        sections = [part for fold in details.tree(RESTS[rests]).values() for part in fold.values()]
+        page = PLACES["headline of the page"](RESTS[rests]) + "".join(map(markdown.section, sections))
+        assert plain(html.unescape(page)).count(rests) == 1  # said once on the page
 
 
 def test_each_process_stands_with_its_run_and_one_alone_with_its_own_interval() -> None:

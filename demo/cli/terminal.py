@@ -6,12 +6,11 @@ from collections.abc import Iterable, Sequence
 from itertools import zip_longest
 from typing import TextIO
 
-from demo.core import catalog, format as fmt
+from demo.core import format as fmt
 from demo.core.outputs import Predictions
 from demo.core.result import Progress, RunResult
-from demo.present import advice, details, sentences
+from demo.present import advice, details, markdown, sentences
 from demo.present.details import Part
-from demo.present.guide_comparison import compare_with_guide
 from demo.present.script import change
 
 SPARSE_SECONDS = 10.0
@@ -101,26 +100,10 @@ def report(result: RunResult) -> str:
         sections.append([*known, sentences.quality_line(result)])
     sections.append(table(_asked(result)))
     if result.predictions:
-        beyond = catalog.is_beyond(result.spec.checkpoint, result.image.sha256 if result.image else None)
-        warned = (
-            hanging(
-                "",
-                (
-                    "This model knows drawn shapes only, and this picture is not one of its drawn scenes: its "
-                    "predictions may mean nothing. The timing is valid."
-                ),
-            )
-            if beyond
-            else []
-        )
-        parted = details.parted(result)
-        said = [details.agreement(result), *(hanging("", parted) if parted else [])]
-        sections.append([*_side_by_side(result.predictions), *said, *warned])
+        said = [line for text in markdown.of_predictions(result) for line in hanging("", text)]
+        sections.append([*_side_by_side(result.predictions), *said])
     for parts in details.tree(result).values():
         sections += [_part(part) for part in parts.values() if part.sentences or part.table or part.rows]
-    if found := compare_with_guide(result):
-        texts = [*found.sentences, found.here, *found.differences]
-        sections.append([line for text in texts for line in hanging("- ", text)])
     if sentences.outcome(result) == "faster":
         lines = [f"  {line}" for line in change(result.spec).splitlines()]
         sections.append(["In your own code:", *lines])

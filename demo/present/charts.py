@@ -98,14 +98,16 @@ def run_and_guide(result: RunResult) -> go.Figure | None:
     return style.paired_bars("Time of one call, here and in the guide", shown, source, right=148, size=size)
 
 
-def trace(result: RunResult) -> go.Figure:
-    """Every timed call of both variants in the order timed, which shows drift, steps and outliers.
+def trace(result: RunResult) -> go.Figure | None:
+    """Every timed call of both variants in the order timed, which shows drift, steps and outliers; None without any.
 
     The scale ends at `SLOWEST_SHOWN` times the slower median; calls beyond it sit on the edge as triangles, and the
     line below says how many and how slow. A call's number counts its variant's own calls: between them lie the other
     variant's, in A B B A order.
     """
     sides = [one for one in sentences.variants(result) if one[2].wall_seconds]
+    if not sides:
+        return None
     slowest = max(max(side.wall_seconds) for *_, side in sides)
     end = min(SLOWEST_SHOWN * max(side.median_seconds for *_, side in sides), slowest * 1.05)
     scale, unit = style.scale_of([end])

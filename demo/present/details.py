@@ -12,6 +12,7 @@ from demo.core.figures import FIRST_TOKEN
 from demo.core.measurement import Compilation, GraphBreak
 from demo.core.result import RunResult
 from demo.present import advice, sentences
+from demo.present.guide_comparison import compare_with_guide
 from demo.tasks import BY_NAME
 from demo.tasks.text import same_tokens
 
@@ -244,24 +245,15 @@ def agreement(result: RunResult) -> str:
         named = BY_NAME[result.spec.task].shares
         known = [(*named[name], share) for name, share in parity.task.items() if name in named]
         shares = [words.format(share=fmt.percent(share)) for words, least, share in known if share >= least]
-    told = f"{verdict}: {', '.join(shares)}" if shares else verdict
-    return fmt.sentence(told)
-
-
-def parted_at(result: RunResult) -> int | None:
-    """The index of the first token in which the two answers differ; None where they do not."""
-    written = [one.token_ids for one in (result.predictions or {}).values() if one.token_ids is not None]
-    if len(written) < 2 or written[0] == written[1]:
-        return None
-    return same_tokens(*written)
+    return fmt.sentence(f"{verdict}: {', '.join(shares)}" if shares else verdict)
 
 
 def parted(result: RunResult) -> str:
     """From where on two texts differ, and what that means; '' where they do not."""
-    at = parted_at(result)
-    if at is None:
+    written = [one.token_ids for one in (result.predictions or {}).values() if one.token_ids is not None]
+    if len(written) < 2 or written[0] == written[1]:
         return ""
-    words = f"The texts differ from token {at + 1} on."
+    words = f"The texts differ from token {same_tokens(*written) + 1} on."
     if result.spec.dtype != "float32":
         words += " " + (
             f"In {result.spec.dtype} one rounding can lead to another token, and from there to another "
@@ -345,9 +337,9 @@ def pays(result: RunResult) -> Part | None:
         seconds = [cost.parts.get(name) for cost in measured.values()]
         word = sentences.worker_word(name)
         lines[word] = [fmt.start_time(one) if one is not None else "" for one in seconds]
-    size = found.package_bytes
-    rows = [] if size is None else [("Package", fmt.size(size), "")]
-    return Part("When does compiling pay?", advice.when_it_pays(result), table_of(heads, lines), rows)
+    rows = [("Package", fmt.size(found.package_bytes), "")] if found.package_bytes is not None else []
+    told, table = advice.when_it_pays(result), table_of(heads, lines)
+    return Part("When does compiling pay?", told, table, rows) if told or table or rows else None
 
 
 def memory(result: RunResult) -> Part | None:
@@ -399,6 +391,13 @@ def request(result: RunResult) -> Part | None:
     return Part(f"A whole request: {answer}", [share], table)
 
 
+def guide(result: RunResult) -> Part | None:
+    """The run beside the guide's rows; None where the guide has none for its checkpoint."""
+    if found := compare_with_guide(result):
+        return Part("Compared with the published table", [*found.sentences, found.here, *found.differences])
+    return None
+
+
 FOLDS = {
     "Why: every call, what was compiled, the machine": {
         "caveats": caveats,
@@ -407,6 +406,7 @@ FOLDS = {
         "compiled": compiled,
         "outputs": outputs,
         "machine": machine,
+        "guide": guide,
     },
     "Cost: the first call, a whole request": {
         "pays": pays,

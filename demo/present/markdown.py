@@ -1,35 +1,66 @@
-"""Results as GitHub's Markdown: one run as a table of its two variants, several as a table with a line each."""
+"""Results as GitHub's Markdown: one run with all that is known of it, several as a table with a line each.
+
+The page shows the sections of a run as they stand here.
+"""
 
 import re
 from collections.abc import Iterable, Sequence
 
-from demo.core import format as fmt
+from demo.core import catalog, format as fmt
 from demo.core.result import RunResult
 from demo.core.spec import RunSpec
 from demo.present import advice, details, sentences
+from demo.present.details import Part
+
+BREAKS = "https://meta-pytorch.github.io/"
+"""Where torch explains graph breaks."""
+DRAWN_ONLY = (
+    "This model knows drawn shapes only, and this picture is not one of its drawn scenes: its predictions may mean "
+    "nothing. The timing is valid."
+)
 
 
 def of_run(result: RunResult) -> str:
-    """The verdict, both variants side by side, settings and machine. Raises ValueError for a run without figures."""
-    timed = details.calls(result)
-    if timed is None or timed.table is None:
-        raise ValueError("only a run with figures has a table")
-    heads, lines = timed.table
-    notes = [
-        sentences.quality_line(result),
-        sentences.noise_floor(result),
-        *advice.when_it_pays(result),
-        sentences.without_breaks(result),
-        *sentences.compiled_first(result),
-    ]
-    settings = sentences.run_line(result)
-    place = escaped(", ".join([settings, *sentences.machine(result), result.started_at[:10]]))
-    told = [escaped(fmt.sentence(note.rstrip("."))) for note in notes if note]
-    below = " ".join([f"{place}.", *told])
-    worth = [advice.worth(result), advice.worth_why(result)]
-    pays = " ".join(escaped(fmt.sentence(text)) for text in worth if text)
-    answer = f"{speedup(result)}, 95 % confidence, {sentences.basis(result)}."
-    return "\n".join([answer, "", pays, "", *_table(heads, lines, "lrr"), "", below, ""])
+    """The answer of a run or why it has none, its settings and machine, and every section."""
+    if result.failure is not None or result.speedup is None:
+        failed = result.failure
+        lines = [f"**{sentences.status(result)}.**", *((failed.message, failed.remedy) if failed else ())]
+        answer = [" ".join([lines[0], *map(escaped, lines[1:])])]
+    else:
+        worth = [advice.worth(result), advice.worth_why(result)]
+        more = [sentences.noise_floor(result), sentences.without_breaks(result), sentences.quality_line(result)]
+        said = [f"{speedup(result)}, 95 % confidence, {sentences.basis(result)}"]
+        said += [escaped(text.rstrip(".")) for text in more if text]
+        answer = [
+            " ".join(map(fmt.sentence, said)),
+            " ".join(escaped(fmt.sentence(text)) for text in worth if text),
+        ]
+    settings = ", ".join([sentences.run_line(result), *sentences.machine(result), result.started_at[:10]])
+    parts = [section(part) for fold in details.tree(result).values() for part in fold.values()]
+    below = " ".join([f"{escaped(settings)}.", *map(escaped, of_predictions(result))])
+    return "\n\n".join(filter(None, [*answer, below, *parts])) + "\n"
+
+
+def of_predictions(result: RunResult) -> list[str]:
+    """Sentences on the predictions, as plain text: whether they agree, and what to know of them."""
+    image = result.image
+    beyond = bool(result.predictions) and catalog.is_beyond(result.spec.checkpoint, image.sha256 if image else None)
+    return [text for text in (details.agreement(result), DRAWN_ONLY if beyond else "", details.parted(result)) if text]
+
+
+def section(part: Part) -> str:
+    """A part below its title: sentences, the table, and a line for each row."""
+    pieces = [f"#### {escaped(part.title)}"]
+    pieces += [escaped(fmt.capital(text)) for text in part.sentences if text]
+    if part.table is not None:
+        heads, lines = part.table
+        cells = [list(map(escaped, line)) for line in lines]
+        pieces.append(_table(list(map(escaped, heads)), cells, "l" + "r" * (len(heads) - 1)))
+    rows = []
+    for name, value, why in part.rows:
+        shown = f"[{value[-11:-5].upper()}]({value})" if value.startswith(BREAKS) else value and f"**{escaped(value)}**"
+        rows.append(f"- {escaped(name)}: {' · '.join(filter(None, [shown, escaped(why)]))}")
+    return "\n\n".join([*pieces, *filter(None, ["\n".join(rows)])])
 
 
 def speedup(result: RunResult) -> str:
@@ -53,15 +84,17 @@ def of_cells(cells: Iterable[tuple[RunSpec, RunResult | None, str]]) -> str:
         if result is not None and (machine := sentences.machine(result)):
             places.append(", ".join([*machine, result.started_at[:10]]))
     below = [f"{escaped(place)}." for place in dict.fromkeys(places)]
-    return "\n".join([*_table(head, rows, "llrrr"), "", *below, ""])
+    return "\n".join([_table(head, rows, "llrrr"), "", *below, ""])
 
 
 def escaped(text: str) -> str:
-    """Text that Markdown shows as it is, in one line."""
-    return re.sub(r"([\\`*_{}\[\]<>|#~])", r"\\\1", " ".join(text.split()))
+    """Text that Markdown shows as it is, in one line: no HTML, no list, no formula, no address that becomes a link."""
+    line = re.sub(r"([\\`*_{}\[\]<>|#~&$@])", r"\\\1", re.sub(r"[^\S\u00a0\u202f]+", " ", text).strip())
+    line = re.sub(r":(?=//)", r"\\:", re.sub(r"(?i)\b(www)\.", r"\1\\.", line))
+    return re.sub(r"^(\d*)([-+=.)])(?=\s|$)", r"\1\\\2", line)
 
 
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]], columns: str) -> list[str]:
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]], columns: str) -> str:
     """`columns` has an 'l' or an 'r' for each column: its alignment."""
     rules = ["--:" if column == "r" else "---" for column in columns]
-    return [f"| {' | '.join(cells)} |" for cells in (head, rules, *rows)]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in (head, rules, *rows))

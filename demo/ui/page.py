@@ -14,7 +14,6 @@ from demo.core.spec import BadInput
 from demo.runs.runner import Runner
 from demo.store.history import History
 from demo.ui import api
-from demo.ui.html import takeaway
 from demo.ui.html.elements import drawn
 from demo.ui.jobs import MACHINE_SECONDS, RunQueue
 from demo.ui.look import MARK_PRESET, PRESS_BEST, name_thumbnails
@@ -53,6 +52,7 @@ PRESETS = {
 KEYS = '<p class="keys"><kbd>R</kbd> run <kbd>C</kbd> cancel <kbd>D</kbd> light or dark</p>'
 
 DAY = 86_400
+SPACES = "https://huggingface.co/spaces"
 SPARE_THREADS = 40
 SESSIONS = 128
 """Sessions whose state, such as a sweep's cells, the server keeps. A new one removes the one that was idle longest."""
@@ -148,6 +148,7 @@ class Page(gradio_workarounds.Blocks):
 
 def masthead(machine: HostInfo | None, waited: bool = False) -> str:
     """Title, machine and switches; `waited` says that an unknown machine will stay unknown."""
+    space = f"{SPACES}/{os.environ['SPACE_ID']}" if limits.on_space() else ""
     # what this machine lacks for a run, or measures in another way than the rest of the page says
     obstacles = (
         ["This ZeroGPU Space runs everything on its CPU: ZeroGPU does not support torch.compile."]
@@ -158,7 +159,7 @@ def masthead(machine: HostInfo | None, waited: bool = False) -> str:
         obstacles.append(machine.compile_problem)
     if machine is not None and machine.gpu_problem:
         obstacles.append(f"The GPU cannot be used: {machine.gpu_problem}. Until then runs use the CPU.")
-    return drawn("masthead.masthead", machine, waited, space=takeaway.space(), obstacles=obstacles)
+    return drawn("masthead.masthead", machine, waited, space=space, obstacles=obstacles)
 
 
 # ---- stage mode: the page for a talk. Race and answer fill the screen; keys run, search, cancel, choose presets

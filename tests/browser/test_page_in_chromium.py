@@ -43,11 +43,11 @@ def test_run_pressed_with_nothing_changed_answers_in_every_size_and_theme(
     figure.wait_for(timeout=240_000)  # it takes seconds, unless a busy machine compiles with an empty cache
     assert re.fullmatch(r"\d+(\.\d+)?×|no difference|No clear difference|Too noisy|Too busy", figure.inner_text())
     assert "95 % confidence" in tab.locator("#top .interval").inner_text()
-    assert tab.locator("#seen .labels").count() == 2
+    assert tab.locator("#seen [data-testid=label]").count() == 2
     tab.locator("#chart").get_by_text("Latency of one call").wait_for()
     tab.locator("#run:not([disabled])").wait_for()
-    tab.locator("#fold-cost .label-wrap").click()
-    tab.locator("#part-pays table").wait_for()
+    tab.locator("#stage .fold > .label-wrap", has_text="Cost").click()
+    tab.locator("#stage .section table").first.wait_for()
     for theme, width in (("light", 1920), ("light", 390), ("dark", 390), ("dark", 1440)):
         tab.evaluate("dark => document.body.classList.toggle('dark', dark)", theme == "dark")
         tab.set_viewport_size({"width": width, "height": 1080 if width > 390 else 844})

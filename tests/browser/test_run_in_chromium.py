@@ -203,7 +203,7 @@ def test_the_forecast_follows_the_form_and_the_masthead_copies_its_link_or_that_
 
 def test_a_press_of_repeat_adds_a_process_to_the_answer(shown: Any, runner: Runner) -> None:
     assert "from 1 process" in shown.locator("#top .interval").inner_text()
-    repeat = shown.locator("#top button[data-repeat]")
+    repeat = shown.locator("#repeat")
     runner.hold = True
     repeat.focus()
     shown.keyboard.press("Enter")
@@ -214,50 +214,20 @@ def test_a_press_of_repeat_adds_a_process_to_the_answer(shown: Any, runner: Runn
     assert shown.locator("#top .ruler .process").count() == 2
 
 
-def test_the_three_ways_to_compare_are_reached_by_keyboard_and_the_slider_moves(shown: Any) -> None:
-    assert shown.locator(".view.beside").is_visible() and not shown.locator(".slide").is_visible()
-    shown.locator('.choices input[value="beside"]').focus()
-    shown.keyboard.press("ArrowRight")
-    assert shown.locator(".slide").is_visible() and not shown.locator(".view.beside").is_visible()
-    slider = shown.get_by_label("Share of the picture that shows eager, per cent")
-    edge, left = shown.locator(".slide .edge"), shown.locator(".slide .left")
-    before = edge.bounding_box()["x"]
-    slider.focus()
-    shown.keyboard.press("Home")
-    assert edge.bounding_box()["x"] < before - 100
-    assert left.evaluate("left => getComputedStyle(left).clipPath") == "inset(0px 100% 0px 0px)"
-    shown.locator(".slide .pair").scroll_into_view_if_needed()
-    picture = shown.locator(".slide .pair").bounding_box()
-    middle, share = picture["y"] + picture["height"] / 2, picture["x"] + 0.75 * picture["width"]
-    shown.mouse.move(picture["x"] + 20, middle)
-    shown.mouse.down()
-    shown.mouse.move(share, middle + picture["height"], steps=5)  # beyond the picture
-    assert slider.input_value() == "75"
-    assert edge.bounding_box()["x"] == pytest.approx(share, abs=4)
-    assert shown.evaluate("getSelection().toString() === '' && getSelection().type !== 'Range'")
-    assert not shown.locator(".slide img").first.evaluate("image => image.draggable")
-    shown.mouse.up()
-    shown.locator('.choices input[value="over"]').focus()
-    shown.keyboard.press("ArrowRight")
-    assert shown.locator(".view.difference").is_visible()
-
-
 def test_folds_open_by_keyboard_and_their_figures_fill_the_stage(shown: Any) -> None:
-    for fold, part in (("why", "calls"), ("cost", "pays")):
-        title = shown.locator(f"#fold-{fold} > button")
+    wide = shown.locator("#stage").bounding_box()["width"]
+    for fold, figure in (("Why", "trace"), ("Cost", "break_even")):
+        title = shown.locator("#stage .fold > button", has_text=fold)
         assert title.get_attribute("aria-expanded") in (None, "false")
         title.press("Enter")
-        shown.locator(f"#part-{part} table").first.wait_for()
-    wide = shown.locator("#stage").bounding_box()["width"]
-    for name in ("calls", "pays"):
-        shown.locator(f"#figure-{name} .main-svg").first.wait_for()
+        shown.locator(f"#figure-{figure} .main-svg").first.wait_for()
         shown.wait_for_function(
             "([name, wide]) => document.querySelector(`#figure-${name} .main-svg`).clientWidth > 0.95 * wide",
-            arg=[name, wide],
+            arg=[figure, wide],
         )
     assert scroll_width(shown) == 1440
-    shown.locator("#fold-why > button").press("Enter")
-    shown.locator("#part-calls table").first.wait_for(state="hidden")
+    title.press("Enter")
+    shown.locator("#figure-break_even").wait_for(state="hidden")
 
 
 def test_a_refusal_stands_above_the_result_and_a_run_begun_far_down_shows_its_lanes_in_place_of_both(
@@ -268,7 +238,7 @@ def test_a_refusal_stands_above_the_result_and_a_run_begun_far_down_shows_its_la
     notice = shown.locator("#notice .problem", has_text="unlucky")
     notice.wait_for()
     assert shown.locator("#top .figure").inner_text() == figure
-    assert shown.locator("#seen .views").is_visible() and shown.locator("#fold-why").is_visible()
+    assert shown.locator("#slider").is_visible() and shown.locator("#stage .fold").first.is_visible()
     assert notice.bounding_box()["y"] < shown.locator("#top .figure").bounding_box()["y"]
     shown.set_viewport_size({"width": 1440, "height": 600})
     batch(shown).fill("1")
@@ -317,7 +287,7 @@ def test_a_run_outlives_a_reload_another_visitor_waits_for_it_and_anybody_opens_
     tab.locator("#run:not([disabled])").wait_for()
     second.locator(HEADLINE, has_text="2.0×").wait_for()
     second.wait_for_url("**run=*")
-    evidence, link = second.locator("#seen .evidence").inner_text(), second.url
+    evidence, link = second.locator("#seen").inner_text(), second.url
     assert "__theme=dark" in link
     second.close()
 
@@ -326,7 +296,7 @@ def test_a_run_outlives_a_reload_another_visitor_waits_for_it_and_anybody_opens_
     tab.locator(HEADLINE).wait_for()
     tab.wait_for_function(IN_FRONT)
     assert batch(tab).input_value() == "5"
-    assert tab.locator("#seen .evidence").inner_text() == evidence
+    assert tab.locator("#seen").inner_text() == evidence
     tab.get_by_role("tab", name="History").click()
     tab.locator("#runs [role=gridcell]").nth(1).click()
     tab.locator(HEADLINE).wait_for()
@@ -351,12 +321,11 @@ def test_a_search_from_its_press_over_a_reload_to_its_answer_and_from_a_run_back
     assert tab.locator("#best-table [role=gridcell]").all_inner_texts()[:2] == ["Freezing", "1"]
     tab.screenshot(path=shots / "best-over.png", full_page=True)
     tab.locator("#best-table").get_by_role("gridcell", name="Freezing").click()
-    tab.locator("#best-opened .headline .kicker", has_text="freezing").wait_for()
+    tab.locator("#best-opened", has_text="freezing").wait_for()
     run(tab)  # the run takes the stage
     tab.locator("#top .headline").wait_for()
     assert not tab.locator("#best-stage").is_visible()
-    tab.locator("#fold-take > .label-wrap").click()
-    tab.locator("a[data-follow=best]").click()
+    tab.locator("#best:not([disabled])").click()
     tab.get_by_text("everything was tried").wait_for()  # it is all stored
     assert tab.locator("#best-table").is_visible() and not tab.locator("#top").is_visible()
     tab.get_by_role("button", name="Stage mode").click()
@@ -446,14 +415,14 @@ def _ends_above_the_bar(tab: Any, part: str) -> None:
 SMALL = """() => [...document.querySelectorAll('#stage *, #stage-words *')].filter(part => part.checkVisibility()
   && [...part.childNodes].some(node => node.nodeType === 3 && node.textContent.trim())
   && part.getBoundingClientRect().width > 2 && parseFloat(getComputedStyle(part).fontSize) < innerHeight / 30
-  && !part.matches('.arrow')).map(part => part.textContent.slice(0, 60))"""
+  && !part.matches('.arrow, .icon')).map(part => part.textContent.slice(0, 60))"""
 """Texts that the last row cannot read: smaller than 24 px on 1280 × 720."""
 
 
 def _fills_the_screen(tab: Any) -> None:
     """Figure and interval on one side, the picture on the other, all of it above the bar."""
     told = (".speed", ".latencies", ":is(.interval, .break-interval):visible", ":is(.verdict, .without-break):visible")
-    for part in (*(f"#top .headline {part}" for part in told), "#seen img:visible", "#seen .sides:visible"):
+    for part in (*(f"#top .headline {part}" for part in told), "#seen img:visible"):
         _ends_above_the_bar(tab, part)
     middle = tab.viewport_size["width"] / 2
     sides = [tab.locator(part).first.bounding_box() for part in ("#top .speed", "#seen img:visible")]

@@ -1,25 +1,20 @@
-import itertools
-from collections.abc import Iterator
-from typing import NamedTuple
-
 import numpy as np
 import pytest
 from PIL import Image
 
 from demo.core.base64_images import encode_mask
-from demo.core.outputs import Box, ImageInfo, Label, Predictions, Segment
+from demo.core.outputs import Box, ImageInfo, Predictions, Segment
 from demo.present import pictures
 from demo.present.pictures import (
     CHANGED,
     COMPILED,
+    DRAWN_SIDE,
     EAGER,
-    MIN_SIDE,
     PALETTE,
+    annotated,
     contrast,
     difference,
-    draw_boxes,
-    draw_label,
-    draw_segments,
+    draw,
     label_colours,
     rgb,
     text_on,
@@ -59,36 +54,9 @@ def half(width: int = 640, height: int = 480, right: bool = False) -> np.ndarray
     return mask
 
 
-def has(image: Image.Image, colour: str) -> bool:
-    return bool((np.asarray(image) == rgb(colour)).all(axis=2).any())
-
-
-class Written(NamedTuple):
-    text: str
-    rect: tuple[int, int, int, int]
-    colour: str
-
-
-@pytest.fixture
-def written(monkeypatch) -> Iterator[list[Written]]:
-    """Every caption written, with the rectangle that it covers."""
-    seen: list[Written] = []
-    paste = pictures.Canvas.paste
-
-    def record(canvas, chip, at, colour) -> None:
-        paste(canvas, chip, at, colour)
-        seen.append(Written(chip.text, (at[0], at[1], at[0] + chip.width, at[1] + chip.height), colour))
-
-    monkeypatch.setattr(pictures.Canvas, "paste", record)
-    yield seen
-
-
-def overlapping(captions: list[Written]) -> list[tuple[str, str]]:
-    return [
-        (one.text, other.text)
-        for one, other in itertools.combinations(captions, 2)
-        if pictures.overlap(one.rect, other.rect)
-    ]
+def captions(shown: pictures.Annotated | None) -> list[str]:
+    assert shown is not None
+    return [caption for _, caption in shown.marks]
 
 
 def test_labels_have_different_colours_while_there_are_enough() -> None:
@@ -100,14 +68,11 @@ def test_labels_have_different_colours_while_there_are_enough() -> None:
 
 def test_a_label_keeps_its_colour_in_both_variants_though_one_saw_more() -> None:
     others = (box(name, 400, 9, 500, 90) for name in NAMES[1:])
-    predictions = {
-        "eager": boxes(box("zebra", 100, 200, 300, 400)),
-        "compiled": boxes(box("zebra", 100, 200, 300, 400), *others),
-    }
+    zebra = box("zebra", 100, 200, 300, 400)
+    predictions = {"eager": boxes(zebra), "compiled": boxes(zebra, *others)}
     assert label_colours(NAMES)["zebra"] != label_colours(["zebra"])["zebra"], "the others take nothing from it"
-    one = draw_boxes(preview(), info(), predictions, "eager")
-    other = draw_boxes(preview(), info(), predictions, "compiled")
-    assert one.getpixel((100, 300)) == other.getpixel((100, 300)) != GREY
+    one, other = (annotated(preview(), info(), predictions, variant) for variant in pictures.VARIANTS)
+    assert one.colours["zebra 90 %"] == other.colours["zebra 90 %"]
 
 
 def test_text_is_readable_on_every_chip() -> None:
@@ -115,64 +80,65 @@ def test_text_is_readable_on_every_chip() -> None:
         assert contrast(text_on(colour), colour) >= 4.5
 
 
-def test_every_shape_of_picture_can_be_drawn_on() -> None:
-    for shape in SHAPES:
-        width, height = shape
-        whole = np.ones((height, width), bool)
-        label = Predictions(labels=(Label("a thing with quite a long name", 0.5),))
-        found = boxes(box("a thing with quite a long name", 0, 0, width, height), box("b", 0, 0, 1, 1))
-        segments = Predictions(segments=(segment("wall", whole), segment("door", whole, 0.5)))
-        for image in (
-            draw_label(preview(*shape), {"eager": label}, "eager"),
-            draw_boxes(preview(*shape), info(*shape), {"eager": found}, "eager"),
-            draw_segments(preview(*shape), {"eager": segments}, "eager"),
-        ):
-            assert image.mode == "RGB" and max(image.size) >= MIN_SIDE
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_every_shape_of_picture_can_be_drawn_on(shape: tuple[int, int]) -> None:
+    width, height = shape
+    whole = np.ones((height, width), bool)
+    found = boxes(box("a thing with quite a long name", 0, 0, width, height), box("b", 0, 0, 1, 1))
+    segments = Predictions(segments=(segment("wall", whole), segment("door", whole, 0.5)))
+    for seen in (found, segments):
+        image = draw(annotated(preview(*shape), info(*shape), {"eager": seen}, "eager"))
+        assert image.mode == "RGB" and max(image.size) >= DRAWN_SIDE
 
 
-def test_the_likeliest_label_is_written_by_its_first_name(written: list[Written]) -> None:
-    labels = (Label("lion, king of beasts, Panthera leo", 0.8), Label("hyena", 0.1))
-    draw_label(preview(), {"eager": Predictions(labels=labels)}, "eager")
-    assert [(mark.text, mark.colour) for mark in written] == [("lion 80 %", EAGER)]
+@pytest.mark.parametrize(
+    ("corners", "rect"),
+    [
+        ((1000, 2000, 3000, 4000), (100, 200, 300, 400)),
+        ((3000, 4000, 1000, 2000), (100, 200, 300, 400)),
+        ((-50, -50, 90_000, 90_000), (0, 0, 640, 480)),
+    ],
+    ids=["inside", "turned round", "clamped"],
+)
+def test_a_box_lies_where_it_is_in_the_full_size_picture(corners: tuple, rect: tuple) -> None:
+    shown = annotated(preview(), info(6400, 4800), {"eager": boxes(box("cat", *corners))}, "eager")
+    assert shown.marks == [(rect, "cat 90 %")]
 
 
-def test_a_box_is_drawn_where_it_lies_in_the_full_size_picture_and_not_beyond_it() -> None:
-    image = draw_boxes(preview(), info(6400, 4800), {"eager": boxes(box("cat", 1000, 2000, 3000, 4000))}, "eager")
-    colour = rgb(label_colours(["cat"])["cat"])
-    edge = np.argwhere((np.asarray(image)[300] == colour).all(axis=1)).ravel()
-    assert edge.min() == 100 and edge.max() == 299
-    assert image.getpixel((200, 300)) == GREY and image.getpixel((320, 300)) == GREY
-    image = draw_boxes(preview(), info(), {"eager": boxes(box("cat", -50, -50, 900, 900))}, "eager")  # clamped
-    assert image.getpixel((0, 240)) == image.getpixel((639, 240)) == image.getpixel((320, 479)) == colour
+@pytest.mark.parametrize("corners", [(float("nan"), 0, 1, 1), (0, 0, float("inf"), 1), (900, 0, 950, 9)], ids=str)
+def test_a_box_without_a_place_in_the_picture_is_left_out(corners: tuple) -> None:
+    assert annotated(preview(), info(), {"eager": boxes(box("cat", *corners))}, "eager").marks == []
 
 
-def test_captions_stay_inside_the_picture(written: list[Written]) -> None:
-    for x, y in [(0, 0), (600, 0), (0, 440), (600, 440), (300, 0), (300, 470)]:
-        draw_boxes(preview(), info(), {"eager": boxes(box("a long name of a thing", x, y, x + 40, y + 40))}, "eager")
-    assert len(written) == 6
-    for mark in written:
-        assert mark.rect[0] >= 0 and mark.rect[1] >= 0 and mark.rect[2] <= 640 and mark.rect[3] <= 480
+def test_the_most_certain_box_and_the_largest_segment_come_first() -> None:
+    found = boxes(box("dog", 0, 0, 9, 9, score=0.6), box("cat", 0, 0, 9, 9))
+    assert captions(annotated(preview(), info(), {"eager": found}, "eager")) == ["cat 90 %", "dog 60 %"]
+    corner = np.zeros((480, 640), bool)
+    corner[:9, :9] = True
+    seen = Predictions(segments=(segment("bed, bunk", corner), segment("sky", half()), segment("background", half())))
+    assert captions(annotated(preview(), info(), {"eager": seen}, "eager")) == ["sky", "bed"]
 
 
-def test_control_characters_of_a_label_are_not_drawn(written: list[Written]) -> None:
-    draw_boxes(preview(), info(), {"eager": boxes(box("a\x00b\n\u202ec\ud800\td", 9, 90, 300, 300))}, "eager")
-    assert any(mark.text == "a b c d 90 %" for mark in written)
+def test_control_characters_of_a_label_are_not_shown() -> None:
+    found = boxes(box("a\x00b\n\u202ec\ud800\td", 9, 90, 300, 300))
+    assert captions(annotated(preview(), info(), {"eager": found}, "eager")) == ["a b c d 90 %"]
 
 
 def test_a_segment_is_tinted_where_it_is_and_nowhere_else() -> None:
-    image = draw_segments(preview(), {"eager": Predictions(segments=(segment("sky", half()),))}, "eager")
-    colour = np.array(rgb(label_colours(["sky"])["sky"]))
-    tinted = np.asarray(image)[450, 20]
-    assert np.abs(tinted - (np.array(GREY) * (1 - pictures.TINT) + colour * pictures.TINT)).max() <= 1
+    shown = annotated(preview(), info(), {"eager": Predictions(segments=(segment("sky", half()),))}, "eager")
+    ((mask, _),) = shown.marks
+    assert set(np.unique(mask)) == {0.0, pictures.ALPHA} and mask.shape == (480, 640)
+    image, colour = draw(shown), np.array(rgb(label_colours(["sky"])["sky"]))
+    assert np.abs(np.asarray(image)[450, 20] - (np.array(GREY) + colour) / 2).max() <= 2
     assert image.getpixel((500, 450)) == GREY
 
 
-def test_the_caption_of_a_segment_lies_inside_it_though_its_middle_is_empty(written: list[Written]) -> None:
+def test_the_caption_of_a_segment_lies_inside_it_though_its_middle_is_empty() -> None:
     ring = np.ones((480, 640), bool)
     ring[100:470, 10:560] = False
-    draw_segments(preview(), {"eager": Predictions(segments=(segment("frame", ring),))}, "eager")
-    left, top, right, bottom = next(mark.rect for mark in written if mark.text == "frame")
-    assert ring[top:bottom, left:right].mean() > 0.9
+    shown = annotated(preview(), info(), {"eager": Predictions(segments=(segment("frame", ring),))}, "eager")
+    written = np.argwhere((np.asarray(draw(shown)) == rgb(text_on(shown.colours["frame"]))).all(axis=2))
+    assert len(written) > 50 and all(ring[y, x] for y, x in written)
 
 
 def test_equal_boxes_and_segments_have_no_difference() -> None:
@@ -182,29 +148,27 @@ def test_equal_boxes_and_segments_have_no_difference() -> None:
     assert difference(preview(), info(), sky, again) is None
 
 
-def test_a_box_that_only_one_variant_saw_is_drawn_in_that_variant_s_colour(written: list[Written]) -> None:
+def test_a_box_that_only_one_variant_saw_has_that_variant_s_colour() -> None:
     shared = box("dog", 10, 10, 90, 90)
-    image = difference(preview(), info(), boxes(shared, box("cat", 300, 200, 500, 400)), boxes(shared))
-    assert image is not None and image.getpixel((300, 300)) == rgb(EAGER) and not has(image, COMPILED)
-    assert [mark.text for mark in written] == ["only eager: cat 90 %"]
+    shown = difference(preview(), info(), boxes(shared, box("cat", 300, 200, 500, 400)), boxes(shared))
+    assert shown is not None and shown.colours == {"only eager: cat 90 %": EAGER}
 
 
-def test_a_box_that_changed_its_label_is_drawn_for_both(written: list[Written]) -> None:
-    difference(preview(), info(), boxes(box("cat", 9, 9, 200, 200)), boxes(box("dog", 9, 9, 200, 200)))
-    assert {mark.text for mark in written} == {"only eager: cat 90 %", "only compiled: dog 90 %"}
-    assert not overlapping(written)
+def test_a_box_that_changed_its_label_is_marked_for_both() -> None:
+    shown = difference(preview(), info(), boxes(box("cat", 9, 9, 200, 200)), boxes(box("dog", 9, 9, 200, 200)))
+    assert shown is not None
+    assert shown.colours == {"only eager: cat 90 %": EAGER, "only compiled: dog 90 %": COMPILED}
 
 
-def test_changed_pixels_are_highlighted_and_counted_and_a_single_one_can_be_seen(written: list[Written]) -> None:
+def test_changed_pixels_are_counted_and_a_single_one_can_be_seen() -> None:
     moved = half()
     moved[:, 320:384] = True
     sides = [Predictions(segments=(segment("sky", sky), segment("sea", ~sky))) for sky in (half(), moved)]
-    image = difference(preview(), info(), *sides)
-    assert image is not None and image.getpixel((350, 100)) == rgb(CHANGED)
-    assert image.getpixel((200, 100)) != rgb(CHANGED) != image.getpixel((500, 100))
+    shown = difference(preview(), info(), *sides)
+    assert captions(shown) == ["10 % of the pixels differ"] and list(shown.colours.values()) == [CHANGED]
+    assert shown.marks[0][0][100, 350] == 1 and shown.marks[0][0][100, 200] == 0
     speck = half()
     speck[100, 600] = True
     sides[1] = Predictions(segments=(segment("sky", speck), segment("sea", ~speck)))
-    image = difference(preview(), info(), *sides)
-    assert image is not None and (np.asarray(image)[90:110, 590:610] == rgb(CHANGED)).all(axis=2).sum() >= 9
-    assert [mark.text for mark in written] == ["10 % of the pixels differ", "under 0.1 % of the pixels differ"]
+    shown = difference(preview(), info(), *sides)
+    assert captions(shown) == ["under 0.1 % of the pixels differ"] and shown.marks[0][0].sum() >= 9

@@ -1,11 +1,10 @@
 """The sentences that page and terminal share."""
 
 import dataclasses
-import html
 import re
 
 import pytest
-from samples import BOXES, failed_result, measurement, ok_result
+from samples import BOXES, failed_result, measurement, ok_result, plain
 
 from demo.cli import terminal
 from demo.core import catalog
@@ -99,10 +98,10 @@ def test_no_table_names_the_batch_or_the_weights_of_a_model_of_ones_own() -> Non
 def test_what_compiling_before_eager_gives_is_told_with_what_to_do() -> None:
     first = CompiledFirst(2, (GraphBreak("a lock", "hooks.py:27"),) * 2)
     good = ok_result(compilation=Compilation(5.5, "cold", 1, compiled_first=first))
-    page = re.sub(r"<[^>]+>", " ", results.parts(good)["compiled"])
+    page = markdown.section(details.compiled(good))
     report = " ".join(terminal.report(good).split())
     becomes = "Compiled before any eager call, this model becomes {}, and its first call takes another time."
-    for text in (report, page, markdown.of_run(good)):
+    for text in (report, page):
         assert becomes.format("2 graphs, 2 breaks") in text
         assert "Call the model once in eager before compiling." in text
     assert "hooks.py:27" in page
@@ -171,25 +170,25 @@ def test_every_figure_of_a_full_result_has_its_line() -> None:
         end_to_end=EndToEnd(0.004, 0.0001, 0.002),
         machine_states=(HostSample(0.0, 0.05, gpu), HostSample(0.5, 0.15, dataclasses.replace(gpu, sm_clock_hz=1.6e9))),
     )
-    told = " ".join(re.sub(r"<[^>]+>", " ", results.whole(result)).split())
+    told = plain(markdown.of_run(result))
     for text in (
         "launching kernels 58 % 50 %",
         "images/s, back to back 200 –",
         "energy for each 0.5 J –",
         "filled cache, by run earlier",
-        "Graph break 1 file.py:3 a reason",
-        "Kernels 12 generated, 34 of libraries",
-        "Fallback to eager 1 file.py:5 in g too often",
-        "Recompile 1 file.py:4 in f a guard",
+        "Graph break 1: file.py:3 · a reason",
+        "Kernels: 12 generated, 34 of libraries",
+        "Fallback to eager 1: file.py:5 in g · too often",
+        "Recompile 1: file.py:4 in f · a guard",
         "Whole request 16.1 ms 11.1 ms",
         "A whole request: 1.45×",
-        "Processor kept busy by others 5.0 % to 15 %",
-        "GPU clock 1500 MHz to 1600 MHz",
+        "Processor kept busy by others: 5.0 % to 15 %",
+        "GPU clock: 1500 MHz to 1600 MHz",
         "8 timed calls of each",
         "median of this process 10.0 ms 5.00 ms",
         "on the GPU 4.20 ms 2.50 ms",
-        "– a loop",
-        "GPU temperature 60 °C",
-        "GPU power 250 W",
+        "– · a loop",
+        "GPU temperature: 60 °C",
+        "GPU power: 250 W",
     ):
-        assert text in html.unescape(told), (text, told)
+        assert text in told, (text, told)

@@ -23,6 +23,13 @@ from demo.ui.tabs import form
 ROOT = Path(__file__).resolve().parents[2]
 
 
+def test_the_masthead_of_a_space_copies_the_address_of_the_outer_page(monkeypatch) -> None:
+    assert "duplicate" not in masthead(MACHINE) and 'data-address=""' in masthead(MACHINE)
+    monkeypatch.setenv("SPACE_ID", "me/page")
+    assert "https://huggingface.co/spaces/me/page?duplicate=true" in masthead(MACHINE)
+    assert 'data-address="https://huggingface.co/spaces/me/page"' in masthead(MACHINE)
+
+
 def test_the_page_imports_neither_torch_nor_transformers() -> None:
     code = (
         "import sys; import app; early = 'gradio' in sys.modules;"  # it loads while the worker loads torch

@@ -20,7 +20,7 @@ from markupsafe import Markup
 
 from demo.core import catalog, format as fmt
 from demo.core.machine import HostInfo
-from demo.core.spec import OWN_MODEL, BadInput, RunSpec
+from demo.core.spec import BadInput, RunSpec
 from demo.core.stats import Interval
 from demo.present import sentences
 
@@ -109,17 +109,9 @@ def query(spec: RunSpec) -> str:
     return urlencode({name: str(value).lower() if isinstance(value, bool) else value for name, value in asked.items()})
 
 
-def _link(spec: RunSpec, words: str, way: Literal["fill", "run", "quiet", "best"]) -> Markup:
+def _link(spec: RunSpec, words: str, way: Literal["fill", "run", "quiet"]) -> Markup:
     """A link that makes the form ask for `spec`; `words` are HTML."""
-    asked = query(spec) + ("&best" if way == "best" else "")
-    return Markup('<a class="action" href="?{}" data-follow="{}">{}</a>').format(asked, way, Markup(words))
-
-
-def find_best(spec: RunSpec) -> Markup:
-    """A button that starts the search for the best way to run this model; '' if the page cannot run it."""
-    if catalog.is_folder(spec.checkpoint) or spec.task == OWN_MODEL:
-        return Markup()
-    return _link(spec, "Find the best way", "best")
+    return Markup('<a class="action" href="?{}" data-follow="{}">{}</a>').format(query(spec), way, Markup(words))
 
 
 def fill(words: str, **asked: Any) -> Markup:

@@ -4,27 +4,19 @@ After a run: the verdict, what eager and compiled saw or wrote, and the parts of
 chart that it has.
 """
 
-import base64
-import io
 import statistics
 from collections.abc import Iterable, Sequence
 from html import escape
 from urllib.parse import urlencode
 
 from markupsafe import Markup
-from PIL import Image
 
 from demo.core import catalog, format as fmt, hub
-from demo.core.base64_images import decode_preview
 from demo.core.catalog import Checkpoint
-from demo.core.figures import FIRST_TOKEN
-from demo.core.outputs import ImageInfo, Predictions
 from demo.core.quality import quality
 from demo.core.result import Progress, RunResult
 from demo.core.spec import TEXT_GENERATION, RunSpec
-from demo.present import advice, charts, details, sentences
-from demo.present.guide_comparison import compare_with_guide
-from demo.present.pictures import UNTINTED, VARIANTS, difference, draw_boxes, draw_label, draw_segments
+from demo.present import advice, card, sentences
 from demo.runs.forecast import Forecast
 from demo.store import published
 from demo.tasks import BY_NAME
@@ -77,26 +69,24 @@ def published_note(checkpoint: str, task: str) -> Markup:
     return drawn("results.note", sentence, "figure-title")
 
 
-def headline(result: RunResult, repeat: str = "") -> Markup:
-    """The verdict: the speed-up as a large figure, when compiling pays, what the answer rests on, and its quality.
-
-    `repeat` is the button for one more process, as HTML.
-    """
+def headline(result: RunResult) -> Markup:
+    """The verdict: the speed-up as a large figure, when compiling pays, what the answer rests on, and its quality."""
     outcome, speedup, known = sentences.outcome(result), result.speedup, quality(result)
     if outcome is None or speedup is None:
         return failure(result)
     repeats = [next(iter(one.figures.values())).within.ratio for one in result.as_processes()]
     several = repeats if len(repeats) > 1 else []
     certain = outcome in ("faster", "slower")
-    remedy = known.remedy if known is not None else ""
     return drawn(
         "results.headline",
         result,
+        kicker(result),
         advice.worth(result),
         advice.worth_why(result),
         certain=certain,
         ruler=ruler(speedup, certain, speedup.floor, None if several else speedup.within, several),
-        button={"": "", "repeat": Markup(repeat), "quiet": when_quiet(result.spec)}[remedy],
+        button=when_quiet(result.spec) if known is not None and known.remedy == "quiet" else "",
+        title=card.title(result),
     )
 
 
@@ -106,8 +96,13 @@ def failure(result: RunResult) -> Markup:
     message = failed.message if failed else "The run gave no figures."
     remedy = failed.remedy if failed else "Run it again."
     way_out = Markup(escape(remedy)) + again(result.spec, failed.change if failed else {})
-    asked = f"{sentences.run_line(result)} · {sentences.where(result)}"
-    return drawn("results.card", sentences.status(result), message, way_out, asked)
+    return drawn("results.card", sentences.status(result), message, way_out, kicker(result), card.title(result))
+
+
+def kicker(result: RunResult) -> str:
+    """Settings, machine and time of a run."""
+    started = f"{fmt.minute(result.started_at)} UTC"
+    return " · ".join([sentences.run_line(result), sentences.where(result), started])
 
 
 def problem(title: str, message: str, way_out: str = "") -> Markup:
@@ -232,143 +227,3 @@ def _lanes(progress: Progress, spec: RunSpec) -> dict[str, tuple[float, str, str
         else (0.0, "–", "–")
         for variant, seconds in seen.items()
     }
-
-
-# What both saw or wrote
-
-RANDOM_WEIGHTS = "The weights are random, so predictions are meaningless and not drawn. The latency is valid."
-SEEN_GONE = "The picture of this result cannot be drawn again."
-SAME_BOXES = "Every box has a match: there is no difference to draw."
-SAME_PIXELS = "No pixel changed its label: there is no difference to draw."
-
-
-def outputs(result: RunResult) -> Markup:
-    """The predictions of eager and compiled, or their texts, with a sentence on whether they agree."""
-    seen, info = result.predictions, result.image
-    heading = "What the model writes" if result.spec.unit == "token" else "What the model sees"
-    if seen is None or not all(variant in seen for variant in VARIANTS):
-        if result.status != "ok" or result.spec.weights != "random":
-            return Markup()
-        return drawn("results.evidence", heading, drawn("results.aside", RANDOM_WEIGHTS))
-    if seen["eager"].text is not None:
-        body = _texts(result, seen)
-    elif seen["eager"].labels is not None:
-        body = _labels(info, seen)
-    else:
-        try:
-            body = _pictures(result, info, seen) if info is not None else Markup()
-        except (ValueError, ArithmeticError):  # of a stored result that was damaged: the rest of it is still shown
-            body = drawn("results.aside", SEEN_GONE)
-    beyond = catalog.is_beyond(result.spec.checkpoint, info.sha256 if info else None)
-    notes = drawn("results.notes", details.agreement(result), beyond)
-    return drawn("results.evidence", heading, notes + body)
-
-
-def _preview(info: ImageInfo | None) -> Image.Image | None:
-    """The stored copy of the picture; None where there is none, or none that can be read."""
-    try:
-        return decode_preview(info.preview_jpeg) if info is not None else None
-    except ValueError:
-        return None
-
-
-def _seen_by(info: ImageInfo, variant: str) -> str:
-    return f"{info.name} as the {variant} model sees it"
-
-
-def _labels(info: ImageInfo | None, seen: dict[str, Predictions]) -> Markup:
-    """For each variant: the picture with the most likely label on it, and the five most likely labels below."""
-    preview, columns = _preview(info), {}
-    for variant in VARIANTS:
-        picture = None
-        if info is not None and preview is not None:
-            picture = _webp_uri(draw_label(preview, seen, variant)), _seen_by(info, variant)
-        columns[variant] = picture, (seen[variant].labels or ())[:5]
-    return drawn("results.labels", columns)
-
-
-def _pictures(result: RunResult, info: ImageInfo, seen: dict[str, Predictions]) -> Markup:
-    """Three views, of which the style sheet shows one: side by side, one over the other, the difference."""
-    if (preview := _preview(info)) is None:
-        return drawn("results.aside", SEEN_GONE)
-    boxes = seen["eager"].boxes is not None
-    images, counts = {}, {}
-    for variant in VARIANTS:
-        picture = draw_boxes(preview, info, seen, variant) if boxes else draw_segments(preview, seen, variant)
-        things = seen[variant].boxes or seen[variant].segments or ()
-        names = [str(thing.label) for thing in things] or ["nothing"]
-        images[variant] = _webp_uri(picture), f"{_seen_by(info, variant)}: {', '.join(names)}"
-        number = sum(boxes or thing.label not in UNTINTED for thing in things)
-        counts[variant] = sentences.count(number, "object" if boxes else "segment")
-    differing = difference(preview, info, seen["eager"], seen["compiled"])
-    return drawn(
-        "results.pictures",
-        result.id,
-        images,
-        counts,
-        differing=differing and (_webp_uri(differing), f"Where the two differ on {info.name}"),
-        same=SAME_BOXES if boxes else SAME_PIXELS,
-    )
-
-
-def _webp_uri(picture: Image.Image) -> str:
-    buffer = io.BytesIO()
-    picture.save(buffer, "WEBP", quality=88)
-    return "data:image/webp;base64," + base64.b64encode(buffer.getvalue()).decode()
-
-
-PLAYED_SECONDS = 6.0
-"""What eager's answer should take at least, played."""
-SLOWED = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
-
-
-def _texts(result: RunResult, seen: dict[str, Predictions]) -> Markup:
-    """The prompt, and below it both answers, token by token, each with the second at which it is played."""
-    first, slowed = result.comparisons.get(FIRST_TOKEN), _slowed(result)
-    starts = first.latencies if first is not None else (0.0, 0.0)
-    columns = {
-        variant: (start * slowed, result.latencies.get(variant, 0.0) * slowed, seen[variant].pieces or ())
-        for variant, start in zip(VARIANTS, starts, strict=True)
-    }
-    parted, at = details.parted(result), details.parted_at(result)
-    return drawn("results.texts", result.spec.prompt, parted, at, slowed, columns)
-
-
-def _slowed(result: RunResult) -> int:
-    """How many times slower than measured the answers are played."""
-    answer = result.answer_seconds
-    if answer is None or not answer[0]:
-        return 1
-    return next((times for times in SLOWED if times * answer[0] >= PLAYED_SECONDS), SLOWED[-1])
-
-
-# The folds
-
-
-CHARTS = {"calls": charts.trace, "pays": charts.break_even, "beside": charts.run_and_guide}
-"""The makers of the Plotly figures, by the names of the parts; a maker gives None where a result has none."""
-
-
-def parts(result: RunResult) -> dict[str, Markup]:
-    """The HTML of each part that has something to tell, by its name."""
-    return {name: drawn("results.part", part) for fold in details.tree(result).values() for name, part in fold.items()}
-
-
-def whole(result: RunResult) -> Markup:
-    """All parts, without their charts."""
-    told = parts(result)
-    folds = [[told[name] for name in fold if name in told] for fold in details.FOLDS.values()]
-    return drawn("results.whole", folds)
-
-
-def opened(result: RunResult) -> Markup:
-    """A run on one page, as a pressed cell or row of a table shows it."""
-    if result.failure is not None or result.speedup is None:
-        return failure(result) + whole(result)
-    return headline(result) + outputs(result) + whole(result)
-
-
-def beside(result: RunResult) -> Markup:
-    """The run beside the guide's rows; '' if the guide has none for its checkpoint, or the run has no speed-up."""
-    found = compare_with_guide(result)
-    return drawn("results.beside", found) if found is not None else Markup()

@@ -47,7 +47,7 @@ window.address = (() => {
     if (!name) return;
     const id = openTab();
     const running = document.querySelector('#live .live, #best-head h2');
-    const what = id !== 'run' ? tab(id)?.textContent.trim() : running ? '' : document.querySelector('#share [data-title]')?.dataset.title;
+    const what = id !== 'run' ? tab(id)?.textContent.trim() : running ? '' : document.querySelector('#top [data-title]')?.dataset.title;
     document.title = [what, name].filter(Boolean).join(' · ');
   };
 
@@ -61,7 +61,7 @@ window.address = (() => {
     await later();
     title();
   };
-  // Follows a link to this page: 'fill' fills the form, 'run', 'quiet' and 'best' also press that button, 'back' is for an address that the browser has
+  // Follows a link to this page: 'fill' fills the form, 'run' and 'quiet' also press that button, 'back' is for an address that the browser has
   // set already. One at a time; of those that come meanwhile only the last is followed.
   let begun = -Infinity, next = null;
   const follow = (...asked) => {
@@ -120,7 +120,7 @@ window.address = (() => {
       const asked = next;
       next = null;
       if (asked && (asked[1] !== 'back' || (new URLSearchParams(asked[0]).get('run') || '') !== shown)) follow(...asked);
-      if (way === 'run' || way === 'best') document.getElementById(way)?.click();
+      if (way === 'run') document.getElementById('run')?.click();
       if (way === 'quiet') (document.getElementById('run-when-quiet') || document.getElementById('run'))?.click();
       if (way === 'fill') document.getElementById('run')?.focus();
       return retitle();

@@ -14,15 +14,17 @@ from demo.present import sentences
 from demo.present.comparison_charts import Kind, WayLine, crossover, ladder
 from demo.present.figure import provenance
 from demo.present.markdown import escaped
+from demo.present.script import short_starts, snippet
 from demo.sweep import best_words
 from demo.sweep.best_table import EAGER, BestTable, Row
 from demo.sweep.run_grid import Timing, Waiting
-from demo.ui.html import results, takeaway
+from demo.ui.html import results
 from demo.ui.jobs import BestSearch, make_search
 from demo.ui.look import TO_ANSWER
 from demo.ui.tabs import links, tables
 from demo.ui.tabs.events import AT_ONCE, UNREAD, Watching, told
 from demo.ui.tabs.form import read
+from demo.ui.tabs.result_pane import code_to_copy
 from demo.ui.tabs.run_tab import RunTab
 
 COLUMNS = ("Way", "Rank", *list(best_words.COLUMNS.values())[1:])
@@ -36,14 +38,15 @@ class BestPane(Watching):
         with run_tab.pane.best:
             self.head = gr.Markdown(elem_id="best-head")
             self.table = tables.table("best-table", "Ways; press a row to see its run", COLUMNS)
-            self.code = takeaway.component("best-code")
+            self.code = code_to_copy("python", label="The lines of code for this way", visible=False)
+            self.starts = code_to_copy("shell", label="A shorter start for the next process", visible=False)
             with gr.Row(elem_id="best-charts"):
                 self.charts = {
                     draw: gr.Plot(visible=False, show_label=False, elem_id=f"best-{draw.__name__.strip('_')}")
                     for draw in (_crossover, _ladder)
                 }
-            self.opened = gr.HTML(elem_id="best-opened", apply_default_css=False)
-        self._ended = [self.head, self.table, self.code, *self.charts.values()]
+            self.opened = gr.Markdown(elem_id="best-opened", elem_classes="section")
+        self._ended = [self.head, self.table, self.code, self.starts, *self.charts.values()]
         pane, buttons = run_tab.pane, run_tab.form.buttons
         super().__init__(run_tab.works, [self.head, self.table], [*self._ended, *buttons, pane.notice])
         shown = [pane.best, pane.notice, pane.live, *buttons, run_tab.has_run, run_tab.opened]
@@ -98,10 +101,11 @@ class BestPane(Watching):
         """Answer and table; of a search that has ended its charts and code."""
         table = going.search.table()
         run = table.winner.result if table.winner is not None and going.ended else None
-        code = takeaway.best_way(run) if run is not None else ""
+        code, starts = (snippet(run), short_starts(run.spec)) if run is not None else ("", "")
         figures = {plot: draw(table) if going.ended else None for draw, plot in self.charts.items()}
         changes: dict[Any, Any] = {
             self.code: gr.update(value=code, visible=bool(code)),
+            self.starts: gr.update(value=starts, visible=bool(starts)),
             **{plot: gr.update(value=figure, visible=figure is not None) for plot, figure in figures.items()},
         }
         return self._now(going) | self._cells(going) | changes
@@ -137,7 +141,7 @@ class BestPane(Watching):
         way = next(iter(tables.pressed_row(event)), None)
         rows = going.search.table().rows if going is not None else ()
         run = next((row.result for row in rows if best_words.cells(row)["way"] == way), None)
-        return results.opened(run) if run is not None else ""
+        return links.opened(run) if run is not None else ""
 
 
 # ---- what a search says

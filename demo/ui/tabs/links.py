@@ -2,12 +2,14 @@
 
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, urlencode
 
 import gradio as gr
 
 from demo.core import catalog, format as fmt
+from demo.core.result import RunResult
 from demo.core.spec import OPTIONS, OWN_MODEL, TASKS, TEXT_GENERATION, BadInput, RunSpec, without_meaning
+from demo.present import markdown
 from demo.sweep import best_way
 from demo.ui.tabs.form import OPTIONAL, Form, checkpoints, first, takes_text
 
@@ -34,11 +36,17 @@ QUERY = "(_, ...rest) => [location.search, ...rest]"
 FILL = "query => window.address.fill(query)"
 """Fills the form of the first tab with what this query asks for; nothing for ''."""
 FOLLOWED = "(id, press) => window.address.followed(id, press)"
-"""A link inside the page was followed; `press` is 'run', 'quiet' or 'best' where that button is to be pressed then."""
+"""A link inside the page was followed; `press` is 'run' or 'quiet' where that button is to be pressed then."""
 
 
 def read_query(text: str) -> dict[str, str]:
     return dict(parse_qsl(text[:MAX_QUERY].removeprefix("?"), keep_blank_values=True))
+
+
+def opened(result: RunResult) -> str:
+    """A stored run as Markdown, as a pressed cell or row of a table shows it."""
+    link = f"[Open this run with its charts and predictions](?{urlencode({RUN: result.id})})"
+    return f"{link}\n\n{markdown.of_run(result)}"
 
 
 def with_choices(tab: str) -> str:

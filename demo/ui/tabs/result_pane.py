@@ -1,74 +1,48 @@
-"""The result pane of the Run tab: its components and folds, the updates that fill them, and Repeat.
+"""The result pane of the Run tab: its components, the updates that fill them, and Repeat.
 
 Repeat is one more process for a result that is shown, so that its interval rests on how processes really differ.
 """
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import json
+import re
 from pathlib import Path
 from typing import Any
 
 import gradio as gr
+from gradio.processing_utils import save_bytes_to_cache
+from gradio.utils import get_upload_folder
 
 from demo.core import catalog
 from demo.core.machine import HostInfo
 from demo.core.result import RunResult
+from demo.core.result_json import to_json
 from demo.core.spec import BadInput, RunSpec
-from demo.present import charts, details, sentences
+from demo.present import card, charts, details, markdown, sentences
+from demo.present.script import change, needs_folder, script, snippet
 from demo.runs.outcome import Files
 from demo.sweep.grid import measured_on
-from demo.ui.html import results, takeaway
-from demo.ui.html.elements import drawn
-from demo.ui.look import source
+from demo.ui.html import results
 from demo.ui.tabs.form import find_picture, uploaded
+from demo.ui.tabs.predictions import Outputs
 
-FILES = {"trace": "Trace for Perfetto", "package": "Package (.pt2)"}
-"""The fields of `Files` that can be downloaded, and the words on their buttons."""
-
-
-def hidden(name: str) -> gr.HTML:
-    return gr.HTML(visible=False, elem_id=f"part-{name}", apply_default_css=False)
-
-
-class Fold:
-    """Parts one below the other, each with its figure: an accordion, in the layout that is open."""
-
-    def __init__(
-        self,
-        name: str,
-        title: str,
-        parts: Iterable[str],
-        files: Sequence[str] = (),
-        component: Callable[[str], gr.HTML] = hidden,
-    ) -> None:
-        """`files` are names of `Files` to download."""
-        self.html: dict[str, gr.HTML] = {}
-        self.figures: dict[str, gr.Plot] = {}
-        with gr.Accordion(
-            title, open=False, visible=False, elem_id=f"fold-{name}", elem_classes="fold"
-        ) as self.accordion:
-            for part in parts:
-                self.html[part] = component(part)
-                if part in results.CHARTS:
-                    self.figures[part] = gr.Plot(visible=False, show_label=False, elem_id=f"figure-{part}")
-            self.files = {
-                file: gr.DownloadButton(FILES[file], visible=False, size="sm", elem_id=file) for file in files
-            }
-        self.components = [*self.html.values(), *self.figures.values(), *self.files.values()]
-
-    def shown(self, parts: Mapping[str, str], result: RunResult, files: Files) -> dict[Any, Any]:
-        """Updates that fill it with the HTML of its parts and the run's files, or hide it if no part has any."""
-        updates: dict[Any, Any] = {}
-        for name, component in self.html.items():
-            updates[component] = gr.update(value=parts.get(name, ""), visible=bool(parts.get(name)))
-        for name, plot in self.figures.items():
-            figure = results.CHARTS[name](result) if parts.get(name) else None
-            updates[plot] = gr.update(value=figure, visible=figure is not None)
-        for name, button in self.files.items():
-            file = getattr(files, name)
-            updates[button] = gr.update(value=file and str(file), visible=file is not None)
-        told = any(parts.get(name) for name in self.html)
-        return updates | {self.accordion: gr.update(visible=told, open=False)}
+CHARTS = dict(zip(details.FOLDS, ((charts.trace, charts.run_and_guide), (charts.break_even,)), strict=True))
+"""The makers of the charts in each fold; a maker gives None if a result has nothing to draw."""
+CODE = {
+    "snippet": ("All lines: load, compile and call this model", "python"),
+    "script": ("Python script that times this model again", "python"),
+    "table": ("Markdown of this result", "markdown"),
+}
+"""Each text to copy: the title of its fold, and its language."""
+FILES = {
+    "card": "Picture of this result",
+    "json": "Result as JSON",
+    "script": "Python script",
+    "trace": "Trace for Perfetto",
+    "package": "Package (.pt2)",
+}
+"""Each file to download, and the words on its button."""
+ENDINGS = {"card": "png", "json": "json", "script": "py"}
 
 
 class ResultPane:
@@ -82,24 +56,38 @@ class ResultPane:
         """Why nothing was run. Stands above the previous content."""
         self.live = gr.HTML(visible=False, elem_id="live", apply_default_css=False)
         self.best = gr.Column(visible=False, elem_id="best-stage")
-        question = results.intro(checkpoint)
-        self.top = gr.HTML(question, elem_id="top", apply_default_css=False, js_on_load=source("repeat.js"))
-        self.share = takeaway.component("share")
+        self.top = gr.HTML(results.intro(checkpoint), elem_id="top", apply_default_css=False)
+        self.repeat = gr.Button("Repeat in a fresh process", visible=False, size="sm", elem_id="repeat")
         note = results.published_note(checkpoint, task)
         self.chart_note = gr.HTML(note, elem_id="chart-note", apply_default_css=False)
         figure = published_chart(checkpoint, task)
         self.chart = gr.Plot(figure, visible=False, show_label=False, elem_id="chart")
-        self.seen = gr.HTML(visible=False, elem_id="seen", apply_default_css=False, js_on_load=source("outputs.js"))
-        (why, causes), (cost, costs) = details.FOLDS.items()
-        self.folds = [
-            Fold("why", why, [*causes, "beside"]),
-            Fold("cost", cost, costs),
-            Fold("take", "Take it with you: code, files", ["takeaway"], ["trace", "package"], takeaway.component),
-        ]
-        above = [self.notice, self.live, self.best, self.top, self.share, self.chart_note, self.chart, self.seen]
-        self.elements = [*above, *(fold.accordion for fold in self.folds)]
+        self.outputs = Outputs()
+        self.folds: dict[str, gr.Accordion] = {}
+        self.sections: dict[str, gr.Markdown] = {}
+        self.charts: dict[Any, gr.Plot] = {}
+        for fold, makers in CHARTS.items():
+            with _fold(fold, visible=False, elem_classes="fold") as self.folds[fold]:
+                for make in makers:
+                    name = f"figure-{make.__name__}"
+                    self.charts[make] = gr.Plot(visible=False, show_label=False, elem_id=name)
+                self.sections[fold] = gr.Markdown(elem_classes="section")
+        with _fold("Take it with you: code, files", visible=False, elem_classes="fold", elem_id="take") as self.take:
+            self.change = code_to_copy("python", label="In your own code", lines=1)
+            self.hint = gr.Markdown()
+            self.code: dict[str, gr.Code] = {}
+            self.code_folds: dict[str, gr.Accordion] = {}
+            for name, (title, language) in CODE.items():
+                with _fold(title) as self.code_folds[name]:
+                    self.code[name] = code_to_copy(language, show_label=False)
+            with gr.Row():
+                self.files = {name: gr.DownloadButton(words, size="sm", elem_id=name) for name, words in FILES.items()}
+        above = [self.notice, self.live, self.best, self.top, self.repeat, self.chart_note, self.chart]
+        self.elements = [*above, self.outputs.column, *self.folds.values(), self.take]
         """The components that are shown or hidden as a whole."""
-        self.components = [*self.elements, *(part for fold in self.folds for part in fold.components)]
+        in_folds: list[Any] = [*self.charts.values(), *self.sections.values(), self.change, self.hint]
+        in_folds += [*self.code.values(), *self.code_folds.values(), *self.files.values()]
+        self.components = [*self.elements, *self.outputs.components, *in_folds]
 
     def running(self, html: str) -> dict[Any, Any]:
         """Updates that show `html` alone and keep the previous content for later."""
@@ -123,23 +111,73 @@ class ResultPane:
         }
 
     def result(self, result: RunResult, files: Files, stored: bool, machine: HostInfo | None) -> dict[Any, Any]:
-        """Updates that show a result; `stored` says whether the run has a link, `machine` is this one, for Repeat."""
-        shown: dict[Any, Any] = {self.share: gr.update(value=takeaway.share(result, stored), visible=True)}
-        parts = {
-            "beside": results.beside(result),
-            "takeaway": takeaway.section(result),
-        } | results.parts(result)
-        for fold in self.folds:
-            shown |= fold.shown(parts, result, files)
+        """Updates that show a result; `stored` says whether Repeat finds it, `machine` is this one."""
+        shown = self._folds_of(result) | self._to_take(result, files)
         if result.speedup is None or result.failure is not None:
             return self.only(results.failure(result)) | shown
         hidden = {part: gr.update(visible=False) for part in (self.notice, self.live, self.best, self.chart_note)}
+        repeatable = stored and can_repeat(result, machine)
         answer: dict[Any, Any] = {
-            self.top: results.headline(result, repeat_button(result, machine) if stored else ""),
-            self.seen: gr.update(value=results.outputs(result), visible=True),
+            self.top: results.headline(result),
+            self.repeat: gr.update(visible=repeatable),
             self.chart: gr.update(value=charts.latency_bars(result), visible=True),
         }
-        return shown | hidden | answer
+        return shown | hidden | answer | self.outputs.show(result)
+
+    def _folds_of(self, result: RunResult) -> dict[Any, Any]:
+        """Why and Cost: charts, and the sections as `demo.present.markdown` writes them."""
+        updates: dict[Any, Any] = {}
+        for fold, parts in details.tree(result).items():
+            figures = {self.charts[make]: make(result) for make in CHARTS[fold]}
+            for plot, figure in figures.items():
+                updates[plot] = gr.update(value=figure, visible=figure is not None)
+            updates[self.folds[fold]] = gr.update(visible=bool(parts) or any(figures.values()), open=False)
+            updates[self.sections[fold]] = "\n\n".join(map(markdown.section, parts.values()))
+        return updates
+
+    def _to_take(self, result: RunResult, files: Files) -> dict[Any, Any]:
+        """The line to change, programs, and files; what does not apply to this run is hidden."""
+        timed = result.speedup is not None
+        hints = []
+        if needs_folder(result.spec):
+            hints.append("Start the code in the project's folder, where its files are.")
+        try:
+            source = script(result)
+            if result.spec.sees_picture and not (result.image and catalog.find_scene(result.image.sha256)):
+                hints.append("In the script a grey picture of the same size stands in for yours.")
+        except BadInput as refused:
+            source = ""
+            hints.append(markdown.escaped(str(refused)))
+        texts = {"snippet": snippet(result) if timed else "", "script": source, "table": markdown.of_run(result)}
+        stored = json.dumps(to_json(result), allow_nan=False, indent=2)
+        contents = {"card": card.card(result), "json": stored.encode(), "script": source.encode()}
+        short = sentences.short(result.spec.checkpoint)
+        name = re.sub(r"[^A-Za-z0-9.-]+", "-", f"{short}-{result.id}").strip("-.")
+        updates: dict[Any, Any] = {
+            self.take: gr.update(visible=True, open=False),
+            self.change: gr.update(value=change(result.spec), visible=timed),
+            self.hint: " ".join(hints),
+        }
+        for kind, text in texts.items():
+            updates[self.code[kind]] = text
+            updates[self.code_folds[kind]] = gr.update(visible=bool(text), open=False)
+        for kind, button in self.files.items():
+            path = getattr(files, kind, None)
+            if content := contents.get(kind):
+                path = save_bytes_to_cache(content, f"{name}.{ENDINGS[kind]}", get_upload_folder())
+            updates[button] = gr.update(value=path and str(path), visible=path is not None)
+        return updates
+
+
+def code_to_copy(language: Any, **settings: Any) -> gr.Code:
+    """Code to copy. Its lines are wrapped: a keyboard could not scroll them."""
+    return gr.Code(
+        language=language, interactive=False, wrap_lines=True, show_line_numbers=False, buttons=["copy"], **settings
+    )
+
+
+def _fold(title: str, **settings: Any) -> gr.Accordion:
+    return gr.Accordion(title, open=False, **settings)
 
 
 def published_chart(checkpoint: str, task: str) -> Any:
@@ -151,17 +189,13 @@ def published_chart(checkpoint: str, task: str) -> Any:
 # ---- Repeat
 
 
-def repeat_button(result: RunResult, machine: HostInfo | None) -> str:
-    """The button beside the interval, as HTML; '' where this page cannot run one more process."""
+def can_repeat(result: RunResult, machine: HostInfo | None) -> bool:
+    """Whether this page can run one more process for a result."""
     try:
         one_more(result, machine)
     except BadInput:
-        return ""
-    title = (
-        "Runs the same once more in a fresh process; the answer then rests on "
-        f"{sentences.count(len(result.as_processes()) + 1, 'process')}"
-    )
-    return drawn("results.repeat", result.id, title)
+        return False
+    return True
 
 
 def one_more(result: RunResult, machine: HostInfo | None) -> RunSpec:

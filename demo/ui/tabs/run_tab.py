@@ -104,9 +104,9 @@ class RunTab(Watching):
             **UNREAD,
             **LATEST,
         )
-        for fold in pane.folds:
-            fold.accordion.expand(None, js=REDRAW, api_visibility="private")
-        begins = [form.run.click, form.run_when_quiet.click, form.best.click, pane.top.select]
+        for fold in pane.folds.values():
+            fold.expand(None, js=REDRAW, api_visibility="private")
+        begins = [form.run.click, form.run_when_quiet.click, form.best.click, pane.repeat.click]
         gr.on(begins, None, js=TO_STAGE, api_visibility="private")
         gr.on([*begins, form.cancel.click], None, js=FOCUS_STAGE, api_visibility="private")
         changed = [
@@ -116,7 +116,7 @@ class RunTab(Watching):
         for begun in (
             form.run.click(self._run, [self.visitor, *inputs.values()], changed, **UNREAD),
             form.run_when_quiet.click(self._run_when_quiet, [self.visitor, *inputs.values()], changed, **UNREAD),
-            pane.top.select(self._repeat, [self.visitor, inputs["image"]], changed, **UNREAD),
+            pane.repeat.click(self._repeat, [self.visitor, self.opened, inputs["image"]], changed, **UNREAD),
         ):
             begun.then(None, self.opened, js=links.BEGUN, api_visibility="private")
             self._watch_after(begun).then(self._forecast, list(inputs.values()), form.forecast, **UNREAD)
@@ -242,12 +242,12 @@ class RunTab(Watching):
         return Job(self.runner, self.queue, name, spec, image, when_quiet=when_quiet)
 
     def _repeat(
-        self, event: gr.EventData, request: gr.Request, visitor: str | None, in_form: dict[str, Any] | None
+        self, request: gr.Request, visitor: str | None, id: str, in_form: dict[str, Any] | None
     ) -> dict[Any, Any]:
-        """A press of Repeat: one more process for the result that is shown. `in_form` is the picture in the form."""
+        """A press of Repeat: one more process for the result with this id. `in_form` is the picture in the form."""
 
         def one_more_process(name: str) -> Job:
-            result = self.history.get(str(data_of(event).get("run")))
+            result = self.history.get(str(id))
             if result is None:
                 raise BadInput("This run is not stored any more, so nothing can be added to it.")
             spec, latest = one_more(result, self.runner.machine), self.latest(request, visitor)
@@ -287,8 +287,8 @@ class RunTab(Watching):
             case RunResult():
                 stored = isinstance(attempted(lambda: self.history.get(outcome.id)), RunResult)
                 shown = pane.result(outcome, job.files_of(outcome.id), stored, machine)
-                for fold in pane.folds if job.answer is not None else ():
-                    del shown[fold.accordion]["open"]  # who reads the answer already may have opened it
+                for fold in pane.folds.values() if job.answer is not None else ():
+                    del shown[fold]["open"]  # who reads the answer already may have opened it
                 return ready | shown | {self.opened: outcome.id if stored else ""}
             case None:
                 card = results.problem("Cancelled", "You left the queue.")

@@ -1,27 +1,93 @@
-"""What the result pane offers beside an answer: the files of a run, and one more process."""
+"""What the result pane shows and offers beside an answer: folds, code and files, and one more process."""
 
 import dataclasses
+import json
 import os
+import re
 import uuid
 from pathlib import Path
 from typing import Any
 
+import gradio as gr
+import pytest
 from fake_runner import FakeRunner
-from page_support import answering, followed, handler, in_the_form, opened, pressed, stage_of, visitor
+from page_support import answering, followed, handler, in_the_form, opened, pressed, stage_of, stored, visitor
 from samples import ENVIRONMENT, MACHINE, failed_result, full_result, info_of, ok_result
 
 from demo.core import limits
 from demo.core.comparison import Spread
 from demo.core.measurement import Compilation
 from demo.core.result import RunResult
+from demo.core.result_json import from_json
 from demo.core.spec import RunSpec
+from demo.present import markdown
+from demo.present.script import script
+from demo.runs.outcome import NO_FILES
 from demo.store.history import History
 from demo.ui.page import Page
 from demo.ui.tabs import form, result_pane
 
 
 def file_of(page: Page, updates: dict[Any, Any], name: str = "trace") -> dict[str, Any]:
-    return updates[page.run_tab.pane.folds[-1].files[name]]
+    return updates[page.run_tab.pane.files[name]]
+
+
+def of(page: Page, result: RunResult) -> dict[Any, Any]:
+    """The updates that show a result."""
+    return page.run_tab.pane.result(result, NO_FILES, True, MACHINE)
+
+
+@pytest.fixture(scope="module")
+def page() -> Page:
+    return Page(answering(ok_result()))
+
+
+@pytest.mark.parametrize("name", ["detection", "segmentation"])
+def test_the_folds_show_the_sections_as_the_export_has_them_and_charts(name: str, page: Page) -> None:
+    pane, updates = page.run_tab.pane, of(page, stored(name))
+    for fold, section in pane.sections.items():
+        assert updates[pane.folds[fold]]["visible"] and updates[section] in markdown.of_run(stored(name))
+    drawn = [make.__name__ for make, plot in pane.charts.items() if updates[plot]["visible"]]
+    assert drawn[0] == "trace" and drawn[-1] == "break_even"
+
+
+def test_a_failed_run_tells_of_its_machine_and_has_no_chart(page: Page) -> None:
+    pane, updates = page.run_tab.pane, of(page, failed_result(spec=ok_result().spec))
+    assert [updates[fold]["visible"] for fold in pane.folds.values()] == [True, False]
+    assert not any(updates[plot]["visible"] for plot in pane.charts.values())
+
+
+def test_the_line_to_change_comes_first_and_the_programs_are_folded(page: Page) -> None:
+    pane, updates = page.run_tab.pane, of(page, ok_result())
+    assert updates[pane.change]["value"] == "model = torch.compile(model)"
+    assert updates[pane.code["script"]] == script(ok_result())
+    assert updates[pane.code["table"]] == markdown.of_run(ok_result())
+    assert all(updates[fold] == gr.update(visible=True, open=False) for fold in pane.code_folds.values())
+
+
+def test_the_hint_says_what_stands_in_for_a_picture_of_ones_own_and_where_weights_lie(page: Page) -> None:
+    grey, weights = "a grey picture of the same size stands in for yours", "Start the code in the project's folder"
+    hint = of(page, ok_result())[page.run_tab.pane.hint]
+    assert grey in hint and weights in hint
+    theirs = of(page, ok_result(spec=RunSpec("someone/model", "image-segmentation", device="cpu")))
+    assert weights not in theirs[page.run_tab.pane.hint]
+
+
+def test_a_failed_run_offers_its_script_and_no_line_to_change(page: Page) -> None:
+    pane, updates = page.run_tab.pane, of(page, failed_result())
+    assert updates[pane.code_folds["script"]]["visible"] and updates[pane.take]["visible"]
+    assert not updates[pane.change]["visible"] and not updates[pane.code_folds["snippet"]]["visible"]
+
+
+def test_the_result_as_json_and_its_card_are_files_to_download(page: Page) -> None:
+    hostile = ok_result(spec=RunSpec("someone/mo del<b>", "image-classification", device="cpu"))
+    for result in (ok_result(), hostile):
+        updates = of(page, result)
+        files = {name: Path(file_of(page, updates, name)["value"]) for name in ("json", "card", "script")}
+        assert from_json(json.loads(files["json"].read_text())) == result
+        assert files["script"].read_text() == script(result)
+        assert files["card"].read_bytes().startswith(b"\x89PNG")
+        assert all(re.fullmatch(r"[\w.-]+", file.name) for file in files.values())
 
 
 def test_a_run_with_a_profile_has_its_trace_to_download_until_another_begins_or_its_time_is_over(
@@ -62,10 +128,10 @@ def of_picture(picture: Path = SCENE, **changes: Any) -> RunResult:
     return ok_result(image=info_of(picture), **({"spread": ASSUMED} | changes))
 
 
-def press(page: Page, data: Any, in_form: Any = None) -> list[dict[Any, Any]]:
-    """What a press of Repeat sends to the page of a visitor."""
+def press(page: Page, id: Any, in_form: Any = None) -> list[dict[Any, Any]]:
+    """What a press of Repeat sends to the page of a visitor who sees the run with this id."""
     tab = page.run_tab
-    begun = handler(page, changes=tab.watched, of=(tab.pane.top, "select"))(visitor("one"), in_form, data=data)
+    begun = handler(page, changes=tab.watched, of=(tab.pane.repeat, "click"))(visitor("one"), id, in_form)
     return list(followed(page, tab, begun))
 
 
@@ -79,8 +145,8 @@ def test_a_stored_run_that_a_link_opens_is_repeated_with_its_own_spec_and_pictur
     history.append(first)
     page = Page(runner := of_this_machine(), history=history)
     (shown,) = opened(page, run=first.id)
-    assert f'data-repeat="{first.id}"' in stage_of(page, shown)
-    begun, *_, last = press(page, {"run": first.id})
+    assert shown[page.run_tab.pane.repeat]["visible"] and shown[page.run_tab.opened] == first.id
+    begun, *_, last = press(page, first.id)
     assert begun[page.run_tab.form.run]["interactive"] is False and "Run 2 of 2" in stage_of(page, begun)
     assert runner.runs == [first.spec]
     assert runner.pictures[0].read_bytes() == SCENE.read_bytes()
@@ -92,10 +158,10 @@ def test_a_picture_that_is_gone_is_asked_for_and_then_taken_from_the_form(tmp_pa
     own.write_bytes((form.scenes()[1]).read_bytes() + b"!")
     history.append(of_picture(own))
     page = Page(runner := of_this_machine(), history=history)
-    (refused,) = press(page, {"run": of_picture(own).id}, in_the_form(SCENE))
+    (refused,) = press(page, of_picture(own).id, in_the_form(SCENE))
     assert "is no longer here" in stage_of(page, refused) and "own &lt;b&gt;.png" in stage_of(page, refused)
     assert not runner.runs
-    press(page, {"run": of_picture(own).id}, in_the_form(own))
+    press(page, of_picture(own).id, in_the_form(own))
     assert [picture.read_bytes() for picture in runner.pictures] == [own.read_bytes()]
 
 
@@ -115,16 +181,16 @@ def test_what_this_page_cannot_run_once_more_has_no_button_and_a_press_is_refuse
     page = Page(runner := of_this_machine(), history=history)
     for place, (kind, result) in enumerate(NO_REPEAT.items()):
         history.append(dataclasses.replace(result, id=f"no repeat {place}"))
-        assert result_pane.repeat_button(result, MACHINE) == "", kind
-        (refused,) = press(page, {"run": f"no repeat {place}"})
+        assert not result_pane.can_repeat(result, MACHINE), kind
+        (refused,) = press(page, f"no repeat {place}")
         assert "This cannot be run" in stage_of(page, refused), kind
     assert not runner.runs
 
 
 def test_a_press_for_anything_that_is_not_stored_is_refused(history: History) -> None:
     page = Page(answering(of_picture()), history=history)
-    for data in (None, [], {}, *({"run": id} for id in ("nothing", "", None, {"a": 1}, "x" * 5000))):
-        (refused,) = press(page, data)
+    for id in ("nothing", "", None, {"a": 1}, "x" * 5000):
+        (refused,) = press(page, id)
         assert "not stored any more" in stage_of(page, refused)
 
 
@@ -132,10 +198,10 @@ def test_a_space_repeats_nothing_that_its_visitors_could_not_run(monkeypatch) ->
     hub = of_picture(spec=RunSpec("somebody/model", "image-classification", device="cpu"))
     large = of_picture(spec=dataclasses.replace(BASE, batch_size=64))
     for here in (hub, large):
-        assert result_pane.repeat_button(here, MACHINE)
+        assert result_pane.can_repeat(here, MACHINE)
     monkeypatch.setenv("SPACE_ID", "somebody/space")
     monkeypatch.setenv("WORTH_COMPILING_BATCH", "32")
     monkeypatch.setattr(limits, "current", lambda: limits.read(os.environ))
-    assert result_pane.repeat_button(of_picture(), MACHINE)
+    assert result_pane.can_repeat(of_picture(), MACHINE)
     for not_here in (hub, large):
-        assert not result_pane.repeat_button(not_here, MACHINE)
+        assert not result_pane.can_repeat(not_here, MACHINE)

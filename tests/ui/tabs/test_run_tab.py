@@ -113,23 +113,22 @@ def test_a_refusal_stands_above_what_was_there_before_and_takes_nothing_away(pag
         *_, last = pressed(of, **changes)
         assert last[stage.notice]["visible"] and "This cannot be run" in last[stage.notice]["value"]
         assert last[stage.live]["visible"] is False
-        assert not {stage.top, stage.chart, stage.seen} & set(last)
+        assert not {stage.top, stage.chart, stage.outputs.column} & set(last)
 
 
 def test_run_shows_its_answer_with_three_folds_and_a_failure_leaves_what_is_known() -> None:
     page = Page(answering(full_result(caveats=(note("It was odd."),))))
     first, *_, last = pressed(page)
     assert not first[page.run_tab.form.run]["interactive"] and first[page.run_tab.form.cancel]["interactive"]
-    for says in ('<span class="figure number">2.00×</span>', "circle", "Pays after"):
+    for says in ('<span class="figure number">2.00×</span>', "Pays after"):
         assert says in stage_of(page, last)
     assert is_ready(page, last)
-    folds = page.run_tab.pane.folds
-    assert [last[fold.accordion]["visible"] for fold in folds] == [True] * 3
-    for fold in folds:
-        assert all(last[part]["visible"] and last[part]["value"] for part in (fold.html | fold.figures).values())
+    assert "circle" in last[page.run_tab.pane.outputs.labels["eager"]]["value"]
+    pane = page.run_tab.pane
+    assert all(last[fold]["visible"] for fold in (*pane.folds.values(), pane.take))
     page = Page(answering(failed_result()))
-    *_, last = pressed(page)
-    assert [last[fold.accordion]["visible"] for fold in page.run_tab.pane.folds] == [True, False, True]
+    pane, (*_, last) = page.run_tab.pane, pressed(page)
+    assert [last[fold]["visible"] for fold in (*pane.folds.values(), pane.take)] == [True, False, True]
 
 
 def answering_early(early: RunResult, last: RunResult) -> tuple[FakeRunner, threading.Event]:
@@ -162,7 +161,7 @@ def test_the_answer_is_shown_while_the_later_start_is_measured(history: History)
     measured.set()
     last = over(ended(job))
     assert is_ready(page, last) and last[tab.opened] == result.id and not last[pane.notice]["visible"]
-    assert all("open" not in last[fold.accordion] for fold in pane.folds)  # the reader may have opened one
+    assert all("open" not in last[fold] for fold in pane.folds.values())  # the reader may have opened one
     assert last[tab.watched] is None
 
 

@@ -1,0 +1,154 @@
+"""A run as Markdown: sections whose titles answer, everything that was measured behind them, and nothing that becomes
+HTML or a link."""
+
+import dataclasses
+import re
+
+import pytest
+from page_support import HOSTILE, stored
+from samples import ENVIRONMENT, failed_result, full_result, measurement, ok_result, plain
+
+from demo.cli import terminal
+from demo.core.machine import GpuSample, HostSample
+from demo.core.measurement import Compilation, CompileCost, GraphBreak
+from demo.core.result import Failure, RunResult
+from demo.present import advice, details, markdown, sentences
+
+WHY = next(iter(details.FOLDS))
+LINKS = "[a](https://example.org) https://example.org www.example.org WWW.EXAMPLE.ORG me@example.org <https://a.b>"
+
+
+def shown(result: RunResult) -> dict[str, str]:
+    """The words of every section, by the name of its part."""
+    parts = {name: part for fold in details.tree(result).values() for name, part in fold.items()}
+    return {name: plain(markdown.section(part)) for name, part in parts.items()}
+
+
+def test_the_export_is_the_answer_and_the_sections_that_the_page_shows() -> None:
+    text, result = markdown.of_run(full_result()), full_result()
+    assert text.startswith("**2.00×** (1.993 to 2.007×)") and "Pays after " in text
+    assert "| A call | 12.2 ms | 6.12 ms |" in text
+    for fold in details.tree(result).values():
+        assert all(markdown.section(part) in text for part in fold.values())
+
+
+def test_the_export_of_a_failed_run_says_why_and_what_to_do() -> None:
+    text = markdown.of_run(failed_result())
+    assert text.startswith(
+        "**Out of memory.** Batch size 256 ran out of memory on a T4 (15 GB) while compiling. Try 64."
+    )
+    assert "#### Machine: Example CPU" in text
+
+
+@pytest.mark.parametrize(
+    "hostile", [HOSTILE, LINKS, "- a *b* `c` | d $$e$$ &lt; _f_ # g"], ids=["HTML", "links", "signs"]
+)
+def test_a_text_from_outside_is_shown_as_it_is(hostile: str) -> None:
+    escaped = markdown.escaped(hostile)
+    assert plain(escaped) == hostile
+    assert not re.search(r"(?<!\\)(?:[\[<*`|$&@#_]|:(?=//))|(?i:www)\.|^[-+]", escaped)
+
+
+def test_texts_from_models_and_machines_cannot_become_html_or_links() -> None:
+    hostile = f"{HOSTILE} {LINKS}"
+    places = (GraphBreak(hostile, hostile, (hostile,), hostile),)
+    good = full_result()
+    result = dataclasses.replace(
+        good,
+        environment=dataclasses.replace(ENVIRONMENT, device_name=hostile, cpu=hostile, compiler=hostile),
+        compilation=dataclasses.replace(good.compilation, graph_breaks=places, recompiles=places, fallbacks=places),
+        machine_states=(HostSample(0.0, 0.0, GpuSample(None, None, None, None, (hostile,))),),
+    )
+    failed = failed_result(failure=Failure("load", hostile, hostile))
+    for text in (markdown.of_run(result), markdown.of_run(failed)):
+        assert hostile in plain(text)
+        assert not re.search(r"(?<!\\)(<img|\[a\]|@)|https://example|(?i:www)\.", text)
+
+
+def compilation(**changes: object) -> RunResult:
+    good = full_result()
+    return full_result(compilation=dataclasses.replace(good.compilation, **changes))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", ["detection", "segmentation"])
+def test_a_result_with_few_figures_still_has_its_sections(name: str) -> None:
+    told = shown(stored(name))
+    assert {"calls", "compiled", "machine"} <= set(told)
+    assert all("None" not in text and "nan" not in text for text in told.values())
+
+
+def test_a_run_without_figures_has_only_the_machine_to_tell_of() -> None:
+    failed = failed_result(spec=ok_result().spec)
+    assert list(shown(failed)) == ["machine"]
+    assert shown(dataclasses.replace(failed, environment=None)) == {}
+
+
+def test_the_title_answers_whether_it_really_compiled() -> None:
+    for changes, answer in [
+        ({"graphs": 0, "graph_breaks": ()}, "No: torch.compile captured no graph"),
+        ({"fallbacks": (GraphBreak("an unsupported call", "a.py:1 in forward"),)}, "Partly: 1 frame of it fell back"),
+        ({}, "Partly: 2 graphs with 1 break between"),
+        ({"graph_breaks": (), "recompiles_while_timing": 1}, "Yes: 2 graphs, no breaks"),
+        ({"graphs": 1, "graph_breaks": ()}, "Yes: the whole model is one graph"),
+        ({"graphs": 2, "graph_breaks": ()}, "Yes: 2 graphs, no breaks"),
+    ]:
+        text = shown(compilation(**changes))["compiled"]
+        assert text.startswith(f"Did it really compile? {answer}")
+        assert ("the whole model" in text) is answer.startswith("Yes: the whole model")  # and nothing else denies it
+    layers = dataclasses.replace(ok_result().spec, scope="layers")  # which may share their one graph
+    assert shown(ok_result(spec=layers))["compiled"].startswith("Did it really compile? Yes: 1 graph, no breaks")
+
+
+@pytest.mark.parametrize(("seconds", "told"), [(31.2, "31 s"), (3.4, "3.4 s")], ids=["empty cache", "kept cache"])
+def test_each_first_call_is_told_with_when_it_pays(seconds: float, told: str) -> None:
+    calls = sentences.calls_to_pay(full_result().break_even(seconds))
+    assert f"takes {told} and pays for itself after {calls}." in shown(full_result())["pays"]
+
+
+def test_a_loss_never_pays_and_noise_is_not_called_a_win() -> None:
+    loss = full_result(compiled=measurement(0.024))
+    assert "never pays for itself" in advice.when_it_pays(loss)[0]
+    times = tuple(0.012 * (0.66 if place % 8 < 4 else 1.4) for place in range(48))
+    noisy = full_result(compiled=dataclasses.replace(measurement(0.012), wall_seconds=times))
+    assert "pays" not in " ".join(advice.when_it_pays(noisy))
+
+
+def test_a_run_s_own_first_call_counts_where_nothing_else_was_measured() -> None:
+    assert Compilation(5.5, "cold", 1).known_costs == {"cold": 5.5}
+    assert Compilation(0.5, "warm", 1, cold=CompileCost(6.0, {})).known_costs == {"cold": 6.0, "warm": 0.5}
+    assert Compilation(5.5, "off", 1).known_costs == {"cold": 5.5}
+    assert Compilation(4.5, "cold", 1, partly=True).known_costs == {"partly": 4.5}
+    assert Compilation(4.5, "cold", 1, partly=True, cold=CompileCost(17.0, {})).known_costs == {"cold": 17.0}
+
+
+def test_memory_is_shown_where_it_differs_with_what_was_reserved() -> None:
+    text = shown(full_result())["memory"]
+    assert text.startswith("Memory: 620 MB → 540 MB") and "reserved 744 MB 648 MB" in text
+    for peak in (491_000_000, 500_000_000, None):  # at most 2 % more, or not known
+        alike = ok_result(eager=measurement(0.002, peak=491_000_000), compiled=measurement(0.001, peak=peak))
+        assert "memory" not in shown(alike)
+    apart = ok_result(eager=measurement(0.002, peak=491_000_000), compiled=measurement(0.001, peak=510_000_000))
+    assert "reserved" not in shown(apart)["memory"]
+
+
+def test_nothing_is_said_twice() -> None:
+    """Each part begins with another heading, and the two latencies of the answer stand in no part but as their own."""
+    texts = [text for part in shown(full_result()).values() for text in re.split(r"(?<=[.?]) ", part) if len(text) > 20]
+    assert len(texts) == len(set(texts))
+
+
+def test_the_machine_says_what_disturbed_it() -> None:
+    hot = GpuSample(900e6, 1_590e6, 92.0, 70.0, ("thermal",), 1)
+    assert "GPU throttled: thermal" in shown(full_result(machine_states=(HostSample(0.0, 0.0, hot),)))["machine"]
+
+
+def test_below_breaks_stands_once_what_torch_says_may_help_and_its_page() -> None:
+    hints = ("Remove the call.", "Or move it.")
+    breaks = tuple(GraphBreak("print", f"a.py:{line}", hints, "GB0059") for line in (1, 2))
+    result = compilation(graph_breaks=(*breaks, GraphBreak("unknown", "a.py:3")))
+    page = "https://meta-pytorch.github.io/compile-graph-break-site/gb/gb0059.html"
+    told = markdown.section(details.tree(result)[WHY]["compiled"])
+    assert told.count("Remove the call. Or move it.") == 1 and told.count(f"[GB0059]({page})") == 1
+    assert told.index("a.py:1") < told.index("Remove") < told.index("a.py:2")
+    assert page in terminal.report(result) and "Remove the call. Or move it." in terminal.report(result)
+    assert GraphBreak("print", "", number="GB0059/../x").page == ""
