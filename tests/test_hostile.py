@@ -403,7 +403,7 @@ def test_an_error_of_the_store_reaches_no_browser_with_its_folder(tmp_path) -> N
         str(page.run_tab.open("one", None)),
         str(handler(page, of=(sweeps.start_button, "click"))(None, *axes, "pretrained", False)),
     ]
-    stored = api.stored(unreadable)
+    stored = api.history_endpoint(unreadable)
     for ask in (
         lambda: stored(search="vit"),
         lambda: stored(id="one"),
@@ -423,11 +423,11 @@ def test_a_search_of_too_many_words_is_refused_with_the_limit(tmp_path, monkeypa
     page = Page(FakeRunner(lambda spec, image: ok_result(spec=spec)), history=history)
     words = "a " * 1100
     with pytest.raises(gr.Error, match=r"at most 20 words\. Given: 1100"):
-        api.stored(history)(search=words)
+        api.history_endpoint(history)(search=words)
     shown = handler(page, of=(page.history_tab.search, "change"), changes=page.history_tab.runs)(words, [])
     assert "at most 20 words" in shown[page.history_tab.shown]
     assert main(["history", "--search", words]) == 2
-    assert api.stored(history)(search="vit " * 20)[0]["checkpoint"] == "shapes-vit"
+    assert api.history_endpoint(history)(search="vit " * 20)[0]["checkpoint"] == "shapes-vit"
 
 
 @pytest.mark.parametrize(("error", "says"), [(errno.ENOSPC, "disk"), (errno.EMFILE, "files")])
@@ -565,7 +565,7 @@ def test_the_command_line_answers_anything_with_a_documented_code_and_a_sentence
         mock.patch("demo.runs.runner.Runner", return_value=runner),
         mock.patch("demo.cli.sweep_command.run_cells", lambda *_: (event for event in ())),
         mock.patch("demo.sweep.best_way.Search.run", lambda *_: (event for event in ())),
-        mock.patch("demo.sweep.ray_cluster.connected", side_effect=BadInput("There is no cluster here.")),
+        mock.patch("demo.sweep.ray_cluster.connect", side_effect=BadInput("There is no cluster here.")),
         contextlib.redirect_stdout(said),
         contextlib.redirect_stderr(told),
     ):

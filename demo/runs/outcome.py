@@ -200,7 +200,7 @@ def with_answer_without_breaks(result: RunResult, history: History) -> RunResult
     return dataclasses.replace(result, without_breaks=latest.speedup if latest is not None else None)
 
 
-def redacted(result: RunResult) -> RunResult:
+def redact(result: RunResult) -> RunResult:
     """Without folders and control characters in its texts: errors of libraries name files by their full paths, and a
     result is shown to other people."""
     failure = result.failure
@@ -209,7 +209,7 @@ def redacted(result: RunResult) -> RunResult:
     return dataclasses.replace(result, failure=failure, caveats=tuple(one.redacted() for one in result.caveats))
 
 
-def stored(result: RunResult, history: History) -> RunResult:
+def store(result: RunResult, history: History) -> RunResult:
     """Appends the result to the history. A notice about that becomes a warning of the returned result only."""
     try:
         notice = history.append(result)

@@ -174,7 +174,7 @@ class Runner:
         finally:
             if not refused:
                 result = self._completed(result or run.cancelled(), earlier, run.elapsed)
-                result = outcome.stored(result, self._history) if self._history is not None else result
+                result = outcome.store(result, self._history) if self._history is not None else result
             if marker is not None:
                 History.end_run(marker)
             self._renew_spares(0 if result is not None and result.status == "cancelled" else to_come)
@@ -214,7 +214,7 @@ class Runner:
 
     def _completed(self, result: RunResult, earlier: tuple[ProcessResult, ...], elapsed: float) -> RunResult:
         """The result with what earlier runs add to it."""
-        result = outcome.redacted(dataclasses.replace(result, elapsed_seconds=round(elapsed, 3)))
+        result = outcome.redact(dataclasses.replace(result, elapsed_seconds=round(elapsed, 3)))
         result = outcome.with_earlier_runs(result, earlier, self._history)
         if self._history is None:
             return result

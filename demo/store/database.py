@@ -59,7 +59,7 @@ class SetAside(HistoryError):
 
 
 @contextmanager
-def opened(path: Path, purpose: str) -> Iterator[sqlite3.Connection]:
+def open_database(path: Path, purpose: str) -> Iterator[sqlite3.Connection]:
     """Opens the file. Each statement commits. Texts come as bytes.
 
     `purpose` is 'stored', 'read' or 'deleted'. Only the first makes a missing file; the others then see an empty table.

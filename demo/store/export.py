@@ -185,7 +185,7 @@ def write(results: Iterable[RunResult], format: str, file: BinaryIO) -> None:
         raise BadInput(f"Runs can be written as {', '.join(FORMATS)}. Given: {format!r}.")
 
 
-def encoded(results: Iterable[RunResult], format: str) -> bytes:
+def to_bytes(results: Iterable[RunResult], format: str) -> bytes:
     file = io.BytesIO()
     write(results, format, file)
     return file.getvalue()
@@ -205,7 +205,7 @@ def json_lines(results: Iterable[RunResult], indent: int) -> Iterator[str]:
 # CSV
 
 _FORMULA = re.compile(r"'*(?:[\t\r\n]|\s*[=+\-@＝＋－＠])")
-"""Includes apostrophes in front, so that `original` gives back exactly what `guarded` was given."""
+"""Includes apostrophes in front, so that `unescape_formula` gives back exactly what `escape_formula` was given."""
 _PLAIN_NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 _BOTH = "\r\n"
 """The csv module quotes a cell for the characters of the line's end only, and a spreadsheet takes either for one."""
@@ -218,7 +218,7 @@ def csv_lines(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> Iter
     """
     for row in chain([{name: name for name in columns}], rows):
         line = io.StringIO()
-        csv.DictWriter(line, columns, lineterminator=_BOTH).writerow({name: guarded(row[name]) for name in row})
+        csv.DictWriter(line, columns, lineterminator=_BOTH).writerow({name: escape_formula(row[name]) for name in row})
         yield line.getvalue().removesuffix(_BOTH) + "\n"
 
 
@@ -227,13 +227,13 @@ def csv_text(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> str:
     return "".join(csv_lines(columns, rows))
 
 
-def guarded(value: Any) -> Any:
+def escape_formula(value: Any) -> Any:
     """A text that a spreadsheet would take for a formula, with an apostrophe in front; anything else as it is."""
     if isinstance(value, str) and _FORMULA.match(value) and not _PLAIN_NUMBER.fullmatch(value):
         return f"'{value}"
     return value
 
 
-def original(cell: Any) -> Any:
-    """What `guarded` was given for this cell."""
+def unescape_formula(cell: Any) -> Any:
+    """What `escape_formula` was given for this cell."""
     return cell[1:] if isinstance(cell, str) and cell.startswith("'") and _FORMULA.match(cell) else cell

@@ -27,8 +27,8 @@ from demo.core.measurement import CompileCost
 from demo.core.result import RunResult
 from demo.core.result_json import dumps, from_json
 from demo.core.spec import BadInput
-from demo.store.database import FOLDER_VARIABLE, HistoryError, SetAside, opened
-from demo.store.reruns import NEWEST, StoredRun, compiled_spec, dump_rerun, load_rerun
+from demo.store.database import FOLDER_VARIABLE, HistoryError, SetAside, open_database
+from demo.store.reruns import NEWEST, StoredRun, compiled_spec, dump_rerun, load_rerun, versions
 
 FILE_NAME = "history.sqlite3"
 MAX_SEARCHED = 10_000
@@ -163,19 +163,14 @@ class History:
     def compile_costs(self, like: RunResult) -> dict[str, CompileCost]:
         """Returns the compile costs, 'cold' and 'warm', of the newest runs with the same model, settings, threads,
         versions and device."""
-
-        def compiled_as(one: RunResult) -> tuple[object, ...]:
-            machine = one.environment
-            versions = machine and (machine.transformers, machine.python, machine.threads)
-            return compiled_spec(one.spec), versions, machine and machine.settings.get("instructions")
-
+        asked = compiled_spec(like.spec), versions(like)
         found: dict[str, CompileCost] = {}
         for text in self._like(like, "result", f"{_SAME_MODEL} AND {_SAME_MACHINE}", most=20):
             try:
                 earlier = _result(text)
             except ValueError:
                 continue
-            if earlier.compilation is None or compiled_as(earlier) != compiled_as(like):
+            if earlier.compilation is None or (compiled_spec(earlier.spec), versions(earlier)) != asked:
                 continue
             for cache in ("cold", "warm"):
                 cost: CompileCost | None = getattr(earlier.compilation, cache)
@@ -266,7 +261,7 @@ class History:
     @contextmanager
     def _database(self, purpose: str) -> Iterator[sqlite3.Connection]:
         try:
-            with opened(self.path, purpose) as database:
+            with open_database(self.path, purpose) as database:
                 yield database
         except SetAside as notice:
             self._notice = str(notice)

@@ -32,7 +32,7 @@ LAST_PUSH_SECONDS = 10.0
 _log = logging.getLogger(__name__)
 
 
-def named() -> str:
+def dataset_name() -> str:
     """The dataset that the environment names; '' without one. Raises BadInput for a name that is no dataset's."""
     given = os.environ.get(VARIABLE, "")
     if given and not re.fullmatch(r"[\w.-]+/[\w.-]+", given):
@@ -46,7 +46,7 @@ def open_history(scheduler: Callable[..., Any] | None = None) -> Iterator[Histor
 
     `scheduler` replaces `huggingface_hub.CommitScheduler` in tests. Raises BadInput for a name that is no dataset's.
     """
-    if not (dataset := named()):
+    if not (dataset := dataset_name()):
         yield History()
         return
     with closing(PushedHistory(dataset, scheduler)) as history:

@@ -21,7 +21,7 @@ from demo.core.format import milliseconds
 from demo.core.result import RunResult
 from demo.core.spec import OPTIONS, BadInput, RunSpec
 from demo.core.stats import geometric_mean
-from demo.store.export import csv_text, original
+from demo.store.export import csv_text, unescape_formula
 
 SOURCE = "https://huggingface.co/docs/transformers/perf_torch_compile"
 """Every row comes from this guide: its long form printed the tables, today's short form embeds a viewer of them.
@@ -301,7 +301,7 @@ def read_measured(path: Path) -> list[PublishedRow]:
             lines = csv.DictReader(file, strict=True)
             if missing := {*COLUMNS} - {*(lines.fieldnames or ())}:  # also where it has no rows
                 raise ValueError(f"the columns lack {', '.join(sorted(missing))}")
-            return [read_row({name: original(line[name]) for name in COLUMNS}, measured=True) for line in lines]
+            return [read_row({name: unescape_formula(line[name]) for name in COLUMNS}, measured=True) for line in lines]
     except (OSError, ValueError, KeyError, TypeError, AttributeError, csv.Error) as error:
         raise BadInput(
             f"The measured table {path.parent.name}/{path.name} is left out: {type(error).__name__}: {error}. "

@@ -24,7 +24,7 @@ from demo.core.stats import Interval
 
 NEWEST = 300
 """So many runs are looked at: they are read for every new result."""
-ENOUGH = 5
+MIN_FREEDOM = 5
 """Degrees of freedom from which the spread is taken from runs."""
 MOST_PROCESSES = 30
 """The newest so many are an answer's pool."""
@@ -51,13 +51,19 @@ def compiled_spec(spec: RunSpec) -> RunSpec:
     return dataclasses.replace(spec, **{name: option.default for name, option in OPTIONS.items() if option.timing})
 
 
+def versions(result: RunResult) -> tuple[object, ...]:
+    """What else than its spec, device and torch decides how fast a model runs and compiles; () without a machine."""
+    machine = result.environment
+    if machine is None:
+        return ()
+    return *(getattr(machine, name) for name in _VERSIONS), machine.settings.get("instructions")
+
+
 def rerun_of(result: RunResult) -> StoredRun | None:
     """A result as far as its speed-up goes; None without one."""
-    machine, parity = result.environment, result.parity
-    if result.speedup is None or machine is None:
+    if result.speedup is None or result.environment is None:
         return None
-    versions = (*(getattr(machine, name) for name in _VERSIONS), machine.settings.get("instructions"))
-    settings = (result.spec.protocol, *versions, parity and parity.verdict)
+    settings = (result.spec.protocol, *versions(result), result.parity and result.parity.verdict)
     process = next(reversed(result.as_processes()), None)
     return StoredRun(result.id, compiled_spec(result.spec), settings, result.speedup.within, process)
 
@@ -107,7 +113,7 @@ def spread(of: RunResult, others: Iterable[StoredRun]) -> Spread:
         groups.pop((own.spec, own.settings), None)
     repeated = [group for group in groups.values() if len(group) > 1]
     freedom = sum(len(group) - 1 for group in repeated)
-    if freedom < ENOUGH:
+    if freedom < MIN_FREEDOM:
         return ASSUMED
     # The moderated variance of Smyth 2004, "Linear models and empirical Bayes methods".
     assumed = ASSUMED.freedom or 0.0

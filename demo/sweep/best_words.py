@@ -7,7 +7,7 @@ from typing import Any
 
 from demo.core import codec, format as fmt
 from demo.core.spec import DTYPES, MODES, OPTIONS
-from demo.sweep.best_table import CLOSE, DEFAULT, EAGER, WAYS, BestTable, Crossover, Row, Way
+from demo.sweep.best_table import CLOSE_RATIO, DEFAULT, EAGER, WAYS, BestTable, Crossover, Row, Way
 
 BEST_WAY = {"default": "default mode", "package": "a package", "layers": "layer by layer"}
 COLUMNS = {
@@ -72,7 +72,9 @@ def answer(table: BestTable) -> list[str]:
     guess = table.rows[0]  # the way that looks best; it cannot be told from eager where eager wins
     if winner.way.name != EAGER and table.equals:
         ways = ", ".join([name(row.way) for row in table.equals])
-        said.append(f"It cannot be told from {ways}; it is the simplest within {100 * CLOSE - 100:.0f} % of the best.")
+        said.append(
+            f"It cannot be told from {ways}; it is the simplest within {100 * CLOSE_RATIO - 100:.0f} % of the best."
+        )
     elif table.equals and guess.way.name != EAGER and guess.speedup is not None:
         ratio, interval = _speedup(guess)
         said.append(f"The best estimate is that of {name(guess.way)}: {ratio} ({interval}).")

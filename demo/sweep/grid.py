@@ -156,12 +156,12 @@ def make_cells(
     """
     specs = [on_machine(spec, machine) for spec in specs]
     results: dict[RunSpec, RunResult] = {}
-    for result in still_true([] if fresh else stored, {spec.checkpoint for spec in specs}, machine, picture):
+    for result in valid_results([] if fresh else stored, {spec.checkpoint for spec in specs}, machine, picture):
         results.setdefault(dataclasses.replace(result.spec, repeats=1), result)
     return [_cell(spec, results.get(dataclasses.replace(spec, repeats=1))) for spec in specs]
 
 
-def still_true(
+def valid_results(
     stored: Iterable[RunResult], checkpoints: Iterable[str], machine: HostInfo, picture: Path
 ) -> Iterator[RunResult]:
     """The results of these checkpoints that another run here would only repeat: see `make_cells`."""

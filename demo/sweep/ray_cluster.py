@@ -48,7 +48,7 @@ class Fleet:
 
 
 @contextmanager
-def connected(address: str | None) -> Iterator[None]:
+def connect(address: str | None) -> Iterator[None]:
     """Ray at this address ('auto': this machine's cluster), or a local one. Raises BadInput where there is none."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_task_oom_retries", str(RETRIES))  # else a cell too large for its node has no end
@@ -156,7 +156,7 @@ def _with_value(cell: Cell, call: Any, history: History) -> Cell:
         answer = f"Its node or its process was lost {RETRIES + 1} times."
     if isinstance(answer, str):
         return dataclasses.replace(cell, refused=answer)
-    result = outcome.stored(answer, history)
+    result = outcome.store(answer, history)
     return dataclasses.replace(cell, spec=result.spec, result=result)
 
 

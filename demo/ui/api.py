@@ -191,7 +191,7 @@ MAX_STORED = 200
 """Results that one call of `/history` may ask for: each is up to some hundred kilobytes."""
 
 
-def stored(kept: History) -> Callable[..., list[dict[str, Any]]]:
+def history_endpoint(kept: History) -> Callable[..., list[dict[str, Any]]]:
     """The function behind `/history`. gradio shows its name and docstring to users of the API and of MCP."""
 
     def history(id: str = "", search: str = "", limit: int = 20, whole: bool = False) -> "list[dict[str, Any]]":

@@ -29,7 +29,7 @@ from demo.core.result import Progress, RunResult
 from demo.core.result_json import from_json, to_json
 from demo.core.spec import BadInput, RunSpec
 from demo.runs.environment import worker_environment
-from demo.runs.outcome import OngoingRun, stored
+from demo.runs.outcome import OngoingRun, store
 from demo.runs.process import Worker
 from demo.runs.runner import Runner, _within
 from demo.store.history import History, HistoryError
@@ -275,7 +275,7 @@ def test_a_result_that_was_not_stored_says_so_without_a_folder_of_this_machine(h
         raise HistoryError("/home/me/secret/history.sqlite3 cannot be written.")
 
     monkeypatch.setattr(History, "append", refuse)
-    (told,) = stored(ok_result(), history).warnings
+    (told,) = store(ok_result(), history).warnings
     assert "not stored" in told and "history.sqlite3 cannot be written" in told and "/home" not in told
 
 
@@ -303,7 +303,7 @@ def test_the_answer_outlives_the_program_that_waits_for_the_later_start(history:
     events = faulty("after its answer it hangs").run(TINY, SCENE)
     early = next(event.answer for event in events if event.answer is not None)
     (marker,) = history.running.iterdir()
-    assert RunResult.from_json(json.loads(marker.read_text())) == early
+    assert from_json(json.loads(marker.read_text())) == early
     events.close()
 
 

@@ -20,7 +20,7 @@ from demo.core.measurement import CompileCost
 from demo.core.outputs import ImageInfo
 from demo.core.spec import RunSpec
 from demo.store import history as history_module
-from demo.store.database import opened
+from demo.store.database import open_database
 from demo.store.history import FOLDER_VARIABLE, History, HistoryError, default_folder
 
 
@@ -43,7 +43,7 @@ def test_what_was_appended_is_read_back_once_failures_too_and_reading_creates_no
     assert history.all() == [failed_result(), ok_result()] and history.count() == 2
     with contextlib.closing(sqlite3.connect(history.path)) as database:
         assert database.execute("PRAGMA journal_mode").fetchone() == ("wal",)
-    with opened(history.path, "stored") as database:  # FULL: also when the power fails
+    with open_database(history.path, "stored") as database:  # FULL: also when the power fails
         assert database.execute("PRAGMA synchronous").fetchone() == (2,)
     assert history.get(ok_result().id) == ok_result() and history.get("no such id") is None
 

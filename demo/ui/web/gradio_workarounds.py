@@ -135,7 +135,7 @@ class Blocks(gr.Blocks):
                 f"Given: {given}. /gradio_api/call/v2/{block_fn.api_name} takes only those that you name."
             )
         try:
-            inputs = [filled(block, value) for block, value in zip(block_fn.inputs, inputs, strict=True)]
+            inputs = [field_value(block, value) for block, value in zip(block_fn.inputs, inputs, strict=True)]
             values: list[Any] = await super().preprocess_data(block_fn, inputs, state, explicit_call)
         except Exception as error:
             _log.warning("the values of a call could not be read: %s", type(error).__name__)
@@ -148,7 +148,7 @@ TYPES = {"string": str, "boolean": bool, "number": int | float, "integer": int, 
 """By their names in JSON."""
 
 
-def filled(block: Any, value: Any) -> Any:
+def field_value(block: Any, value: Any) -> Any:
     """Returns what a field holds: the browser sends null for one that the page has not drawn yet. Raises gr.Error for a
     value of another type than the field's."""
     kind = "any" if isinstance(block, Api) else str(block.api_info()["type"])  # the API checks its values itself
@@ -217,7 +217,7 @@ MINUTE = 60.0
 @contextlib.asynccontextmanager
 async def upkeep(app: Any) -> AsyncIterator[None]:
     """The lifespan of the server: `app` is gradio's."""
-    asyncio.get_running_loop().set_exception_handler(quiet())
+    asyncio.get_running_loop().set_exception_handler(exception_handler())
     sweeping = asyncio.create_task(_sweep_every_hour(app))
     try:
         yield
@@ -257,7 +257,7 @@ def sweep(folder: Path, kept: Collection[str], now: float) -> None:
                 one.rmdir()
 
 
-def quiet() -> Callable[[asyncio.AbstractEventLoop, dict[str, Any]], None]:
+def exception_handler() -> Callable[[asyncio.AbstractEventLoop, dict[str, Any]], None]:
     """An event loop's exception handler that logs a lack of file descriptors once a minute; asyncio's own writes twenty
     thousand lines a second."""
     next_at = 0.0

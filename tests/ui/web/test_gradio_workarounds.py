@@ -151,10 +151,10 @@ NO_CHOICE: dict[str, Any] = {"choices": ["a"], "value": "a"}
 )
 def test_a_field_holds_only_what_a_browser_sends_for_it(field: Any, good: list[Any], wrong: list[Any]) -> None:
     for value in good:
-        assert gradio_workarounds.filled(field, value) == value
+        assert gradio_workarounds.field_value(field, value) == value
     for value in wrong:
         with pytest.raises(gr.Error, match="A value must be of the JSON type"):
-            gradio_workarounds.filled(field, value)
+            gradio_workarounds.field_value(field, value)
 
 
 @pytest.mark.parametrize(("blocks", "kind"), [(gr.Blocks, ValueError), (gradio_workarounds.Blocks, gr.Error)])
