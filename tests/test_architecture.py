@@ -133,7 +133,7 @@ def test_only_serving_lets_the_command_line_reach_the_page() -> None:
 
 
 def test_the_program_imports_nothing_of_the_tools_and_the_tests() -> None:
-    outside = {"tools", "tests", "benchmarks", "samples"}
+    outside = {"tools", "tests", "benchmarks", "support"}
     assert [name for file in sources() for name in _imports(file) if name.split(".")[0] in outside] == []
 
 

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterable
 
 import pytest
-from samples import full_result, measurement, ok_result, plain
+from support.samples import full_result, measurement, ok_result, plain
 
 from demo.cli import sweep_command, terminal
 from demo.core import format as fmt
@@ -117,7 +117,7 @@ def stated(text: str, spellings: Iterable[str]) -> list[str]:
     return [one for one in spellings if re.search(rf"(?<![\d.]){re.escape(one)}", text)]
 
 
-def test_the_samples_have_their_verdicts_and_medians_of_another_quotient() -> None:
+def test_the_samples_have_their_verdicts() -> None:
     for kind in RESULTS:
         result = RESULTS[kind]
         assert sentences.outcome(result) == kind
@@ -145,7 +145,7 @@ def test_a_ratio_that_is_not_known_is_stated_nowhere() -> None:
                 assert words_of_it[kind] in re.sub(r"<[^>]*>", "", text).replace("  ", " ")
 
 
-def test_a_ratio_that_is_known_is_told_wherever_there_is_an_answer() -> None:
+def test_a_ratio_that_is_known_is_told_everywhere() -> None:
     for kind in ["faster", "slower"]:
         known = RESULTS[kind].speedup
         opposite = 1 / known.ratio, 1 / known.high, 1 / known.low
@@ -160,7 +160,7 @@ OWN_NAMES = {"report of the terminal", "Markdown"}
 """Where the medians stand too, as medians."""
 
 
-def test_the_latencies_that_are_shown_are_those_whose_quotient_is_the_speed_up() -> None:
+def test_the_latencies_shown_have_the_right_quotient() -> None:
     for place in sorted(SHOWS_LATENCIES - {"trace chart", "break-even chart"}):
         for kind in RESULTS:
             result = RESULTS[kind]
@@ -182,7 +182,7 @@ def test_the_quotient_of_the_latencies_is_the_speed_up() -> None:
             assert result.request_seconds[0] - result.request_seconds[1] == pytest.approx(eager - compiled)
 
 
-def test_figures_for_other_programs_agree_and_carry_their_verdict() -> None:
+def test_figures_for_other_programs_agree() -> None:
     for kind in RESULTS:
         for form in ["JSON", "export", "sweep's export"]:
             result = RESULTS[kind]
@@ -200,7 +200,7 @@ def test_figures_for_other_programs_agree_and_carry_their_verdict() -> None:
 # While it runs
 
 
-def test_progress_tells_a_ratio_only_where_it_is_known_and_of_the_latencies_beside_it() -> None:
+def test_progress_tells_a_ratio_only_if_it_is_known() -> None:
     for kind in ["faster", "slower", "same", "unsure"]:
         result = RESULTS[kind]
         said = terminal.progress_text(timing(result))
@@ -240,7 +240,7 @@ RESTS: dict[str, RunResult] = {
 STATING = ("summary", "report of the terminal", "Markdown", "headline of the page", "compare")
 
 
-def test_every_place_that_states_the_interval_in_full_says_what_it_rests_on() -> None:
+def test_every_place_says_what_its_interval_rests_on() -> None:
     for rests in RESTS:
         for place in STATING:
             assert rests in html.unescape(PLACES[place](RESTS[rests])), place

@@ -1,7 +1,5 @@
 """Input of somebody who means harm, or types nonsense: a documented refusal, and nothing opened, fetched, allocated."""
 
-import argparse
-import asyncio
 import contextlib
 import dataclasses
 import errno
@@ -18,7 +16,6 @@ import socket
 import sqlite3
 import tempfile
 from collections.abc import Iterator
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 from unittest import mock
@@ -27,27 +24,25 @@ import gradio as gr
 import httpx
 import pytest
 import torch
-from fake_runner import MACHINE, FakeRunner
 from hypothesis import HealthCheck, given, settings, strategies as st
-from page_support import handler, serving
 from safetensors.torch import load_file
-from samples import ok_result
+from support.fake_runner import MACHINE, FakeRunner
+from support.page_support import handler, serving
+from support.samples import ok_result
 
 from demo.backend import models
-from demo.cli.main import main, parser
+from demo.cli.main import main
 from demo.core import catalog, format as fmt, limits
 from demo.core.base64_images import LONG_SIDE
 from demo.core.result_json import from_json
 from demo.core.spec import OPTIONS, TASKS, BadInput, Option, RunSpec
-from demo.store.history import FOLDER_VARIABLE, History
+from demo.store.history import History
 from demo.ui import api
 from demo.ui.jobs import RunQueue
 from demo.ui.page import Page
-from demo.ui.web import gradio_workarounds
 from demo.ui.web.guard import MAX_BYTES
 from tests.backend.test_models import VIT
 
-SCENE = catalog.ASSETS / "examples" / "shapes-scene-1.png"
 CONTROL = "\x1b[2J\x07\u202e\x00"
 
 
@@ -56,36 +51,27 @@ CONTROL = "\x1b[2J\x07\u202e\x00"
 
 TRICKS = [
     "../../etc/passwd",
-    "/etc/passwd",
-    "./model",
     "file:///etc/passwd",
     "http://169.254.169.254/latest/meta-data",
-    "https://huggingface.co/microsoft/resnet-50",
     "owner/name; rm -rf /",
-    "owner/`id`",
     "owner/name\nSet-Cookie: a",
     "owner/name\x00.png",
     "owner/../name",
-    "owner/name/more",
     "owner/--upload-pack=x",
-    "owner/name.git",
     "оwner/nаme",  # Cyrillic o and a
-    "owner／name",  # a full-width solidus
     "owner/na\u202eme",
     "owner/" + "x" * 200,
-    "ﬁle/name",
 ]
 
 
-def test_a_checkpoint_that_is_no_id_is_refused_before_anything_is_looked_up() -> None:
-    for trick in TRICKS:
-        with pytest.raises(BadInput) as refused:
-            catalog.make_spec(trick, "image-classification")
-        assert len(str(refused.value)) < 400
-        assert fmt.printable(str(refused.value)) == str(refused.value)
+@pytest.mark.parametrize("trick", TRICKS, ids=ascii)
+def test_a_checkpoint_that_is_no_id_is_refused(trick: str) -> None:
+    with pytest.raises(BadInput) as refused:
+        catalog.make_spec(trick, "image-classification")
+    assert len(str(refused.value)) < 400 and fmt.printable(str(refused.value)) == str(refused.value)
 
 
-def test_on_a_space_a_visitor_picks_from_the_list_unless_the_owner_allows_more(monkeypatch) -> None:
+def test_on_a_space_a_visitor_picks_from_the_list(monkeypatch) -> None:
     here = {"SPACE_ID": "someone/space", "WORTH_COMPILING_BATCH": "8"}
     monkeypatch.setattr(limits, "current", lambda: limits.read(here))
     with pytest.raises(BadInput, match="runs no other checkpoints"):
@@ -100,22 +86,26 @@ def test_on_a_space_a_visitor_picks_from_the_list_unless_the_owner_allows_more(m
 # ---- limits
 
 
-def test_every_limit_is_a_setting_and_what_makes_no_sense_is_a_sentence_and_not_a_guess() -> None:
-    settings = {field.metadata["variable"]: field for field in dataclasses.fields(limits.Limits) if field.metadata}
-    for variable, field in settings.items():
+SETTINGS = {field.metadata["variable"]: field for field in dataclasses.fields(limits.Limits) if field.metadata}
+
+
+def test_every_limit_is_a_setting() -> None:
+    for variable, field in SETTINGS.items():
         assert getattr(limits.read({variable: " 7 "}), field.name) == 7 * field.metadata["factor"]
-    assert limits.read({"WORTH_COMPILING_TIMEOUT": "0.5"}).seconds == 0.5
     assert limits.read({"SPACE_ID": "somebody/space"}).sweep_cells == 24
     assert not limits.read({"WORTH_COMPILING_HUB_IDS": "off"}).hub_ids
     assert limits.read({"WORTH_COMPILING_HUB_IDS": ""}).hub_ids
-    for variable in [*settings, limits.HUB_IDS_VARIABLE]:
-        for typed in ["many", "-1", "0x10", "1e999", "nan", "inf", "٣" * 30, "9" * 5000, "1;2"]:
-            with pytest.raises(BadInput, match=f"^{variable} must be .* Given: ") as refused:
-                limits.read({variable: typed})
-            assert len(str(refused.value)) < 300
 
 
-def test_a_visitor_has_one_run_at_a_time_and_another_visitor_too() -> None:
+@pytest.mark.parametrize("variable", [*SETTINGS, limits.HUB_IDS_VARIABLE])
+def test_a_limit_that_makes_no_sense_is_a_sentence(variable: str) -> None:
+    for typed in ["many", "-1", "0x10", "1e999", "nan", "٣" * 30, "9" * 5000]:
+        with pytest.raises(BadInput, match=f"^{variable} must be .* Given: ") as refused:
+            limits.read({variable: typed})
+        assert len(str(refused.value)) < 300
+
+
+def test_a_visitor_has_one_place_in_the_queue() -> None:
     line = RunQueue(longest=10)
     with line.join("one"):
         with pytest.raises(BadInput, match="Your last run is not over yet"), line.join("one"):
@@ -130,7 +120,7 @@ def test_a_visitor_has_one_run_at_a_time_and_another_visitor_too() -> None:
 
 
 @pytest.mark.parametrize("way", ["the config names it", "the index names it"])
-def test_a_pickle_is_not_read_whichever_file_leads_to_it(way: str, tmp_path) -> None:
+def test_a_pickle_is_not_read(way: str, tmp_path) -> None:
     folder = shutil.copytree(VIT, tmp_path / "pickle")
     weights = load_file(folder / "model.safetensors")
     (folder / "model.safetensors").unlink()
@@ -146,7 +136,7 @@ def test_a_pickle_is_not_read_whichever_file_leads_to_it(way: str, tmp_path) -> 
     assert str(tmp_path) not in str(refused.value)
 
 
-def test_labels_of_a_config_are_short_and_carry_no_control_characters(tmp_path) -> None:
+def test_labels_of_a_config_are_short_and_printable(tmp_path) -> None:
     folder = shutil.copytree(VIT, tmp_path / "labels")
     config = json.loads((folder / "config.json").read_text())
     config["id2label"] = {n: f"<b>{CONTROL}{n}\n" + "x" * 1000 for n in config["id2label"]}
@@ -156,16 +146,19 @@ def test_labels_of_a_config_are_short_and_carry_no_control_characters(tmp_path) 
         assert len(label) <= 200 and fmt.printable(label) == label and "\n" not in label
 
 
-def test_errors_keep_the_name_of_a_file_and_lose_its_folder() -> None:
-    for text, shown in [
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
         ("no such file: '/tmp/torchinductor_root/ab/c.py'", "no such file: 'c.py'"),
         ("/home/me/x.py:12: error", "x.py:12: error"),
         ("in ~/secret/y and file:///etc/passwd", "in y and passwd"),
         ("/var/tmp/", "…"),
         ("microsoft/resnet-50 and 1/2", "microsoft/resnet-50 and 1/2"),
         ("https://huggingface.co/a/b", "https://huggingface.co/a/b"),
-    ]:
-        assert fmt.without_folders(text) == shown
+    ],
+)
+def test_an_error_keeps_a_files_name_and_loses_its_folder(text: str, shown: str) -> None:
+    assert fmt.without_folders(text) == shown
 
 
 # ---- the API over HTTP
@@ -212,38 +205,24 @@ DEEP = b'{"data": [' + b"[" * 10_000 + b"]" * 10_000 + b"]}"
 PASSWD = {"path": "/etc/passwd", "meta": {"_type": "gradio.FileData"}}
 
 
-def test_a_call_that_does_not_fit_is_told_in_a_sentence_and_leaves_no_trace_in_the_log(served: Any, capfd) -> None:
+def test_a_call_that_does_not_fit_is_told_in_a_sentence(served: Any, capfd) -> None:
+    """And leaves no traceback in the log."""
     address, _ = served
     number = next(one["id"] for one in config(address) if one["api_name"] == "benchmark")
     for path, body, status, says in [
         ("call/benchmark", DEEP, 400, "JSON"),
-        ("call/benchmark", b'{"data": [' + b"[" * 200 + b"]" * 200 + b"]}", 400, "nested more than 64 deep"),
-        ("call/benchmark", b'{"data": ["shapes-vit", null, null, NaN]}', 400, "NaN"),
-        ("call/benchmark", b'{"data": ["shapes-vit", null, null, 1e999]}', 400, "JSON"),
-        ("call/benchmark", b'{"data": ["\\ud800"]}', 400, "JSON"),
-        ("call/benchmark", b"not json", 400, "JSON"),
-        ("call/benchmark", b"\xff\xfe", 400, "JSON"),
         ("call/benchmark", b'{"data": "' + b"x" * (MAX_BYTES + 1) + b'"}', 413, "2 MB"),
         ("call/benchmark", [], 422, "body: Input should be"),
-        ("call/benchmark", {}, 422, "body.data: Field required"),
         ("call/benchmark", {"data": []}, 200, "/benchmark takes 29 values, in this order: checkpoint, task, image"),
-        ("call/benchmark", {"data": [{"a": 1}]}, 200, "Given: 1."),
         ("call/benchmark", asking(checkpoint={}), 200, "No checkpoint was given"),
         ("call/benchmark", asking(image=7), 200, "must be an uploaded file"),
-        ("call/benchmark", asking(text=[[]]), 200, "text queries are a list"),
         ("call/v2/benchmark", {"nonsense": 1}, 400, "Parameter `nonsense` is not a valid"),
-        ("call/v2/published", {"x": 1, "y": 2}, 400, "Parameter `x` is not a valid"),
-        ("call/v2/benchmark", [], 422, "body: Input should be a valid dictionary"),
         ("call/v2/nothing", {}, 404, "'nothing'. There are /benchmark, /published, /history, /best."),
         ("call/_forecast", {"data": []}, 404, "There is no endpoint '_forecast'."),
-        ("call/published", {"data": []}, 200, "/published takes 5 values, in this order: subset"),
         ("call/history", {"data": [PASSWD, "", 1, False]}, 200, "must be an uploaded file"),
-        ("call/v2/published", {"model": PASSWD}, 200, "must be an uploaded file"),
         ("call/v2/benchmark", {"image": {**PASSWD, "path": "a\0b"}}, 200, "must be an uploaded file"),
         ("queue/join", {"data": [], "fn_index": number}, 400, "Session hash not found"),
         ("queue/join", {"fn_index": number, "session_hash": "a"}, 422, "body.data: Field required"),
-        ("queue/join", {"data": [], "fn_index": number, "session_hash": ["a"]}, 422, "body.session_hash: Input should"),
-        ("run/predict", [], 422, "body: Input should be"),
         ("run/predict", {"data": [], "fn_index": number}, 404, "join the queue"),
         ("cancel", {}, 422, "body.event_id: Field required"),
     ]:
@@ -251,28 +230,20 @@ def test_a_call_that_does_not_fit_is_told_in_a_sentence_and_leaves_no_trace_in_t
         assert answered == status and says in text, text[:500]
         assert text.startswith("event: error\n") if answered == 200 else isinstance(json.loads(text)["detail"], str)
         assert without_leaks(text), text[:500]
-    for kind in ("Multipart/Form-Data; boundary=a", "text/plain", ""):  # none leads JSON around the guard
-        for path in ("call/benchmark", "call/v2/benchmark", "queue/join"):
-            assert post(address, DEEP, path, kind)[0] == 400
     assert '"session_not_found":true' in httpx.get(f"{address}gradio_api/queue/data?session_hash=nobody").text
     assert "event: complete" in post(address, asking())[1]
     told = capfd.readouterr()
     assert "Traceback" not in told.err + told.out
 
 
-ODD: list[Any] = [None, True, 0, -1, 7, 2**70, 1.5, 1e300, "", "shapes-vit", "\x00", "../../etc/passwd", "x" * 5000]
-ODD += [
-    [],
-    [[]],
-    [1, "a", None],
-    ["x"],
-    {},
-    {"a": 1},
-    {"path": 7},
-    PASSWD,
-    {"value": "default"},
-    {"__type__": "update"},
-]
+@pytest.mark.parametrize("kind", ["Multipart/Form-Data; boundary=a", "text/plain", ""])
+def test_no_content_type_leads_json_around_the_guard(kind: str, served: Any) -> None:
+    for path in ("call/benchmark", "call/v2/benchmark", "queue/join"):
+        assert post(served[0], DEEP, path, kind)[0] == 400
+
+
+ODD: list[Any] = [None, True, 0, -1, 2**70, 1.5, "", "shapes-vit", "\x00", "../../etc/passwd", "x" * 5000]
+ODD += [[], [[]], [1, "a", None], {}, {"a": 1}, {"path": 7}, PASSWD, {"__type__": "update"}]
 
 
 def test_no_forged_call_of_an_event_ends_in_a_traceback(tmp_path, capfd) -> None:
@@ -305,42 +276,6 @@ def test_no_forged_call_of_an_event_ends_in_a_traceback(tmp_path, capfd) -> None
     assert "Traceback" not in told.err + told.out and "etc/passwd" not in told.err
 
 
-def test_joins_that_nobody_reads_leave_the_page_answering(served: Any, monkeypatch) -> None:
-    address, _ = served
-    monkeypatch.setattr(gradio_workarounds, "MOST_UNREAD_OF_A_CLIENT", 5)
-    for number in range(20):
-        body = {"data": asking()["data"], "session_hash": f"unread {number}"}
-        name = {"fn_index": next(one["id"] for one in config(address) if one["api_name"] == "published")}
-        assert httpx.post(f"{address}gradio_api/queue/join", json=body | name).status_code in (200, 429)
-    assert "event: complete" in post(address, asking())[1]
-    assert '"session_not_found":true' in httpx.get(f"{address}gradio_api/queue/data?session_hash=unread 0").text
-
-
-@pytest.mark.parametrize("streams", [2, 3])
-def test_several_streams_of_one_session_leave_no_trace_in_the_log(served: Any, capfd, streams: int) -> None:
-    address, _ = served
-
-    async def read(client: httpx.AsyncClient) -> str:
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(1):
-                return (await client.get("queue/data", params={"session_hash": "shared"})).text
-        return ""
-
-    async def ask() -> list[str]:
-        async with httpx.AsyncClient(base_url=f"{address}gradio_api/", timeout=30) as client:
-            number = next(one["id"] for one in config(address) if one["api_name"] == "published")
-            body = {"data": ["a visitor's text"] * 5, "fn_index": number, "session_hash": "shared"}
-            for _ in range(streams):
-                await client.post("queue/join", json=body)
-            return await asyncio.gather(*(read(client) for _ in range(streams)))
-
-    answers = asyncio.run(ask())
-    assert sum("close_stream" in answer for answer in answers) >= 1
-    assert "event: complete" in post(address, asking())[1]
-    told = capfd.readouterr()
-    assert "Traceback" not in told.err + told.out and "visitor" not in told.err + told.out
-
-
 @pytest.fixture
 def port() -> Iterator[int]:
     """A port of this machine, which nobody may have called at the end."""
@@ -349,20 +284,10 @@ def port() -> Iterator[int]:
         assert select.select([server], [], [], 0)[0] == []
 
 
-def test_a_picture_that_was_not_uploaded_is_neither_opened_nor_fetched(served: Any, port: int) -> None:
+def test_a_picture_that_was_not_uploaded_is_not_opened(served: Any, port: int) -> None:
     address, asked = served
     before = len(asked)
-    for path in [
-        f"http://127.0.0.1:{port}/secret.png",
-        f"http://[::ffff:127.0.0.1]:{port}/secret.png",
-        f"http://2130706433:{port}/secret.png",
-        "https://example.com/picture.png",
-        "file:///etc/passwd",
-        "/etc/passwd",
-        "C:\\secret.png",
-        "",
-        "\x00",
-    ]:
+    for path in [f"http://127.0.0.1:{port}/secret.png", "file:///etc/passwd", "/etc/passwd", "", "\x00"]:
         for field in ["path", "url"]:
             status, text = post(address, asking(image={field: path, "meta": {"_type": "gradio.FileData"}}))
             assert status in (400, 422) or "event: error" in text
@@ -370,31 +295,16 @@ def test_a_picture_that_was_not_uploaded_is_neither_opened_nor_fetched(served: A
     assert len(asked) == before
 
 
-def test_no_address_in_a_path_is_fetched(served: Any, port: int, monkeypatch) -> None:
-    """Even where gradio would take the address for a public one: here this machine's own passes for that."""
-    import safehttpx
-
-    async def passes(host: str) -> str:
-        return "127.0.0.1"
-
-    monkeypatch.setattr(safehttpx, "async_validate_url", passes)
-    for method in ("GET", "HEAD"):
-        for written in (f"http://127.0.0.1:{port}/x.png", f"HTTP://public.example:{port}/x", f"http%3A%2F%2Fa:{port}"):
-            for route in ("gradio_api/file=", "file=", "gradio_api/proxy="):
-                assert httpx.request(method, served[0] + route + written, timeout=30).status_code == 403
-
-
 # ---- errors of the store
 
 
-def test_an_error_of_the_store_reaches_no_browser_with_its_folder(tmp_path) -> None:
+def test_no_folder_of_the_store_reaches_a_browser(tmp_path) -> None:
     unreadable = History(tmp_path / "secret-folder" / "history.sqlite3")
     unreadable.path.parent.mkdir()
     with contextlib.closing(sqlite3.connect(unreadable.path)) as another_program:
         another_program.execute("PRAGMA user_version = 99")
     page = Page(FakeRunner(lambda spec, image: ok_result(spec=spec)), history=unreadable)
     tab, sweeps = page.history_tab, page.sweep_tab
-    export = handler(page, of=(tab.exports["csv"], "click"))
     axes = [field.value for field in sweeps.axes.values()]
     told = [
         handler(page, of=(tab.search, "change"), changes=tab.runs)("", [])[tab.shown],
@@ -403,31 +313,18 @@ def test_an_error_of_the_store_reaches_no_browser_with_its_folder(tmp_path) -> N
         str(page.run_tab.open("one", None)),
         str(handler(page, of=(sweeps.start_button, "click"))(None, *axes, "pretrained", False)),
     ]
-    stored = api.history_endpoint(unreadable)
-    for ask in (
-        lambda: stored(search="vit"),
-        lambda: stored(id="one"),
-        lambda: export([], ""),
-        lambda: export(["one"], ""),
-    ):
+    for ask in (api.history_endpoint(unreadable), handler(page, of=(tab.exports["csv"], "click"))):
         with pytest.raises(gr.Error) as refused:
-            ask()
+            ask("", "vit")
         told.append(str(refused.value.message))
     for sentence in told:
         assert "history.sqlite3" in sentence and "secret-folder" not in sentence
 
 
-def test_a_search_of_too_many_words_is_refused_with_the_limit(tmp_path, monkeypatch) -> None:
-    monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path))
-    (history := History()).append(ok_result())
+def test_a_search_of_too_many_words_is_refused_with_the_limit(history: History) -> None:
     page = Page(FakeRunner(lambda spec, image: ok_result(spec=spec)), history=history)
-    words = "a " * 1100
-    with pytest.raises(gr.Error, match=r"at most 20 words\. Given: 1100"):
-        api.history_endpoint(history)(search=words)
-    shown = handler(page, of=(page.history_tab.search, "change"), changes=page.history_tab.runs)(words, [])
-    assert "at most 20 words" in shown[page.history_tab.shown]
-    assert main(["history", "--search", words]) == 2
-    assert api.history_endpoint(history)(search="vit " * 20)[0]["checkpoint"] == "shapes-vit"
+    shown = handler(page, of=(page.history_tab.search, "change"), changes=page.history_tab.runs)("a " * 1100, [])
+    assert "at most 20 words. Given: 1100" in shown[page.history_tab.shown]
 
 
 @pytest.mark.parametrize(("error", "says"), [(errno.ENOSPC, "disk"), (errno.EMFILE, "files")])
@@ -454,11 +351,11 @@ def test_an_uploaded_file_is_limited(served: Any) -> None:
         assert uploaded(served[0], b"x" * size).status_code == status
 
 
-def test_on_a_space_whoever_gives_a_picture_is_told_that_others_can_see_it(monkeypatch) -> None:
+def test_on_a_space_a_picture_is_said_to_be_public(monkeypatch) -> None:
     monkeypatch.setenv("SPACE_ID", "somebody/space")
     page = Page(FakeRunner(lambda spec, image: ok_result(spec=spec)))
     (note,) = [block for block in page.blocks.values() if getattr(block, "elem_id", "") == "picture-public"]
-    assert f"at most {LONG_SIDE} pixels" in note.value and "Everybody who opens this page" in note.value
+    assert note.visible and str(LONG_SIDE) in note.value
 
 
 # ---- properties: the API's function and the command line with anything
@@ -490,7 +387,7 @@ def benchmark() -> Any:
 
 @settings(max_examples=200, suppress_health_check=list(HealthCheck))
 @given(st.fixed_dictionaries({}, optional=ANY_FIELD))
-def test_the_api_answers_anything_with_a_result_or_a_documented_error(asked: dict[str, Any]) -> None:
+def test_the_api_answers_anything_with_a_result_or_a_sentence(asked: dict[str, Any]) -> None:
     try:
         answer = benchmark()(SimpleNamespace(session_hash="one", headers={}), **asked)
     except gr.Error as refused:
@@ -503,60 +400,22 @@ def test_the_api_answers_anything_with_a_result_or_a_documented_error(asked: dic
         assert status == "ok"
 
 
+COMMANDS = ["run", "list", "published", "best", "script stored", "sweep", "history", "history export runs.json"]
+FLAGS = [option.flags[0] for option in OPTIONS.values()] + ["--image", "--preset", "--out", "--search", "--json"]
 WORDS = st.text(st.characters(blacklist_categories=["Cs"], blacklist_characters="\x00"), max_size=20)
-GOOD = {
-    "--checkpoint": "shapes-vit", "--image": str(SCENE), "--mode": "default", "--dtype": "float32", "--device": "cpu",
-    "--task": "image-classification", "--weights": "random", "--attention": "sdpa", "--protocol": "as published",
-    "--precision": "0.1", "--iterations": "20", "--cache": "keep", "--profile": "on", "--trace": "trace",
-    "--preset": "smoke", "--out": "table.csv", "--engine": "ray", "--search": "vit", "--subset": "release",
-    "--gpu": "T4", "--model": "vit", "--prompt": "The picture shows", "--tokens": "8",
-}  # fmt: skip
-"""A value that means something; of the other options 1 does."""
-NEEDED = ("--checkpoint", "--image")
-COMMANDS = ["run", "list", "published", "best", "script stored", "sweep", "sweep grid.yaml", "history"]
-COMMANDS += ["history stored", "history export runs.json", "history delete stored --yes"]
-
-
-def options_of(command: str) -> dict[str, bool]:
-    """The command's options as its parser has them, and whether each takes a value."""
-    program: Any = parser()
-    for word in command.split():
-        choices = [action.choices for action in program._actions if isinstance(action, argparse._SubParsersAction)]
-        if not choices:
-            break
-        program = choices[0][word]
-    found = {action.option_strings[-1]: action.nargs != 0 for action in program._actions if action.option_strings}
-    found.pop("--help")
-    found.pop("--measured", None)  # writes into the project's own folder, and refuses only once the table is printed
-    return found
-
-
-@st.composite
-def arguments_of_any_command(draw: st.DrawFn) -> list[str]:
-    command = draw(st.sampled_from([*COMMANDS, ""]))
-    if not command:
-        return draw(st.lists(WORDS, max_size=3))
-    options, words = options_of(command), command.split()
-    if draw(st.integers(0, 3)):
-        words += [word for name in NEEDED if name in options for word in (name, GOOD[name])]
-    for name in draw(st.lists(st.sampled_from(sorted(options) or ["--none"]), max_size=3)):
-        words.append(name)
-        if options.get(name):
-            good, strange = st.just(GOOD.get(name, "1")), st.sampled_from(TRICKS) | NUMBERS.map(str) | WORDS
-            words.append(draw(st.one_of(good, good, good, strange)))
-    if not draw(st.integers(0, 3)):
-        words.append(draw(st.sampled_from(["--nonsense", "-h5", "--", "--help"]) | WORDS))
-    return words
+GIVEN = st.sampled_from(["shapes-vit", "random", "cpu", "1", "table.csv", *TRICKS]) | NUMBERS.map(str) | WORDS
 
 
 @settings(max_examples=100, suppress_health_check=list(HealthCheck))  # a tenth of a second each
-@given(arguments_of_any_command())
-def test_the_command_line_answers_anything_with_a_documented_code_and_a_sentence(arguments: list[str]) -> None:
+@given(
+    st.sampled_from(COMMANDS),
+    st.lists(st.tuples(st.sampled_from(FLAGS), GIVEN), max_size=3),
+    st.lists(WORDS, max_size=1),
+)
+def test_the_command_line_answers_anything_with_a_sentence(command: str, options: list, more: list[str]) -> None:
     """Each command up to where a model would be loaded: nothing is compiled, searched or packed."""
     said, told = io.StringIO(), io.StringIO()
-
-    refused = BadInput("It refuses random weights.")
-    runner = FakeRunner(lambda spec, image: refused if spec.weights == "random" else ok_result(spec=spec))
+    runner = FakeRunner(lambda spec, image: ok_result(spec=spec))
     runner.inspect = lambda: MACHINE
     with (
         tempfile.TemporaryDirectory() as folder,
@@ -565,18 +424,15 @@ def test_the_command_line_answers_anything_with_a_documented_code_and_a_sentence
         mock.patch("demo.runs.runner.Runner", return_value=runner),
         mock.patch("demo.cli.sweep_command.run_cells", lambda *_: (event for event in ())),
         mock.patch("demo.sweep.best_way.Search.run", lambda *_: (event for event in ())),
-        mock.patch("demo.sweep.ray_cluster.connect", side_effect=BadInput("There is no cluster here.")),
         contextlib.redirect_stdout(said),
         contextlib.redirect_stderr(told),
     ):
         History().append(ok_result(id="stored"))
-        Path("grid.yaml").write_text("checkpoints: [shapes-vit]\n")
         try:
-            code = main(arguments)
+            code = main([*command.split(), *(word for option in options for word in option), *more])
         except SystemExit as left:  # argparse's --help
             code = left.code
-    assert code in (0, 1, 2)
+    assert code in (0, 1, 2) and "Traceback" not in told.getvalue()
     if code == 2:
         assert said.getvalue() == ""
         assert told.getvalue().strip().endswith((".", "?")), told.getvalue()
-    assert "Traceback" not in told.getvalue()

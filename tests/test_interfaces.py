@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fake_runner import FakeRunner
-from samples import BOXES, SEGMENTS, failed_result, full_result, ok_result
+from support.fake_runner import FakeRunner
+from support.samples import BOXES, SEGMENTS, failed_result, full_result, ok_result
 
 from demo.cli.main import main
 from demo.core.codec import plain

@@ -24,11 +24,11 @@ from demo.present import markdown
 from demo.present.sentences import settings_line as sentence
 from demo.present.script import script
 from demo.sweep.grid import read_grid
-from fake_runner import FakeRunner
+from support.fake_runner import FakeRunner
 from demo.ui.tabs import compare
 from demo.ui.page import Page
 from demo.ui.tabs import form, links
-from samples import ok_result
+from support.samples import ok_result
 
 spec = make_spec("shapes-vit", shiny=True)
 page = Page(FakeRunner(lambda spec, image: ok_result(spec=spec)))

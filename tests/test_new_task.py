@@ -74,9 +74,9 @@ load = DepthEstimation.load
 """
 CHILD = """
 import json
-from fake_runner import FakeRunner
+from support.fake_runner import FakeRunner
 from demo.core.catalog import make_spec
-from demo.core.result import RunResult
+from demo.core.result_json import from_json, to_json
 from demo.present import markdown
 from demo.present.script import script
 from demo.store import export
@@ -92,7 +92,7 @@ fields = page.run_tab.form.inputs
 values = {name: field.value for name, field in fields.items() if name != "image"}
 values |= {"task": "depth-estimation", "checkpoint": "someone/depth"}
 print(json.dumps({
-    "read": RunResult.from_json(result.to_json()) == result,
+    "read": from_json(to_json(result)) == result,
     "choices": fields["task"].choices,
     "form": form.read_spec(values).task,
     "first": form.first("depth-estimation"),

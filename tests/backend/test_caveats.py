@@ -1,23 +1,20 @@
 """What the samples of a machine, the compile and the precision make a reader of the figures wary of."""
 
 import dataclasses
-import json
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from own_workload import workload_of
-from samples import measurement, ok_result
+from support.own_workload import workload_of
+from support.samples import measurement, ok_result
 
 from demo.backend import caveats
 from demo.backend.workload import Variant, Variants
-from demo.core.caveat import Caveat, note
 from demo.core.machine import GpuSample, HostSample
 from demo.core.measurement import Compilation, GraphBreak
 from demo.core.result import RunResult
-from demo.core.result_json import dumps, from_json, to_json
 
 
 def gpu(clock: float = 1.9e9, **more: Any) -> HostSample:
@@ -31,14 +28,13 @@ def test_each_disturbance_is_told_in_one_sentence() -> None:
         ([gpu(1.9e9), gpu(1.5e9)], "between 1500 and 1900 MHz"),
         ([gpu(1.2e9)], "at 1200 MHz, well below its 1980 MHz"),
         ([gpu(throttle_reasons=("thermal",))], "because it was hot (70 °C)"),
-        ([gpu(throttle_reasons=("power",))], "power limit"),
         ([gpu(throttle_reasons=("hardware",))], "hardware slowed it down"),
     ]:
         (caveat,) = caveats.of_machine(samples, {}, [])
         assert words in str(caveat)
 
 
-def test_noise_of_one_cause_is_told_once_and_a_quiet_machine_is_not_talked_about() -> None:
+def test_noise_of_one_cause_is_told_once() -> None:
     busy, both = [HostSample(0.0, 0.2), HostSample(0.5, 0.4)], ["eager", "compiled"]
     vary = "The calls vary widely (the middle half spans, as a share of the median: "
     unsettled = "Not settled when the warm-up ended ({}): the last three calls were more than 10 % apart."
@@ -65,12 +61,8 @@ def test_what_the_compiled_model_really_was_is_told() -> None:
         (caveat,) = caveats.of_timing(ok_result(compilation=Compilation(1.0, "cold", graphs, **more)))
         assert words in str(caveat)
     busy = ok_result(compilation=Compilation(1.0, "cold", 1), machine_states=(HostSample(0.5, 0.5, None, 1.0),))
-    assert list(map(str, caveats.of_timing(busy))) == [
-        (
-            "Fewer cores were free than torch used threads while it was timed, so threads waited for a core: a "
-            "difference counts only beyond 1.35×. Stop other programs, or choose fewer threads."
-        )
-    ]
+    (caveat,) = caveats.of_timing(busy)
+    assert str(caveat).startswith("Fewer cores were free than torch used threads")
 
 
 KEPT, X = torch.ones(3), torch.rand(3)
@@ -94,12 +86,10 @@ def of_calls(eager: Callable[[], Any], compiled: Callable[[], Any], device: str 
         pytest.param(lambda: 5, False, id="no tensor"),
     ],
 )
-@pytest.mark.parametrize("inference", [False, True])
-def test_a_tensor_that_comes_back_is_told(call: Callable[[], Any], again: bool, inference: bool) -> None:
-    with torch.inference_mode(inference):
-        found = of_calls(call, lambda: X + 1)
+def test_a_tensor_that_comes_back_is_told(call: Callable[[], Any], again: bool) -> None:
     told = "The same tensor comes back from each call of eager: nothing may have been computed."
-    assert found == ([told] if again else [])
+    with torch.inference_mode():
+        assert of_calls(call, lambda: X + 1) == ([told] if again else [])
 
 
 def test_on_a_gpu_compiled_outputs_may_share_one_place() -> None:
@@ -126,7 +116,6 @@ def filled(value: float, dtype: torch.dtype = torch.float32, count: int = 9) -> 
         pytest.param(filled(0.0, count=2500), X, None, id="zeros"),
         pytest.param(filled(1e-6, torch.float16, 2500), X, None, id="float16"),
         pytest.param(torch.nn.ReLU(), torch.arange(3), None, id="no floats"),
-        pytest.param(torch.nn.ReLU(), torch.eye(3).to_sparse(), None, id="sparse"),
     ],
 )
 def test_a_share_of_subnormal_numbers_is_told(model: torch.nn.Module, x: torch.Tensor, told: str | None) -> None:
@@ -145,20 +134,13 @@ def tailed(seconds: float) -> RunResult:
     return ok_result(compiled=compiled, spec=fixed)
 
 
-def test_a_longer_tail_of_a_faster_model_is_told_with_both_figures() -> None:
+def test_a_longer_tail_of_a_faster_model_is_told() -> None:
     """But not where it is hardly longer, or the model is not faster."""
     (caveat,) = caveats.of_timing(tailed(0.005))
     assert str(caveat).endswith("of 20 calls one takes longer than 5.00 ms, with eager longer than 2.08 ms.")
     slower = dataclasses.replace(tailed(0.005), compiled=measurement(0.003))
     for result in (tailed(0.002), tailed(0.00208 * 1.005), slower):
         assert caveats.of_timing(result) == []
-
-
-def test_only_calls_that_were_timed_are_said_to_vary_widely() -> None:
-    uneven = dataclasses.replace(measurement(0.01), wall_seconds=(0.01, 0.02) * 10)
-    timed = ok_result(eager=uneven, timing_seconds=1.0)
-    assert set(caveats.wide_spreads(timed)) == {"eager"}
-    assert caveats.wide_spreads(dataclasses.replace(timed, timing_seconds=None)) == {}
 
 
 BLOCKS, CALLS = 30, 8
@@ -181,9 +163,8 @@ def timed(eager: np.ndarray, compiled: np.ndarray) -> RunResult:
 GROWING = np.linspace(1, 3, BLOCKS * CALLS)
 
 
-@pytest.mark.parametrize("slope", [0.5, 1.0, 10.0])
-def test_calls_that_become_slower_are_the_model_s(slope: float) -> None:
-    grown = 1 + slope * np.linspace(0, 1, BLOCKS * CALLS)
+def test_calls_that_become_slower_are_the_model_s() -> None:
+    grown = np.linspace(1, 1.5, BLOCKS * CALLS)
     (told,) = map(str, caveats.of_growth(timed(grown * noise(), 0.3 * grown * noise())))
     assert told.startswith("Each call takes longer than the one before (eager ")
     assert told.endswith(" from the first third to the last): the model keeps something from call to call.")
@@ -193,42 +174,9 @@ def test_calls_that_become_slower_are_the_model_s(slope: float) -> None:
     ("eager", "compiled"),
     [
         pytest.param(GROWING, np.ones(BLOCKS * CALLS), id="eager only"),
-        pytest.param(np.ones(BLOCKS * CALLS), GROWING, id="compiled only"),
         pytest.param(GROWING[::-1], GROWING[::-1], id="faster"),
         pytest.param(GROWING**0.1, GROWING**0.1, id="by a tenth, as a machine that gets warm"),
-        pytest.param(GROWING[: 4 * CALLS], GROWING[: 4 * CALLS], id="four blocks"),
     ],
 )
 def test_other_trends_are_not_the_model_s(eager: np.ndarray, compiled: np.ndarray) -> None:
     assert caveats.of_growth(timed(eager, compiled)) == []
-
-
-def step() -> np.ndarray:
-    """A machine that is up to twice as slow from some moment on."""
-    return np.where(np.arange(BLOCKS * CALLS) < RNG.integers(BLOCKS * CALLS), 1.0, RNG.uniform(1.2, 2.0))
-
-
-def wandering() -> np.ndarray:
-    """A machine whose speed wanders by half of it within the timing."""
-    return np.exp(np.cumsum(RNG.normal(0, 0.5 / (BLOCKS * CALLS) ** 0.5, BLOCKS * CALLS)))
-
-
-@pytest.mark.parametrize(
-    ("speed", "alarms"), [(lambda: np.exp(RNG.normal(0, 0.3, BLOCKS * CALLS)), 0), (step, 2), (wandering, 80)]
-)
-def test_an_unsteady_machine_is_rarely_taken_for_the_model(speed: Callable[[], np.ndarray], alarms: int) -> None:
-    found = 0
-    for _ in range(1000):
-        both = speed()
-        found += len(caveats.of_growth(timed(both * noise(), both * noise())))
-    assert found <= alarms
-
-
-def test_a_caveat_is_data_with_its_words_and_a_sentence_of_another_program_stands_as_it_is() -> None:
-    others = Caveat("others", {"busy": "30 %"})
-    told = (others, note("The profiler gave nothing: oh."))
-    result = from_json(json.loads(dumps(ok_result(caveats=told))))
-    assert result.caveats == told
-    text = "Other programs kept 30 % of the processor busy while it was timed."
-    assert list(result.warnings) == [text, "The profiler gave nothing: oh."]
-    assert to_json(result)["caveats"][0] == {"key": "others", "values": {"busy": "30 %"}, "text": text}

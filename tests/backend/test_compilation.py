@@ -2,8 +2,6 @@
 
 import dataclasses
 import itertools
-import os
-import subprocess
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -38,28 +36,12 @@ class Broken(Whole):
         return self.head(x)
 
 
-class Branching(Whole):
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        x = self.head(x)
-        return x + 1 if x.sum() > 0 else x - 1
-
-
 class Counting(Whole):
     """Its guard on `calls` fails at every call."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         self.calls += 1
         return self.head(x) * self.calls
-
-
-class BrokenInALoop(Whole):
-    """dynamo cannot resume in the middle of a loop: it leaves the whole function to eager."""
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        for _ in range(2):
-            x = self.head(x)
-            torch._dynamo.graph_break()
-        return x
 
 
 def compiled(model: torch.nn.Module, calls: int = 2, backend: str = "eager", **options: Any) -> Compilation:
@@ -85,14 +67,7 @@ def test_a_break_has_its_reason_and_its_source_line() -> None:
     assert found.fallbacks == ()
 
 
-def test_a_break_whose_reason_has_several_lines_keeps_the_first_and_every_hint() -> None:
-    (one,) = compiled(Branching()).graph_breaks
-    assert one.reason.startswith("Data-dependent branching: Detected data-dependent branching (e.g.")
-    assert any("torch.cond" in hint for hint in one.hints) and one.number == "GB0170"
-    assert not any("\n" in hint or "Hint:" in hint or "debug context" in hint for hint in one.hints)
-
-
-def test_each_recompile_has_its_guard_and_its_function_and_too_many_are_a_fall_back_to_eager() -> None:
+def test_too_many_recompiles_fall_back_to_eager() -> None:
     found = compiled(Counting(), calls=10)
     assert len(found.recompiles) >= 7  # dynamo takes 8 graphs of a function
     assert len(compiled(Counting(), calls=3).recompiles) == 2
@@ -100,10 +75,6 @@ def test_each_recompile_has_its_guard_and_its_function_and_too_many_are_a_fall_b
     assert first.reason == "the guard self.calls == 0 failed"
     assert first.location.startswith("test_compilation.py:") and first.location.endswith(" in forward")
     assert "recompile" in one.reason.lower() and one.location.endswith(" in forward")
-
-
-def test_a_function_that_dynamo_gives_up_is_told_as_a_fall_back() -> None:
-    assert compiled(BrokenInALoop()).fallbacks[0].location.startswith("test_compilation.py:")
 
 
 PROBE_SECONDS = 0.125
@@ -131,7 +102,7 @@ def compiled_for(instructions: str, monkeypatch, calls: int = 2) -> Compilation:
 
 
 @pytest.mark.usefixtures("empty_cache")
-def test_an_empty_cache_is_cold_and_then_warm_and_both_have_their_probe(monkeypatch) -> None:
+def test_an_empty_cache_is_cold_and_then_warm(monkeypatch) -> None:
     first, second = (compiled_for("avx512", monkeypatch) for _ in range(2))
     assert (first.cache, second.cache) == ("cold", "warm") and first.warm is second.cold is None
     steps = {"dynamo", "aot_autograd", "inductor", "backend compile", "instruction probe", "first run"}
@@ -144,14 +115,13 @@ def test_an_empty_cache_is_cold_and_then_warm_and_both_have_their_probe(monkeypa
 
 
 @pytest.mark.usefixtures("empty_cache")
-def test_a_graph_that_was_compiled_for_other_instructions_is_not_found(monkeypatch) -> None:
+def test_a_graph_for_other_instructions_is_not_found(monkeypatch) -> None:
     """Code for AVX-512 under AVX2 gave NaN: each kernel computed half of its numbers."""
     assert [compiled_for(one, monkeypatch, 1).cache_hits for one in ("avx512", "avx2", "avx512")] == [0, 0, 1]
 
 
-def test_each_part_of_a_first_call_is_without_the_next_and_all_add_up(monkeypatch) -> None:
-    names = ("dynamo_cumulative", "aot_autograd_cumulative", "inductor_cumulative", "triton")
-    seconds = dict(zip(names, (40, 36, 30, 20), strict=True))
+def test_the_parts_of_a_first_call_add_up(monkeypatch) -> None:
+    seconds = {"dynamo_cumulative": 40, "aot_autograd_cumulative": 36, "inductor_cumulative": 30, "triton": 20}
     metrics = SimpleNamespace(**{f"{name}_compile_time_us": value * 1e6 for name, value in seconds.items()})
     log = compilation.CompileLog()
     monkeypatch.setattr(compilation.CompileLog, "probe_seconds", 1.0)
@@ -161,19 +131,6 @@ def test_each_part_of_a_first_call_is_without_the_next_and_all_add_up(monkeypatc
     parts = {"dynamo": 3.0, "aot_autograd": 6.0, "inductor": 10.0, "backend compile": 20.0, "first run": 5.0}
     parts["instruction probe"] = 1.0
     assert log.cost(45.0).parts == parts
-
-
-def test_a_first_call_is_warm_only_where_every_graph_was_in_the_cache() -> None:
-    for hits, misses, cache in [(0, 0, "off"), (2, 0, "warm"), (0, 2, "cold"), (1, 1, "cold")]:
-        log = compilation.CompileLog()
-        compilation.counters["inductor"].update(fxgraph_cache_hit=hits, fxgraph_cache_miss=misses)
-        assert log.cache == cache
-
-
-def test_full_graph_only_fails_at_a_break() -> None:
-    with pytest.raises(Exception, match="graph_break") as caught:
-        compiled(Broken(), fullgraph=True)
-    assert "\n" not in compilation.first_line(caught.value)
 
 
 COMMAND = ["g++", "/tmp/worth-compiling-k2/torchinductor_me/ab/cab.cpp", *["-I/home/me/include"] * 30]
@@ -201,11 +158,6 @@ Repro command: ptxas -lineinfo /tmp/tmp1.ptx
     [
         (CppCompileError(COMMAND, OUTPUT), "fatal error: omp.h: No such file or directory"),
         (CppCompileError(COMMAND, "/usr/bin/ld: cannot find -lx: no\nld returned 1\n"), "cannot find -lx: no"),
-        (CppCompileError(COMMAND, "cab.cpp:1: Fehler: omp.h fehlt\n"), "cab.cpp:1: Fehler: omp.h fehlt"),
-        (
-            CppCompileError(COMMAND, "ld: library not found for -lx\nclang: error: linker\n"),
-            "library not found for -lx",
-        ),
         (
             RuntimeError(IN_A_PROCESS),
             "RuntimeError: Failed to find C compiler. Please specify via CC environment variable.",
@@ -215,49 +167,33 @@ Repro command: ptxas -lineinfo /tmp/tmp1.ptx
         (ValueError(), "ValueError"),
         (ValueError("word " * 200), "word " * 79 + "…"),
     ],
-    ids=["compiler", "linker", "macOS", "another language", "subprocess", "ptxas", "plain", "no text", "long"],
+    ids=["compiler", "linker", "subprocess", "ptxas", "plain", "no text", "long"],
 )
 def test_an_error_is_told_by_its_cause(error: Exception, says: str) -> None:
     assert compilation.first_line(error) == says
 
 
-def test_what_a_compiler_of_triton_s_printed_is_the_cause_of_its_failure(capfd) -> None:
-    os.write(2, b"/tmp/tmpx/main.c:5:10: fatal error: Python.h: No such file or directory\ncompilation terminated.\n")
-    error = subprocess.CalledProcessError(1, ["gcc", "/tmp/tmpx/main.c"])
-    assert compilation.first_line(error) == "fatal error: Python.h: No such file or directory"
-
-
 WITH_CUDA_GRAPHS = """
-async_compile = AsyncCompile()
 triton_poi_fused_relu_0 = async_compile.triton('triton_poi_fused_relu_0', 'def triton_(): pass')
 async_compile.wait(globals())
 
 def partition_0(args):
-    with torch.cuda._DeviceGuard(0):
         extern_kernels.mm(arg0_1, arg1_1, out=buf0)
         triton_poi_fused_relu_0.run(buf0, 16, stream=stream0)
-    return (buf0, )
 
 class Runner:
     def call(self, args):
         return self.partitions[0](args)
 """
-ONE_KERNEL_TUNED = """
-@triton.jit
-def triton_mm(arg_A, arg_B, out_ptr0): pass
-
-def call(args):
-    with torch.cuda._DeviceGuard(0):
-        triton_mm.run(*args, stream=stream0)
-"""
+TUNED = "@triton.jit\ndef triton_mm(arg_A): pass\n\ndef call(args):\n        triton_mm.run(*args, stream=stream0)\n"
 
 
-def test_kernels_are_counted_where_cuda_graphs_split_the_code_and_not_in_what_tuning_tried() -> None:
+def test_kernels_that_tuning_tried_are_not_counted() -> None:
     plain = WITH_CUDA_GRAPHS
     mixed = plain + "        buf3.copy_(buf2, False)\n        cpp_fused_add_0(buf3)\n"
-    assert compilation.kernel_calls([plain, ONE_KERNEL_TUNED]) == (1, 1)
-    assert compilation.kernel_calls([ONE_KERNEL_TUNED]) == (None, None)
-    assert compilation.calls_outside_graphs([plain, ONE_KERNEL_TUNED]) == (0, 2)
+    assert compilation.kernel_calls([plain, TUNED]) == (1, 1)
+    assert compilation.kernel_calls([TUNED]) == (None, None)
+    assert compilation.calls_outside_graphs([plain, TUNED]) == (0, 2)
     assert compilation.calls_outside_graphs([mixed, plain]) == (2, 4)
 
 
@@ -308,7 +244,7 @@ def test_a_whole_entry_of_the_cache_stays(entry: Path, tmp_path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", WHOLE[:-1], bytes(len(WHOLE))], ids=["empty", "cut off", "zeros"])
-def test_a_library_that_a_killed_compile_left_is_removed_with_its_source(content: bytes, entry: Path, tmp_path) -> None:
+def test_a_library_of_a_killed_compile_is_removed(content: bytes, entry: Path, tmp_path) -> None:
     entry.write_bytes(content)
     assert compilation.remove_unfinished(tmp_path) == (set(), 1)
     assert not entry.exists() and not entry.with_suffix(".cpp").exists()
@@ -317,47 +253,37 @@ def test_a_library_that_a_killed_compile_left_is_removed_with_its_source(content
 @pytest.mark.parametrize(
     ("name", "content"),
     [
-        ("aa/caaa.py", ""),
-        ("aa/caaa.best_config", '{"XBLOCK": '),
         ("cache/caaa", ""),
         ("triton/0/KEY/kernel.json", '{"hash": '),
         ("triton/0/KEY/kernel.cubin", ""),
     ],
-    ids=["wrapper", "tuned kernel", "tuned choices", "Triton's description", "Triton's kernel"],
+    ids=["tuned choices", "Triton's description", "Triton's kernel"],
 )
 def test_other_unfinished_entries_are_removed(name: str, content: str, entry: Path, tmp_path) -> None:
     broken = tmp_path / name
     broken.parent.mkdir(parents=True, exist_ok=True)
     broken.write_text(content)
-    assert compilation.remove_unfinished(tmp_path) == ({entry.name, f"{KEY}.main.cpp"}, 1)
-    assert not broken.exists()
-
-
-@pytest.mark.parametrize("name", [".123.tmp", "optimized.o"], ids=["draft", "object file"])
-def test_what_another_process_is_writing_stays(name: str, entry: Path) -> None:
-    entry.with_name(name).touch()
-    assert compilation.remove_unfinished(entry.parents[1])[1] == 0
-    assert entry.with_name(name).exists()
+    assert compilation.remove_unfinished(tmp_path)[1] == 1
+    assert entry.exists() and not broken.exists()
 
 
 def test_a_library_in_the_making_stays(entry: Path, tmp_path) -> None:
+    entry.with_name(".123.tmp").touch()  # a draft of another process
     entry.write_bytes(b"")
     with FileLock(tmp_path / "locks" / f"{KEY}.lock"):
         assert compilation.remove_unfinished(tmp_path)[1] == 0
-    assert entry.exists()
+    assert entry.exists() and entry.with_name(".123.tmp").exists()
 
 
 @pytest.mark.parametrize("before", [True, False], ids=["found in the cache", "of this very compile"])
-def test_an_entry_that_an_error_names_may_be_at_fault_if_it_was_there_before(
-    before: bool, entry: Path, tmp_path
-) -> None:
+def test_an_entry_is_at_fault_if_it_was_there_before(before: bool, entry: Path, tmp_path) -> None:
     error = ImportError(f"{entry}: undefined symbol: gone")
     assert compilation.remove_broken(error, tmp_path, {entry.name} if before else set()) is before
     assert not entry.exists()
 
 
 @pytest.mark.parametrize("broken", [True, False], ids=["broken header", "broken code"])
-def test_a_precompiled_header_that_the_compiler_cannot_read_is_removed(broken: bool, tmp_path) -> None:
+def test_an_unreadable_precompiled_header_is_removed(broken: bool, tmp_path) -> None:
     header = tmp_path / "precompiled_headers" / "caaa.h.gch"
     header.parent.mkdir()
     header.touch()
@@ -367,11 +293,6 @@ def test_a_precompiled_header_that_the_compiler_cannot_read_is_removed(broken: b
     assert header.exists() is not broken
 
 
-def test_an_error_that_names_no_entry_is_no_fault_of_the_cache(entry: Path, tmp_path) -> None:
-    assert not compilation.remove_broken(RuntimeError("no such operator"), tmp_path, {entry.name})
-    assert entry.exists()
-
-
 PROBE, LIBRARY = f"{KEY}.so", f"{KEY}.main.so"
 
 
@@ -379,43 +300,35 @@ PROBE, LIBRARY = f"{KEY}.so", f"{KEY}.main.so"
     ("misses", "cached", "partly"),
     [
         (1, set(), False),
-        (1, {"cbbb.main.so", "cbbb.py"}, False),
+        (1, {"cbbb.main.so"}, False),
         (1, {LIBRARY}, True),
-        (1, {PROBE}, True),
-        (1, {"triton_poi.cubin"}, True),
         (0, {LIBRARY}, False),
         (0, {PROBE}, True),
     ],
-    ids=["empty", "another kernel", "this kernel", "probe", "on a GPU", "all of it", "graph without its kernel"],
+    ids=["empty", "another kernel", "this kernel", "all of it", "graph without its kernel"],
 )
-def test_a_first_call_that_compiled_and_found_something_is_neither_cold_nor_warm(
-    misses: int, cached: set[str], partly: bool, monkeypatch
-) -> None:
+def test_a_first_call_that_found_a_part_is_not_cold(misses, cached, partly, monkeypatch):
     monkeypatch.setattr(compilation.CppPythonBindingsCodeCache, "cache", {KEY: None})
     log = compilation.CompileLog(cached)
     compilation.counters["inductor"].update(fxgraph_cache_hit=1 - misses, fxgraph_cache_miss=misses)
     found = log.compilation(SPEC, torch.device("cpu"), 3.0)
     assert found.partly is partly
     assert (found.cold or found.warm) is None if partly else (found.cold or found.warm).first_call_seconds == 3.0
-    assert found.known_costs == {"partly" if partly else log.cache: 3.0}
+    assert log.cache == ("cold" if misses else "warm")
 
 
 @pytest.mark.parametrize(
     ("own", "chosen", "told"),
     [
         ("AVX512", cpu_vec_isa.VecAVX512(), ""),
-        ("AVX2", cpu_vec_isa.VecAVX2(), ""),
         ("AVX512", cpu_vec_isa.VecAVX2(), "compiled for avx2, though"),
         ("AVX512", cpu_vec_isa.invalid_vec_isa, "compiled for no vector instructions, though"),
-        ("SVE256", cpu_vec_isa.invalid_vec_isa, "compiled for no vector instructions, though"),
         ("SVE256", cpu_vec_isa.VecNEON(), ""),
         ("DEFAULT", cpu_vec_isa.invalid_vec_isa, ""),
     ],
-    ids=["as wide", "as asked", "narrower", "scalar", "scalar on Arm", "Arm without bfloat16", "no vectors here"],
+    ids=["as wide", "narrower", "scalar", "Arm without bfloat16", "no vectors here"],
 )
-def test_code_for_narrower_vectors_than_the_processor_has_is_told(
-    own: str, chosen: cpu_vec_isa.VecISA, told: str, monkeypatch
-) -> None:
+def test_code_for_narrower_vectors_is_told(own, chosen, told, monkeypatch):
     monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: own)
     monkeypatch.setattr(compilation, "pick_vec_isa", lambda: chosen)
     cpu_vec_isa.valid_vec_isa_list()
@@ -424,7 +337,7 @@ def test_code_for_narrower_vectors_than_the_processor_has_is_told(
     assert compilation.caveats(torch.device("cuda"), broken=False) == []
 
 
-def test_a_frozen_graph_which_no_cache_holds_has_its_own_first_call_as_the_cold_one() -> None:
+def test_a_frozen_graph_without_a_cache_counts_as_cold() -> None:
     log = compilation.CompileLog()
     frozen = dataclasses.replace(SPEC, freezing=True)
     told = [log.compilation(spec, torch.device("cpu"), 3.0) for spec in (SPEC, frozen)]

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import torch
-from fake_cuda import FakeCuda
+from support.fake_cuda import FakeCuda
 
 from demo.backend import gpu_check, machine_probe
 
@@ -16,7 +16,7 @@ def test_without_a_gpu_there_is_nothing_to_check(monkeypatch, capsys) -> None:
     assert "no GPU that torch can use" in capsys.readouterr().out
 
 
-def test_what_is_not_as_expected_is_told_and_the_other_checks_go_on(monkeypatch, capsys) -> None:
+def test_a_check_that_fails_does_not_end_the_others(monkeypatch, capsys) -> None:
     def broken() -> str:
         raise RuntimeError("CUDA error")
 
@@ -43,7 +43,7 @@ def fake(monkeypatch) -> FakeCuda:
     return fake
 
 
-def test_clocks_rates_and_the_peak_of_a_sound_gpu_are_as_expected(fake: FakeCuda) -> None:
+def test_a_sound_gpu_is_as_expected(fake: FakeCuda) -> None:
     assert [check() for check in (gpu_check.clocks, gpu_check.rates, gpu_check.peak)] == ["", "", ""]
 
 
@@ -61,10 +61,8 @@ def test_a_copy_rate_that_the_memory_does_not_have_is_told(copied: float, fake: 
 @pytest.mark.parametrize(
     ("copied", "given"),
     [
-        pytest.param(3.6e12, card("NVIDIA H100 NVL", 6016), id="H100 NVL"),
         pytest.param(1.8e12, card("NVIDIA H100 PCIe", 5120, 1_593_000), id="H100 PCIe"),
         pytest.param(7.2e12, card("NVIDIA B200", 8192, 3_996_000), id="B200"),
-        pytest.param(9.2e11, card("NVIDIA GeForce RTX 4090", 384, 10_501_000), id="RTX 4090"),
         pytest.param(2.4e11, card("Tesla T4", 256, 5_001_000), id="T4"),
         pytest.param(3.2e11, card("NVIDIA L4", 192, 6_251_000), id="L4, its cache keeps a part"),
         pytest.param(2.0e11, card("NVIDIA A100-SXM4-40GB MIG 1g.5gb", 5120, 1_215_000), id="a slice of an A100"),
@@ -78,14 +76,7 @@ def test_no_sound_card_is_called_too_slow_or_too_fast(copied: float, given: Any,
     assert gpu_check.rates() == ""
 
 
-@pytest.mark.parametrize(("major", "told"), [(6, False), (7, True)], ids=["Pascal", "Volta"])
-def test_half_numbers_are_to_be_faster_from_volta_on(major: int, told: bool, fake: FakeCuda, monkeypatch) -> None:
-    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: card(major=major))
-    monkeypatch.setattr(gpu_check.profiling, "matrix_rate", lambda *_: 1.0)
-    assert ("float16" in gpu_check.rates()) is told
-
-
-def test_a_cuda_graph_of_an_earlier_check_is_no_part_of_the_peak(fake: FakeCuda) -> None:
+def test_an_earlier_cuda_graph_is_no_part_of_the_peak(fake: FakeCuda) -> None:
     fake.pools = [{"segment_pool_id": (1, 0), "total_size": 36 * 10**6, "allocated_size": 0}]
     assert gpu_check.peak() == ""
 
@@ -93,12 +84,3 @@ def test_a_cuda_graph_of_an_earlier_check_is_no_part_of_the_peak(fake: FakeCuda)
 def test_a_peak_that_no_allocator_tells_is_said(fake: FakeCuda, monkeypatch) -> None:
     monkeypatch.setattr(torch.cuda, "get_allocator_backend", lambda: "cudaMallocAsync")
     assert "not measured" in gpu_check.peak()
-
-
-def test_each_check_begins_with_nothing_compiled(monkeypatch) -> None:
-    done: list[str] = []
-    monkeypatch.setattr(machine_probe, "usable", lambda: True)
-    monkeypatch.setattr(gpu_check.compilation, "reset_compiler", lambda: done.append("reset"))
-    monkeypatch.setattr(gpu_check, "CHECKS", (lambda: done.append("one") or "", lambda: done.append("two") or ""))
-    gpu_check.main()
-    assert done == ["reset", "one", "reset", "two"]

@@ -4,10 +4,10 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
+from support.worker_processes import needs_linux, wait_until
 
 PACKAGE = "import os, sys\nprint(os.environ['TRANSFORMERS_VERBOSITY'], __name__, sys.argv[1:], flush=True)\n"
 
@@ -28,15 +28,7 @@ def started(folder: Path, module: str, source: str) -> subprocess.Popen[str]:
     )
 
 
-def is_removed(folder: Path) -> bool:
-    deadline = time.monotonic() + 20
-    while folder.exists():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-    return True
-
-
-def test_a_package_runs_as_main_with_its_arguments_and_the_rooms_environment(tmp_path) -> None:
+def test_a_package_runs_as_main_with_its_arguments(tmp_path) -> None:
     process = started(tmp_path, "made_up", PACKAGE)
     assert process.stdout.readline() == "error __main__ ['3', 'more']\n"
     process.communicate(timeout=30)
@@ -57,7 +49,8 @@ HOLDING_THE_LOCK = "import ctypes; print('here', flush=True); ctypes.PyDLL(None)
     ],
     ids=["waiting", "holding the interpreter's lock", "crashed with a child left"],
 )
-def test_when_standard_input_closes_the_whole_group_is_killed_and_its_folder_removed(life: str, tmp_path) -> None:
+def test_when_standard_input_closes_the_whole_group_is_killed(life: str, tmp_path) -> None:
+    """And its folder is removed."""
     process = started(tmp_path, "made_up", life)
     try:
         assert process.stdout.readline() == "here\n"
@@ -68,10 +61,10 @@ def test_when_standard_input_closes_the_whole_group_is_killed_and_its_folder_rem
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
-    assert is_removed(tmp_path / "temporary")
+    wait_until(lambda: not (tmp_path / "temporary").exists(), seconds=20)
 
 
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux tells the group of its watcher's end")
+@needs_linux  # no other system tells the group of its watcher's end
 @pytest.mark.parametrize("life", [WAITING, HOLDING_THE_LOCK], ids=["waiting", "holding the interpreter's lock"])
 def test_a_group_whose_watcher_is_killed_ends(life: str, tmp_path) -> None:
     """So it does not outlive an app that is killed after its watcher."""
@@ -96,4 +89,4 @@ def test_the_watcher_closes_its_files_whatever_their_limit(most: int, tmp_path) 
     assert process.stdout.read() == "here\n" and process.wait(timeout=10) == 0
     assert (tmp_path / "temporary").exists()
     process.stdin.close()
-    assert is_removed(tmp_path / "temporary")
+    wait_until(lambda: not (tmp_path / "temporary").exists(), seconds=20)

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
-from unittest.mock import Mock
 
 import pytest
 import torch
@@ -68,46 +67,13 @@ def no_smi(monkeypatch) -> None:
     monkeypatch.setitem(sys.modules, "pynvml", None)
 
 
-def test_the_gpu_is_named_by_cudas_driver_where_it_finds_one_also_without_nvml(
-    driver: None, no_smi: None, monkeypatch
-) -> None:
+def test_the_gpu_is_named_by_cudas_driver_also_without_nvml(driver: None, no_smi: None, monkeypatch) -> None:
     found = machine_probe.host()
     assert (found.gpu, found.gpu_memory_bytes, found.driver) == (PART, 5_100_273_664, None)
     assert found.compute_capability == "8.6"
     machine_probe.first_gpu.cache_clear()
     monkeypatch.setenv("CU_INIT", "100")
     assert machine_probe.first_gpu() is None
-
-
-def test_nvmls_first_card_is_not_taken_for_the_one_that_torch_uses(driver: None, no_smi: None, monkeypatch) -> None:
-    """NVML counts by the bus, CUDA begins with the fastest: here the older card is NVML's first."""
-    nvml = SimpleNamespace(
-        nvmlInit=lambda: None,
-        NVMLError_DriverNotLoaded=RuntimeError,
-        nvmlDeviceGetHandleByIndex=lambda place: place,
-        nvmlDeviceGetName=lambda handle: "NVIDIA GeForce GTX 1050",
-        nvmlDeviceGetMemoryInfo=lambda handle: SimpleNamespace(total=2_000_000_000),
-        nvmlDeviceGetCudaComputeCapability=lambda handle: (6, 1),
-        nvmlSystemGetDriverVersion=lambda: "580.95",
-    )
-    monkeypatch.setitem(sys.modules, "pynvml", nvml)
-    monkeypatch.setattr(torch.cuda, "pynvml", nvml, raising=False)
-    monkeypatch.setattr(torch.cuda, "_HAS_PYNVML", True)
-    monkeypatch.setattr(torch.cuda, "get_arch_list", lambda: ["sm_75", "sm_80"])
-    found = machine_probe.host()
-    assert (found.gpu, found.driver, found.gpu_problem) == (PART, "580.95", None)
-
-
-def test_a_gpu_of_which_no_driver_says_anything_is_tried_and_one_that_is_not_usable_has_no_name(
-    no_smi: None, monkeypatch
-) -> None:
-    for usable, gpu, name in ((True, None, "NVIDIA GPU"), (False, machine_probe.Gpu(PART, 1, (8, 6)), None)):
-        monkeypatch.setattr(torch.cuda, "is_available", lambda usable=usable: usable)
-        monkeypatch.setattr(machine_probe, "first_gpu", lambda gpu=gpu: gpu)
-        machine_probe.host.cache_clear()
-        found = machine_probe.host()
-        assert (found.gpu, found.gpu_memory_bytes, found.driver) == (name, None, None)
-        assert (found.gpu_problem is None) == usable
 
 
 @pytest.mark.parametrize(
@@ -117,14 +83,10 @@ def test_a_gpu_of_which_no_driver_says_anything_is_tried_and_one_that_is_not_usa
         (["sm_89", "sm_90"], False),
         (["sm_50", "compute_80"], True),
         (["sm_50", "sm_75"], False),
-        (["sm_100", "compute_120"], False),
-        ([], True),
     ],
     ids=str,
 )
-def test_a_gpu_that_torch_has_no_code_for_is_explained_and_left_alone(
-    built: list[str], works: bool, driver: None, no_smi: None, monkeypatch
-) -> None:
+def test_a_gpu_that_torch_has_no_code_for_is_left_alone(built, works, driver, no_smi, monkeypatch):
     monkeypatch.setattr(torch.version, "cuda", "13.0")
     monkeypatch.setattr(torch.cuda, "get_arch_list", lambda: built)
     assert machine_probe.usable() == works
@@ -135,7 +97,7 @@ def test_a_gpu_that_torch_has_no_code_for_is_explained_and_left_alone(
         assert machine_probe.host().gpu is None
 
 
-T4, H100, B200 = ("Tesla T4", 1, (7, 5)), ("NVIDIA H100", 1, (9, 0)), ("NVIDIA B200", 1, (10, 0))
+T4, B200 = ("Tesla T4", 1, (7, 5)), ("NVIDIA B200", 1, (10, 0))
 TITAN_V, K80 = ("Titan V", 1, (7, 0)), ("Tesla K80", 1, (3, 7))
 PIP = "`pip install --force-reinstall torch==2.13.0 --index-url https://download.pytorch.org/whl/"
 UPDATE = "; update the driver to 580 or newer"
@@ -161,83 +123,35 @@ def unusable(monkeypatch) -> Callable[..., str | None]:
     return told
 
 
-OLD_DRIVER = "cannot use the Tesla T4 with driver 550.54" + UPDATE
 CPU_BUILD = "is a CPU build although a Tesla T4 is present; "
+ANOTHER = " installs another build"
+WHY = "; `python -c 'import torch; torch.cuda.init()'` says why"
 
 
 @pytest.mark.parametrize(
     ("build", "driver", "gpu", "sees", "says"),
     [
-        (None, "580.95", T4, False, f"{CPU_BUILD}{PIP}cu130`"),
-        (None, None, T4, False, f"{CPU_BUILD}{PIP}cu130`"),
-        (None, "550.54", T4, False, f"{CPU_BUILD}{PIP}cu126`"),
-        (None, "580.95", TITAN_V, False, f"; {PIP}cu126`"),
-        ("13.0", "580.95", TITAN_V, True, f"(compute capability 7.0); {PIP}cu126`"),
-        ("13.0", "550.54", TITAN_V, False, f"with driver 550.54; {PIP}cu126`"),
-        ("13.0", "550.54", T4, False, f"{OLD_DRIVER}, or {PIP}cu126`"),
-        ("12.6", "580.95", B200, True, f"no code for the NVIDIA B200 (compute capability 10.0); {PIP}cu130`"),
-    ],
-    ids=[
-        *("CPU build", "CPU build without NVML", "CPU build with an old driver", "CPU build with an old card"),
-        *("no code for an old card", "old driver with an old card", "old driver", "no code for a new card"),
+        pytest.param(None, "580.95", T4, False, f"{CPU_BUILD}{PIP}cu130`{ANOTHER}", id="CPU build"),
+        pytest.param(None, "580.95", TITAN_V, False, f"; {PIP}cu126`{ANOTHER}", id="CPU build, old card"),
+        pytest.param("13.0", "580.95", TITAN_V, True, f"(compute capability 7.0); {PIP}cu126`{ANOTHER}", id="old card"),
+        pytest.param("13.0", "550.54", T4, False, f"550.54{UPDATE}, or {PIP}cu126`{ANOTHER}", id="old driver"),
+        pytest.param("12.6", "580.95", B200, True, f"(compute capability 10.0); {PIP}cu130`{ANOTHER}", id="new card"),
+        # torch for CUDA 12.6 has no code for Blackwell
+        pytest.param("13.0", "575.51", B200, False, UPDATE, id="new card, old driver"),
+        pytest.param("12.6", "470.82", T4, False, UPDATE, id="driver too old for all"),
+        pytest.param("13.0", "470.82", K80, False, "; no build of torch 2.13.0 has code for it", id="old card for all"),
+        pytest.param("13.0", "580.95", T4, False, WHY, id="new driver"),
     ],
 )
-def test_a_build_that_can_use_the_gpu_is_named_with_the_installed_version(
-    build: str | None, driver: str | None, gpu: tuple, sees: bool, says: str, unusable: Callable[..., str]
-) -> None:
-    assert f"{says} installs another build" in unusable(build, driver, gpu, sees)
+def test_a_gpu_that_torch_cannot_use_is_told_with_what_helps(build, driver, gpu, sees, says, unusable):
+    told = unusable(build, driver, gpu, sees)
+    assert says in told if says.endswith(ANOTHER) else told.endswith(says)
 
 
-@pytest.mark.parametrize(
-    ("build", "driver", "gpu", "sees", "says"),
-    [
-        ("13.0", "575.51", B200, False, UPDATE),
-        ("12.6", "570.86", B200, True, UPDATE),
-        (None, "570.86", B200, False, UPDATE),
-        ("13.0", "470.82", T4, False, UPDATE),
-        ("12.6", "470.82", T4, False, UPDATE),
-        ("13.0", "470.82", K80, False, "; no build of torch 2.13.0 has code for it"),
-        ("13.0", "580.95", T4, False, "; `python -c 'import torch; torch.cuda.init()'` says why"),
-        ("12.6", "550.54", T4, False, "; `python -c 'import torch; torch.cuda.init()'` says why"),
-        ("13.0", None, T4, False, "; `python -c 'import torch; torch.cuda.init()'` says why"),
-    ],
-    ids=[
-        *("Blackwell", "Blackwell with code for others", "Blackwell with a CPU build"),
-        *("driver too old for both", "driver too old for this one", "card too old for all"),
-        *("new driver", "driver new enough for this build", "driver of unknown version"),
-    ],
-)
-def test_where_no_build_helps_none_is_named(
-    build: str | None, driver: str | None, gpu: tuple, sees: bool, says: str, unusable: Callable[..., str]
-) -> None:
-    """Blackwell with an old driver: torch for CUDA 12.6 has no code for it."""
-    assert unusable(build, driver, gpu, sees).endswith(says)
-
-
-FOR_CUDA_12 = "`--extra-index-url https://download.pytorch.org/whl/cu126` and `torch==2.13.0+cu126`"
-
-
-@pytest.mark.parametrize(
-    ("build", "driver", "gpu", "says"),
-    [
-        ("13.0", "575.57", T4, "`--extra-index-url https://download.pytorch.org/whl/cu126` and `torch==2.13.0+cu126`"),
-        (
-            "13.0",
-            "550.54",
-            H100,
-            "`--extra-index-url https://download.pytorch.org/whl/cu126` and `torch==2.13.0+cu126`",
-        ),
-        (None, "580.95", T4, "whl/cu130` and `torch==2.13.0+cu130`"),
-        ("13.0", "575.57", B200, "; choose other hardware"),
-    ],
-    ids=["T4", "H100", "CPU build", "Blackwell"],
-)
-def test_on_a_space_what_its_owner_can_change_is_named(
-    build: str | None, driver: str, gpu: tuple, says: str, unusable: Callable[..., str], monkeypatch
-) -> None:
+def test_on_a_space_what_its_owner_can_change_is_named(unusable: Callable[..., str], monkeypatch) -> None:
     monkeypatch.setenv("SPACE_ID", "someone/space")
-    told = unusable(build, driver, gpu)
-    assert says in told and "update the driver" not in told and "pip" not in told
+    assert "whl/cu126` and `torch==2.13.0+cu126`" in unusable("13.0", "575.57", T4)
+    assert unusable("13.0", "575.57", B200).endswith("; choose other hardware")
 
 
 def cards(mig: bool) -> dict[str, Any]:
@@ -250,21 +164,21 @@ def cards(mig: bool) -> dict[str, Any]:
     ("visible", "mig", "says"),
     [
         ("-1", False, "CUDA_VISIBLE_DEVICES='-1' hides the NVIDIA H100; unset it"),
-        ("NoDevFiles", False, "CUDA_VISIBLE_DEVICES='NoDevFiles' hides the NVIDIA H100"),
         ("7,0", False, "CUDA_VISIBLE_DEVICES='7,0' hides the NVIDIA H100"),
-        (None, True, "the NVIDIA H100 is in MIG mode without an instance"),
         ("0", True, "the NVIDIA H100 is in MIG mode without an instance"),
         ("0", False, "CUDA does not start on the NVIDIA H100; restart the machine"),
     ],
-    ids=["none", "a word", "one too many first", "MIG", "MIG with its index", "not started"],
+    ids=["none", "one too many first", "MIG with its index", "not started"],
 )
-def test_a_gpu_that_only_nvml_finds_is_told_without_blaming_the_driver(
-    visible: str | None, mig: bool, says: str, unusable: Callable[..., str], monkeypatch
-) -> None:
-    if visible is not None:
-        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+def test_a_gpu_that_only_nvml_finds_is_no_drivers_fault(visible, mig, says, unusable, monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
     told = unusable("13.0", "580.95", None, **cards(mig))
     assert told.startswith(says) and "driver" not in told
+
+
+def test_a_gpu_without_a_driver_that_names_it_is_tried(no_smi: None, monkeypatch) -> None:
+    monkeypatch.setattr(machine_probe, "first_gpu", lambda: None)
+    assert (machine_probe.host().gpu, machine_probe.host().gpu_problem) == ("NVIDIA GPU", None)
 
 
 def test_a_gpu_that_is_hidden_on_purpose_is_no_problem(unusable: Callable[..., str | None], monkeypatch) -> None:
@@ -291,28 +205,8 @@ def no_toolkit(tmp_path: Path, monkeypatch) -> Path:
     return tmp_path / "site" / "nvidia" / "cu13"
 
 
-@pytest.mark.parametrize("missing", machine_probe.PACKAGE_HEADERS)
-def test_a_toolkit_without_one_of_its_headers_is_none(missing: str, no_toolkit: Path, tmp_path, monkeypatch) -> None:
-    """As in the images of CUDA's runtime."""
-    monkeypatch.setenv("CUDA_HOME", str(tmp_path))
-    with_headers(tmp_path, *(one for one in machine_probe.PACKAGE_HEADERS if one != missing))
-    assert machine_probe.host().cuda_toolkit is None
-    with_headers(tmp_path, missing)
-    machine_probe.host.cache_clear()
-    assert machine_probe.host().cuda_toolkit == tmp_path.name
-
-
-def test_the_toolkit_that_is_named_comes_before_that_of_nvcc_and_the_wheels(
-    no_toolkit: Path, tmp_path, monkeypatch
-) -> None:
-    nvcc = tmp_path / "toolkit" / "bin" / "nvcc"
-    homes = [with_headers(home, *machine_probe.PACKAGE_HEADERS) for home in (tmp_path, nvcc.parents[1], no_toolkit)]
-    monkeypatch.setattr(machine_probe.shutil, "which", {"nvcc": str(nvcc)}.get)
-    monkeypatch.setenv("CUDA_HOME", str(tmp_path))
-    assert machine_probe.cuda_homes(*machine_probe.PACKAGE_HEADERS) == homes
-
-
-def test_two_wheels_are_named_where_torch_s_own_bring_the_other_headers(no_toolkit: Path) -> None:
+def test_a_toolkit_without_one_of_its_headers_is_none(no_toolkit: Path) -> None:
+    """As in the images of CUDA's runtime. Of torch's own wheels those that are missing are named."""
     assert "CUDA_HOME" in machine_probe.host().toolkit_remedy
     with_headers(no_toolkit, "cuda.h")
     machine_probe.host.cache_clear()
@@ -337,7 +231,7 @@ def compiler_that(tmp_path: Path, monkeypatch) -> Iterator[Callable[[str], None]
         yield does
 
 
-def test_a_small_extension_is_built_and_loaded_and_nothing_of_it_stays(tmp_path, monkeypatch) -> None:
+def test_a_small_extension_is_built_and_removed(tmp_path, monkeypatch) -> None:
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
     assert machine_probe.compile_problem() is None
     assert list(tmp_path.iterdir()) == []
@@ -347,28 +241,17 @@ def test_a_small_extension_is_built_and_loaded_and_nothing_of_it_stays(tmp_path,
     ("code", "says"),
     [
         ("echo \"x.cpp:1:10: fatal error: 'Python.h' file not found\"; exit 1", ("Python.h", "-dev; Fedora")),
-        ("echo 'ld: cannot find -lgomp: No such file or directory'; exit 1", ("-lgomp", "LIBRARY_PATH")),
-        ("echo 'x.cpp:2:10: fatal error: sstream: No such file or directory'; exit 1", ("sstream", "build-essential")),
         ("echo 'x.cpp: error: no room: No space left on device'; exit 1", ("no room", "Make room")),
         ("echo 'x.cpp:1:1: error: internal'; exit 1", ("here: error: internal.",)),
         ("exit 0", ("cannot open shared object file",)),
     ],
-    ids=["header", "library", "headers of C++", "disk", "unknown", "no library"],
+    ids=["header", "disk", "unknown", "no library"],
 )
-def test_why_nothing_can_be_compiled_is_told_with_what_mends_it(
-    code: str, says: tuple[str, ...], compiler_that: Callable[[str], None], tmp_path
-) -> None:
+def test_why_nothing_can_be_compiled_is_told(code, says, compiler_that, tmp_path):
     compiler_that(code)
     found = machine_probe.compile_problem()
     assert all(one in found for one in says) and str(tmp_path) not in found
     assert says[1:] or found.endswith("internal.") or found.endswith("directory.")
-
-
-def test_a_folder_of_which_no_program_is_run_is_told(monkeypatch, compiler_that: Callable[[str], None]) -> None:
-    compiler_that("exit 0")
-    words = "/tmp/x/extension.so: failed to map segment from shared object"
-    monkeypatch.setattr(machine_probe.ctypes, "PyDLL", Mock(side_effect=OSError(words)))
-    assert "noexec" in machine_probe.compile_problem() and "TORCHINDUCTOR_CACHE_DIR" in machine_probe.compile_problem()
 
 
 @pytest.mark.parametrize("compiler", ["no-such-compiler", "/"], ids=["missing", "a folder"])
@@ -377,19 +260,8 @@ def test_a_missing_compiler_is_told(compiler: str) -> None:
         assert "build-essential" in machine_probe.host().compile_problem
 
 
-def test_a_kernel_of_a_gpu_is_built_too_where_that_is_asked(monkeypatch, compiler_that: Callable[[str], None]) -> None:
-    compiler_that("exit 0")
-    monkeypatch.setattr(machine_probe.ctypes, "PyDLL", lambda path: None)
-    monkeypatch.setattr(torch, "compile", Mock(side_effect=RuntimeError("Failed to find C compiler")))
-    monkeypatch.setenv("TRITON_CACHE_DIR", "")  # so that it is put back
-    assert machine_probe.compile_problem() is None
-    assert "Failed to find C compiler. Install a C++" in machine_probe.compile_problem(on_gpu=True)
-
-
 @pytest.mark.parametrize("missing", ["nothing", "Python.h", "noexec", "writing"])
-def test_a_waiting_worker_compiles_only_where_a_look_finds_something_missing(
-    missing: str, tmp_path, monkeypatch
-) -> None:
+def test_a_waiting_worker_rarely_compiles(missing: str, tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(machine_probe, "compile_problem", lambda: "no")
     with_headers(tmp_path, "Python.h")
     folder = tmp_path if missing == "Python.h" else tmp_path / "include"

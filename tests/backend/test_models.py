@@ -1,9 +1,10 @@
 """Checkpoints from folders, from a Hub (a stub on loopback) and from nowhere: loaded, or refused in a sentence.
 
-The guide's twelve, shrunken, are loaded in the layout in which the Hub holds them. `tests/old_layouts.py` says how
-`tests/backend/old_layouts` was made, and what of it is from memory.
+The guide's twelve, shrunken, are loaded in the layout in which the Hub holds them. How `tests/backend/old_layouts`
+was made, and what of it is from memory, stands in `tests/support/old_layouts.py`.
 """
 
+import contextlib
 import json
 import shutil
 from collections.abc import Iterator
@@ -13,13 +14,10 @@ from typing import Any
 
 import huggingface_hub
 import pytest
-import tiny_text
 import torch
 from safetensors.torch import save_file
+from support import tiny_text
 from transformers import (
-    OwlViTConfig,
-    OwlViTForObjectDetection,
-    OwlViTImageProcessorPil,
     ResNetConfig,
     ResNetForImageClassification,
     ViTImageProcessorPil,
@@ -30,7 +28,7 @@ from demo.backend.tasks import image_segmentation, text_generation
 from demo.backend.tasks.image_classification import ImageClassification
 from demo.core import catalog
 from demo.core.spec import TEXT_GENERATION, BadInput, RunSpec
-from tests import hub_stub, old_layouts
+from tests.support import hub_stub, old_layouts
 
 CPU = torch.device("cpu")
 VIT = catalog.ASSETS / "checkpoints" / "shapes-vit"
@@ -72,7 +70,6 @@ ONLINE = [
     (CLASSIFY, "stub/damaged", "refused", "stub/damaged is damaged and cannot be read. Download"),
     (CLASSIFY, "stub/blind", "refused", "image processor"),
     (CLASSIFY, "stub/missing", "refused", "was not found on the Hub"),
-    (CLASSIFY, "stub/busy", "refused", "answered 429"),
     (CLASSIFY, "stub/broken", "refused", "500"),
     (DETECT, "stub/good", "refused", "does not do object detection"),
     (TEXT_GENERATION, "stub/writer", "loaded: GPT2LMHeadModel NoneType", ""),
@@ -80,13 +77,13 @@ ONLINE = [
         CLASSIFY,
         "stub/gated",
         "refused: stub/gated is gated on the Hub.",
-        "Accept its licence at https://huggingface.co/stub/gated and log in (hf auth login), or choose another",
+        "Accept its licence at https://huggingface.co",
     ),
     (
         TEXT_GENERATION,
         "google/gemma-2b",
         "refused: google/gemma-2b is gated on the Hub.",
-        "log in (hf auth login), or choose weights: random, which times its architecture all the same.",
+        "log in (hf auth login), or choose weights: random",
     ),
 ]
 OFFLINE = [
@@ -110,11 +107,6 @@ def test_each_repository_is_loaded_or_refused_in_a_sentence(repositories: dict[s
     assert not {"stub/large/config.json", "stub/large/model.safetensors", "stub/code/evil.py"} & {*fetched}
 
 
-def test_a_folder_without_a_config_is_refused(tmp_path):
-    with pytest.raises(BadInput, match=rf"^The folder '{tmp_path.name}' holds no config\.json"):
-        loaded(str(tmp_path))
-
-
 def change(file: Path, entries: dict[str, Any]) -> None:
     file.write_text(json.dumps(json.loads(file.read_text()) | entries))
 
@@ -134,7 +126,6 @@ def loaded(folder: str) -> models.Loaded:
     ("name", "entries", "says"),
     [
         ("config.json", {"hidden_act": ["gelu"]}, "expected str, got list .* Choose another checkpoint."),
-        ("config.json", {"num_hidden_layers": "12"}, "expected int, got str .* Choose another checkpoint."),
         ("config.json", {"id2label": {"0": "one", "1": "two"}}, "its weights have other shapes than its config says"),
         ("config.json", {"architectures": ["ViTModel"]}, "is a ViTModel, which does not do image classification here"),
         (
@@ -143,14 +134,8 @@ def loaded(folder: str) -> models.Loaded:
             "its config's model_type, 'x'. Choose",
         ),
         ("config.json", {"hidden_size": 96_000, "intermediate_size": 400_000}, "parameters or 20,000 weight tensors"),
-        ("config.json", {"image_size": 5_000_000, "patch_size": 1}, "more than 2,000,000,000 parameters"),
         ("preprocessor_config.json", {"size": {"height": 64}}, "size must have one of"),
         ("preprocessor_config.json", {"size": {"height": 200_000, "width": 200_000}}, "more than 4096 pixels a side"),
-        (
-            "preprocessor_config.json",
-            {"image_processor_type": "ConvNextImageProcessor", "size": {"shortest_edge": 224}, "crop_pct": 1e-4},
-            "more than 4096 pixels a side",
-        ),
         (
             "preprocessor_config.json",
             {"image_processor_type": "MaskFormerImageProcessor", "size_divisor": 200_000},
@@ -168,37 +153,23 @@ def test_a_refusal_says_what_is_wrong_and_what_to_do(name: str, entries: dict, s
     ("entries", "says"),
     [
         ({"hidden_size": 10**8}, "hidden_size is 100,000,000, the limit is 10,000,000"),
-        ({"num_hidden_layers": 10**12}, "num_hidden_layers is 1,000,000,000,000, the limit is 20,000"),
         ({"image_size": 10**50}, "image_size is 100,000,000,[0,]*…, the limit is 10,000,000"),
         ({"num_labels": 10**6, "id2label": None}, "num_labels is 1,000,000, the limit is 100,000"),
         ({"text_config": {"num_labels": 10**6}}, "num_labels is 1,000,000, the limit is 100,000"),
-        (
-            {"id2label": dict.fromkeys(range(100_001), "x")},
-            "entries of id2label is 100,001, the limit is 100,000",
-        ),
-        (
-            {"label2id": dict.fromkeys(range(100_001), 0)},
-            "entries of label2id is 100,001, the limit is 100,000",
-        ),
+        ({"id2label": dict.fromkeys(range(100_001), "x")}, "entries of id2label is 100,001, the limit is 100,000"),
         ({"backbone_config": {"depths": [12_000, 12_000]}}, "depths is 24,000, the limit is 20,000"),
     ],
-    ids=["width", "layers", "digits", "labels", "nested labels", "label names", "label numbers", "layers by stage"],
+    ids=["width", "digits", "labels", "nested labels", "label names", "layers by stage"],
 )
-def test_a_gigantic_config_is_refused_before_its_class_reads_it(entries: dict, says: str, tmp_path, monkeypatch):
+def test_a_gigantic_config_is_refused_at_once(entries: dict, says: str, tmp_path, monkeypatch):
     monkeypatch.setattr(models, "_fitted", lambda *_: pytest.fail("the config's class was given these entries"))
     with pytest.raises(BadInput, match=f"^model has a config that asks for a gigantic model: .*{says}; choose another"):
         loaded(changed(tmp_path, "config.json", **entries))
 
 
-def test_the_largest_counts_of_a_config_are_allowed():
-    entries = {"id2label": dict.fromkeys(map(str, range(21_843)), "x"), "num_labels": 21_843, "rope_theta": 10**9}
-    amounts = models._amounts(entries | {"depths": [3, 4, 6, 3], "vocab_size": 262_144})
-    assert all(amount <= limit for _, amount, limit in amounts)
-
-
-def test_nulls_of_an_older_release_load_as_the_same_model_and_no_kernel_is_taken_from_a_config(tmp_path):
+def test_nulls_of_an_older_release_load_as_the_same_model(tmp_path):
     entries = {"is_encoder_decoder": None, "label2id": None, "hidden_act": None, "layer_norm_eps": None}
-    entries["_attn_implementation"] = "somebody/kernel"
+    entries["_attn_implementation"] = "somebody/kernel"  # no code is taken from a config
     found, expected = loaded(changed(tmp_path, "config.json", **entries)), loaded(str(VIT))
     pixels = torch.rand(1, 3, 64, 64, generator=torch.Generator().manual_seed(0))
     with torch.no_grad():
@@ -214,7 +185,7 @@ def test_the_attention_that_was_asked_for_is_in_force(weights: str):
 
 
 @pytest.mark.parametrize("lacking", ["num_batches_tracked", "classifier.1.bias"])
-def test_a_warning_comes_for_a_missing_weight_that_answers_depend_on(lacking: str, tmp_path):
+def test_a_missing_weight_that_counts_is_warned_of(lacking: str, tmp_path):
     config = ResNetConfig(embedding_size=8, hidden_sizes=[8, 8], depths=[1, 1], num_labels=3)
     model = ResNetForImageClassification(config)
     state = {name: tensor for name, tensor in model.state_dict().items() if not name.endswith(lacking)}
@@ -233,35 +204,22 @@ def test_a_universal_model_is_decoded_as_what_its_name_says(name: str, kind: str
     assert ["does not say whether" in str(caveat) for caveat in found.caveats] == [True] * (kind is None)
 
 
-def test_a_text_model_without_a_tokenizer_is_refused(tmp_path):
-    sizes = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 1}
-    config = OwlViTConfig(text_config={**sizes, "vocab_size": 9}, vision_config=sizes | {"image_size": 32})
-    OwlViTForObjectDetection(config).save_pretrained(tmp_path)
-    OwlViTImageProcessorPil().save_pretrained(tmp_path)
-    with pytest.raises(BadInput, match=r"has no tokenizer \(tokenizer.json\) to read a text; choose another"):
-        models.load(RunSpec(str(tmp_path), DETECT, text=("a cat",)), CPU)
-
-
-def test_files_beyond_a_limit_are_refused_with_both_sizes(monkeypatch) -> None:
-    def look(sizes: dict[str, int]) -> None:
-        """Lets the Hub tell these sizes of files."""
-        files = [SimpleNamespace(rfilename=name, size=size) for name, size in sizes.items()]
-        monkeypatch.setattr(huggingface_hub, "model_info", lambda name, **_: SimpleNamespace(siblings=files))
-        models.refuse_large_files(models.Source("some/model", "some/model", {}, {}))
-
-    weights = "The weights of some/model have {}, the limit here is 16.0 GB"
-    for sizes, says in [
-        ({"model.safetensors": 50_000_000_000}, weights.format("50.0 GB")),
-        ({"one.safetensors": 9_000_000_000, "named-otherwise.safetensors": 9_000_000_000}, weights.format("18.0 GB")),
+@pytest.mark.parametrize(
+    ("sizes", "says"),
+    [
+        ({"model.safetensors": 50 * 10**9}, "The weights of some/model have 50.0 GB, the limit here is 16.0 GB"),
+        ({"one.safetensors": 9 * 10**9, "named-otherwise.safetensors": 9 * 10**9}, "have 18.0 GB, the limit here is"),
         ({"config.json": 60_000_000}, "The file config.json of some/model has 60.0 MB, the limit is 50.0 MB"),
-        ({"config.1.0.0.json": 50_000_001}, "The file config.1.0.0.json of"),
         ({"merges.txt": 60_000_000}, "The file merges.txt of"),
-        ({"chat_template.jinja": 60_000_000}, "The file chat_template.jinja of"),
-    ]:
-        with pytest.raises(BadInput) as refused:
-            look(sizes)
-        assert says in str(refused.value)
-    look({"a.safetensors": 16_000_000_000, "config.json": 50_000_000, "pytorch_model.bin": 10**12})
+        ({"a.safetensors": 16 * 10**9, "config.json": 50_000_000, "pytorch_model.bin": 10**12}, None),
+    ],
+    ids=["weights", "weights in two files", "config", "vocabulary", "within the limits"],
+)
+def test_files_beyond_a_limit_are_refused_with_both_sizes(sizes: dict, says: str | None, monkeypatch) -> None:
+    files = [SimpleNamespace(rfilename=name, size=size) for name, size in sizes.items()]
+    monkeypatch.setattr(huggingface_hub, "model_info", lambda name, **_: SimpleNamespace(siblings=files))
+    with pytest.raises(BadInput, match=says) if says else contextlib.nullcontext():
+        models.refuse_large_files(models.Source("some/model", "some/model", {}, {}))
 
 
 LAYOUTS = Path(__file__).parent / "old_layouts"
@@ -335,7 +293,7 @@ def hub(tmp_path_factory) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("checkpoint", TWELVE)
-def test_each_of_the_twelve_answers_as_the_old_release_does_and_warns_of_nothing(hub: None, checkpoint: str) -> None:
+def test_each_of_the_twelve_answers_as_the_old_release_does(hub: None, checkpoint: str) -> None:
     found, expected = answer(checkpoint), layout(checkpoint)["outputs"]
     assert found.keys() == expected.keys()
     for name, numbers in expected.items():

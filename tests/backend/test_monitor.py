@@ -50,18 +50,9 @@ def test_the_driver_s_answers_become_hertz_watts_and_reasons() -> None:
 
 
 @pytest.mark.parametrize(("holders", "foreign"), [(1, 0), (2, 1)])
-def test_of_processes_with_a_host_s_numbers_one_is_taken_to_be_this_one(holders: int, foreign: int) -> None:
+def test_one_process_of_foreign_numbers_is_this_one(holders: int, foreign: int) -> None:
     processes = [SimpleNamespace(pid=os.getpid() + 1 + place) for place in range(holders)]
     assert monitor.Nvml(nvml(ComputeRunningProcesses=processes), None).sample().foreign_processes == foreign
-
-
-def test_a_driver_that_is_older_than_nvml_s_python_is_survived() -> None:
-    def unversioned(*_: Any) -> Any:
-        raise RuntimeError("Unversioned function called")  # as nvidia-ml-py's own error: not an NVMLError
-
-    old = nvml(ClockInfo=1410)
-    old.nvmlDeviceGetComputeRunningProcesses = unversioned
-    assert monitor.Nvml(old, None).sample() == GpuSample(1.41e9, None, None, None, (), 0)
 
 
 @pytest.fixture
@@ -82,7 +73,7 @@ def clock(monkeypatch) -> SimpleNamespace:
     return machine
 
 
-def test_what_others_leave_is_told_of_the_last_second_and_only_once_it_is_over(clock: SimpleNamespace) -> None:
+def test_what_others_leave_is_told_of_the_last_second(clock: SimpleNamespace) -> None:
     observer, told = monitor.Observer(CPU), []
     for others in (0.0, 0.0, 1.0, 1.0, 0.1, 0.1):
         clock.pass_time(0.6, others)
@@ -92,19 +83,7 @@ def test_what_others_leave_is_told_of_the_last_second_and_only_once_it_is_over(c
     assert [sample.free_cores for sample in observer.samples] == pytest.approx([2, 2, 1, 1, 1.9, 1.9])
 
 
-def test_a_new_timing_forgets_the_samples_of_the_one_before(clock: SimpleNamespace) -> None:
-    observer = monitor.Observer(CPU)
-    for _ in range(3):
-        clock.pass_time(0.6, 1.0)
-        observer.sample()
-    observer.begin()
-    assert (observer.samples, observer.free_lately(), observer.seconds) == ([], None, 0.0)
-    clock.pass_time(0.6, 0.0)
-    observer.sample()
-    assert [(sample.at_seconds, sample.free_cores) for sample in observer.samples] == [pytest.approx((0.6, 2.0))]
-
-
-def test_what_others_leave_is_not_told_over_a_moment_nor_on_a_gpu(clock: SimpleNamespace, monkeypatch) -> None:
+def test_what_others_leave_is_not_told_over_a_moment(clock: SimpleNamespace, monkeypatch) -> None:
     monkeypatch.setattr(monitor.Nvml, "of", lambda device: None)
     on_cpu, on_gpu = monitor.Observer(CPU), monitor.Observer(torch.device("cuda"))
     clock.pass_time(0.1, 1.0)

@@ -1,5 +1,6 @@
 """Agreement of eager and compiled: by tensors, against a float64 reference, and as a user sees it."""
 
+import contextlib
 import math
 from collections import Counter
 from collections.abc import Callable
@@ -8,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from own_workload import workload_of
+from support.own_workload import workload_of
 from torch import nn
 from torch.overrides import TorchFunctionMode
 
@@ -46,66 +47,75 @@ def judged(
         pytest.param(NAN, {}, "differ", id="NaN"),
     ],
 )
-def test_a_difference_is_judged_by_the_tolerance_then_by_float64(
-    compiled: torch.Tensor, given: dict[str, Any], verdict: str
-) -> None:
+def test_the_tolerance_is_asked_before_float64(compiled, given, verdict):
     assert judged(BASE, compiled, **given).verdict == verdict
 
 
 def test_the_largest_error_is_told() -> None:
     assert judged(BASE, BASE + 5e-4).max_abs_error == pytest.approx(5e-4, rel=0.01)
     assert judged(BASE, NAN).max_abs_error is None
-    assert "0.1" in judged(BASE, BASE + 0.1).reason
 
 
-def test_an_eager_output_without_a_finite_number_is_no_match():
-    for value in (float("nan"), float("inf")):
-        nothing = torch.full_like(BASE, value)
-        found = judged({"a": nothing}, {"a": nothing}, dtype="float16")
-        assert (found.verdict, found.max_abs_error) == ("not comparable", None)
-        assert "overflows" in found.reason
+ZEROS, ONES = torch.zeros(10), torch.ones(2, dtype=torch.complex64)
+FAR = BASE + 2.5e-3 * (torch.arange(100) == 50)
+"""One of its numbers is beyond the tolerance."""
+MASKED = torch.cat([BASE, torch.tensor([-math.inf])])  # as a detector may mask
+UNMASKED = torch.cat([BASE, torch.zeros(1)])
 
 
-@pytest.mark.parametrize("error", [torch.OutOfMemoryError("no room for float64"), ValueError("no float64 here")])
-def test_a_reference_is_computed_only_beyond_the_tolerance_and_one_that_fails_leaves_the_question_open(
-    error: Exception,
-) -> None:
+@pytest.mark.parametrize(
+    ("eager", "compiled", "given", "verdict"),
+    [
+        pytest.param(NAN, NAN, {}, "not comparable", id="NaN in both"),
+        pytest.param(BASE * math.inf, BASE * math.inf, {}, "not comparable", id="infinity in both"),
+        pytest.param(MASKED, MASKED, {}, "match", id="a mask in both"),
+        pytest.param(MASKED, MASKED + 0.1, {"dtype": "float16"}, "differ", id="beside a mask"),
+        pytest.param(MASKED, UNMASKED, {}, "differ", id="compiled without the mask"),
+        pytest.param(UNMASKED, MASKED, {}, "differ", id="compiled with a mask"),
+        pytest.param(MASKED, UNMASKED, {"exact": UNMASKED, "dtype": "float16"}, "not comparable", id="eager overflows"),
+        pytest.param(ZEROS, ZEROS + 5e-8, {}, "match", id="a rounding beside zeros"),
+        pytest.param(ZEROS, ZEROS + 1e-5, {}, "differ", id="beside zeros"),
+        pytest.param(ONES, ONES * 1j, {}, "differ", id="complex, turned"),
+        pytest.param(ONES, ONES * 1.0005, {}, "match", id="complex"),
+        pytest.param(torch.empty(0), torch.empty(0), {}, "match", id="empty"),
+        pytest.param(["a", 1], ["a", 1], {}, "not comparable", id="no tensor"),
+        pytest.param([BASE, BASE], [BASE + 5e-4, BASE], {}, "match", id="two within the tolerance"),
+        # as dynamo does: what lies within the tolerance needs no reference, however near eager is to that
+        pytest.param([BASE, BASE], [BASE + 5e-4, FAR], {"exact": [BASE, FAR]}, "match", id="each judged by itself"),
+        pytest.param(torch.ones(1), torch.ones(1) + 2**-7, {}, "differ", id="a rounding of bfloat16 in float32"),
+        pytest.param(torch.ones(1), torch.ones(1) + 2**-7, {"dtype": "bfloat16"}, "match", id="a rounding of bfloat16"),
+        pytest.param(torch.ones(1), torch.ones(1) + 2**-10, {"dtype": "float16"}, "match", id="a rounding of float16"),
+    ],
+)
+def test_the_verdict_on_outputs_of_every_kind(eager: Any, compiled: Any, given: dict[str, Any], verdict: str) -> None:
+    found = judged(eager, compiled, **given)
+    assert found.verdict == verdict
+    assert "nan" not in found.reason and "inf " not in found.reason
+
+
+def test_a_reference_that_fails_leaves_the_question_open() -> None:
     def fails(_: float) -> torch.Tensor:
-        raise error
+        raise torch.OutOfMemoryError("no room for float64")
 
     found = parity.compare(BASE, BASE, BASE + 0.1, "float32", fails, None)
-    assert found.verdict == "not comparable" and str(error) in found.reason
-    assert parity.compare(BASE, BASE, BASE + 5e-4, "float32", fails, None).verdict == "match"
+    assert found.verdict == "not comparable" and "no room for float64" in found.reason
+    assert parity.compare(BASE, BASE, BASE + 5e-4, "float32", fails, None).verdict == "match"  # needs none
     assert parity.compare(BASE, BASE, NAN, "float32", fails, None).verdict == "differ"
 
 
-def test_a_reference_larger_than_the_free_memory_is_not_tried():
-    workload = workload_of(torch.nn.Linear(2, 2), input=torch.ones(2))
-    with pytest.raises(MemoryError, match=r"about 2.* GB and .* is free"):
+@pytest.mark.parametrize(("dtype", "times"), [(torch.float32, 2), (torch.float16, 4)], ids=str)
+def test_a_reference_larger_than_the_free_memory_is_not_tried(dtype: torch.dtype, times: int) -> None:
+    workload = workload_of(torch.nn.Linear(2, 2, dtype=dtype), input=torch.ones(2, dtype=dtype))
+    with pytest.raises(MemoryError, match=rf"about {times}\d*\.?\d* [GT]B and .* is free"):
         parity.float64_reference(workload, peak_memory_bytes=10**15)()
 
 
-def test_each_tensor_is_judged_by_itself() -> None:
-    """As dynamo does: one that lies within the tolerance needs no reference, however near eager is to that."""
-    far = BASE.clone()
-    far[50] += 2.5e-3  # of the two only this one is beyond the tolerance
-    assert judged([BASE, BASE], [BASE + 5e-4, BASE]).verdict == "match"
-    assert judged([BASE, BASE], [BASE + 5e-4, far], [BASE.double(), far.double()]).verdict == "match"
-
-
-def test_small_outputs_that_compiled_makes_zero_or_reverses_differ() -> None:
-    for scale in [1e-8, 2e-4, 1.0, 1e3]:
+def test_small_outputs_made_zero_or_reversed_differ() -> None:
+    for scale in [1e-8, 1.0, 1e3]:
         shares = torch.softmax(torch.linspace(-2, 2, 20_000), 0) * scale
         for wrong in (torch.zeros_like(shares), shares.flip(0), -shares):
             assert judged(shares, wrong).verdict == "differ"
-        close = judged(shares, shares * (1 + 5e-4))
-        assert close.verdict == "match" and "relative to itself or to its tensor's size" in close.reason
-
-
-def test_a_rounding_beside_an_output_of_zeros_is_no_difference() -> None:
-    zeros = torch.zeros(10)
-    assert judged(zeros, zeros + 5e-8).verdict == "match"
-    assert judged(zeros, zeros + 1e-5).verdict == "differ"
+        assert judged(shares, shares * (1 + 5e-4)).verdict == "match"
 
 
 GARBAGE = torch.tensor([1e-8, -2e-8, 3e-8])
@@ -124,41 +134,8 @@ GARBAGE = torch.tensor([1e-8, -2e-8, 3e-8])
         pytest.param(BASE * 1e4, BASE * 1.02e4, BASE * 0.99e4, "differ", id="but not for being large"),
     ],
 )
-def test_nothing_is_said_of_compiled_if_eager_is_far_from_float64(
-    eager: Any, compiled: Any, exact: Any, verdict: str
-) -> None:
+def test_nothing_is_said_if_eager_is_far_from_float64(eager, compiled, exact, verdict):
     assert judged(eager, compiled, exact).verdict == verdict
-
-
-def test_one_wrong_number_among_a_million_differs() -> None:
-    many = torch.linspace(-2, 2, 1_000_000)
-    wrong = many.clone()
-    wrong[7] += 0.05
-    assert judged(many, wrong).verdict == "differ"
-
-
-def above(number: float, form: torch.dtype) -> torch.Tensor:
-    """The next number of this format."""
-    return torch.nextafter(torch.tensor([number], dtype=form), torch.tensor([9.0], dtype=form))
-
-
-@pytest.mark.parametrize("returned", ["as computed", "as float32"])
-@pytest.mark.parametrize(("dtype", "form"), [("bfloat16", torch.bfloat16), ("float16", torch.float16)])
-def test_one_rounding_of_a_half_format_beside_an_exact_eager_is_a_match(
-    dtype: str, form: torch.dtype, returned: str
-) -> None:
-    for number in (0.1328125, 0.25, 0.2490234375, 1.0, 1000.0):
-        eager, compiled = torch.tensor([number], dtype=form), above(number, form)
-        if returned == "as float32":
-            eager, compiled = eager.float(), compiled.float()
-        assert judged(eager, compiled, eager.double(), dtype).verdict == "match"
-        assert judged(eager, eager * 1.1, eager.double(), dtype).verdict == "differ"
-
-
-def test_a_rounding_of_bfloat16_differs_in_float32() -> None:
-    assert judged(torch.tensor([1.0]), torch.tensor([1 + 2**-7])).verdict == "differ"
-    half = torch.tensor([1.0]).bfloat16()
-    assert judged(half, above(1.0, torch.bfloat16)).verdict == "match"  # a model's own format in a float32 run
 
 
 @pytest.mark.parametrize(
@@ -170,9 +147,7 @@ def test_a_rounding_of_bfloat16_differs_in_float32() -> None:
         pytest.param(0.04, 0.3, "not comparable", id="rounding moves everything"),
     ],
 )
-def test_a_number_that_eager_has_exact_by_luck_is_judged_by_moved_layers(
-    error: float, moved: float, verdict: str
-) -> None:
+def test_luck_of_eager_is_judged_by_moved_layers(error: float, moved: float, verdict: str) -> None:
     one = torch.tensor([1.0])
     found = parity.compare(
         one, one, one + error, "bfloat16", lambda share: one.double() + (moved if share else 0), None
@@ -180,7 +155,7 @@ def test_a_number_that_eager_has_exact_by_luck_is_judged_by_moved_layers(
     assert found.verdict == verdict
 
 
-def test_a_reference_with_moved_layers_leaves_the_model_as_it_is() -> None:
+def test_moved_layers_leave_the_model_as_it_is() -> None:
     workload = workload_of(nn.Sequential(nn.Linear(2, 2), nn.GELU()), input=torch.ones(2))
     reference = parity.float64_reference(workload, None)
     exact, moved = reference(0), reference(2**-7)
@@ -215,69 +190,37 @@ class AnotherOrder(TorchFunctionMode):
         return function(*args, **(kwargs or {}))
 
 
-class Tf32(TorchFunctionMode):
-    """Rounds what a matrix product multiplies to the ten bits of TF32."""
-
-    def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if function in (F.linear, torch.Tensor.matmul, torch.Tensor.__matmul__):
-            args = [((one.view(torch.int32) + 0x1000) & ~0x1FFF).view(torch.float32) for one in args[:2]] + [*args[2:]]
-        return function(*args, **(kwargs or {}))
-
-
-class Residual(nn.Module):
-    def __init__(self, width: int) -> None:
-        super().__init__()
-        self.block = nn.Sequential(
-            nn.LayerNorm(width), nn.Linear(width, 2 * width), nn.GELU(), nn.Linear(2 * width, width)
-        )
-
-    def forward(self, given: torch.Tensor) -> torch.Tensor:
-        return given + self.block(given)
-
-
 Case = tuple[torch.Tensor, torch.Tensor, Callable[[float], torch.Tensor]]
 
 
 def small_net(seed: int, dtype: str, outputs: int) -> Case:
     """The outputs of a random net, those in another order, and its float64 reference."""
     torch.manual_seed(seed)
-    chosen = [int(one) for one in torch.randint(0, 6, (2 + seed % 4,))]
+    chosen = [int(one) for one in torch.randint(0, 5, (2 + seed % 4,))]
     width = 8 << seed % 4
     kinds: list[Callable[[], nn.Module]] = [
         nn.GELU,
         nn.Tanh,
         lambda: nn.LayerNorm(width),
         lambda: nn.Linear(width, width),
-        lambda: Residual(width),
         lambda: nn.Softmax(-1),
     ]
     layers = [nn.Linear(width, width), *(kinds[one]() for one in chosen), nn.Linear(width, outputs)]
     form = {"bfloat16": torch.bfloat16, "float16": torch.float16}.get(dtype, torch.float32)
     net, given = nn.Sequential(*layers).to(form), torch.randn(4 if outputs > 2 else 1, width).to(form)
 
-    def called(*modes: TorchFunctionMode) -> torch.Tensor:
-        with torch.no_grad():
-            for mode in modes:
-                with mode:
-                    return called(*modes[1:])
+    def called(mode: Any) -> torch.Tensor:
+        with torch.no_grad(), mode:
             return net(given)
 
-    rounded = [Tf32()] if dtype == "tf32" else []
-    workload = workload_of(net, input=given)
-    return called(*rounded), called(*rounded, AnotherOrder()), parity.float64_reference(workload, None)
+    return (
+        called(contextlib.nullcontext()),
+        called(AnotherOrder()),
+        parity.float64_reference(workload_of(net, input=given), None),
+    )
 
 
-FORMATS = ["float32", "tf32", "float16", "bfloat16"]
-
-
-@pytest.mark.parametrize("dtype", FORMATS)
-@pytest.mark.parametrize("seed", range(40))
-def test_a_net_of_one_output_agrees_with_itself_in_another_order(seed: int, dtype: str) -> None:
-    eager, compiled, reference = small_net(seed, dtype, outputs=1)
-    verdict = parity.compare(eager, eager, compiled, dtype, reference, None).verdict
-    true = reference(0)
-    away = max(float((one.double() - true).abs()) for one in (eager, compiled))
-    assert verdict == "match" or (verdict == "not comparable" and away > float(true.abs()) / 20)
+FORMATS = ["float32", "float16", "bfloat16"]
 
 
 @pytest.mark.parametrize("dtype", FORMATS)
@@ -286,75 +229,19 @@ def test_of_250_equal_nets_of_a_format_none_differs(dtype: str) -> None:
     for seed in range(1000, 1250):
         eager, compiled, reference = small_net(seed, dtype, outputs=(1, 1, 2, 10)[seed % 4])
         found[parity.compare(eager, eager, compiled, dtype, reference, None).verdict] += 1
-    print(dtype, dict(found))
     assert found["differ"] == 0 and found["match"] >= 230
 
 
-PLACES: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
-    "everywhere": lambda fault: fault,
-    "one row": lambda fault: fault * (torch.arange(4) == 2)[:, None],
-    "one channel": lambda fault: fault * (torch.arange(10) == 7),
-    "one number": lambda fault: fault * (torch.arange(40) == 11).view(4, 10),
-}
-
-
-@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("place", [slice(None), slice(11, 12)], ids=["everywhere", "one number"])
 @pytest.mark.parametrize("dtype", FORMATS)
-def test_25_faults_of_a_tenth_of_the_size_in_a_place_all_differ(dtype: str, place: str) -> None:
+def test_25_faults_of_a_tenth_of_the_size_all_differ(dtype: str, place: slice) -> None:
     for seed in range(25):
         eager, compiled, reference = small_net(seed, dtype, outputs=10)
-        fault = PLACES[place](torch.randn(4, 10))
+        fault = torch.zeros(4, 10)
+        fault.view(-1)[place] = torch.randn(40)[place]
         fault *= 0.1 * reference(0).square().mean().sqrt() / fault.square().mean().sqrt()
         wrong = (compiled + fault).to(compiled.dtype)
         assert parity.compare(eager, eager, wrong, dtype, reference, None).verdict == "differ", seed
-
-
-@pytest.mark.parametrize("dtype", FORMATS)
-def test_of_50_single_outputs_a_tenth_from_eager_none_matches(dtype: str) -> None:
-    found = Counter()
-    for seed in range(50):
-        eager, _, reference = small_net(seed, dtype, outputs=1)
-        found[parity.compare(eager, eager, eager * 1.11, dtype, reference, None).verdict] += 1
-    print(dtype, dict(found))
-    assert found["match"] == 0 and found["differ"] >= 33
-
-
-SINGULAR = torch.arange(1.0, 10).view(3, 3)
-HILBERT = 1 / (torch.arange(1.0, 13)[:, None] + torch.arange(12))
-LARGE = 3000 + torch.linspace(0, 1, 1000) * 1e-3
-ANGLES = torch.linspace(1, 2, 1000) * 1e9
-MIXED = torch.cat([torch.linspace(1, 2, 500), -torch.linspace(1, 2, 500)]) * 1e6 + 1e-3
-
-Computes = Callable[[torch.Tensor], torch.Tensor]
-
-
-@pytest.mark.parametrize(
-    ("given", "eager", "compiled"),
-    [
-        pytest.param(
-            SINGULAR,
-            torch.linalg.cond,
-            lambda x: torch.linalg.svdvals(x.T)[0] / torch.linalg.svdvals(x.T)[-1],
-            id="cond of a singular matrix",
-        ),
-        pytest.param(
-            LARGE,
-            lambda x: x.square().mean() - x.mean().square(),
-            lambda x: (x * x).flip(0).cumsum(0)[-1] / len(x) - (x.cumsum(0)[-1] / len(x)) ** 2,
-            id="variance by E[x²] - E[x]²",
-        ),
-        pytest.param(ANGLES, lambda x: (x * 1.1).sin(), lambda x: (x + x * 0.1).sin(), id="sines of huge angles"),
-        pytest.param(LARGE, lambda x: x * 1.1 - x - x * 0.1, lambda x: x * 1.1 - (x + x * 0.1), id="noise about zero"),
-        pytest.param(HILBERT, torch.linalg.inv, lambda x: torch.linalg.inv(x.T).T, id="inverse of a Hilbert matrix"),
-        pytest.param(MIXED, torch.sum, lambda x: x.cumsum(0)[-1], id="sum that cancels"),
-    ],
-)
-def test_an_eager_result_that_is_all_rounding_is_not_comparable(
-    given: torch.Tensor, eager: Computes, compiled: Computes
-) -> None:
-    found = judged(eager(given), compiled(given), eager(given.double()))
-    assert found.verdict == "not comparable", found
-    assert found.reason == "Rounding or overflow moves eager itself too far from a float64 reference."
 
 
 WHOLE = torch.arange(6)
@@ -368,30 +255,3 @@ def test_integers_booleans_and_bytes_are_compared_exactly() -> None:
         assert (found.verdict, found.reason) == ("differ", "Of 6 integers, booleans and bytes 6 differ from eager's.")
         assert judged(eager, eager).verdict == "match" and judged(eager, wrong).verdict == "differ"
         assert judged(eager, wrong, again=wrong).verdict == "not comparable"
-
-
-def test_outputs_without_a_tensor_are_not_called_a_match() -> None:
-    assert judged(["a", 1], ["a", 1]).verdict == "not comparable"
-
-
-def test_complex_numbers_are_compared() -> None:
-    turned = torch.ones(2, dtype=torch.complex64)
-    assert judged(turned, turned * 1j).verdict == "differ"
-    assert judged(turned, turned * 1.0005).verdict == "match"
-
-
-@pytest.mark.parametrize("eager", [torch.empty(0), torch.empty(0, dtype=torch.long)], ids=["numbers", "integers"])
-def test_an_empty_output_equals_itself(eager: torch.Tensor) -> None:
-    assert judged(eager, eager.clone()).verdict == "match"
-
-
-def test_infinite_numbers_are_judged_by_their_places_and_no_sentence_says_nan() -> None:
-    """An overflow of eager in half types that compiled does not have is no fault of compiled."""
-    masked = torch.cat([BASE, torch.tensor([float("-inf")])])  # as a detector may mask
-    unmasked = torch.cat([BASE, torch.zeros(1)])
-    assert judged(masked, masked).verdict == "match"
-    assert judged(masked, masked + 0.1, dtype="float16").verdict == "differ"
-    assert judged(masked, unmasked, unmasked, dtype="float16").verdict == "not comparable"
-    for eager, compiled in ((masked, unmasked), (unmasked, masked), (BASE, BASE * float("nan"))):
-        found = judged(eager, compiled)
-        assert found.verdict == "differ" and "nan" not in found.reason and "inf " not in found.reason

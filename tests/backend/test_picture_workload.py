@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from own_workload import SCENE
 from PIL import Image
+from support.own_workload import SCENE
 from transformers.modeling_outputs import ImageClassifierOutput, SemanticSegmenterOutput
 from transformers.models.auto.image_processing_auto import AutoImageProcessor
 from transformers.models.detr.modeling_detr import DetrObjectDetectionOutput, DetrSegmentationOutput

@@ -4,9 +4,9 @@ from collections import Counter
 from typing import Any
 
 import pytest
-import tiny_vit
 import torch
-from own_workload import SCENE
+from support import tiny_vit
+from support.own_workload import SCENE
 
 from demo.backend import compilation, compile_model, replay, tasks
 from demo.core import catalog

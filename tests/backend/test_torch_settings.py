@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from own_workload import SCENE
+from support.own_workload import SCENE
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from demo.backend import models, tasks, torch_settings, workload

@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from samples import ok_result
+from support.samples import ok_result
 
 from benchmarks import reruns
 from benchmarks.reruns import IDLE, OURS, Kept, Place

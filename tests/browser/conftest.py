@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from troubles import heard
+from support.troubles import heard
 
 from demo.core import cores
 from demo.ui.page import launch

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fake_runner import FakeRunner, measured
-from page_support import stored
-from samples import MACHINE, measurement, ok_result
-from troubles import heard
+from support.fake_runner import FakeRunner, measured
+from support.page_support import stored
+from support.samples import MACHINE, measurement, ok_result
+from support.troubles import heard
 
 from demo.core.comparison import Spread
 from demo.core.result import RunResult

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fake_runner import FakeRunner
-from page_support import stored
-from samples import failed_result, full_result, measurement, ok_result, text_result
-from troubles import BEYOND
+from support.fake_runner import FakeRunner
+from support.page_support import stored
+from support.samples import failed_result, full_result, measurement, ok_result, text_result
+from support.troubles import BEYOND
 
 from demo.core.caveat import note
 from demo.core.measurement import Compilation, CompileCost, StartUp

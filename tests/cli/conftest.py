@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from scripted_runner import ScriptedRunner
+from support.scripted_runner import ScriptedRunner
 
 from demo.core.result import Progress, RunResult
 from demo.runs import runner

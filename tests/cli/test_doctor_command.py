@@ -3,12 +3,12 @@
 import dataclasses
 import json
 import subprocess
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
-import samples
+from support import samples
 
 from demo.cli import doctor_command
 from demo.cli.main import main
@@ -44,9 +44,7 @@ def machine(monkeypatch) -> Any:
         ({"gpu_problem": "torch is built for CUDA 13 and the driver is too old"}, 0, ("the driver is too old",)),
     ],
 )
-def test_the_doctor_names_what_is_there_what_is_missing_and_the_remedy(
-    lacks: dict[str, Any], code: int, parts: tuple[str, ...], machine: Any, capsys
-) -> None:
+def test_the_doctor_names_what_is_missing_and_the_remedy(lacks, code, parts, machine, capsys):
     machine(dataclasses.replace(MACHINE, **lacks))
     assert main(["doctor"]) == code
     out = " ".join(capsys.readouterr().out.split())
@@ -61,33 +59,19 @@ def test_the_doctor_as_json(machine: Any, capsys) -> None:
     assert not found["hub_reachable"] and "The Hugging Face Hub cannot be reached" in found["notes"][0]
 
 
-@pytest.mark.parametrize("home", ["read only", "none"])
-def test_the_doctor_says_that_results_cannot_be_stored(home: str, machine: Any, monkeypatch, capsys) -> None:
-    def unknown() -> Path:
-        raise RuntimeError("Could not determine home directory.")
-
+def test_the_doctor_says_that_results_cannot_be_stored(machine: Any, monkeypatch, capsys) -> None:
     machine(MACHINE)
-    if home == "none":
-        monkeypatch.delenv("WORTH_COMPILING_DATA", raising=False)
-        monkeypatch.delenv("XDG_DATA_HOME", raising=False)
-        monkeypatch.setattr(Path, "home", unknown)
-    else:
-        monkeypatch.setattr("os.access", lambda *_: False)
+    monkeypatch.setattr("os.access", lambda *_: False)
     assert main(["doctor"]) == 0
     out = " ".join(capsys.readouterr().out.split())
     assert "A run would work here" in out and "WORTH_COMPILING_DATA to a" in out
 
 
-def test_the_checks_of_a_gpu_end_with_0_where_there_is_none(monkeypatch) -> None:
-    ran = []
-
-    def run(command: list[str]) -> Any:
-        ran.append(command[1:])
-        return SimpleNamespace(returncode=len(ran) - 1)
-
+def test_the_doctor_ends_as_its_checks_of_a_gpu_do(monkeypatch) -> None:
+    run = Mock(return_value=SimpleNamespace(returncode=1))
     monkeypatch.setattr(subprocess, "run", run)
-    assert [main(["doctor", "--gpu"]) for _ in range(2)] == [0, 1]
-    assert ran[0] == ["-m", "demo.backend.gpu_check"]
+    assert main(["doctor", "--gpu"]) == 1
+    assert run.call_args.args[0][1:] == ["-m", "demo.backend.gpu_check"]
 
 
 @pytest.mark.parametrize(
@@ -99,9 +83,7 @@ def test_the_checks_of_a_gpu_end_with_0_where_there_is_none(monkeypatch) -> None
     ],
     ids=["it works", "it fails", "it dies"],
 )
-def test_the_doctor_tells_what_a_real_compile_says(
-    code: str, says: str, machine: Any, monkeypatch, capsys, tmp_path
-) -> None:
+def test_the_doctor_tells_what_a_real_compile_says(code, says, machine, monkeypatch, capsys, tmp_path):
     compiles = doctor_command.compile_problems
     machine(MACHINE)
     (tmp_path / "said_by_compile.py").write_text(code)
@@ -110,10 +92,3 @@ def test_the_doctor_tells_what_a_real_compile_says(
     monkeypatch.setattr(doctor_command, "compile_problems", compiles)
     assert main(["doctor"]) == ("work" not in says)
     assert says in " ".join(capsys.readouterr().out.split())
-
-
-def test_the_doctor_says_that_a_worker_has_no_folder(machine: Any, capsys) -> None:
-    machine(PermissionError(13, "Permission denied", "/proc/no"))
-    assert main(["doctor"]) == 1
-    out = " ".join(capsys.readouterr().out.split())
-    assert "Permission denied: '/proc/no'. Set TMPDIR and TORCHINDUCTOR_CACHE_DIR" in out

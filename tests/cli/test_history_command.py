@@ -3,18 +3,16 @@
 import io
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
-from samples import failed_result, ok_result
+from support.samples import failed_result, ok_result
+from support.scripted_runner import Terminal
 
-from demo.cli import terminal
 from demo.cli.history_command import LISTED
 from demo.cli.main import main
 from demo.core.result import RunResult
-from demo.core.result_json import dumps
 from demo.store.history import History, HistoryError
 
 
@@ -35,27 +33,8 @@ def test_a_long_history_is_cut_and_says_so(capsys) -> None:
     listed = capsys.readouterr()
     assert len(listed.out.splitlines()) == 1 + LISTED
     assert f"newest {LISTED} of {LISTED + 2}" in listed.err
-    assert main(["history", "--limit", "51"]) == 0
-    assert len(capsys.readouterr().out.splitlines()) == 1 + 51
     assert main(["history", "--json"]) == 0
     assert len(json.loads(capsys.readouterr().out)) == LISTED + 2
-
-
-@pytest.mark.parametrize("form", [[], ["--json"]])
-def test_history_shows_one_result_in_full(capsys, form: list[str]) -> None:
-    History().append(ok_result())
-    assert main(["history", ok_result().id, *form]) == 0
-    expected = dumps(ok_result()) if form else terminal.report(ok_result())
-    assert capsys.readouterr().out == expected + "\n"
-
-
-def test_a_history_that_cannot_be_read_is_a_sentence(capsys, data_folder: Path) -> None:
-    data_folder.mkdir()
-    (data_folder / "history.sqlite3").write_text("not a database, and long enough to be looked at" * 10)
-    assert main(["history"]) == 1
-    assert "kept as history.sqlite3.damaged-" in capsys.readouterr().err
-    assert main(["history"]) == 0
-    assert "No results yet" in capsys.readouterr().out
 
 
 def test_a_card_is_a_png_file(tmp_path, capsys) -> None:
@@ -63,11 +42,8 @@ def test_a_card_is_a_png_file(tmp_path, capsys) -> None:
     png = tmp_path / "card.PNG"
     assert main(["history", "card", ok_result().id, str(png)]) == 0
     assert png.read_bytes().startswith(b"\x89PNG")
-    assert "2.00× faster" in capsys.readouterr().err
-    id, nowhere = ok_result().id, str(tmp_path / "none" / "card.png")
-    for words in (["nothing", str(png)], [id, "card.jpg"], [id], [id, str(tmp_path)], [id, nowhere]):
+    for words in (["nothing", str(png)], [ok_result().id, "card.jpg"], [ok_result().id]):
         assert main(["history", "card", *words]) == 2
-        assert capsys.readouterr().err.count("\n") <= 2
 
 
 @pytest.fixture
@@ -88,12 +64,9 @@ def test_history_export_writes_what_the_search_leaves(stored: History, tmp_path,
 def test_a_slip_is_answered_with_a_sentence(stored: History, capsys) -> None:
     for arguments, sentence in (
         (["export"], "or export FILE"),
-        (["export", "a.csv", "b.csv"], "Given: history export a.csv b.csv."),
         (["export", "runs.xlsx"], ".csv, .json, .parquet or .md"),
-        (["export", "no/such/folder/runs.csv"], "does not exist"),
         (["delete"], "card ID FILE, delete ID. Given"),
         (["delete", "nothing", "--yes"], "history lists them. Nothing was deleted."),
-        (["one", "two"], "takes nothing, one id, or"),
     ):
         assert main(["history", *arguments]) == 2
         assert sentence in capsys.readouterr().err
@@ -101,16 +74,13 @@ def test_a_slip_is_answered_with_a_sentence(stored: History, capsys) -> None:
 
 
 def test_history_delete_asks_first(stored: History, monkeypatch) -> None:
-    terminal = type("Terminal", (io.StringIO,), {"isatty": lambda self: True})
-    for answer, left in (("n\n", 2), ("\n", 2), ("", 2), ("y\n", 1)):
-        monkeypatch.setattr("sys.stdin", terminal(answer))
+    for answer, left in (("n\n", 2), ("\n", 2), ("y\n", 1)):
+        monkeypatch.setattr("sys.stdin", Terminal(answer))
         main(["history", "delete", ok_result().id])
         assert len(stored.all()) == left
 
 
-def test_history_delete_without_a_terminal_needs_a_yes_and_removes_only_what_was_named(
-    stored: History, monkeypatch, capsys
-) -> None:
+def test_history_delete_without_a_terminal_needs_a_yes(stored: History, monkeypatch, capsys) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
     assert main(["history", "delete", ok_result().id]) == 2
     assert "Add --yes" in capsys.readouterr().err
@@ -119,17 +89,7 @@ def test_history_delete_without_a_terminal_needs_a_yes_and_removes_only_what_was
     assert stored.all() == [failed_result()]
 
 
-def test_history_lists_what_the_search_leaves(stored: History, capsys) -> None:
-    assert main(["history", "--search", "OWLVIT"]) == 0
-    out = capsys.readouterr().out
-    assert failed_result().id in out and ok_result().id not in out
-    assert main(["history", "--search", "nothing like it"]) == 0
-    assert "No stored result holds 'nothing like it'" in capsys.readouterr().out
-
-
-def test_an_export_that_fails_in_the_middle_leaves_the_earlier_file(
-    stored: History, tmp_path, monkeypatch, capsys
-) -> None:
+def test_a_failing_export_leaves_the_earlier_file(stored, tmp_path, monkeypatch, capsys):
     file = tmp_path / "runs.csv"
     file.write_text("earlier")
 

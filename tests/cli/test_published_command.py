@@ -1,21 +1,13 @@
 """`python -m demo published`, called in this process."""
 
-import csv
-import io
 import json
 from pathlib import Path
 
-from measured_tables import write
+from support.measured_tables import write
 
 from demo.cli.common import BAD_INPUT, OK
 from demo.cli.main import main
 from demo.store import published
-
-
-def test_all_rows_are_printed_as_csv(capsys) -> None:
-    assert main(["published", "--csv"]) == OK
-    lines = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
-    assert len([line for line in lines if line["origin"] == "published"]) == 136
 
 
 def test_the_filter_is_the_page_s(capsys) -> None:
@@ -24,9 +16,8 @@ def test_the_filter_is_the_page_s(capsys) -> None:
     (row,) = json.loads(capsys.readouterr().out)
     (same,) = published.select(published.rows(), "nightly", "T4", 16, "image-classification", "beit")
     assert row == published.record(same)
-    never = ["published", "--model", "owlvit", "--batch-size", "16"]
-    assert main(never) == OK and "No row has all of this" in capsys.readouterr().out
-    assert main([*never, "--json"]) == OK and json.loads(capsys.readouterr().out) == []
+    assert main(["published", "--model", "owlvit", "--batch-size", "16"]) == OK
+    assert "No row has all of this" in capsys.readouterr().out
 
 
 def test_the_table_shows_figures_oom_and_notes(capsys) -> None:
@@ -37,14 +28,9 @@ def test_the_table_shows_figures_oom_and_notes(capsys) -> None:
 
 
 def test_a_bad_value_is_one_sentence_and_exit_code_2(capsys) -> None:
-    for asked, said in (
-        (["--gpu", "H100"], "They have: A100, V100, T4"),
-        (["--batch-size", "many"], "no batch size 'many'"),
-        (["--json", "--csv"], "not allowed with"),
-    ):
-        assert main(["published", *asked]) == BAD_INPUT
-        output = capsys.readouterr()
-        assert output.out == "" and said in output.err and output.err.count("\n") == 1
+    assert main(["published", "--gpu", "H100"]) == BAD_INPUT
+    output = capsys.readouterr()
+    assert output.out == "" and "They have: A100, V100, T4" in output.err and output.err.count("\n") == 1
 
 
 def test_a_measured_table_is_listed(own: Path, capsys) -> None:

@@ -4,25 +4,22 @@ import dataclasses
 import json
 import os
 import signal
-import subprocess
-import sys
 import threading
-from pathlib import Path
 from typing import Any
 
 import pytest
-from samples import MACHINE, failed_result, ok_result
-from scripted_runner import ROOT, RUN
-from test_faults import needs_linux, processes_with
+from support.samples import MACHINE, failed_result, ok_result
+from support.scripted_runner import RUN
 
+from demo.cli import terminal
 from demo.cli.main import main
 from demo.core import catalog, cores
 from demo.core.caveat import note
 from demo.core.result import Progress
 from demo.core.result_json import dumps
 from demo.core.spec import TEXT_GENERATION, BadInput, RunSpec
+from demo.present import markdown
 from demo.runs.outcome import Files
-from demo.store.history import FOLDER_VARIABLE, History
 
 
 @pytest.mark.parametrize("name", ["vit", "vit.pt2"])
@@ -48,41 +45,32 @@ def test_json_is_all_that_stands_on_standard_output(scripted: Any, capsys) -> No
     assert "time" in said.err
 
 
-def test_a_gpu_that_torch_cannot_use_is_told_once_and_before_the_figures(scripted: Any, capsys) -> None:
-    way_out = "`pip install --force-reinstall torch --index-url https://download.pytorch.org/whl/cu126` installs one"
+def test_full_prints_the_report(scripted: Any, capsys) -> None:
+    scripted(ok_result())
+    assert main([*RUN, "--full"]) == 0
+    assert capsys.readouterr().out == terminal.report(ok_result()) + "\n"
+
+
+def test_an_unusable_gpu_is_told_before_the_figures(scripted: Any, capsys) -> None:
     fake = scripted(Progress("start", 0.0, 0.1), Progress("time", 0.5, 1.0), ok_result())
-    fake.machine = dataclasses.replace(MACHINE, gpu_problem=f"torch is a CPU build although a T4 is present; {way_out}")
+    fake.machine = dataclasses.replace(MACHINE, gpu_problem="torch is a CPU build; install another one")
     assert main(RUN) == 0
     said = capsys.readouterr()
-    assert said.err.count(way_out) == 1 and said.err.index(way_out) < said.err.index("time")
-    assert "Until then runs use the CPU." in said.err and way_out not in said.out
+    assert said.err.count("install another one") == 1
+    assert said.err.index("install another one") < said.err.index("time")
 
 
 @pytest.mark.parametrize(
-    ("share", "gpu", "more", "told"),
-    [
-        (0.4, None, [], True),
-        (0.05, None, [], False),
-        (0.4, "Tesla T4", [], False),
-        (0.4, "Tesla T4", ["--device", "cpu"], True),
-    ],
-    ids=["busy", "quiet", "busy with a GPU", "busy with a GPU left aside"],
+    ("share", "gpu", "told"),
+    [(0.4, None, True), (0.05, None, False), (0.4, "Tesla T4", False)],
+    ids=["busy", "quiet", "busy with a GPU"],
 )
-def test_a_busy_processor_is_told_before_a_run_that_uses_it(
-    share: float, gpu: str | None, more: list[str], told: bool, scripted: Any, monkeypatch, capsys
-) -> None:
+def test_a_busy_processor_is_told_before_a_run_that_uses_it(share, gpu, told, scripted, monkeypatch, capsys):
     monkeypatch.setattr(cores, "others_share", lambda: share)
     fake = scripted(Progress("start", 0.0, 0.1), ok_result())
     fake.machine = dataclasses.replace(MACHINE, gpu=gpu)
-    assert main([*RUN, *more]) == 0
+    assert main(RUN) == 0
     assert ("Other programs use 40 % of this machine" in capsys.readouterr().err) == told
-
-
-def test_a_failure_is_told_with_its_remedy_and_is_no_success(scripted: Any, capsys) -> None:
-    scripted(failed_result())
-    assert main(RUN) == 1
-    said = [line.strip() for line in capsys.readouterr().out.splitlines()]
-    assert said[1:] == ["Batch size 256 ran out of memory on a T4 (15 GB) while compiling.", "Try 64."]
 
 
 def test_what_the_worker_refuses_is_a_sentence_and_exit_2(scripted: Any, capsys) -> None:
@@ -92,11 +80,7 @@ def test_what_the_worker_refuses_is_a_sentence_and_exit_2(scripted: Any, capsys)
     assert said.out == "" and said.err.endswith("empty.png is empty.\n")
 
 
-def test_a_run_ends_with_its_id_and_the_command_that_shows_it_unless_it_was_not_stored(scripted: Any, capsys) -> None:
-    scripted(ok_result(caveats=(note("This result was not stored: the disk is full."),))).stores = False
-    assert main(RUN) == 1
-    said = capsys.readouterr()
-    assert "not stored" in said.out and "2.0" in said.out and "Stored" not in said.err
+def test_a_run_ends_with_the_command_that_shows_it(scripted: Any, capsys) -> None:
     scripted(ok_result())
     main(RUN)
     told = capsys.readouterr().err.splitlines()[-1]
@@ -104,52 +88,42 @@ def test_a_run_ends_with_its_id_and_the_command_that_shows_it_unless_it_was_not_
     assert main(told.partition("python -m demo ")[2].split()) == 0
 
 
-def test_the_figures_can_be_written_as_a_table_to_paste(scripted: Any, tmp_path, capsys) -> None:
+def test_a_run_that_was_not_stored_is_shown_and_no_success(scripted: Any, capsys) -> None:
+    scripted(ok_result(caveats=(note("This result was not stored: the disk is full."),))).stores = False
+    assert main(RUN) == 1
+    said = capsys.readouterr()
+    assert "not stored" in said.out and "2.0" in said.out and "Stored" not in said.err
+
+
+def test_the_figures_can_be_written_as_a_table_to_paste(scripted: Any, tmp_path) -> None:
     scripted(ok_result())
     assert main([*RUN, "--export-markdown", str(tmp_path / "run.md")]) == 0
-    table = (tmp_path / "run.md").read_text(encoding="utf-8")
-    assert "| A call | 2.04 ms | 1.02 ms |" in table and "**2.00×** (" in table
-    assert "Example CPU, torch 2.13.0, transformers 5.23.0, 2026-11-21. " in table
-    assert "Pays after " in table and table.count("95 % confidence, within one process: ") == 1
+    assert (tmp_path / "run.md").read_text(encoding="utf-8").strip() == markdown.of_run(ok_result()).strip()
+
+
+def test_a_failure_is_told_with_its_remedy_and_has_no_table(scripted: Any, tmp_path, capsys) -> None:
     scripted(failed_result())
     assert main([*RUN, "--export-markdown", str(tmp_path / "none.md")]) == 1
-    assert "no figures" in capsys.readouterr().err and not (tmp_path / "none.md").exists()
+    said = capsys.readouterr()
+    lines = [line.strip() for line in said.out.splitlines()]
+    assert lines[1:] == ["Batch size 256 ran out of memory on a T4 (15 GB) while compiling.", "Try 64."]
+    assert "no figures" in said.err and not (tmp_path / "none.md").exists()
 
 
-TEXT = ["run", "--checkpoint", "shapes-gemma", "--prompt", "The picture"]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "asked"),
-    [
-        ([], RunSpec(catalog.DEFAULT, "image-classification")),
-        (
-            "--checkpoint shapes-vit --batch-size 4 --mode max-autotune --dtype bfloat16 --device cpu --weights random"
-            " --iterations 40 --fullgraph".split(),
-            RunSpec(
-                *("shapes-vit", "image-classification", 4, "max-autotune"),
-                **{"fullgraph": True, "dtype": "bfloat16", "device": "cpu", "weights": "random", "iterations": 40},
-            ),
-        ),
-        (TEXT[1:-2], RunSpec("shapes-gemma", TEXT_GENERATION, prompt=catalog.PROMPT)),
-        (
-            ["--checkpoint", "some/model", "--task", TEXT_GENERATION],
-            RunSpec("some/model", TEXT_GENERATION, prompt=catalog.PROMPT),
-        ),
-    ],
-)
-def test_what_was_typed_reaches_the_runner_and_what_was_not_chosen_is_as_the_page_has_it(
-    scripted: Any, arguments: list[str], asked: RunSpec
-) -> None:
+def test_what_was_typed_reaches_the_runner(scripted: Any) -> None:
     fake = scripted(ok_result())
-    assert main(["run", *arguments]) == 0
-    assert fake.specs == [asked]
+    assert main(["run", "--checkpoint", "shapes-vit", "--batch-size", "4", "--dtype", "bfloat16"]) == 0
+    assert fake.specs == [RunSpec("shapes-vit", "image-classification", 4, dtype="bfloat16")]
+
+
+def test_a_text_model_gets_the_prompt_of_the_page(scripted: Any) -> None:
+    fake = scripted(ok_result())
+    assert main(["run", "--checkpoint", "shapes-gemma"]) == 0
+    assert fake.specs == [RunSpec("shapes-gemma", TEXT_GENERATION, prompt=catalog.PROMPT)]
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_signal_cancels_the_run_and_its_result_is_still_printed(
-    scripted: Any, capsys, number: signal.Signals, code: int
-) -> None:
+def test_a_signal_cancels_the_run_and_prints_it(scripted, capsys, number, code):
     def end(cancel: threading.Event) -> None:
         os.kill(os.getpid(), number)
         assert cancel.wait(5)
@@ -169,25 +143,3 @@ def test_a_second_ctrl_c_does_not_wait(scripted: Any) -> None:
     fake = scripted(going, end, going, end, going, AssertionError("still running after the second Ctrl-C"))
     assert main(RUN) == 130
     assert fake.closed
-
-
-@needs_linux
-def test_ctrl_c_kills_the_worker_and_stores_the_cancelled_result(data_folder: Path) -> None:
-    child = subprocess.Popen(
-        [sys.executable, "-m", "demo", *RUN, "--json"],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, FOLDER_VARIABLE: str(data_folder)},
-    )
-    while "%" not in (line := child.stderr.readline()) or "Other programs" in line:
-        assert line, "it ended without progress"
-    assert len(processes_with(str(data_folder))) >= 2
-    child.send_signal(signal.SIGINT)
-    out, err = child.communicate(timeout=30)
-    assert child.returncode == 130
-    assert "Traceback" not in err
-    assert [result.status for result in History().all()] == ["cancelled"]
-    assert json.loads(out)["status"] == "cancelled"
-    assert processes_with(str(data_folder)) == []

@@ -5,7 +5,7 @@ import re
 from typing import Any
 
 import pytest
-from samples import failed_result, full_result, measurement, ok_result, text_result
+from support.samples import failed_result, full_result, measurement, ok_result, text_result
 
 from demo.cli.main import main
 from demo.cli.summary import summary

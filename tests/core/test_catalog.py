@@ -125,6 +125,13 @@ def test_a_folder_may_be_named_on_the_command_line_only(tmp_path) -> None:
         catalog.make_spec(str(tmp_path / "no"), "image-classification", folders=True)
 
 
+def test_a_relative_folder_is_found_from_any_other(tmp_path, monkeypatch) -> None:
+    (tmp_path / "mine").mkdir()
+    monkeypatch.chdir(tmp_path)
+    spec = catalog.make_spec("./mine", "image-classification", folders=True)
+    assert spec.checkpoint == str(tmp_path / "mine")
+
+
 def test_bad_input_is_answered_with_a_sentence() -> None:
     for asked, said in [
         ({"checkpoint": ""}, "No checkpoint was given"),

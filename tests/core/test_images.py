@@ -4,18 +4,17 @@ import io
 import os
 import random
 import struct
-import sys
 import zlib
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from PIL import ExifTags, Image, PngImagePlugin
+from PIL import ExifTags, Image
 
 from demo.core import images, limits
 from demo.core.base64_images import decode_mask, decode_preview, encode_mask
-from demo.core.images import MAX_ASPECT, read
+from demo.core.images import read
 from demo.core.spec import BadInput
 
 MAX_FILE_BYTES, MAX_PIXELS = limits.Limits.file_bytes, limits.Limits.pixels
@@ -67,7 +66,7 @@ def refusal_of(given, data: bytes, name: str = "picture.png") -> str:
 
 
 SEVERAL = {"save_all": True, "append_images": [Image.new("RGB", (48, 32), "white")] * 2}
-IN_ONE_FILE = [(kind, SEVERAL) for kind in ("MPO", "GIF", "PNG", "WEBP")]
+IN_ONE_FILE = [(kind, SEVERAL) for kind in ("MPO", "GIF")]
 
 
 @pytest.mark.parametrize(("kind", "more"), [*((kind, {}) for kind in images.FORMATS), *IN_ONE_FILE])
@@ -96,16 +95,12 @@ PALETTE.putpalette([255, 0, 0, 0, 255, 0])
         ("JPEG", pixels("CMYK", (0, 255, 255, 0)), {}, [(255, 0, 0)]),
         ("PNG", GREY, {}, [0, 1, 128, 255]),  # scaled, not clipped
         ("TIFF", GREY, {}, [0, 1, 128, 255]),
-        ("PNG", pixels("1", 255, 0), {}, [255, 0]),
         ("PNG", pixels("RGBA", (0, 0, 0, 0), (9, 8, 7, 255)), {}, [WHITE, (9, 8, 7)]),
         ("PNG", pixels("LA", (0, 0), (9, 255)), {}, [255, 9]),
-        ("PNG", PALETTE, {"transparency": 0}, [WHITE, (0, 255, 0)]),
         ("GIF", PALETTE, {"transparency": 0}, [WHITE, (0, 255, 0)]),
     ],
 )
-def test_every_kind_of_pixel_becomes_rgb_and_what_is_transparent_white(
-    given, kind: str, image: Image.Image, how: dict[str, Any], seen: list[Any]
-) -> None:
+def test_every_kind_of_pixel_becomes_rgb_on_white(given, kind, image, how, seen):
     read_back = np.asarray(given(encoded(image, kind, **how)), int)[0]
     wanted = np.array([np.broadcast_to(one, 3) for one in seen])
     assert np.abs(read_back - wanted).max() <= (15 if kind == "JPEG" else 0)
@@ -125,23 +120,6 @@ def deep_png(values: np.ndarray, significant: int | None = None) -> bytes:
     return b"\x89PNG\r\n\x1a\n" + header + told + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
 
 
-def deep_tiff(values: np.ndarray, order: str = "<", white: int | None = None) -> bytes:
-    height, width, channels = values.shape
-    tags = {256: width, 257: height, 259: 1, 262: 2 if channels > 1 else 1, 277: channels, 278: height}
-    tags |= {279: values.size * 2} | ({281: white} if white else {})
-    start = 8 + 2 + 12 * (len(tags) + 2) + 4
-    depths = (258, 3, channels, 16 if channels == 1 else start)
-    pixels_at = start + 2 * channels
-    entries = [*((tag, 4, 1, value) for tag, value in tags.items()), (273, 4, 1, pixels_at)]
-    listed = b""
-    for tag, kind, count, value in sorted([*entries, depths]):
-        packed = struct.pack(f"{order}HH", value, 0) if kind == 3 and count == 1 else struct.pack(f"{order}I", value)
-        listed += struct.pack(f"{order}HHI", tag, kind, count) + packed
-    head = (b"II" if order == "<" else b"MM") + struct.pack(f"{order}HI", 42, 8)
-    head += struct.pack(f"{order}H", len(tags) + 2) + listed + bytes(4)
-    return head + struct.pack(f"{order}H", 16) * channels + values.astype(f"{order}u2").tobytes()
-
-
 def ramp(most: int, channels: int = 1) -> np.ndarray:
     """(16, 256, channels): from black to `most`; a fourth channel is opaque."""
     values = np.linspace(0, most, 256).astype(np.uint16).reshape(1, 256, 1).repeat(16, 0).repeat(channels, 2)
@@ -149,26 +127,22 @@ def ramp(most: int, channels: int = 1) -> np.ndarray:
     return values
 
 
+def deep_tiff(most: int, tags: dict[int, int] | None = None) -> bytes:
+    return encoded(Image.fromarray(ramp(most)[..., 0]), "TIFF", compression=None, tiffinfo=tags or {})
+
+
 @pytest.mark.parametrize(
     ("data", "white", "note"),
     [
         pytest.param(deep_png(ramp(4095)), 255, "no value above 4,095: it was read as one of 12 bits", id="grey"),
-        pytest.param(deep_png(ramp(4095, 3)), 255, "read as one of 12 bits", id="colour"),
         pytest.param(deep_png(ramp(4095, 4)), 255, "read as one of 12 bits", id="colour with transparency"),
         pytest.param(deep_png(ramp(16383, 3)), 255, "read as one of 14 bits", id="14 bits"),
         pytest.param(deep_png(ramp(2047), 11), 255, "", id="sBIT"),
-        pytest.param(deep_png(ramp(1000, 3), 12), 62, "", id="dark by sBIT"),
         pytest.param(deep_png(ramp(65535), 12), 255, "", id="sBIT of scaled values"),
-        pytest.param(deep_png(ramp(4095), 16), 15, "", id="dark and 16 bits"),
         pytest.param(deep_png(ramp(20000)), 78, "", id="a dark photograph"),
-        pytest.param(deep_png(ramp(20000, 3)), 78, "", id="a dark photograph in colour"),
         pytest.param(deep_png(ramp(0)), 0, "", id="black"),
-        pytest.param(deep_tiff(ramp(4095)), 255, "read as one of 12 bits", id="TIFF"),
-        pytest.param(deep_tiff(ramp(4095), ">"), 255, "read as one of 12 bits", id="TIFF, big-endian"),
-        pytest.param(deep_tiff(ramp(4095, 3)), 255, "read as one of 12 bits", id="TIFF in colour"),
-        pytest.param(deep_tiff(ramp(4095, 3), ">"), 255, "read as one of 12 bits", id="TIFF in colour, big-endian"),
-        pytest.param(deep_tiff(ramp(1000), "<", 4095), 62, "", id="MaxSampleValue"),
-        pytest.param(deep_tiff(ramp(4095), "<", 65535), 15, "", id="MaxSampleValue of 16 bits"),
+        pytest.param(deep_tiff(4095), 255, "read as one of 12 bits", id="TIFF"),
+        pytest.param(deep_tiff(1000, {281: 4095}), 62, "", id="MaxSampleValue"),
     ],
 )
 def test_fewer_bits_than_16_are_scaled_to_white(tmp_path, data: bytes, white: int, note: str) -> None:
@@ -188,38 +162,27 @@ def lying(orientation: int) -> Image.Exif:
     return exif
 
 
-@pytest.mark.parametrize("kind", ["JPEG", "PNG", "WEBP", "TIFF"])
-def test_a_rotated_photograph_comes_out_upright(given, kind: str) -> None:
-    for orientation, how in enumerate(HOW_IT_LIES, start=2):
-        image = given(encoded(scene().transpose(Image.Transpose[how]), kind, exif=lying(orientation)))
-        assert image.size == (48, 32), orientation
-        assert image.getpixel((4, 16))[0] > 150 and image.getpixel((44, 16))[2] > 150, orientation
+@pytest.mark.parametrize(("orientation", "how"), [*enumerate(HOW_IT_LIES, start=2)], ids=HOW_IT_LIES)
+def test_a_rotated_photograph_comes_out_upright(given, orientation: int, how: str) -> None:
+    image = given(encoded(scene().transpose(Image.Transpose[how]), "JPEG", exif=lying(orientation)))
+    assert image.size == (48, 32)
+    assert image.getpixel((4, 16))[0] > 150 and image.getpixel((44, 16))[2] > 150
 
 
 def test_a_damaged_exif_block_does_not_cost_the_picture(given) -> None:
     assert given(encoded(scene(), "JPEG", exif=b"Exif\x00\x00II*\x00\xff\xff\xff\x7f garbage")).size == (48, 32)
-    not_hexadecimal = PngImagePlugin.PngInfo()
-    not_hexadecimal.add_text("Raw profile type exif", "\nexif\n    4\nzzzz")
-    assert given(encoded(scene(), "PNG", pnginfo=not_hexadecimal)).size == (48, 32)
-
-
-def test_the_info_names_the_file_and_describes_the_upright_picture(tmp_path) -> None:
-    data = encoded(scene(), "JPEG", exif=lying(6))
-    (tmp_path / "photo.jpg").write_bytes(data)
-    image, info = read(tmp_path / "photo.jpg")
-    assert (info.name, info.width, info.height) == ("photo.jpg", 32, 48) and image.size == (32, 48)
-    assert info.sha256 == hashlib.sha256(data).hexdigest()
 
 
 @pytest.mark.parametrize(("size", "shown"), [((3000, 1500), (640, 320)), ((100, 2000), (32, 640)), ((7, 5), (7, 5))])
-def test_the_preview_has_the_picture_s_shape_and_at_most_mask_side(tmp_path, size: tuple, shown: tuple) -> None:
+def test_the_preview_has_the_shape_of_the_picture(tmp_path, size: tuple, shown: tuple) -> None:
     scene(*size).save(tmp_path / "a.png")
     image, info = read(tmp_path / "a.png")
+    assert (info.name, info.width, info.height) == ("a.png", *size)
+    assert info.sha256 == hashlib.sha256((tmp_path / "a.png").read_bytes()).hexdigest()
     assert (image.size, decode_preview(info.preview_jpeg).size) == (size, shown)
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="devices are files on POSIX only")
-def test_what_is_no_file_empty_or_too_large_is_named_without_its_folder(tmp_path) -> None:
+def test_no_file_is_named_with_its_folder(tmp_path) -> None:
     (tmp_path / "empty.png").touch()
     with (tmp_path / "huge.png").open("wb") as file:
         file.truncate(MAX_FILE_BYTES * 2)
@@ -234,16 +197,18 @@ def test_what_is_no_file_empty_or_too_large_is_named_without_its_folder(tmp_path
         assert str(caught.value).startswith(said)
 
 
-def test_what_is_no_picture_or_of_a_format_off_the_list_reaches_no_decoder_and_is_told_the_formats(given) -> None:
-    files = [b"hello, this is a text", b"<svg xmlns='http://www.w3.org/2000/svg'/>"]
-    for kind in ("EPS", "PDF", "ICO", "PPM", "TGA", "SGI", "PCX", "IM", "MSP", "XBM", "JPEG2000"):
-        files.append(encoded(scene().convert("1" if kind in ("MSP", "XBM") else "RGB"), kind))
-    for data in files:
-        message = refusal_of(given, data)
-        assert "not a picture" in message and "PNG, JPEG" in message
+OFF_THE_LIST = ("EPS", "PDF", "ICO", "PPM", "TGA", "SGI", "PCX", "IM", "MSP", "XBM", "JPEG2000")
 
 
-@pytest.mark.parametrize("brand", [b"heic", b"heix", b"hevc", b"mif1", b"msf1"])
+@pytest.mark.parametrize("kind", ["text", "SVG", *OFF_THE_LIST])
+def test_a_format_off_the_list_reaches_no_decoder(given, kind: str) -> None:
+    texts = {"text": b"hello, this is a text", "SVG": b"<svg xmlns='http://www.w3.org/2000/svg'/>"}
+    data = texts.get(kind) or encoded(scene().convert("1" if kind in ("MSP", "XBM") else "RGB"), kind)
+    message = refusal_of(given, data)
+    assert "not a picture" in message and "PNG, JPEG" in message
+
+
+@pytest.mark.parametrize("brand", [b"heic", b"mif1"])
 def test_a_heic_file_is_named_with_the_way_out(given, brand: bytes) -> None:
     message = refusal_of(given, b"\0\0\0\x18ftyp" + brand + b"\0\0\0\0mif1heic" + bytes(200), "IMG_1.JPG")
     assert "is a HEIC picture" in message and "Most Compatible" in message and "JPEG" in message
@@ -264,17 +229,15 @@ def png_header(width: int, height: int) -> bytes:
     return b"\x89PNG\r\n\x1a\n" + chunk + b"\0\0\0\0IDAT\x35\xaf\x06\x1e"
 
 
-def test_too_many_pixels_a_gif_frame_larger_than_its_screen_a_strip_and_floats_are_refused(given) -> None:
+def test_a_picture_of_too_many_pixels_or_of_floats_is_refused(given) -> None:
     grown = bytearray(encoded(Image.new("L", (8, 8)), "GIF"))
     frame = grown.index(b",")
     grown[frame + 5 : frame + 9] = b"\xff\xff\xff\xff"
     floats = Image.fromarray(np.array([[0.0, 0.5, 1.0]], np.float32))
     for data, said in [
-        (png_header(5001, 5001), f"{MAX_PIXELS:,}"),
         (png_header(60_000, 60_000), f"{MAX_PIXELS:,}"),
         (bytes(grown), f"{MAX_PIXELS:,}"),
         (encoded(Image.new("L", (1, 20_000)), "PNG"), "1 × 20000 pixels; one side may be at most 20 times"),
-        (encoded(Image.new("L", (MAX_ASPECT * 3 + 1, 3)), "PNG"), "61 × 3 pixels; one side"),
         (encoded(floats, "TIFF", compression=None), "32 bits a pixel"),
     ]:
         assert said in refusal_of(given, data)
@@ -301,7 +264,7 @@ def mutant(data: bytes, rng: random.Random) -> bytes:
 
 
 @pytest.mark.parametrize("kind", images.FORMATS)
-def test_a_mutated_file_is_either_a_proper_picture_or_a_sentence(given, kind: str) -> None:
+def test_a_mutated_file_is_a_picture_or_a_sentence(given, kind: str) -> None:
     rng = random.Random(kind)
     source = Image.effect_noise((40, 30), 60)
     files = [encoded(source.convert("RGB"), kind)]
@@ -316,7 +279,7 @@ def test_a_mutated_file_is_either_a_proper_picture_or_a_sentence(given, kind: st
         assert len(image.tobytes()) == image.width * image.height * 3
 
 
-def test_a_mask_survives_the_way_there_and_back_and_a_large_one_is_brought_to_mask_side() -> None:
+def test_a_mask_survives_the_way_there_and_back() -> None:
     mask = np.random.default_rng(0).random((37, 53)) > 0.5
     assert np.array_equal(decode_mask(encode_mask(mask)), mask)
     large = np.zeros((1000, 2000), bool)

@@ -3,7 +3,7 @@
 import dataclasses
 
 import pytest
-from samples import measurement
+from support.samples import measurement
 
 from demo.core.measurement import Compilation, Profile
 

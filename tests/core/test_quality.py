@@ -4,7 +4,7 @@ import dataclasses
 from typing import Any
 
 import pytest
-from samples import ENVIRONMENT, measurement, ok_result
+from support.samples import ENVIRONMENT, measurement, ok_result
 
 from demo.core.caveat import Caveat
 from demo.core.comparison import ProcessResult, Spread

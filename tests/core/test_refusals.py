@@ -4,7 +4,7 @@ import dataclasses
 from typing import Any
 
 import pytest
-from samples import MACHINE
+from support.samples import MACHINE
 
 from demo.core import catalog, refusals
 from demo.core.machine import HostInfo

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 import pytest
-from samples import BOXES, SEGMENTS, failed_result, full_result, measurement, ok_result, text_result
+from support.samples import BOXES, SEGMENTS, failed_result, full_result, measurement, ok_result, text_result
 
 from demo.core.caveat import note
 from demo.core.codec import load

@@ -83,7 +83,7 @@ def wall_and_device(call: Callable[[], None]) -> tuple[float, float]:
     return wall, statistics.median(profiling.device_times(call, wall, 7))
 
 
-def test_the_two_clocks_agree_on_long_kernels_and_launches_that_wait_are_no_work_of_the_gpu() -> None:
+def test_the_two_clocks_agree_on_long_kernels() -> None:
     """Copies and not matrix products: under those a small card's clock sinks from one call to the next."""
     source, small = torch.ones(2**27, device=GPU), torch.randn(64, 64, device=GPU)
     target = torch.empty_like(source)
@@ -120,7 +120,7 @@ def relative_error(spec: RunSpec) -> float:
     return float((found - exact).norm() / exact.norm())
 
 
-def test_number_formats_are_what_they_say_and_float32_is_float32_also_after_tf32() -> None:
+def test_number_formats_are_what_they_say() -> None:
     new = torch.cuda.get_device_capability() >= refusals.AMPERE
     assert not new or relative_error(spec_of(dtype="tf32")) > 1e-4
     assert relative_error(spec_of()) < 1e-5
@@ -146,7 +146,7 @@ def test_the_gpus_state_is_looked_at_where_the_driver_tells() -> None:
     assert gpu.sm_clock_hz is None or 1e8 < gpu.sm_clock_hz < 5e9
 
 
-def test_a_profile_counts_kernels_and_cuda_graphs_leave_the_gpu_less_idle() -> None:
+def test_cuda_graphs_leave_the_gpu_less_idle() -> None:
     with tempfile.TemporaryDirectory() as folder:
         trace = Path(folder) / "trace.json.gz"
         result = run(spec_of(mode="reduce-overhead"), trace=trace)
@@ -165,7 +165,7 @@ def test_a_roofline_of_half_numbers_is_above_that_of_float32() -> None:
         assert profiling.matrix_rate(GPU, torch.float16) > 1.5 * profiling.matrix_rate(GPU, torch.float32)
 
 
-def test_a_compile_on_the_gpu_is_one_graph_and_agrees_with_eager() -> None:
+def test_a_compile_on_the_gpu_agrees_with_eager() -> None:
     for checkpoint in catalog.BUNDLED_VISION:
         result = run(spec_of(checkpoint.id, profile="off"))
         assert result.status == "ok", result.failure
@@ -174,7 +174,7 @@ def test_a_compile_on_the_gpu_is_one_graph_and_agrees_with_eager() -> None:
         assert result.spec.device == "cuda"
 
 
-def test_a_text_model_writes_the_same_with_cuda_graphs_and_generate_compiles_by_itself() -> None:
+def test_a_text_model_writes_the_same_with_cuda_graphs() -> None:
     result = run(spec_of("shapes-gemma", prompt=catalog.PROMPT, mode="reduce-overhead", profile="off"))
     assert result.status == "ok", result.failure
     assert result.compilation.cudagraphs == "used" and result.compilation.recompiles_while_timing == 0
@@ -183,7 +183,7 @@ def test_a_text_model_writes_the_same_with_cuda_graphs_and_generate_compiles_by_
     assert 0 < result.generation.automatic_seconds < result.generation.generate_seconds
 
 
-def test_the_memory_of_a_cuda_graph_counts_for_the_compiled_model_and_not_for_eager() -> None:
+def test_the_memory_of_a_cuda_graph_is_not_eagers() -> None:
     plain, graphs = (run(spec_of(batch_size=8, mode=mode)) for mode in ("default", "reduce-overhead"))
     assert graphs.compilation.cudagraphs == "used"
     assert graphs.compiled.peak_memory_bytes > 0.5 * plain.compiled.peak_memory_bytes
@@ -191,7 +191,7 @@ def test_the_memory_of_a_cuda_graph_counts_for_the_compiled_model_and_not_for_ea
     assert graphs.compilation.kernels == plain.compilation.kernels > 0
 
 
-def test_a_model_that_does_not_fit_beside_its_compiled_self_is_timed_apart() -> None:
+def test_a_model_that_does_not_fit_twice_is_timed_apart() -> None:
     spec = spec_of(FULL_SIZE, batch_size=32, mode="reduce-overhead")
     seen = Run(Job(spec, str(SCENE), "separately", "2026-11-21T09:00:00Z"), Events(io.StringIO()))
     with mock.patch.object(timing, "time_interleaved", side_effect=torch.OutOfMemoryError("made up")):

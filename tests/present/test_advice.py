@@ -5,7 +5,7 @@ import re
 from typing import Any
 
 import pytest
-from samples import measurement, ok_result, text_result
+from support.samples import measurement, ok_result, text_result
 
 from demo.core.measurement import Compilation, CompileCost
 from demo.core.outputs import Parity

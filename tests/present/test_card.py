@@ -4,9 +4,9 @@ import dataclasses
 import io
 
 import numpy as np
-from page_support import HOSTILE, noisy_result
 from PIL import Image
-from samples import ENVIRONMENT, failed_result, measurement, ok_result, text_result
+from support.page_support import HOSTILE, noisy_result
+from support.samples import ENVIRONMENT, failed_result, measurement, ok_result, text_result
 
 from demo.core.measurement import Compilation
 from demo.core.result import Failure, RunResult

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 import pytest
-from measured_tables import write
-from samples import ENVIRONMENT, full_result, measurement, ok_result
+from support.measured_tables import write
+from support.samples import ENVIRONMENT, full_result, measurement, ok_result
 
 from demo.core.measurement import Measurement
 from demo.core.result import RunResult

@@ -4,7 +4,7 @@ import dataclasses
 import json
 
 import pytest
-from samples import measurement, text_result
+from support.samples import measurement, text_result
 
 from demo.core import format as fmt
 from demo.core.measurement import Pair

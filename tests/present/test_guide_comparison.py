@@ -2,7 +2,7 @@ import dataclasses
 from typing import Any
 
 import pytest
-from samples import GPU, failed_result, measurement, ok_result, on_gpu
+from support.samples import GPU, failed_result, measurement, ok_result, on_gpu
 
 from demo.core.measurement import Compilation
 from demo.core.result import Failure, RunResult

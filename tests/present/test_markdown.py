@@ -5,8 +5,8 @@ import dataclasses
 import re
 
 import pytest
-from page_support import HOSTILE, stored
-from samples import ENVIRONMENT, failed_result, full_result, measurement, ok_result, plain
+from support.page_support import HOSTILE, stored
+from support.samples import ENVIRONMENT, failed_result, full_result, measurement, ok_result, plain
 
 from demo.cli import terminal
 from demo.core.machine import GpuSample, HostSample

@@ -4,7 +4,7 @@ import dataclasses
 import re
 
 import pytest
-from samples import BOXES, failed_result, measurement, ok_result, plain
+from support.samples import BOXES, failed_result, measurement, ok_result, plain
 
 from demo.cli import terminal
 from demo.core import catalog

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from samples import ok_result
+from support.samples import ok_result
 
 from demo.core import codec
 from demo.core.result import Progress
@@ -48,7 +48,7 @@ def heard(monkeypatch) -> Callable[[bytes], tuple[Worker, list[Any]]]:
     return listen
 
 
-def test_what_is_no_event_is_unreadable_and_what_is_cut_short_is_not(heard: Any, monkeypatch) -> None:
+def test_what_is_no_event_is_unreadable(heard: Any, monkeypatch) -> None:
     monkeypatch.setattr(process, "MAX_MESSAGE_CHARACTERS", 1_000_000)
     for bad in (
         b"\x00\xff{{{\n",

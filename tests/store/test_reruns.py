@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from samples import ENVIRONMENT, measurement, ok_result
+from support.samples import ENVIRONMENT, measurement, ok_result
 
 from demo.core.comparison import ASSUMED, Spread
 from demo.core.machine import Environment

@@ -6,7 +6,7 @@ import statistics
 from typing import Any
 
 import pytest
-from samples import LABELS, MACHINE, measurement, ok_result
+from support.samples import LABELS, MACHINE, measurement, ok_result
 
 from demo.core import catalog
 from demo.core.comparison import Spread

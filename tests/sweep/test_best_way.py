@@ -16,8 +16,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from fake_runner import FakeRunner
-from samples import ENVIRONMENT, MACHINE, info_of, measurement, ok_result
+from support.fake_runner import FakeRunner
+from support.samples import ENVIRONMENT, MACHINE, info_of, measurement, ok_result
 
 from demo.core import catalog
 from demo.core.files import temporary_folder
@@ -238,8 +238,8 @@ def test_a_cancel_ends_the_run_that_is_going_on() -> None:
 
 KILLED = """
 import os, signal, threading
-from fake_runner import FakeRunner
-from samples import MACHINE
+from support.fake_runner import FakeRunner
+from support.samples import MACHINE
 from demo.core import catalog
 from demo.sweep.best_way import Search
 from demo.sweep.grid import PICTURE

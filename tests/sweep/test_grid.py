@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from samples import ENVIRONMENT, MACHINE, info_of, measurement, ok_result
+from support.samples import ENVIRONMENT, MACHINE, info_of, measurement, ok_result
 
 from demo.core import catalog
 from demo.core.comparison import ProcessFigure, ProcessResult

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fake_runner import FakeRunner
-from samples import ok_result
+from support.fake_runner import FakeRunner
+from support.samples import ok_result
 
 from demo.core.spec import BadInput
 from demo.store.history import History
@@ -20,7 +20,7 @@ from demo.sweep.grid import PICTURE, Cell, Grid
 needs_ray = pytest.mark.skipif(
     not importlib.util.find_spec("ray"), reason="Ray is not installed: pip install -r requirements-sweep.txt"
 )
-QUICK = "tests.quick_worker"
+QUICK = "tests.support.quick_worker"
 ROOT = Path(__file__).resolve().parents[2]
 
 

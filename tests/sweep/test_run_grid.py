@@ -5,8 +5,8 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from fake_runner import FakeRunner
-from samples import MACHINE, ok_result
+from support.fake_runner import FakeRunner
+from support.samples import MACHINE, ok_result
 
 from demo.runs.runner import Runner
 from demo.store.history import History
@@ -15,7 +15,7 @@ from demo.sweep.run_grid import Done, Timing, Waiting, run_cells
 
 
 def quick_runner(history: History) -> Runner:
-    return Runner(history, worker_module="tests.quick_worker")
+    return Runner(history, worker_module="tests.support.quick_worker")
 
 
 def cells(*sizes: int) -> list[Cell]:

@@ -20,12 +20,12 @@ from typing import Any
 
 import gradio as gr
 import pytest
-from fake_runner import FakeRunner, SearchRunner
 from gradio_client import Client, handle_file
 from gradio_client.exceptions import AppError
-from page_support import serving, stored
 from PIL import Image
-from samples import failed_result, ok_result
+from support.fake_runner import FakeRunner, SearchRunner
+from support.page_support import serving, stored
+from support.samples import failed_result, ok_result
 
 from demo.core.result import RunResult
 from demo.core.result_json import from_json

@@ -7,9 +7,9 @@ import time
 from typing import Any
 
 import pytest
-from fake_runner import MACHINE, FakeRunner
-from page_support import answering
-from samples import ok_result
+from support.fake_runner import MACHINE, FakeRunner
+from support.page_support import answering
+from support.samples import ok_result
 
 from demo.core.result import Progress, RunResult
 from demo.core.spec import BadInput, RunSpec

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import gradio.networking
 import pytest
-from page_support import answering, field_values
-from samples import MACHINE, ok_result
+from support.page_support import answering, field_values
+from support.samples import MACHINE, ok_result
 
 from demo.core import catalog
 from demo.ui.page import NUMBERS, SEGFORMER, SESSIONS, Page, launch, masthead, presets
@@ -33,7 +33,7 @@ def test_the_masthead_of_a_space_copies_the_address_of_the_outer_page(monkeypatc
 def test_the_page_imports_neither_torch_nor_transformers() -> None:
     code = (
         "import sys; import app; early = 'gradio' in sys.modules;"  # it loads while the worker loads torch
-        "sys.path.insert(0, 'tests'); from fake_runner import FakeRunner;"
+        "sys.path.insert(0, 'tests'); from support.fake_runner import FakeRunner;"
         "from demo.ui.page import Page; Page(FakeRunner(None));"
         "print(early, sorted({'torch', 'transformers'} & set(sys.modules)))"
     )

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import torch
-from own_workload import result_of
+from support.own_workload import result_of
 
 from demo.backend import compilation
 from demo.backend.tasks import own_model

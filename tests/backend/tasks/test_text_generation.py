@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import tiny_text
 import torch
-from own_workload import result_of
-from samples import measurement, text_result
+from support import tiny_text
+from support.own_workload import result_of
+from support.samples import measurement, text_result
 from transformers import CTRLTokenizer
 
 from demo.backend import compile_model, parity

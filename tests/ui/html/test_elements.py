@@ -5,8 +5,8 @@ import re
 from html.parser import HTMLParser
 from pathlib import Path
 
-from page_support import HOSTILE, asked_by
-from samples import failed_result, ok_result
+from support.page_support import HOSTILE, asked_by
+from support.samples import failed_result, ok_result
 
 from demo.core import format as fmt
 from demo.core.caveat import Caveat

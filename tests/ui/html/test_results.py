@@ -5,8 +5,8 @@ import re
 from typing import Any
 
 import pytest
-from page_support import HOSTILE, Tags
-from samples import failed_result, full_result, measurement, ok_result
+from support.page_support import HOSTILE, Tags
+from support.samples import failed_result, full_result, measurement, ok_result
 
 from demo.core import catalog
 from demo.core.caveat import note

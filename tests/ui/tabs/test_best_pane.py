@@ -5,8 +5,8 @@ import time
 from typing import Any
 
 import pytest
-from fake_runner import SearchRunner, measured
-from page_support import (
+from support.fake_runner import SearchRunner, measured
+from support.page_support import (
     HOSTILE,
     arrived,
     cancel,
@@ -21,7 +21,7 @@ from page_support import (
     stage_of,
     visitor,
 )
-from samples import failed_result
+from support.samples import failed_result
 
 from demo.core.spec import BadInput, RunSpec
 from demo.store.history import History

@@ -4,7 +4,7 @@ import dataclasses
 from typing import Any
 
 import pytest
-from samples import failed_result, measurement, ok_result, text_result
+from support.samples import failed_result, measurement, ok_result, text_result
 
 from demo.core.catalog import PROMPT
 from demo.core.comparison import Spread

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import gradio as gr
 import pytest
-from fake_runner import MACHINE
-from page_support import answering, chosen, field_values, forecast, in_the_form, opened
-from samples import ENVIRONMENT, ok_result
+from support.fake_runner import MACHINE
+from support.page_support import answering, chosen, field_values, forecast, in_the_form, opened
+from support.samples import ENVIRONMENT, ok_result
 
 from demo.core.spec import RunSpec
 from demo.store.history import History

@@ -6,9 +6,9 @@ from typing import Any
 import gradio as gr
 import pandas as pd
 import pytest
-from fake_runner import FakeRunner
-from page_support import HOSTILE, cancel, handler, press, press_row, pressed, shown, stage_of, visitor
-from samples import failed_result, measurement, ok_result
+from support.fake_runner import FakeRunner
+from support.page_support import HOSTILE, cancel, handler, press, press_row, pressed, shown, stage_of, visitor
+from support.samples import failed_result, measurement, ok_result
 
 from demo.store.history import History
 from demo.ui.page import Page

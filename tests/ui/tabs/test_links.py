@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import pytest
-from page_support import HOSTILE, answering, field_values, in_the_form, opened, pressed, stage_of
-from samples import failed_result, info_of, ok_result
+from support.page_support import HOSTILE, answering, field_values, in_the_form, opened, pressed, stage_of
+from support.samples import failed_result, info_of, ok_result
 
 from demo.core.outputs import ImageInfo
 from demo.core.spec import RunSpec

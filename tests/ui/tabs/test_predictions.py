@@ -5,9 +5,9 @@ from typing import Any
 
 import gradio as gr
 import pytest
-from page_support import HOSTILE, stored
 from PIL import Image
-from samples import info_of, ok_result, text_result
+from support.page_support import HOSTILE, stored
+from support.samples import info_of, ok_result, text_result
 
 from demo.cli import terminal
 from demo.core.base64_images import encode_preview

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import gradio as gr
-import measured_tables
 import pytest
-from page_support import HOSTILE, answering, handler, press, press_row, shown
-from samples import ok_result
+from support import measured_tables
+from support.page_support import HOSTILE, answering, handler, press, press_row, shown
+from support.samples import ok_result
 
 from demo.core import format as fmt, limits
 from demo.core.spec import BadInput, RunSpec

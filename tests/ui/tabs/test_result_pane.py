@@ -10,9 +10,9 @@ from typing import Any
 
 import gradio as gr
 import pytest
-from fake_runner import FakeRunner
-from page_support import answering, followed, handler, in_the_form, opened, pressed, stage_of, stored, visitor
-from samples import ENVIRONMENT, MACHINE, failed_result, full_result, info_of, ok_result
+from support.fake_runner import FakeRunner
+from support.page_support import answering, followed, handler, in_the_form, opened, pressed, stage_of, stored, visitor
+from support.samples import ENVIRONMENT, MACHINE, failed_result, full_result, info_of, ok_result
 
 from demo.core import limits
 from demo.core.comparison import Spread

@@ -9,8 +9,8 @@ from typing import Any
 import gradio as gr
 import markupsafe
 import pytest
-from fake_runner import MACHINE, FakeRunner
-from page_support import (
+from support.fake_runner import MACHINE, FakeRunner
+from support.page_support import (
     answering,
     arrived,
     asked_by,
@@ -29,7 +29,7 @@ from page_support import (
     stage_of,
     visitor,
 )
-from samples import failed_result, full_result, ok_result
+from support.samples import failed_result, full_result, ok_result
 
 from demo.core import catalog, cores
 from demo.core.caveat import note

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fake_runner import FakeRunner, measured
-from page_support import HOSTILE, ended, followed, from_browser, handler, press, press_row, shown, stage_of
-from samples import failed_result, ok_result
+from support.fake_runner import FakeRunner, measured
+from support.page_support import HOSTILE, ended, followed, from_browser, handler, press, press_row, shown, stage_of
+from support.samples import failed_result, ok_result
 
 from demo.core import catalog, format as fmt, limits
 from demo.core.result import RunResult

@@ -17,9 +17,8 @@ from fastapi import HTTPException
 from gradio.components.api_component import Api
 from gradio.data_classes import PredictBodyInternal
 from gradio.queueing import Queue
-from gradio.utils import LRUCache
-from page_support import answering
-from samples import ok_result
+from support.page_support import answering
+from support.samples import ok_result
 
 from demo.ui.page import Page
 from demo.ui.web import gradio_workarounds
@@ -36,7 +35,7 @@ def one_endpoint(blocks: type[gr.Blocks]) -> gr.Blocks:
     return page
 
 
-def test_the_queue_polls_as_seldom_as_is_set_and_lets_events_wait_on_zero_gpu(monkeypatch) -> None:
+def test_the_queue_polls_as_seldom_as_is_set(monkeypatch) -> None:
     monkeypatch.setenv("SPACES_ZERO_GPU", "true")
     waits = inspect.getsource(Queue.start_processing) + inspect.getsource(Queue.start_progress_updates)
     names = set(re.findall(r"asyncio\.sleep\(self\.(\w+)\)", waits))
@@ -65,16 +64,7 @@ def queue(monkeypatch) -> Any:
     return page._queue
 
 
-def test_gradios_queue_still_ends_with_the_message_to_a_session_that_it_forgot() -> None:
-    queue: Any = one_endpoint(gr.Blocks)._queue
-    queue.pending_messages_per_session = LRUCache(2)
-    for session in "abc":
-        join(queue, session)
-    with pytest.raises(KeyError):
-        queue.broadcast_estimations(next(iter(queue.event_queue_per_concurrency_id)))
-
-
-def test_answers_that_nobody_reads_are_forgotten_the_oldest_first(queue: Any) -> None:
+def test_the_oldest_unread_answer_is_forgotten_first(queue: Any) -> None:
     join(queue, "of another", "b")
     for number in range(70):
         join(queue, str(number))
@@ -84,7 +74,8 @@ def test_answers_that_nobody_reads_are_forgotten_the_oldest_first(queue: Any) ->
     assert set(queue.pending_event_ids_session) == set(kept)
 
 
-def test_of_sessions_that_were_read_the_newest_are_kept_since_their_streams_may_be_open(queue: Any) -> None:
+def test_of_sessions_that_were_read_the_newest_are_kept(queue: Any) -> None:
+    """Their streams may be open."""
     for number in range(70):
         join(queue, str(number))
         queue.event_ids_to_events.clear()
@@ -138,13 +129,11 @@ NO_CHOICE: dict[str, Any] = {"choices": ["a"], "value": "a"}
         (gr.Textbox(), ["", "a"], [1, True, [], {}]),
         (gr.Radio(**NO_CHOICE), ["a", "b"], [1, False, ["a"], {}]),
         (gr.Dropdown(allow_custom_value=True, **NO_CHOICE), ["b", None], [1.5, ["a"], {}]),
-        (gr.Dropdown(multiselect=True, **NO_CHOICE), [["a"], [], None], ["a", [["a"]], [1], {}]),
+        (gr.Dropdown(multiselect=True, **NO_CHOICE), [["a"], []], ["a", [["a"]], [1]]),
         (gr.Checkbox(), [True], [0, "true", []]),
         (gr.Number(), [1, 1.5, None], [True, "1", [1]]),
-        (gr.Slider(), [1, 1.5, None], [False, "1", {}]),
         (gr.Image(), [{"path": "a"}, None], ["a", [], 1, True]),
         (gr.Dataset(components=["textbox"], samples=[["a"]]), [0], [None, "0", True, 0.5]),
-        (gr.BrowserState(), ["a", 1, {}, None], []),
         (Api(None, {"type": "str"}), [1, True, {}, None], []),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, gr.blocks.Block) else "",
@@ -157,24 +146,7 @@ def test_a_field_holds_only_what_a_browser_sends_for_it(field: Any, good: list[A
             gradio_workarounds.field_value(field, value)
 
 
-@pytest.mark.parametrize(("blocks", "kind"), [(gr.Blocks, ValueError), (gradio_workarounds.Blocks, gr.Error)])
-def test_a_call_with_too_few_values_is_a_sentence_and_in_gradio_a_traceback(
-    blocks: type[gr.Blocks], kind: type[Exception]
-) -> None:
-    page = one_endpoint(blocks)
-    (call,) = page.fns.values()
-    with pytest.raises(Exception) as raised:
-        asyncio.run(page.preprocess_data(call, [], None))
-    assert type(raised.value) is kind
-
-
-def test_gradios_mcp_server_still_asks_for_addresses_and_an_upload_tool() -> None:
-    mcp = pytest.importorskip("gradio.mcp", reason="gradio[mcp] is not installed")
-    source = inspect.getsource(mcp.GradioMCPServer if "web.gradio" not in mcp.GradioMCPServer.__module__ else mcp)
-    assert "_file_data_tool_description" in source and "http or https url" in inspect.getsource(mcp)
-
-
-def test_old_files_go_and_young_kept_and_foreign_ones_stay(tmp_path) -> None:
+def test_old_files_go_and_all_others_stay(tmp_path) -> None:
     now, folder = time.time(), tmp_path / "uploads"
     folder.mkdir()
 
@@ -200,7 +172,7 @@ def test_old_files_go_and_young_kept_and_foreign_ones_stay(tmp_path) -> None:
     gradio_workarounds.sweep(folder / "none", (), now)
 
 
-def test_the_sweep_begins_with_the_server_and_ends_with_it(monkeypatch) -> None:
+def test_the_sweep_of_uploads_begins_with_the_server(monkeypatch) -> None:
     swept: list[set[str]] = []
     monkeypatch.setattr(gradio_workarounds, "sweep", lambda folder, kept, now: swept.append(kept))
     block = SimpleNamespace(keep_in_cache={"/a/scene.png"})
@@ -240,7 +212,7 @@ os._exit(0)
 """
 
 
-def test_a_server_without_files_left_says_so_once_and_answers_again(tmp_path) -> None:
+def test_a_server_without_files_left_answers_again(tmp_path) -> None:
     environment = {**os.environ, "WORTH_COMPILING_DATA": str(tmp_path)}
     program = [sys.executable, "-c", EXHAUSTED]
     child = subprocess.run(program, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=90)

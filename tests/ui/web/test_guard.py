@@ -3,39 +3,16 @@
 import asyncio
 import itertools
 import json
-from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
 import gradio as gr
 import pytest
-from gradio.routes import App
 
 from demo.core import limits
 from demo.core.spec import BadInput
 from demo.ui.page import launch
-from demo.ui.web.guard import MAX_PARTS, ROUTES, Guard, Refused, check
-
-REFUSED = set(
-    """
-    /config/ /gradio_api/api/{api_name} /gradio_api/api/{api_name}/ /gradio_api/app_id/ /gradio_api/component_server
-    /gradio_api/component_server/ /gradio_api/custom_component/{id}/{environment}/{type}/{file_name}
-    /gradio_api/deep_link /gradio_api/dev/reload /gradio_api/file/{path:path} /gradio_api/info/
-    /gradio_api/login_check /gradio_api/login_check/ /gradio_api/openapi.json /gradio_api/process_recording
-    /gradio_api/proxy={url_path:path} /gradio_api/queue/status /gradio_api/reset/ /gradio_api/run-history/buckets
-    /gradio_api/run-history/connect /gradio_api/run-history/records
-    /gradio_api/run-history/records/{endpoint}/{record_id}/assets/{asset_id} /gradio_api/run/{api_name}
-    /gradio_api/run/{api_name}/ /gradio_api/runs /gradio_api/runs/ /gradio_api/stream/{event_id}
-    /gradio_api/stream/{event_id}/close /gradio_api/stream/{session_hash}/{run}/{component_id}/playlist-file
-    /gradio_api/stream/{session_hash}/{run}/{component_id}/playlist.m3u8
-    /gradio_api/stream/{session_hash}/{run}/{component_id}/{segment_id}.{ext} /gradio_api/theme.css
-    /gradio_api/token /gradio_api/token/ /gradio_api/undo-vibe-edit /gradio_api/undo-vibe-edit/ /gradio_api/user
-    /gradio_api/user/ /gradio_api/vibe-code /gradio_api/vibe-code/ /gradio_api/vibe-edit /gradio_api/vibe-edit/
-    /gradio_api/vibe-starter-queries /gradio_api/vibe-starter-queries/ /login /login/ /logout /monitoring
-    /monitoring/summary /monitoring/{key} /openapi.json /pwa_icon /pwa_icon/{size} /svelte/{path:path}
-    """.split()
-)
-"""gradio's routes that neither the page nor the API nor MCP uses. A new one belongs here or into `ROUTES`."""
+from demo.ui.web.guard import MAX_PARTS, Guard, Refused, check
 
 
 @pytest.fixture(scope="module")
@@ -48,37 +25,9 @@ def page() -> gr.Blocks:
     return page
 
 
-def routes(of: Any, under: str = "") -> Iterator[tuple[str, str]]:
-    """Method and path of each route, those of routers and mounts inside included."""
-    for route in of.routes:
-        if inner := getattr(route, "original_router", None):
-            yield from routes(inner, under)
-        elif getattr(route, "methods", None):
-            yield from ((method, under + route.path) for method in route.methods)
-        elif hasattr(route, "app") and getattr(route, "routes", None):
-            yield from routes(route, under + route.path)
-        else:
-            yield "GET", under + route.path + "/"
-
-
-def test_every_route_of_gradio_is_used_or_refused_by_name(page: gr.Blocks) -> None:
-    pytest.importorskip("mcp", reason="gradio[mcp] is not installed")
-    app = App.create_app(page, mcp_server=True)
-    found = {path for _, path in routes(app)}
-    used = {path for paths in ROUTES.values() for path in paths}
-    # gradio's MCP server takes its paths apart by itself
-    inside_mcp = {"/gradio_api/mcp", "/gradio_api/mcp/http", "/gradio_api/mcp/http/"}
-    assert len(found) > 60
-    assert found - used - REFUSED == set()
-    assert used - found == inside_mcp | {"/gradio_api/run/predict"}
-    assert used & REFUSED == set()
-
-
-def asked(
-    page: gr.Blocks, path: str, method: str = "GET", names: tuple[str, ...] = (), body: bytes = b"", **headers: str
-) -> tuple[int, str]:
+def asked(*given: Any, **more: Any) -> tuple[int, str]:
     """Status and sentence of the guard's answer; 200 where it let the request through."""
-    start, answered = answer(page, path, method, names, body, **headers)
+    start, answered = answer(*given, **more)
     return start["status"], answered["detail"]
 
 
@@ -110,17 +59,17 @@ def answer(
     return sent[0], json.loads(sent[-1]["body"])
 
 
-def test_what_nobody_uses_is_not_there_however_it_is_written(page: gr.Blocks) -> None:
+def test_a_route_that_is_not_listed_is_not_there(page: gr.Blocks) -> None:
     recording = "process_recording"
     for path in [
         *(f"/gradio_api/{recording}", f"/gradio_api/{recording}/", f"//gradio_api/{recording}", f"/{recording}"),
         *(f"/gradio_api//{recording}", f"/gradio_api/./{recording}", f"/gradio_api/upload/../{recording}"),
         *(f"/gradio_api/{recording}\n", f"/GRADIO_API/{recording}", f"/sub/gradio_api/{recording}"),
         *("/gradio_api/deep_link", "/deep_link", "/gradio_api/mcp/x/gradio_api/mcp", "/pwa_icon/99999", ""),
-        *("/monitoring", "/monitoring/", "/monitoring/summary", "/gradio_api/monitoring/summary"),
-        *("/gradio_api/run/benchmark", "/gradio_api/call/benchmark/one/two", "/gradio_api/call/v3/benchmark/one"),
+        *("/monitoring", "/monitoring/summary", "/gradio_api/vibe-edit", "/login", "/openapi.json"),
+        *("/gradio_api/run/benchmark", "/gradio_api/call/benchmark/one/two"),
     ]:
-        for method in ["GET", "POST", "HEAD", "PUT", "OPTIONS"]:
+        for method in ["GET", "POST", "HEAD"]:
             status, sentence = asked(page, path, method)
             assert status == 404 and sentence.startswith("There is n") and sentence.endswith(".")
 
@@ -130,7 +79,7 @@ def test_the_root_of_a_proxy_stands_before_every_route(page: gr.Blocks) -> None:
         assert asked(page, path)[0] == 200
 
 
-def test_mcp_without_the_last_slash_is_served_and_not_redirected(page: gr.Blocks) -> None:
+def test_mcp_without_the_last_slash_is_served(page: gr.Blocks) -> None:
     for path in ("/gradio_api/mcp", "/sub/gradio_api/mcp"):
         start, _ = answer(page, path, "POST", body=b"{}")
         assert start["headers"][0] == (b"to", f"{path}/".encode())
@@ -148,19 +97,19 @@ def test_only_some_pages_may_show_this_one_in_a_frame(page, monkeypatch, space: 
     assert (b"content-security-policy", f"frame-ancestors {pages}".encode()) in start["headers"]
 
 
-@pytest.mark.parametrize("number", [1, 2, 3, "0", True, 0.0, [0], None, -1, 2**70], ids=repr)
-@pytest.mark.parametrize("route", ["run/predict", "queue/join"])
-def test_an_event_without_a_function_or_of_the_other_route_is_not_there(route: str, number: Any) -> None:
+@pytest.mark.parametrize("number", [1, 3, "0", True, [0], None, -1, 2**70], ids=repr)
+@pytest.mark.parametrize(("route", "there"), [("run/predict", 2), ("queue/join", 0)])
+def test_an_event_without_a_function_is_not_there(route: str, there: int, number: Any) -> None:
     with gr.Blocks(analytics_enabled=False) as page:
         gr.api(lambda: 0, api_name="joins")
         gr.Button().click(None, js="() => 0")
         gr.Button().click(lambda: 0, queue=False)
-    body = json.dumps({"fn_index": number, "data": []}).encode()
-    there = 2 if route == "run/predict" else 0
-    assert asked(page, f"/gradio_api/{route}", "POST", body=body)[0] == (200 if number is there else 404)
+    for asked_for, status in ((number, 404), (2 - there, 404), (there, 200)):
+        body = json.dumps({"fn_index": asked_for, "data": []}).encode()
+        assert asked(page, f"/gradio_api/{route}", "POST", body=body)[0] == status
 
 
-def test_what_gradio_calls_an_error_of_its_own_is_one_of_the_caller(page: gr.Blocks) -> None:
+def test_gradios_own_error_is_one_of_the_caller(page: gr.Blocks) -> None:
     body = json.dumps({"fn_index": 0, "data": []}).encode()
     page.fns[0].queue = False
     assert answer(page, "/gradio_api/run/predict", "POST", body=body, status=500)[0]["status"] == 400
@@ -184,6 +133,24 @@ def test_an_answer_that_breaks_off_is_one_line_in_the_log(page: gr.Blocks, caplo
     assert caplog.messages == [f"an answer broke off: {path}: KeyError"]
 
 
+BAD_JSON = {"too deep to read": b"[" * 10_000 + b"]" * 10_000, "too deep": b"[" * 66 + b"]" * 66, "NaN": b"[NaN]"}
+BAD_JSON |= {"infinity": b"[1e999]", "half a character": b'["\\ud800"]', "a text": b"not json", "bytes": b"\xff\xfe"}
+
+
+@pytest.mark.parametrize("body", BAD_JSON.values(), ids=BAD_JSON)
+def test_json_that_is_not_strict_or_too_deep_is_refused(body: bytes) -> None:
+    with pytest.raises(Refused, match="JSON") as refused:
+        check(body)
+    assert refused.value.status_code == 400
+
+
+@pytest.mark.parametrize("written", ["http://127.0.0.1/x.png", "HTTP://public.example/x", "https://a"])
+@pytest.mark.parametrize("route", ["/gradio_api/file=", "/file=", "/gradio_api/proxy="])
+def test_no_address_in_a_path_is_fetched(route: str, written: str, page: gr.Blocks) -> None:
+    for method in ("GET", "HEAD"):
+        assert asked(page, route + written, method)[0] == 403
+
+
 @pytest.mark.parametrize("part", ["[]", "{}", "0", '","'], ids=["lists", "objects", "numbers", "commas in texts"])
 def test_json_of_very_many_parts_is_not_read(part: str, monkeypatch) -> None:
     check(f"[{','.join([part] * 10_000)}]".encode())
@@ -205,7 +172,7 @@ def test_a_websocket_is_closed(page: gr.Blocks) -> None:
 NAMES = ("demo.example.org", "someone-space.hf.space")
 
 
-def test_the_page_is_there_for_this_machine_an_address_and_a_name_of_the_settings(page: gr.Blocks) -> None:
+def test_the_page_is_there_by_address_and_name_of_the_settings(page: gr.Blocks) -> None:
     named = "localhost localhost:7860 LOCALHOST:80 localhost.:7860 demo.example.org Demo.Example.org:443"
     for host in f"{named} 127.0.0.1 127.0.0.1:9000 [::1]:7860 192.168.1.20:7860 0.0.0.0:7860 [fe80::1]".split():
         assert asked(page, "/", names=NAMES, host=host)[0] == 200
@@ -237,38 +204,35 @@ def test_on_a_space_its_own_names_and_those_of_its_proxy_do(page: gr.Blocks, mon
 
 
 LOCAL = "127.0.0.1:7860"
-FORM = "multipart/form-data; boundary=a"
 
 
-def test_a_page_of_another_site_sends_nothing_here(page: gr.Blocks, monkeypatch) -> None:
-    monkeypatch.setattr(limits, "current", lambda: limits.Limits(hosts=("demo.example.org",)))
-    names = ("demo.example.org", "box.local", "127.0.0.1")  # and GRADIO_SERVER_NAME
-    for headers, status in [
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
         ({}, 200),
         ({"origin": f"http://{LOCAL}", "sec_fetch_site": "same-origin"}, 200),
         ({"sec_fetch_site": "none"}, 200),
         ({"origin": "https://demo.example.org"}, 200),
-        ({"origin": "http://demo.example.org:80"}, 200),
         ({"origin": "https://demo.example.org:8443", "x_forwarded_host": "demo.example.org:8443"}, 200),
         ({"origin": "https://demo.example.org:8443"}, 403),
         ({"origin": "http://box.local"}, 403),
-        ({"origin": "http://box.local:3000"}, 403),
-        ({"origin": "http://127.0.0.1"}, 403),
         ({"origin": "http://localhost:7860"}, 403),
         ({"origin": "http://127.0.0.1:3000"}, 403),
-        ({"origin": "https://evil.example"}, 403),
         ({"origin": "http://127.0.0.1:7860.evil.example"}, 403),
         ({"origin": "null"}, 403),
         ({"origin": ""}, 403),
         ({"sec_fetch_site": "cross-site"}, 403),
         ({"sec_fetch_site": "same-site"}, 403),
-    ]:
-        for kind in [FORM, "application/json", "text/plain"]:
-            for path in ("/gradio_api/upload", "/gradio_api/mcp/", "/gradio_api/call/benchmark"):
-                answered, sentence = asked(page, path, "POST", names, host=LOCAL, content_type=kind, **headers)
-                assert answered == status, (headers, sentence)
-                assert status == 200 or "another site" in sentence
-            assert asked(page, "/", "GET", names, host=LOCAL, **headers)[0] == 200  # a link leads here from anywhere
+    ],
+    ids=repr,
+)
+def test_a_page_of_another_site_sends_nothing_here(headers: dict[str, str], status: int, page, monkeypatch) -> None:
+    monkeypatch.setattr(limits, "current", lambda: limits.Limits(hosts=("demo.example.org",)))
+    names = ("demo.example.org", "box.local", "127.0.0.1")  # and GRADIO_SERVER_NAME
+    for path in ("/gradio_api/upload", "/gradio_api/mcp/", "/gradio_api/call/benchmark"):
+        answered, sentence = asked(page, path, "POST", names, host=LOCAL, **headers)
+        assert answered == status and (status == 200 or "another site" in sentence)
+    assert asked(page, "/", "GET", names, host=LOCAL, **headers)[0] == 200  # a link leads here from anywhere
 
 
 def test_a_named_address_to_listen_to_is_a_name_of_the_server(monkeypatch) -> None:
@@ -279,7 +243,7 @@ def test_a_named_address_to_listen_to_is_a_name_of_the_server(monkeypatch) -> No
     assert settings["app_kwargs"]["middleware"][0] == (Guard, (page, ("a.example", "box.local")), {})
 
 
-def test_hosts_are_a_setting_and_what_is_no_name_stops_the_start() -> None:
+def test_a_host_that_is_no_name_stops_the_start() -> None:
     read = limits.read({"WORTH_COMPILING_HOSTS": " Demo.example.org, box.local,"})
     assert (read.hosts, limits.read({}).hosts) == (("demo.example.org", "box.local"), ())
     for given in ["http://a.example", "a.example:7860", "a b", "*", "a.example;b", "-a", "é.example", "a."]:

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from samples import MACHINE, info_of, measurement, ok_result
+from support.samples import MACHINE, info_of, measurement, ok_result
 
 from demo.core.catalog import scenes
 from demo.core.comparison import ProcessResult

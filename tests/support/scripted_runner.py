@@ -1,5 +1,6 @@
 """Stands in for the runner in tests of the command line, in this process."""
 
+import io
 import subprocess
 import sys
 import threading
@@ -13,9 +14,16 @@ from demo.core.spec import RunSpec
 from demo.runs.outcome import NO_FILES, Files
 from demo.store.history import History
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = sorted((ROOT / "assets" / "examples").glob("*.png"))[0]
 RUN = ["run", "--checkpoint", "shapes-vit", "--image", str(EXAMPLE)]
+
+
+class Terminal(io.StringIO):
+    """A standard stream that takes itself for a terminal."""
+
+    def isatty(self) -> bool:
+        return True
 
 
 class ScriptedRunner:

@@ -14,11 +14,11 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 import gradio as gr
-from fake_runner import FakeRunner
 from gradio.helpers import special_args
 from gradio.processing_utils import save_file_to_cache
 from gradio.utils import get_upload_folder
-from samples import ok_result
+from support.fake_runner import FakeRunner
+from support.samples import ok_result
 
 from demo.core.result import RunResult
 from demo.core.result_json import from_json
@@ -27,7 +27,7 @@ from demo.ui.page import Page, launch
 from demo.ui.tabs import form
 from demo.ui.tabs.events import Watching
 
-FIXTURES = Path(__file__).parent / "fixtures"
+FIXTURES = Path(__file__).parents[1] / "fixtures"
 HOSTILE = "<img src=x onerror=alert(1)><script>alert(2)</script>"
 
 

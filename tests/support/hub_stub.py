@@ -14,10 +14,8 @@ from huggingface_hub import constants, hf_api
 
 FAILURES: dict[str, tuple[int, dict[str, str]]] = {
     "stub/missing": (404, {"X-Error-Code": "RepoNotFound"}),
-    "stub/private": (401, {"X-Error-Code": "RepoNotFound"}),
     "stub/gated": (403, {"X-Error-Code": "GatedRepo"}),
     "google/gemma-2b": (401, {"X-Error-Code": "GatedRepo"}),
-    "stub/busy": (429, {}),
     "stub/broken": (500, {}),
 }
 
@@ -30,8 +28,7 @@ def _tag(file: Path) -> str:
 def serve(repositories: dict[str, Path], fetched: list[str] | None = None) -> Iterator[str]:
     """The address of a stub that serves each id from its folder, as huggingface_hub asks for files.
 
-    The id of a dataset begins with `datasets/`. The commit of a repository changes with its files. `fetched` takes the
-    path of each file whose bytes were asked for.
+    The commit of a repository changes with its files. `fetched` takes the path of each file whose bytes were asked for.
     """
 
     class Handler(BaseHTTPRequestHandler):
@@ -48,8 +45,7 @@ def serve(repositories: dict[str, Path], fetched: list[str] | None = None) -> It
             parts = unquote(self.path.partition("?")[0]).strip("/").split("/")
             about = parts[0] == "api"
             parts = parts[2:] if parts[:2] == ["api", "models"] else parts[about:]
-            words = 3 if parts[0] == "datasets" else 2
-            name, rest = "/".join(parts[:words]), parts[words:]
+            name, rest = "/".join(parts[:2]), parts[2:]
             if name in FAILURES:
                 status, headers = FAILURES[name]
                 return self.reply(status, b"no", headers, body)
@@ -59,15 +55,12 @@ def serve(repositories: dict[str, Path], fetched: list[str] | None = None) -> It
             files = {str(file.relative_to(folder)): file for file in sorted(folder.rglob("*")) if file.is_file()}
             commit = hashlib.sha1("".join(map(_tag, files.values())).encode()).hexdigest()
             file = files.get("/".join(rest[2:]))
-            asked = rest[1] if rest[:1] in (["resolve"], ["revision"]) else "main"
-            if name.startswith("datasets/") and asked not in ("main", commit):  # a model has the commit that is pinned
-                self.reply(404, b"outdated", {"X-Error-Code": "RevisionNotFound", "X-Repo-Commit": commit}, body)
-            elif about and rest[:1] == ["tree"]:
+            if about and rest[:1] == ["tree"]:
                 tree = [{"type": "file", "path": path, "size": 1, "oid": "0"} for path in files]
                 self.reply(200, json.dumps(tree).encode(), {}, body)
             elif about:
                 listed = [{"rfilename": path, "size": file.stat().st_size} for path, file in files.items()]
-                told = {"id": name.removeprefix("datasets/"), "sha": commit, "siblings": listed}
+                told = {"id": name, "sha": commit, "siblings": listed}
                 self.reply(200, json.dumps(told).encode(), {}, body)
             elif rest[:1] != ["resolve"] or file is None:
                 self.reply(404, b"no such file", {"X-Error-Code": "EntryNotFound", "X-Repo-Commit": commit}, body)

@@ -1,0 +1,39 @@
+"""Looks at the processes of this machine, for tests of what a worker leaves behind."""
+
+import contextlib
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+needs_linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks into /proc")
+
+
+def processes_with(marker: str) -> list[int]:
+    """Living processes whose environment holds `marker`: a worker's whole family, whatever it became."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if marker.encode() in (folder / "environ").read_bytes() and not is_zombie(folder):
+                found.append(int(folder.name))
+    return found
+
+
+def is_zombie(folder: Path) -> bool:
+    return (folder / "stat").read_text().rpartition(")")[2].split()[0] in "ZX"
+
+
+def alive(pid: int) -> bool:
+    """False for a process that is gone or a zombie nobody has waited for yet."""
+    with contextlib.suppress(OSError):
+        return not is_zombie(Path(f"/proc/{pid}"))
+    return False
+
+
+def wait_until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
