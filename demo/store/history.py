@@ -82,10 +82,10 @@ class History:
         return self._path or default_folder() / FILE_NAME
 
     def append(self, result: RunResult) -> str | None:
-        """Stores one result; it is on the disk when this returns. The same result twice is stored once.
+        """Stores one result; it is on the disk when this returns.
 
         Returns the sentence that says so if a damaged or older file was renamed, now or by an earlier call, else None.
-        Raises HistoryError if the disk or the file is full or not writable, or if another result has this id.
+        Raises HistoryError if the disk or the file is full or not writable, or if a result has this id already.
         """
         try:
             self._store(result)
@@ -100,13 +100,8 @@ class History:
         row = {"id": result.id, "started_at": result.started_at, **_key(result)}
         row |= {"words": _searched_text(result), "rerun": dump_rerun(result), "result": dumps(result)}
         values = [_encoded(value) if isinstance(value, str) else value for value in row.values()]
-        insert = f"INSERT INTO results ({', '.join(row)}) VALUES ({_places(row)}) ON CONFLICT DO NOTHING"
         with self._database("stored") as database:
-            if database.execute(insert, values).rowcount:
-                return
-            other = database.execute("SELECT result FROM results WHERE id = ?", values[:1]).fetchone()
-        if other != (values[-1].encode(),):
-            raise HistoryError(f"The result was not stored: {self.path} holds another one with the id {result.id}.")
+            database.execute(f"INSERT INTO results ({', '.join(row)}) VALUES ({_places(row)})", values)
 
     def all(
         self, limit: int | None = None, search: str = "", checkpoints: Collection[str] | None = None
