@@ -260,13 +260,13 @@ def to_json(given: Iterable[PublishedRow]) -> str:
 
 
 def to_csv(given: Iterable[PublishedRow]) -> str:
-    lines = ({**_in_cells(one), "notes": " ".join(one["notes"])} for one in map(record, given))
-    return csv_text(list(record(rows()[0])), lines)
+    return csv_text(list(record(rows()[0])), map(_cells, given))
 
 
-def _in_cells(one: dict[str, Any]) -> dict[str, Any]:
-    """A record whose settings are the text of a CSV cell."""
-    return {**one, "settings": json.dumps(one["settings"], ensure_ascii=False) if one["settings"] else ""}
+def _cells(row: PublishedRow) -> dict[str, Any]:
+    """The record of a row, its settings and notes as one text each."""
+    settings = json.dumps(dict(row.settings), ensure_ascii=False) if row.settings else ""
+    return record(row) | {"settings": settings, "notes": " ".join(notes(row))}
 
 
 # This project's tables
@@ -330,7 +330,7 @@ def add_measured(results: Iterable[RunResult], path: Path, commit: str | None = 
         rows = [*(row for row in earlier if (row.checkpoint, row.batch_size, row.subset) not in replaced), *rows]
         path.parent.mkdir(parents=True, exist_ok=True)
         with replacing(path) as draft:
-            lines = ({name: found[name] for name in COLUMNS} for found in map(_in_cells, map(record, rows)))
+            lines = ({name: cells[name] for name in COLUMNS} for cells in map(_cells, rows))
             draft.write(csv_text(COLUMNS, lines).encode())
     return [result for result, row in made if row is None]
 
