@@ -21,7 +21,7 @@ import tempfile
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, cast
 
 from demo.core import codec, format as fmt
 from demo.core.machine import HostInfo
@@ -50,12 +50,10 @@ class WorkerDied(RuntimeError):
 class Child:
     """A running process, as `child_process` gives it."""
 
-    def __init__(self, process: subprocess.Popen[bytes], folder: str, printed: IO[bytes]) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], folder: str, output: IO[bytes], errors: IO[bytes]) -> None:
         self.pid = process.pid
         self.folder = folder
-        self._process = process
-        self._stdin, self._stdout = (pipe.fileno() if pipe else -1 for pipe in (process.stdin, process.stdout))
-        self._printed = printed
+        self._process, self._output, self._errors = process, output, errors
 
     def send(self, job: dict[str, Any]) -> None:
         """Writes the job as one line of JSON. If the process dies meanwhile, the end of its answers shows it.
@@ -63,74 +61,56 @@ class Child:
         A job can be longer than the pipe holds, and the lifeline keeps the pipe open after the process has died; so
         this writes only as much as fits without blocking, and stops when the process has exited.
         """
-        rest = json.dumps(job).encode() + b"\n"
+        pipe, rest = cast(IO[bytes], self._process.stdin).fileno(), json.dumps(job).encode() + b"\n"
+        poll = select.poll()
+        poll.register(pipe, select.POLLOUT)
         with contextlib.suppress(OSError):
             while rest and self.exited() is None:
-                if _is_ready(self._stdin, select.POLLOUT):
-                    rest = rest[os.write(self._stdin, rest[: select.PIPE_BUF]) :]
-
-    def lines(self) -> Iterator[bytes | None]:
-        """The lines that it writes to standard output, where that is a pipe; None when none came for 0.2 s.
-
-        Ends when the process has exited, even if one that it started still holds the pipe open.
-        """
-        rest = b""
-        while True:
-            exited = self.exited() is not None
-            if _is_ready(self._stdout, select.POLLIN):
-                if not (read := os.read(self._stdout, 65_536)):
-                    return
-                *whole, rest = (rest + read).split(b"\n")
-                yield from whole
-            elif exited:
-                return
-            else:
-                yield None
+                if poll.poll(POLL_SECONDS * 1000):
+                    rest = rest[os.write(pipe, rest[: select.PIPE_BUF]) :]
 
     def exited(self) -> int | None:
         """The exit code, minus the signal's number for a killed process; None while it runs."""
         return self._process.poll()
 
-    def exit_code(self) -> int | None:
-        """The exit code of a process that is about to end: waits for up to 2 s. None where it runs on."""
+    def exit_code(self, seconds: float | None = EXIT_SECONDS) -> int | None:
+        """The exit code, for which it waits up to so many seconds, or as long as it takes; None if it runs on."""
         with contextlib.suppress(subprocess.TimeoutExpired):
-            return self._process.wait(EXIT_SECONDS)
+            return self._process.wait(seconds)
         return None
 
+    def output(self) -> list[str]:
+        """The lines that it has written to standard output, once it has ended: both share one place in the file."""
+        self._output.seek(0)
+        return self._output.read().decode(errors="replace").splitlines()
+
     def last_words(self) -> str:
-        """The end of what it has printed."""
-        self._printed.seek(0, os.SEEK_END)
-        self._printed.seek(max(0, self._printed.tell() - LAST_WORDS_BYTES))
-        return self._printed.read().decode(errors="replace").strip()
+        """The end of what it has written to standard error."""
+        self._errors.seek(0, os.SEEK_END)
+        self._errors.seek(max(0, self._errors.tell() - LAST_WORDS_BYTES))
+        return self._errors.read().decode(errors="replace").strip()
 
 
 @contextlib.contextmanager
-def child_process(
-    module: str,
-    *arguments: str,
-    stdout: int | None = None,
-    own_errors: bool = True,
-    pass_fds: Sequence[int] = (),
-) -> Iterator[Child]:
+def child_process(module: str, *arguments: str, pass_fds: Sequence[int] = ()) -> Iterator[Child]:
     """Runs `python -m module arguments` in a session and a folder of its own, and kills it at the end.
 
-    Its standard input is a pipe for one job. Standard error goes to a file, or to this process's own without
-    `own_errors`; standard output goes to the file, too, unless `stdout` is subprocess.PIPE. Processes that the child
-    starts could hold a pipe open, but not a file.
+    Its standard input is a pipe for one job. What it prints goes to files: processes that it starts could hold a pipe
+    open.
     Raises OSError where there is no room for files, or no memory or process left; nothing remains then.
     """
     with contextlib.ExitStack() as undo:
         folder = undo.enter_context(tempfile.TemporaryDirectory(prefix="worth-compiling-", ignore_cleanup_errors=True))
         share_headers(folder)
-        printed = undo.enter_context(tempfile.TemporaryFile(dir=folder))
+        output, errors = (undo.enter_context(tempfile.TemporaryFile(dir=folder)) for _ in range(2))
         environment = worker_environment(folder)
         # Without this folder importing torch fails in the child, and nothing would say why.
         os.makedirs(environment["TORCHINDUCTOR_CACHE_DIR"], exist_ok=True)
         process = subprocess.Popen(
             [sys.executable, "-m", "demo.backend.lifeline", folder, module, *arguments],
             stdin=subprocess.PIPE,
-            stdout=printed if stdout is None else stdout,
-            stderr=printed if own_errors else None,
+            stdout=output,
+            stderr=errors,
             pass_fds=pass_fds,
             start_new_session=True,
             cwd=ROOT,
@@ -140,20 +120,13 @@ def child_process(
         undo.callback(_kill, process)
         with contextlib.suppress(OSError):  # not Linux
             Path(f"/proc/{process.pid}/oom_score_adj").write_text("1000")
-        yield Child(process, folder, printed)
+        yield Child(process, folder, output, errors)
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
     with contextlib.suppress(ProcessLookupError, PermissionError):  # the lifeline keeps the group's number taken
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
-
-
-def _is_ready(pipe: int, event: int) -> bool:
-    """Whether, within 0.2 s, the pipe can be read or written (up to PIPE_BUF bytes) without blocking, or is closed."""
-    poll = select.poll()
-    poll.register(pipe, event)
-    return bool(poll.poll(POLL_SECONDS * 1000))
 
 
 Event = Progress | RunResult | BadInput
