@@ -247,14 +247,11 @@ def first_answers(result: RunResult, imports: float) -> dict[str, dict[str, floa
     start, compilation = result.start_up, result.compilation
     if start is None or compilation is None:
         return {}
-    own = "warm" if compilation.cache == "warm" else "cold"
     costs = {"cold": compilation.cold, "warm": compilation.warm}
     found = {}
     for state, seconds in compilation.known_costs.items():
         cost = costs.get(state)
-        run = cost.parts.get("first run") if cost is not None else None
-        if run is None:  # without the parts the call is one of eager at most
-            run = min(seconds, result.latencies["compiled"]) if state == own and "compiled" in result.latencies else 0.0
+        run = cost.parts.get("first run", 0.0) if cost is not None else 0.0
         found[state] = _parts(imports, start.load_seconds, seconds - run, run)
     if "warm" not in found and found and result.spec.compiler == "jit" and not result.spec.cached:
         found["warm"] = next(iter(found.values()))
