@@ -13,7 +13,7 @@ from benchmarks import report
 from demo.core import catalog
 from demo.core.result import Progress, RunResult
 from demo.core.spec import RunSpec
-from demo.present import sentences
+from demo.present import verdict
 from demo.runs.runner import Runner
 
 WARM_RUNS = 5
@@ -60,7 +60,7 @@ def main() -> None:
                     f"{first:.2f} s",
                     f"{whole:.1f} s",
                     f"{limit:.0f} s",
-                    sentences.headline(result),
+                    verdict.headline(result),
                 ]
             )
             if first > 1.0 or whole > limit or result.status != "ok":

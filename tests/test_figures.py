@@ -19,7 +19,7 @@ from demo.core.result import Progress, RunResult
 from demo.core.result_json import to_json
 from demo.core.spec import RunSpec
 from demo.core.stats import Interval
-from demo.present import advice, charts, details, guide_comparison, markdown, sentences
+from demo.present import charts, details, guide_comparison, markdown, verdict
 from demo.present.script import script
 from demo.store import export
 from demo.sweep.grid import Cell, record
@@ -79,8 +79,8 @@ def compared(both: list[RunResult]) -> str:
 
 
 PLACES: dict[str, Callable[[RunResult], str]] = {
-    "headline": sentences.headline,
-    "summary": sentences.summary,
+    "headline": verdict.headline,
+    "last line": terminal.last_line,
     "report of the terminal": terminal.report,
     "history of the terminal": lambda result: terminal.history_table([result]),
     "sweep's line": lambda result: sweep_command.cell_text(cell(result)),
@@ -120,7 +120,7 @@ def stated(text: str, spellings: Iterable[str]) -> list[str]:
 def test_the_samples_have_their_verdicts() -> None:
     for kind in RESULTS:
         result = RESULTS[kind]
-        assert sentences.outcome(result) == kind
+        assert verdict.outcome(result) == kind
         if kind != "same":
             medians = result.eager.median_seconds / result.compiled.median_seconds
             assert abs(medians / result.speedup.ratio - 1) > 0.02
@@ -129,7 +129,7 @@ def test_the_samples_have_their_verdicts() -> None:
 @pytest.mark.parametrize("place", ["report of the terminal", "Markdown", "headline of the page", "compare"])
 def test_when_compiling_pays_is_told_alike_everywhere(place: str) -> None:
     text = re.sub(r"\s", " ", html.unescape(PLACES[place](RESULTS["faster"])))
-    assert re.sub(r"\s", " ", advice.worth(RESULTS["faster"])) in text
+    assert re.sub(r"\s", " ", verdict.worth(RESULTS["faster"])) in text
 
 
 def test_a_ratio_that_is_not_known_is_stated_nowhere() -> None:
@@ -154,7 +154,7 @@ def test_a_ratio_that_is_known_is_told_everywhere() -> None:
             assert stated(html.unescape(PLACES[place](RESULTS[kind])), ratios_of(RESULTS[kind]) | short), place
 
 
-SHOWS_LATENCIES = set(PLACES) - {"summary", "sweep's value", "script", "history of the terminal", "guide"}
+SHOWS_LATENCIES = set(PLACES) - {"last line", "sweep's value", "script", "history of the terminal", "guide"}
 SHOWS_LATENCIES -= {"heat map", "history"}  # the history has them with a decimal more, and the unit above
 OWN_NAMES = {"report of the terminal", "Markdown"}
 """Where the medians stand too, as medians."""
@@ -210,7 +210,7 @@ def test_progress_tells_a_ratio_only_if_it_is_known() -> None:
         vague = dataclasses.replace(timing(result), speedup=Interval(2.0, 0.2, 900.0))
         for text in (terminal.progress_text(vague), results.strip(vague, result.spec)):
             assert "oo early to tell" in text and "2.00×" not in text and "44900" not in text
-        assert ("× ±" in said) is not result.speedup.vague
+        assert ("× ±" in said) is not result.speedup.too_wide
 
 
 # The last line
@@ -237,7 +237,7 @@ RESTS: dict[str, RunResult] = {
     "from 3 processes, how they differ counted in": THIRD,
     "within one process: a rerun may lie outside": FULL,
 }
-STATING = ("summary", "report of the terminal", "Markdown", "headline of the page", "compare")
+STATING = ("last line", "report of the terminal", "Markdown", "headline of the page", "compare")
 
 
 def test_every_place_says_what_its_interval_rests_on() -> None:

@@ -21,7 +21,7 @@ from demo.core.codec import plain
 from demo.core.spec import BadInput
 from demo.core.spec import RunSpec
 from demo.present import markdown
-from demo.present.sentences import settings_line as sentence
+from demo.present.naming import settings as sentence
 from demo.present.script import script
 from demo.sweep.grid import read_grid
 from support.fake_runner import FakeRunner

@@ -19,13 +19,12 @@ from typing import Any
 
 from demo.core import format as fmt, outputs, stats
 from demo.core.comparison import ASSUMED
-from demo.core.figures import FIRST_TOKEN
 from demo.core.files import replacing
 from demo.core.measurement import Roofline
-from demo.core.result import RunResult
+from demo.core.result import FIRST_TOKEN, RunResult
 from demo.core.result_json import from_json
 from demo.core.spec import BadInput, RunSpec
-from demo.present import details, sentences
+from demo.present import details, naming, verdict
 from demo.store import export, published
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -191,9 +190,9 @@ def _cells_table(records: Sequence[dict[str, Any]]) -> str:
         cells = [spec.checkpoint, str(spec.batch_size), spec.mode, dtype]
         latencies = result.latencies
         cells += [fmt.latency(latencies[name]) if name in latencies else "–" for name in ("eager", "compiled")]
-        told = sentences.speedup_in_full(result)
+        told = verdict.speedup_in_full(result)
         if result.status != "ok" or not told:
-            told = f"**{sentences.status(result)}**: {result.failure.message if result.failure else ''}"
+            told = f"**{naming.status(result)}**: {result.failure.message if result.failure else ''}"
         cells.append(told)
         cells.append(
             f"{recipe['eager_seconds'] / recipe['compiled_seconds']:.2f}× of {recipe['calls']} calls" if recipe else "–"
@@ -217,13 +216,13 @@ def _text_table(records: Sequence[dict[str, Any]]) -> str:
     lines = [f"| {' | '.join(header)} |", "|" + " --- |" * len(header)]
     for result in map(result_of, records):
         spec, compiled, generation = result.spec, result.compilation, result.generation
-        told = sentences.speedup_in_full(result)
+        told = verdict.speedup_in_full(result)
         if result.status != "ok" or not told:
-            told = f"**{sentences.status(result)}**: {result.failure.message if result.failure else ''}"
+            told = f"**{naming.status(result)}**: {result.failure.message if result.failure else ''}"
         first = result.comparisons.get(FIRST_TOKEN)
         pairs = (first and first.latencies, result.answer_seconds)
         whole = (generation.generate_seconds, generation.automatic_seconds) if generation else (None, None)
-        cells = [spec.checkpoint, spec.mode, spec.dtype, sentences.times(result) or "–", told]
+        cells = [spec.checkpoint, spec.mode, spec.dtype, verdict.times(result) or "–", told]
         cells += [" → ".join(map(fmt.latency, pair)) if pair else "–" for pair in pairs]
         cells += [fmt.latency(seconds) if seconds is not None else "–" for seconds in whole]
         cells += [result.parity.verdict if result.parity else "–", compiled.cudagraphs if compiled else "–"]
@@ -356,8 +355,7 @@ def _repeat(book: Book) -> str:
     if len(ratios) > 1:
         processes = [one.within for one in speedups]
         interval = stats.rerun_ratio(processes, ASSUMED.deviation, ASSUMED.freedom or math.inf)
-        low, high = sentences.ends(interval.low, interval.high)
-        known = f", together {low} to {high} (95 % confidence for a rerun)"
+        known = f", together {fmt.ends(interval.low, interval.high)} (95 % confidence for a rerun)"
     return (
         f"## The same cell again\n\n{results[0].spec.checkpoint}, batch 1, default: {len(speedups)} runs of "
         f"{len(results)} gave {' and '.join(sorted(verdicts))}; speed-up {min(ratios):.3f} to {max(ratios):.3f}×"

@@ -87,7 +87,7 @@ from demo.core.cores import usable_cores
 from demo.core.result import Failure, RunResult, Status
 from demo.core.result_json import to_json
 from demo.core.spec import PUBLISHED_CALLS, TEXT_GENERATION, RunSpec
-from demo.present import sentences
+from demo.present import verdict
 from demo.store.published import current_commit
 from tools import gpu_turns
 from tools.evidence_tables import Book, result_of, write_tables
@@ -732,7 +732,7 @@ def _told(record: dict[str, Any]) -> str:
     if "result" not in record:
         return f"{record['key']}: {record['loop'] or record['message']}"
     result = result_of(record)
-    return f"{record['key']}: {sentences.headline(result)} ({fmt.duration(result.elapsed_seconds)})"
+    return f"{record['key']}: {verdict.headline(result)} ({fmt.duration(result.elapsed_seconds)})"
 
 
 def _say(text: str) -> None:

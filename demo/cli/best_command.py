@@ -13,7 +13,6 @@ from demo.cli.run_command import make_spec
 from demo.core import catalog, format as fmt
 from demo.core.spec import OWN_MODEL, RunSpec
 from demo.present.script import script
-from demo.present.sentences import rounded_duration
 from demo.store.history import History
 from demo.sweep import best_words
 from demo.sweep.best_table import BestTable
@@ -49,7 +48,7 @@ def _best(options: argparse.Namespace) -> int:
         stored = [] if spec.task == OWN_MODEL else history.all(checkpoints={spec.checkpoint})
         search = Search(spec, runner.inspect(), stored, image, options.other_formats, minutes)
         tried = ", ".join(best_words.name(way) for way in search.ways if not way.refused)
-        print(f"At most {rounded_duration(search.seconds)}, for {tried}.", file=sys.stderr)
+        print(f"At most {fmt.rounded_duration(search.seconds)}, for {tried}.", file=sys.stderr)
         try:
             with closing(search.run(runner, threading.Event())) as events:
                 _show(search, events)
@@ -74,9 +73,9 @@ def _show(search: Search, events: Iterator[Event]) -> None:
         elif isinstance(event, Done):
             way = search.ways[event.place]
             row = next(row for row in search.table().rows if row.way is way)
-            told = row.out or best_words.cells(row)["speedup"]
-            left = f"{rounded_duration(search.left_seconds)} left at most"
-            progress.say(f"So far {best_words.name(way)}: {told}, {left}")
+            text = row.out or best_words.cells(row)["speedup"]
+            left = f"{fmt.rounded_duration(search.left_seconds)} left at most"
+            progress.say(f"So far {best_words.name(way)}: {text}, {left}")
 
 
 def report(table: BestTable, complete: bool, image: str | None = None) -> str:

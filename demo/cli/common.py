@@ -52,13 +52,13 @@ def flag(name: str, value: Any) -> list[str]:
 def _help(option: Option) -> str:
     """'auto (default), cpu or cuda. "auto" takes the GPU where there is one.', safe for argparse's formatting."""
     values = [f"{option.values[0]} (default)", *option.values[1:]] if option.values else []
-    text = f"{listed(values)}. {option.help}" if values else option.help
+    text = f"{alternatives(values)}. {option.help}" if values else option.help
     if option.kind in ("whole", "number") and option.default is not None:
         text += f" Default: {option.default:g}."
     return text.replace("%", "%%")
 
 
-def listed(names: Sequence[str]) -> str:
+def alternatives(names: Sequence[str]) -> str:
     """'a, b or c'."""
     return f"{', '.join(names[:-1])} or {names[-1]}"
 
@@ -77,7 +77,7 @@ def file_to_write(given: str | None, what: str) -> Path | None:
     return path
 
 
-def stored(history: History, id: str) -> RunResult:
+def find_stored(history: History, id: str) -> RunResult:
     """Raises BadInput for an id that no stored result has."""
     if (result := history.get(id)) is None:
         raise BadInput(f"No stored result has the id {id!r}. {PROGRAM} history lists them.")
@@ -94,7 +94,7 @@ def add_model(parser: argparse.ArgumentParser, tasks: str = "") -> None:
     parser.add_argument("--image", metavar="PATH", help="the picture to run on (default: a drawn scene, 4:3)")
 
 
-def wanted() -> bool:
+def confirm() -> bool:
     """Whether to start: asks on a terminal, and is True anywhere else."""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return True

@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from demo.cli import terminal
-from demo.cli.common import FAILED, stored
+from demo.cli.common import FAILED, find_stored
+from demo.core import format as fmt
 from demo.core.files import replacing
 from demo.core.format import parse_whole
 from demo.core.result import RunResult
 from demo.core.result_json import dumps
 from demo.core.spec import BadInput
-from demo.present import card, markdown, sentences
+from demo.present import card, markdown, naming
 from demo.present.script import script
 from demo.store import export, hub_dataset
 from demo.store.history import History
@@ -54,7 +55,7 @@ def add_to(commands: Any) -> None:
 
 
 def _script(options: argparse.Namespace) -> None:
-    print(script(stored(History(), options.id)), end="")
+    print(script(find_stored(History(), options.id)), end="")
 
 
 def _history(options: argparse.Namespace) -> int | None:
@@ -66,7 +67,7 @@ def _history(options: argparse.Namespace) -> int | None:
         case ["export", file]:
             _export(history, Path(file), options)
         case ["card", id, file]:
-            _card(stored(history, id), Path(file))
+            _card(find_stored(history, id), Path(file))
         case ["delete", _, *_]:
             return _delete(history, options.words[1:], options)
         case [id] if id not in ("export", "card", "delete"):
@@ -96,7 +97,7 @@ def _list(history: History, options: argparse.Namespace) -> None:
 
 
 def _show(history: History, id: str, options: argparse.Namespace) -> None:
-    result = stored(history, id)
+    result = find_stored(history, id)
     print(dumps(result) if options.json else terminal.report(result))
 
 
@@ -117,11 +118,11 @@ def _export(history: History, file: Path, options: argparse.Namespace) -> None:
     results = counted()  # rows that cannot be read are left out, and do not count
     with replacing(file) as draft:
         if format == "md":
-            cells = ((result.spec, result, sentences.status(result)) for result in results)
+            cells = ((result.spec, result, naming.status(result)) for result in results)
             draft.write(markdown.of_cells(cells).encode())
         else:
             export.write(results, format, draft)
-    print(f"{sentences.count(count, 'run')} written to {file}.", file=sys.stderr)
+    print(f"{fmt.count(count, 'run')} written to {file}.", file=sys.stderr)
 
 
 def _card(result: RunResult, file: Path) -> None:
@@ -134,7 +135,7 @@ def _card(result: RunResult, file: Path) -> None:
 
 def _delete(history: History, ids: list[str], options: argparse.Namespace) -> int | None:
     try:
-        results = [stored(history, id) for id in ids]
+        results = [find_stored(history, id) for id in ids]
     except BadInput as unknown:
         raise BadInput(f"{unknown} Nothing was deleted.") from unknown
     if not options.yes:
@@ -146,14 +147,12 @@ def _delete(history: History, ids: list[str], options: argparse.Namespace) -> in
             print("Nothing was deleted.", file=sys.stderr)
             return FAILED
     hub_dataset.withdraw(history.path.parent / hub_dataset.FOLDER, set(ids))
-    print(f"{sentences.count(history.delete(ids), 'run')} deleted.", file=sys.stderr)
+    print(f"{fmt.count(history.delete(ids), 'run')} deleted.", file=sys.stderr)
     return None
 
 
 def _limit(given: str | None) -> int | None:
-    if given is None:
-        return None
-    limit = parse_whole(given)
-    if isinstance(limit, str) or not 1 <= limit <= LARGEST:
-        raise BadInput(f"The limit must be a whole number from 1 to {LARGEST:,}. Given: {given[:80]!r}.")
-    return int(limit)
+    limit: int | str | None = parse_whole(given)
+    if isinstance(limit, str) or not (limit is None or 1 <= limit <= LARGEST):
+        raise BadInput(f"The limit must be a whole number from 1 to {LARGEST:,}. Given: {str(given)[:80]!r}.")
+    return limit

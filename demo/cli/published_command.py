@@ -5,10 +5,9 @@ import sys
 from typing import Any
 
 from demo.cli import terminal
-from demo.cli.common import listed
+from demo.cli.common import alternatives
 from demo.core import format as fmt
 from demo.core.spec import TASKS
-from demo.present import sentences
 from demo.store import published
 from demo.store.published import OOM, PublishedRow, setting_words
 
@@ -19,7 +18,7 @@ def add_to(commands: Any) -> None:
     parser.add_argument("--subset", help="release, nightly, reduce-overhead, or a measured one")
     parser.add_argument("--gpu", help="A100, V100, T4, or a measured device")
     parser.add_argument("--batch-size", metavar="N", help="1, 4 or 16 in the guide")
-    parser.add_argument("--task", help=listed(TASKS))
+    parser.add_argument("--task", help=alternatives(TASKS))
     parser.add_argument("--model", metavar="PART", help="a part of a model's name or checkpoint")
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print the rows as JSON, and nothing else")
@@ -43,16 +42,18 @@ def _published(options: argparse.Namespace) -> None:
 
 
 def _table(rows: list[PublishedRow]) -> str:
-    lines = [("gpu", "batch", "torch", "mode", "task", "model", "eager ms", "compiled ms", "speed-up", "saved", "")]
+    lines: list[tuple[str, ...]] = [
+        ("gpu", "batch", "torch", "mode", "task", "model", "eager ms", "compiled ms", "speed-up", "saved", "")
+    ]
     noted = list(dict.fromkeys(note for row in rows for note in published.notes(row)))
     for row in rows:
         speedup = OOM if row.speedup is None else fmt.ratio(row.speedup)
         saved = OOM if row.saved is None else f"{row.saved * 100:.1f} %"
-        times = (published.cell_text(row.eager_seconds), published.cell_text(row.compiled_seconds))
-        figures = (*times, speedup, saved)
+        times = map(published.cell_text, (row.eager_seconds, row.compiled_seconds))
         marks = [f"[{noted.index(note) + 1}]" for note in published.notes(row)]
-        told = " ".join([*([_conditions(row)] if row.measured else []), *marks])
-        lines.append((row.gpu, str(row.batch_size), row.torch, row.mode, row.task, row.model, *figures, told))
+        last = " ".join([*([_conditions(row)] if row.measured else []), *marks])
+        settings = (row.gpu, str(row.batch_size), row.torch, row.mode, row.task, row.model)
+        lines.append((*settings, *times, speedup, saved, last))
     notes = [f"[{number}] {note}" for number, note in enumerate(noted, 1)]
     source = [f"Published: mean of 300 calls, {published.SOURCE}"] if any(not row.measured for row in rows) else []
     return "\n".join([*terminal.table(lines), "", *notes, *source])
@@ -60,10 +61,8 @@ def _table(rows: list[PublishedRow]) -> str:
 
 def _conditions(row: PublishedRow) -> str:
     """'measured by this project: 1.60 to 1.64×, float32, freezing, 2 threads, 3 repeats, 2026-11-21'."""
-    interval = (
-        [" to ".join(sentences.ends(row.speedup_low, row.speedup_high))] if row.speedup_low and row.speedup_high else []
-    )
-    threads = [sentences.count(row.threads, "thread")] if row.threads else []
+    interval = [fmt.ends(row.speedup_low, row.speedup_high)] if row.speedup_low and row.speedup_high else []
+    threads = [fmt.count(row.threads, "thread")] if row.threads else []
     repeats = [f"{row.repeats} repeats"] if row.repeats and row.repeats > 1 else []
-    told = [*interval, row.dtype, *setting_words(row), *threads, *repeats, row.date]
-    return f"{published.MEASURED}: {', '.join(told)}"
+    conditions = [*interval, row.dtype, *setting_words(row), *threads, *repeats, row.date]
+    return f"{published.MEASURED}: {', '.join(conditions)}"

@@ -16,7 +16,7 @@ from demo.core import catalog, cores, format as fmt
 from demo.core.result import RunResult
 from demo.core.result_json import dumps
 from demo.core.spec import TASKS, TEXT_GENERATION, BadInput, RunSpec
-from demo.present import markdown, sentences
+from demo.present import markdown, verdict
 from demo.present.script import loading_lines
 from demo.runs.outcome import Files
 from demo.store.history import History
@@ -25,7 +25,7 @@ from demo.store.history import History
 def add_to(commands: Any) -> None:
     parser = commands.add_parser("run", help="time one checkpoint, eager and compiled, on one picture or prompt")
     parser.set_defaults(command=_run)
-    common.add_model(parser, f": {common.listed(TASKS)}")
+    common.add_model(parser, f": {common.alternatives(TASKS)}")
     common.add_options(parser)
     parser.add_argument("--trace", metavar="FILE", help="write what the profiler saw to FILE.json.gz, for Perfetto")
     parser.add_argument("--package", metavar="FILE.pt2", help="build with AOTInductor and keep its package in FILE.pt2")
@@ -82,7 +82,7 @@ def _run(options: argparse.Namespace) -> int:
         print(f"{result.failure.message} {result.failure.remedy}", file=sys.stderr)
     if stored := history.get(result.id) is not None:
         print(f"Stored as {result.id}: {common.PROGRAM} history {result.id}", file=sys.stderr)
-    if table is not None and sentences.outcome(result) is not None:
+    if table is not None and verdict.outcome(result) is not None:
         table.write_text(markdown.of_run(result), encoding="utf-8")
     elif table is not None:
         print(f"The run has no figures, so {table} was not written.", file=sys.stderr)
@@ -103,10 +103,8 @@ def _shown(result: RunResult, options: argparse.Namespace) -> str:
 
 def _ratio(given: str | None) -> float | None:
     """The bound of `--at-least`. Raises BadInput for anything but a positive number."""
-    ratio = fmt.parse_number(given)
-    if given is None:
-        return None
-    if not isinstance(ratio, float) or ratio <= 0:
+    ratio: float | str | None = fmt.parse_number(given)
+    if isinstance(ratio, str) or (ratio is not None and ratio <= 0):
         raise BadInput(f"--at-least is a ratio such as 1.05. Given: {given!r}.")
     return ratio
 
@@ -114,7 +112,7 @@ def _ratio(given: str | None) -> float | None:
 def _passes(result: RunResult, least: float) -> bool:
     """Whether the speed-up is known to be at least this, by the near end of its interval. Says which on stderr."""
     differs = result.parity is not None and result.parity.verdict == "differ"
-    known = sentences.outcome(result) not in (None, "void") and not differs
+    known = verdict.outcome(result) not in (None, "void") and not differs
     low = result.speedup.low if known and result.speedup is not None else None
     passed = low is not None and low >= least
     found = "not known, as the outputs differ" if differs else f"at least {low:.2f}×" if low else "not known"
@@ -126,15 +124,15 @@ def _followed(history: History, busy: float, spec: RunSpec, *run: Any) -> RunRes
     """The result of a run. Its progress is shown on standard error, and that others keep this share of cores `busy`."""
     from demo.runs.runner import Runner
 
-    told = False
+    started = False
     progress = terminal.ProgressLine(sys.stderr)
     try:
         with closing(Runner(history)) as runner:
             for event in runner.run(spec, *run):
                 if isinstance(event, RunResult):
                     result = event
-                elif not told and runner.machine is not None:
-                    told = True
+                elif not started and runner.machine is not None:
+                    started = True
                     if problem := runner.machine.gpu_problem:
                         progress.say(f"The GPU cannot be used: {problem}. Until then runs use the CPU.")
                     if busy >= cores.BUSY_CPU and (spec.device == "cpu" or runner.machine.gpu is None):

@@ -1,15 +1,17 @@
 """A result in at most twelve lines, in the manner of hyperfine: what a run prints."""
 
+import statistics
 from collections.abc import Iterator
 
 from demo.core import format as fmt
 from demo.core.measurement import Measurement
 from demo.core.quality import quality
 from demo.core.result import RunResult
-from demo.present import advice, details, sentences
+from demo.present import details, naming, verdict
 
 COLOURS = {"bold": "1", "faint": "2", "eager": "33", "compiled": "34", "faster": "1;32", "slower": "1;31"}
 """Codes of ANSI terminals."""
+REMEDIES = {"": "", "repeat": "; --repeats 3 would tell more", "quiet": "; run it again when they are gone"}
 
 
 def summary(result: RunResult, colour: bool = False) -> str:
@@ -34,46 +36,41 @@ def _painted(line: _Line, colour: bool) -> str:
 
 
 def _lines(result: RunResult) -> Iterator[_Line]:
-    yield [(sentences.run_line(result), "bold"), (f" · {sentences.where(result)}", "")]
+    yield [(naming.run_line(result), "bold"), (f" · {naming.where(result)}", "")]
     if result.failure is not None:
-        yield [(f"  {sentences.headline(result)}", "slower")]
+        yield [(f"  {verdict.headline(result)}", "slower")]
         yield [(f"  {result.failure.remedy}", "")]
         return
-    for name, shown, side in sentences.variants(result):
+    for name, shown, side in naming.variants(result):
         if side.wall_seconds:
             yield [(f"  {shown:<10}", name), *_times(result.latencies[name], side)]
-    outcome = sentences.outcome(result)
-    answer = " ".join(filter(None, sentences.headline_parts(result) or ()))
-    yield [(f"  {answer or sentences.headline(result)}", outcome if outcome in ("faster", "slower") else "bold")]
+    outcome = verdict.outcome(result)
+    answer = " ".join(filter(None, verdict.headline_parts(result) or ()))
+    yield [(f"  {answer or verdict.headline(result)}", outcome if outcome in ("faster", "slower") else "bold")]
     if result.speedup is not None:
-        yield [(f"    {sentences.interval(result)}", "faint")]
-    plain = [advice.worth(result), details.agreement(result).removesuffix("."), _graphs(result)]
-    plain += [sentences.without_breaks(result), _quality(result), sentences.caveat(result)]
+        yield [(f"    {verdict.interval(result)}", "faint")]
+    plain = [verdict.worth(result), details.agreement(result).removesuffix("."), _graphs(result)]
+    mark = verdict.quality_line(result).removesuffix(".")
+    if known := quality(result):
+        mark += REMEDIES[known.remedy]
+    plain += [verdict.without_breaks(result), mark, verdict.caveat(result)]
     for text in filter(None, plain):
         yield [(f"  {text}", "")]
 
 
 def _times(latency: float, side: Measurement) -> _Line:
     """The latency and the spread of the calls, the range, and how many there were."""
-    spread = fmt.latency(side.deviation_seconds)
+    spread = fmt.latency(statistics.pstdev(side.wall_seconds))
     low, high = fmt.latency(min(side.wall_seconds)), fmt.latency(max(side.wall_seconds))
-    calls = sentences.count(len(side.wall_seconds), "call")
+    calls = fmt.count(len(side.wall_seconds), "call")
     return [(f"{fmt.latency(latency):>9}", "bold"), (f" ± {spread}", ""), (f"   {low} … {high}, {calls}", "faint")]
 
 
 def _graphs(result: RunResult) -> str:
-    """'1 graph, 0 breaks, first call 18 s (empty cache)'."""
+    """'1 graph, 0 breaks, first call 18 s'."""
     found = result.compilation
     if found is None:
         return ""
-    breaks = sentences.count(len(found.graph_breaks), "break")
+    breaks = fmt.count(len(found.graph_breaks), "break")
     first = fmt.start_time(found.first_call_seconds)
-    return f"{sentences.count(found.graphs, 'graph')}, {breaks}, first call {first}"
-
-
-_REMEDIES = {"": "", "repeat": "; --repeats 3 would tell more", "quiet": "; run it again when they are gone"}
-
-
-def _quality(result: RunResult) -> str:
-    known = quality(result)
-    return f"{known.mark.capitalize()}: {known.reason}{_REMEDIES[known.remedy]}" if known is not None else ""
+    return f"{fmt.count(found.graphs, 'graph')}, {breaks}, first call {first}"

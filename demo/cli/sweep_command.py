@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from demo.cli import common, terminal
+from demo.core import format as fmt
 from demo.core.result import RunResult
 from demo.core.spec import BadInput, RunSpec
-from demo.present import markdown, sentences
+from demo.present import markdown, verdict
 from demo.runs.forecast import SweepForecast, forecast_sweep
 from demo.store.history import History
 from demo.sweep import grid as grids
@@ -44,8 +45,8 @@ def _add_grid(parser: argparse.ArgumentParser) -> None:
     either.add_argument("file", nargs="?", metavar="FILE.yaml", help="the grid: lists and settings by their names")
     either.add_argument("--preset", choices=list(PRESETS), help="a grid by its name")
     for name, one in AXES.items():
-        told = f"{one.replace('_', ' ')}, as of `run`; give it several times, or with commas, for more"
-        parser.add_argument(f"--{one.replace('_', '-')}", dest=name, action="append", metavar=one.upper(), help=told)
+        text = f"{one.replace('_', ' ')}, as of `run`; give it several times, or with commas, for more"
+        parser.add_argument(f"--{one.replace('_', '-')}", dest=name, action="append", metavar=one.upper(), help=text)
     parser.add_argument("--task", help="only for checkpoints that are not in the list")
     common.add_options(parser, SETTINGS)
 
@@ -93,7 +94,7 @@ def _sweep(options: argparse.Namespace) -> int:
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # the table is still written
     with engine(options, specs, image) as (cells, plan, run):
         print(plan, file=sys.stderr)
-        if not options.yes and not common.wanted():
+        if not options.yes and not common.confirm():
             return common.OK
         try:
             with closing(run(image, threading.Event())) as events:
@@ -165,11 +166,11 @@ def _follow(events: Iterable[Event], cells: list[Cell]) -> None:
 def plan_text(cells: list[Cell], forecast: SweepForecast) -> str:
     """'72 cells, 12 of them stored already. 60 to run: about 41 min (a rough guess for 48 of them).'"""
     stored = len(cells) - forecast.cells
-    count = f"{len(cells)} cell{'s' * (len(cells) != 1)}"
+    count = fmt.count(len(cells), "cell")
     parts = [f"{count}, {stored} of them stored already." if stored else f"{count}."]
     if forecast.cells:
         guess = f" (a rough guess for {forecast.guessed} of them)" if forecast.guessed else ""
-        duration = sentences.rounded_duration(forecast.seconds)
+        duration = fmt.rounded_duration(forecast.seconds)
         parts.append(f"{forecast.cells} to run: about {duration} one after another{guess}.")
     return " ".join(parts)
 
@@ -181,7 +182,7 @@ def cell_text(cell: Cell) -> str:
 
 
 def _latencies(result: RunResult | None) -> str:
-    return f" ({times})" if result and result.failure is None and (times := sentences.times(result)) else ""
+    return f" ({times})" if result and result.failure is None and (times := verdict.times(result)) else ""
 
 
 def table(cells: list[Cell]) -> str:

@@ -9,7 +9,7 @@ from typing import TextIO
 from demo.core import format as fmt
 from demo.core.outputs import Predictions
 from demo.core.result import Progress, RunResult
-from demo.present import advice, details, markdown, sentences
+from demo.present import details, markdown, naming, verdict
 from demo.present.details import Part
 from demo.present.script import change
 
@@ -69,21 +69,17 @@ def progress_text(progress: Progress) -> str:
     process'."""
     waited = fmt.duration(progress.elapsed_seconds)
     if progress.remaining_seconds is not None:
-        waited += f", about {sentences.rounded_duration(progress.remaining_seconds)} left"
+        waited += f", about {fmt.rounded_duration(progress.remaining_seconds)} left"
     repeat = [f"run {progress.repeat} of {progress.repeats}"] if progress.repeats > 1 else []
     parts = [*repeat, progress.phase, waited]
     if progress.code:
-        parts.append(sentences.worker_word(progress.code))
-    latencies = {
-        "eager": progress.eager_seconds,
-        "compiled": progress.compiled_seconds,
-    }
-    figures = [f"{name} {fmt.latency(seconds)}" for name, seconds in latencies.items() if seconds is not None]
-    if progress.speedup is not None:
-        interval = progress.speedup
+        parts.append(naming.worker_word(progress.code))
+    latencies = ("eager", progress.eager_seconds), ("compiled", progress.compiled_seconds)
+    figures = [f"{name} {fmt.latency(seconds)}" for name, seconds in latencies if seconds is not None]
+    if (interval := progress.speedup) is not None:
         ratio = fmt.estimate(interval.ratio, interval.low, interval.high)
         known = f"{ratio} ±{fmt.percent(interval.half_width)} in this process"
-        figures.append("too early to tell the speed-up" if interval.vague else known)
+        figures.append("too early to tell the speed-up" if interval.too_wide else known)
     if figures:
         parts.append(", ".join(figures))
     return f"{progress.fraction * 100:3.0f} %  " + " · ".join(parts)
@@ -91,27 +87,36 @@ def progress_text(progress: Progress) -> str:
 
 def report(result: RunResult) -> str:
     """A result for somebody who reads it once: the verdict, what the model saw, why, the cost, what to take along."""
-    sections = [[sentences.headline(result), advice.worth(result), advice.worth_why(result)]]
+    sections = [[verdict.headline(result), verdict.worth(result), verdict.worth_why(result)]]
     if result.failure is not None:
         sections[0].append(result.failure.remedy)
     else:
-        decided = sentences.decided(result) or sentences.noise_floor(result)
-        known = [sentences.interval(result), sentences.without_breaks(result), decided]
-        sections.append([*known, sentences.quality_line(result)])
+        sections.append([verdict.interval(result), verdict.without_breaks(result)])
+        if known := result.speedup:
+            sections[-1] += [verdict.doubts(known) or verdict.noise_floor(known), verdict.quality_line(result)]
     sections.append(table(_asked(result)))
     if result.predictions:
         said = [line for text in markdown.of_predictions(result) for line in hanging("", text)]
         sections.append([*_side_by_side(result.predictions), *said])
     for parts in details.tree(result).values():
         sections += [_part(part) for part in parts.values() if part.sentences or part.table or part.rows]
-    if sentences.outcome(result) == "faster":
+    if verdict.outcome(result) == "faster":
         lines = [f"  {line}" for line in change(result.spec).splitlines()]
         sections.append(["In your own code:", *lines])
-    if summary := sentences.summary(result):
-        sections.append([summary])
+    if last := last_line(result):
+        sections.append([last])
     # A prompt, or the text that a model writes, may hold what a terminal obeys.
-    told = ["\n".join(line for line in lines if line) for lines in sections]
-    return fmt.printable("\n\n".join(filter(None, told)))
+    texts = ["\n".join(filter(None, lines)) for lines in sections]
+    return fmt.printable("\n\n".join(filter(None, texts)))
+
+
+def last_line(result: RunResult) -> str:
+    """'shapes-vit on AMD EPYC: 1.25× (1.24 to 1.26×), compiled against eager (from 3 processes)', to be quoted."""
+    if result.speedup is None or not (answer := verdict.speedup_in_full(result)):
+        return ""
+    compiled = "compiled with added graph breaks" if result.spec.graph_break else "compiled"
+    about = f"{result.spec.checkpoint} on {naming.where(result)}"
+    return f"{about}: {answer}, {compiled} against eager ({verdict.basis(result.speedup)})"
 
 
 def _part(part: Part) -> list[str]:
@@ -128,8 +133,8 @@ def _part(part: Part) -> list[str]:
 
 def _asked(result: RunResult) -> list[tuple[str, str]]:
     """What a reader who gets nothing but the report has to know of it."""
-    image, started = result.image, fmt.minute(result.started_at)
-    rows = [("Run", sentences.run_line(result)), ("Started", f"{started} UTC")]
+    image = result.image
+    rows = [("Run", naming.run_line(result)), ("Started", f"{fmt.minute(result.started_at)} UTC")]
     return [*rows, ("Picture", f"{image.name}, {image.width} × {image.height}")] if image else rows
 
 
@@ -151,8 +156,8 @@ def history_table(results: Sequence[RunResult]) -> str:
     """`history`: one line a result, as the store gives them, newest first."""
     rows = [("started (UTC)", "checkpoint", "settings", "device", "status", "result", "id")]
     for result in results:
-        started, settings = result.started_at.replace("T", " ").rstrip("Z"), sentences.run_settings(result)
-        answer = (sentences.where(result), result.status, sentences.answer(result), result.id)
+        started, settings = result.started_at.replace("T", " ").rstrip("Z"), naming.run_settings(result)
+        answer = (naming.where(result), result.status, verdict.answer(result), result.id)
         rows.append((started, result.spec.checkpoint, settings, *answer))
     return "\n".join(table(rows))
 
@@ -166,6 +171,5 @@ def table(rows: Iterable[Sequence[str]]) -> list[str]:
 
 def hanging(start: str, text: str) -> list[str]:
     width = min(shutil.get_terminal_size((WIDEST, 24)).columns, WIDEST)
-    return textwrap.TextWrapper(width, start, " " * len(start), break_long_words=False, break_on_hyphens=False).wrap(
-        text
-    )
+    wrapper = textwrap.TextWrapper(width, start, " " * len(start), break_long_words=False, break_on_hyphens=False)
+    return wrapper.wrap(text)

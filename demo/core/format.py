@@ -6,6 +6,7 @@ Numbers are read as people and tables write them: Python's own `int` and `float`
 import math
 import re
 import unicodedata
+from collections.abc import Iterable
 from typing import Any
 
 _PATH = re.compile(r"""(?<![\w/.:~-])(?:file://|~)?(?:/[^\s/'"`,;:()<>|]+)+/([^\s/'"`,;:()<>|]*)""")
@@ -35,7 +36,7 @@ def milliseconds(seconds: float) -> float:
     return seconds * 1e3
 
 
-def _significant(value: float) -> str:
+def significant(value: float) -> str:
     """`value` with about three significant digits and never in exponent form: 1.44, 14.4, 144, 1444."""
     decimals = 2 - (abs(value) >= 10) - (abs(value) >= 100)
     return f"{value:.{decimals}f}"
@@ -46,7 +47,12 @@ def latency(seconds: float) -> str:
     value = milliseconds(seconds)
     if 0 < value < 0.1:  # a small module of somebody's own: two decimals would say 0.00
         return f"{value:.{1 - math.floor(math.log10(value))}f} ms"
-    return f"{_significant(value)} ms" if value < 999.5 else f"{_significant(seconds)} s"
+    return f"{significant(value)} ms" if value < 999.5 else f"{significant(seconds)} s"
+
+
+def latencies(seconds: Iterable[float]) -> str:
+    """'329 ms → 144 ms'."""
+    return " → ".join(map(latency, seconds))
 
 
 def duration(seconds: float) -> str:
@@ -57,6 +63,15 @@ def duration(seconds: float) -> str:
         return f"{seconds:.0f} s"
     minutes, rest = divmod(round(seconds), 60)
     return f"{minutes} min {rest} s" if rest else f"{minutes} min"
+
+
+def rounded_duration(seconds: float) -> str:
+    """An estimate's precision: whole seconds up to 10 s, steps of 5 s up to 90 s, then whole minutes, then hours."""
+    if seconds < 10:
+        return f"{max(1, round(seconds))} s"
+    if seconds < 90:
+        return f"{5 * round(seconds / 5)} s"
+    return f"{round(seconds / 60)} min" if seconds < 2 * 3600 else f"{round(seconds / 3600)} h"
 
 
 def start_time(seconds: float) -> str:
@@ -71,7 +86,7 @@ def two_digits(number: float) -> int:
 
 def ratio(value: float) -> str:
     """A speed-up: '2.29×', '0.10×', '12.3×'."""
-    return f"{_significant(value)}×" if value >= 1 else f"{value:.2f}×"
+    return f"{significant(value)}×" if value >= 1 else f"{value:.2f}×"
 
 
 def estimate(value: float, low: float, high: float) -> str:
@@ -84,14 +99,27 @@ def estimate(value: float, low: float, high: float) -> str:
     return f"{value:.{decimals}f}×" if decimals < 2 else ratio(value)
 
 
-def ratio_ends(low: float, high: float) -> tuple[str, str]:
-    """'1.41' and '1.45×'."""
-    return f"{low:.2f}", f"{high:.2f}×"
+def ends(low: float, high: float) -> str:
+    """'1.41 to 1.45×', of an interval; with a third decimal where its ends are closer than 0.02."""
+    decimals = 3 if high - low < 0.02 else 2
+    return f"{low:.{decimals}f} to {high:.{decimals}f}×"
 
 
 def grouped(number: int) -> str:
     """'18 000'."""
     return f"{number:,}".replace(",", "\N{NARROW NO-BREAK SPACE}")
+
+
+def count(number: int, thing: str) -> str:
+    """'0 breaks', '1 break', '1 200 calls'."""
+    ending = "" if number == 1 else "es" if thing.endswith("s") else "s"
+    return f"{grouped(number)} {thing}{ending}"
+
+
+def enumerated(phrases: Iterable[str]) -> str:
+    """'1', '1 and 4', '1, 4 and 16'; of whatever phrases."""
+    *most, last = phrases
+    return f"{', '.join(most)} and {last}" if most else last
 
 
 def percent(share: float) -> str:
@@ -103,21 +131,16 @@ def size(count: float) -> str:
     """Bytes: '812 kB', '1.2 GB' (decimal units, as disks and GPUs are sold)."""
     for unit in ("B", "kB", "MB"):
         if count < 1000:
-            return f"{_significant(count) if unit != 'B' else round(count)} {unit}"
+            return f"{significant(count) if unit != 'B' else round(count)} {unit}"
         count /= 1000
-    return f"{_significant(count)} GB"
+    return f"{significant(count)} GB"
 
 
 def parameters(count: int) -> str:
     """'2.51 B', '86.6 M', '431 k'."""
     if count >= 1_000_000_000:
-        return f"{_significant(count / 1e9)} B"
-    return f"{_significant(count / 1e6)} M" if count >= 1_000_000 else f"{round(count / 1e3)} k"
-
-
-def rate(per_second: float) -> str:
-    """A number per second: '694'."""
-    return _significant(per_second)
+        return f"{significant(count / 1e9)} B"
+    return f"{significant(count / 1e6)} M" if count >= 1_000_000 else f"{round(count / 1e3)} k"
 
 
 def shortened(text: str, most: int) -> str:

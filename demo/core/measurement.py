@@ -124,11 +124,6 @@ class Measurement:
         return float(np.mean(self.wall_seconds))
 
     @property
-    def deviation_seconds(self) -> float:
-        """Standard deviation of the calls."""
-        return float(np.std(self.wall_seconds))
-
-    @property
     def p95_seconds(self) -> float:
         return float(np.quantile(self.wall_seconds, 0.95))
 

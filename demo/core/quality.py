@@ -51,8 +51,7 @@ def quality(result: RunResult) -> Quality | None:
     if speedup.half_width > ROUGH:
         return Quality("rough", width, "repeat")
     if speedup.processes < PROCESSES:
-        processes = "1 process" if speedup.processes == 1 else f"{speedup.processes} processes"
-        return Quality("fair", f"it rests on {processes}", "repeat")
+        return Quality("fair", f"it rests on {fmt.count(speedup.processes, 'process')}", "repeat")
     if speedup.half_width > SOLID:
         return Quality("fair", width, "repeat")
     return Quality("solid", f"{speedup.processes} processes, and {width}")

@@ -1,24 +1,25 @@
 """The result of a run and its progress: frozen dataclasses of plain values, in seconds and bytes.
 
-Raw times are stored. What is computed from them stands in `figures`: a better statistic needs no new run.
+Raw times are stored. What follows from them is a property of `RunResult`: a better statistic needs no new run.
 """
 
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from functools import cached_property
+from typing import Any, Literal
 
+from demo.core import stats
 from demo.core.caveat import Caveat
-from demo.core.comparison import Comparison, ProcessResult, Spread
-from demo.core.figures import Figures
+from demo.core.comparison import BreakEven, Comparison, ProcessFigure, ProcessResult, Spread, compare_variants
 from demo.core.machine import Environment, HostSample
 from demo.core.measurement import Compilation, Generation, Measurement, Pair, Roofline, StartUp
 from demo.core.outputs import EndToEnd, ImageInfo, Parity, Predictions
-from demo.core.spec import RunSpec
+from demo.core.spec import TEXT_GENERATION, RunSpec
 from demo.core.stats import Interval
 
 SCHEMA_VERSION = 3
+FIRST_TOKEN = "first_token"
 Status = Literal["ok", "out_of_memory", "compile_failed", "timed_out", "crashed", "cancelled", "interrupted", "failed"]
 """'interrupted': the program ended before the run did."""
-STATUSES: tuple[Status, ...] = get_args(Status)
 PHASE_DOING = {
     "start": "starting",
     "load": "loading the model",
@@ -70,7 +71,7 @@ class Progress:
 
 
 @dataclass(frozen=True)
-class RunResult(Figures):
+class RunResult:
     """A finished run. Of one that failed, `failure` says in which phase and what to do."""
 
     id: str
@@ -111,7 +112,167 @@ class RunResult(Figures):
     """With added graph breaks: the latest answer that the history had for these settings without them."""
     schema_version: int = SCHEMA_VERSION
 
+    @cached_property
+    def own_figures(self) -> dict[str, ProcessFigure]:
+        """The figures of this run's own process, by the names of `comparisons`."""
+        found = {self.main: self._of_calls()} | {name: _of_blocks(pair) for name, pair in self.further.items()}
+        return {name: figure for name, figure in found.items() if figure is not None}
+
+    def _of_calls(self) -> ProcessFigure | None:
+        """By the statistics of the run's protocol."""
+        if self.eager is None or self.compiled is None:
+            return None
+        slow, fast = self.eager, self.compiled
+        if min(len(slow.blocks), len(fast.blocks)) < 2:
+            return None
+        control = _control(slow, self.control_times)
+        if self.spec.protocol == "as published":
+            within = stats.mean_ratio(slow.wall_seconds, fast.wall_seconds)
+            return ProcessFigure(slow.mean_seconds, fast.mean_seconds, within, control)
+        if self.interleaved:
+            return _of_blocks(Pair(slow, fast, self.control_times))
+        seconds = stats.trimmed_seconds(slow.blocks), stats.trimmed_seconds(fast.blocks)
+        return ProcessFigure(*seconds, stats.unpaired_ratio(slow.blocks, fast.blocks), control)
+
+    @cached_property
+    def comparisons(self) -> dict[str, Comparison]:
+        """Eager against compiled in each figure: 'call', or of a text model 'token' and `FIRST_TOKEN`."""
+        return {
+            name: compare_variants(
+                own,
+                [run.figures[name] for run in self.earlier if name in run.figures],
+                self.spread,
+                taken=self.oversubscribed,
+                recompiled=self.void,
+            )
+            for name, own in self.own_figures.items()
+        }
+
+    @property
+    def main(self) -> str:
+        """The comparison that the speed-up is of: 'call', or of a text model 'token'."""
+        return "token" if self.spec.unit == "token" else "call"
+
+    @property
+    def speedup(self) -> Comparison | None:
+        """That of a call, or of a text model's token."""
+        return self.comparisons.get(self.main)
+
+    @property
+    def control(self) -> Interval | None:
+        """Eager over eager by the same protocol: the ratio that this machine shows where the true one is 1."""
+        return self.speedup.control if self.speedup is not None else None
+
+    @property
+    def latencies(self) -> dict[str, float]:
+        """Seconds of one call, 'eager' and 'compiled', wherever one figure stands for all calls of a variant.
+
+        Where there is a speed-up, it is their quotient. Without one, the median of those variants that were timed.
+        """
+        if self.speedup is not None:
+            return {"eager": self.speedup.eager_seconds, "compiled": self.speedup.compiled_seconds}
+        sides = {"eager": self.eager, "compiled": self.compiled}
+        return {name: side.median_seconds for name, side in sides.items() if side is not None and side.wall_seconds}
+
+    @property
+    def answer_seconds(self) -> tuple[float, float] | None:
+        """Seconds of a text model's whole answer, eager and compiled: its prompt, and a step for each further token."""
+        first = self.comparisons.get(FIRST_TOKEN)
+        if first is None or self.speedup is None:
+            return None
+        steps = self.spec.tokens - 1
+        step = self.speedup
+        return first.eager_seconds + steps * step.eager_seconds, first.compiled_seconds + steps * step.compiled_seconds
+
+    @property
+    def threads(self) -> int | None:
+        """Threads of torch in the timing; None where the run did not come so far."""
+        return None if self.environment is None else self.environment.threads
+
+    @property
+    def void(self) -> bool:
+        """Whether the model was recompiled while it was timed: the figures then mean nothing."""
+        return self.compilation is not None and self.compilation.recompiles_while_timing > 0
+
+    @property
+    def oversubscribed(self) -> bool:
+        """Whether torch's threads had fewer free cores than threads while they were timed."""
+        return self.environment is not None and self.environment.oversubscribed(self.machine_states)
+
+    @property
+    def others_share(self) -> float | None:
+        """Share of the usable cores that other programs used while it was timed, 0 to 1; None where not known."""
+        shares = [state.foreign_cpu for state in self.machine_states if state.foreign_cpu is not None]
+        return sum(shares) / len(shares) if shares else None
+
+    def as_processes(self) -> tuple[ProcessResult, ...]:
+        """The processes that the answer rests on, this run's own last; empty where this one is no basis of another."""
+        if self.speedup is None or self.void or self.oversubscribed or self.status != "ok":
+            return ()
+        if self.parity is not None and self.parity.verdict == "differ":
+            return ()
+        return (*self.earlier, ProcessResult(self.id, self.own_figures, self.threads))
+
+    def break_even(self, compile_seconds: float) -> BreakEven | None:
+        """When a first call of so many seconds has paid for itself; None where there is no speed-up."""
+        speedup = self.speedup
+        if speedup is None:
+            return None
+        eager, compiled = speedup.latencies
+
+        def calls(ratio: float) -> int | None:
+            return stats.break_even_calls(compile_seconds, eager, eager / ratio)
+
+        needed, answers = calls(speedup.ratio), None
+        if self.answer_seconds is not None:
+            answers = stats.break_even_calls(compile_seconds, *self.answer_seconds)
+            needed = needed if answers is not None else None  # what a faster step gains, a slower prompt may lose
+        return BreakEven(
+            calls=needed,
+            low=calls(speedup.high),
+            high=calls(speedup.low),
+            images=None if needed is None else needed * self.spec.batch_size,
+            seconds=None if needed is None else compile_seconds + needed * compiled,
+            answers=answers,
+        )
+
+    @cached_property
+    def own_break_even(self) -> BreakEven | None:
+        """When this run's own first compiled call has paid; None where compiled is not known to be faster."""
+        if self.compilation is None or self.speedup is None or self.speedup.verdict != "faster":
+            return None
+        return self.break_even(self.compilation.first_call_seconds)
+
+    def roofline_share(self, measured: Measurement) -> float | None:
+        """The least time that a call could take here over the one it takes, by the wall clock."""
+        return None if self.roofline is None else self.roofline.least_seconds / measured.median_seconds
+
+    @property
+    def request_seconds(self) -> tuple[float, float] | None:
+        """Seconds of a whole request, eager and compiled: pictures, or prompts with their answers, from end to end."""
+        parts, batch = self.end_to_end, self.spec.batch_size
+        calls = self.answer_seconds if self.spec.task == TEXT_GENERATION else tuple(self.latencies.values())
+        if parts is None or calls is None or len(calls) < 2:
+            return None
+        around = parts.copy_seconds + batch * (parts.preprocess_seconds + parts.postprocess_seconds)
+        return around + calls[0], around + calls[1]
+
     @property
     def warnings(self) -> list[str]:
         """The texts of the caveats, each once."""
         return list(dict.fromkeys(map(str, self.caveats)))
+
+
+def _of_blocks(pair: Pair) -> ProcessFigure | None:
+    """From blocks timed in turns; None from fewer than two."""
+    sides = pair.eager.beside(pair.compiled)
+    if min(map(len, sides)) < 2:
+        return None
+    control = _control(pair.eager, pair.control_times)
+    return ProcessFigure(*stats.paired_seconds(*sides), stats.paired_ratio(*sides), control)
+
+
+def _control(eager: Measurement, again: Measurement | None) -> Interval | None:
+    if again is None:
+        return None
+    return stats.control_ratio(eager.wall_seconds, again.wall_seconds, eager.calls_per_block, again.blocks_apart)

@@ -60,11 +60,9 @@ class Option:
     help: str
     """One sentence or two, for `--help`, the form and the API's documentation."""
     label: str
-    """Its name in the form; where nothing is given, the name in words."""
+    """Its name in the form and in a refusal; where nothing is given, the name in words."""
     empty: str = ""
     """What the form says in the empty field of a number that may be left out."""
-    title: str = ""
-    """How a refusal calls it; where nothing is given the name, and 'The number of ...' where it is a whole number."""
     values: tuple[str, ...] = ()
     """What a choice may be; the first is the default."""
     low: float = 0
@@ -95,7 +93,7 @@ class Option:
             return
         match self.kind:
             case "choice":
-                check_choice(self.title or self.name, value, self.values)
+                check_choice(self.label.lower(), value, self.values)
             case "switch":
                 if not isinstance(value, bool):
                     raise BadInput(f"{self.name} is a switch, true or false. Given: {shown(value)}.")
@@ -109,9 +107,8 @@ class Option:
     def _check_number(self, value: Any) -> None:
         allowed, called = (int, "whole number") if self.kind == "whole" else (int | float, "number")
         if isinstance(value, bool) or not isinstance(value, allowed) or not self.low <= value <= self.high:
-            title = self.title or (f"The number of {self.name}" if self.kind == "whole" else self.name)
             bounds = f"from {self.low:g} to {self.high:g}"
-            raise BadInput(f"{title} must be a {called} {bounds}. Given: {shown(value)}.")
+            raise BadInput(f"{self.label} must be a {called} {bounds}. Given: {shown(value)}.")
 
 
 def option(kind: str, default: Any, help: str, **facts: Any) -> Any:
@@ -150,9 +147,8 @@ class RunSpec:
         1,
         MAX_BATCH_SIZE,
         f"1 to {MAX_BATCH_SIZE}; the picture, or the prompt, is repeated so many times.",
-        title="Batch size",
     )
-    mode: str = choice(MODES, "The mode of torch.compile.", label="Compile mode", title="compile mode", for_speed=True)
+    mode: str = choice(MODES, "The mode of torch.compile.", label="Compile mode", for_speed=True)
     fullgraph: bool = switch(
         "Fail instead of falling back to eager where the graph breaks.",
         label="Full graph only",
@@ -175,7 +171,6 @@ class RunSpec:
         "Timed calls of each variant, 10 to 10000; without it, until the speed-up is known well enough.",
         label="Timed calls of each",
         empty="until the difference is known",
-        title="The number of timed calls",
         fold="timing",
     )
     """Rounded up to whole A B B A blocks."""
@@ -209,7 +204,6 @@ class RunSpec:
     attention: str = choice(
         ("auto", "eager", "sdpa"),
         'The attention implementation; "auto" leaves it to the checkpoint\'s class.',
-        title="attention implementation",
         fold="machine",
         for_speed=True,
     )
@@ -225,7 +219,6 @@ class RunSpec:
         ("keep", "empty"),
         '"empty" compiles with an empty cache, and once more in a further process from the filled one.',
         label="Compile cache",
-        title="compile cache",
         fold="compile",
         timing=True,
     )

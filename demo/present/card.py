@@ -7,7 +7,7 @@ from PIL import Image, ImageDraw
 
 from demo.core import catalog, format as fmt
 from demo.core.result import RunResult
-from demo.present import advice, pictures, sentences
+from demo.present import naming, pictures, verdict
 from demo.present.pictures import COMPILED, EAGER, PAGE_INK, PAGE_MUTED, cut, font_for, printable_label
 
 MAX_NAME = 300
@@ -23,20 +23,20 @@ _BAR_START, _BESIDE = _EDGE + 170, 330
 
 def title(result: RunResult) -> str:
     """'shapes-vit 1.14× faster', 'shapes-vit: Too noisy to tell', 'shapes-vit: Out of memory'; without tags."""
-    named, told = printable_label(sentences.short(result.spec.checkpoint), MAX_NAME), answer(result)
-    colon = "" if sentences.outcome(result) in ("faster", "slower") else ":"
-    return f"{named}{colon} {told}"
+    named, text = printable_label(naming.short(result.spec.checkpoint), MAX_NAME), answer(result)
+    colon = "" if verdict.outcome(result) in ("faster", "slower") else ":"
+    return f"{named}{colon} {text}"
 
 
 def answer(result: RunResult) -> str:
     """'1.14× faster', '2.00× slower', 'no difference', 'too noisy to tell', 'Out of memory'."""
-    return sentences.answer(result) or sentences.status(result)
+    return verdict.answer(result) or naming.status(result)
 
 
 def model(result: RunResult) -> str:
     """The checkpoint of the run, without the folders of one that is on this machine."""
     named = result.spec.checkpoint
-    return sentences.short(named) if catalog.is_folder(named) else named
+    return naming.short(named) if catalog.is_folder(named) else named
 
 
 def device(result: RunResult) -> str:
@@ -61,21 +61,21 @@ def card(result: RunResult) -> bytes:
     where = " · ".join(filter(None, (device(result), torch, result.started_at[:10])))
     _line(pen, 66, "Worth compiling?", 36, bold=True, x=_EDGE + 66)
     _line(pen, 141, model(result), 38, bold=True)
-    _line(pen, 182, sentences.run_settings(result), 30, colour=PAGE_MUTED)
+    _line(pen, 182, naming.run_settings(result), 30, colour=PAGE_MUTED)
     _line(pen, 222, where, 28, colour=PAGE_MUTED)
     _line(pen, 350, fmt.capital(answer(result)), 130, bold=True)
-    if sentences.outcome(result) is None:
+    if verdict.outcome(result) is None:
         failed = result.failure
-        told = f"{failed.message} {failed.remedy}" if failed else "The run gave no figures."
-        lines = textwrap.wrap(printable_label(told, _MAX_TEXT), 2 * _ROOM // 38, max_lines=4, placeholder="…")
+        text = f"{failed.message} {failed.remedy}" if failed else "The run gave no figures."
+        lines = textwrap.wrap(printable_label(text, _MAX_TEXT), 2 * _ROOM // 38, max_lines=4, placeholder="…")
         for number, line in enumerate(lines):
             _line(pen, 414 + 48 * number, line, 38)
     else:
         _bars(result, pen)
-        _line(pen, 553, advice.worth(result), 32)
-        told = fmt.capital(sentences.interval(result))
-        told = f"{told}; with added graph breaks" if result.spec.graph_break else told
-        _line(pen, 598, told, 28, colour=PAGE_MUTED)
+        _line(pen, 553, verdict.worth(result), 32)
+        text = fmt.capital(verdict.interval(result))
+        text = f"{text}; with added graph breaks" if result.spec.graph_break else text
+        _line(pen, 598, text, 28, colour=PAGE_MUTED)
     file = io.BytesIO()
     image.quantize(64, dither=Image.Dither.NONE).save(file, "PNG")  # a third of the bytes, in the same time
     return file.getvalue()

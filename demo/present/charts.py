@@ -14,15 +14,16 @@ import plotly.graph_objects as go
 from demo.core import format as fmt
 from demo.core.result import RunResult
 from demo.core.spec import PUBLISHED_CALLS, RunSpec
-from demo.present import figure as style, sentences
+from demo.present import figure as style, naming, verdict
 from demo.present.guide_comparison import compare_with_guide, nearest_rows, versions
 from demo.present.pictures import COMPILED, EAGER
 from demo.store import published
 from demo.store.published import PublishedRow, subset_of
 
+GUIDE = "Source: the Transformers guide on torch.compile"
 SLOWEST_SHOWN = 3.0
-_DOTS = {"eager": (EAGER, "circle", "●"), "compiled": (COMPILED, "diamond", "◆")}
-"""Colour, shape and sign of the calls of `trace`: the colour never stands alone."""
+_DOTS = {"eager": (EAGER, "circle"), "compiled": (COMPILED, "diamond")}
+"""Colour and shape of the calls of `trace`: the colour never stands alone."""
 
 
 def latency_bars(result: RunResult) -> go.Figure:
@@ -35,12 +36,12 @@ def latency_bars(result: RunResult) -> go.Figure:
     latencies = [result.latencies.get(name) for name in ("eager", "compiled")]
     sides = [side if side and side.wall_seconds else None for side in (result.eager, result.compiled)]
     ranges = [tuple(np.quantile(side.wall_seconds, (0.05, 0.95)).tolist()) if side else None for side in sides]
-    missing = "–" if result.status in ("ok", "failed") else sentences.status(result).lower()
+    missing = "–" if result.status in ("ok", "failed") else naming.status(result).lower()
     batch = result.spec.batch_size
     title = "Latency per token" if result.spec.unit == "token" else "Latency of one call"
-    names = [sentences.variant_name(name, result.spec).lower() for name in ("eager", "compiled")]
+    names = [naming.variant_name(name, result.spec).lower() for name in ("eager", "compiled")]
     counts = [str(calls) for calls in sorted({len(side.wall_seconds) for side in sides if side})]
-    counted = f"{sentences.enumerated(counts)} calls each; line: 5th to 95th percentile" if counts else ""
+    counted = f"{fmt.enumerated(counts)} calls each; line: 5th to 95th percentile" if counts else ""
     return style.bars(
         title=f"{title}, batch {batch}" if batch > 1 else title,
         names=names,
@@ -58,11 +59,8 @@ def published_bars(checkpoint: str) -> go.Figure | None:
     if not shown:
         return None
     pairs = [_on_gpu(row.gpu, row) for row in shown]
-    source = [
-        fmt.shortened(checkpoint, 48),
-        f"One image per call, mean of {PUBLISHED_CALLS} calls, torch {shown[0].torch}",
-        "Source: the Transformers guide on torch.compile",
-    ]
+    calls = f"One image per call, mean of {PUBLISHED_CALLS} calls, torch {shown[0].torch}"
+    source = [fmt.shortened(checkpoint, 48), calls, GUIDE]
     return style.paired_bars("What the guide measured", pairs, source, right=118)
 
 
@@ -86,14 +84,13 @@ def run_and_guide(result: RunResult) -> go.Figure | None:
     for row in comparison.rows:
         name = row.gpu
         if row.batch_size != here:
-            name, size = ", ".join([name, f"batch {row.batch_size}"]), style.NAMES - 2
+            name, size = f"{name}, batch {row.batch_size}", style.NAMES - 2
         shown.append(_on_gpu(name, row))
-    there = (
-        f"{', '.join([row.gpu for row in comparison.rows])}: mean of {PUBLISHED_CALLS} calls, "
-        f"{', '.join(list(dict.fromkeys(versions([row]) for row in comparison.rows)))}"
-    )
-    settings = f"Here: {sentences.settings(result.spec)}"
-    source = [settings, *style.provenance(result), there, "Source: the Transformers guide on torch.compile"]
+    gpus = ", ".join(row.gpu for row in comparison.rows)
+    conditions = ", ".join(dict.fromkeys(versions([row]) for row in comparison.rows))
+    there = f"{gpus}: mean of {PUBLISHED_CALLS} calls, {conditions}"
+    settings = f"Here: {naming.settings(result.spec)}"
+    source = [settings, *style.provenance(result), there, GUIDE]
     # right: '43.7 ms  1.00×' beside the longest bar
     return style.paired_bars("Time of one call, here and in the guide", shown, source, right=148, size=size)
 
@@ -105,16 +102,15 @@ def trace(result: RunResult) -> go.Figure | None:
     line below says how many and how slow. A call's number counts its variant's own calls: between them lie the other
     variant's, in A B B A order.
     """
-    sides = [one for one in sentences.variants(result) if one[2].wall_seconds]
+    sides = [one for one in naming.variants(result) if one[2].wall_seconds]
     if not sides:
         return None
     slowest = max(max(side.wall_seconds) for *_, side in sides)
     end = min(SLOWEST_SHOWN * max(side.median_seconds for *_, side in sides), slowest * 1.05)
     scale, unit = style.scale_of([end])
-    hover = "call %{x}: %{text}"
-    figure, beyond, named = go.Figure(), 0, []
+    figure, beyond = go.Figure(), 0
     for variant, name, side in sides:
-        colour, shape, sign = _DOTS[variant]
+        colour, shape = _DOTS[variant]
         times = np.asarray(side.wall_seconds)
         far = times > end
         beyond += int(far.sum())
@@ -132,24 +128,23 @@ def trace(result: RunResult) -> go.Figure | None:
                     "opacity": 0.75,
                     "line": {"width": 0},
                 },
-                hovertemplate=f"{hover}<extra>{name.lower()}</extra>",
+                hovertemplate="call %{x}: %{text}",
                 cliponaxis=False,
             )
         )
-        named.append((name.lower(), sign, colour, side.median_seconds * scale))
     source = ["One dot a call, in the order timed", *style.provenance(result)]
     if beyond:
         source.append(f"▲ {beyond} beyond the scale, the slowest {fmt.latency(slowest)}")
     figure.update_yaxes(range=[0, end * scale], showgrid=True, nticks=5)
     figure.update_xaxes(showgrid=False, nticks=6, range=[0, max(len(side.wall_seconds) for *_, side in sides) + 1])
-    right = style.names_at_end(figure, named, style.PLOT_HEIGHT / (end * scale))
-    told = [f"{name} {fmt.latency(side.median_seconds)}" for _, name, side in sides]
-    return style.dressed(figure, f"Every timed call, {unit}", source, told, left=44, right=right)
+    figure.update_layout(showlegend=True)
+    words = [f"{name} {fmt.latency(side.median_seconds)}" for _, name, side in sides]
+    return style.layout(figure, f"Every timed call, {unit}", source, words, left=44, right=8)
 
 
-_LINES = {"eager": (EAGER, "solid", "━"), "cold": (COMPILED, "solid", "━"), "warm": (COMPILED, "dash", "┄")}
+_LINES = {"eager": (EAGER, "solid"), "cold": (COMPILED, "solid"), "warm": (COMPILED, "dash")}
 _LINES["partly"] = _LINES["cold"]
-"""Colour, dashes and sign of a line of `break_even`."""
+"""Colour and dashes of a line of `break_even`."""
 
 
 def break_even(result: RunResult) -> go.Figure | None:
@@ -173,26 +168,23 @@ def break_even(result: RunResult) -> go.Figure | None:
     ends = {"eager": calls * eager} | {cache: cost + calls * compiled for cache, cost in costs.items()}
     scale, unit = style.scale_of(ends.values())
     high = max(ends.values()) * scale
-    figure, named, told = go.Figure(), [], []
+    figure, words = go.Figure(), []
     for line, end in ends.items():
-        colour, dash, sign = _LINES[line]
-        name = "eager" if line == "eager" else "compiled"
-        if line != "eager":
-            name = ", ".join([name, sentences.cache_state(compilation, line)])
+        colour, dash = _LINES[line]
+        name = line if line == "eager" else f"compiled,<br>{verdict.start(compilation, line)}"
         ys = [costs.get(line, 0.0) * scale, end * scale]
         style.add_line(figure, [0, calls], ys, colour, 3, dash, name)
-        named.append((name, sign, colour, end * scale))
-        told.append(name)
+        words.append(name.replace("<br>", " "))
     for even in crossings.values():
         at = even.calls or 0
         height = (even.seconds or 0.0) * scale
         style.mark_crossing(figure, at, height, even.low or at, even.high, calls)
-        told.append(sentences.calls_to_pay(even))
+        words.append(verdict.calls_to_pay(even))
         near = at < 0.3 * calls  # too near the axis for a name on its left
         figure.add_annotation(
             x=0 if near else at,
             y=height,
-            text=told[-1],
+            text=words[-1],
             xanchor="left" if near else "right",
             xshift=6 if near else -10,
             yshift=22 if near else 14,
@@ -200,18 +192,16 @@ def break_even(result: RunResult) -> go.Figure | None:
     meaning = "Lines cross where compiling has paid for itself" if crossings else "They do not cross: it never pays"
     figure.update_xaxes(range=[0, calls], showgrid=False, nticks=4, tickformat="~s", tickangle=0)
     figure.update_yaxes(range=[0, high * 1.03], showgrid=True, nticks=5, ticksuffix=f" {unit}")
-    right = style.names_at_end(figure, named, style.PLOT_HEIGHT / high)
+    figure.update_layout(showlegend=True)
     source = [meaning, *style.provenance(result)]
-    return style.dressed(figure, "Total time by number of calls", source, told, left=64, right=right)
+    return style.layout(figure, "Total time by number of calls", source, words, left=64, right=8)
 
 
 # The published tables
 
 GPU_COLOURS = ("#009E73", "#AA4499", "#6B7280", "#C0392B", "#8C6D1F")
-"""Contrast at least 3:1 on both backgrounds. With colour blindness they need `SHAPES` to be told apart."""
+"""Contrast at least 3:1 on both backgrounds. With colour blindness they need `SHAPES` to be words apart."""
 SHAPES = ("circle", "diamond", "square", "triangle-up", "x")
-_SIGNS = ("●", "◆", "■", "▲", "✕")
-_OPEN_SIGNS = ("○", "◇", "□", "△", "✕")
 _LINES_HEIGHT = 300
 
 
@@ -229,14 +219,11 @@ def durations(rows: Sequence[PublishedRow]) -> go.Figure | None:
 def _source(rows: Sequence[PublishedRow]) -> list[str]:
     """The source lines: setting, how a time was taken, and who measured it."""
     first, days = rows[0], sorted({row.date for row in rows if row.measured})
-    if not first.measured:
-        how = f"Mean of {PUBLISHED_CALLS} calls, {versions(rows)}"
-    else:
-        how = f"One call, {versions(rows)}, {first.dtype}, {', '.join(map(str, days))}"
-    batch = f"batch {first.batch_size}"
+    how = f"Mean of {PUBLISHED_CALLS} calls, {versions(rows)}"
+    if first.measured:
+        how = ", ".join(["One call", versions(rows), first.dtype, *days])
     noted = ["† has a note at its row of the table"] if any(map(published.faults_at, rows)) else []
-    own = fmt.capital("measured by this project")
-    return [", ".join([first.gpu, batch]), how, *noted, *_origins(rows, own)]
+    return [f"{first.gpu}, batch {first.batch_size}", how, *noted, *_origins(rows, "Measured by this project")]
 
 
 def by_batch(rows: Sequence[PublishedRow]) -> go.Figure | None:
@@ -256,41 +243,36 @@ def by_batch(rows: Sequence[PublishedRow]) -> go.Figure | None:
     every = [1.0, *(value for means in points.values() for value in means.values())]
     pad = (max(every) - min(every) or 0.1) * 0.1
     low, high = min(every) - pad, max(every) + pad
-    hover = "batch %{x}" + ": " + "%{y:.3f}×"
-    figure, named, told, counted = go.Figure(), [], [], []
+    figure, words, counted = go.Figure(), [], []
     for number, ((origin, gpu), means) in enumerate(points.items()):
         own = origin == published.MEASURED
         colour, shape = GPU_COLOURS[number % len(GPU_COLOURS)], SHAPES[number % len(SHAPES)]
         whose = "measured by this project" if own else "published"
+        name, end = _name(gpu, 16) + ("<br>(own)" if own else ""), means[max(means)]
         figure.add_trace(
             go.Scatter(
-                name=", ".join([gpu, whose]),
+                name=f"{name} {fmt.ratio(end)}",
                 x=list(means),
                 y=list(means.values()),
-                text=[*map(fmt.ratio, [*means.values()][:-1]), ""],  # the last value stands at the name
+                text=[*map(fmt.ratio, [*means.values()][:-1]), ""],  # the last one stands in the legend
                 textposition="top center",
                 mode="lines+markers+text",
                 line={"color": colour, "width": 2.5, "dash": "dash" if own else "solid"},
                 marker={"size": 11, "symbol": shape + ("-open" if own else ""), "color": colour},
-                hovertemplate=f"{hover}<extra>{html.escape(gpu, quote=False)}</extra>",
+                hovertemplate="batch %{x}: %{y:.3f}×",
                 cliponaxis=False,
             )
         )
-        sign = (_OPEN_SIGNS if own else _SIGNS)[number % len(_SIGNS)]
-        end, name, machine = means[max(means)], _name(gpu, 16), gpu
-        if own:
-            name, machine = f"{name}<br>(own)", f"{machine} (own)"
-        named.append((f"{name} {fmt.ratio(end)}", sign, colour, end))
         # a mean of fewer models is another mean
         ran = [row.batch_size for row in series[origin, gpu] if row.speedup is not None]
-        counts = sentences.enumerated(str(ran.count(batch)) for batch in batches)
-        counted.append(f"{machine}: {counts} models")
-        told.append(f"{gpu}, {whose} " + ", ".join(f"{x}: {y:.3g}×" for x, y in means.items()))
+        counts = fmt.enumerated(str(ran.count(batch)) for batch in batches)
+        counted.append(f"{gpu}{' (own)' if own else ''}: {counts} models")
+        words.append(f"{gpu}, {whose} " + ", ".join(f"{x}: {y:.3g}×" for x, y in means.items()))
     figure.add_hline(y=1, line={"color": style.LINE, "width": 1.5}, layer="below")
     figure.update_xaxes(type="category", categoryorder="array", categoryarray=batches, showgrid=False)
     figure.update_yaxes(range=[low, high], nticks=6, ticksuffix="×", showgrid=True, zeroline=False)
     models = published.values([row for row in rows if row.speedup is not None], "model")
-    what = str(models[0]) if len(models) == 1 else "geometric mean of the models that ran"
+    what = models[0] if len(models) == 1 else "geometric mean of the models that ran"
     settings = [", ".join([versions([row]), *([row.dtype] if row.measured else [])]) for row in rows]
     source = [
         f"Across: batch size. Up: speed-up, {what}; above 1× compiled is faster",
@@ -298,8 +280,8 @@ def by_batch(rows: Sequence[PublishedRow]) -> go.Figure | None:
     ]
     source += counted if len(models) > 1 else []
     source += _origins(rows, "(own), dashed: measured by this project")
-    right = style.names_at_end(figure, named, _LINES_HEIGHT / (high - low))
-    return style.dressed(figure, "Speed-up by batch size, ×", source, told, left=52, right=right, plot=_LINES_HEIGHT)
+    figure.update_layout(showlegend=True)
+    return style.layout(figure, "Speed-up by batch size, ×", source, words, left=52, right=24, plot=_LINES_HEIGHT)
 
 
 def comparable_rows(row: PublishedRow, rows: Sequence[PublishedRow]) -> list[PublishedRow]:
@@ -314,11 +296,7 @@ def comparable_rows(row: PublishedRow, rows: Sequence[PublishedRow]) -> list[Pub
 
 def _origins(rows: Sequence[PublishedRow], own: str) -> list[str]:
     measured = {row.measured for row in rows}
-    return [
-        text
-        for kind, text in ((False, "Source: the Transformers guide on torch.compile"), (True, own))
-        if kind in measured
-    ]
+    return ([GUIDE] if False in measured else []) + ([own] if True in measured else [])
 
 
 def _means(rows: Sequence[PublishedRow]) -> dict[int, float]:

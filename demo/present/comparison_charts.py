@@ -14,7 +14,7 @@ import plotly.graph_objects as go
 
 from demo.core import format as fmt
 from demo.core.stats import Interval
-from demo.present.figure import LINE, TEXT, add_line, dressed, error_bar, mark_crossing, room, scale_of
+from demo.present.figure import LINE, TEXT, add_line, error_bar, layout, mark_crossing, room, scale_of
 from demo.present.pictures import COMPILED, EAGER, rgb
 
 # ---- a comparison
@@ -63,8 +63,8 @@ def intervals(runs: Sequence[RunInterval]) -> go.Figure | None:
     )
     figure.update_yaxes(range=[len(runs) - 0.6, -0.9], showticklabels=False, showgrid=False, zeroline=False)
     source = ["Line: 95 % interval. Right of 1× compiled is faster"]
-    told = [f"{run.name}: {fmt.ratio(speedup.low)} to {fmt.ratio(speedup.high)}" for _, run, speedup in known]
-    return dressed(figure, "Speed-up", source, told, left=16, right=24, plot=INTERVAL_HEIGHT * len(runs))
+    words = [f"{run.name}: {fmt.ratio(speedup.low)} to {fmt.ratio(speedup.high)}" for _, run, speedup in known]
+    return layout(figure, "Speed-up", source, words, left=16, right=24, plot=INTERVAL_HEIGHT * len(runs))
 
 
 def _ticks(reach: float) -> list[float]:
@@ -117,27 +117,19 @@ def heatmap(cells: Sequence[HeatCell]) -> go.Figure | None:
         place, column = places[cell.group, cell.row], columns.index(cell.column)
         colours[place][column] = _colour(cell.ratio)
         figure.add_annotation(text=html.escape(cell.text, quote=False), x=column, y=place, font={"size": 13})
+    gaps = {"xgap": 3, "ygap": 3}
     figure.add_trace(
-        go.Heatmap(
-            z=colours,
-            zmin=-1,
-            zmax=1,
-            colorscale=SHADES,
-            showscale=False,
-            xgap=3,
-            ygap=3,
-            hoverinfo="skip",
-        )
+        go.Heatmap(z=colours, zmin=-1, zmax=1, colorscale=SHADES, showscale=False, hoverinfo="skip", **gaps)
     )
     names = [html.escape(fmt.shortened(row, 22), quote=False) or f"<b>{group}</b>" for group, row in lines]
     figure.update_xaxes(side="top", tickvals=list(range(len(columns))), ticktext=columns)
     figure.update_yaxes(tickvals=list(range(len(lines))), ticktext=names, range=[len(lines) - 0.5, -0.5])
     for axis in (figure.update_xaxes, figure.update_yaxes):
         axis(showgrid=False, zeroline=False, ticks="")
-    told = [f"{cell.row}, {cell.column}, {cell.group}: {cell.text}" for cell in cells]
+    words = [f"{cell.row}, {cell.column}, {cell.group}: {cell.text}" for cell in cells]
     source = ["Blue: compiled is faster. Orange: compiled is slower"]
     height = ROW_HEIGHT * len(lines)
-    figure = dressed(figure, "Speed-up", source, told, left=room(names, 13), right=8, plot=height)
+    figure = layout(figure, "Speed-up", source, words, left=room(names, 13), right=8, plot=height)
     return figure.update_layout(margin_t=TITLE_AND_TICKS, height=figure.layout.height + TITLE_AND_TICKS - 46)
 
 
@@ -155,8 +147,8 @@ def _colour(ratio: float | None) -> float:
 
 # ---- the ways to run one model
 
-HEIGHT, KEY_HEIGHT, BAR_HEIGHT = 260, 22, 46
-"""Pixels: between the axes of `crossover`, a line of its key, and a bar of `ladder` with the name above it."""
+HEIGHT, BAR_HEIGHT = 260, 46
+"""Pixels: between the axes of `crossover`, and a bar of `ladder` with the name above it."""
 BEYOND = 10
 """`crossover` ends at so many times the calls after which calls outweigh every start."""
 TOTAL_WHY = (
@@ -165,13 +157,13 @@ TOTAL_WHY = (
 )
 POINT = "Point: from there on it is ahead of the way that answers first, with its interval."
 Kind = Literal["winner", "eager", "rival", "other"]
-_STYLES: dict[str, tuple[str, str, str]] = {
-    "winner": (COMPILED, "solid", "━"),
-    "eager": (EAGER, "5px 3px", "┄"),
-    "rival": (TEXT, "2px 2px", "┄"),
-    "other": (LINE, "5px 3px", "┄"),
+_STYLES: dict[str, tuple[str, str]] = {
+    "winner": (COMPILED, "solid"),
+    "eager": (EAGER, "5px 3px"),
+    "rival": (TEXT, "2px 2px"),
+    "other": (LINE, "5px 3px"),
 }
-"""Colour, dashes and sign of a line of `crossover`, by what its way is."""
+"""Colour and dashes of a line of `crossover`, by what its way is."""
 _PART_SHADES = ((LINE, 0.4), (LINE, 0.85), (COMPILED, 1.0), (TEXT, 1.0))
 """Colour and opacity of each part of a first answer, in their order."""
 
@@ -198,20 +190,13 @@ def crossover(ways: Sequence[WayLine], crossed: Interval | None, source: Sequenc
     decades = math.ceil(math.log10(max(10.0, BEYOND * farthest, 2.0 * crossed.ratio if crossed else 0.0)))
     steps = [10 ** (step / 12) for step in range(12 * decades + 1)]
     figure = go.Figure()
-    names: dict[str, str] = {"other": "the other ways"}
     for way in sorted(ways, key=lambda way: -list(_STYLES).index(way.kind)):  # the winner is drawn last, on top
-        colour, dash, _ = _STYLES[way.kind]
-        names.setdefault(way.kind, way.name)
+        colour, dash = _STYLES[way.kind]
+        name = "the other ways" if way.kind == "other" else way.name
         times = [way.start + step * way.seconds for step in steps]
-        add_line(figure, steps, times, colour, 4 if way.kind == "winner" else 2, dash)
-    kinds = {way.kind for way in ways}
-    for place, kind in enumerate(kind for kind in _STYLES if kind in kinds):
-        colour, _, sign = _STYLES[kind]
-        figure.add_annotation(
-            text=f'<span style="color:{colour}">{sign}</span> {names[kind]}',
-            **{"x": 0, "xref": "paper", "xanchor": "left", "xshift": 8},
-            **{"y": 1, "yref": "paper", "yanchor": "top", "yshift": -KEY_HEIGHT * place},
-        )
+        add_line(figure, steps, times, colour, 4 if way.kind == "winner" else 2, dash, name)
+        figure.data[-1].showlegend = name not in {trace.name for trace in figure.data[:-1]}
+    figure.update_layout(showlegend=True, legend={"x": 0.02, "y": 1, "traceorder": "reversed"})
     winner = next((way for way in ways if way.kind == "winner"), None)
     if crossed is not None and winner is not None:
         height = winner.start + crossed.ratio * winner.seconds
@@ -220,12 +205,12 @@ def crossover(ways: Sequence[WayLine], crossed: Interval | None, source: Sequenc
     high = math.log10(1.1 * max(way.start + steps[-1] * way.seconds for way in ways))
     figure.update_xaxes(type="log", range=[0, decades], dtick=1, tickformat="~s", tickangle=0, showgrid=False)
     figure.update_yaxes(type="log", range=[low, high], dtick=1, ticksuffix=" s", showgrid=True)
-    told = [
+    words = [
         f"{way.name}: {fmt.duration(way.start)} to the first answer, then {fmt.latency(way.seconds)} a call"
         for way in ways
     ]
     below = [TOTAL_WHY, *([POINT] if crossed is not None else []), *source]
-    return dressed(figure, "Total time by number of calls", below, left=62, right=12, plot=HEIGHT, told=told)
+    return layout(figure, "Total time by number of calls", below, left=62, right=12, plot=HEIGHT, words=words)
 
 
 def ladder(ways: Mapping[str, Mapping[str, float]], source: Sequence[str]) -> go.Figure | None:
@@ -254,10 +239,10 @@ def ladder(ways: Mapping[str, Mapping[str, float]], source: Sequence[str]) -> go
     figure.update_layout(barmode="stack")
     figure.update_yaxes(range=[len(ways) - 0.6, -0.8], showticklabels=False, ticks="", showgrid=False, zeroline=False)
     figure.update_xaxes(range=[0, max(totals.values()) * scale], nticks=5, showgrid=True, zeroline=True)
-    told = [
+    words = [
         f"{name}: {', '.join(f'{part} {fmt.latency(seconds)}' for part, seconds in ways[name].items())}"
         for name in ways
     ]
     below = [f"In one process, from the left: {', '.join(parts)}. Over what an earlier process left", *source]
     title = f"Start to first answer, {unit}"
-    return dressed(figure, title, below, told, left=8, right=72, plot=BAR_HEIGHT * len(ways))
+    return layout(figure, title, below, words, left=8, right=72, plot=BAR_HEIGHT * len(ways))

@@ -8,10 +8,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from demo.core import format as fmt
-from demo.core.figures import FIRST_TOKEN
 from demo.core.measurement import Compilation, GraphBreak
-from demo.core.result import RunResult
-from demo.present import advice, sentences
+from demo.core.result import FIRST_TOKEN, RunResult
+from demo.present import naming, verdict
 from demo.present.guide_comparison import compare_with_guide
 from demo.tasks import BY_NAME
 from demo.tasks.text import same_tokens
@@ -45,19 +44,19 @@ def calls(result: RunResult) -> Part | None:
     """All timed calls of each variant; of a text model its prompt and its whole answer, too."""
     if result.speedup is None:
         return None
-    variants = [one for one in sentences.variants(result) if one[2].wall_seconds]
+    variants = [one for one in naming.variants(result) if one[2].wall_seconds]
     batch, rate = result.spec.batch_size, f"{result.spec.unit}s/s"
     sides = [side for *_, side in variants]
     queued, clocks = [side.back_to_back for side in sides], [side.median_device_seconds for side in sides]
     latencies = [result.latencies[name] for name, *_ in variants]
     lines: dict[str, list[object]] = {
-        sentences.COMPARISONS["token" if result.spec.unit == "token" else "call"]: list(map(fmt.latency, latencies)),
+        naming.COMPARISONS[result.main]: list(map(fmt.latency, latencies)),
         "median of this process": [fmt.latency(side.median_seconds) for side in sides],
         "p95": [fmt.latency(side.p95_seconds) for side in sides],
         "fastest": [fmt.latency(min(side.wall_seconds)) for side in sides],
         "slowest": [fmt.latency(max(side.wall_seconds)) for side in sides],
-        rate: [fmt.rate(batch / seconds) for seconds in latencies],
-        f"{rate}, back to back": [run and fmt.rate(run.calls * batch / run.seconds) for run in queued],
+        rate: [fmt.significant(batch / seconds) for seconds in latencies],
+        f"{rate}, back to back": [run and fmt.significant(run.calls * batch / run.seconds) for run in queued],
         "energy for each": [
             run and run.energy_joules and f"{run.energy_joules / (run.calls * batch):.3g} J" for run in queued
         ],
@@ -65,14 +64,28 @@ def calls(result: RunResult) -> Part | None:
     }
     further = {name: one.latencies for name, one in result.comparisons.items() if one is not result.speedup}
     for name, both in further.items():
-        lines[sentences.COMPARISONS[name]] = list(map(fmt.latency, both))
+        lines[naming.COMPARISONS[name]] = list(map(fmt.latency, both))
     if result.answer_seconds is not None:
         lines["Whole answer"] = list(map(fmt.latency, result.answer_seconds))
     number = fmt.grouped(max(len(side.wall_seconds) for side in sides))
     table = table_of((shown for _, shown, _ in variants), lines)
     rows = [*_of_text(result), *_processes(result)]
-    texts = [sentences.back_to_back(result)]
-    return Part(f"{number} timed calls of each", [text for text in texts if text], table, rows)
+    return Part(f"{number} timed calls of each", _slower_back_to_back(result), table, rows)
+
+
+def _slower_back_to_back(result: RunResult) -> list[str]:
+    """A sentence where calls queued behind each other were slower than one by one."""
+    slower = [
+        shown
+        for name, shown, side in naming.variants(result)
+        if (run := side.back_to_back) is not None and run.seconds / run.calls > result.latencies[name] * 1.02
+    ]
+    if not slower:
+        return []
+    return [
+        f"Back to back was slower than one by one ({', '.join(slower)}): it was timed later, in one pass, "
+        "so the machine's speed at that moment counts."
+    ]
 
 
 def _of_text(result: RunResult) -> list[Row]:
@@ -82,36 +95,31 @@ def _of_text(result: RunResult) -> list[Row]:
         return []
     found = []
     if known is not None:
-        gained = sentences.with_ends(fmt.ratio(known.ratio), known)
+        gained = verdict.with_ends(fmt.ratio(known.ratio), known)
         words = f"The call that reads the prompt of {asked.prompt_tokens} tokens, timed apart by the same protocol."
-        found.append((sentences.COMPARISONS[FIRST_TOKEN], gained, words))
+        found.append((naming.COMPARISONS[FIRST_TOKEN], gained, words))
     words = f"Static, with {asked.cache_tokens} places for prompt and answer. Part of both peaks of memory."
     found.append(("Key-value cache", fmt.size(asked.cache_bytes), words))
     if asked.generate_seconds is not None:
         seconds = [one for one in (asked.generate_seconds, asked.automatic_seconds) if one is not None]
-        found.append(
-            (
-                "transformers' generate()",
-                sentences.times_of(seconds),
-                (
-                    "The whole answer by one call: without compiling and, on a GPU, with the compile that "
-                    "generate() does by itself."
-                ),
-            )
+        words = (
+            "The whole answer by one call: without compiling and, on a GPU, with the compile that generate() does by "
+            "itself."
         )
+        found.append(("transformers' generate()", fmt.latencies(seconds), words))
     return found
 
 
 def _processes(result: RunResult) -> list[Row]:
     """The speed-up of each process that the answer rests on, with the interval of its own calls."""
-    name = "token" if result.spec.unit == "token" else "call"
+    name = result.main
     repeats = [(run.id, run.figures[name].within) for run in result.as_processes() if name in run.figures]
     if len(repeats) == 1 and result.speedup is not None and result.speedup.basis == "within one process":
         return []  # the answer says it
     return [
         (
             f"Process {number}",
-            sentences.with_ends(fmt.ratio(one.ratio), one),
+            verdict.with_ends(fmt.ratio(one.ratio), one),
             f"Its own speed-up with the interval of its calls; run {id}.",
         )
         for number, (id, one) in enumerate(repeats, 1)
@@ -123,7 +131,7 @@ def _processes(result: RunResult) -> list[Row]:
 
 def why(result: RunResult) -> Part | None:
     """The share of launching kernels, the profiler's kernels or operators, and the roofline."""
-    sides = sentences.variants(result)
+    sides = naming.variants(result)
     measured = [side for _, _, side in sides]
     busy = [side.busy_share for side in measured]
     launching = [side.launch_seconds and side.launch_seconds / side.median_seconds for side in measured]
@@ -169,14 +177,21 @@ def compiled(result: RunResult) -> Part | None:
     found = result.compilation
     if found is None:
         return None
-    texts = sentences.compiled_first(result)
+    texts = []
+    if (first := found.compiled_first) is not None:
+        becomes = f"{fmt.count(first.graphs, 'graph')}, {fmt.count(len(first.graph_breaks), 'break')}"
+        texts.append(
+            f"Compiled before any eager call, this model becomes {becomes}, and its first call takes another time."
+        )
+        if (len(first.graph_breaks), first.graphs) > (len(found.graph_breaks), found.graphs):
+            texts.append("Call the model once in eager before compiling.")
     if FIRST_TOKEN in result.further and found.recompiles:
         texts.append(
             "One graph reads the prompt and one writes a token: dynamo calls the second a recompile, "
             "since its input has another length."
         )
-    first = found.compiled_first.graph_breaks if found.compiled_first is not None else ()
-    rows = [*_places("Graph break", found.graph_breaks), *_places("Compiled before eager: graph break", first)]
+    rows = _places("Graph break", found.graph_breaks)
+    rows += _places("Compiled before eager: graph break", first.graph_breaks if first is not None else ())
     rows += [*_places("Fallback to eager", found.fallbacks), *_places("Recompile", found.recompiles)]
     if found.recompiles_while_timing:
         rows.append(("Recompiles while timing", str(found.recompiles_while_timing), ""))
@@ -188,10 +203,8 @@ def compiled(result: RunResult) -> Part | None:
     if found.kernels is not None:
         rows.append(("Kernels", f"{found.kernels} generated, {found.extern_kernels} of libraries", ""))
     if found.cache_hits or found.cache_misses:
-        value = f"{found.cache_hits} found, {found.cache_misses} missing"
-        rows.append(("Compile cache", value, ""))
-    title = f"Did it really compile? {_really_compiled(result, found)}"
-    return Part(title, texts, rows=rows)
+        rows.append(("Compile cache", f"{found.cache_hits} found, {found.cache_misses} missing", ""))
+    return Part(f"Did it really compile? {_really_compiled(result, found)}", texts, rows=rows)
 
 
 def _really_compiled(result: RunResult, compiled: Compilation) -> str:
@@ -199,11 +212,10 @@ def _really_compiled(result: RunResult, compiled: Compilation) -> str:
     if compiled.graphs == 0:
         return "No: torch.compile captured no graph, so “compiled” ran as eager"
     if compiled.fallbacks:
-        return f"Partly: {sentences.count(len(compiled.fallbacks), 'frame')} of it fell back to eager"
-    counted = sentences.count(compiled.graphs, "graph")
+        return f"Partly: {fmt.count(len(compiled.fallbacks), 'frame')} of it fell back to eager"
+    counted = fmt.count(compiled.graphs, "graph")
     if compiled.graph_breaks:
-        breaks = sentences.count(len(compiled.graph_breaks), "break")
-        return f"Partly: {counted} with {breaks} between"
+        return f"Partly: {counted} with {fmt.count(len(compiled.graph_breaks), 'break')} between"
     if compiled.graphs == 1 and result.spec.scope == "model":
         return "Yes: the whole model is one graph"
     return f"Yes: {counted}, no breaks"
@@ -228,8 +240,7 @@ def outputs(result: RunResult) -> Part | None:
         return None
     error = compared.max_abs_error
     rows = [] if error is None else [("Largest difference", f"{error:.2g}", "")]
-    title = f"Same output? {compared.verdict}"
-    return Part(title, [compared.reason], rows=rows)
+    return Part(f"Same output? {compared.verdict}", [compared.reason], rows=rows)
 
 
 def agreement(result: RunResult) -> str:
@@ -237,7 +248,7 @@ def agreement(result: RunResult) -> str:
     parity = result.parity
     if parity is None or parity.verdict == "not comparable":
         return ""
-    verdict = "Eager and compiled agree" if parity.verdict == "match" else "Eager and compiled differ"
+    said = "Eager and compiled agree" if parity.verdict == "match" else "Eager and compiled differ"
     predictions = (result.predictions or {}).values()
     if predictions and all(one.boxes == () or one.segments == () for one in predictions):
         shares = ["neither finds anything"]
@@ -245,19 +256,19 @@ def agreement(result: RunResult) -> str:
         named = BY_NAME[result.spec.task].shares
         known = [(*named[name], share) for name, share in parity.task.items() if name in named]
         shares = [words.format(share=fmt.percent(share)) for words, least, share in known if share >= least]
-    return fmt.sentence(f"{verdict}: {', '.join(shares)}" if shares else verdict)
+    return fmt.sentence(f"{said}: {', '.join(shares)}" if shares else said)
 
 
-def parted(result: RunResult) -> str:
+def text_difference(result: RunResult) -> str:
     """From where on two texts differ, and what that means; '' where they do not."""
     written = [one.token_ids for one in (result.predictions or {}).values() if one.token_ids is not None]
     if len(written) < 2 or written[0] == written[1]:
         return ""
     words = f"The texts differ from token {same_tokens(*written) + 1} on."
     if result.spec.dtype != "float32":
-        words += " " + (
-            f"In {result.spec.dtype} one rounding can lead to another token, and from there to another "
-            "text. That is no fault; the logits were compared on the same tokens."
+        words += (
+            f" In {result.spec.dtype} one rounding can lead to another token, and from there to another text. That is "
+            "no fault; the logits were compared on the same tokens."
         )
     return words
 
@@ -276,26 +287,23 @@ def machine(result: RunResult) -> Part | None:
     known = result.environment
     if known is None:
         return None
-    threads = sentences.count(known.threads, "thread")
-    cores = f"{known.cpu_count} cores, {threads} for torch"
+    cores = f"{known.cpu_count} cores, {fmt.count(known.threads, 'thread')} for torch"
     libraries = f"torch {known.torch}, transformers {known.transformers}, Python {known.python}"
     of_gpu = {"CUDA": known.cuda, "driver": known.driver, "Triton": known.triton}
     further = [f"{name} {version}" for name, version in of_gpu.items() if version]
     further += [one for one in (known.compiler, known.platform) if one]
     rows = [
-        ("CPU", str(known.cpu), cores),
+        ("CPU", known.cpu, cores),
         ("Memory", fmt.size(known.memory_bytes), ""),
-        ("Versions", str(libraries), ", ".join(list(map(str, further)))),
+        ("Versions", libraries, ", ".join(further)),
     ]
     if known.settings:
-        settings = ", ".join([f"{name} {value}" for name, value in known.settings.items()])
-        rows.append(("Settings in force", settings, ""))
+        rows.append(("Settings in force", ", ".join(f"{name} {value}" for name, value in known.settings.items()), ""))
     rows += _machine_states(result)
     took = result.timing_seconds
     timing = f"Of these {fmt.duration(took)} timing." if took is not None else ""
     rows.append(("Whole run", fmt.duration(result.elapsed_seconds), timing))
-    title = f"Machine: {known.device_name}"
-    return Part(title, rows=rows)
+    return Part(f"Machine: {known.device_name}", rows=rows)
 
 
 def _machine_states(result: RunResult) -> list[Row]:
@@ -311,8 +319,7 @@ def _machine_states(result: RunResult) -> list[Row]:
     for name, (values, show) in sampled.items():
         if reported := [value for value in values if value is not None]:
             low, high = show(min(reported)), show(max(reported))
-            span = str(low) if low == high else f"{low} to {high}"
-            rows.append((name, span, ""))
+            rows.append((name, low if low == high else f"{low} to {high}", ""))
     if reasons := sorted({reason for gpu in gpus for reason in gpu.throttle_reasons}):
         rows.append(("GPU throttled", ", ".join(reasons), ""))
     return rows
@@ -330,40 +337,36 @@ def pays(result: RunResult) -> Part | None:
     measured = {cache: cost for cache, cost in costs.items() if cost is not None and cost.parts}
     heads = []
     for cache, cost in measured.items():
-        head = sentences.cache_state(found, cache)
-        heads.append(", ".join([head, f"by run {cost.run_id}"]) if cost.run_id else head)
+        heads.append(verdict.start(found, cache) + (f", by run {cost.run_id}" if cost.run_id else ""))
     lines = {}
     for name in dict.fromkeys(name for cost in measured.values() for name in cost.parts):
         seconds = [cost.parts.get(name) for cost in measured.values()]
-        word = sentences.worker_word(name)
+        word = naming.worker_word(name)
         lines[word] = [fmt.start_time(one) if one is not None else "" for one in seconds]
     rows = [("Package", fmt.size(found.package_bytes), "")] if found.package_bytes is not None else []
-    told, table = advice.when_it_pays(result), table_of(heads, lines)
-    return Part("When does compiling pay?", told, table, rows) if told or table or rows else None
+    texts, table = verdict.when_it_pays(result), table_of(heads, lines)
+    return Part("When does compiling pay?", texts, table, rows) if texts or table or rows else None
 
 
 def memory(result: RunResult) -> Part | None:
     """The peaks of both variants, with what the allocator held of the GPU; None where they differ by less than 2 %."""
-    sides = [(name, side) for _, name, side in sentences.variants(result) if side.peak_memory_bytes]
+    sides = [(name, side) for _, name, side in naming.variants(result) if side.peak_memory_bytes]
     peaks = [side.peak_memory_bytes or 0 for _, side in sides]
     if len(peaks) < 2 or max(peaks) <= 1.02 * min(peaks):
         return None
     sizes = list(map(fmt.size, peaks))
     reserved = [fmt.size(side.peak_reserved_bytes) for _, side in sides if side.peak_reserved_bytes]
     lines = {"peak": sizes, "reserved": reserved if len(reserved) == 2 else []}
-    title = f"Memory: {' → '.join(sizes)!s}"
     meaning = (
-        (
-            "Peak of the bytes that torch's allocator had given out during one call, weights included. "
-            "Reserved is what the allocator held on the GPU for it: that much must be free."
-        )
-        if result.spec.device == "cuda"
-        else (
-            "Peak resident set of the whole process during one call. It includes Python, torch and both "
-            "models: compare the two figures with each other, not with the model's size."
-        )
+        "Peak resident set of the whole process during one call. It includes Python, torch and both models: compare "
+        "the two figures with each other, not with the model's size."
     )
-    return Part(title, [meaning], table_of((name for name, _ in sides), lines))
+    if result.spec.device == "cuda":
+        meaning = (
+            "Peak of the bytes that torch's allocator had given out during one call, weights included. Reserved is "
+            "what the allocator held on the GPU for it: that much must be free."
+        )
+    return Part(f"Memory: {' → '.join(sizes)}", [meaning], table_of((name for name, _ in sides), lines))
 
 
 def request(result: RunResult) -> Part | None:
@@ -381,14 +384,12 @@ def request(result: RunResult) -> Part | None:
         "Whole request": requests,
     }
     times = {name: list(map(fmt.latency, both)) for name, both in lines.items()}
-    table = table_of((name for _, name, _ in sentences.variants(result)), times)
-    certain = sentences.outcome(result) in ("faster", "slower")  # else the model's verdict stands: 'too noisy to tell'
-    answer = fmt.ratio(requests[0] / requests[1]) if certain else sentences.speedup(result)
-    share = (
-        f"{fmt.percent(model[0] / requests[0])} of an eager request is the model, and compiling does "
-        "not change the rest."
-    )
-    return Part(f"A whole request: {answer}", [share], table)
+    table = table_of((name for _, name, _ in naming.variants(result)), times)
+    certain = verdict.outcome(result) in ("faster", "slower")  # else the model's verdict stands: 'too noisy to tell'
+    answer = fmt.ratio(requests[0] / requests[1]) if certain else verdict.speedup(result)
+    share = fmt.percent(model[0] / requests[0])
+    meaning = f"{share} of an eager request is the model, and compiling does not change the rest."
+    return Part(f"A whole request: {answer}", [meaning], table)
 
 
 def guide(result: RunResult) -> Part | None:

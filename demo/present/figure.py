@@ -2,12 +2,11 @@
 
 Plotly draws text and grid in fixed colours and cannot follow the page's dark mode; a page that shows these figures
 has `demo/ui/look/figures.css`, which recolours them as the theme changes. Colours are hex, backgrounds transparent, no
-figure has a legend: names are written where the bars and dots are. Margins are fixed in pixels, so that the same figure
+figure of bars has a legend: their names are written beside them. Margins are fixed in pixels, so that the same figure
 serves a phone of 390 pixels and a projector of 1920.
 """
 
 import html
-import itertools
 import re
 import textwrap
 from collections.abc import Iterable, Sequence
@@ -17,7 +16,6 @@ import plotly.graph_objects as go
 
 from demo.core import format as fmt
 from demo.core.result import RunResult
-from demo.present import sentences
 from demo.present.pictures import COMPILED, EAGER
 
 TEXT = "#1F2937"
@@ -48,6 +46,7 @@ _TEMPLATE = go.layout.Template(
         "paper_bgcolor": "rgba(0,0,0,0)",
         "plot_bgcolor": "rgba(0,0,0,0)",
         "showlegend": False,
+        "legend": {"font": {"size": 14}, "bgcolor": "rgba(0,0,0,0)", "itemclick": False, "itemdoubleclick": False},
         "dragmode": False,
         "hoverlabel": {"font": {"family": FONT, "size": 13}},
     }
@@ -103,10 +102,9 @@ def bars(
     figure.update_yaxes(tickvals=places, ticktext=list(names), range=[places[-1] + 0.6, -0.6], tickfont={"size": size})
     figure.update_yaxes(ticks="", showgrid=False, zeroline=False)
     figure.update_xaxes(range=[0, max(ends) * scale or 1], nticks=5, showgrid=True, zeroline=True)
-    title = ", ".join([title, str(unit)])
-    told = [f"{name} {text}" for name, text in zip(names, texts, strict=True)]
+    words = [f"{name} {text}" for name, text in zip(names, texts, strict=True)]
     left = room(names, size) if left is None else left
-    return dressed(figure, title, source, told, left, right, plot=round(34 * (places[-1] + 1.2)))
+    return layout(figure, f"{title}, {unit}", source, words, left, right, plot=round(34 * (places[-1] + 1.2)))
 
 
 Pair = tuple[str, Sequence[float | None], float | None]
@@ -123,7 +121,7 @@ def paired_bars(
     for name, pair, speedup in shown:
         names += [name, "compiled"]
         seconds += pair
-        texts += [sentences.out_of_memory() if value is None else fmt.latency(value) for value in pair]
+        texts += ["out of memory" if value is None else fmt.latency(value) for value in pair]
         if speedup is not None:
             texts[-1] += f"  <b>{fmt.ratio(speedup)}</b>"
     return bars(title, names, seconds, texts, source, right, left=left, size=size)
@@ -136,7 +134,7 @@ def error_bar(above: Sequence[float], below: Sequence[float]) -> dict[str, Any]:
 
 
 def add_line(
-    figure: go.Figure, x: list[float], y: list[float], colour: str, width: float, dash: str, name: str | None = None
+    figure: go.Figure, x: list[float], y: list[float], colour: str, width: float, dash: str, name: str
 ) -> None:
     line = {"color": colour, "width": width, "dash": dash}
     figure.add_trace(go.Scatter(name=name, x=x, y=y, mode="lines", line=line, hoverinfo="skip"))
@@ -153,38 +151,17 @@ def mark_crossing(figure: go.Figure, x: float, y: float, low: float, high: float
             marker={"color": TEXT, "size": 11},
             error_x=error_bar([max(0.0, last - x)], [max(0.0, x - low)]),
             hoverinfo="skip",
+            showlegend=False,
         )
     )
 
 
-def spread(heights: Sequence[float]) -> list[float]:
-    """Pixels by which texts at these heights, each 20 pixels high, move up or down so that none overlap."""
-    order = sorted(range(len(heights)), key=lambda place: heights[place])
-    free = list(heights)
-    for before, place in itertools.pairwise(order):
-        free[place] = max(free[place], free[before] + 20)
-    moved = (sum(free) - sum(heights)) / max(1, len(heights))
-    return [new - old - moved for new, old in zip(free, heights, strict=True)]
-
-
-def names_at_end(figure: go.Figure, named: Sequence[tuple[str, str, str, float]], unit: float) -> int:
-    """Writes the names of lines on the right of the plot; returns the pixels that they take.
-
-    `named` are a name, its sign, the sign's colour, and y at the line's end; `unit` is the height of 1 in pixels.
-    """
-    shifts = spread([y * unit for *_, y in named])
-    for (name, sign, colour, y), shift in zip(named, shifts, strict=True):
-        text = f'<span style="color:{colour}">{sign}</span> {name}'
-        figure.add_annotation(x=1, xref="paper", xanchor="left", xshift=8, y=y, yshift=shift, text=text)
-    return 28 + room(line for name, *_ in named for line in name.split("<br>"))
-
-
-def dressed(
-    figure: go.Figure, title: str, source: list[str], told: list[str], left: int, right: int, plot: int = PLOT_HEIGHT
+def layout(
+    figure: go.Figure, title: str, source: list[str], words: list[str], left: int, right: int, plot: int = PLOT_HEIGHT
 ) -> go.Figure:
     """Title, source lines, fonts, fixed margins and `plot` pixels of height between them.
 
-    `told` are its values in words: with title and source they are the paragraph that `aloud.js` gives screen readers.
+    `words` are its values in words: with title and source they are the paragraph that `aloud.js` gives screen readers.
     """
     lines = [line for text in source for line in textwrap.wrap(text, LINE_WIDTH, break_long_words=False)]
     bottom = 34 + 17 * len(lines)
@@ -196,7 +173,7 @@ def dressed(
         **{"x": 0, "xref": "paper", "xanchor": "left", "xshift": -left},
         **{"y": 0, "yref": "paper", "yanchor": "top", "yshift": -28},
     )
-    paragraph = ". ".join(text for text in (_plain(title), "; ".join(map(_plain, told)), *source) if text)
+    paragraph = ". ".join(text for text in (_plain(title), "; ".join(map(_plain, words)), *source) if text)
     figure.update_layout(
         template=_TEMPLATE,
         title={"text": f"<b>{title}</b>"},
@@ -209,8 +186,8 @@ def dressed(
 
 
 def _plain(text: str) -> str:
-    """Without HTML tags and legend signs."""
-    return " ".join(re.sub(r"[●○◆◇■□▲△✕━┄†]", "", html.unescape(re.sub(r"<[^>]*>", "", text))).split())
+    """Without HTML tags and signs."""
+    return " ".join(re.sub(r"[▲†]", "", html.unescape(re.sub(r"<[^>]*>", "", text))).split())
 
 
 def scale_of(seconds: Iterable[float | None]) -> tuple[float, str]:

@@ -11,8 +11,8 @@ from typing import Any
 
 from demo.core import catalog, format as fmt
 from demo.core.result import RunResult
-from demo.core.spec import PUBLISHED_CALLS, RunSpec
-from demo.present import sentences
+from demo.core.spec import OPTIONS, PUBLISHED_CALLS, RunSpec
+from demo.present import naming, verdict
 from demo.store import published
 from demo.store.published import PublishedRow
 
@@ -39,7 +39,7 @@ def compare_with_guide(result: RunResult) -> GuideComparison | None:
     answered = result.status == "out_of_memory" or (result.status == "ok" and result.speedup is not None)
     if not answered or not nearest:
         return None
-    ratio = result.speedup.ratio if result.speedup and sentences.outcome(result) in ("faster", "slower") else None
+    ratio = result.speedup.ratio if result.speedup and verdict.outcome(result) in ("faster", "slower") else None
     texts = tuple(_sentence(row, spec) for row in nearest)
     return GuideComparison(nearest, texts, ratio, _here(result), tuple(_differences(result, nearest)))
 
@@ -62,18 +62,18 @@ def nearest_rows(checkpoint: str, mode: str = "default", batch_size: int = 1) ->
 
 def _here(result: RunResult) -> str:
     if result.status == "out_of_memory" or result.speedup is None:
-        saw = sentences.out_of_memory()
+        saw = "out of memory"
     else:  # a void run has an answer and no figure
-        saw = sentences.answer(result) if result.void else sentences.speedup_in_full(result)
+        saw = verdict.answer(result) if result.void else verdict.speedup_in_full(result)
     torch = result.environment.torch if result.environment is not None else "–"
-    return f"Here: {saw}, with torch {torch} on {sentences.where(result)}."
+    return f"Here: {saw}, with torch {torch} on {naming.where(result)}."
 
 
 def _sentence(row: PublishedRow, spec: RunSpec) -> str:
     setting = [f"batch {row.batch_size}"] if row.batch_size != spec.batch_size else []
     setting += [f"mode {row.mode}"] if row.mode != spec.mode else []
     apart = f" ({', '.join(setting)})" if setting else ""
-    saw = sentences.out_of_memory() if row.speedup is None else fmt.ratio(row.speedup)
+    saw = "out of memory" if row.speedup is None else fmt.ratio(row.speedup)
     return f"On the {row.gpu} with torch {row.torch}{apart} the guide saw {saw}."
 
 
@@ -90,8 +90,8 @@ def _differences(result: RunResult, rows: tuple[PublishedRow, ...]) -> Iterator[
     for name, there in guide.items():
         here = getattr(spec, name)
         if others := sorted(there - {here}):
-            there_too = sentences.enumerated(map(sentences.shown_value, others))
-            yield f"{sentences.label(name)}: {sentences.shown_value(here)} here, {there_too} in the guide."
+            there_too = fmt.enumerated(map(naming.shown_value, others))
+            yield f"{OPTIONS[name].label}: {naming.shown_value(here)} here, {there_too} in the guide."
     if machine is not None and "sdpa" in machine.settings.get("attention", ""):
         yield "Attention: SDPA here, plain (eager) in the guide of 2023. --attention eager compares like with like."
     if result.eager is not None and (result.eager.launch_seconds or 0.0) > 0.5 * result.eager.median_seconds:
@@ -107,7 +107,7 @@ def _differences(result: RunResult, rows: tuple[PublishedRow, ...]) -> Iterator[
     ours = f"torch {machine.torch}, transformers {machine.transformers}" if machine else "–"
     torch = sorted({row.torch for row in rows})
     yield (
-        f"The versions differ: {ours} here, torch {sentences.enumerated(map(str, torch))} and the "
+        f"The versions differ: {ours} here, torch {fmt.enumerated(map(str, torch))} and the "
         "Transformers of 2023 in the guide."
     )
     if spec.protocol != "as published":
@@ -120,4 +120,4 @@ def _differences(result: RunResult, rows: tuple[PublishedRow, ...]) -> Iterator[
 def versions(rows: Sequence[PublishedRow]) -> str:
     """'torch 2.0.1, mode default', of rows in one mode."""
     torch = [f"torch {name}" for name in dict.fromkeys(row.torch for row in rows)]
-    return ", ".join([sentences.enumerated(torch), f"mode {rows[0].mode}"])
+    return ", ".join([fmt.enumerated(torch), f"mode {rows[0].mode}"])

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from demo.core import catalog, format as fmt
 from demo.core.result import RunResult
 from demo.core.spec import RunSpec
-from demo.present import advice, details, sentences
+from demo.present import details, naming, verdict
 from demo.present.details import Part
 
 BREAKS = "https://meta-pytorch.github.io/"
@@ -24,18 +24,18 @@ def of_run(result: RunResult) -> str:
     """The answer of a run or why it has none, its settings and machine, and every section."""
     if result.failure is not None or result.speedup is None:
         failed = result.failure
-        lines = [f"**{sentences.status(result)}.**", *((failed.message, failed.remedy) if failed else ())]
+        lines = [f"**{naming.status(result)}.**", *((failed.message, failed.remedy) if failed else ())]
         answer = [" ".join([lines[0], *map(escaped, lines[1:])])]
     else:
-        worth = [advice.worth(result), advice.worth_why(result)]
-        more = [sentences.noise_floor(result), sentences.without_breaks(result), sentences.quality_line(result)]
-        said = [f"{speedup(result)}, 95 % confidence, {sentences.basis(result)}"]
+        worth = [verdict.worth(result), verdict.worth_why(result)]
+        more = [verdict.noise_floor(result.speedup), verdict.without_breaks(result), verdict.quality_line(result)]
+        said = [f"{speedup(result)}, 95 % confidence, {verdict.basis(result.speedup)}"]
         said += [escaped(text.rstrip(".")) for text in more if text]
         answer = [
             " ".join(map(fmt.sentence, said)),
             " ".join(escaped(fmt.sentence(text)) for text in worth if text),
         ]
-    settings = ", ".join([sentences.run_line(result), *sentences.machine(result), result.started_at[:10]])
+    settings = ", ".join([naming.run_line(result), *naming.machine(result), result.started_at[:10]])
     parts = [section(part) for fold in details.tree(result).values() for part in fold.values()]
     below = " ".join([f"{escaped(settings)}.", *map(escaped, of_predictions(result))])
     return "\n\n".join(filter(None, [*answer, below, *parts])) + "\n"
@@ -45,7 +45,8 @@ def of_predictions(result: RunResult) -> list[str]:
     """Sentences on the predictions, as plain text: whether they agree, and what to know of them."""
     image = result.image
     beyond = bool(result.predictions) and catalog.is_beyond(result.spec.checkpoint, image.sha256 if image else None)
-    return [text for text in (details.agreement(result), DRAWN_ONLY if beyond else "", details.parted(result)) if text]
+    texts = details.agreement(result), DRAWN_ONLY if beyond else "", details.text_difference(result)
+    return [text for text in texts if text]
 
 
 def section(part: Part) -> str:
@@ -65,8 +66,8 @@ def section(part: Part) -> str:
 
 def speedup(result: RunResult) -> str:
     """'**1.44×** (1.41 to 1.45×)': bold only where it is faster or slower; '' without figures."""
-    text = sentences.speedup_in_full(result)
-    if sentences.outcome(result) in ("faster", "slower"):
+    text = verdict.speedup_in_full(result)
+    if verdict.outcome(result) in ("faster", "slower"):
         ratio, _, interval = text.partition(" ")
         return f"**{ratio}** {interval}"
     return text
@@ -77,11 +78,11 @@ def of_cells(cells: Iterable[tuple[RunSpec, RunResult | None, str]]) -> str:
     head = ("checkpoint", "settings", "eager", "compiled", "speed-up")
     rows, places = [], []
     for spec, result, value in cells:
-        figures = result if result is not None and sentences.outcome(result) is not None else None
+        figures = result if result is not None and verdict.outcome(result) is not None else None
         times = map(fmt.latency, figures.latencies.values()) if figures else ("", "")
         answer = speedup(figures) if figures else escaped(value)
-        rows.append((escaped(spec.checkpoint), escaped(sentences.settings(spec)), *times, answer))
-        if result is not None and (machine := sentences.machine(result)):
+        rows.append((escaped(spec.checkpoint), escaped(naming.settings(spec)), *times, answer))
+        if result is not None and (machine := naming.machine(result)):
             places.append(", ".join([*machine, result.started_at[:10]]))
     below = [f"{escaped(place)}." for place in dict.fromkeys(places)]
     return "\n".join([_table(head, rows, "llrrr"), "", *below, ""])

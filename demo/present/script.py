@@ -15,7 +15,7 @@ from demo.core import catalog, limits
 from demo.core.catalog import KEY_MAPPINGS, Checkpoint
 from demo.core.result import RunResult
 from demo.core.spec import OPTIONS, OWN_MODEL, TEXT_GENERATION, BadInput, RunSpec
-from demo.present import sentences
+from demo.present import verdict
 from demo.tasks import BY_NAME
 
 APPLIED = (
@@ -152,7 +152,7 @@ def device(spec: RunSpec) -> str:
 def _program(result: RunResult, timed: bool) -> str:
     spec, machine, image = result.spec, result.environment, result.image
     scene = catalog.find_scene(image.sha256) if image else None
-    answer = sentences.speedup_in_full(result) or result.status
+    answer = verdict.speedup_in_full(result) or result.status
     spinning = machine.settings.get("spinning", "") if machine else ""
     where = f" on {machine.device_name}, torch {machine.torch}" if machine else ""
     # With random weights the prompt has as many tokens as the run's, or one a word where the run did not get there.
@@ -185,8 +185,8 @@ def _model(spec: RunSpec) -> dict[str, Any]:
     """How the model is loaded, as `demo.backend.models` does."""
     random, checkpoint = spec.weights == "random", catalog.find(spec.checkpoint)
     if spec.task == OWN_MODEL:
-        file, _, function = spec.checkpoint.rpartition(":")
-        return {"file": Path(file).name, "function": function}
+        file, function = catalog.own_model_parts(spec.checkpoint)
+        return {"file": file.name, "function": function}
     folder = catalog.config_folder(checkpoint).relative_to(catalog.ASSETS.parent).as_posix() if checkpoint else ""
     revision = checkpoint.revision if checkpoint is not None else None
     here = checkpoint is not None and (checkpoint.bundled or random)

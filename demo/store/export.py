@@ -17,10 +17,9 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from demo.core.figures import FIRST_TOKEN
 from demo.core.format import milliseconds
 from demo.core.measurement import Measurement
-from demo.core.result import RunResult
+from demo.core.result import FIRST_TOKEN, RunResult
 from demo.core.result_json import to_json
 from demo.core.spec import BadInput, RunSpec, without_meaning
 

@@ -38,9 +38,7 @@ def _speedup(row: Row) -> tuple[str, str]:
     one = row.speedup
     if one is None or row.way.name == EAGER:
         return "", ""
-    low, high = map(str, fmt.ratio_ends(one.low, one.high))
-    ratio = fmt.estimate(one.ratio, one.low, one.high)
-    return ratio, f"{low} to {high}"
+    return fmt.estimate(one.ratio, one.low, one.high), fmt.ends(one.low, one.high)
 
 
 def cells(row: Row) -> dict[str, str]:

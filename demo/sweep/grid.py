@@ -24,7 +24,7 @@ from demo.core.machine import HostInfo
 from demo.core.refusals import on_machine
 from demo.core.result import RunResult
 from demo.core.spec import OPTIONS, TEXT_GENERATION, BadInput, RunSpec, without_meaning
-from demo.present import sentences
+from demo.present import verdict
 from demo.store import export, published
 
 AXES = {"checkpoints": "checkpoint", "batch_sizes": "batch_size", "modes": "mode", "dtypes": "dtype"}
@@ -140,9 +140,9 @@ class Cell:
             return "OOM"
         if self.result.failure is not None:
             return f"{self.result.status.replace('_', ' ')}: {self.result.failure.message}"
-        if sentences.outcome(self.result) in ("faster", "slower"):
-            return sentences.speedup(self.result)
-        return sentences.speedup_in_full(self.result) or "no figures"
+        if verdict.outcome(self.result) in ("faster", "slower"):
+            return verdict.speedup(self.result)
+        return verdict.speedup_in_full(self.result) or "no figures"
 
 
 def make_cells(

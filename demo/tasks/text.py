@@ -55,7 +55,7 @@ TASK = Task(
     ("AutoModelForCausalLM",),
     agreement,
     difference,
-    shares={"same_tokens": ("the first {share} of the tokens are the same", 0.0)},
+    shares={"same_tokens": ("{share} of the tokens are the same, from the first on", 0.0)},
     fault=fault,
     refusal=refusal,
     unit="token",

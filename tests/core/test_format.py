@@ -17,7 +17,7 @@ from demo.core import format as fmt
         (fmt.percent, {0.58: "58 %", 0.004: "0.4 %", 1.0: "100 %", -0.54: "-54 %", 0.0994: "9.9 %", 0.0996: "10 %"}),
         (fmt.size, {0: "0 B", 999: "999 B", 812_000: "812 kB", 1_230_000_000: "1.23 GB", 5e12: "5000 GB"}),
         (fmt.parameters, {86_567_656: "86.6 M", 431_080: "431 k", 1_000_000: "1.00 M"}),
-        (fmt.rate, {694.2: "694"}),
+        (fmt.significant, {694.2: "694"}),
     ],
     ids=lambda one: getattr(one, "__name__", ""),
 )  # fmt: skip
@@ -26,7 +26,7 @@ def test_a_figure_has_about_three_digits_and_its_unit(told: Callable[[float], st
 
 
 def test_an_interval_names_its_unit_once() -> None:
-    assert fmt.ratio_ends(1.409, 1.452) == ("1.41", "1.45×")
+    assert fmt.ends(1.409, 1.452) == "1.41 to 1.45×"
 
 
 @given(st.floats(min_value=1e-7, max_value=1e6))

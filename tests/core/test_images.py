@@ -120,6 +120,23 @@ def deep_png(values: np.ndarray, significant: int | None = None) -> bytes:
     return b"\x89PNG\r\n\x1a\n" + header + told + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
 
 
+def deep_tiff(values: np.ndarray, order: str = "<", white: int | None = None) -> bytes:
+    height, width, channels = values.shape
+    tags = {256: width, 257: height, 259: 1, 262: 2 if channels > 1 else 1, 277: channels, 278: height}
+    tags |= {279: values.size * 2} | ({281: white} if white else {})
+    start = 8 + 2 + 12 * (len(tags) + 2) + 4
+    depths = (258, 3, channels, 16 if channels == 1 else start)
+    pixels_at = start + 2 * channels
+    entries = [*((tag, 4, 1, value) for tag, value in tags.items()), (273, 4, 1, pixels_at)]
+    listed = b""
+    for tag, kind, count, value in sorted([*entries, depths]):
+        packed = struct.pack(f"{order}HH", value, 0) if kind == 3 and count == 1 else struct.pack(f"{order}I", value)
+        listed += struct.pack(f"{order}HHI", tag, kind, count) + packed
+    head = (b"II" if order == "<" else b"MM") + struct.pack(f"{order}HI", 42, 8)
+    head += struct.pack(f"{order}H", len(tags) + 2) + listed + bytes(4)
+    return head + struct.pack(f"{order}H", 16) * channels + values.astype(f"{order}u2").tobytes()
+
+
 def ramp(most: int, channels: int = 1) -> np.ndarray:
     """(16, 256, channels): from black to `most`; a fourth channel is opaque."""
     values = np.linspace(0, most, 256).astype(np.uint16).reshape(1, 256, 1).repeat(16, 0).repeat(channels, 2)
@@ -127,22 +144,26 @@ def ramp(most: int, channels: int = 1) -> np.ndarray:
     return values
 
 
-def deep_tiff(most: int, tags: dict[int, int] | None = None) -> bytes:
-    return encoded(Image.fromarray(ramp(most)[..., 0]), "TIFF", compression=None, tiffinfo=tags or {})
-
-
 @pytest.mark.parametrize(
     ("data", "white", "note"),
     [
         pytest.param(deep_png(ramp(4095)), 255, "no value above 4,095: it was read as one of 12 bits", id="grey"),
+        pytest.param(deep_png(ramp(4095, 3)), 255, "read as one of 12 bits", id="colour"),
         pytest.param(deep_png(ramp(4095, 4)), 255, "read as one of 12 bits", id="colour with transparency"),
         pytest.param(deep_png(ramp(16383, 3)), 255, "read as one of 14 bits", id="14 bits"),
         pytest.param(deep_png(ramp(2047), 11), 255, "", id="sBIT"),
+        pytest.param(deep_png(ramp(1000, 3), 12), 62, "", id="dark by sBIT"),
         pytest.param(deep_png(ramp(65535), 12), 255, "", id="sBIT of scaled values"),
+        pytest.param(deep_png(ramp(4095), 16), 15, "", id="dark and 16 bits"),
         pytest.param(deep_png(ramp(20000)), 78, "", id="a dark photograph"),
+        pytest.param(deep_png(ramp(20000, 3)), 78, "", id="a dark photograph in colour"),
         pytest.param(deep_png(ramp(0)), 0, "", id="black"),
-        pytest.param(deep_tiff(4095), 255, "read as one of 12 bits", id="TIFF"),
-        pytest.param(deep_tiff(1000, {281: 4095}), 62, "", id="MaxSampleValue"),
+        pytest.param(deep_tiff(ramp(4095)), 255, "read as one of 12 bits", id="TIFF"),
+        pytest.param(deep_tiff(ramp(4095), ">"), 255, "read as one of 12 bits", id="TIFF, big-endian"),
+        pytest.param(deep_tiff(ramp(4095, 3)), 255, "read as one of 12 bits", id="TIFF in colour"),
+        pytest.param(deep_tiff(ramp(4095, 3), ">"), 255, "read as one of 12 bits", id="TIFF in colour, big-endian"),
+        pytest.param(deep_tiff(ramp(1000), "<", 4095), 62, "", id="MaxSampleValue"),
+        pytest.param(deep_tiff(ramp(4095), "<", 65535), 15, "", id="MaxSampleValue of 16 bits"),
     ],
 )
 def test_fewer_bits_than_16_are_scaled_to_white(tmp_path, data: bytes, white: int, note: str) -> None:

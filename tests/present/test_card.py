@@ -11,7 +11,7 @@ from support.samples import ENVIRONMENT, failed_result, measurement, ok_result, 
 from demo.core.measurement import Compilation
 from demo.core.result import Failure, RunResult
 from demo.core.spec import OWN_MODEL, RunSpec
-from demo.present import card, sentences
+from demo.present import card, verdict
 from demo.present.pictures import PAGE_PAPER, rgb
 
 
@@ -63,7 +63,7 @@ def drawn(result: RunResult) -> np.ndarray:
 
 
 def test_every_card_is_of_its_own_has_its_size_and_nothing_runs_over_its_edge() -> None:
-    assert {sentences.outcome(one) for one in RESULTS.values()} >= {"faster", "slower", "same", "unsure", "void", None}
+    assert {verdict.outcome(one) for one in RESULTS.values()} >= {"faster", "slower", "same", "unsure", "void", None}
     cards = [drawn(result) for result in RESULTS.values()]
     assert len({pixels.tobytes() for pixels in cards}) == len(RESULTS)
     for pixels in cards:

@@ -11,7 +11,7 @@ from demo.core.measurement import Pair
 from demo.core.outputs import Predictions
 from demo.core.result import RunResult
 from demo.core.result_json import dumps, from_json
-from demo.present import details, sentences
+from demo.present import details, verdict
 
 OTHER = Predictions(text=" a <b>", pieces=(" a", " <b>", "", "."), token_ids=(5, 9, 3, 8))
 
@@ -39,7 +39,7 @@ def test_compiling_pays_after_tokens_and_answers() -> None:
     assert even.answers == pytest.approx(6.0 / (result.answer_seconds[0] - result.answer_seconds[1]), abs=1)
     low, high = (fmt.grouped(fmt.two_digits(2 * calls)) for calls in (even.low, even.high))
     told = f"about {low} tokens" if low == high else f"{low} to {high} tokens"
-    assert sentences.calls_to_pay(even) == told
+    assert verdict.calls_to_pay(even) == told
 
 
 def test_the_json_has_each_comparison_and_comes_back() -> None:
@@ -54,9 +54,11 @@ def test_the_json_has_each_comparison_and_comes_back() -> None:
 
 
 def test_from_where_the_texts_differ_is_said_and_half_types_are_excused() -> None:
-    assert "from token 2 on" in details.parted(parted()) and "rounding" not in details.parted(parted())
-    assert "rounding" in details.parted(parted("bfloat16"))
-    assert details.parted(text_result()) == ""
+    assert "from token 2 on" in details.text_difference(parted()) and "rounding" not in details.text_difference(
+        parted()
+    )
+    assert "rounding" in details.text_difference(parted("bfloat16"))
+    assert details.text_difference(text_result()) == ""
 
 
 def test_what_a_slower_prompt_loses_may_never_pay() -> None:

@@ -12,7 +12,7 @@ from demo.cli import terminal
 from demo.core.machine import GpuSample, HostSample
 from demo.core.measurement import Compilation, CompileCost, GraphBreak
 from demo.core.result import Failure, RunResult
-from demo.present import advice, details, markdown, sentences
+from demo.present import details, markdown, verdict
 
 WHY = next(iter(details.FOLDS))
 LINKS = "[a](https://example.org) https://example.org www.example.org WWW.EXAMPLE.ORG me@example.org <https://a.b>"
@@ -101,16 +101,16 @@ def test_the_title_answers_whether_it_really_compiled() -> None:
 
 @pytest.mark.parametrize(("seconds", "told"), [(31.2, "31 s"), (3.4, "3.4 s")], ids=["empty cache", "kept cache"])
 def test_each_first_call_is_told_with_when_it_pays(seconds: float, told: str) -> None:
-    calls = sentences.calls_to_pay(full_result().break_even(seconds))
+    calls = verdict.calls_to_pay(full_result().break_even(seconds))
     assert f"takes {told} and pays for itself after {calls}." in shown(full_result())["pays"]
 
 
 def test_a_loss_never_pays_and_noise_is_not_called_a_win() -> None:
     loss = full_result(compiled=measurement(0.024))
-    assert "never pays for itself" in advice.when_it_pays(loss)[0]
+    assert "never pays for itself" in verdict.when_it_pays(loss)[0]
     times = tuple(0.012 * (0.66 if place % 8 < 4 else 1.4) for place in range(48))
     noisy = full_result(compiled=dataclasses.replace(measurement(0.012), wall_seconds=times))
-    assert "pays" not in " ".join(advice.when_it_pays(noisy))
+    assert "pays" not in " ".join(verdict.when_it_pays(noisy))
 
 
 def test_a_run_s_own_first_call_counts_where_nothing_else_was_measured() -> None:

@@ -6,7 +6,6 @@ import re
 from pathlib import Path
 from typing import Any
 
-from demo.core.figures import FIRST_TOKEN
 from demo.core.machine import Environment, GpuSample, HostInfo, HostSample
 from demo.core.measurement import (
     BackToBack,
@@ -21,7 +20,7 @@ from demo.core.measurement import (
     Roofline,
 )
 from demo.core.outputs import Box, EndToEnd, ImageInfo, Label, Parity, Predictions, Segment
-from demo.core.result import Failure, RunResult
+from demo.core.result import FIRST_TOKEN, Failure, RunResult
 from demo.core.spec import MODES, TEXT_GENERATION, RunSpec
 
 ENVIRONMENT = Environment(

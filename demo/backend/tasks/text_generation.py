@@ -21,10 +21,9 @@ from demo.backend import compilation, failures, models, timing
 from demo.backend.messages import Events
 from demo.backend.workload import Batch, Variants, Workload
 from demo.core.caveat import Caveat
-from demo.core.figures import FIRST_TOKEN
 from demo.core.measurement import Generation, Pair
 from demo.core.outputs import EndToEnd, Predictions
-from demo.core.result import RunResult
+from demo.core.result import FIRST_TOKEN, RunResult
 from demo.core.size_log import Size
 from demo.core.spec import BadInput, RunSpec
 

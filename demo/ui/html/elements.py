@@ -20,9 +20,9 @@ from markupsafe import Markup
 
 from demo.core import catalog, format as fmt
 from demo.core.machine import HostInfo
-from demo.core.spec import BadInput, RunSpec
+from demo.core.spec import OPTIONS, BadInput, RunSpec
 from demo.core.stats import Interval
-from demo.present import sentences
+from demo.present import naming, verdict
 
 
 class _Joined(Extension):
@@ -37,7 +37,7 @@ def _environment() -> Environment:
     folder = FileSystemLoader(Path(__file__).parents[1] / "templates")
     found = Environment(loader=folder, autoescape=True, undefined=StrictUndefined, extensions=[_Joined])
     found.filters["percentage"] = percentage
-    found.globals |= {"fmt": fmt, "sentences": sentences}
+    found.globals |= {"fmt": fmt, "naming": naming, "verdict": verdict}
     return found
 
 
@@ -89,9 +89,8 @@ def ruler(
     """
     low, high = speedup.low, speedup.high
     axis = Axis([low, high, 1 + noise, *processes])
-    least, most = fmt.ratio_ends(low, high)
     (_, start), *_, (_, end) = axis.ticks
-    spoken = f"Speed-up {least} to {most} on an axis from {start} to {end}"
+    spoken = f"Speed-up {fmt.ends(low, high)} on an axis from {start} to {end}"
     if processes:
         ratios = ", ".join([fmt.ratio(ratio) for ratio in processes])
         spoken += "; " + f"processes: {ratios}"
@@ -143,5 +142,5 @@ def again(spec: RunSpec, changes: dict[str, Any]) -> Markup:
             changed = dataclasses.replace(spec, **{name: value})
         except (BadInput, TypeError):  # a stored result may hold anything
             continue
-        buttons += _link(changed, escape(f"Run again with {sentences.named_setting(name, value)}"), "run")
+        buttons += _link(changed, escape(f"Run again with {OPTIONS[name].label}: {naming.shown_value(value)}"), "run")
     return buttons

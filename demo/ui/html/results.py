@@ -16,7 +16,7 @@ from demo.core.catalog import Checkpoint
 from demo.core.quality import quality
 from demo.core.result import Progress, RunResult
 from demo.core.spec import TEXT_GENERATION, RunSpec
-from demo.present import advice, card, sentences
+from demo.present import card, naming, verdict
 from demo.runs.forecast import Forecast
 from demo.store import published
 from demo.tasks import BY_NAME
@@ -47,20 +47,20 @@ DOING = (
 
 def intro(checkpoint: str) -> Markup:
     """Before the first run: the question, and what Run will do."""
-    return drawn("results.intro", sentences.short(checkpoint), catalog.refusal(checkpoint))
+    return drawn("results.intro", naming.short(checkpoint), catalog.refusal(checkpoint))
 
 
 def published_for(checkpoint: str, task: str) -> tuple[str, str]:
     """The checkpoint whose published rows are shown, '' for a task without, and a sentence on that as plain text."""
     if any(row.checkpoint == checkpoint for row in published.rows()):
         return checkpoint, (
-            f"What the guide measured for {sentences.short(checkpoint)} in 2023, on GPUs. Yours will differ."
+            f"What the guide measured for {naming.short(checkpoint)} in 2023, on GPUs. Yours will differ."
         )
     if not (relative := BY_NAME[task].published):
         return "", f"The guide's tables hold no model of {BY_NAME[task].label.lower()}."
     return relative, (
-        f"The Hugging Face guide has no figures for {sentences.short(checkpoint)}. "
-        f"Its 2023 GPU results for {sentences.short(relative)}:"
+        f"The Hugging Face guide has no figures for {naming.short(checkpoint)}. "
+        f"Its 2023 GPU results for {naming.short(relative)}:"
     )
 
 
@@ -71,7 +71,7 @@ def published_note(checkpoint: str, task: str) -> Markup:
 
 def headline(result: RunResult) -> Markup:
     """The verdict: the speed-up as a large figure, when compiling pays, what the answer rests on, and its quality."""
-    outcome, speedup, known = sentences.outcome(result), result.speedup, quality(result)
+    outcome, speedup, known = verdict.outcome(result), result.speedup, quality(result)
     if outcome is None or speedup is None:
         return failure(result)
     repeats = [next(iter(one.figures.values())).within.ratio for one in result.as_processes()]
@@ -81,8 +81,8 @@ def headline(result: RunResult) -> Markup:
         "results.headline",
         result,
         kicker(result),
-        advice.worth(result),
-        advice.worth_why(result),
+        verdict.worth(result),
+        verdict.worth_why(result),
         certain=certain,
         ruler=ruler(speedup, certain, speedup.floor, None if several else speedup.within, several),
         button=when_quiet(result.spec) if known is not None and known.remedy == "quiet" else "",
@@ -96,13 +96,13 @@ def failure(result: RunResult) -> Markup:
     message = failed.message if failed else "The run gave no figures."
     remedy = failed.remedy if failed else "Run it again."
     way_out = Markup(escape(remedy)) + again(result.spec, failed.change if failed else {})
-    return drawn("results.card", sentences.status(result), message, way_out, kicker(result), card.title(result))
+    return drawn("results.card", naming.status(result), message, way_out, kicker(result), card.title(result))
 
 
 def kicker(result: RunResult) -> str:
     """Settings, machine and time of a run."""
     started = f"{fmt.minute(result.started_at)} UTC"
-    return " · ".join([sentences.run_line(result), sentences.where(result), started])
+    return " · ".join([naming.run_line(result), naming.where(result), started])
 
 
 def problem(title: str, message: str, way_out: str = "") -> Markup:
@@ -126,7 +126,7 @@ def drawn_only_note(checkpoint: Checkpoint) -> Markup:
     other = catalog.find(BY_NAME[checkpoint.task].published)
     if other is None:
         return drawn("results.note", told)
-    words = f"Use {sentences.short(other.id)}, for photographs ({download(other)})"
+    words = f"Use {naming.short(other.id)}, for photographs ({download(other)})"
     return drawn("results.note", told) + fill(escape(words), checkpoint=other.id)
 
 
@@ -161,7 +161,7 @@ def forecast(
     """Beside Run: time, memory, what they rest on, doubts, and the `query` of the link that copy.js copies."""
     told, basis = "No estimate yet: this checkpoint has not been run here.", ""
     if expected is not None:
-        told = f"about {sentences.rounded_duration(expected.seconds)}"
+        told = f"about {fmt.rounded_duration(expected.seconds)}"
         basis = f"based on earlier runs with these settings: {expected.runs}"
         if expected.basis == "parameters" and checkpoint is not None:
             basis = (
@@ -182,12 +182,12 @@ def meanwhile(spec: RunSpec, runs: Sequence[RunResult]) -> Markup:
     """What is known of a run that waits: how long the latest `runs` of this machine took, and the newest answer of its
     settings."""
     took = [run.elapsed_seconds for run in runs if run.status == "ok"][:5]
-    texts = [f"A run takes about {sentences.rounded_duration(statistics.median(took))} here."] if took else []
-    known = next((run for run in runs if run.spec == spec and sentences.outcome(run)), None)
+    texts = [f"A run takes about {fmt.rounded_duration(statistics.median(took))} here."] if took else []
+    known = next((run for run in runs if run.spec == spec and verdict.outcome(run)), None)
     if known is None:
         return drawn("results.note", " ".join(texts))
     at = fmt.minute(known.started_at)
-    told = f"The latest answer of these settings, {at} UTC: {sentences.speedup_in_full(known)}."
+    told = f"The latest answer of these settings, {at} UTC: {verdict.speedup_in_full(known)}."
     link = Markup('<a href="?{}">Open it</a>').format(urlencode({"run": known.id}))
     return drawn("results.note", " ".join([*texts, told])) + link
 
@@ -203,7 +203,7 @@ def strip(progress: Progress, spec: RunSpec) -> Markup:
     then bars only change their length.
     """
     speedup, step = progress.speedup, STEP_OF_PHASE.get(progress.phase, 0)
-    axis = ruler(speedup, not speedup.vague, 0.0) if speedup is not None else ""
+    axis = ruler(speedup, not speedup.too_wide, 0.0) if speedup is not None else ""
     lanes = _lanes(progress, spec)
     return drawn("progress.strip", spec, progress, STEPS, step, doing(progress), lanes, axis)
 
@@ -211,7 +211,7 @@ def strip(progress: Progress, spec: RunSpec) -> Markup:
 def doing(progress: Progress) -> Markup:
     """What the worker is doing."""
     if progress.code:
-        return Markup(escape(sentences.worker_word(progress.code)))
+        return Markup(escape(naming.worker_word(progress.code)))
     step = STEP_OF_PHASE.get(progress.phase, 0)
     return Markup("Done" if step == len(STEPS) else DOING[step])
 
@@ -222,7 +222,7 @@ def _lanes(progress: Progress, spec: RunSpec) -> dict[str, tuple[float, str, str
     fastest = min((seconds for seconds in seen.values() if seconds), default=0.0)
     done = 1.0 if progress.phase in ("check", "done") else progress.timing_done or 0.0
     return {
-        variant: (done * fastest / seconds, fmt.latency(seconds), fmt.rate(spec.batch_size / seconds))
+        variant: (done * fastest / seconds, fmt.latency(seconds), fmt.significant(spec.batch_size / seconds))
         if seconds
         else (0.0, "–", "–")
         for variant, seconds in seen.items()

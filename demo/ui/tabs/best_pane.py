@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from demo.core import format as fmt
 from demo.core.stats import Interval
-from demo.present import sentences
+from demo.present import naming
 from demo.present.comparison_charts import Kind, WayLine, crossover, ladder
 from demo.present.figure import provenance
 from demo.present.markdown import escaped
@@ -151,13 +151,13 @@ def head(going: BestSearch) -> str:
     """The answer so far or in the end, and while the search goes on what it is doing and the time left; Markdown."""
     search, spec = going.search, going.spec
     answer, *more = map(escaped, best_words.answer(search.table()))
-    every = [part for part in sentences.settings_apart(spec) if part not in (spec.mode, spec.dtype)]
+    every = [part for part in naming.settings_apart(spec) if part not in (spec.mode, spec.dtype)]
     state = "everything was tried" if search.complete else "ended before everything was tried"
     asked = escaped(" · ".join([spec.checkpoint, *every, state if going.ended else "so far"]))
     said = [asked, f"## {answer}", *more]
     if not going.ended:
         to_go = search.left_seconds if search.expected_seconds is None else search.expected_seconds
-        said.append(f"{_doing(going)} · about {sentences.rounded_duration(to_go)} left")
+        said.append(f"{_doing(going)} · about {fmt.rounded_duration(to_go)} left")
     elif not search.complete:
         cancelled, late = "Cancelled. What was measured is kept", "The time is up before everything was tried"
         said.append(f"{cancelled if going.stopped else late}: press “Find the best way” again to go on.")

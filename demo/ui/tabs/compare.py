@@ -7,11 +7,10 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 from demo.core import format as fmt, stats
-from demo.core.figures import FIRST_TOKEN
-from demo.core.result import RunResult
+from demo.core.result import FIRST_TOKEN, RunResult
 from demo.core.spec import OPTIONS, RunSpec, without_meaning
 from demo.core.stats import Interval
-from demo.present import advice, sentences
+from demo.present import naming, verdict
 from demo.present.comparison_charts import RunInterval
 from demo.present.markdown import escaped
 
@@ -23,26 +22,26 @@ MAX_SHOWN = 120
 
 def outcome(result: RunResult) -> str:
     """The outcome of a run in a few words."""
-    arrow = {"faster": " ▲", "slower": " ▼"}.get(sentences.outcome(result) or "", "")
-    told = sentences.answer(result)
-    return f"{fmt.capital(told)}{arrow}" if told else sentences.status(result)
+    arrow = {"faster": " ▲", "slower": " ▼"}.get(verdict.outcome(result) or "", "")
+    told = verdict.answer(result)
+    return f"{fmt.capital(told)}{arrow}" if told else naming.status(result)
 
 
 def answer(results: Sequence[RunResult]) -> str:
     """In which settings two to four runs differ, and which compiled model is the fastest; as Markdown."""
     runs = dict(zip(LETTERS, results, strict=False))
     texts = [_differences(results), _winner(runs)]
-    return "\n\n".join([f"### {sentences.count(len(results), 'run')} compared", *filter(None, map(escaped, texts))])
+    return "\n\n".join([f"### {fmt.count(len(results), 'run')} compared", *filter(None, map(escaped, texts))])
 
 
 def bars(results: Sequence[RunResult]) -> list[RunInterval]:
     """The speed-ups as `intervals` draws them, each with the settings that not all of them have."""
-    apart = [sentences.settings_apart(one.spec) for one in results]
+    apart = [naming.settings_apart(one.spec) for one in results]
     shown = []
     for letter, result, own in zip(LETTERS, results, apart, strict=False):
         known = result.speedup if result.failure is None else None
         settings = [part for part in own if not all(part in parts for parts in apart)]
-        told = sentences.speedup(result) or sentences.status(result)
+        told = verdict.speedup(result) or naming.status(result)
         name = "  ".join([f"<b>{letter}  {told}</b>", html.escape(" · ".join(settings), quote=False)])
         shown.append(RunInterval(name, known, decided=known is not None and known.verdict != "unsure"))
     return shown
@@ -74,7 +73,7 @@ def _winner(runs: dict[str, RunResult]) -> str:
 
     Each pair is one question of several.
     """
-    work = {(one.spec.checkpoint, one.spec.batch_size, one.spec.prompt, sentences.where(one)) for one in runs.values()}
+    work = {(one.spec.checkpoint, one.spec.batch_size, one.spec.prompt, naming.where(one)) for one in runs.values()}
     speedups = {name: one.speedup for name, one in runs.items() if one.speedup is not None and one.failure is None}
     if len(work) > 1 or len(speedups) < len(runs):
         return ""
@@ -84,7 +83,7 @@ def _winner(runs: dict[str, RunResult]) -> str:
     for letter in others:
         found = _difference(times[letter] / times[winner], speedups[winner], speedups[letter], len(others))
         if found.verdict == "faster":
-            told.append(f"{winner} is {sentences.figure(found).rstrip('×')} times as fast as {letter}.")
+            told.append(f"{winner} is {verdict.figure(found).rstrip('×')} times as fast as {letter}.")
         elif found.verdict == "same":
             told.append(f"{winner} and {letter} are equally fast.")
         else:
@@ -121,7 +120,7 @@ def _facts(result: RunResult) -> dict[str, str]:
     settings = [field.name for field in dataclasses.fields(RunSpec)]
     return {name: "" if name in hidden else _shown(getattr(spec, name)) for name in settings} | {
         "picture": f"{image.name}, {image.sha256[:8]}" if image else "",
-        "machine": sentences.where(result),
+        "machine": naming.where(result),
         "CPU": machine.cpu if machine else "",
         "threads used": str(result.threads or ""),
         "torch version": machine.torch if machine else "",
@@ -167,7 +166,7 @@ def _latency(result: RunResult, variant: str) -> str:
 
 def _throughput(result: RunResult) -> str:
     spec, seconds = result.spec, result.latencies.get("compiled")
-    return f"{fmt.rate(spec.batch_size / seconds)} {spec.unit}s/s" if seconds else ""
+    return f"{fmt.significant(spec.batch_size / seconds)} {spec.unit}s/s" if seconds else ""
 
 
 def _floor(result: RunResult) -> str:
@@ -184,7 +183,7 @@ def _first_call(result: RunResult) -> str:
     if cost is None:
         return ""
     cache = "partly" if cost.partly else cost.cache
-    told = "off" if cache == "off" else sentences.cache_state(cost, cache)
+    told = "off" if cache == "off" else verdict.start(cost, cache)
     return f"{fmt.duration(cost.first_call_seconds)} ({told})"
 
 
@@ -196,14 +195,14 @@ _FIGURES: dict[str, Callable[[RunResult], str]] = {
     "Result": outcome,
     "Eager latency": partial(_latency, variant="eager"),
     "Compiled latency": partial(_latency, variant="compiled"),
-    "Time to the first token": lambda result: sentences.times_of(_first_token(result)),
-    "Whole answer": lambda result: sentences.times_of(result.answer_seconds or ()),
+    "Time to the first token": lambda result: fmt.latencies(_first_token(result)),
+    "Whole answer": lambda result: fmt.latencies(result.answer_seconds or ()),
     "Compiled throughput": _throughput,
-    "Speed-up": sentences.speedup,
-    "95 % interval": sentences.interval,
+    "Speed-up": verdict.speedup,
+    "95 % interval": verdict.interval,
     "Noise floor": _floor,
     "First compiled call": _first_call,
-    "When it pays": advice.worth,
+    "When it pays": verdict.worth,
     "Outputs": _outputs,
 }
 """By their names."""

@@ -11,7 +11,7 @@ from gradio.utils import get_upload_folder
 from demo.core import format as fmt, hub, limits
 from demo.core.result import RunResult
 from demo.core.spec import BadInput
-from demo.present import sentences
+from demo.present import naming, verdict
 from demo.present.comparison_charts import intervals
 from demo.present.markdown import escaped
 from demo.store import export
@@ -224,7 +224,7 @@ class HistoryTab:
         except (HistoryError, BadInput) as error:
             raise gr.Error(fmt.redact(str(error)), print_exception=False) from error
         path = save_bytes_to_cache(content, f"worth-compiling-runs.{format}", get_upload_folder())
-        message = f"{sentences.count(len(results), 'run')} written to worth-compiling-runs.{format}."
+        message = f"{fmt.count(len(results), 'run')} written to worth-compiling-runs.{format}."
         if stored > MAX_AT_ONCE:
             message += f" They are the newest of {stored}; on the command line, history export writes all."
         return path, tables.status(message)
@@ -239,7 +239,7 @@ class HistoryTab:
         doomed = [*(result.id for result in named), *ids[NAMED:]]
         if not doomed:
             return gr.update(visible=False), "", [], tables.status("Select runs to delete.")
-        question = [f"**Delete {sentences.count(len(doomed), 'run')}? This can't be undone.**", ""]
+        question = [f"**Delete {fmt.count(len(doomed), 'run')}? This can't be undone.**", ""]
         question += [f"- {escaped(f'{_label(result)} · {result.id}')}" for result in named]
         question += [f"- and {len(doomed) - len(named)} more"] if len(doomed) > len(named) else []
         return gr.update(visible=True), "\n".join(question), doomed, ""
@@ -247,7 +247,7 @@ class HistoryTab:
     def _delete_questioned(self, ids: list[str], search: str, request: gr.Request) -> dict[Any, Any]:
         try:
             deleted = self._history.delete(ids) if self._may_delete else 0
-            message = tables.status(f"{fmt.capital(sentences.count(deleted, 'run'))} deleted.")
+            message = tables.status(f"{fmt.capital(fmt.count(deleted, 'run'))} deleted.")
         except (HistoryError, BadInput) as error:
             message = _reason(error)
         updates = self._nothing_compared() | self._show(search, [], request)
@@ -260,25 +260,25 @@ class HistoryTab:
 
 
 def row_of(result: RunResult) -> list[Any]:
-    outcome, spec = sentences.outcome(result) or "", result.spec
+    outcome, spec = verdict.outcome(result) or "", result.spec
     ratio = result.speedup.ratio if result.speedup is not None and outcome else None
-    ends = " to ".join(sentences.ends(result.speedup.low, result.speedup.high)) if ratio and result.speedup else ""
+    ends = fmt.ends(result.speedup.low, result.speedup.high) if ratio and result.speedup else ""
     return [
         "+",
         tables.Cell(spec.checkpoint, spec.checkpoint, tables.BOLD),
-        sentences.run_settings(result),
+        naming.run_settings(result),
         tables.Cell(word := compare.outcome(result), word, tables.COLOURS.get(outcome, "")),
         tables.Cell(ratio, ends or tables.UNKNOWN),
         tables.milliseconds(result.latencies.get("eager")),
         tables.milliseconds(result.latencies.get("compiled")),
         fmt.minute(result.started_at),
-        sentences.where(result),
+        naming.where(result),
         result.id,
     ]
 
 
 def _label(result: RunResult) -> str:
-    return f"{sentences.run_line(result)} · {fmt.minute(result.started_at)} UTC"
+    return f"{naming.run_line(result)} · {fmt.minute(result.started_at)} UTC"
 
 
 def _counted(listed: int, stored: int, search: str) -> str:
@@ -287,7 +287,7 @@ def _counted(listed: int, stored: int, search: str) -> str:
         return f"No stored run holds “{searched}”." if searched else "No runs yet. Each one is kept here."
     if listed < stored:
         return f"The newest {listed} of {stored} runs. A search finds the others."
-    return sentences.count(stored, "run")
+    return fmt.count(stored, "run")
 
 
 def _ids(selected: Any) -> list[str]:

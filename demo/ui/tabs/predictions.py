@@ -6,10 +6,11 @@ from typing import Any
 import gradio as gr
 from PIL import Image
 
+from demo.core import format as fmt
 from demo.core.base64_images import decode_preview
 from demo.core.outputs import ImageInfo, Predictions
 from demo.core.result import RunResult
-from demo.present import markdown, pictures, sentences
+from demo.present import markdown, pictures
 from demo.present.pictures import VARIANTS, Variant
 
 MAX_MARKS = 30
@@ -102,7 +103,7 @@ class Outputs:
         drawn, noun = [], "segment" if seen["eager"].boxes is None else "object"
         for variant, component in self.marked.items():
             shown = pictures.annotated(preview, info, seen, variant)
-            counted = sentences.count(len(shown.marks), noun) if shown.marks else "nothing found"
+            counted = fmt.count(len(shown.marks), noun) if shown.marks else "nothing found"
             if len(shown.marks) > MAX_MARKS:
                 counted += f", {MAX_MARKS} of them shown"
                 shown = shown._replace(marks=shown.marks[:MAX_MARKS])

@@ -13,7 +13,7 @@ from gradio.utils import get_upload_folder
 
 from demo.core import catalog, format as fmt
 from demo.core.spec import PUBLISHED_CALLS, TEXT_GENERATION, BadInput
-from demo.present import charts, sentences
+from demo.present import charts
 from demo.present.markdown import escaped
 from demo.store import published
 from demo.store.published import OOM, PublishedRow, gain
@@ -136,7 +136,7 @@ def shown(asked: dict[str, str]) -> tuple[Choices, dict[str, str], list[Any]]:
         one = published.newest(row for row in rows if (row.subset, row.gpu, row.batch_size, row.measured) == alike)
         first = one[0]  # of several measurements the newest, which the charts show
         comparable = charts.comparable_rows(first, published.select(every, task=chosen["task"], model=model))
-        scope = f"{sentences.count(len(rows), 'row')}. Press one to fill the form with what it measured."
+        scope = f"{fmt.count(len(rows), 'row')}. Press one to fill the form with what it measured."
         if len(one) < len(rows):
             scope += (
                 f" The first chart shows one setting at a time, here {first.gpu} at batch {first.batch_size} with "
@@ -186,7 +186,7 @@ def _line(row: PublishedRow, brought: float | None) -> list[tables.Cell]:
     faults = published.faults_at(row)
     speedup = OOM if row.speedup is None else fmt.ratio(row.speedup)
     if row.speedup is not None and row.speedup_low and row.speedup_high:
-        speedup = f"{speedup} ({' to '.join(sentences.ends(row.speedup_low, row.speedup_high))})"
+        speedup = f"{speedup} ({fmt.ends(row.speedup_low, row.speedup_high)})"
     saved = None if row.saved is None else row.saved * 100
     model = f"{row.model} †" if faults else row.model
     cells = [

@@ -18,7 +18,7 @@ from demo.core.machine import HostInfo
 from demo.core.result import RunResult
 from demo.core.result_json import to_json
 from demo.core.spec import BadInput, RunSpec
-from demo.present import card, charts, details, markdown, sentences
+from demo.present import card, charts, details, markdown, naming
 from demo.present.script import change, needs_folder, script, snippet
 from demo.runs.outcome import Files
 from demo.sweep.grid import measured_on
@@ -151,7 +151,7 @@ class ResultPane:
         texts = {"snippet": snippet(result) if timed else "", "script": source, "table": markdown.of_run(result)}
         stored = json.dumps(to_json(result), allow_nan=False, indent=2)
         contents = {"card": card.card(result), "json": stored.encode(), "script": source.encode()}
-        short = sentences.short(result.spec.checkpoint)
+        short = naming.short(result.spec.checkpoint)
         name = re.sub(r"[^A-Za-z0-9.-]+", "-", f"{short}-{result.id}").strip("-.")
         updates: dict[Any, Any] = {
             self.take: gr.update(visible=True, open=False),

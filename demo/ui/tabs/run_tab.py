@@ -11,7 +11,7 @@ from demo.core import catalog, cores, format as fmt
 from demo.core.refusals import on_machine, refusal
 from demo.core.result import RunResult
 from demo.core.spec import BadInput, RunSpec
-from demo.present import sentences
+from demo.present import naming
 from demo.runs import forecast
 from demo.runs.outcome import NO_FILES
 from demo.runs.runner import Runner
@@ -172,7 +172,7 @@ class RunTab(Watching):
             spec = forms.read_spec(dict(zip(self.form.inputs, values, strict=True)))
             machine = self.runner.machine
             if isinstance(shown, RunResult) and machine is not None and on_machine(spec, machine) != shown.spec:
-                told = f"This answer is of {sentences.run_line(shown)}. The form asks for another run now."
+                told = f"This answer is of {naming.run_line(shown)}. The form asks for another run now."
                 note = gr.update(value=results.note(told), visible=True)
         return self._forecast(request, *values), note
 

@@ -12,7 +12,7 @@ from markupsafe import Markup
 
 from demo.core import catalog, format as fmt, hub, limits
 from demo.core.spec import DTYPES, MODES, WEIGHTS, BadInput
-from demo.present import sentences
+from demo.present import naming, verdict
 from demo.present.comparison_charts import HeatCell, heatmap
 from demo.present.markdown import escaped
 from demo.store.history import HistoryError
@@ -209,7 +209,7 @@ class SweepTab(Watching):
         done = sum(cell.done for cell in cells)
         so_far = f"{step}: {done} of {len(cells)} cells finished"
         if not going.ended and done < len(cells) and forecast.seconds:
-            so_far += f", about {sentences.rounded_duration(forecast.seconds)} to go"
+            so_far += f", about {fmt.rounded_duration(forecast.seconds)} to go"
         return {self.status: f"### {so_far}\n\n{doing}"}
 
     def _cells(self, going: Sweep) -> dict[Any, Any]:
@@ -261,7 +261,7 @@ def plan(sweep: Sweep) -> str:
     stored = sum(cell.done for cell in sweep.cells)
     said = [f"**Cells: {len(sweep.cells)}. Stored already: {stored}. To run: {forecast.cells}.**"]
     if forecast.cells:
-        said.append(f"Time: about {sentences.rounded_duration(forecast.seconds)}.")
+        said.append(f"Time: about {fmt.rounded_duration(forecast.seconds)}.")
     if wanted and hub.reachable():
         size = fmt.size(sum(entry.parameters for entry in wanted) * BYTES_A_PARAMETER)
         said.append(f"Checkpoints to download: {len(wanted)}, about {size}.")
@@ -288,7 +288,7 @@ def summary(cells: Sequence[Cell]) -> str:
 def _heat(cell: Cell) -> HeatCell:
     spec = cell.spec
     text, ratio = map_text(cell)
-    group, row = f"{spec.mode}, {spec.dtype}", sentences.short(spec.checkpoint)
+    group, row = f"{spec.mode}, {spec.dtype}", naming.short(spec.checkpoint)
     return HeatCell(group, row, f"batch {spec.batch_size}", text, ratio)
 
 
@@ -298,24 +298,24 @@ def map_text(cell: Cell) -> tuple[str, float | None]:
         return ("refused" if cell.refused else "·"), None
     if cell.result.failure is not None:
         return ("OOM" if cell.result.status == "out_of_memory" else "failed"), None
-    outcome, speedup = sentences.outcome(cell.result), cell.result.speedup
+    outcome, speedup = verdict.outcome(cell.result), cell.result.speedup
     if speedup is None or outcome not in ("faster", "slower"):
         return ("≈ 1×" if outcome == "same" else "unsure"), None
-    return sentences.speedup(cell.result), speedup.ratio
+    return verdict.speedup(cell.result), speedup.ratio
 
 
 def _row(cell: Cell) -> list[Any]:
     spec, result = cell.spec, cell.result
     latencies = result.latencies if result is not None else {}
     _, ratio = map_text(cell)
-    verdict = (sentences.outcome(result) if result is not None else "") or ""
+    outcome = (verdict.outcome(result) if result is not None else "") or ""
     state = "to run" if not cell.done else "stored already" if cell.stored else "finished"
     return [
         tables.Cell(spec.checkpoint, spec.checkpoint, tables.BOLD),
         spec.batch_size,
         spec.mode,
         spec.dtype,
-        tables.Cell(ratio, cell.value or tables.UNKNOWN, tables.COLOURS.get(verdict, "")),
+        tables.Cell(ratio, cell.value or tables.UNKNOWN, tables.COLOURS.get(outcome, "")),
         tables.milliseconds(latencies.get("eager")),
         tables.milliseconds(latencies.get("compiled")),
         "refused" if cell.refused else state,

@@ -16,8 +16,8 @@ from demo.backend import compile_model, parity
 from demo.backend.messages import Events
 from demo.backend.tasks import text_generation
 from demo.backend.tasks.text_generation import TextWorkload, as_text
-from demo.core.figures import FIRST_TOKEN
 from demo.core.measurement import Generation, Pair
+from demo.core.result import FIRST_TOKEN
 from demo.core.result_json import from_json, to_json
 from demo.core.spec import TEXT_GENERATION, BadInput, RunSpec
 from demo.tasks.text import agreement, fault

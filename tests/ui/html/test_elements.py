@@ -12,7 +12,7 @@ from demo.core import format as fmt
 from demo.core.caveat import Caveat
 from demo.core.result import Failure
 from demo.core.spec import RunSpec
-from demo.present import sentences
+from demo.present import naming, verdict
 from demo.ui.html import results
 from demo.ui.html.elements import drawn
 from demo.ui.tabs import links, tables
@@ -43,8 +43,8 @@ def test_a_text_from_outside_stays_one_text_in_an_attribute_and_between_tags() -
 def test_no_template_calls_a_text_safe_each_attribute_is_quoted_and_each_function_that_is_called_is_there() -> None:
     templates = [file.read_text(encoding="utf-8") for file in TEMPLATES.glob("*.html")]
     assert templates and not any(re.search(r"\|\s*safe|autoescape|=\s*\{\{", text) for text in templates)
-    for module, name in re.findall(r"\b(fmt|sentences)\.(\w+)", "".join(templates)):
-        assert hasattr({"fmt": fmt, "sentences": sentences}[module], name)
+    for module, name in re.findall(r"\b(fmt|naming|verdict)\.(\w+)", "".join(templates)):
+        assert hasattr({"fmt": fmt, "naming": naming, "verdict": verdict}[module], name)
 
 
 def test_of_many_caveats_the_most_important_stands_beside_the_answer() -> None:

@@ -16,7 +16,7 @@ from demo.core.outputs import ImageInfo, Label, Predictions
 from demo.core.result import Failure, Progress
 from demo.core.spec import RunSpec
 from demo.core.stats import Interval
-from demo.present import sentences
+from demo.present import naming
 from demo.ui.html import results
 from demo.ui.html.elements import ruler
 
@@ -33,7 +33,7 @@ def test_a_checkpoint_that_the_guide_lacks_shows_a_relative_and_says_so() -> Non
     for checkpoint, task in (("shapes-rtdetr", "object-detection"), ("somebody/model", "image-segmentation")):
         relative, sentence = results.published_for(checkpoint, task)
         assert "has no figures for" in sentence
-        assert sentences.short(relative) in sentence
+        assert naming.short(relative) in sentence
 
 
 def test_a_loss_is_told_as_large_as_a_win() -> None:

@@ -10,7 +10,7 @@ from support.samples import measurement, ok_result, text_result
 from demo.core.measurement import Compilation, CompileCost
 from demo.core.outputs import Parity
 from demo.core.result import RunResult
-from demo.present import advice
+from demo.present import verdict
 
 COLD, WARM = CompileCost(20.0, {}), CompileCost(2.0, {})
 BOTH = Compilation(20.0, "cold", 1, cold=COLD, warm=WARM)
@@ -71,16 +71,18 @@ def result(**changes: Any) -> RunResult:
     ],
 )
 def test_when_it_pays_is_told_for_each_start_that_is_known(changes: dict[str, Any], pays: str, start: str) -> None:
-    said = [re.sub(r"\s", " ", text) for text in (advice.worth(result(**changes)), advice.worth_why(result(**changes)))]
+    said = [
+        re.sub(r"\s", " ", text) for text in (verdict.worth(result(**changes)), verdict.worth_why(result(**changes)))
+    ]
     assert said == [pays, start]
 
 
 def test_a_second_press_gives_the_same_headline() -> None:
     """From an empty cache, then from the one that this filled: each has from the other what it did not measure."""
     second = Compilation(2.0, "warm", 1, cold=dataclasses.replace(COLD, run_id="first"), warm=WARM)
-    assert advice.worth(result(compilation=second)) == advice.worth(result())
+    assert verdict.worth(result(compilation=second)) == verdict.worth(result())
 
 
 def test_a_text_model_pays_after_tokens() -> None:
     text = text_result(compilation=Compilation(20.0, "cold", 1))
-    assert "tokens" in advice.worth(text) and "calls" not in advice.worth(text)
+    assert "tokens" in verdict.worth(text) and "calls" not in verdict.worth(text)

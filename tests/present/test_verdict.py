@@ -7,16 +7,16 @@ import pytest
 from support.samples import BOXES, failed_result, measurement, ok_result, plain
 
 from demo.cli import terminal
-from demo.core import catalog
+from demo.core import catalog, format as fmt
 from demo.core.machine import GpuSample, HostSample
 from demo.core.measurement import BackToBack, Compilation, CompileCost, CompiledFirst, GraphBreak, Measurement
 from demo.core.outputs import EndToEnd, Parity
 from demo.core.result import RunResult
 from demo.core.spec import OWN_MODEL, RunSpec
-from demo.present import details, markdown, sentences
+from demo.present import details, markdown, verdict
 from demo.ui.html import results
 
-OLD = sentences.basis(ok_result())
+OLD = verdict.basis(ok_result().speedup)
 """What an interval rests on in a result of before the spread between processes was taken in."""
 
 
@@ -30,18 +30,18 @@ def test_the_headline_tells_each_outcome_in_one_sentence() -> None:
         (0.01, "Compiled is 5.00× slower, 2.04 ms → 10.2 ms"),
         (0.002, "Compiled makes no difference, 2.04 ms → 2.04 ms"),
     ]:
-        assert sentences.headline(compiled_at(seconds)) == sentence
+        assert verdict.headline(compiled_at(seconds)) == sentence
     void = ok_result(compilation=Compilation(1.0, "cold", 1, recompiles_while_timing=1))
-    assert sentences.headline(void).startswith("Void: recompiled while timed")
-    assert sentences.headline(failed_result()).startswith("Batch size 256 ran out of memory")
-    assert sentences.headline_parts(failed_result()) is None
+    assert verdict.headline(void).startswith("Void: recompiled while timed")
+    assert verdict.headline(failed_result()).startswith("Batch size 256 ran out of memory")
+    assert verdict.headline_parts(failed_result()) is None
 
 
 def test_the_interval_of_a_loss_is_told_from_its_lower_end_to_its_upper_one() -> None:
     calls = tuple(0.01 * (1 + 0.1 * (block % 2)) for block in range(12) for _ in range(4))
     noisy = dataclasses.replace(measurement(0.01), wall_seconds=calls)
-    assert sentences.interval(ok_result(compiled=noisy)) == f"slow-down 4.93 to 5.36×, 95 % confidence, {OLD}"
-    assert sentences.interval(compiled_at(0.001)) == f"speed-up 1.993 to 2.007×, 95 % confidence, {OLD}"
+    assert verdict.interval(ok_result(compiled=noisy)) == f"slow-down 4.93 to 5.36×, 95 % confidence, {OLD}"
+    assert verdict.interval(compiled_at(0.001)) == f"speed-up 1.993 to 2.007×, 95 % confidence, {OLD}"
 
 
 def rows(result: RunResult) -> list[details.Row]:
@@ -84,7 +84,7 @@ def test_beside_it_stands_the_stored_answer_without_them(seconds: float, told: s
 
 
 def test_without_a_stored_answer_nothing_is_said_of_one() -> None:
-    assert sentences.without_breaks(BROKEN) == sentences.without_breaks(ok_result()) == ""
+    assert verdict.without_breaks(BROKEN) == verdict.without_breaks(ok_result()) == ""
 
 
 def test_no_table_names_the_batch_or_the_weights_of_a_model_of_ones_own() -> None:
@@ -106,8 +106,8 @@ def test_what_compiling_before_eager_gives_is_told_with_what_to_do() -> None:
         assert "Call the model once in eager before compiling." in text
     assert "hooks.py:27" in page
     better = ok_result(compilation=Compilation(5.5, "cold", 3, compiled_first=CompiledFirst(1)))
-    assert sentences.compiled_first(better) == [becomes.format("1 graph, 0 breaks")]
-    assert sentences.compiled_first(ok_result()) == []
+    assert details.compiled(better).sentences == [becomes.format("1 graph, 0 breaks")]
+    assert details.compiled(ok_result()).sentences == []
 
 
 def test_agreement_says_what_was_compared() -> None:
@@ -129,8 +129,8 @@ def test_agreement_says_what_was_compared() -> None:
 
 
 def test_counts_are_grouped_and_agree_with_their_noun() -> None:
-    assert [sentences.count(n, "call") for n in (0, 1, 2)] == ["0 calls", "1 call", "2 calls"]
-    assert sentences.count(13997, "call") == "13\N{NARROW NO-BREAK SPACE}997 calls"
+    assert [fmt.count(n, "call") for n in (0, 1, 2)] == ["0 calls", "1 call", "2 calls"]
+    assert fmt.count(13997, "call") == "13\N{NARROW NO-BREAK SPACE}997 calls"
 
 
 def test_a_word_of_a_newer_worker_is_quoted_as_it_is() -> None:
@@ -138,7 +138,7 @@ def test_a_word_of_a_newer_worker_is_quoted_as_it_is() -> None:
     result = ok_result(compilation=newer)
     assert ("CUDA graphs", "partly") in [row[:2] for row in rows(result)]
     part = details.pays(result)
-    assert part is not None and part.table == (["", "empty cache"], [["keys", "1.0 s"]])
+    assert part is not None and part.table == (["", "from nothing"], [["keys", "1.0 s"]])
 
 
 def test_every_figure_of_a_full_result_has_its_line() -> None:
@@ -175,7 +175,7 @@ def test_every_figure_of_a_full_result_has_its_line() -> None:
         "launching kernels 58 % 50 %",
         "images/s, back to back 200 –",
         "energy for each 0.5 J –",
-        "filled cache, by run earlier",
+        "with a kept cache, by run earlier",
         "Graph break 1: file.py:3 · a reason",
         "Kernels: 12 generated, 34 of libraries",
         "Fallback to eager 1: file.py:5 in g · too often",
