@@ -290,7 +290,7 @@ class Cell(Run):
     @property
     def explains(self) -> bool:
         """Whether `explained` has more to say."""
-        return self._timed and profiling.wanted(self.spec, self.workload.device)
+        return self._timed and profiling.should_profile(self.spec, self.workload.device)
 
     def explained(self) -> RunResult:
         """The result once more, with the profiler's figures and the roofline."""

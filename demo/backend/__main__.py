@@ -8,8 +8,7 @@ It imports torch and transformers, says what machine this is, and waits. One JSO
     {"event": "refused", "message": "..."}      a BadInput: the job cannot be run as given
     {"event": "result", "result": {...}}        a RunResult, of a failed run too
 
-After refused or result the process ends. It is run by `demo.backend.lifeline`: when standard input closes, the parent
-is gone, and the whole process group is killed, inductor's compile processes included.
+After refused or result the process ends. `demo.backend.lifeline` ends it with its parent.
 """
 
 import json
@@ -27,17 +26,6 @@ from demo.core.result_json import to_json
 from demo.core.spec import BadInput
 
 
-def read_job(line: bytes) -> Job:
-    """The job of one line of JSON. Raises BadInput where another version of this program wrote it."""
-    job = json.loads(line)
-    if (version := job.get("version")) != codec.WIRE_VERSION:
-        raise BadInput(
-            f"The worker reads jobs of version {codec.WIRE_VERSION}, and was given one of version {version}: "
-            "start the program again, so that both are of one version."
-        )
-    return codec.load(Job, job)
-
-
 def main() -> None:
     os.set_inheritable(int(sys.argv[1]), False)
     events = Events(os.fdopen(int(sys.argv[1]), "w", encoding="utf-8"))
@@ -49,7 +37,7 @@ def main() -> None:
         return
     Image.MAX_IMAGE_PIXELS = None  # images.read holds its own, stricter limit
     try:
-        result = Run(read_job(line), events, import_seconds).execute()
+        result = Run(codec.load(Job, json.loads(line)), events, import_seconds).execute()
     except BadInput as refusal:
         events.send("refused", message=str(refusal))
     else:

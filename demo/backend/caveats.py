@@ -32,20 +32,19 @@ def of_workload(workload: Workload) -> list[Caveat]:
 
 
 def of_calls(workload: Workload, variants: Variants) -> list[Caveat]:
-    """Whether the timed calls may have computed nothing, or slowly for the values of the weights and inputs.
+    """Whether the timed calls may have computed nothing, or slowly for the values of the weights and inputs. Not
+    covered: copies of a kept answer; subnormal numbers within a call."""
 
-    A tensor that was written to is a new one. Not covered: copies of a kept answer; subnormal numbers within a call.
-    """
-
-    def returned(outputs: list[torch.Tensor]) -> list[tuple[int, int]]:
+    def identities(outputs: list[torch.Tensor]) -> list[tuple[int, int]]:
+        """A tensor that was written to is a new one."""
         return [(one.data_ptr(), one.is_inference() or one._version) for one in outputs if one.layout == torch.strided]
 
     found, on_cpu = [], workload.device.type == "cpu"
     for name, variant in variants.by_name.items():
         if on_cpu or name == "eager":  # a CUDA graph has its outputs in one place
             first = tensors(variant.call())
-            before = returned(first)
-            if before and before == returned(tensors(variant.call())):
+            before = identities(first)
+            if before and before == identities(tensors(variant.call())):
                 found.append(Caveat("same_tensor", {"variant": name}))
     numbers = tensors([*workload.model.parameters(), *workload.model.buffers(), workload.batch]) if on_cpu else []
     dense = [one for one in numbers if one.is_floating_point() and one.layout == torch.strided]
@@ -59,10 +58,8 @@ def of_calls(workload: Workload, variants: Variants) -> list[Caveat]:
 
 def of_growth(result: RunResult) -> list[Caveat]:
     """Whether the calls of both variants became steadily slower: by a fifth and more from the first third of the blocks
-    to the last, with a rank correlation above 0.9.
-
-    False alarms in 1,000 timings of 30 blocks: none of noise or of one step in the machine's speed, some 50 of a speed
-    that wanders by half within the timing.
+    to the last, with a rank correlation above 0.9. False alarms in 1,000 timings of 30 blocks: none of noise or of one
+    step in the machine's speed, some 50 of a speed that wanders by half.
     """
     rises = []
     for name, side in (("eager", result.eager), ("compiled", result.compiled)):
@@ -110,11 +107,8 @@ def wide_spreads(result: RunResult) -> dict[str, float]:
 
 
 def of_machine(samples: Sequence[HostSample], spreads: Mapping[str, float], unsettled: Sequence[str]) -> list[Caveat]:
-    """What disturbed the timing.
-
-    `spreads` are those of `wide_spreads`; `unsettled` names the variants whose last warm-up calls still differed. Of
-    the processor at most one is told: calls that vary widely, with the share that others took, or that share alone.
-    """
+    """What disturbed the timing. `spreads` are those of `wide_spreads`; `unsettled` names the variants whose warm-up
+    calls still differed. At most one caveat is of the processor."""
     found = []
     foreign = [sample.foreign_cpu for sample in samples if sample.foreign_cpu is not None]
     busy = sum(foreign) / len(foreign) if foreign else 0.0

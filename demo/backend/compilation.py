@@ -3,7 +3,6 @@
 import contextlib
 import gc
 import inspect
-import json
 import logging
 import os
 import re
@@ -34,7 +33,6 @@ _BROKEN = "Broken entries of the compile cache (TORCHINDUCTOR_CACHE_DIR) were re
 _PLACE = re.compile(r"in user code at (?P<file>.+?):(?P<line>\d+)")
 _HINT = re.compile(r"^  Hint: (.+?)(?=^  Hint: |^\s*$|\Z)", re.MULTILINE | re.DOTALL)
 _NUMBER = re.compile(r"please visit: https://\S+/(gb\d{4})\.html")
-_ARTIFACTS = ("__graph_breaks", "__recompiles")
 _FUNCTION = re.compile(r"Recompiling function (?P<name>\S+) in (?P<file>.+?):(?P<line>\d+)")
 _LIMIT = re.compile(
     r"hit config\.\w*recompile_limit \((?P<limit>\d+)\)\s+function: '(?P<name>[^']+)' \((?P<file>.+?):(?P<line>\d+)\)"
@@ -57,8 +55,7 @@ _RAISED = re.compile(r"(?s:Traceback \(most recent.*?^)([\w.]+(?:Error|Exception
 class CompileLog:
     """What dynamo and inductor did since it was made: graph breaks with their source line, recompiles, cache hits.
 
-    Make it before the first call of what `torch.compile` returns. There is one at a time: it clears torch's counters
-    and takes over the log of graph breaks and recompiles.
+    There is one at a time: it clears torch's counters and takes over the log of graph breaks and recompiles.
     """
 
     probe_seconds = 0.0
@@ -80,21 +77,20 @@ class CompileLog:
         logging.getLogger("torch._dynamo.convert_frame").addHandler(self._warnings)
         torch._logging.set_logs(graph_breaks=True, recompiles=True)
         for name in list(logging.root.manager.loggerDict):
-            if name.startswith("torch.") and name.endswith(_ARTIFACTS):
+            if name.startswith("torch.") and name.endswith(("__graph_breaks", "__recompiles")):
                 logger = logging.getLogger(name)
                 logger.handlers = [self._breaks if name.endswith("__graph_breaks") else self._recompiles]
                 logger.propagate = False
 
     def events(self) -> int:
-        """Grows with every frame that dynamo traces: two equal readings mean that nothing was compiled in between."""
+        """Grows with every frame that dynamo traces."""
         return int(counters["frames"]["total"]) + int(counters["aot_autograd"]["total"])
 
     def first_call_ended(self) -> None:
         """Notes what the first call captured and where its time went, before a further compile adds to both.
 
         In torch's metrics each compile step contains the next: dynamo asks for the instructions and calls AOTAutograd,
-        which calls inductor, which waits for the compiler. Here each step is given without the next. With a warm cache
-        'aot_autograd' is mostly loading.
+        which calls inductor, which waits for the compiler. Here each step is given without the next.
         """
         self.first_capture = self.captured()
         compiles = get_compilation_metrics()
@@ -124,7 +120,7 @@ class CompileLog:
     @property
     def fallbacks(self) -> tuple[GraphBreak, ...]:
         """The functions that dynamo gave up and left to eager, so far."""
-        return tuple(dict.fromkeys([*_given_up(get_compilation_metrics()), *_limits(self._warnings.texts)]))
+        return tuple(dict.fromkeys([*_failed_frames(get_compilation_metrics()), *_limits(self._warnings.texts)]))
 
     def captured(self) -> tuple[int, tuple[GraphBreak, ...]]:
         """The number of graphs so far, and the breaks between them."""
@@ -146,8 +142,8 @@ class CompileLog:
 
     @property
     def partly(self) -> bool:
-        """Whether the first call compiled something, and something came from the cache: a kernel, or a program of the
-        instruction probe. On a GPU inductor does not tell which kernels it found: there any in the cache counts."""
+        """Whether the first call compiled something and found something in the cache: a kernel, or a program of the
+        instruction probe. On a GPU, where inductor does not tell which kernels it found, any in the cache counts."""
         kernels = {f"{key}.main.so" for key in CppPythonBindingsCodeCache.cache}
         if self.cache == "warm":
             return bool(self.cached) and not kernels.issubset(self.cached)
@@ -156,10 +152,9 @@ class CompileLog:
 
     def compilation(self, spec: RunSpec, device: torch.device, first_call_seconds: float) -> Compilation:
         """All that is known so far; the caller adds the recompiles during the timing."""
-        cache = self.cache
+        cache, partly, cost = self.cache, self.partly, self.cost(first_call_seconds)
         graphs, breaks = self.captured()
         kernels, extern_kernels = kernel_calls(self._sources())
-        cost, partly = self.cost(first_call_seconds), self.partly
         return Compilation(
             first_call_seconds=first_call_seconds,
             cache=cache,
@@ -214,10 +209,8 @@ class _Messages(logging.Handler):
 
 
 def kernel_calls(sources: Iterable[str]) -> tuple[int | None, int | None]:
-    """Calls of generated kernels and of library kernels in the modules that inductor wrote, over all graphs.
-
-    None where no module calls any: no graph was compiled, or the code is wrapped in C++.
-    """
+    """Calls of generated kernels and of library kernels in the modules that inductor wrote. None if none calls any: no
+    graph was compiled, or the code is wrapped in C++."""
     callers = [part for source in sources if (part := _calling_part(source))]
     if not callers:
         return None, None
@@ -228,20 +221,15 @@ def kernel_calls(sources: Iterable[str]) -> tuple[int | None, int | None]:
 
 
 def _calling_part(source: str) -> str:
-    """The part of a module by inductor that calls kernels; '' of a module that holds a single kernel.
-
-    With CUDA graphs the calls stand in functions of their own, one for each graph, before the one that calls these.
-    """
+    """The part of a module by inductor that calls kernels; '' of a module that holds a single kernel. With CUDA graphs
+    the calls stand in a function for each graph, before the one that calls these."""
     starts = [at for at in (source.find("\ndef partition_"), source.find("def call(")) if at >= 0]
     return source[min(starts) :] if starts and "async_compile.wait(" in source else ""
 
 
 def calls_outside_graphs(sources: Iterable[str]) -> tuple[int, int]:
-    """Calls of kernels and copies outside and inside the parts of the modules that become CUDA graphs.
-
-    Of modules in parts: inductor leaves work on the CPU and copies from it outside. A module without parts becomes one
-    graph or none.
-    """
+    """Calls of kernels and copies outside and inside the parts of the modules that become CUDA graphs: inductor leaves
+    work on the CPU and copies from it outside. A module without parts becomes one graph or none."""
     outside = inside = 0
     for source in sources:
         if "\ndef partition_" in source:
@@ -268,12 +256,12 @@ def graph_break(message: str) -> GraphBreak:
     """Dynamo's message of one graph break: its first line, its explanation's first line, hints, and number."""
     place, number = _PLACE.search(message), _NUMBER.search(message)
     location = f"{Path(place['file']).name}:{place['line']}" if place else ""
-    told = message.partition("\n")[2].partition("Developer debug context:")[0]
-    lines = [line.strip().removeprefix("Graph Break Reason: ") for line in told.splitlines()]
+    text = message.partition("\n")[2].partition("Developer debug context:")[0]
+    lines = [line.strip().removeprefix("Graph Break Reason: ") for line in text.splitlines()]
     # A line that ends with a colon is a preamble: "Encountered graph break when attempting to trace ...:".
     reason = next((line for line in lines if line and not line.endswith(":")), "dynamo gave no reason")
     explained = [line.removeprefix("Explanation: ") for line in lines if line.startswith("Explanation: ")]
-    hints = (without_folders(" ".join(hint.split())) for hint in _HINT.findall(told))
+    hints = (without_folders(" ".join(hint.split())) for hint in _HINT.findall(text))
     return GraphBreak(": ".join([reason, *explained[:1]]), location, tuple(hints), number[1].upper() if number else "")
 
 
@@ -285,7 +273,7 @@ def _recompile(message: str) -> GraphBreak:
     return GraphBreak(reason, location)
 
 
-def _given_up(compiles: Iterable[Any]) -> Iterable[GraphBreak]:
+def _failed_frames(compiles: Iterable[Any]) -> Iterable[GraphBreak]:
     """The functions that dynamo could not compile, such as one that breaks where it cannot resume."""
     for metrics in compiles:
         if metrics.fail_type is None or metrics.co_name is None:
@@ -311,14 +299,15 @@ def use_empty_cache(folder: Path) -> None:
 
 
 def remove_unfinished(folder: Path) -> tuple[set[str], bool]:
-    """Removes what a killed compile or a full disk has left unfinished in inductor's cache, `folder`, where inductor
-    would take it for finished in every later run. Returns the names of the files left, and whether any was removed.
+    """Removes the libraries that a killed linker or a full disk has left unfinished in inductor's cache, `folder`:
+    inductor would use them. Returns the names of the files left, and whether any was removed.
 
-    Inductor locks a library while it links it; a locked one stays.
+    Inductor locks a library while it links it; a locked one stays. It writes its other files whole or not at all.
     """
-    files = [file for entries in ("??/[!.]*.*", "cache/[!.]*", "triton/*/*/*.*") for file in folder.glob(entries)]
+    files = [file for entries in ("??/[!.]*.*", "triton/*/*/*.*") for file in folder.glob(entries)]
+    libraries = [file for file in files if file.suffix in (".so", ".cubin") and sys.platform == "linux"]
     removed = False
-    for file in files:
+    for file in libraries:
         with contextlib.suppress(OSError):
             if not _is_whole(file):
                 with FileLock(folder / "locks" / f"{file.name.partition('.')[0]}.lock", timeout=0):
@@ -328,24 +317,17 @@ def remove_unfinished(folder: Path) -> tuple[set[str], bool]:
     return {file.name for file in files if file.exists()}, removed
 
 
-def _is_whole(file: Path) -> bool:
-    """False of an empty file, a 64-bit ELF library without its section table (linkers write it last), and bad JSON."""
-    size = file.stat().st_size
-    if file.suffix in (".so", ".cubin") and sys.platform == "linux":
-        with file.open("rb") as opened:
-            head = opened.read(64)
-        sections, entry, count = (int.from_bytes(head[at:end], "little") for at, end in ((40, 48), (58, 60), (60, 62)))
-        return head.startswith(b"\x7fELF") and sections + entry * count <= size
-    if file.suffix in (".json", ".best_config") or file.parent.name == "cache":
-        with contextlib.suppress(ValueError):
-            return json.loads(file.read_bytes()) is not None
-        return False
-    return size > 0 or file.suffix not in (".cpp", ".py")
+def _is_whole(library: Path) -> bool:
+    """Whether a 64-bit ELF library has its section table, which linkers write last."""
+    with library.open("rb") as opened:
+        head = opened.read(64)
+    sections, entry, count = (int.from_bytes(head[at:end], "little") for at, end in ((40, 48), (58, 60), (60, 62)))
+    return head.startswith(b"\x7fELF") and sections + entry * count <= library.stat().st_size
 
 
 def remove_broken(error: Exception, folder: Path, cached: Collection[str]) -> bool:
-    """Removes the entries of inductor's cache, `folder`, that the error of a first call names. Returns whether any of
-    them is one of `cached`, which were there before: then compiling again may help."""
+    """Removes the entries of inductor's cache, `folder`, that the error of a first call names. Returns whether any was
+    there before, one of `cached`: then compiling again may help."""
     text = "".join(traceback.format_exception(error))
     named, headers = set(_ENTRY.findall(text)), set(_HEADER.findall(text) if _HEADER_FAILED.search(text) else ())
     for entry in (*(folder / name[1:3] / name for name in named), *(Path(f"{header}.gch") for header in headers)):
@@ -354,7 +336,7 @@ def remove_broken(error: Exception, folder: Path, cached: Collection[str]) -> bo
     return bool(headers) or not named.isdisjoint(cached)
 
 
-def tried_again(compile: Callable[[], T], cached: Collection[str]) -> tuple[T, bool]:
+def compile_with_retry(compile: Callable[[], T], cached: Collection[str]) -> tuple[T, bool]:
     """What `compile` returns, and whether it took a second try, without entries of the cache that could not be read."""
     try:
         return compile(), False
@@ -369,8 +351,8 @@ def separate_instructions() -> None:
     """Keeps graphs in the cache apart by the vector instructions that they were compiled for, which inductor's own key
     of a graph lacks: code for AVX-512 that was found under ATEN_CPU_CAPABILITY=avx2 gave NaN.
 
-    To find out which the compiler and the processor know, inductor compiles and loads a program for each set of them,
-    once a process. Asked here at the beginning of the first compile, and timed, it does so no later and no more often.
+    Inductor finds out which there are once a process, by compiling a program for each set of them. It is made to do so
+    at the beginning of the first compile, and timed.
     """
 
     def tag(_: Any) -> None:
@@ -388,8 +370,7 @@ def vectors() -> str:
 
 
 def caveats(device: torch.device, broken: bool) -> list[Caveat]:
-    """Where the compile cache was broken, and where inductor, if it was asked in this process, writes code for narrower
-    vectors than those of torch's own kernels."""
+    """A broken compile cache; vectors of inductor's code, if it was asked, narrower than those of torch's kernels."""
     found = [note(_BROKEN)] if broken else []
     own, asked = torch.backends.cpu.get_cpu_capability(), valid_vec_isa_list.cache_info().currsize > 0
     if device.type == "cpu" and asked and pick_vec_isa().bit_width() < _VECTOR_BITS.get(own, 1):

@@ -1,12 +1,11 @@
 """The model compiled as a spec asks for it: whole, by layers, with added graph breaks, or ahead of time as a package.
 
-Regional compilation (scope "layers") is what PyTorch's recipe of that name does: each repeated layer gets a graph of
-its own, and a graph is made once for all layers that are alike. Also: what is captured of a model that is compiled
-before its first eager call. The model itself is never changed: layers and breaks are those of a twin.
+Scope "layers" is PyTorch's recipe of regional compilation: alike repeated layers share one graph. The model itself is
+never changed: layers and breaks are those of a twin.
 
-A package is AOTInductor's. What torch.export captures becomes a library, and with the weights beside it a file `.pt2`.
-Covered: one batch size and picture size, or with dynamic "on" any that the model can be exported for. Not covered:
-other versions of torch and transformers, other processors and GPUs; a package notes what it was built for.
+A package is AOTInductor's: a library of what torch.export captures, with the weights a file `.pt2`. Covered: one batch
+size and picture size, or with dynamic "on" any that the model can be exported for. Not covered: other versions of torch
+and transformers, other processors and GPUs; a package notes what it was built for.
 """
 
 import copy
@@ -32,29 +31,21 @@ from demo.core.spec import BadInput, RunSpec
 
 DYNAMIC = {"auto": None, "on": True, "off": False}
 """torch.compile's argument, by the option's value."""
-MIN_LAYERS = 2
 
 
 def compiled(model: Any, spec: RunSpec) -> Any:
-    """The model under torch.compile as the spec asks. Nothing is compiled before its first call.
-
-    With scope "layers" it is a twin whose layers compile, because a layer is compiled in place; with graph_break a twin
-    with added breaks.
-    """
+    """The model under torch.compile as the spec asks. Nothing is compiled before its first call."""
     options: dict[str, Any] = {"mode": spec.mode, "fullgraph": spec.fullgraph, "dynamic": DYNAMIC[spec.dynamic]}
     if spec.scope == "model":
         return torch.compile(with_breaks(model) if spec.graph_break else model, **options)
-    by_layers = twin(model)
+    by_layers = twin(model)  # because a layer is compiled in place
     for layer in repeated_layers(by_layers):
         layer.compile(**options)
     return by_layers
 
 
 def twin(model: Any) -> Any:
-    """A copy of the modules that shares parameters and buffers. It takes milliseconds and almost no memory.
-
-    What a call sets on the modules of one (hooks, flags, kept values) is not set on the other.
-    """
+    """A copy of the modules that shares parameters and buffers, but nothing that a call sets on the modules."""
     return copy.deepcopy(model, {id(tensor): tensor for tensor in (*model.parameters(), *model.buffers())})
 
 
@@ -66,10 +57,10 @@ def repeated_layers(model: torch.nn.Module) -> list[torch.nn.Module]:
 
 def require_layers(model: torch.nn.Module, checkpoint: str) -> None:
     """Raises BadInput for a model without repeated layers."""
-    if len(repeated_layers(model)) < MIN_LAYERS:
+    if len(repeated_layers(model)) < 2:
         raise BadInput(
-            f"{checkpoint} has no repeated layers that could be compiled one by one: transformers marks fewer than "
-            f"{MIN_LAYERS} in it. Choose scope model."
+            f"{checkpoint} has no repeated layers that could be compiled one by one: transformers marks fewer than 2 "
+            "in it. Choose scope model."
         )
 
 
@@ -78,10 +69,9 @@ def require_layers(model: torch.nn.Module, checkpoint: str) -> None:
 
 def with_breaks(model: Any) -> Any:
     """A twin of `model` that breaks after each part of each repeated layer (its norms, its attention ...), as a `print`
-    there would.
+    there would. A model without repeated layers breaks after each of its own parts, one without parts at its end.
 
-    Only between the layers, breaks cost the small checkpoints less than reruns differ. A model without repeated layers
-    breaks after each of its own parts, one without parts at its end.
+    Not only between layers: for the small checkpoints that costs less than reruns differ.
     """
     broken = twin(model)
     parts = [part for layer in repeated_layers(broken) for part in layer.children()]
@@ -95,19 +85,14 @@ def _break(module: torch.nn.Module, inputs: Any, outputs: Any) -> None:
     torch._dynamo.graph_break("asked for by the run's own switch")
 
 
-def breaks_where_added(breaks: tuple[GraphBreak, ...]) -> bool:
-    """Whether dynamo reported any of the added breaks among `breaks`."""
-    return any(one.location.startswith(Path(__file__).name) for one in breaks)
-
-
 # Compiled before its first eager call
 
 
-def changed(before: Any, after: Any) -> bool:
+def has_changed(before: Any, after: Any) -> bool:
     """Whether calls of `after`, the twin of `before`, have changed an attribute or a hook on one of its modules.
 
-    If not, what torch.compile captures cannot depend on whether eager was called first. Not covered: state outside of
-    the modules (globals, caches of functions), and containers whose content changes without changing their length.
+    Only then can what torch.compile captures depend on whether eager was called first. Not covered: state outside of
+    the modules, and containers whose content changes but not their length.
     """
     return _state(before) != _state(after)
 
@@ -131,11 +116,8 @@ def _comparable(value: Any) -> Any:
 def compiled_first(
     untouched: Any, workload: Workload, usual: tuple[int, tuple[GraphBreak, ...]]
 ) -> CompiledFirst | None:
-    """What torch.compile captures of a model that was never called, without generating code.
-
-    None where that is `usual`: the graphs and breaks after an eager call. Resets dynamo: everything that this process
-    has compiled is compiled again at its next call. Call it after the timing. A capture of shapes-vit takes about as
-    long as its warm-up.
+    """What torch.compile captures of a model that was never called, without generating code. None where that is
+    `usual`: the graphs and breaks after an eager call. Resets dynamo, so call it after the timing.
     """
     torch._dynamo.reset()
     log = compilation.CompileLog()
@@ -153,10 +135,8 @@ def compiled_first(
 def build_package(workload: Workload, path: Path, folder: Path) -> dict[str, float]:
     """Exports the model for this batch and builds a package of it at `path`. Raises what torch.export raises.
 
-    With dynamic "on" every dimension of the inputs may change where the model allows it. Returns the seconds of torch's
-    two steps: 'export', the model to a graph, and 'build', that to a library with the weights beside it. They are those
-    of a machine that has built nothing like it before: `folder` becomes the compile cache, in which AOTInductor looks
-    for nothing and leaves the weights.
+    Returns the seconds of torch's two steps: 'export', the model to a graph, and 'build', that to a library with the
+    weights beside it. `folder` becomes the compile cache; it is empty, as on a machine that has built nothing before.
     """
     compilation.use_empty_cache(folder)
     if workload.device.type == "cuda" and (homes := machine_probe.cuda_homes(*machine_probe.PACKAGE_HEADERS)):
@@ -170,11 +150,14 @@ def build_package(workload: Workload, path: Path, folder: Path) -> dict[str, flo
     program = torch.export.export(workload.model, (), kwargs=batch, dynamic_shapes=shapes)
     exported = time.perf_counter()
     kind = program.call_spec.out_spec.type if program.call_spec.out_spec is not None else None
-    noted = {**_built_for(workload.device), "outputs": getattr(kind, "__module__", None) or "torch"}
-    # The check of inputs, which the lines that load a package switch on, is not to refuse a batch of 1.
-    checks = {"aot_inductor.check_lowerbound": False}
-    allocator = {"aot_inductor.weight_use_caching_allocator": workload.device.type == "cuda"}  # it counts the weights
-    configs = {**torch._inductor.list_mode_options(spec.mode), "aot_inductor.metadata": noted, **checks, **allocator}
+    metadata = {**_built_for(workload.device), "outputs": getattr(kind, "__module__", None) or "torch"}
+    configs = {
+        **torch._inductor.list_mode_options(spec.mode),
+        "aot_inductor.metadata": metadata,
+        # The check of inputs, which the lines that load a package switch on, is not to refuse a batch of 1.
+        "aot_inductor.check_lowerbound": False,
+        "aot_inductor.weight_use_caching_allocator": workload.device.type == "cuda",  # which counts the weights
+    }
     # Inductor's assembler files lack the note that they need no executable stack, and linkers as that of Debian 12 then
     # ask for one, which glibc refuses from 2.41 on (Debian 13).
     plain = cpp_builder._get_shared_cflags
@@ -200,17 +183,11 @@ def _built_for(device: torch.device) -> dict[str, str]:
     return {**versions, "processor": f"{platform.machine()} {instructions}", **glibc, **gpu}
 
 
-def package_name() -> str:
-    """On a CPU the compiled code is for a number of threads and for vector instructions."""
-    return f"for-{torch.get_num_threads()}-threads-{torch.backends.cpu.get_cpu_capability()}.pt2"
-
-
 def load_package(path: Path) -> Any:
-    """The package's model, to be called with the batch by keywords.
+    """The package's model, to be called with the batch by keywords, once the class of its outputs is imported.
 
-    The module that defines the class of its outputs must be imported before the first call, as it is where the model
-    was loaded. Not `torch._inductor.aoti_load_package`: that asks the C++ compiler for its version and compiles a
-    header, seconds that a server would wait for (pytorch issue 191715).
+    Not by `torch._inductor.aoti_load_package`, which asks the C++ compiler for its version and compiles a header:
+    seconds that a server would wait for (pytorch issue 191715).
     """
     loader = torch._C._aoti.AOTIModelPackageLoader(str(path), "model", False, 1, -1)  # type: ignore[attr-defined]
     return AOTICompiledModel(loader)

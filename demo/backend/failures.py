@@ -26,7 +26,6 @@ OTHER = "choose another checkpoint"
 ASSETS_AGAIN = "Get the project's folder assets again."
 NO_ANSWER = (TimeoutError, ConnectionError, hub_errors.LocalEntryNotFoundError)
 NOT_WRITTEN = (*NO_ROOM, errno.EACCES, errno.EPERM)
-WRITE = "Make room and allow writing in the folders of TORCHINDUCTOR_CACHE_DIR and TMPDIR."
 BUILD_REMEDIES = {
     r"\b(Python|pyconfig)\.h\b": "Install the headers of Python {0} (Debian and Ubuntu: apt-get install python{0}-dev; "
     "Fedora: dnf install python3-devel).",
@@ -37,13 +36,14 @@ BUILD_REMEDIES = {
     r"(cannot|unable to) find .*-l|\blibrary .*not found": "Install this library's development files, or set "
     "LIBRARY_PATH to its folder.",
     "GLIBCXX_": "Python loads an older libstdc++ than the compiler's. Set CXX to a compiler of Python's environment.",
-    "|".join(map(os.strerror, NOT_WRITTEN)): WRITE,
+    "|".join(map(os.strerror, NOT_WRITTEN)): "Make room and allow writing in the folders of TORCHINDUCTOR_CACHE_DIR "
+    "and TMPDIR.",
 }
 """What mends a machine that cannot build code, by a pattern of `compilation.first_line`. {0} is Python's version."""
 DAMAGED = (json.JSONDecodeError, UnicodeDecodeError, SafetensorError)
 OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "status_alloc_failed", "unable to find an engine")
-"""In lower case: what allocators say, CUDA's and C++'s, Linux's, and that of cuBLAS and cuDNN; and what cuDNN says of a
-convolution whose workspace does not fit."""
+"""In lower case: what the allocators of CUDA, C++, Linux, cuBLAS and cuDNN say, and cuDNN of a convolution whose
+workspace does not fit."""
 
 
 def explain(error: Exception, phase: str, result: RunResult) -> tuple[Status, Failure]:
@@ -87,8 +87,8 @@ def _remedy(phase: str, spec: RunSpec, text: str) -> tuple[str, dict[str, Any]]:
     return AGAIN if phase == "check" else f"{OTHER.capitalize()}.", {}
 
 
-def recompiled(events: int) -> Failure:
-    """The failure of a run in which so many compile events came while it was timed."""
+def recompile_failure(events: int) -> Failure:
+    """The failure of a run with so many compile events while it was timed."""
     return Failure(
         "time",
         f"The model compiled again while it was timed ({events} compile events): the figures are void.",
@@ -104,7 +104,7 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 def _out_of_memory(phase: str, result: RunResult) -> Failure:
     spec, environment = result.spec, result.environment
-    where = f"{environment.device_name} ({fmt.size(environment.memory_bytes)})" if environment else spec.device
+    device = f"{environment.device_name} ({fmt.size(environment.memory_bytes)})" if environment else spec.device
     own, change = spec.task == OWN_MODEL, dict[str, Any]()
     remedy = "Try smaller inputs or a smaller module." if own else "Try a smaller checkpoint."
     if spec.batch_size > 1:
@@ -112,19 +112,18 @@ def _out_of_memory(phase: str, result: RunResult) -> Failure:
         remedy = f"Try batch size {change['batch_size']}."
     if spec.dtype in ("float32", "tf32"):
         change["dtype"] = "bfloat16" if spec.device == "cpu" else "float16"  # which every GPU computes in
-        remedy += " " + f"Dtype {change['dtype']} takes half the memory."
+        remedy += f" Dtype {change['dtype']} takes half the memory."
     asked = "The model" if own else f"Batch size {spec.batch_size}"
-    what = f"{asked} ran out of memory on {where} while {PHASE_DOING[phase]}."
+    what = f"{asked} ran out of memory on {device} while {PHASE_DOING[phase]}."
     return Failure(phase, what, remedy, change)
 
 
 def _compile_failed(text: str, spec: RunSpec) -> Failure:
     what = "torch.export or AOTInductor" if spec.compiler == "aot" else "torch.compile"
+    if remedy := build_remedy(text):
+        return Failure("compile", f"{what} failed: {text}.", remedy, {})
     other, change = other_way_to_compile(spec)
-    remedy = f"Eager works and was timed. {other}".strip()
-    if machine := build_remedy(text):
-        remedy, change = machine, {}
-    return Failure("compile", f"{what} failed: {text}.", remedy, change)
+    return Failure("compile", f"{what} failed: {text}.", f"Eager works and was timed. {other}".strip(), change)
 
 
 def build_remedy(said: str) -> str:
@@ -145,7 +144,7 @@ class CannotLoad(BadInput):
         self.failure = Failure("load", what, remedy, change)
 
 
-def named(checkpoint: str) -> str:
+def short_name(checkpoint: str) -> str:
     """The checkpoint's name in messages: of a folder only the last part, so that no path is revealed."""
     return Path(checkpoint).name if catalog.is_folder(checkpoint) else checkpoint
 
@@ -163,15 +162,14 @@ def in_sentences(checkpoint: str) -> Iterator[None]:
 
 def load_refusal(checkpoint: str, error: BaseException) -> BadInput:
     """What is wrong, and what to do. CannotLoad where the same request may work later or elsewhere."""
-    name, entry = named(checkpoint), catalog.find(checkpoint)
+    name, entry = short_name(checkpoint), catalog.find(checkpoint)
     if "attention implementation" in str(error):
         return BadInput(f"{name} does not have the attention implementation that was asked for. Choose auto or eager.")
     causes, bundled = tuple(_causes(error)), entry is not None and entry.bundled
-    other, later, change = f"or {OTHER}.", f"Try again later, or {OTHER}.", dict[str, Any]()
+    other, change = f"or {OTHER}.", dict[str, Any]()
     if entry is not None:  # the catalogue has a config for each of its checkpoints
-        other = "or choose weights: random, which times its architecture all the same."
-        later, change = (
-            "Try again later, or choose weights: random, which times its architecture all the same.",
+        other, change = (
+            "or choose weights: random, which times its architecture all the same.",
             {"weights": "random"},
         )
     if any(isinstance(cause, hub_errors.GatedRepoError) for cause in causes):
@@ -189,7 +187,7 @@ def load_refusal(checkpoint: str, error: BaseException) -> BadInput:
             return CannotLoad(what, "Make room and allow writing there, or set HF_HOME to another folder.")
     if any(isinstance(cause, NO_ANSWER) or type(cause).__module__.startswith("http") for cause in causes):
         what = f"The Hub cannot be reached and {name} is not complete in the local cache."
-        return CannotLoad(what, later, **change)
+        return CannotLoad(what, f"Try again later, {other}", **change)
     if any(isinstance(cause, DAMAGED) for cause in causes):
         again = ASSETS_AGAIN if bundled else "Download or write the checkpoint again."
         return CannotLoad(f"A file of {name} is damaged and cannot be read.", again)

@@ -1,14 +1,11 @@
 """The first compiled call in a process of its own: `python -m demo.backend.first_call`, started by the worker.
 
 Covered: the wall time of one first call over a compile cache that another process has filled, as after the restart of
-a server, and its compile steps. Not covered: importing torch, loading the model and the GPU's libraries, and the first
-eager call; and the disk cache of the system, which is warm.
+a server, and its compile steps; of a package, of loading it and calling it once. Not covered: importing torch, loading
+the model and the GPU's libraries, and the disk cache of the system, which is warm.
 
-No eager call comes first, as in the documentation of torch.compile. Where a model compiles to other graphs then, the
-job asks for an eager call: the cache holds the graphs of a run, which calls eager first.
-
-With a package of AOTInductor the first call is to load it and to call it once. The last line of standard output is the
-answer.
+An eager call comes first only if the job asks for it, because a model compiles to other graphs without one: the cache
+holds the graphs of a run, which calls eager first. The last line of standard output is the answer.
 """
 
 import json

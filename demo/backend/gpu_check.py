@@ -1,8 +1,7 @@
 """`doctor --gpu`: five checks of what this project measures on a GPU, in two minutes and without a download.
 
-Each would have caught a fault that was found by reading: a clock that counts launches, a rate that is too low, an
-output that a later replay overwrote, memory that is not counted, a number format that is not compiled. Not covered:
-whole models, for which there are `tests/gpu`. Nobody has run these checks on a GPU yet.
+Each would have caught a fault that was found by reading. Not covered: whole models, for which there are `tests/gpu`.
+Nobody has run these checks on a GPU yet.
 """
 
 import statistics
@@ -16,7 +15,7 @@ from demo.core import catalog, format as fmt, refusals
 from demo.core.spec import DTYPES
 
 GPU = torch.device("cuda")
-SHARE = (0.4, 1.25)
+COPY_SHARE = (0.4, 1.25)
 """Of the memory's rate: what a copy may reach, above 1 because the cache keeps a part. A wrong clock is off by more."""
 COPIES = 20
 PEAK_BYTES = 256 * 2**20
@@ -43,12 +42,13 @@ def rates() -> str:
     copied, card = profiling.copy_rate(GPU), torch.cuda.get_device_properties(GPU)
     rate = 2 * card.memory_bus_width // 8 * card.memory_clock_rate * 1000  # two transfers a cycle; the clock is in kHz
     in_part = "MIG" in card.name or card.is_integrated  # then the driver may tell the rate of other memory
-    if rate and not in_part and not SHARE[0] < copied / rate < SHARE[1]:
+    if rate and not in_part and not COPY_SHARE[0] < copied / rate < COPY_SHARE[1]:
         return f"Copies move {fmt.size(round(copied))} a second, and the memory of the {card.name} {fmt.size(rate)}."
     torch_settings.apply(catalog.make_spec(catalog.DEFAULT))
     half, whole = (profiling.matrix_rate(GPU, dtype) for dtype in (torch.float16, torch.float32))
-    told = f"Products of float16 reach {half / whole:.2f} times the rate of float32's."
-    return told if card.major >= 7 and half <= whole else ""
+    if card.major < 7 or half > whole:
+        return ""
+    return f"Products of float16 reach {half / whole:.2f} times the rate of float32's."
 
 
 def replays() -> str:
@@ -114,11 +114,11 @@ def main() -> int:
         for check in CHECKS:
             try:
                 compilation.reset_compiler()  # else a check would find the CUDA graphs of the one before in memory
-                told = check()
+                problem = check()
             except Exception as error:
-                told = f"It failed: {compilation.first_line(error)}"
-            good = good and not told
-            print(f"{check.__name__:<10}{told or 'as expected'}", flush=True)
+                problem = f"It failed: {compilation.first_line(error)}"
+            good = good and not problem
+            print(f"{check.__name__:<10}{problem or 'as expected'}", flush=True)
     return 0 if good else 1
 
 

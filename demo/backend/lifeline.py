@@ -3,10 +3,9 @@
 The parent keeps the writing end of this process's standard input open. When that end closes, which the kernel does
 for a killed parent too, the whole process group is killed with SIGKILL, and its FOLDER of temporary files removed.
 
-Covered: the module, its imports (torch takes seconds), a library that holds the interpreter's lock, a crash of the
-module whose children live on; on Linux the end of the watcher itself, with which the group ends. Not covered: children
-that leave the process group, such as with `setsid`; anything while another process holds a copy of the writing end;
-systems without `fork` and `poll`.
+Covered: the module, its imports, a library that holds the interpreter's lock, a crash of the module whose children live
+on; on Linux the end of the watcher itself, with which the group ends. Not covered: children that leave the process
+group, as with `setsid`; anything while another process holds a copy of the writing end.
 """
 
 import contextlib
@@ -22,10 +21,10 @@ import sys
 def end_with_parent(folder: str) -> None:
     """Forks the watcher that does so. Call it before starting a thread.
 
-    A process, not a thread: a thread waits forever where a library hangs with the interpreter's lock, and is gone
-    where this process has crashed and its children have not. It closes all its other files, so that whoever reads those
-    sees this process end. The one it keeps is the writing end of a pipe on which nothing is written: when the watcher
-    is killed, this end closes, and the kernel sends the whole group the signal that is set here for news on the pipe.
+    A process, not a thread: a thread waits forever if a library hangs with the interpreter's lock, and is gone if this
+    process crashes and its children do not. It closes its other files, so that their readers see this process end. The
+    one it keeps is the writing end of a pipe on which nothing is written: when the watcher is killed, this end closes,
+    and the kernel sends the whole group the signal that is set here for news on the pipe.
     """
     reading, writing = os.pipe()
     with contextlib.suppress(AttributeError, OSError):  # not Linux

@@ -23,6 +23,7 @@ import torch
 import transformers
 from torch._inductor import cpp_builder, exc, list_mode_options
 from torch._inductor.runtime.cache_dir_utils import cache_dir
+from torch._inductor.utils import is_big_gpu
 
 from demo.backend import compilation, failures
 from demo.core.limits import on_space
@@ -62,7 +63,7 @@ def usable() -> bool:
     """Whether torch can compute on a GPU here: it sees one, and was built with code for it.
 
     A build runs on the compute capabilities in its list, on later minor versions of these, and from PTX on all later
-    ones. Where the driver or the build does not say, the GPU is tried.
+    ones. If the driver or the build does not say, the GPU is tried.
     """
     gpu, built = first_gpu(), re.findall(r"(sm|compute)_(\d+)", " ".join(torch.cuda.get_arch_list()))
     if gpu is None or not built:
@@ -170,18 +171,12 @@ def first_gpu() -> Gpu | None:
 
 def environment(device: torch.device) -> Environment:
     """The machine as a result records it. With a CUDA device this makes a context."""
-    known = Environment.of_host(host(), device.type)
-    known = replace(known, platform=platform.platform(terse=True), threads=torch.get_num_threads())
-    if device.type != "cuda":
-        return known
-    properties = torch.cuda.get_device_properties(device)
-    return replace(
-        known,
-        device_name=properties.name,
-        memory_bytes=properties.total_memory,
-        cuda=torch.version.cuda,
-        compute_capability=f"{properties.major}.{properties.minor}",
-    )
+    facts: dict[str, Any] = {"platform": platform.platform(terse=True), "threads": torch.get_num_threads()}
+    if device.type == "cuda":
+        card = torch.cuda.get_device_properties(device)
+        facts |= {"device_name": card.name, "memory_bytes": card.total_memory, "cuda": torch.version.cuda}
+        facts["compute_capability"] = f"{card.major}.{card.minor}"
+    return replace(Environment.of_host(host(), device.type), **facts)
 
 
 def cpu_name() -> str:
@@ -223,8 +218,8 @@ def compiler() -> str | None:
 
 
 def compile_problem(on_gpu: bool = False) -> str | None:
-    """Why a small extension cannot be built and loaded as inductor's are, with the remedy; None where it can. It takes
-    about a second. `on_gpu`: also a kernel of Triton's, which makes a CUDA context."""
+    """Why a small extension cannot be built and loaded as inductor's are, with the remedy; None if it can. It takes a
+    second. `on_gpu`: also a kernel of Triton's, which makes a CUDA context."""
     try:
         with tempfile.TemporaryDirectory(dir=cache_dir(), ignore_cleanup_errors=True) as folder:
             (source := Path(folder, "extension.cpp")).write_text(EXTENSION)
@@ -258,8 +253,6 @@ def cuda_homes(*headers: str) -> list[Path]:
 
 def too_few_multiprocessors() -> bool:
     """True where inductor will refuse to autotune matrix products ('Not enough SMs'), as on a T4."""
-    from torch._inductor.utils import is_big_gpu
-
     return torch.cuda.is_available() and not is_big_gpu()
 
 

@@ -4,15 +4,11 @@ Nothing that a library prints can get between them. The messages are listed in `
 """
 
 import json
-import os
 import statistics
-import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
-
-from PIL import Image
 
 from demo.backend import timing
 from demo.core import codec
@@ -55,18 +51,6 @@ class Job:
         return Path(self.input_file) if self.input_file is not None and self.spec.sees_picture else None
 
 
-def job_and_answers() -> tuple[dict[str, Any], int]:
-    """Of a process that is no worker: its job, one line of JSON on standard input, and the descriptor for its answers.
-
-    That is a copy of standard output. What a library prints from now on goes to standard error. Pillow's own limit of
-    pixels is switched off, as in a worker: that of `demo.core.images` holds.
-    """
-    answers = os.dup(1)  # not inherited: a process that it starts must not keep the parent waiting for the pipe's end
-    os.dup2(2, 1)
-    Image.MAX_IMAGE_PIXELS = None  # images.read holds its own, stricter limit
-    return json.loads(sys.stdin.buffer.readline()), answers
-
-
 class Events:
     """Sends messages, and Progress at most four times a second; the first of a phase or a code is always sent."""
 
@@ -86,28 +70,23 @@ class Events:
         same = (phase, more.get("code", "")) == (self._last.phase, self._last.code)
         if same and now - self._sent_at < MIN_SECONDS_BETWEEN:
             return
-        counters = {name: getattr(self._last, name) for name in COUNTERS}
-        fields = counters | more
+        fields = {name: getattr(self._last, name) for name in COUNTERS} | more
         self._last = Progress(phase=phase, fraction=fraction, elapsed_seconds=now - self._start, **fields)
         self._sent_at = now
         self.send("progress", progress=codec.plain(self._last))
 
-    def doing(self, code: str, fraction: float, phase: str = "check") -> None:
-        """Progress within a phase: see `Progress.code`."""
-        self.progress(phase, fraction, code=code)
-
     def block_timed(self, samples: timing.Samples, plan: timing.Plan, elapsed: float) -> None:
         """Progress after a block of the interleaved protocol, `elapsed` seconds after the timing began."""
-        told: dict[str, Any] = {}
+        forecast: dict[str, Any]
         if plan.iterations:
             done = len(samples.compiled) / plan.iterations
-            told["remaining_seconds"] = max(0.0, elapsed / done - elapsed)
+            forecast = {"remaining_seconds": max(0.0, elapsed / done - elapsed)}
         else:
             # A slow model needs longer for its first blocks.
             enough = elapsed * max(timing.MIN_BLOCKS / samples.blocks, timing.MIN_CALLS / len(samples.compiled))
             first = min(plan.longest_seconds, max(plan.max_seconds, enough))
-            # From then on it ends as soon as the answer is clear: no time is told.
-            told = {"remaining_seconds": first - elapsed} if elapsed < first else {"code": "unclear"}
+            # From then on it ends as soon as the answer is clear: there is no forecast.
+            forecast = {"remaining_seconds": first - elapsed} if elapsed < first else {"code": "unclear"}
             # The second stretch of time is rarely needed, so it gets the last tenth only.
             second = min(1.0, max(0.0, elapsed - first) / max(plan.longest_seconds - first, 1e-9))
             done = max(self._last.timing_done or 0.0, 0.9 * min(1.0, elapsed / first) + 0.1 * second)
@@ -118,7 +97,7 @@ class Events:
             eager_seconds=known.eager_seconds,
             compiled_seconds=known.compiled_seconds,
             speedup=known.speedup,
-            **told,
+            **forecast,
         )
 
     def calls_timed(self, variant: str, place: int, variants: int, times: list[float]) -> None:

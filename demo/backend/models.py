@@ -1,8 +1,8 @@
 """From a spec to a model in eval mode with its processor: from the Hub, a bundled folder, or with random weights.
 
-Of a checkpoint that somebody named are limited: the sizes of its files before one is fetched, parts of its weights that
-are no safetensors, its parameters (counted without allocating any), and the pictures that its processor makes. Not
-covered: the memory that a call takes, which depends on the batch and the input.
+A checkpoint that somebody named has limits: the sizes of its files before one is fetched, weights in safetensors only,
+its parameters (counted without allocating any), and the pictures that its processor makes. Not covered: the memory that
+a call takes.
 """
 
 import copy
@@ -20,15 +20,13 @@ from transformers import CONFIG_MAPPING, PreTrainedConfig
 from transformers.utils import cached_file
 
 from demo import tasks
-from demo.backend.failures import OTHER, in_sentences, named
+from demo.backend.failures import OTHER, in_sentences, short_name
 from demo.backend.workload import dtype_of, memory_format_of
 from demo.core import catalog, format as fmt, hub, limits
 from demo.core.catalog import KEY_MAPPINGS
 from demo.core.caveat import Caveat
 from demo.core.spec import TEXT_GENERATION, BadInput, RunSpec
 
-SEED = 0
-"""Random weights are the same in every run."""
 UNUSED_WEIGHTS = (".swin.layernorm.weight", ".swin.layernorm.bias", "mask_token", "num_batches_tracked")
 """Ends of the names of weights that no prediction depends on: Mask2Former's backbone norms its stages instead."""
 TEXT_MODELS = ("owlvit", "owlv2")
@@ -37,17 +35,17 @@ MAX_LABEL = 200
 MAX_NUMBER = 10_000_000
 """The largest whole number in a config."""
 MAX_ENTRIES = 100_000
-"""Entries of a list or an object in a config, and labels: each costs 20 microseconds and a kilobyte before the first
-parameter is made. ImageNet-21k has 21,843 labels."""
+"""Entries of a list or an object in a config, and labels: each costs 20 microseconds and a kilobyte. ImageNet-21k has
+21,843 labels."""
 MAX_TENSORS = 20_000
 """Weight tensors, or layers, of a model that somebody named. The largest vision models have about two thousand."""
 MAX_TEXT_BYTES = 50_000_000
-"""Bytes of a file beside the weights. The largest one is tokenizer.json, which lists the words: Gemma 3's has 33 MB."""
+"""Bytes of a file beside the weights. Gemma 3's tokenizer.json has 33 MB."""
 TEXT_FILES = (".json", ".txt", ".jinja")
 MAX_SIDE = 4096
 """Pixels of a side to which a processor may resize a picture. The catalogue's ask for 1333 at most."""
-BYTES_A_PARAMETER = 8
-"""Bytes of a parameter in the widest number format of a weights file."""
+MAX_PARAMETER_BYTES = 8
+"""In the widest number format of a weights file."""
 
 
 @dataclass
@@ -63,10 +61,7 @@ class Loaded:
 
 @dataclass(frozen=True)
 class Source:
-    """Arguments of `from_pretrained`, of which `options` are for config, processor, tokenizer and weights.
-
-    Pass `trust_remote_code=False` as well: without it transformers would ask on standard input.
-    """
+    """Arguments of `from_pretrained`, of which `options` are for config, processor, tokenizer and weights."""
 
     name: str
     config_name: str
@@ -75,11 +70,10 @@ class Source:
 
 
 def load(spec: RunSpec, device: torch.device) -> Loaded:
-    """The model on `device` in the asked dtype, in eval mode, with its processor (`backend="pil"`).
+    """The model on `device` in the asked dtype, in eval mode, with its processor.
 
-    Raises BadInput where the checkpoint cannot be run as asked: of another task, in pickle only, larger than the
-    limits; and CannotLoad where it cannot be loaded now: unknown, gated, damaged, or the Hub out of reach. The message
-    says what to do.
+    Raises BadInput if the checkpoint cannot be run as asked: of another task, in pickle only, larger than the limits;
+    and CannotLoad if it cannot be loaded now: unknown, gated, damaged, or the Hub out of reach.
     """
     entry = catalog.find(spec.checkpoint)
     with in_sentences(spec.checkpoint):
@@ -88,17 +82,22 @@ def load(spec: RunSpec, device: torch.device) -> Loaded:
             refuse_large_files(source)
             refuse_pickled_parts(source)
         config = _config(source)
-        checkpoint = entry or _described(spec, config)
+        checkpoint = entry or _catalogue_entry(spec, config)
         kind = getattr(transformers, checkpoint.auto_class)
         if entry is None:
             refuse_large_model(kind, config, spec.checkpoint)
-        model, missing = _model(spec, kind, source, config)
+        # Without trust_remote_code transformers would ask on standard input.
+        options = {"config": config, "trust_remote_code": False, **source.options}
+        model, missing = _model(spec, kind, source, options)
         reads_text = checkpoint.takes_text or spec.task == TEXT_GENERATION
         # A bundled checkpoint's tokenizer lies at hand with random weights, too.
         has_tokenizer = spec.weights == "pretrained" or (entry is not None and entry.bundled)
-        tokenizer = _tokenizer(source, config) if reads_text and has_tokenizer else None
-        processor = _processor(source, config) if spec.sees_picture else None
-        refuse_large_inputs(processor, spec.checkpoint)
+        tokenizer = _tokenizer(source, options) if reads_text and has_tokenizer else None
+        processor = None
+        if spec.sees_picture:
+            # Over Pillow, which needs no torchvision.
+            processor = transformers.AutoImageProcessor.from_pretrained(source.name, backend="pil", **options)
+            refuse_large_inputs(processor, spec.checkpoint)
         # What a checkpoint lacks, transformers initialises at random.
         names = sorted(name for name in missing if not name.endswith(UNUSED_WEIGHTS))
         caveats = [Caveat("missing_weights", {"count": len(names), "first": names[0]})] if names else []
@@ -106,11 +105,9 @@ def load(spec: RunSpec, device: torch.device) -> Loaded:
     return Loaded(model, processor, tokenizer, checkpoint, caveats)
 
 
-def _described(spec: RunSpec, config: Any) -> catalog.Checkpoint:
-    """A catalogue entry for a checkpoint that somebody named, from its config.
-
-    Raises BadInput for another task, and where the checkpoint was saved from another class, so that its head for this
-    task would be random.
+def _catalogue_entry(spec: RunSpec, config: Any) -> catalog.Checkpoint:
+    """A catalogue entry for a checkpoint that somebody named, from its config. Raises BadInput for one of another task,
+    or saved from another class, so that its head for this task would be random.
     """
     architectures = [str(name) for name in config.architectures or [] if not isinstance(config.architectures, str)]
     for auto_class in tasks.BY_NAME[spec.task].auto_classes:
@@ -122,7 +119,7 @@ def _described(spec: RunSpec, config: Any) -> catalog.Checkpoint:
     else:
         what = (", ".join(architectures) or config.model_type)[:MAX_LABEL]
         raise BadInput(
-            f"{named(spec.checkpoint)} is a {what}, which does not do {spec.task.replace('-', ' ')} here. "
+            f"{short_name(spec.checkpoint)} is a {what}, which does not do {spec.task.replace('-', ' ')} here. "
             "Choose another task, or a checkpoint of this task."
         )
     takes_text = config.model_type in TEXT_MODELS
@@ -142,40 +139,26 @@ def _described(spec: RunSpec, config: Any) -> catalog.Checkpoint:
     )
 
 
-def _model(spec: RunSpec, kind: Any, source: Source, config: Any) -> tuple[Any, Iterable[str]]:
+def _model(spec: RunSpec, kind: Any, source: Source, options: dict[str, Any]) -> tuple[Any, Iterable[str]]:
     """The model of class `kind` on the CPU, and the names of the weights that its checkpoint lacks."""
-    dtype = dtype_of(spec)
-    attention = {} if spec.attention == "auto" else {"attn_implementation": spec.attention}
+    # At once: from float32 a large model would need twice the memory of half types.
+    asked: dict[str, Any] = {"dtype": dtype_of(spec)}
+    if spec.attention != "auto":
+        asked["attn_implementation"] = spec.attention
     if spec.weights == "random":
-        torch.manual_seed(SEED)
-        # In the asked format at once: from float32 a large model would need twice the memory of its half types.
-        return kind.from_config(config, dtype=dtype, **attention), ()
-    model, report = kind.from_pretrained(
-        source.name,
-        config=config,
-        dtype=dtype,
-        output_loading_info=True,
-        trust_remote_code=False,
-        **attention,
-        **source.weights_options,
-        **source.options,
-    )
+        torch.manual_seed(0)  # random weights are the same in every run
+        return kind.from_config(options["config"], **asked), ()
+    asked |= {"output_loading_info": True, **source.weights_options}
+    model, report = kind.from_pretrained(source.name, **options, **asked)
     return model, report["missing_keys"]
 
 
-def _tokenizer(source: Source, config: Any) -> Any:
-    options = {"config": config, "trust_remote_code": False, **source.options}
+def _tokenizer(source: Source, options: dict[str, Any]) -> Any:
     tokenizer = transformers.AutoTokenizer.from_pretrained(source.name, **options)
     if len(tokenizer) <= len(tokenizer.all_special_ids):
         # Where the files are missing, transformers makes one without words: every query would be the same.
-        raise BadInput(f"{named(source.name)} has no tokenizer (tokenizer.json) to read a text; {OTHER}.")
+        raise BadInput(f"{short_name(source.name)} has no tokenizer (tokenizer.json) to read a text; {OTHER}.")
     return tokenizer
-
-
-def _processor(source: Source, config: Any) -> Any:
-    """The image processor over Pillow, which needs no torchvision."""
-    options = {"config": config, "trust_remote_code": False, **source.options}
-    return transformers.AutoImageProcessor.from_pretrained(source.name, backend="pil", **options)
 
 
 # Its files: where they come from, and its config for the installed transformers
@@ -205,10 +188,8 @@ def _source(spec: RunSpec, entry: catalog.Checkpoint | None) -> Source:
 
 
 def _config(source: Source) -> Any:
-    """The source's config, as loading and compiling need it.
-
-    Raises BadInput for a config that asks for a gigantic model, and ValueError or what transformers raises where it
-    does not know the model type or refuses an entry.
+    """The source's config, as loading and compiling need it. Raises BadInput for a config that asks for a gigantic
+    model, and ValueError or what transformers raises for an unknown model type or entry.
     """
     entries, _ = PreTrainedConfig.get_config_dict(source.config_name, **source.options)
     given = entries.get("model_type")
@@ -218,10 +199,10 @@ def _config(source: Source) -> Any:
     for name, amount, limit in _amounts(entries):
         if amount > limit:
             what = f"{fmt.printable(name)[:MAX_LABEL]} is {fmt.shortened(f'{amount:,}', 40)}, the limit is {limit:,}"
-            raise BadInput(f"{named(source.name)} has a config that asks for a gigantic model: {what}; {OTHER}.")
+            raise BadInput(f"{short_name(source.name)} has a config that asks for a gigantic model: {what}; {OTHER}.")
     # transformers would read the file that this entry names whatever `use_safetensors` says, a pickle too.
     entries.pop("transformers_weights", None)
-    config = kind.from_dict(_fitted(kind, entries))
+    config = kind.from_dict(_without_nulls(kind, entries))
     config.return_dict = True
     # The model's class decides, or the spec. A config's entry may name a kernel to be fetched from the Hub.
     config._attn_implementation = None
@@ -233,7 +214,7 @@ def _config(source: Source) -> Any:
 
 def _amounts(part: Any, name: str = "the config") -> Iterator[tuple[str, int, int]]:
     """Every number in a config and of its entries: its name, itself and its limit. The base of the rotary embeddings
-    has no limit: nothing is as long."""
+    has none."""
     if isinstance(part, dict | list):
         yield f"the number of entries of {name}", len(part), MAX_ENTRIES
         for key, value in part.items() if isinstance(part, dict) else ((name, value) for value in part):
@@ -250,13 +231,13 @@ def _class_of(model_type: Any) -> Any | None:
     return CONFIG_MAPPING[model_type] if isinstance(model_type, str) and model_type in CONFIG_MAPPING else None
 
 
-def _fitted(kind: Any, entries: dict[str, Any]) -> dict[str, Any]:
+def _without_nulls(kind: Any, entries: dict[str, Any]) -> dict[str, Any]:
     """The entries without the nulls of transformers 4 that release 5 refuses, such as a DETR's `"dilation": null`."""
     fitted: dict[str, Any] = {}
     for name, value in entries.items():
         part = _class_of(value.get("model_type")) if isinstance(value, dict) else None
         if part is not None:
-            fitted[name] = _fitted(part, value)
+            fitted[name] = _without_nulls(part, value)
         elif value is not None or _takes_null(kind, name):
             fitted[name] = value
     if fitted.get("use_timm_backbone") and not fitted.get("backbone_config") and "backbone" in fitted:
@@ -293,7 +274,7 @@ def refuse_large_files(source: Source) -> None:
                 f"{fmt.size(MAX_TEXT_BYTES)}; {OTHER}."
             )
     weights = sum(bytes_of_file for name, bytes_of_file in sizes.items() if name.endswith(".safetensors"))
-    limit = limits.current().parameters * BYTES_A_PARAMETER
+    limit = limits.current().parameters * MAX_PARAMETER_BYTES
     if weights > limit:
         raise BadInput(
             f"The weights of {source.name} have {fmt.size(weights)}, the limit here is {fmt.size(limit)}. Choose a "
@@ -307,7 +288,7 @@ def refuse_pickled_parts(source: Source) -> None:
     index = cached_file(source.name, name, _raise_exceptions_for_missing_entries=False, **source.options)
     parts = json.loads(Path(index).read_bytes())["weight_map"].values() if index is not None else ()
     if not all(str(part).endswith(".safetensors") for part in parts):
-        raise BadInput(f"{named(source.name)} has weights that are no safetensors, the only kind read; {OTHER}.")
+        raise BadInput(f"{short_name(source.name)} has weights that are no safetensors, the only kind read; {OTHER}.")
 
 
 def refuse_large_model(kind: Any, config: Any, checkpoint: str) -> None:
@@ -322,8 +303,8 @@ def refuse_large_model(kind: Any, config: Any, checkpoint: str) -> None:
         counted, tensors = counted + parameter.numel(), tensors + 1
         if counted > limit or tensors > MAX_TENSORS:
             raise BadInput(
-                f"{named(checkpoint)} is a model of more than {limit:,} parameters or {MAX_TENSORS:,} weight tensors, "
-                f"the limits here. Choose a smaller checkpoint, or raise {limits.variable('parameters')}."
+                f"{short_name(checkpoint)} is a model of more than {limit:,} parameters or {MAX_TENSORS:,} weight "
+                f"tensors, the limits here. Choose a smaller checkpoint, or raise {limits.variable('parameters')}."
             )
 
     kinds = ("parameter", "buffer")
@@ -345,6 +326,6 @@ def refuse_large_inputs(processor: Any, checkpoint: str) -> None:
         sides = [given] if isinstance(given, int | float) else dict(given).values()
         if any(side is not None and side / share > MAX_SIDE for side in sides):
             raise BadInput(
-                f"The processor of {named(checkpoint)} asks for pictures of more than {MAX_SIDE} pixels a side; "
+                f"The processor of {short_name(checkpoint)} asks for pictures of more than {MAX_SIDE} pixels a side; "
                 f"{OTHER}."
             )

@@ -1,9 +1,9 @@
 """Samples what else the machine does during the timing.
 
-Covered: what other processes leave of the usable cores, where the run is on the CPU (Linux, see `demo.core.cores`); on
-an NVIDIA GPU its clock, temperature, power, throttle reasons and other processes on it, through NVML (`nvidia-ml-py`).
-Not covered: what happens within a block, since samples are taken between blocks and half a second apart; memory
-bandwidth and caches that others use. Where /proc or NVML does not answer, that part is unknown and the run goes on.
+Covered: what other processes leave of the usable cores, if the run is on the CPU (Linux, see `demo.core.cores`); on an
+NVIDIA GPU its clock, temperature, power, throttle reasons and other processes, through NVML (`nvidia-ml-py`). Not
+covered: what happens within a block, since samples are taken between blocks; memory bandwidth and caches that others
+use. If /proc or NVML does not answer, that part is unknown and the run goes on.
 """
 
 import contextlib
@@ -21,10 +21,9 @@ from demo.core.machine import GpuSample, HostSample
 SAMPLE_SECONDS = 0.5
 """Between two samples. One costs about a millisecond on a GPU: five NVML calls."""
 LATELY_SECONDS = 1.0
-"""So much time at least decides whether a core was taken: a shorter burst of another program is no reason."""
+"""A core counts as taken after this long: a shorter burst of another program is no reason."""
 MIN_SECONDS = 0.25
 """/proc counts in hundredths of a second: over a shorter time they would not tell a quarter of a core."""
-
 _THROTTLES = {
     "thermal": ("SwThermalSlowdown", "HwThermalSlowdown"),
     "power": ("SwPowerCap", "HwPowerBrakeSlowdown"),
@@ -88,8 +87,8 @@ class Observer:
         return cores.left(first, last) if last_at - first_at >= LATELY_SECONDS else None
 
     def energy_joules(self) -> float | None:
-        """The GPU's counter since its driver was loaded; None where it has none (before Volta)."""
-        return self._gpu.energy_joules() if self._gpu else None
+        """The GPU's counter since its driver was loaded; None if it has none (before Volta)."""
+        return self._gpu.number("nvmlDeviceGetTotalEnergyConsumption", 1e-3) if self._gpu else None
 
 
 class Nvml:
@@ -112,18 +111,15 @@ class Nvml:
     def sample(self) -> GpuSample:
         nvml = self._nvml
         return GpuSample(
-            sm_clock_hz=self._number("nvmlDeviceGetClockInfo", 1e6, nvml.NVML_CLOCK_SM),
-            largest_sm_clock_hz=self._number("nvmlDeviceGetMaxClockInfo", 1e6, nvml.NVML_CLOCK_SM),
-            temperature_celsius=self._number("nvmlDeviceGetTemperature", 1.0, nvml.NVML_TEMPERATURE_GPU),
-            power_watts=self._number("nvmlDeviceGetPowerUsage", 1e-3),
+            sm_clock_hz=self.number("nvmlDeviceGetClockInfo", 1e6, nvml.NVML_CLOCK_SM),
+            largest_sm_clock_hz=self.number("nvmlDeviceGetMaxClockInfo", 1e6, nvml.NVML_CLOCK_SM),
+            temperature_celsius=self.number("nvmlDeviceGetTemperature", 1.0, nvml.NVML_TEMPERATURE_GPU),
+            power_watts=self.number("nvmlDeviceGetPowerUsage", 1e-3),
             throttle_reasons=self._throttle_reasons(),
             foreign_processes=self._foreign_processes(),
         )
 
-    def energy_joules(self) -> float | None:
-        return self._number("nvmlDeviceGetTotalEnergyConsumption", 1e-3)
-
-    def _number(self, question: str, unit: float, *more: Any) -> float | None:
+    def number(self, question: str, unit: float, *more: Any) -> float | None:
         answer = self._ask(question, *more)
         return None if answer is None else float(answer * unit)
 
@@ -136,10 +132,8 @@ class Nvml:
         )
 
     def _foreign_processes(self) -> int:
-        """Those outside of this worker's group, to which inductor's compile helpers belong.
-
-        In a container the driver gives the host's process numbers: one of them is then taken to be this process.
-        """
+        """Those outside of this worker's group. In a container the driver gives the host's process numbers: one of them
+        is then taken to be this process."""
         holders = [process.pid for process in self._ask("nvmlDeviceGetComputeRunningProcesses") or ()]
         if os.getpid() not in holders:
             return max(0, len(holders) - 1)
@@ -150,11 +144,8 @@ class Nvml:
         return len(holders) - ours
 
     def _ask(self, question: str, *more: Any) -> Any:
-        """The driver's answer; None where this GPU or this driver does not support the question.
-
-        All exceptions count: with a driver older than itself nvidia-ml-py raises errors that are no NVMLError.
-        """
+        """The driver's answer; None where this GPU or this driver does not support the question."""
         try:
             return getattr(self._nvml, question)(self._handle, *more)
-        except Exception:
+        except Exception:  # with a driver older than itself nvidia-ml-py raises errors that are no NVMLError
             return None

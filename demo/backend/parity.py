@@ -39,13 +39,12 @@ def compare(
     task: dict[str, float] | None = None,
     fault: str = "",
 ) -> Parity:
-    """Compares one eager and one compiled output of the same input.
+    """Compares one eager and one compiled output of the same input. Source: `same()` in torch/_dynamo/utils.py.
 
     `again` is a second eager output: a model that differs from itself cannot be compared. `reference(0)` computes the
     same in float64, `reference(share)` with each layer's numbers moved at random by up to half of this share. It is
-    called only if the outputs differ by more than the tolerance; if it raises, the verdict is 'not comparable', with
-    the error in the reason. Of the predictions, `task` says how far they agree, and `fault` what no rounding of float32
-    explains ('' for nothing). Source: `same()` in torch/_dynamo/utils.py.
+    called only if the outputs differ by more than the tolerance; if it raises, the verdict is 'not comparable'. Of the
+    predictions, `task` says how far they agree, and `fault` what no rounding of float32 explains ('' for nothing).
     """
     error = math.inf
 
@@ -79,7 +78,7 @@ def compare(
         return verdict("match", close + exactly if ours else exactly.strip())
 
     def worst(*runs: list[torch.Tensor]) -> tuple[Verdict, str]:
-        found = [_judged([run[at] for run in (ours, theirs, *runs)], multiple, rounding) for at in far]
+        found = [_tensor_verdict([run[at] for run in (ours, theirs, *runs)], multiple, rounding) for at in far]
         return next(one for name in ("differ", "not comparable", "match") for one in found if one[0] == name)
 
     try:
@@ -96,7 +95,7 @@ def compare(
     return verdict(found, why + exactly if found == "match" else why)
 
 
-def _judged(numbers: list[torch.Tensor], multiple: float, rounding: float) -> tuple[Verdict, str]:
+def _tensor_verdict(numbers: list[torch.Tensor], multiple: float, rounding: float) -> tuple[Verdict, str]:
     """Judges one tensor of eager, compiled, a float64 run, and others with moved layers, which widen the limit."""
     mine, other, exact, *moved = numbers
     for order, kind in (2, "root mean square"), (math.inf, "largest error"):
@@ -114,10 +113,8 @@ def _judged(numbers: list[torch.Tensor], multiple: float, rounding: float) -> tu
 
 
 def float64_reference(workload: Workload, peak_memory_bytes: int | None) -> Callable[[float], Any]:
-    """A call that runs a float64 copy of the workload's model on the same inputs and device.
-
-    It raises MemoryError where that would not fit: the need is eager's peak times the ratio of the number sizes.
-    """
+    """A call that runs a float64 copy of the workload's model on the same inputs and device. It raises MemoryError if
+    eager's peak times the ratio of the number sizes is not free."""
 
     def run(share: float = 0.0) -> Any:
         def moved(one: torch.Tensor) -> torch.Tensor:

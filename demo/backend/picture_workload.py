@@ -14,8 +14,8 @@ import torch
 from PIL import Image
 
 from demo.backend import models, timing
-from demo.backend.failures import OTHER, named
-from demo.backend.workload import Batch, Workload, dtype_of, memory_format_of
+from demo.backend.failures import OTHER, short_name
+from demo.backend.workload import Batch, Workload, on_device
 from demo.core import images
 from demo.core.caveat import note
 from demo.core.outputs import EndToEnd, ImageInfo, Predictions
@@ -61,15 +61,15 @@ class PictureWorkload(Workload):
     def preprocess(self) -> dict[str, torch.Tensor]:
         """The model's inputs, on the CPU: `pixel_values` [1, 3, height, width] of the picture, and `pixel_mask` if any.
 
-        A text model's queries become `input_ids` [queries, 16]. With random weights there is no tokenizer (its
-        vocabulary is not part of this project): queries without words then take the model the same time.
-
-        Raises BadInput where the processor makes a side above `MAX_SIDE` of this picture, or no pixels.
+        A text model's queries become `input_ids` [queries, 16]; with random weights there is no tokenizer, and queries
+        without words take the model the same time. Raises BadInput if the processor makes a side above `MAX_SIDE` of
+        this picture, or no pixels.
         """
         loaded = self.loaded
         inputs = dict(loaded.processor(images=[self.picture], return_tensors="pt"))
         if "pixel_values" not in inputs:
-            raise BadInput(f"The processor of {named(loaded.checkpoint.id)} makes no pixels of a picture; {OTHER}.")
+            name = short_name(loaded.checkpoint.id)
+            raise BadInput(f"The processor of {name} makes no pixels of a picture; {OTHER}.")
         height, width = inputs["pixel_values"].shape[-2:]
         if max(height, width) > models.MAX_SIDE:
             raise BadInput(
@@ -93,7 +93,7 @@ class PictureWorkload(Workload):
         return self.preprocess()
 
     def make_batch(self) -> Batch:
-        return self._repeated(self.inputs, self.spec.batch_size)
+        return self._repeat(self.inputs, self.spec.batch_size)
 
     def batch_of(self, size: Size) -> Batch:
         """The picture is resampled after its processor has made the model's input of it."""
@@ -103,17 +103,13 @@ class PictureWorkload(Workload):
             inputs["pixel_values"] = torch.nn.functional.interpolate(inputs["pixel_values"], there, mode="bilinear")
             if "pixel_mask" in inputs:
                 inputs["pixel_mask"] = torch.ones((1, *there), dtype=inputs["pixel_mask"].dtype)
-        return self._repeated(inputs, size.batch_size)
+        return self._repeat(inputs, size.batch_size)
 
-    def _repeated(self, inputs: dict[str, torch.Tensor], times: int) -> Batch:
-        """On the device, floating-point inputs in the spec's dtype and memory format."""
-        batch = {}
-        for name, value in inputs.items():
-            repeated = value.repeat(times, *([1] * (value.dim() - 1)))
-            moved = repeated.to(self.device, dtype_of(self.spec) if repeated.is_floating_point() else None)
-            last = memory_format_of(self.spec)
-            batch[name] = moved.contiguous(memory_format=last) if moved.dim() == 4 else moved
-        return batch
+    def _repeat(self, inputs: dict[str, torch.Tensor], times: int) -> Batch:
+        return {
+            name: on_device(value.repeat(times, *([1] * (value.dim() - 1))), self.spec, self.device)
+            for name, value in inputs.items()
+        }
 
     def predictions(self, outputs: Any) -> Predictions | None:
         return None if self.spec.weights == "random" else self.as_predictions(self.find(outputs))

@@ -1,9 +1,8 @@
 """The passes over a variant after its timing, since they slow it down or make calls of their own.
 
 Covered: the GPU's work in a call without the gaps between launches, throughput with a full queue and its energy, the
-peak of memory of one call; and why a variant is as fast as it is: its kernels by torch.profiler, and the least work and
-traffic of one call. Not covered: the timed calls themselves; a model that waits for the GPU within its forward is still
-timed with its gaps; the memory of a CPU run is that of the whole process.
+peak of memory of one call, its kernels by torch.profiler, and its least work and traffic. Not covered: a model that
+waits for the GPU within its forward is still timed with its gaps; on a CPU the memory is that of the whole process.
 """
 
 import gzip
@@ -12,7 +11,6 @@ import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +20,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.benchmark import Timer
 from torch.utils.flop_counter import FlopCounterMode, sdpa_flop
 
-from demo.backend.timing import Call, garbage_collection_off
+from demo.backend.timing import Call, garbage_collection_off, wait_for
 from demo.backend.workload import Workload, tensors
 from demo.core import format as fmt
-from demo.core.measurement import BackToBack, Kernel, Measurement, Profile, Roofline
+from demo.core.measurement import BackToBack, Kernel, Profile, Roofline
 from demo.core.spec import RunSpec
 
 DEVICE_CALLS, MIN_DEVICE_CALLS = 20, 3
@@ -40,7 +38,7 @@ MARK = "worth compiling: "
 WORK = ("kernel", "gpu_memcpy", "gpu_memset")
 """The categories of a GPU's own activities in a trace of torch.profiler."""
 OPERATORS = ("cpu_op", "user_annotation")
-SIDE = {"cuda": 8192, "cpu": 1024}
+MATRIX_SIDE = {"cuda": 8192, "cpu": 1024}
 COPIED_BYTES = {"cuda": 256 * 2**20, "cpu": 64 * 2**20}
 """Several times the size of the device's caches, except on CPUs with very large ones."""
 Peak = tuple[int | None, int | None]
@@ -51,33 +49,12 @@ NO_MEMORY = "The memory of a call is not measured with an allocator other than t
 # The GPU's own clock, calls that do not wait, memory
 
 
-def examined(
-    timed: Measurement, call: Call, device: torch.device, energy: Callable[[], float | None], memory: Peak
-) -> Measurement:
-    """The measurement with the figures of the passes over its variant's `call`.
-
-    `energy` reads the device's counter, in joules.
-    """
-    on_device = device_times(call, min(timed.wall_seconds)) if device.type == "cuda" else None
-    throughput = back_to_back(call, device, timed.median_seconds, energy)
-    return replace(
-        timed,
-        device_seconds=on_device,
-        back_to_back=throughput,
-        peak_memory_bytes=memory[0],
-        peak_reserved_bytes=memory[1],
-    )
-
-
 def device_times(call: Call, wall_seconds: float, max_calls: int = DEVICE_CALLS) -> tuple[float, ...]:
     """Seconds of GPU work in further calls, by CUDA events with the launches queued ahead.
 
-    The calls take about `DEVICE_SECONDS` in all, each behind a sleep of 1.5 times its `wall_seconds`; of a slow model
-    they are `MIN_DEVICE_CALLS`.
-
-    Events around a call on an idle GPU would count the gaps in which the GPU waits for the next launch. A sleep kernel
-    therefore keeps the stream busy for longer than the launches take, as nvbench blocks its stream: what is left
-    between the events is the work alone.
+    Events around a call on an idle GPU would count the gaps in which it waits for the next launch. So a sleep kernel of
+    1.5 times `wall_seconds` comes first and keeps the stream busy while the launches are queued, as nvbench does. All
+    calls together take about `DEVICE_SECONDS`.
     """
     cycles = int(3.0e9 * min(0.5, 1.5 * wall_seconds))  # no current GPU runs above 3 GHz
     times = []
@@ -96,9 +73,8 @@ def device_times(call: Call, wall_seconds: float, max_calls: int = DEVICE_CALLS)
 def back_to_back(
     call: Call, device: torch.device, wall_seconds: float, energy: Callable[[], float | None]
 ) -> BackToBack:
-    """Calls that do not wait for one another, for 0.2 s on a CPU and 1 s on a GPU, three at least: see `examined`."""
-    calls = max(3, round(BACK_TO_BACK_SECONDS[device.type] / wall_seconds))
-    wait = torch.cuda.synchronize if device.type == "cuda" else (lambda: None)
+    """At least three calls that do not wait for one another. `energy` reads the device's counter, in joules."""
+    calls, wait = max(3, round(BACK_TO_BACK_SECONDS[device.type] / wall_seconds)), wait_for(device)
     with garbage_collection_off():
         wait()
         before, start = energy(), time.perf_counter()
@@ -106,20 +82,17 @@ def back_to_back(
             call()
         wait()
         seconds, after = time.perf_counter() - start, energy()
-    drawn = after - before if before is not None and after is not None else None
-    return BackToBack(calls, seconds, drawn)
+    joules = after - before if before is not None and after is not None else None
+    return BackToBack(calls, seconds, joules)
 
 
 def peak_memory(call: Call, device: torch.device, besides: torch.nn.Module | None = None) -> Peak:
     """Peak bytes (in use, reserved) during one more call; None where the system does not tell.
 
-    On CUDA those of torch's allocator: weights, and all else that the process holds then. So eager is measured before
-    the compile, which leaves frozen copies of the weights and the pools of CUDA graphs. On a CPU the peak resident set
-    of the whole process (Linux); nothing is reserved there.
-
-    A CUDA graph holds the memory of all that it computes in a pool of its own for as long as it lives, and asks the
-    allocator for none when it is replayed. So a whole pool counts as in use, which only torch's native allocator tells.
-    The weights of `besides` do not count: the call does not need them, as a package eager's.
+    On CUDA those of torch's allocator, with all that the process holds; on a CPU the peak resident set of the whole
+    process (Linux), where nothing is reserved. A replay of a CUDA graph allocates nothing, since its pool lives as long
+    as the graph: so a whole pool counts as in use, which only torch's native allocator tells. The weights of `besides`
+    do not count, because the call does not need them: a package has its own.
     """
     if device.type == "cuda" and torch.cuda.get_allocator_backend() != "native":
         return None, None
@@ -149,14 +122,14 @@ def peak_memory(call: Call, device: torch.device, besides: torch.nn.Module | Non
 # Kernels, and the roofline
 
 
-def wanted(spec: RunSpec, device: torch.device) -> bool:
+def should_profile(spec: RunSpec, device: torch.device) -> bool:
     return spec.profile == "on" or (spec.profile == "auto" and device.type == "cuda")
 
 
 def profiles(calls: dict[str, Call], device: torch.device, trace: Path | None = None) -> dict[str, Profile]:
     """A profile of each variant; `trace`, a .json.gz, gets the whole trace. Raises RuntimeError as `summary` does."""
     activities = [ProfilerActivity.CPU] + ([ProfilerActivity.CUDA] if device.type == "cuda" else [])
-    wait = torch.cuda.synchronize if device.type == "cuda" else (lambda: None)
+    wait = wait_for(device)
     with torch.profiler.profile(activities=activities) as session:
         for name, call in calls.items():
             call()
@@ -181,36 +154,34 @@ def summary(events: Sequence[dict[str, Any]], variant: str, device: str) -> Prof
     if device == "cpu":
         timed = _own_times(one for one in inside if one.get("cat") in OPERATORS and one["tid"] == mark["tid"])
         kernels = sum(leaf for _, _, leaf in timed)
-        return Profile(kernels / CALLS, None, _longest((name, own) for name, own, _ in timed))
+        return Profile(kernels / CALLS, None, _longest_kernels((name, own) for name, own, _ in timed))
     work = [event for event in inside if event.get("cat") in WORK]
     if not work:
         raise RuntimeError(
             "it saw no work of the GPU; a container may need permission for that (NVIDIA's CUPTI, profiling counters)"
         )
-    busy = _covered((event["ts"], event["ts"] + event["dur"]) for event in work)
+    busy = _union_length((event["ts"], event["ts"] + event["dur"]) for event in work)
     launched = sum(1 for event in work if event["cat"] == "kernel")
-    longest = _longest((event["name"], event["dur"]) for event in work)
+    longest = _longest_kernels((event["name"], event["dur"]) for event in work)
     return Profile(launched / CALLS, busy / 1e6 / CALLS, longest)
 
 
 def _own_times(events: Iterable[dict[str, Any]]) -> list[tuple[str, float, bool]]:
     """Each event of one thread: its name, its time without the events nested in it, and whether none is nested."""
-    ordered = sorted(events, key=lambda event: (event["ts"], -event["dur"]))
-    nested: dict[int, float] = {}
-    around: list[int] = []
-    for index, event in enumerate(ordered):
-        while around and ordered[around[-1]]["ts"] + ordered[around[-1]]["dur"] <= event["ts"]:
+    times: list[tuple[str, float, list[float]]] = []
+    around: list[tuple[float, list[float]]] = []
+    for event in sorted(events, key=lambda event: (event["ts"], -event["dur"])):
+        while around and around[-1][0] <= event["ts"]:
             around.pop()
         if around:
-            nested[around[-1]] = nested.get(around[-1], 0.0) + event["dur"]
-        around.append(index)
-    return [
-        (event["name"], max(0.0, event["dur"] - nested.get(index, 0.0)), index not in nested)
-        for index, event in enumerate(ordered)
-    ]
+            around[-1][1].append(event["dur"])
+        nested: list[float] = []
+        around.append((event["ts"] + event["dur"], nested))
+        times.append((event["name"], event["dur"], nested))
+    return [(name, max(0.0, whole - sum(nested)), not nested) for name, whole, nested in times]
 
 
-def _covered(spans: Iterable[tuple[float, float]]) -> float:
+def _union_length(spans: Iterable[tuple[float, float]]) -> float:
     """The length of the union of spans: two streams that work at the same time count once."""
     covered, reached = 0.0, float("-inf")
     for start, end in sorted(spans):
@@ -219,7 +190,7 @@ def _covered(spans: Iterable[tuple[float, float]]) -> float:
     return covered
 
 
-def _longest(timed: Iterable[tuple[str, float]]) -> tuple[Kernel, ...]:
+def _longest_kernels(timed: Iterable[tuple[str, float]]) -> tuple[Kernel, ...]:
     """The names with the most microseconds in all profiled calls."""
     times: dict[str, list[float]] = defaultdict(list)
     for name, microseconds in timed:
@@ -250,8 +221,8 @@ def demand(workload: Workload) -> tuple[int, int]:
     reads = _Reads(workload.model)
     with reads, counter:
         outputs = workload.once(workload.model)
-    given_and_taken = sum(tensor.nbytes for tensor in tensors((workload.batch, outputs)))
-    return int(counter.get_total_flops()), sum(reads.bytes.values()) + given_and_taken
+    inputs_and_outputs = sum(tensor.nbytes for tensor in tensors((workload.batch, outputs)))
+    return int(counter.get_total_flops()), sum(reads.bytes.values()) + inputs_and_outputs
 
 
 class _Reads(TorchDispatchMode):
@@ -259,7 +230,7 @@ class _Reads(TorchDispatchMode):
 
     def __init__(self, model: torch.nn.Module) -> None:
         super().__init__()
-        self._stored = {
+        self._sizes = {
             tensor.untyped_storage().data_ptr(): tensor.nbytes for tensor in (*model.parameters(), *model.buffers())
         }
         self.bytes: dict[int, int] = defaultdict(int)
@@ -268,18 +239,18 @@ class _Reads(TorchDispatchMode):
         out = func(*args, **(kwargs or {}))
         for tensor in tensors((args, kwargs or {})):
             place = tensor.untyped_storage().data_ptr()
-            if place not in self._stored:
+            if place not in self._sizes:
                 continue
             if func is torch.ops.aten.embedding.default and tensor is args[0]:
-                self.bytes[place] = min(self._stored[place], self.bytes[place] + out.nbytes)
+                self.bytes[place] = min(self._sizes[place], self.bytes[place] + out.nbytes)
             else:
-                self.bytes[place] = self._stored[place]
+                self.bytes[place] = self._sizes[place]
         return out
 
 
 def matrix_rate(device: torch.device, dtype: torch.dtype) -> float:
     """Operations a second of a square matrix product under the TF32 switches in force."""
-    side = SIDE[device.type]
+    side = MATRIX_SIDE[device.type]
     left, right = (torch.randn(side, side, device=device, dtype=dtype) for _ in range(2))
     return 2 * side**3 / _seconds(lambda: left @ right, device)
 
@@ -293,7 +264,7 @@ def copy_rate(device: torch.device) -> float:
 
 def _seconds(call: Call, device: torch.device) -> float:
     """A call's among so many that launches and the wait for the GPU, some 10 us, do not count; of the best block."""
-    wait = torch.cuda.synchronize if device.type == "cuda" else (lambda: None)
+    wait = wait_for(device)
 
     def now() -> float:
         wait()

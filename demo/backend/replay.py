@@ -1,9 +1,9 @@
 """A log of input sizes called one after another: a process of its own for each strategy, started by `demo shapes`.
 
-Covered: every call is timed alone, the compile that it waits for included, over an empty compile cache; before the
-first of them eager is called once with every size, as a warm-up and to see that the model takes it. A picture's size is
-that of the model's input, to which the one picture is resampled; a text is one call over the whole prompt, without a
-cache of keys and values. Not covered: making the inputs, and the copy that pads a batch, neither of which is timed.
+Covered: every call is timed alone, the compile that it waits for included, over an empty compile cache; before them
+eager is called once with every size, as a warm-up and to see that the model takes it. A picture's size is that of the
+model's input; a text is one call over the whole prompt, without a cache of keys and values. Not covered: making the
+inputs, and the copy that pads a batch.
 
 The job is {"spec": ..., "input_file": ..., "sizes": [...], "compiled": true, "cache_folder": "..."}; the answer is one
 line, {"refused": ...}, {"failed": ...} or {"seconds": [...], "waited": [...], "recompiles": 0, "fallbacks": 0}.
@@ -11,19 +11,21 @@ line, {"refused": ...}, {"failed": ...} or {"seconds": [...], "waited": [...], "
 
 import json
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
 import torch
+from PIL import Image
 
-from demo.backend import compilation, compile_model, messages, tasks
+from demo.backend import compilation, compile_model, tasks
 from demo.backend.workload import Workload
 from demo.core import codec
 from demo.core.size_log import Size
 from demo.core.spec import BadInput, RunSpec
 
 
-def replayed(workload: Workload, sizes: list[Size], compiled: bool) -> dict[str, Any]:
+def replay(workload: Workload, sizes: list[Size], compiled: bool) -> dict[str, Any]:
     """Seconds of each call, which of them compiled or recorded a CUDA graph, recompiles, fallbacks. Raises BadInput."""
     for size in dict.fromkeys(sizes):
         try:
@@ -47,7 +49,7 @@ def answer(job: dict[str, Any]) -> dict[str, Any]:
     spec, sizes = codec.load(RunSpec, job["spec"]), [codec.load(Size, size) for size in job["sizes"]]
     try:
         with torch.no_grad():
-            return replayed(tasks.load(spec, Path(job["input_file"])), sizes, job["compiled"])
+            return replay(tasks.load(spec, Path(job["input_file"])), sizes, job["compiled"])
     except BadInput as refusal:
         return {"refused": str(refusal)}
     except torch.OutOfMemoryError:
@@ -55,7 +57,11 @@ def answer(job: dict[str, Any]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    job, pipe = messages.job_and_answers()
+    # What a library prints goes to standard error. No process that is started here inherits the copy.
+    pipe = os.dup(1)
+    os.dup2(2, 1)
+    Image.MAX_IMAGE_PIXELS = None  # images.read holds its own, stricter limit
+    job = json.loads(sys.stdin.buffer.readline())
     if job["cache_folder"]:
         compilation.use_empty_cache(Path(job["cache_folder"]))
     os.write(pipe, json.dumps(answer(job)).encode() + b"\n")

@@ -1,7 +1,6 @@
-"""One run from inside: load, prepare, warm up, compile, time, examine, check, explain.
+"""One run from inside. `Run.execute` gives the order of its phases.
 
-`Run.execute` gives the order. Each phase takes what the ones before it made and adds its figures to `Run.result`, so
-that a failure in any phase loses nothing of what was measured before.
+Each phase adds its figures to `Run.result`, so that a failure loses nothing of what was measured before.
 """
 
 import contextlib
@@ -43,7 +42,7 @@ MAX_RESTARTS = 2
 
 
 class Run:
-    """One job: make it, and call `execute` once."""
+    """One job. `execute` it once."""
 
     workload: Workload
     variants: Variants
@@ -61,7 +60,7 @@ class Run:
         self.log = compilation.CompileLog()
         self.events_before_timing = 0
         self.first_compilation: Compilation | None = None
-        """What was compiled, once it has been compiled again for fewer threads; of a package, once it is built."""
+        """The first one, once the model is compiled again for fewer threads; of a package, once it is built."""
         self.fit_together = True
         """Whether eager and compiled fit in memory together, as far as the warm-up tells."""
         self.package: Path | None = None
@@ -71,7 +70,7 @@ class Run:
         self.eager_outputs: Any = None
         """Of one call before the compile, cloned."""
         self.compiled_outputs: Any = None
-        """Where eager and compiled do not fit in memory together: then nothing else is left of the compiled model."""
+        """If eager and compiled do not fit in memory together: then nothing else is left of the compiled model."""
         self.eager_peak: profiling.Peak | None = None
         """Of memory on a GPU, before the compile; None on a CPU, where it is measured after the timing."""
 
@@ -81,7 +80,7 @@ class Run:
         return self.result.spec
 
     def execute(self) -> RunResult:
-        """Raises BadInput where the job cannot be run as given. Every other failure becomes a result."""
+        """Raises BadInput if the job cannot be run as given. Every other failure becomes a result."""
         try:
             with torch.no_grad():  # one context for compiling, warming and timing: another one would recompile
                 self.load()
@@ -89,20 +88,20 @@ class Run:
                 self.time()
                 together = self.compiled_outputs is None
                 if together:
-                    with self.figures_kept():
+                    with self.tolerate():
                         self.keep(**self.workload.time_more(self.variants, self.log, self.events))
                 self.enter("check", 0.9)
                 for name in ("eager", "compiled") if together else ("eager",):
                     self.examine(name)
-                with self.figures_kept():
+                with self.tolerate():
                     self.check()
                 if self.result.predictions is not None and "compiled" not in self.result.predictions:
                     self.keep(predictions=None)  # eager's alone would look like a failure
                 if together:
                     self.explain()
-                with self.figures_kept():
+                with self.tolerate():
                     self.keep(**self.workload.time_last(self.result, self.events))
-                with self.figures_kept():
+                with self.tolerate():
                     self.capture_before_eager()
                 self.compile_again()
                 self.enter("done", 1.0)
@@ -132,12 +131,12 @@ class Run:
         self.result = replace(self.result, **known)
 
     def add_to(self, part: str, **known: Any) -> None:
-        """Adds what is known now to a part of the result, such as its environment, where there is one."""
+        """Adds what is known now to a part of the result, such as its environment, if there is one."""
         if (found := getattr(self.result, part)) is not None:
             self.keep(**{part: replace(found, **known)})
 
     @contextlib.contextmanager
-    def figures_kept(self, lost: str = "Not all could be examined after the timing") -> Iterator[None]:
+    def tolerate(self, lost: str = "Not all could be examined after the timing") -> Iterator[None]:
         """An exception costs the figures of its own block only, and becomes a warning that begins with `lost`."""
         try:
             yield
@@ -166,7 +165,10 @@ class Run:
         if workload.device.type == "cpu":
             free_cores = cores.free_cores(since)
             if self.job.exactly and wanted is not None and free_cores is not None and free_cores < wanted:
-                raise BadInput(too_few_cores(wanted, free_cores))
+                raise BadInput(
+                    f"This answer was timed with {wanted} threads; free cores now: {free_cores}. A repeat would time "
+                    "another setting. Stop other programs and repeat it, or start a run of its own."
+                )
             gave_way = torch_settings.give_way(self.spec, workload.device, free_cores)
             self.add_to("environment", threads=torch.get_num_threads(), free_cores=free_cores)
             known = self.result.environment
@@ -180,21 +182,23 @@ class Run:
         self.enter("warm up", 0.1)
         workload, model, events = self.workload, self.workload.model, self.log.events()
         if self.spec.compiler == "jit" and self.spec.scope == "model":
-            with self.figures_kept("Compiling before the first eager call was not tried: the model cannot be copied"):
+            with self.tolerate("Compiling before the first eager call was not tried: the model cannot be copied"):
                 self.untouched = compile_model.twin(model)
         warmup = self.warm_up("eager", workload.eager)
         if self.log.events() > events:
             self.caveats.append(Caveat("compiles_itself"))
-        if self.untouched is not None and not compile_model.changed(self.untouched, model):
+        if self.untouched is not None and not compile_model.has_changed(self.untouched, model):
             self.untouched = None
         self.eager_outputs = workload.outputs(model)
         # Already kept here, so that a failed compile still shows what eager does.
         self.keep(eager=Measurement(tuple(warmup[1:]), None, tuple(warmup), 1))
-        with self.figures_kept("The outputs could not be turned into predictions"):
-            self.keep(predictions=(seen := workload.predictions(self.eager_outputs)) and {"eager": seen})
+        with self.tolerate("The outputs could not be turned into predictions"):
+            predictions = workload.predictions(self.eager_outputs)
+            self.keep(predictions={"eager": predictions} if predictions else None)
         if workload.device.type == "cuda":
             self.eager_peak = profiling.peak_memory(workload.eager, workload.device)
-            self.caveats += [] if self.eager_peak[0] else [note(f"{profiling.NO_MEMORY} (PYTORCH_CUDA_ALLOC_CONF).")]
+            if not self.eager_peak[0]:
+                self.caveats.append(note(f"{profiling.NO_MEMORY} (PYTORCH_CUDA_ALLOC_CONF)."))
         return Variant(workload.eager, warmup, model)
 
     def warm_up(self, name: str, call: timing.Call, **options: Any) -> list[float]:
@@ -212,8 +216,8 @@ class Run:
         if self.job.cache_folder is not None:
             compilation.use_empty_cache(Path(self.job.cache_folder))
         cached, broken = compilation.remove_unfinished(Path(cache_dir()))
-        made, again = compilation.tried_again(lambda: self.compile_in_process(cached), cached)
-        self.caveats += compilation.caveats(workload.device, broken or again)
+        compiled, retried = compilation.compile_with_retry(lambda: self.compile_in_process(cached), cached)
+        self.caveats += compilation.caveats(workload.device, broken or retried)
         # Now they tell what instructions inductor compiled for, too.
         self.add_to("environment", settings=torch_settings.in_force(workload.model, workload.batch))
         eager_again = eager.warmup
@@ -223,12 +227,14 @@ class Run:
             if not failures.is_out_of_memory(error):
                 raise
             self.fit_together = False
-        self.variants = Variants(eager, made, eager_again)
+        self.variants = Variants(eager, compiled, eager_again)
 
     def build(self) -> Variant:
         """Builds a package unless it is kept, loads it and warms it up; notes what that cost."""
         folder = Path(self.job.cache_folder or tempfile.mkdtemp(prefix="package-"))
-        kept = Path(self.job.kept_packages or folder, compile_model.package_name())
+        # On a CPU the compiled code is for a number of threads and for vector instructions.
+        name = f"for-{torch.get_num_threads()}-threads-{torch.backends.cpu.get_cpu_capability()}.pt2"
+        kept = Path(self.job.kept_packages or folder, name)
         self.package = Path(self.job.package or kept)
         cache = "warm" if self.job.kept_packages and kept.exists() else "cold"
         parts = compile_model.build_package(self.workload, self.package, folder) if cache == "cold" else {}
@@ -238,20 +244,18 @@ class Run:
         call = self.workload.call(model)
         parts["first run"], *times = self.warm_up("compiled", call, first_call_ended=self.log.first_call_ended)
         first, size = sum(parts.values()), self.package.stat().st_size
-        told: dict[str, Any] = {"cache": cache, cache: CompileCost(first, parts), "package_bytes": size}
-        self.first_compilation = self.first_compilation or Compilation(first, graphs=1, **told)
+        known: dict[str, Any] = {"cache": cache, cache: CompileCost(first, parts), "package_bytes": size}
+        self.first_compilation = self.first_compilation or Compilation(first, graphs=1, **known)
         return Variant(call, [first, *times], model)
 
     def compile_in_process(self, cached: set[str]) -> Variant:
-        """Or builds a package."""
+        """By the first call in this process, or as a package. `cached` names the files in the compile cache."""
         if self.spec.compiler == "aot":
             return self.build()
         workload, self.log = self.workload, compilation.CompileLog(cached)
         model = compile_model.compiled(workload.model, self.spec)
         call, min_calls = workload.call(model), timing.min_warmup_calls(self.spec, workload.device)
         warmup = self.warm_up("compiled", call, min_calls=min_calls, first_call_ended=self.log.first_call_ended)
-        if self.spec.graph_break and not compile_model.breaks_where_added(self.log.captured()[1]):
-            self.caveats.append(note("torch.compile reported no graph break where breaks were added."))
         return Variant(call, warmup, model)
 
     def compilation(self) -> Compilation:
@@ -282,11 +286,11 @@ class Run:
         self.caveats += caveats.of_timing(self.result)
         compiled = self.result.compilation
         if compiled is not None and compiled.recompiles_while_timing:
-            self.keep(status="failed", failure=failures.recompiled(compiled.recompiles_while_timing))
+            self.keep(status="failed", failure=failures.recompile_failure(compiled.recompiles_while_timing))
 
     def time_together(self) -> timing.Samples | None:
-        """Begins anew with fewer threads where other programs take a core meanwhile, unless the number was asked for.
-        None where the variants are to take turns and do not fit in memory together."""
+        """Begins anew with fewer threads if other programs take a core meanwhile, unless the number was asked for. None
+        if the variants are to take turns and do not fit in memory together."""
         restarts = MAX_RESTARTS if self.workload.device.type == "cpu" and self.spec.threads is None else 0
         while True:
             threads = torch.get_num_threads() if restarts else 0
@@ -330,15 +334,14 @@ class Run:
         return timing.time_interleaved(*calls, clock, plan, half, on_block_end)
 
     def with_fewer_threads(self, threads: int) -> None:
-        """Warms the variants up again. Inductor's code is for a number of threads, so the model is compiled again, or
-        the package built again. What is told of the compile, its cost included, stays that of the first one."""
+        """Warms the variants up again, which compiles or builds again, because inductor's code is for a number of
+        threads. The result keeps the first compile, with its cost."""
         self.first_compilation = self.compilation()
-        torch_settings.give_way(self.spec, self.workload.device, threads)
+        torch.set_num_threads(threads)
         self.add_to("environment", threads=threads, free_cores=threads)
         self.caveats.append(Caveat("timed_again", {"threads": threads}))
-        self.events.doing("fewer_threads", 0.5, phase="time")
+        self.events.progress("time", 0.5, code="fewer_threads")
         self.unsettled.clear()
-
         eager, compiled = self.variants.eager, self.variants.compiled
         if self.spec.compiler == "aot":
             compiled = self.build()
@@ -373,13 +376,15 @@ class Run:
 
     def examine(self, name: str) -> None:
         """The passes of their own over a variant: work on the GPU, back-to-back calls with their energy, memory."""
+        timed, call, device = getattr(self.result, name), self.variants.by_name[name].call, self.workload.device
         known = self.eager_peak if name == "eager" else None
-        if (timed := getattr(self.result, name)) is not None:
-            call, device = self.variants.by_name[name].call, self.workload.device
-            besides = self.workload.model if name == "compiled" and self.package else None
-            with self.figures_kept():
-                memory = known or profiling.peak_memory(call, device, besides)
-                self.keep(**{name: profiling.examined(timed, call, device, self.observer.energy_joules, memory)})
+        besides = self.workload.model if name == "compiled" and self.package else None
+        with self.tolerate():
+            in_use, reserved = known or profiling.peak_memory(call, device, besides)
+            work = profiling.device_times(call, min(timed.wall_seconds)) if device.type == "cuda" else None
+            queue = profiling.back_to_back(call, device, timed.median_seconds, self.observer.energy_joules)
+            self.add_to(name, peak_memory_bytes=in_use, peak_reserved_bytes=reserved)
+            self.add_to(name, device_seconds=work, back_to_back=queue)
 
     def check(self) -> None:
         """Compares the outputs of both, and times what a request needs beside the model."""
@@ -394,37 +399,36 @@ class Run:
             shares, fault = task.agreement(ours, theirs), task.fault(ours, theirs)
         peak_memory = self.result.eager.peak_memory_bytes if self.result.eager is not None else None
         reference = parity.float64_reference(workload, peak_memory)
-        asked = (self.spec.dtype, reference, shares, fault)
-        self.keep(parity=parity.compare(self.eager_outputs, again, outputs, *asked))
+        against = (self.spec.dtype, reference, shares, fault)
+        self.keep(parity=parity.compare(self.eager_outputs, again, outputs, *against))
         self.keep(end_to_end=workload.end_to_end(outputs))
         self.caveats += caveats.of_calls(workload, variants)
 
     # Explain
 
     def explain(self) -> None:
-        """Kernels and the roofline: why each variant is as fast as it is. What fails here costs no other figure."""
-        if not profiling.wanted(self.spec, self.workload.device):
+        """Kernels and the roofline: why each variant is as fast as it is."""
+        if not profiling.should_profile(self.spec, self.workload.device):
             return
-        self.events.doing("explain", 0.94)
-        calls = {"eager": self.variants.eager.call, "compiled": self.variants.compiled.call}
-        with self.figures_kept("The profiler gave nothing"):
+        self.events.progress("check", 0.94, code="explain")
+        calls = {name: variant.call for name, variant in self.variants.by_name.items()}
+        with self.tolerate("The profiler gave nothing"):
             trace = Path(self.job.trace) if self.job.trace else None
             for name, profile in profiling.profiles(calls, self.workload.device, trace).items():
                 self.add_to(name, profile=profile)
-        with self.figures_kept("The roofline could not be measured"):
+        with self.tolerate("The roofline could not be measured"):
             self.keep(roofline=profiling.roofline(self.workload))
 
     def capture_before_eager(self) -> None:
-        """It comes late because it resets dynamo. Skipped where the first eager call changed nothing on the model."""
+        """It comes late because it resets dynamo. Skipped if the first eager call changed nothing on the model."""
         if self.result.compilation is not None and self.untouched is not None:
-            self.events.doing("capture", 0.95)
+            self.events.progress("check", 0.95, code="capture")
             first = compile_model.compiled_first(self.untouched, self.workload, self.log.first_capture)
             self.add_to("compilation", compiled_first=first)
 
     def compile_again(self) -> None:
         """The first call once more in a further process, if this one's had to compile: from the cache that it filled,
-        or from its package. The answer is sent before: whoever reads it need not wait. Not in a search, which keeps
-        packages: it runs once more itself what it wants to know this of."""
+        or from its package. The answer is sent before. Not in a search, which keeps packages and reruns by itself."""
         compiled, known = self.result.compilation, self.result.environment
         if compiled is None or known is None or self.result.status != "ok":
             return
@@ -433,15 +437,6 @@ class Run:
         self.events.progress("check", 0.95, code="compile_again", answer=self.answer())
         spec = replace(self.spec, threads=known.threads) if self.workload.device.type == "cpu" else self.spec
         source = "the package" if self.package is not None else "the filled cache"
-        with self.figures_kept(f"The first call from {source} could not be measured"):
+        with self.tolerate(f"The first call from {source} could not be measured"):
             warm = first_call.measure_elsewhere(spec, self.job.seen_file, bool(compiled.compiled_first), self.package)
             self.add_to("compilation", warm=warm)
-
-
-def too_few_cores(threads: int, free: int) -> str:
-    """Why a repeat was not begun."""
-    timed, cores = f"{threads} thread{'s' * (threads > 1)}", "1 core is" if free == 1 else f"{free} cores are"
-    return (
-        f"This answer was timed with {timed}; only {cores} free now. A repeat would time another setting. Stop other "
-        "programs and repeat it, or start a run of its own."
-    )

@@ -1,13 +1,12 @@
 """The measurement protocol: verified warm-up, then interleaved A B B A blocks with an A/A control.
 
-Covered: drift of the machine (it falls on both sides of each comparison), warm-up that has not ended, the first calls
-after a switch of variant, which are slower, compiling during the timing (the caller compares the log's events),
-Python's garbage collector, and the noise floor of this machine.
+Covered: drift of the machine, warm-up that has not ended, the slower first calls after a switch of variant, compiling
+during the timing (the caller compares the log's events), Python's garbage collector, and this machine's noise floor.
 Not covered: what is wrong for both variants alike (a throttled clock, a busy machine: `monitor` watches those), and
-what differs from process to process or from day to day. Stopping by the interval's width lowers its coverage a little:
+what differs from process to process. Stopping by the interval's width lowers its coverage a little:
 `benchmarks/results/honesty.md` has the figures.
 
-The functions time callables and know nothing of models. The clock is a parameter, so that tests can simulate one.
+The clock is a parameter, so that tests can simulate one.
 """
 
 import contextlib
@@ -39,11 +38,10 @@ MAX_SETTLING_CALLS = 6
 """After a switch of variant the caches hold the other one's data: on two cores the first call took 5 to 24 % longer
 than the steady ones, and the compiled shapes-rtdetr came within 2 % with its eighth."""
 SLOW_SECONDS = 0.1
-"""From such a call on a half block is one call: of a slow model more and shorter blocks fit into the same time. No call
-settles then: of five of the guide's models with calls of 150 to 900 ms, the first after a switch took 0.99 to 1.01
-times as long as the others, so it counts."""
+"""Calls at least this long have one call per half block, so that more blocks fit, and no settling calls (measured on
+five of the guide's models: the first after a switch took 0.99 to 1.01 times as long as the others)."""
 SLOW_BLOCKS_APART = 3
-"""With half blocks of one call the A/A control comes after every third block only: the time is short."""
+"""With half blocks of one call the A/A control comes after every third block only."""
 MIN_BLOCKS, MIN_CALLS = 6, 20
 """Least blocks and calls of each variant, where time allows: fewer are no basis for a figure."""
 MOST_TIMING_SECONDS = 60.0
@@ -54,11 +52,16 @@ NEW_ESTIMATE = 1.1
 """The speed-up is estimated anew when there are this many times as many blocks."""
 
 
+def wait_for(device: torch.device) -> Callable[[], None]:
+    """Waits for what a GPU has in its queue; on a CPU there is nothing to wait for."""
+    return torch.cuda.synchronize if device.type == "cuda" else lambda: None
+
+
 class Clock:
     """The time that one caller waits: for the call, and on a GPU for the work that it queued."""
 
     def __init__(self, device: torch.device) -> None:
-        self._wait = torch.cuda.synchronize if device.type == "cuda" else (lambda: None)
+        self._wait = wait_for(device)
 
     def time(self, call: Call) -> float:
         self._wait()
@@ -83,8 +86,8 @@ class Plan:
     min_seconds: float = 0.5
     """... and each variant has had this much time, `MIN_BLOCKS` and `MIN_CALLS`."""
     max_seconds: float = 3.5
-    """Stop after this long, unless there are fewer blocks or calls than that, or the verdict would be 'unsure'. The
-    latter is decided once: extending until the verdict is sure would make it wrong more often."""
+    """Stop after this long, unless there are fewer blocks or calls than that, or the verdict would be 'unsure'. That is
+    decided once: extending until the verdict is sure would make it wrong more often."""
     longest_seconds: float = 7.0
     """Stop in any case after this long, once there are two blocks."""
     max_calls: int = 5_000
@@ -93,8 +96,8 @@ class Plan:
 
     @classmethod
     def of(cls, spec: RunSpec, first_call_seconds: float) -> "Plan":
-        """The spec's limit, at most doubled. Where nobody chose one, the timing may also take as long as the first
-        compiled call did: a slow model, which compiles for long, needs long."""
+        """The spec's limit, at most doubled. If nobody chose one, a slow model, which compiles for long, may also take
+        as long as its first compiled call did."""
         longest = 2 * spec.most_seconds
         if spec.most_seconds == OPTIONS["most_seconds"].default:
             longest = max(longest, min(first_call_seconds, MOST_TIMING_SECONDS))
@@ -114,11 +117,8 @@ class Estimate(NamedTuple):
 
 @dataclass
 class Samples:
-    """Seconds of the timed calls, as they come in.
-
-    With h for `calls_per_half_block`, a block is h eager, 2 h compiled and h eager calls. The calls that settle after a
-    switch of variant come on top.
-    """
+    """Seconds of the timed calls, as they come in. With h for `calls_per_half_block`, a block is h eager, 2 h compiled
+    and h eager calls, beside the calls that settle."""
 
     calls_per_half_block: int
     eager: list[float] = field(default_factory=list)
@@ -126,7 +126,7 @@ class Samples:
     control: list[float] = field(default_factory=list)
     """Eager calls of the A/A control blocks."""
     settling: dict[str, list[float]] = field(default_factory=lambda: {"eager": [], "compiled": []})
-    """By variant, its first calls after switches to it, where they are not counted."""
+    """By variant, its first calls after switches to it, which are not counted."""
     seconds: float = 0.0
     """Clock time from the first call to the last, with what lies between calls."""
     _latest: Estimate = field(default_factory=Estimate)
@@ -136,11 +136,12 @@ class Samples:
         return len(self.compiled) // (2 * self.calls_per_half_block)
 
     def estimate(self) -> Estimate:
-        """Made anew only when there are a tenth more blocks: checking after every block would stop on lucky
-        fluctuations and lower the interval's coverage."""
+        """Made anew only when there are a tenth more blocks: a check after every block would stop on lucky fluctuations
+        and lower the interval's coverage."""
         if self.blocks >= max(1, self._latest.blocks * NEW_ESTIMATE):
-            speedup = self._speedup() if self.blocks >= 2 else None
-            self._latest = Estimate(self.blocks, speedup, *stats.paired_seconds(*self._pairs()))
+            pairs = self._pairs()
+            speedup = stats.paired_ratio(*pairs) if self.blocks >= 2 else None
+            self._latest = Estimate(self.blocks, speedup, *stats.paired_seconds(*pairs))
         return self._latest
 
     @property
@@ -158,13 +159,11 @@ class Samples:
     def _pairs(self) -> tuple[np.ndarray, np.ndarray]:
         return stats.side_by_side(self.eager, self.compiled, 2 * self.calls_per_half_block)
 
-    def _speedup(self) -> stats.Interval:
-        return stats.paired_ratio(*self._pairs())
-
     def unsure(self) -> bool:
         """Whether a verdict on the calls so far would be 'unsure'."""
         control = stats.control_ratio(self.eager, self.control, 2 * self.calls_per_half_block, self.blocks_apart)
-        return control is None or stats.compare(self._speedup(), stats.noise_floor(control)).verdict == "unsure"
+        speedup = stats.paired_ratio(*self._pairs())
+        return control is None or stats.compare(speedup, stats.noise_floor(control)).verdict == "unsure"
 
 
 def warm_up(
@@ -210,10 +209,10 @@ def median_of_few(call: Call, clock: Clock, calls: int = 5, seconds: float = 0.3
 
 
 def calls_per_half_block(eager_warmup: list[float], compiled_warmup: list[float], iterations: int | None) -> int:
-    """So many that a block takes the slower variant about 0.12 s, and six blocks or more fit into `iterations`.
+    """So many that a block takes the slower variant about `BLOCK_SECONDS`, and `MIN_BLOCKS` fit into `iterations`.
 
-    The seconds of a call are the median of the last three warm-up calls. Never so few that settling would take more
-    than a fifth of the timing: 2; or 1 from `SLOW_SECONDS` on, where more blocks are worth that.
+    The seconds of a call are the median of the last three warm-up calls. At least 2, else settling would take more than
+    a fifth of the timing; or 1 from `SLOW_SECONDS` on.
     """
     slowest = max(sorted(times[-3:])[1] for times in (eager_warmup, compiled_warmup))
     half = min(MAX_CALLS_HALF_BLOCK, round(BLOCK_SECONDS / slowest / 2))
@@ -223,11 +222,8 @@ def calls_per_half_block(eager_warmup: list[float], compiled_warmup: list[float]
 
 
 def settling_calls(half: int) -> int:
-    """Calls that are not counted after each switch of variant: at least one, at most `MAX_SETTLING_CALLS`.
-
-    With h = `half` each variant has one switch for 2 h counted calls, so h / 2 settling calls are at most a fifth of
-    its calls.
-    """
+    """Calls that are not counted after each switch of variant: at most a fifth of its calls, as each variant has one
+    switch for 2 `half` counted calls."""
     return max(1, min(MAX_SETTLING_CALLS, half // 2))
 
 
@@ -242,14 +238,13 @@ def time_interleaved(
     """Times the two in blocks A B B A, with an A/A control block between two of them, until the plan is met.
 
     With `half` = 5 calls per half block the order is: 5 eager, 10 compiled, 5 eager | 10 eager (control) | 5 eager,
-    10 compiled, ... The control lies between two runs of eager calls just as the compiled calls do: it shows what the
-    protocol reports for two equal variants on this machine. Drift falls on both sides of each comparison.
+    10 compiled, ... The control lies between eager calls just as the compiled calls do: it shows what the protocol
+    reports for two equal variants on this machine. Drift falls on both sides of each comparison.
 
-    Wherever another variant was called before, `settling_calls` calls come first and are not counted: a server, which
-    calls one variant only, never waits for such a call. A variant whose calls take `SLOW_SECONDS` needs none. Around
-    the control there is no switch.
+    After a switch of variant `settling_calls` calls are not counted: a server, which calls one variant only, never
+    waits for such a call. Calls that take `SLOW_SECONDS` need none.
 
-    `on_block_end` is called between blocks, never inside one. What it raises breaks the timing off.
+    `on_block_end` is called between blocks. What it raises breaks the timing off.
     """
     samples = Samples(half)
     settling = settling_calls(half)

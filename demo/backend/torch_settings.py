@@ -30,16 +30,13 @@ def load_gpu_libraries(spec: RunSpec, device: torch.device) -> float:
 
 
 def apply(spec: RunSpec) -> None:
-    """Sets this process's threads, and the switches of freezing, equal sizes and TF32.
-
-    With dtype float32 TF32 is off for convolutions too, where torch allows it by default.
-    """
+    """Sets this process's threads, and the switches of freezing, equal sizes and TF32. With dtype float32 TF32 is off
+    for convolutions too, where torch allows it by default."""
     torch.set_float32_matmul_precision("high" if spec.dtype == "tf32" else "highest")
     torch.backends.cudnn.allow_tf32 = spec.dtype == "tf32"
-    # For the whole process, and not among torch.compile's options: dynamo asks for it when it traces, and only then are
-    # the weights constants of the graph.
+    # Not among torch.compile's options: dynamo asks for it when it traces, to make the weights constants of the graph.
     torch._inductor.config.freezing = spec.freezing
-    # Else dynamo takes sizes that are equal at first, such as those of a square picture, to be equal always.
+    # Else dynamo takes sizes that are equal at first, as of a square picture, to be equal always.
     torch.fx.experimental._config.use_duck_shape = spec.dynamic != "on"
     if spec.threads is not None:
         torch.set_num_threads(spec.threads)
@@ -48,10 +45,8 @@ def apply(spec: RunSpec) -> None:
 
 
 def give_way(spec: RunSpec, device: torch.device, free_cores: int | None) -> bool:
-    """With threads 'auto' on a CPU: sets no more threads than cores are free. Returns whether that made them fewer.
-
-    Threads meet at a barrier after every operation, so all of them wait for the one whose core is taken. torch's own
-    number stays where it is not known what is free.
+    """With threads 'auto' on a CPU: sets no more threads than cores are free, because all threads wait at barriers for
+    the one whose core is taken. Returns whether that made them fewer.
     """
     asked = device.type != "cpu" or spec.threads is not None
     if asked or free_cores is None or free_cores >= torch.get_num_threads():

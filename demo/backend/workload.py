@@ -1,7 +1,5 @@
-"""What a run times: a model on its device, and the batch that it is called with.
-
-`demo.backend.tasks` makes one from a spec, of the class of its task. `Variants` are the ways to call its model, eager
-and compiled.
+"""What a run times: a model on its device, and the batch that it is called with. `demo.backend.tasks` makes one from a
+spec, of the class of its task. `Variants` are the ways to call its model, eager and compiled.
 """
 
 from abc import ABC, abstractmethod
@@ -15,7 +13,6 @@ from torch.utils import _pytree as pytree
 from demo.backend import compilation, timing
 from demo.backend.messages import Events
 from demo.core.caveat import Caveat
-from demo.core.measurement import Measurement
 from demo.core.outputs import EndToEnd, Predictions
 from demo.core.result import RunResult
 from demo.core.size_log import Size
@@ -40,10 +37,17 @@ def memory_format_of(spec: RunSpec) -> torch.memory_format:
 
 
 def memory_format_in(inputs: list[torch.Tensor]) -> str:
-    """'channels last' where a picture among these lies so in memory, else 'contiguous'."""
-    pictures = [one for one in inputs if one.dim() == 4]
-    last = any(one.is_contiguous(memory_format=torch.channels_last) and not one.is_contiguous() for one in pictures)
+    """'channels last' if a picture among these lies so in memory, else 'contiguous'."""
+    pictures = [one for one in inputs if one.dim() == 4 and not one.is_contiguous()]
+    last = any(one.is_contiguous(memory_format=torch.channels_last) for one in pictures)
     return "channels last" if last else "contiguous"
+
+
+def on_device(tensor: torch.Tensor, spec: RunSpec, device: torch.device) -> torch.Tensor:
+    """An input on the device: float32 in the spec's number format, a picture in its memory format."""
+    moved = tensor.detach().to(device, dtype_of(spec) if tensor.dtype == torch.float32 else None)
+    channels_last = spec.channels_last and moved.dim() == 4
+    return moved.contiguous(memory_format=torch.channels_last) if channels_last else moved
 
 
 @dataclass(frozen=True)
@@ -94,7 +98,7 @@ class Workload(ABC):
         raise NotImplementedError("a model of one's own has its sizes in its function")
 
     def predictions(self, outputs: Any) -> Predictions | None:
-        """What the outputs of one call show, in the form that is stored; None where that would mean nothing."""
+        """What the outputs of one call show, as it is stored; None where that would mean nothing."""
         return None
 
     def end_to_end(self, outputs: Any) -> EndToEnd | None:
@@ -124,18 +128,16 @@ class Workload(ABC):
         return model(**self.batch)
 
     def outputs(self, model: Any) -> Any:
-        """What eager and compiled are compared by. Cloned: the next call of a CUDA graph overwrites its outputs.
-
-        Eager's are asked first.
-        """
+        """What eager and compiled are compared by, eager's first. Cloned: a CUDA graph's next call overwrites them."""
         return compilation.clone_outputs(self.call(model)())
 
     def exact_outputs(self, exact: Any) -> Any:
         """What `outputs` gives, from `exact`, a copy of the model in float64."""
-        double = pytree.tree_map_only(
-            torch.Tensor, lambda one: one.double() if one.is_floating_point() else one, self.batch
-        )
-        return exact(**double)
+
+        def double(tensor: torch.Tensor) -> torch.Tensor:
+            return tensor.double() if tensor.is_floating_point() else tensor
+
+        return exact(**pytree.tree_map_only(torch.Tensor, double, self.batch))
 
     def time_more(self, variants: Variants, log: compilation.CompileLog, events: Events) -> dict[str, Any]:
         """Further figures of eager and compiled for the result, timed after their calls."""
@@ -144,18 +146,3 @@ class Workload(ABC):
     def time_last(self, result: RunResult, events: Events) -> dict[str, Any]:
         """Figures for the result that have to be timed after everything else, because that changes the process."""
         return {}
-
-    def both_timed(
-        self, eager: timing.Call, compiled: timing.Call, log: compilation.CompileLog, plan: timing.Plan
-    ) -> tuple[Measurement, Measurement, Measurement | None]:
-        """Warms both calls up and times them in turns, with nothing told meanwhile.
-
-        Returns eager's times, compiled's, and those of the A/A control where there was time for one.
-        """
-        min_calls = timing.min_warmup_calls(self.spec, self.device)
-        warmup, _ = timing.warm_up(compiled, self.clock, log.events, min_calls)
-        eager_warmup, _ = timing.warm_up(eager, self.clock, log.events)
-        half = timing.calls_per_half_block(eager_warmup, warmup, plan.iterations)
-        samples = timing.time_interleaved(eager, compiled, self.clock, plan, half, lambda _: None)
-        control = samples.measurement("control") if samples.control else None
-        return samples.measurement("eager", eager_warmup), samples.measurement("compiled", warmup), control

@@ -8,8 +8,8 @@ from functools import cache
 from typing import Any, Literal
 
 WIRE_VERSION = 1
-"""The version of the messages between the app and its worker, which the job and the worker's `ready` hold. It grows
-when a field changes its meaning or a message that the other side must know is added."""
+"""The version of the messages between the app and its worker, which the worker's `ready` holds. It grows when a field
+changes its meaning or a message that the other side must know is added."""
 
 
 def shown(value: Any) -> str:

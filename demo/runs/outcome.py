@@ -86,7 +86,7 @@ class OngoingRun:
     def job(self, folder: str) -> dict[str, Any]:
         """What the worker reads, whose temporary files lie in `folder`. Raises OSError where an empty compile cache
         has no room there."""
-        job = {"version": codec.WIRE_VERSION, "id": self.id, "started_at": self.started_at}
+        job: dict[str, Any] = {"id": self.id, "started_at": self.started_at}
         job |= {"threads": self.threads, "exactly": self.exactly}
         named = vars(self.files) | {"input_file": self.input_file}
         paths = {name: str(file.resolve()) for name, file in named.items() if file is not None}

@@ -7,11 +7,6 @@ from typing import Any, Literal
 from demo.core.outputs import Predictions
 
 
-def nothing(*_: Any) -> str:
-    """'', what most tasks have to say."""
-    return ""
-
-
 @dataclass(frozen=True)
 class Task:
     """One task. Its functions take `Predictions` of the class `predictions`, eager's or the reference's first."""
@@ -23,13 +18,13 @@ class Task:
     """The transformers classes that load its checkpoints, in the order in which they are tried; () without any."""
     agreement: Callable[[Any, Any], dict[str, float]] = lambda eager, compiled: {}
     """How far eager and compiled of one run agree: shares from 0 to 1, as `Parity.task` keeps them."""
-    difference: Callable[[Any, Any], str] = nothing
+    difference: Callable[[Any, Any], str] = lambda reference, other: ""
     """What a user would see change from one run to another, as the end of a sentence; '' if nothing."""
     shares: Mapping[str, tuple[str, float]] = field(default_factory=dict)
     """The words of each share in `agreement`, and the least that is mentioned."""
-    fault: Callable[[Any, Any], str] = nothing
+    fault: Callable[[Any, Any], str] = lambda eager, compiled: ""
     """Why no rounding of float32 explains how two predictions differ, as a sentence; '' if one may."""
-    refusal: Callable[[Any], str] = nothing
+    refusal: Callable[[Any], str] = lambda spec: ""
     """What a `RunSpec` of this task lacks, or asks for in vain, as sentences; '' if nothing."""
     unit: Literal["image", "call", "token"] = "image"
     """What a rate counts. A task of images sees a picture."""

@@ -23,17 +23,18 @@ def agreement(eager: Predictions, compiled: Predictions) -> dict[str, float]:
 def fault(eager: Predictions, compiled: Predictions) -> str:
     # Of half types such a difference says nothing: one rounding leads to another word, and to another text.
     ours, theirs = eager.token_ids or (), compiled.token_ids or ()
-    told = (
-        f"The answers part at token {same_tokens(ours, theirs) + 1} of {len(ours)}: compiled chooses another one there."
-    )
-    return told if ours != theirs else ""
+    if ours == theirs:
+        return ""
+    place = f"token {same_tokens(ours, theirs) + 1} of {len(ours)}"
+    return f"The answers part at {place}: compiled chooses another one there."
 
 
 def difference(reference: Predictions, other: Predictions) -> str:
     ours, theirs = reference.token_ids or (), other.token_ids or ()
     same = same_tokens(ours, theirs)
-    told = f"writes another text than plain eager from token {same + 1} on"
-    return told if same < min(SAME_TOKENS, len(ours), len(theirs)) else ""
+    if same >= min(SAME_TOKENS, len(ours), len(theirs)):
+        return ""
+    return f"writes another text than plain eager from token {same + 1} on"
 
 
 def refusal(spec: Any) -> str:
@@ -42,10 +43,7 @@ def refusal(spec: Any) -> str:
     if spec.compiler == "aot":
         return "Text generation is not built as a package here: choose compiler jit."
     if spec.scope == "layers":
-        return (
-            "In a text model each layer has a number of its own, so dynamo shares no graph between them: choose scope "
-            "model."
-        )
+        return "Each layer of a text model has a number, so dynamo shares no graph between them: choose scope model."
     return ""
 
 

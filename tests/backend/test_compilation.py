@@ -250,19 +250,10 @@ def test_a_library_of_a_killed_compile_is_removed(content: bytes, entry: Path, t
     assert not entry.exists() and not entry.with_suffix(".cpp").exists()
 
 
-@pytest.mark.parametrize(
-    ("name", "content"),
-    [
-        ("cache/caaa", ""),
-        ("triton/0/KEY/kernel.json", '{"hash": '),
-        ("triton/0/KEY/kernel.cubin", ""),
-    ],
-    ids=["tuned choices", "Triton's description", "Triton's kernel"],
-)
-def test_other_unfinished_entries_are_removed(name: str, content: str, entry: Path, tmp_path) -> None:
-    broken = tmp_path / name
-    broken.parent.mkdir(parents=True, exist_ok=True)
-    broken.write_text(content)
+def test_an_unfinished_kernel_of_a_gpu_is_removed(entry: Path, tmp_path) -> None:
+    broken = tmp_path / "triton" / "0" / "KEY" / "kernel.cubin"
+    broken.parent.mkdir(parents=True)
+    broken.touch()
     assert compilation.remove_unfinished(tmp_path)[1] == 1
     assert entry.exists() and not broken.exists()
 

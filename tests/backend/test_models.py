@@ -162,7 +162,7 @@ def test_a_refusal_says_what_is_wrong_and_what_to_do(name: str, entries: dict, s
     ids=["width", "digits", "labels", "nested labels", "label names", "layers by stage"],
 )
 def test_a_gigantic_config_is_refused_at_once(entries: dict, says: str, tmp_path, monkeypatch):
-    monkeypatch.setattr(models, "_fitted", lambda *_: pytest.fail("the config's class was given these entries"))
+    monkeypatch.setattr(models, "_without_nulls", lambda *_: pytest.fail("the config's class was given these entries"))
     with pytest.raises(BadInput, match=f"^model has a config that asks for a gigantic model: .*{says}; choose another"):
         loaded(changed(tmp_path, "config.json", **entries))
 

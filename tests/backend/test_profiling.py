@@ -125,7 +125,7 @@ def test_a_profile_on_a_cpu_leaves_a_trace_that_can_be_opened(tmp_path) -> None:
 def test_a_run_on_a_cpu_is_profiled_only_when_asked() -> None:
     for asked, device, wanted in [("auto", "cpu", 0), ("auto", "cuda", 1), ("on", "cpu", 1), ("off", "cuda", 0)]:
         spec = RunSpec("shapes-vit", "image-classification", profile=asked)
-        assert profiling.wanted(spec, torch.device(device)) == wanted
+        assert profiling.should_profile(spec, torch.device(device)) == wanted
 
 
 @pytest.fixture

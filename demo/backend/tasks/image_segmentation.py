@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from demo.backend.failures import named
+from demo.backend.failures import short_name
 from demo.backend.picture_workload import PictureWorkload
 from demo.core import base64_images
 from demo.core.caveat import Caveat
@@ -34,17 +34,15 @@ class ImageSegmentation(PictureWorkload):
 
     @classmethod
     def load(cls, *asked: Any) -> "ImageSegmentation":
-        """Decides how the outputs are decoded where the catalogue does not: a universal model does all three.
-
-        Its config does not say for which it was trained, its name often does.
-        """
+        """Decides by the checkpoint's name how to decode the outputs if the catalogue does not: a universal model does
+        all three, and its config does not say for which it was trained."""
         workload = super().load(*asked)
         checkpoint = workload.loaded.checkpoint
         if checkpoint.segmentation is None:
             name = re.split(r"[/\\]", checkpoint.id)[-1].lower()
             kinds = [kind for kind in KINDS if kind in name] if "Universal" in checkpoint.auto_class else ["semantic"]
             if len(kinds) != 1:
-                workload.caveats.append(Caveat("segmentation", {"checkpoint": named(checkpoint.id)}))
+                workload.caveats.append(Caveat("segmentation", {"checkpoint": short_name(checkpoint.id)}))
                 kinds = ["semantic"]
             workload.loaded.checkpoint = replace(checkpoint, segmentation=kinds[0])
         return workload
@@ -96,12 +94,11 @@ def crop_of(processor: Any, width: int, height: int) -> tuple[float, float, floa
     crop = getattr(processor, "crop_size", None)
     if not getattr(processor, "do_center_crop", False) or not crop:
         return (0.0, 0.0, 1.0, 1.0)
-    size = getattr(processor, "size", None) or {}
-    shortest = size.get("shortest_edge") if hasattr(size, "get") else None
-    if getattr(processor, "do_resize", False) and shortest:
+    size = (getattr(processor, "size", None) or {}) if getattr(processor, "do_resize", False) else {}
+    if shortest := size.get("shortest_edge"):
         scale = shortest / min(width, height)
         width, height = round(width * scale), round(height * scale)
-    elif getattr(processor, "do_resize", False) and size.get("height") and size.get("width"):
+    elif size.get("height") and size.get("width"):
         width, height = size["width"], size["height"]
     across, down = min(1.0, crop["width"] / width), min(1.0, crop["height"] / height)
     return ((1 - across) / 2, (1 - down) / 2, (1 + across) / 2, (1 + down) / 2)

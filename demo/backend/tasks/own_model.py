@@ -1,8 +1,7 @@
 """A user's own model: a function of a Python file that returns `(module, inputs)`.
 
 Covered: any `torch.nn.Module` whose inputs are tensors, or tuples, lists and dicts that hold some. It is moved to the
-run's device and number format, and put in eval mode. Not covered: what the function does besides, since it is the
-user's own code and runs as such.
+run's device and number format, and put in eval mode. Not covered: what the user's function does besides.
 """
 
 import importlib.util
@@ -19,14 +18,12 @@ from torch._dynamo import OptimizedModule
 from torch.utils import _pytree as pytree
 
 from demo.backend.failures import where
-from demo.backend.workload import Batch, Workload, dtype_of, tensors
+from demo.backend.workload import Batch, Workload, dtype_of, on_device, tensors
 from demo.core.catalog import own_model_parts
 from demo.core.caveat import Caveat
 from demo.core.spec import BadInput, RunSpec
 
-SEED = 0
-"""Weights that `build` draws are the same in every process of a run."""
-SHAPE = "It must return (module, inputs): a torch.nn.Module, and a tensor, a tuple of arguments or a dict by name"
+EXPECTED = "It must return (module, inputs): a torch.nn.Module, and a tensor, a tuple of arguments or a dict by name"
 
 
 @dataclass(frozen=True)
@@ -41,33 +38,32 @@ def load(spec: RunSpec, device: torch.device) -> OwnModel:
     """Calls the user's function. Raises BadInput for a file, a function or an answer that cannot be used."""
     file, name = own_model_parts(spec.checkpoint)
     called = f"{name}() of {file.name}"
-    torch.manual_seed(SEED)
-    function = getattr(_imported(file), name, None)
+    torch.manual_seed(0)  # weights drawn at random are the same in every process of a run
+    function = getattr(_import_file(file), name, None)
     if not callable(function):
         raise BadInput(f"{file.name} has no function {name}. Give the name of one that it has after the colon.")
-    torch.manual_seed(SEED)
+    torch.manual_seed(0)
     try:
         with torch.enable_grad():  # as in the user's own process: a run holds no_grad
             answer = function()
     except (Exception, SystemExit) as error:
         raise BadInput(f"{called} failed: {where(error, file)}. Fix it, and run it again.") from error
     if not isinstance(answer, tuple) or len(answer) != 2:
-        raise BadInput(f"{called} returned {_kind(answer)}. {SHAPE}.")
+        raise BadInput(f"{called} returned {_kind(answer)}. {EXPECTED}.")
     returned, given = answer
     model = _original(returned)
     if not isinstance(model, torch.nn.Module):
-        raise BadInput(f"{called} returned {_kind(model)} as its module. {SHAPE}.")
+        raise BadInput(f"{called} returned {_kind(model)} as its module. {EXPECTED}.")
     parts = _undo_compile(model) + (model is not returned)
-    told = [Caveat("came_compiled", {"parts": parts})] if parts else []
-    inputs = _inputs(_by_name(model, given, called), spec, device)
-    return OwnModel(spec, device, _placed(model, spec, device, called), inputs, caveats=told)
+    caveats = [Caveat("came_compiled", {"parts": parts})] if parts else []
+    batch = _by_name(model, given, called)
+    inputs = pytree.tree_map_only(torch.Tensor, lambda tensor: on_device(tensor, spec, device), batch)
+    return OwnModel(spec, device, _place(model, spec, device, called), inputs, caveats=caveats)
 
 
 def _undo_compile(model: torch.nn.Module) -> int:
-    """Takes torch.compile off the modules of a model, their methods and attributes. Returns how many had it.
-
-    Not covered: compiled functions in a list, in a closure or of a file. The first eager calls tell of those.
-    """
+    """Takes torch.compile off the modules of a model, their methods and attributes. Returns how many had it. The first
+    eager calls tell of others, such as compiled functions in a closure."""
     parts = 0
     for holder in (holder for module in model.modules() for holder in (module, *type(module).__mro__)):
         for name, value in [*vars(holder).items(), *getattr(holder, "_modules", {}).items()]:
@@ -86,7 +82,7 @@ def _original(value: Any) -> Any:
     return _original(getattr(value, "_orig_mod", known["_torchdynamo_orig_callable"]))
 
 
-def _placed(model: Any, spec: RunSpec, device: torch.device, called: str) -> Any:
+def _place(model: Any, spec: RunSpec, device: torch.device, called: str) -> Any:
     """On the device, in eval mode, in the asked format. Raises BadInput where complex weights would become real."""
     asked, weights = dtype_of(spec), [*model.parameters(), *model.buffers()]
     model.eval()
@@ -98,28 +94,15 @@ def _placed(model: Any, spec: RunSpec, device: torch.device, called: str) -> Any
     return model.to(memory_format=torch.channels_last) if spec.channels_last else model
 
 
-def _inputs(batch: Batch, spec: RunSpec, device: torch.device) -> Batch:
-    """On the device, those of float32 in the asked number format."""
-
-    def placed(tensor: torch.Tensor) -> torch.Tensor:
-        moved = tensor.detach().to(device, dtype_of(spec) if tensor.dtype == torch.float32 else None)
-        last = spec.channels_last and moved.dim() == 4
-        return moved.contiguous(memory_format=torch.channels_last) if last else moved
-
-    return pytree.tree_map_only(torch.Tensor, placed, batch)
-
-
-def _imported(file: Path) -> ModuleType:
+def _import_file(file: Path) -> ModuleType:
     """The file as a module that finds its neighbours."""
     sys.path.insert(0, str(file.parent))
     # torch.export looks up classes by their module, so it is registered; never in place of another one.
     name = file.stem if file.stem not in sys.modules else f"own_{file.stem}"
-    found = importlib.util.spec_from_file_location(name, file)
-    if found is None or found.loader is None:
-        raise BadInput(f"{file.name} is no Python file. Name one that ends in .py.")
-    module = sys.modules[name] = importlib.util.module_from_spec(found)
+    spec: Any = importlib.util.spec_from_file_location(name, file)
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
     try:
-        found.loader.exec_module(module)
+        spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
         raise BadInput(f"{file.name} cannot be imported: {where(error, file)}. Fix it, and run it again.") from error
     return module
@@ -134,7 +117,7 @@ def _by_name(model: torch.nn.Module, given: Any, called: str) -> Batch:
     by_name = dict(given) if isinstance(given, Mapping) else {}  # a tokenizer's BatchEncoding is a Mapping, no dict
     by_position = () if isinstance(given, Mapping) else given if isinstance(given, list | tuple) else (given,)
     if not tensors((by_position, by_name)):
-        raise BadInput(f"The inputs of {called} hold no tensor: {_kind(given)}. {SHAPE}.")
+        raise BadInput(f"The inputs of {called} hold no tensor: {_kind(given)}. {EXPECTED}.")
     try:
         signature = inspect.signature(model.forward)
         bound = signature.bind(*by_position, **by_name)

@@ -1,13 +1,15 @@
 """A causal language model that answers a prompt over a static cache, token by token.
 
-A call is one step of the decoding: a token in, the next one out, greedily. Eager and compiled take turns over one cache
-and one place in it. The prompt's own call, the prefill, is timed apart, and so is the whole answer by generate().
+A call is one greedy step of the decoding. Eager and compiled take turns over one cache and one place in it. The call of
+the prompt, the prefill, is timed apart, and so is the whole answer by generate().
 
 Covered: one prompt, repeated to a batch; keys and values of full and of sliding attention whose window holds prompt and
-answer. Not covered: models that keep another state, padding, sampling, and an answer that ends before its last token.
+answer. Not covered: models that keep another state, padding, sampling, an answer that ends before its last token, and
+in the comparison one that passes the original length of longrope, which then reads the whole text otherwise.
 """
 
 import functools
+import math
 import re
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -29,7 +31,7 @@ from demo.core.spec import BadInput, RunSpec
 
 COMPARED_TOKENS = 64
 """Tokens of an answer whose logits are compared. A vocabulary has up to some 260,000 words, each with a logit."""
-SHARE = 0.25
+PREFILL_SHARE = 0.25
 """The prefill's share of the time for the steps, which are what most of an answer's time goes into."""
 LONGEST_ANSWER = 10.0
 """Seconds of eager's answer beyond which generate() is left out: it takes as long, three times over."""
@@ -41,8 +43,8 @@ CACHE_TOLERANCE = {"float32": 1e-3, "tf32": 0.02, "float16": 0.1, "bfloat16": 0.
 class Decoding:
     """A static cache, the prompt that it begins with, and how far the answer has come.
 
-    The cache is laid out by one eager call: only the model knows the sizes of its keys and values, and a cache that is
-    first filled in a compiled call has no fixed address, which a CUDA graph needs.
+    One eager call lays the cache out: only the model knows the sizes of its keys and values, and a CUDA graph needs
+    fixed addresses, which a cache that a compiled call fills first has not.
     """
 
     def __init__(self, model: Any, prompt: torch.Tensor, tokens: int) -> None:
@@ -57,8 +59,8 @@ class Decoding:
         """The tokens of eager's answer, once they are known: [answer tokens], on the CPU."""
         places = prompt.shape[1] + tokens
         self.cache: Any = StaticCache(config=model.config, max_cache_len=places)
-        # A sliding layer counts its tokens in a Python number, and a CUDA graph is recorded for each of its values. Its
-        # window holds the whole text here (`_check_length`), so a full layer comes to the same.
+        # A sliding layer counts its tokens in a Python number, for each value of which a CUDA graph would be recorded.
+        # Its window holds the whole text here (`_check_length`), so a full layer comes to the same.
         layers: list[Any] = [StaticLayer(places) for _ in self.cache.layers]
         self.cache.layers = layers
         self.options: Batch = {"past_key_values": self.cache, "use_cache": True, "logits_to_keep": 1}
@@ -69,7 +71,7 @@ class Decoding:
         """Reads the prompt and chooses the answer's first token. Returns the logits, [batch, 1, vocabulary]."""
         self._rewind(0)
         logits = self._logits(model, self.prompt)
-        self.first = self.token = chosen(logits)
+        self.first = self.token = likeliest_token(logits)
         self.step = 0
         return logits
 
@@ -78,7 +80,7 @@ class Decoding:
         if self.step == self.steps:
             self.restart()
         logits = self._logits(model, self.token)
-        self.token = chosen(logits)
+        self.token = likeliest_token(logits)
         self.step += 1
         return logits
 
@@ -117,8 +119,8 @@ class Decoding:
             layer.cumulative_length.fill_(length)
 
 
-def chosen(logits: torch.Tensor) -> torch.Tensor:
-    """The likeliest token of each row, [batch, 1]."""
+def likeliest_token(logits: torch.Tensor) -> torch.Tensor:
+    """Of each row, [batch, 1]."""
     return logits[:, -1].argmax(-1, keepdim=True)
 
 
@@ -148,8 +150,8 @@ class TextWorkload(Workload):
         return {"input_ids": row.repeat(size.batch_size, 1).contiguous(), "use_cache": False, "logits_to_keep": 1}
 
     def call(self, model: Any) -> timing.Call:
-        """A step. The first one of each call that is made here reads the prompt before, so that a compiled model's
-        first call compiles both, in the order in which an answer needs them."""
+        """A step. The first one reads the prompt before, so that a compiled model's first call compiles both, in the
+        order in which an answer needs them."""
         decoding, begun = self.decoding, False
 
         def step() -> torch.Tensor:
@@ -170,8 +172,8 @@ class TextWorkload(Workload):
     def outputs(self, model: Any) -> dict[str, Any]:
         """The tokens that the model chooses, and its logits where it is fed those that eager chose.
 
-        Two variants that differ by a rounding may choose differently once, and write different texts from there on: the
-        tokens are a list, which `parity` does not compare as it does a tensor of integers.
+        The tokens are a list, which `parity` does not compare: after one rounding two variants may write different
+        texts.
         """
         tokens, logits = self.decoding.answer(model)
         if self.decoding.eager is None:
@@ -181,16 +183,8 @@ class TextWorkload(Workload):
         return {"tokens": tokens.tolist(), "logits": logits}
 
     def exact_outputs(self, exact: Any) -> dict[str, torch.Tensor]:
-        """Logits of one call over prompt and answer, without a cache, which comes to the same.
-
-        Raises ValueError where it does not: with longrope a text beyond the original length is read in another way
-        from its first token on, and the steps had read the prompt as a shorter one.
-        """
+        """Logits of one call over prompt and answer, without a cache, which comes to the same."""
         assert self.decoding.eager is not None
-        rope = getattr(self.model.config.get_text_config(decoder=True), "rope_parameters", None) or {}
-        prompt, original = self.ids.shape[1], rope.get("original_max_position_embeddings")
-        if rope.get("rope_type") == "longrope" and original and prompt <= original < prompt + self.spec.tokens:
-            raise ValueError(f"the answer crosses {original:,} tokens, from where longrope turns positions otherwise")
         answer = self.decoding.eager[:COMPARED_TOKENS]
         text = torch.cat([self.ids[0], answer[:-1]]).unsqueeze(0).to(self.device)
         return {"logits": exact(input_ids=text, use_cache=False, logits_to_keep=len(answer)).logits[0]}
@@ -205,34 +199,42 @@ class TextWorkload(Workload):
         if tokenizer is None:
             return None
         return EndToEnd(
-            preprocess_seconds=timing.median_of_few(lambda: tokenized(tokenizer, self.spec), timing.CPU_CLOCK),
+            preprocess_seconds=timing.median_of_few(lambda: tokenize(tokenizer, self.spec), timing.CPU_CLOCK),
             copy_seconds=timing.median_of_few(self.on_device, self.clock),
             postprocess_seconds=timing.median_of_few(lambda: tokenizer.decode(outputs["tokens"]), timing.CPU_CLOCK),
         )
 
     def time_more(self, variants: Variants, log: compilation.CompileLog, events: Events) -> dict[str, Any]:
-        """The prefill of both variants in turns, and what is known of the cache. They are compiled by now."""
-        events.doing("prefill", 0.85, phase="time")
-
+        """The prefill of both variants in turns, and the cache's size."""
+        events.progress("time", 0.85, code="prefill")
         eager, compiled = (
             functools.partial(self.decoding.prefill, one.model) for one in (variants.eager, variants.compiled)
         )
+        min_calls = timing.min_warmup_calls(self.spec, self.device)
+        warmup, _ = timing.warm_up(compiled, self.clock, log.events, min_calls)
+        eager_warmup, _ = timing.warm_up(eager, self.clock, log.events)
         plan = timing.Plan.of(self.spec, variants.compiled.warmup[0])
-        plan = replace(plan, max_seconds=plan.max_seconds * SHARE, longest_seconds=plan.longest_seconds * SHARE)
-        both = self.both_timed(eager, compiled, log, plan)
+        plan = replace(
+            plan, max_seconds=plan.max_seconds * PREFILL_SHARE, longest_seconds=plan.longest_seconds * PREFILL_SHARE
+        )
+        half = timing.calls_per_half_block(eager_warmup, warmup, plan.iterations)
+        samples = timing.time_interleaved(eager, compiled, self.clock, plan, half, lambda _: None)
+        pair = Pair(
+            samples.measurement("eager", eager_warmup),
+            samples.measurement("compiled", warmup),
+            samples.measurement("control") if samples.control else None,
+        )
         tokens = self.ids.shape[1]
-        asked = Generation(tokens, tokens + self.spec.tokens, self.decoding.bytes())
-        return {"further": {FIRST_TOKEN: Pair(*both)}, "generation": asked}
+        generation = Generation(tokens, tokens + self.spec.tokens, self.decoding.bytes())
+        return {"further": {FIRST_TOKEN: pair}, "generation": generation}
 
     def time_last(self, result: RunResult, events: Events) -> dict[str, Any]:
-        """transformers' own generate(), where its answer does not take too long.
-
-        The compile that it does by itself, on a GPU, stays in the process, so nothing is measured in it afterwards.
-        """
+        """transformers' own generate(), if its answer does not take too long. What it compiles by itself on a GPU stays
+        in the process, so nothing is measured afterwards."""
         answer = result.answer_seconds
         if result.generation is None or answer is None or answer[0] > LONGEST_ANSWER:
             return {}
-        events.doing("generate", 0.948)
+        events.progress("check", 0.948, code="generate")
         plain = self.generate_seconds(disable_compile=True)
         automatic = self.generate_seconds(disable_compile=False) if self.device.type == "cuda" else None
         return {"generation": replace(result.generation, generate_seconds=plain, automatic_seconds=automatic)}
@@ -258,7 +260,7 @@ def load(spec: RunSpec, device: torch.device) -> TextWorkload:
     loaded = models.load(spec, device)
     config = loaded.model.config.get_text_config(decoder=True)
     if loaded.tokenizer is not None:
-        ids = tokenized(loaded.tokenizer, spec)
+        ids = tokenize(loaded.tokenizer, spec)
         loaded.caveats.extend(_misplaced_marks(loaded.tokenizer, ids[0].tolist()))
     else:  # as with random weights: a token for the beginning, each word and each mark
         ids = torch.arange(1 + len(re.findall(r"\w+|[^\w\s]", spec.prompt))).remainder(config.vocab_size).unsqueeze(0)
@@ -269,11 +271,10 @@ def load(spec: RunSpec, device: torch.device) -> TextWorkload:
 
 
 def _check_cache(workload: TextWorkload) -> None:
-    """Raises BadInput where the first step over the cache differs from a call without a cache.
+    """Raises BadInput where a step over the cache differs from a call without a cache.
 
-    So it does with an encoder, whose tokens see the later ones, with a model that ignores the cache or keeps another
-    state, with one whose masks do not fit a cache that is longer than the text, and where it lacks the tokenizer's
-    words.
+    It does with an encoder, with a model that ignores the cache or keeps another state, with masks that do not fit a
+    cache longer than the text, and with a model that lacks the tokenizer's words.
     """
     model, why = workload.model, ""
     try:
@@ -293,20 +294,20 @@ def _check_cache(workload: TextWorkload) -> None:
             raise
         why = compilation.first_line(error).rstrip(".")
     if why:
-        name = failures.named(workload.spec.checkpoint)
+        name = failures.short_name(workload.spec.checkpoint)
         raise BadInput(
             f"{name} does not write token by token over a static cache of keys and values ({why}), so it is not timed "
             f"here; {failures.OTHER}."
         )
 
 
-def tokenized(tokenizer: Any, spec: RunSpec) -> torch.Tensor:
+def tokenize(tokenizer: Any, spec: RunSpec) -> torch.Tensor:
     """[1, prompt tokens], the marks that the tokenizer puts around a text included."""
     return tokenizer(spec.prompt, return_tensors="pt")["input_ids"].long()
 
 
 def _misplaced_marks(tokenizer: Any, ids: list[int]) -> list[Caveat]:
-    """What to say of a prompt that begins with two beginnings of a text, or ends with the end of one, blanks aside."""
+    """A prompt that begins with two beginnings of a text, or ends with the end of one, blanks aside."""
     found, read = [], [one for one in ids if tokenizer.decode([one]).strip()]
     if read[:2] == [tokenizer.bos_token_id] * 2:
         found.append(Caveat("beginning_twice", {"mark": tokenizer.bos_token}))
@@ -319,32 +320,27 @@ def as_text(tokenizer: Any, ids: list[int]) -> Predictions:
     """What each token adds to the text of those before.
 
     A token is decoded behind the last ones that gave any text, since a tokenizer may drop a blank at the beginning of a
-    text. The bytes of one character may be spread over several tokens; it comes with the last one. A library's stream
-    of tokens does not do: not every tokenizer has one, and it raises at bytes that are no UTF-8.
+    text. A character whose bytes are spread over several tokens comes with the last one. A library's stream of tokens
+    does not do: not every tokenizer has one, and it raises at bytes that are no UTF-8.
     """
-    pieces, begin, told = [], 0, 0
+    pieces, begin, reached = [], 0, 0
     for end in range(1, len(ids) + 1):
-        before, now = (tokenizer.decode(ids[begin:stop], skip_special_tokens=True) for stop in (told, end))
+        before, now = (tokenizer.decode(ids[begin:stop], skip_special_tokens=True) for stop in (reached, end))
         whole = not now.endswith("\ufffd")
         pieces.append(now[len(before) :] if whole else "")
         if pieces[-1]:
-            begin, told = told, end
+            begin, reached = reached, end
     return Predictions(text="".join(pieces), pieces=tuple(pieces), token_ids=tuple(ids))
 
 
-def _context(config: Any) -> int | None:
-    """Tokens that the model takes at once: those it was made for, or those of its sliding window; None: any number."""
+def _check_length(config: Any, prompt_tokens: int, spec: RunSpec) -> None:
+    # What the model was made for, or what its sliding window holds; a model with neither takes any number.
     names = ("max_position_embeddings", "sliding_window", "attention_chunk_size")
     sizes = [size for name in names if isinstance(size := getattr(config, name, None), int) and size > 0]
-    return min(sizes, default=None)
-
-
-def _check_length(config: Any, prompt_tokens: int, spec: RunSpec) -> None:
-    if not prompt_tokens:
-        raise BadInput("The prompt gives no token. Give a text to go on from.")
-    context = _context(config)
-    if context is not None and prompt_tokens + spec.tokens > context:
+    context = min(sizes, default=math.inf)
+    if prompt_tokens + spec.tokens > context:
         raise BadInput(
             f"The prompt has {prompt_tokens:,} tokens, {spec.tokens:,} more are asked for, and "
-            f"{failures.named(spec.checkpoint)} takes {context:,} in all. Shorten the prompt, or ask for fewer tokens."
+            f"{failures.short_name(spec.checkpoint)} takes {context:,} in all. Shorten the prompt, or ask for fewer "
+            "tokens."
         )
