@@ -313,7 +313,7 @@ def test_no_folder_of_the_store_reaches_a_browser(tmp_path) -> None:
         str(page.run_tab.open("one", None)),
         str(handler(page, of=(sweeps.start_button, "click"))(None, *axes, "pretrained", False)),
     ]
-    for ask in (api.stored(unreadable), handler(page, of=(tab.exports["csv"], "click"))):
+    for ask in (api.history_endpoint(unreadable), handler(page, of=(tab.exports["csv"], "click"))):
         with pytest.raises(gr.Error) as refused:
             ask("", "vit")
         told.append(str(refused.value.message))
