@@ -25,7 +25,8 @@ from typing import IO, Any, cast
 
 from demo.core import codec, format as fmt
 from demo.core.machine import HostInfo
-from demo.core.result import Progress, RunResult
+from demo.core.progress import Progress
+from demo.core.result import RunResult
 from demo.core.result_json import from_json
 from demo.core.spec import BadInput
 from demo.runs.environment import ROOT, share_headers, worker_environment

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from demo.core.result import Progress
+from demo.core.progress import Progress
 from demo.core.spec import BadInput
 from demo.runs.runner import Runner
 from demo.sweep.grid import Cell

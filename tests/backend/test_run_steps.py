@@ -41,7 +41,8 @@ from demo.core import catalog, codec, cores
 from demo.core.caveat import Caveat, note
 from demo.core.machine import HostSample
 from demo.core.measurement import Compilation, CompileCost
-from demo.core.result import PHASES, RunResult
+from demo.core.record import PHASES
+from demo.core.result import RunResult
 from demo.core.spec import PUBLISHED_CALLS, BadInput, RunSpec
 
 LOAD, COMPILED, ELSEWHERE = models.load, compile_model.compiled, first_call.measure_elsewhere

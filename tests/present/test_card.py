@@ -9,7 +9,8 @@ from support.page_support import HOSTILE, noisy_result
 from support.samples import ENVIRONMENT, failed_result, measurement, ok_result, text_result
 
 from demo.core.measurement import Compilation
-from demo.core.result import Failure, RunResult
+from demo.core.record import Failure
+from demo.core.result import RunResult
 from demo.core.spec import OWN_MODEL, RunSpec
 from demo.present import card, verdict
 from demo.present.pictures import PAGE_PAPER, rgb

@@ -5,7 +5,8 @@ import pytest
 from support.samples import GPU, failed_result, measurement, ok_result, on_gpu
 
 from demo.core.measurement import Compilation
-from demo.core.result import Failure, RunResult
+from demo.core.record import Failure
+from demo.core.result import RunResult
 from demo.core.spec import RunSpec
 from demo.present.guide_comparison import GuideComparison, compare_with_guide, nearest_rows
 

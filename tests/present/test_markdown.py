@@ -11,7 +11,8 @@ from support.samples import ENVIRONMENT, failed_result, full_result, measurement
 from demo.cli import terminal
 from demo.core.machine import GpuSample, HostSample
 from demo.core.measurement import Compilation, CompileCost, GraphBreak
-from demo.core.result import Failure, RunResult
+from demo.core.record import Failure
+from demo.core.result import RunResult
 from demo.present import details, markdown, verdict
 
 WHY = next(iter(details.FOLDS))

@@ -21,7 +21,8 @@ from support.worker_processes import alive, needs_linux, processes_with, wait_un
 from demo.core import catalog, cores
 from demo.core.caveat import note
 from demo.core.measurement import CompileCost
-from demo.core.result import Progress, RunResult
+from demo.core.progress import Progress
+from demo.core.result import RunResult
 from demo.core.result_json import from_json, to_json
 from demo.core.spec import BadInput, RunSpec
 from demo.runs.outcome import OngoingRun, store

@@ -13,8 +13,9 @@ from markupsafe import Markup
 
 from demo.core import catalog, format as fmt, hub
 from demo.core.catalog import Checkpoint
+from demo.core.progress import Progress
 from demo.core.quality import quality
-from demo.core.result import Progress, RunResult
+from demo.core.result import RunResult
 from demo.core.spec import TEXT_GENERATION, RunSpec
 from demo.present import card, naming, verdict
 from demo.runs.forecast import Forecast

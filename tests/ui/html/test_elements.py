@@ -10,7 +10,7 @@ from support.samples import failed_result, ok_result
 
 from demo.core import format as fmt
 from demo.core.caveat import Caveat
-from demo.core.result import Failure
+from demo.core.record import Failure
 from demo.core.spec import RunSpec
 from demo.present import naming, verdict
 from demo.ui.html import results
