@@ -11,7 +11,8 @@ import time
 
 from benchmarks import report
 from demo.core import catalog
-from demo.core.result import Progress, RunResult
+from demo.core.progress import Progress
+from demo.core.result import RunResult
 from demo.core.spec import RunSpec
 from demo.present import verdict
 from demo.runs.runner import Runner

@@ -235,7 +235,7 @@ def test_the_api_page_has_a_section_for_every_endpoint(tmp_path) -> None:
 
 
 def test_every_column_of_an_export_is_named() -> None:
-    columns = export.encoded([], "csv").decode().strip().split(",")
+    columns = export.to_bytes([], "csv").decode().strip().split(",")
     section = _section(_text("command-line.md"), "Columns of an export")
     assert set(columns) <= set(_spans(section))
     listed = "".join(re.findall(r"^- (?:.|\n(?!\n|- ))+", section, re.M))

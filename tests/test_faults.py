@@ -227,14 +227,14 @@ def test_a_damaged_file_is_kept_aside_and_a_new_one_started(damage: Callable[[by
     history.path.write_bytes(damaged)
     with contextlib.suppress(HistoryError):
         history.all()  # the page's list of results has met the damage
-    result = outcome.stored(ok_result(), history)
+    result = outcome.store(ok_result(), history)
     (told,) = result.warnings
     assert "was damaged" in told and "kept as" in told and "new one" in told
     assert str(history.path.parent) not in told
     assert history.all() == [ok_result()]
     (aside,) = history.path.parent.glob("*.damaged-*")
     assert aside.read_bytes() == damaged and aside.name in told
-    assert outcome.stored(failed_result(), history).warnings == []
+    assert outcome.store(failed_result(), history).warnings == []
 
 
 @pytest.mark.parametrize(
@@ -272,11 +272,11 @@ def test_a_history_at_its_limit_keeps_what_it_has_and_says_so(history: History, 
             history.append(ok_result(id=str(number)))
             stored += 1
     assert 3 < stored == history.count()
-    (told,) = outcome.stored(ok_result(), history).warnings
+    (told,) = outcome.store(ok_result(), history).warnings
     assert "not stored" in told and "WORTH_COMPILING_HISTORY_MB" in told
     assert history.count() == stored
     assert history.delete(["0", "1"]) == 2
-    assert outcome.stored(ok_result(), history).warnings == []
+    assert outcome.store(ok_result(), history).warnings == []
     assert history.count() == stored - 1
 
 

@@ -313,18 +313,12 @@ def test_no_folder_of_the_store_reaches_a_browser(tmp_path) -> None:
         str(page.run_tab.open("one", None)),
         str(handler(page, of=(sweeps.start_button, "click"))(None, *axes, "pretrained", False)),
     ]
-    for ask in (api.stored(unreadable), handler(page, of=(tab.exports["csv"], "click"))):
+    for ask in (api.history_endpoint(unreadable), handler(page, of=(tab.exports["csv"], "click"))):
         with pytest.raises(gr.Error) as refused:
             ask("", "vit")
         told.append(str(refused.value.message))
     for sentence in told:
         assert "history.sqlite3" in sentence and "secret-folder" not in sentence
-
-
-def test_a_search_of_too_many_words_is_refused_with_the_limit(history: History) -> None:
-    page = Page(FakeRunner(lambda spec, image: ok_result(spec=spec)), history=history)
-    shown = handler(page, of=(page.history_tab.search, "change"), changes=page.history_tab.runs)("a " * 1100, [])
-    assert "at most 20 words. Given: 1100" in shown[page.history_tab.shown]
 
 
 @pytest.mark.parametrize(("error", "says"), [(errno.ENOSPC, "disk"), (errno.EMFILE, "files")])

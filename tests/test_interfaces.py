@@ -1,6 +1,5 @@
-"""What others rely on, held against fixtures of November 2026: API, JSON, columns, command line, links and grids."""
+"""What others rely on, held against fixtures of November 2026: API, JSON, columns and the command line."""
 
-import inspect
 import json
 import re
 from pathlib import Path
@@ -11,16 +10,11 @@ from support.fake_runner import FakeRunner
 from support.samples import BOXES, SEGMENTS, failed_result, full_result, ok_result
 
 from demo.cli.main import main
-from demo.core.codec import plain
 from demo.core.result_json import to_json
-from demo.core.spec import RunSpec
 from demo.store import export
 from demo.sweep import grid
 from demo.sweep.grid import Cell
-from demo.ui.api import endpoint
-from demo.ui.jobs import RunQueue
 from demo.ui.page import Page
-from demo.ui.tabs import links
 
 FIXTURES = Path(__file__).parent / "fixtures" / "interfaces"
 KNOWN = json.loads((FIXTURES / "interfaces_v1.json").read_text(encoding="utf-8"))
@@ -36,14 +30,6 @@ def kinds(data: Any, path: str = "") -> dict[str, str]:
     return {path.lstrip("."): type(data).__name__}
 
 
-def as_known(specs: list[RunSpec]) -> list[Any]:
-    """The specs as JSON with the options of the fixtures. Those declared since are at their default."""
-    known = next(link["spec"] for link in KNOWN["links"] if link["spec"]).keys()
-    assert all(spec.departures().keys() <= known for spec in specs)
-    found = json.loads(json.dumps([plain(spec) for spec in specs]))
-    return [{name: value for name, value in spec.items() if name in known} for spec in found]
-
-
 def test_the_api_is_described_byte_for_byte_as_it_was_and_new_arguments_stand_behind() -> None:
     known = json.loads((FIXTURES / "api_v1.json").read_text(encoding="utf-8"))
     page = Page(RUNNER)
@@ -55,12 +41,6 @@ def test_the_api_is_described_byte_for_byte_as_it_was_and_new_arguments_stand_be
     now["named_endpoints"] = {name: now["named_endpoints"][name] for name in known["named_endpoints"]}
     assert json.dumps(now) == json.dumps(known)
     assert all(one["parameter_has_default"] for one in added)
-
-
-def test_the_api_says_of_itself_what_it_said() -> None:
-    """gradio makes the description of the tool and of each argument for MCP from the docstring of `/benchmark`."""
-    lines = (inspect.getdoc(endpoint(RUNNER, RunQueue())) or "").splitlines()
-    assert [line for line in KNOWN["docstring"].splitlines() if line not in lines] == []
 
 
 def test_no_key_of_a_result_is_lost_or_changes_its_type() -> None:
@@ -88,25 +68,3 @@ def test_every_option_of_a_command_is_still_listed(capsys) -> None:
             main([*command.split(), "--help"])
         listed = re.findall(r"(?<![\w-])--[a-z][a-z-]*", capsys.readouterr().out)
         assert set(options) <= set(listed), command
-
-
-def test_an_old_link_still_means_the_same_run() -> None:
-    for link in KNOWN["links"]:
-        spec = links.spec_of(link["query"], "shapes-vit")
-        assert as_known([spec] if spec else []) == [link["spec"]] * bool(link["spec"])
-
-
-def test_the_form_keeps_its_fields() -> None:
-    """Their order is that of the groups of `demo.core.spec.FOLDS`."""
-    now = {}
-    for name, field in Page(RUNNER).run_tab.form.inputs.items():
-        now[name] = {"name": name, "kind": type(field).__name__, "choices": getattr(field, "choices", None)}
-        now[name] |= {fact: str(getattr(field, fact, None)) for fact in ("label", "info", "placeholder")}
-        now[name] |= {} if name == "image" else {"value": field.value}
-    now = json.loads(json.dumps(now))
-    assert [now.get(field["name"]) for field in KNOWN["form"]] == KNOWN["form"]
-
-
-def test_an_old_grid_still_means_the_same_cells() -> None:
-    for known in KNOWN["grids"]:
-        assert as_known(grid.read_grid(known["grid"], "grid.yaml").specs()) == known["specs"]

@@ -84,7 +84,8 @@ from demo.backend.workload import Variant
 from demo.core import catalog, codec, format as fmt
 from demo.core.caveat import note
 from demo.core.cores import usable_cores
-from demo.core.result import Failure, RunResult, Status
+from demo.core.record import Failure, Status
+from demo.core.result import RunResult
 from demo.core.result_json import to_json
 from demo.core.spec import PUBLISHED_CALLS, TEXT_GENERATION, RunSpec
 from demo.present import verdict

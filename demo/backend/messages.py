@@ -12,7 +12,7 @@ from typing import Any, TextIO
 
 from demo.backend import timing
 from demo.core import codec
-from demo.core.result import Progress
+from demo.core.progress import Progress
 from demo.core.spec import PUBLISHED_CALLS, RunSpec
 
 MIN_SECONDS_BETWEEN = 0.25

@@ -51,7 +51,7 @@ def _deploy(options: argparse.Namespace) -> int | None:
 
     if not is_hub_id(options.space):
         raise BadInput(f"A Space is named OWNER/NAME, at most 96 letters, digits, '-', '_', '.': {options.space!r}.")
-    dataset, files = hub_dataset.named(), _files()
+    dataset, files = hub_dataset.dataset_name(), _files()
     address = f"{hub.endpoint()}/spaces/{options.space}"
     size = sum((ROOT / file).stat().st_size for file in files)
     print(f"{len(files)} files, {size / 1e6:.2f} MB", file=sys.stderr)

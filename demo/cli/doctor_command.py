@@ -113,9 +113,9 @@ def _machine(problems: list[str], notes: list[str]) -> HostInfo | None:
 
 def compile_problems() -> list[str]:
     """Why code cannot be built and loaded in a worker's environment, as a process there finds out: at most one."""
-    with child_process("demo.backend.machine_probe", stdout=subprocess.PIPE) as child:
-        said = [line.decode() for line in child.lines() if line]
-        found = said[-1] if said else f"A process that loads a small C++ extension {ending(child.exit_code())}."
+    with child_process("demo.backend.machine_probe") as child:
+        code, said = child.exit_code(None), child.output()
+    found = said[-1] if said else f"A process that loads a small C++ extension {ending(code)}."
     return [found] * (found != "nothing")
 
 

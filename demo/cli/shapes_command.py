@@ -4,10 +4,8 @@ import argparse
 import dataclasses
 import json
 import signal
-import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -112,7 +110,7 @@ def replay(spec: RunSpec, image: Path, sizes: tuple[Size, ...], strategy: str) -
         "sizes": plain([size.padded() for size in sizes] if strategy == "padded" else sizes),
         "compiled": strategy != "eager",
     }
-    with child_process(MODULE, stdout=subprocess.PIPE) as child:
+    with child_process(MODULE) as child:
         child.send(job | {"cache_folder": tempfile.mkdtemp(dir=child.folder)})
         found = _answer(child)
     if "refused" in found:
@@ -122,13 +120,13 @@ def replay(spec: RunSpec, image: Path, sizes: tuple[Size, ...], strategy: str) -
 
 def _answer(child: Child) -> dict[str, Any]:
     """The one line that the process writes, or how it failed."""
-    limit, started = limits.current().seconds, time.monotonic()
-    for line in child.lines():
-        if line:
-            return json.loads(line)
-        if time.monotonic() - started > limit:
-            return {"failed": f"stopped after {fmt.duration(limit)}, the limit of one run"}
-    code, words = child.exit_code(), child.last_words().splitlines()
+    limit = limits.current().seconds
+    code = child.exit_code(limit)
+    if code is None:
+        return {"failed": f"stopped after {fmt.duration(limit)}, the limit of one run"}
+    if code == 0 and (lines := child.output()):
+        return json.loads(lines[-1])
+    words = child.last_words().splitlines()
     return {"failed": words[-1][:200] if words and code != -signal.SIGKILL else f"the process {ending(code)}"}
 
 

@@ -139,7 +139,7 @@ def _on_cluster(options: argparse.Namespace, specs: Sequence[RunSpec], image: Pa
     from demo.sweep import ray_cluster as cluster
 
     history = History()
-    with cluster.connected(options.address):
+    with cluster.connect(options.address):
         fleet = cluster.fleet(options.gpu_type)
         cells = cluster.make_cells(specs, fleet, history.all(), image, options.fresh)
         todo = len(unfinished(cells))

@@ -8,7 +8,8 @@ from typing import TextIO
 
 from demo.core import format as fmt
 from demo.core.outputs import Predictions
-from demo.core.result import Progress, RunResult
+from demo.core.progress import Progress
+from demo.core.result import RunResult
 from demo.present import details, markdown, naming, verdict
 from demo.present.details import Part
 from demo.present.script import change

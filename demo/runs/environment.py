@@ -1,12 +1,11 @@
 """The environment variables that a process started here gets.
 
-Covered: on a Space, where visitors choose what is loaded, a process gets only the variables that are known to be
-needed (`NEEDED`), none that looks like a secret (`SECRETS`), and no token file of the Hub's library.
-`block_proc_access` keeps it from reading the app's own environment under /proc.
+On a Space, where visitors choose what is loaded, that are only those known to be needed (`NEEDED`), none that looks
+like a secret (`SECRETS`), and no token file of the Hub's library. `block_proc_access` keeps a process from reading the
+app's own environment under /proc.
 
-Not covered: anywhere else a process gets the whole environment. It runs as the same user, with the same files and the
-same network. Root with the capability to trace processes can still read the app's environment; root in a container
-lacks that capability unless it was given.
+Not covered: anywhere else a process gets the whole environment. It runs as the same user, with the same files and
+network. Root with the capability to trace processes can still read the app's environment.
 """
 
 import contextlib
@@ -42,11 +41,8 @@ PR_SET_DUMPABLE = 4
 
 
 def worker_environment(folder: str) -> dict[str, str]:
-    """The variables of a process whose temporary files lie in `folder`.
-
-    Inductor's cache stays where torch would have put it without `folder`, so that all processes share it. Waiting
-    threads spin for a bounded time, unless the user's environment says how they wait.
-    """
+    """The variables of a process whose temporary files lie in `folder`. Inductor's cache stays where torch would have
+    put it without `folder`, so that all processes share it."""
     environment = dict(os.environ)
     if limits.on_space():
         environment = {
@@ -79,11 +75,8 @@ def inductor_folder() -> Path:
 
 
 def share_headers(folder: str) -> None:
-    """Lets a process whose temporary files lie in `folder` find the C++ headers that were compiled before.
-
-    Inductor keeps its precompiled headers among the temporary files, wherever its cache lies, and asks for them before
-    it loads any kernel. Without this link each process would compile them again, which takes seconds.
-    """
+    """Links the C++ headers that inductor compiled before into a process's `folder` of temporary files, where inductor
+    looks for them wherever its cache lies. Without the link each process would compile them again, for seconds."""
     shared = inductor_folder()
     with contextlib.suppress(OSError):
         shared.mkdir(exist_ok=True)

@@ -18,18 +18,7 @@ from demo.core.refusals import refusal
 from demo.core.result import RunResult
 from demo.core.spec import PUBLISHED_CALLS, TEXT_GENERATION, RunSpec
 
-Doubt = Literal[
-    "no gpu",
-    "no cuda graphs on a cpu",
-    "float16 on a cpu",
-    "no tf32",
-    "no bfloat16",
-    "threads on a gpu",
-    "lost before",
-    "will not fit",
-    "may not fit",
-]
-REFUSED: tuple[Doubt, ...] = ("no gpu", "no tf32", "no bfloat16")
+REFUSED = ("no gpu", "no tf32", "no bfloat16")
 """The rules of `refusals.RULES` whose refusals the page tells as doubts."""
 
 NEWEST = 5
@@ -49,7 +38,7 @@ TYPICAL_PARAMETERS, TYPICAL_INPUT = 50_000_000, (224, 224)
 @dataclass(frozen=True)
 class Forecast:
     seconds: float
-    """Seconds of the whole run with all its repeats, from the click."""
+    """Of the whole run with all its repeats, from the click."""
     memory_bytes: float
     """Peak memory as in a result's `peak_memory_bytes`: the whole process on a CPU, what torch allocated on a GPU."""
     least_bytes: float
@@ -110,13 +99,13 @@ def on_this_machine(earlier: Sequence[RunResult], machine: HostInfo, device: str
 
 def doubts(
     spec: RunSpec, machine: HostInfo, expected: Forecast | None, earlier: Sequence[RunResult]
-) -> tuple[Doubt, ...]:
+) -> tuple[str, ...]:
     """Why these settings are known to be of no use here, most serious first. `earlier` is as for `forecast`."""
     on_gpu, refused, asked = spec.device == "cuda", refusal(spec, machine), comparable(spec)
     memory = (machine.gpu_memory_bytes if on_gpu else machine.memory_bytes) or math.inf
     least, likely = (expected.least_bytes, expected.memory_bytes) if expected is not None else (0.0, 0.0)
     same = [run.speedup.verdict for run in earlier if comparable(run.spec) == asked and run.speedup is not None]
-    found: dict[Doubt, bool] = {
+    found = {
         **{name: refused is not None and refused.name == name for name in REFUSED},
         "will not fit": least > memory,
         "may not fit": least <= memory and likely > 0.9 * memory,

@@ -18,8 +18,10 @@ from typing import Any
 from demo.core import codec, format as fmt, limits
 from demo.core.caveat import Caveat, note
 from demo.core.comparison import ProcessResult
+from demo.core.progress import Progress
+from demo.core.record import PHASE_DOING, PHASES, Failure, Status
 from demo.core.refusals import AGAIN, other_way_to_compile
-from demo.core.result import PHASE_DOING, PHASES, Failure, Progress, RunResult, Status
+from demo.core.result import RunResult
 from demo.core.spec import OWN_MODEL, RunSpec
 from demo.runs.process import Worker, ending
 from demo.store import reruns
@@ -72,11 +74,11 @@ class OngoingRun:
         """Seconds since the beginning."""
         return time.monotonic() - self.begun
 
-    def progress_after(self, elapsed: float, told: Progress | None = None) -> Progress:
-        """The latest progress, after so many seconds: the time left is counted down, and None below 0. `told` is what
-        the worker has just said."""
-        if told is not None:
-            self.progress, self.progress_at = told, elapsed
+    def progress_after(self, elapsed: float, new: Progress | None = None) -> Progress:
+        """The latest progress, `new` if the worker has just sent it, after so many seconds. The time left is counted
+        down, and None below 0."""
+        if new is not None:
+            self.progress, self.progress_at = new, elapsed
         remaining = self.progress.remaining_seconds
         if remaining is not None:
             remaining -= elapsed - self.progress_at
@@ -120,8 +122,7 @@ class OngoingRun:
         )
 
     def crashed(self, worker: Worker) -> RunResult:
-        """The worker ended without a result, or sent something that cannot be read. Call it before the worker is
-        closed."""
+        """For a worker, not yet closed, that ended without a result or sent something that cannot be read."""
         own = self.spec.task == OWN_MODEL
         code = None if worker.unreadable else worker.child.exit_code()
         _log.warning("the worker %s; it printed last: %s", ending(code), worker.child.last_words() or "nothing")
@@ -174,14 +175,11 @@ def with_earlier_costs(result: RunResult, history: History) -> RunResult:
 
 
 def with_earlier_runs(result: RunResult, earlier: tuple[ProcessResult, ...], history: History | None) -> RunResult:
-    """Adds what earlier runs here tell: the processes with the same settings, which the answer then rests on, too, and
-    the spread between processes of other settings. `earlier` are processes known beside them.
-    """
+    """Adds the earlier processes with the same settings, on which the answer then rests, too, and the spread between
+    processes of other settings. `earlier` are processes known beside those of the history."""
     if result.speedup is None:
         return result
-    same: list[reruns.StoredRun] = []
-    others: list[reruns.StoredRun] = []
-    deleted = earlier
+    same, others, deleted = [], [], earlier
     if history is not None:
         with contextlib.suppress(HistoryError):
             same, others = history.same_settings(result), history.reruns(result)
@@ -204,7 +202,7 @@ def with_answer_without_breaks(result: RunResult, history: History) -> RunResult
     return dataclasses.replace(result, without_breaks=latest.speedup if latest is not None else None)
 
 
-def redacted(result: RunResult) -> RunResult:
+def redact(result: RunResult) -> RunResult:
     """Without folders and control characters in its texts: errors of libraries name files by their full paths, and a
     result is shown to other people."""
     failure = result.failure
@@ -213,7 +211,7 @@ def redacted(result: RunResult) -> RunResult:
     return dataclasses.replace(result, failure=failure, caveats=tuple(one.redacted() for one in result.caveats))
 
 
-def stored(result: RunResult, history: History) -> RunResult:
+def store(result: RunResult, history: History) -> RunResult:
     """Appends the result to the history. A notice about that becomes a warning of the returned result only."""
     try:
         notice = history.append(result)

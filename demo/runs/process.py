@@ -1,18 +1,12 @@
 """Child processes: how each is started and ended, and the worker of a run, which sends its events through a pipe.
 
-Covered:
-- Leaving `child_process` kills the process and all that it started, also after an error, and removes its temporary
-  files.
-- It ends with this process, and its temporary files go, even if this one is killed with SIGKILL (see
-  `demo.backend.lifeline`).
+- Leaving `child_process` kills the process and all that it started, and removes its temporary files. So does the end of
+  this process, even by SIGKILL (see `demo.backend.lifeline`).
 - When memory runs out, Linux kills it before this process.
-- What it prints is kept for an error message.
 - A process that dies early, or never reads its job, neither blocks this one nor raises BrokenPipeError here.
 
-Not covered:
-- A process that the child moves into a session of its own is not killed.
-- The child is not confined: it has the same user, files and network. `environment` says which variables it gets.
-- Outside Linux nothing decides which process is killed when memory runs out.
+Not covered: a process that the child moves into a session of its own is not killed, and the child is not confined: it
+has the same user, files and network.
 """
 
 import contextlib
@@ -27,11 +21,12 @@ import tempfile
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, cast
 
 from demo.core import codec, format as fmt
 from demo.core.machine import HostInfo
-from demo.core.result import Progress, RunResult
+from demo.core.progress import Progress
+from demo.core.result import RunResult
 from demo.core.result_json import from_json
 from demo.core.spec import BadInput
 from demo.runs.environment import ROOT, share_headers, worker_environment
@@ -56,12 +51,10 @@ class WorkerDied(RuntimeError):
 class Child:
     """A running process, as `child_process` gives it."""
 
-    def __init__(self, process: subprocess.Popen[bytes], folder: str, printed: IO[bytes]) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], folder: str, output: IO[bytes], errors: IO[bytes]) -> None:
         self.pid = process.pid
         self.folder = folder
-        """For temporary files. It is removed with the process."""
-        self._process = process
-        self._printed = printed
+        self._process, self._output, self._errors = process, output, errors
 
     def send(self, job: dict[str, Any]) -> None:
         """Writes the job as one line of JSON. If the process dies meanwhile, the end of its answers shows it.
@@ -69,106 +62,72 @@ class Child:
         A job can be longer than the pipe holds, and the lifeline keeps the pipe open after the process has died; so
         this writes only as much as fits without blocking, and stops when the process has exited.
         """
-        pipe = self._pipe(self._process.stdin)
-        rest = json.dumps(job).encode() + b"\n"
+        pipe, rest = cast(IO[bytes], self._process.stdin).fileno(), json.dumps(job).encode() + b"\n"
+        poll = select.poll()
+        poll.register(pipe, select.POLLOUT)
         with contextlib.suppress(OSError):
             while rest and self.exited() is None:
-                if _is_ready(pipe, select.POLLOUT, POLL_SECONDS):
+                if poll.poll(POLL_SECONDS * 1000):
                     rest = rest[os.write(pipe, rest[: select.PIPE_BUF]) :]
 
-    def lines(self) -> Iterator[bytes | None]:
-        """The lines that it writes to standard output, where that is a pipe; None when none came for 0.2 s.
-
-        Ends when the process has exited, even if one that it started still holds the pipe open.
-        """
-        pipe, rest = self._pipe(self._process.stdout), b""
-        while True:
-            exited = self.exited() is not None
-            if _is_ready(pipe, select.POLLIN, POLL_SECONDS):
-                if not (read := os.read(pipe, 65_536)):
-                    return
-                *whole, rest = (rest + read).split(b"\n")
-                yield from whole
-            elif exited:
-                return
-            else:
-                yield None
-
     def exited(self) -> int | None:
-        """The exit code, minus the signal's number for a killed process; None while it runs.
-
-        Its process group, which `_kill` needs, keeps its number: the lifeline is in it.
-        """
+        """The exit code, minus the signal's number for a killed process; None while it runs."""
         return self._process.poll()
 
-    def exit_code(self) -> int | None:
-        """The exit code of a process that is about to end: waits for up to 2 s. None where it runs on."""
+    def exit_code(self, seconds: float | None = EXIT_SECONDS) -> int | None:
+        """The exit code, for which it waits up to so many seconds, or as long as it takes; None if it runs on."""
         with contextlib.suppress(subprocess.TimeoutExpired):
-            return self._process.wait(EXIT_SECONDS)
+            return self._process.wait(seconds)
         return None
 
-    def last_words(self) -> str:
-        """The end of what it has printed."""
-        self._printed.seek(0, os.SEEK_END)
-        self._printed.seek(max(0, self._printed.tell() - LAST_WORDS_BYTES))
-        return self._printed.read().decode(errors="replace").strip()
+    def output(self) -> list[str]:
+        """The lines that it has written to standard output, once it has ended: both share one place in the file."""
+        self._output.seek(0)
+        return self._output.read().decode(errors="replace").splitlines()
 
-    def _pipe(self, stream: IO[bytes] | None) -> int:
-        if stream is None:
-            raise RuntimeError("the process was started without this pipe")
-        return stream.fileno()
+    def last_words(self) -> str:
+        """The end of what it has written to standard error."""
+        self._errors.seek(0, os.SEEK_END)
+        self._errors.seek(max(0, self._errors.tell() - LAST_WORDS_BYTES))
+        return self._errors.read().decode(errors="replace").strip()
 
 
 @contextlib.contextmanager
-def child_process(
-    module: str,
-    *arguments: str,
-    stdout: int | None = None,
-    own_errors: bool = True,
-    pass_fds: Sequence[int] = (),
-) -> Iterator[Child]:
+def child_process(module: str, *arguments: str, pass_fds: Sequence[int] = ()) -> Iterator[Child]:
     """Runs `python -m module arguments` in a session and a folder of its own, and kills it at the end.
 
-    Its standard input is a pipe for one job. Standard error goes to a file, or to this process's own without
-    `own_errors`; standard output goes to the file, too, unless `stdout` is subprocess.PIPE. The file is no pipe because
-    processes that the child starts could hold a pipe open.
+    Its standard input is a pipe for one job. What it prints goes to files: processes that it starts could hold a pipe
+    open.
     Raises OSError where there is no room for files, or no memory or process left; nothing remains then.
     """
     with contextlib.ExitStack() as undo:
         folder = undo.enter_context(tempfile.TemporaryDirectory(prefix="worth-compiling-", ignore_cleanup_errors=True))
         share_headers(folder)
-        printed = undo.enter_context(tempfile.TemporaryFile(dir=folder))
+        output, errors = (undo.enter_context(tempfile.TemporaryFile(dir=folder)) for _ in range(2))
         environment = worker_environment(folder)
         # Without this folder importing torch fails in the child, and nothing would say why.
         os.makedirs(environment["TORCHINDUCTOR_CACHE_DIR"], exist_ok=True)
-        started = subprocess.Popen(
+        process = subprocess.Popen(
             [sys.executable, "-m", "demo.backend.lifeline", folder, module, *arguments],
             stdin=subprocess.PIPE,
-            stdout=printed if stdout is None else stdout,
-            stderr=printed if own_errors else None,
+            stdout=output,
+            stderr=errors,
             pass_fds=pass_fds,
             start_new_session=True,
             cwd=ROOT,
             env=environment,
         )
-        process = undo.enter_context(started)  # which closes its pipes
+        undo.enter_context(process)  # which closes its pipes
         undo.callback(_kill, process)
         with contextlib.suppress(OSError):  # not Linux
             Path(f"/proc/{process.pid}/oom_score_adj").write_text("1000")
-        yield Child(process, folder, printed)
+        yield Child(process, folder, output, errors)
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
-    with contextlib.suppress(ProcessLookupError, PermissionError):
+    with contextlib.suppress(ProcessLookupError, PermissionError):  # the lifeline keeps the group's number taken
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
-
-
-def _is_ready(pipe: int, event: int, seconds: float) -> bool:
-    """Whether the pipe can be read or written (up to PIPE_BUF bytes) without blocking, or its other end is closed."""
-    poll = select.poll()
-    poll.register(pipe, event)
-    return bool(poll.poll(seconds * 1000))
 
 
 Event = Progress | RunResult | BadInput
@@ -178,15 +137,15 @@ class Worker:
     """One worker process and the pipe of its events. It takes one job."""
 
     def __init__(self, module: str) -> None:
-        """Raises OSError where there is no room for files, no memory or no process left."""
+        """Raises OSError as `child_process` does."""
         self.machine: HostInfo | None = None
         """What the worker said of the machine; None until it is ready."""
         self.refusal = ""
-        """Why it cannot be used although it is ready: its messages are of another version."""
+        """Why it cannot be used: its messages are of another version."""
         self.unreadable = False
-        """Whether it sent a complete message that is no event, or an endless one. A message that is cut short does not
-        count: it only shows that the worker died."""
-        self._ready = threading.Event()
+        """Whether it sent a whole message that is no event, or an endless one. One cut short shows that it died."""
+        self.ready = threading.Event()
+        """Set once it has imported its libraries, or ended."""
         self._events: queue.SimpleQueue[Event | None] = queue.SimpleQueue()
         """None: there are no more."""
         reading, writing = os.pipe()
@@ -210,7 +169,7 @@ class Worker:
                 self.unreadable = len(line) == MAX_MESSAGE_CHARACTERS
             except (ValueError, KeyError, TypeError, RecursionError):  # of a message that is no event
                 self.unreadable = True
-        self._ready.set()
+        self.ready.set()
         self._events.put(None)
 
     def _receive(self, message: dict[str, Any]) -> None:
@@ -223,7 +182,7 @@ class Worker:
                     f"it sends messages of version {version}, and this program reads version {codec.WIRE_VERSION}"
                 )
                 self._events.put(BadInput(f"The worker cannot be used: {self.refusal}. Start the program again."))
-            self._ready.set()
+            self.ready.set()
         elif kind == "progress":
             self._events.put(codec.load(Progress, message["progress"]))
         elif kind == "refused":
@@ -233,16 +192,10 @@ class Worker:
         else:
             raise ValueError(f"no such event: {kind}")
 
-    def ready(self, seconds: float) -> bool:
-        """Whether it has imported its libraries, or has ended, within so many seconds."""
-        return self._ready.wait(seconds)
-
     def machine_when_ready(self) -> HostInfo:
-        """What it says of the machine once it has imported its libraries.
-
-        Raises WorkerDied, with what it printed last or how it ended, where it says nothing within READY_SECONDS.
-        """
-        self._ready.wait(READY_SECONDS)
+        """What it says of the machine. Raises WorkerDied, with what it printed last or how it ended, where it says
+        nothing within READY_SECONDS."""
+        self.ready.wait(READY_SECONDS)
         if self.machine is not None:
             return self.machine
         if self.refusal or self.unreadable:
@@ -261,15 +214,13 @@ class Worker:
         while True:
             exited = self.child.exited() is not None
             try:
-                event = self._events.get(timeout=POLL_SECONDS)
+                if (event := self._events.get(timeout=POLL_SECONDS)) is None:
+                    return
+                yield event
             except queue.Empty:
                 if exited:
                     return
                 yield None
-            else:
-                if event is None:
-                    return
-                yield event
 
     def close(self) -> None:
         """Kills the process and everything that it started, and removes its temporary files."""

@@ -16,18 +16,11 @@ from demo.core import cores, limits
 from demo.core.caveat import note
 from demo.core.comparison import ProcessResult
 from demo.core.machine import HostInfo
-from demo.core.result import Progress, RunResult
+from demo.core.progress import Progress
+from demo.core.result import RunResult
 from demo.core.spec import BadInput, RunSpec
-from demo.runs.outcome import (
-    NO_FILES,
-    Files,
-    OngoingRun,
-    redacted,
-    stored,
-    with_answer_without_breaks,
-    with_earlier_costs,
-    with_earlier_runs,
-)
+from demo.runs import outcome
+from demo.runs.outcome import NO_FILES, Files, OngoingRun
 from demo.runs.process import POLL_SECONDS, READY_SECONDS, Event, Worker
 from demo.store.history import History, HistoryError
 
@@ -63,11 +56,8 @@ class Runner:
         self._renew_spares()
 
     def _renew_spares(self, to_come: int = 0) -> None:
-        """Starts one where none is left; where two runs follow two, which import side by side on two cores. Ends those
-        that nobody waits for.
-
-        Where none can be started, nothing is lost: the next run says why.
-        """
+        """Starts workers where none is left, and ends those that nobody waits for: two are kept if two runs follow and
+        two cores can import side by side. If none can be started, the next run says why."""
         wanted = min(2, cores.usable_cores(), to_come) or int(self._keeps_spare)
         while len(self._spares) > wanted:
             self._spares.pop().close()
@@ -184,7 +174,8 @@ class Runner:
             raise
         finally:
             if not refused:
-                result = self._keep(result or run.cancelled(), earlier, run.elapsed)
+                result = self._completed(result or run.cancelled(), earlier, run.elapsed)
+                result = outcome.store(result, self._history) if self._history is not None else result
             if marker is not None:
                 History.end_run(marker)
             self._renew_spares(0 if result is not None and result.status == "cancelled" else to_come)
@@ -197,7 +188,7 @@ class Runner:
             try:
                 worker = stack.enter_context(self._one_worker())
                 longest = min(READY_SECONDS, self.timeout_seconds)
-                while not all(one.ready(POLL_SECONDS) for one in self._spares) and run.elapsed < longest:
+                while not all(one.ready.wait(POLL_SECONDS) for one in self._spares) and run.elapsed < longest:
                     yield None  # a worker that still imports would take a core from the run
                 worker.child.send(run.job(worker.child.folder))
             except OSError as error:
@@ -222,21 +213,15 @@ class Runner:
             worker.close()
             self._machine = worker.machine or self._machine
 
-    def _keep(self, result: RunResult, earlier: tuple[ProcessResult, ...], elapsed: float) -> RunResult:
-        """Stores the result, with what earlier runs add to it. A notice about the storing becomes a warning of the
-        returned result only."""
-        result = self._completed(result, earlier, elapsed)
-        return result if self._history is None else stored(result, self._history)
-
     def _completed(self, result: RunResult, earlier: tuple[ProcessResult, ...], elapsed: float) -> RunResult:
         """The result with what earlier runs add to it."""
-        result = redacted(dataclasses.replace(result, elapsed_seconds=round(elapsed, 3)))
-        result = with_earlier_runs(result, earlier, self._history)
+        result = outcome.redact(dataclasses.replace(result, elapsed_seconds=round(elapsed, 3)))
+        result = outcome.with_earlier_runs(result, earlier, self._history)
         if self._history is None:
             return result
         with contextlib.suppress(HistoryError):
-            result = with_earlier_costs(result, self._history)
-            result = with_answer_without_breaks(result, self._history)
+            result = outcome.with_earlier_costs(result, self._history)
+            result = outcome.with_answer_without_breaks(result, self._history)
         return result
 
     def free_threads(self) -> int | None:

@@ -43,11 +43,8 @@ CREATE TABLE results (
 );
 CREATE INDEX results_by_words ON results (started_at, words);  -- a search reads nothing else
 """
-_MACHINE_ERRORS = (
-    sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_CANTOPEN,
-    sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_NOMEM
-)  # fmt: skip
-"""After any other error of SQLite's the file is checked."""
+_FILE_ERRORS = (0, sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+"""SQLite's codes of errors after which the file is checked; 0 where it gives none. Others are the machine's."""
 
 
 class HistoryError(Exception):
@@ -59,23 +56,22 @@ class SetAside(HistoryError):
 
 
 @contextmanager
-def opened(path: Path, purpose: str) -> Iterator[sqlite3.Connection]:
+def open_database(path: Path, purpose: str) -> Iterator[sqlite3.Connection]:
     """Opens the file. Each statement commits. Texts come as bytes.
 
-    `purpose` is 'stored', 'read' or 'deleted'. Only the first makes a missing file, the others then see an empty table.
-    Errors of SQLite and of the system, here and in the statements, become a HistoryError.
+    `purpose` is 'stored', 'read' or 'deleted'. Only the first makes a missing file; the others then see an empty table.
+    Raises HistoryError for errors of SQLite and of the system, also in the statements.
     """
     try:
-        with contextlib.ExitStack() as stack:
-            if purpose != "stored" and not path.exists():
-                database = stack.enter_context(contextlib.closing(sqlite3.connect(":memory:", isolation_level=None)))
+        if purpose != "stored" and not path.exists():
+            with contextlib.closing(sqlite3.connect(":memory:", isolation_level=None)) as database:
                 database.executescript(TABLE)
-            else:
-                _make_if_missing(path)
-                # Nobody renames an open file: when closed, SQLite would remove the log of the one that took its name.
-                stack.enter_context(locked(path.parent, fcntl.LOCK_SH))
-                database = stack.enter_context(contextlib.closing(_connect(path)))
-                _prepare(database)
+                yield database
+            return
+        _make_if_missing(path)
+        # Nobody renames an open file: when closed, SQLite would remove the log of the one that took its name.
+        with locked(path.parent, fcntl.LOCK_SH), contextlib.closing(_connect(path)) as database:
+            _prepare(database)
             yield database
     except (sqlite3.Error, OSError, UnicodeDecodeError) as error:  # the last for a message of SQLite's that is no text
         _set_aside_unusable(path, error)
@@ -131,7 +127,7 @@ def _prepare(database: sqlite3.Connection) -> None:
 
 def _set_aside_unusable(path: Path, error: Exception) -> None:
     """Renames a file that is damaged or of an older version, with its log, and raises SetAside."""
-    if isinstance(error, OSError) or _is_of_machine(error):
+    if not _is_of_file(error):
         return
     with contextlib.suppress(OSError), locked(path.parent):  # an error here leaves the file, and `error` is told
         fault = _find_fault(path)  # '' also if another process was first
@@ -158,8 +154,8 @@ def _find_fault(path: Path) -> str:
             is_older = 0 < version < FILE_VERSION and columns >= {b"id", b"started_at", b"result"}
             return f"version-{version}" if is_older else ""
     except (sqlite3.Error, UnicodeDecodeError) as error:
-        return "" if _is_of_machine(error) else "damaged"
+        return "damaged" if _is_of_file(error) else ""
 
 
-def _is_of_machine(error: Exception) -> bool:
-    return getattr(error, "sqlite_errorcode", 0) & 0xFF in _MACHINE_ERRORS
+def _is_of_file(error: Exception) -> bool:
+    return not isinstance(error, OSError) and getattr(error, "sqlite_errorcode", 0) & 0xFF in _FILE_ERRORS

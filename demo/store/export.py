@@ -1,7 +1,5 @@
 """Results as files for other programs: one flat table (CSV, Parquet), or the whole results (JSON).
 
-Every column is defined once, in `EXPORTED`; raw times and predictions are in a result's JSON only.
-
 CSV is safe to open in a spreadsheet. That runs a cell that begins with =, +, -, @ or their full-width forms, or with
 such a character after white space, a tab or a line's end: an apostrophe in front makes it a text. Numbers stay as they
 are, -0.5 too. Not covered: a program that splits the lines at another character than the comma.
@@ -68,56 +66,52 @@ def _part(kind: str, path: str, convert: Callable[[Any], Any] = lambda found: fo
 
 
 def _timing(variant: str) -> dict[str, Column]:
+    def latency(result: RunResult) -> float | None:
+        seconds = result.latencies.get(variant)
+        return milliseconds(seconds) if seconds is not None else None
+
     def measured(kind: str, read: Callable[[Measurement], Any]) -> Column:
         return _part(kind, variant, lambda found: read(found) if found.wall_seconds else None)
 
     return {
-        f"{variant}_ms": _part(
-            _NUMBER, "latencies", lambda all: milliseconds(all[variant]) if variant in all else None
-        ),
+        f"{variant}_ms": Column(_NUMBER, latency),
         f"{variant}_median_ms": measured(_NUMBER, lambda found: milliseconds(found.median_seconds)),
         f"{variant}_mean_ms": measured(_NUMBER, lambda found: milliseconds(found.mean_seconds)),
         f"{variant}_p95_ms": measured(_NUMBER, lambda found: milliseconds(found.p95_seconds)),
-        f"{variant}_images_per_second": _rate(variant, "image"),
+        f"{variant}_images_per_second": Column(_NUMBER, lambda result: _rate(result, variant, "image")),
         f"{variant}_calls": measured(_WHOLE, lambda found: len(found.wall_seconds)),
         f"{variant}_peak_memory_bytes": measured(_WHOLE, lambda found: found.peak_memory_bytes),
     }
 
 
-def _first_token(side: int) -> Column:
-    def value(result: RunResult) -> float | None:
+def _generation(side: int, variant: str) -> dict[str, Column]:
+    def first_token(result: RunResult) -> float | None:
         first = result.comparisons.get(FIRST_TOKEN)
         return milliseconds(first.latencies[side]) if first is not None else None
 
-    return Column(_NUMBER, value)
+    return {
+        f"{variant}_first_token_ms": Column(_NUMBER, first_token),
+        f"{variant}_answer_ms": _part(_NUMBER, "answer_seconds", lambda both: milliseconds(both[side])),
+        f"{variant}_tokens_per_second": Column(_NUMBER, lambda result: _rate(result, variant, "token")),
+    }
 
 
-def _rate(variant: str, unit: str) -> Column:
-    def value(result: RunResult) -> float | None:
-        seconds = result.latencies.get(variant)
-        return result.spec.batch_size / seconds if seconds is not None and result.spec.unit == unit else None
+def _rate(result: RunResult, variant: str, unit: str) -> float | None:
+    seconds = result.latencies.get(variant)
+    return result.spec.batch_size / seconds if seconds is not None and result.spec.unit == unit else None
 
-    return Column(_NUMBER, value)
-
-
-_FIELDS = {field.name: field.type for field in dataclasses.fields(RunSpec)}
-_LAST_FIELDS = (
-    "iterations", "precision", "most_seconds", "threads", "profile", "repeats", "compiler", "scope", "freezing",
-    "dynamic", "prompt", "tokens"
-)  # fmt: skip
-"""Exports have always had these options behind the others."""
-_OPTIONS = {
-    "threads_asked" if name == "threads" else name: _option(name, _FIELDS[name])  # 'threads' is what torch used
-    for name in (*(name for name in _FIELDS if name not in _LAST_FIELDS), *_LAST_FIELDS)
-}
 
 EXPORTED: dict[str, Column] = {
     **{name: _part(_TEXT, name) for name in ("id", "started_at", "status")},
-    **_OPTIONS,
-    **{name: _part(_TEXT, f"environment.{name}") for name in ("torch", "transformers", "python", "platform")},
-    **{name: _part(_TEXT, f"environment.{name}") for name in ("device_name", "cpu")},
+    **{  # 'threads' is what torch used
+        "threads_asked" if field.name == "threads" else field.name: _option(field.name, field.type)
+        for field in dataclasses.fields(RunSpec)
+    },
+    **{
+        name: _part(_TEXT, f"environment.{name}")
+        for name in ("torch", "transformers", "python", "platform", "device_name", "cpu", "driver", "cuda")
+    },
     "threads": _part(_WHOLE, "environment.threads"),
-    **{name: _part(_TEXT, f"environment.{name}") for name in ("driver", "cuda")},
     **_timing("eager"),
     **_timing("compiled"),
     "speedup": _part(_NUMBER, "speedup.ratio"),
@@ -140,12 +134,8 @@ EXPORTED: dict[str, Column] = {
     "failure_stage": _part(_TEXT, "failure.stage"),
     "failure_message": _part(_TEXT, "failure.message"),
     "warnings": _part(_TEXT, "warnings", " ".join),
-    "eager_first_token_ms": _first_token(0),
-    "compiled_first_token_ms": _first_token(1),
-    "eager_answer_ms": _part(_NUMBER, "answer_seconds", lambda both: milliseconds(both[0])),
-    "compiled_answer_ms": _part(_NUMBER, "answer_seconds", lambda both: milliseconds(both[1])),
-    "eager_tokens_per_second": _rate("eager", "token"),
-    "compiled_tokens_per_second": _rate("compiled", "token"),
+    **_generation(0, "eager"),
+    **_generation(1, "compiled"),
 }
 """All columns of a run, in their order."""
 
@@ -178,9 +168,9 @@ def table(results: Iterable[RunResult]) -> "pd.DataFrame":
 
 
 def write(results: Iterable[RunResult], format: str, file: BinaryIO) -> None:
-    """Writes a file of one of `FORMATS`. One result is in memory at a time, and all rows for Parquet.
+    """Writes a file of one of `FORMATS`: JSON has the whole results. Raises BadInput for another format.
 
-    JSON keeps everything: `result_json.from_json` reads each of its objects. Raises BadInput for another format.
+    One result is in memory at a time, and all rows for Parquet.
     """
     if format == "json":
         for line in json_lines(results, indent=1):
@@ -194,8 +184,7 @@ def write(results: Iterable[RunResult], format: str, file: BinaryIO) -> None:
         raise BadInput(f"Runs can be written as {', '.join(FORMATS)}. Given: {format!r}.")
 
 
-def encoded(results: Iterable[RunResult], format: str) -> bytes:
-    """The content of the file that `write` writes."""
+def to_bytes(results: Iterable[RunResult], format: str) -> bytes:
     file = io.BytesIO()
     write(results, format, file)
     return file.getvalue()
@@ -215,7 +204,7 @@ def json_lines(results: Iterable[RunResult], indent: int) -> Iterator[str]:
 # CSV
 
 _FORMULA = re.compile(r"'*(?:[\t\r\n]|\s*[=+\-@＝＋－＠])")
-"""Includes apostrophes in front, so that `original` gives back exactly what `guarded` was given."""
+"""Includes apostrophes in front, so that `unescape_formula` gives back exactly what `escape_formula` was given."""
 _PLAIN_NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 _BOTH = "\r\n"
 """The csv module quotes a cell for the characters of the line's end only, and a spreadsheet takes either for one."""
@@ -228,7 +217,7 @@ def csv_lines(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> Iter
     """
     for row in chain([{name: name for name in columns}], rows):
         line = io.StringIO()
-        csv.DictWriter(line, columns, lineterminator=_BOTH).writerow({name: guarded(row[name]) for name in row})
+        csv.DictWriter(line, columns, lineterminator=_BOTH).writerow({name: escape_formula(row[name]) for name in row})
         yield line.getvalue().removesuffix(_BOTH) + "\n"
 
 
@@ -237,13 +226,13 @@ def csv_text(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> str:
     return "".join(csv_lines(columns, rows))
 
 
-def guarded(value: Any) -> Any:
+def escape_formula(value: Any) -> Any:
     """A text that a spreadsheet would take for a formula, with an apostrophe in front; anything else as it is."""
     if isinstance(value, str) and _FORMULA.match(value) and not _PLAIN_NUMBER.fullmatch(value):
         return f"'{value}"
     return value
 
 
-def original(cell: Any) -> Any:
-    """What `guarded` was given for this cell."""
+def unescape_formula(cell: Any) -> Any:
+    """What `escape_formula` was given for this cell."""
     return cell[1:] if isinstance(cell, str) and cell.startswith("'") and _FORMULA.match(cell) else cell

@@ -1,9 +1,8 @@
 """Every result, failures too, in one SQLite file of the user's, and the runs in progress beside it.
 
 - The whole result is kept as its JSON, about 50 kB. The columns beside it repeat what searches need.
-- A run in progress is a small file with the result to store if it never ends. Its process keeps the file locked. When
-  that process dies, however it dies, the kernel releases the lock, so whoever can lock the file stores its result,
-  once. This also works if two apps, or two containers, share the folder.
+- A run in progress is a file with the result to store if it never ends. Its process keeps the file locked. When that
+  process dies, however it dies, the kernel releases the lock, so whoever can lock the file stores its result, once.
 - If the file of a run cannot be written, or is cut short, its run is not stored should its process die.
 
 Not covered: network file systems where `flock` does not reach the other machines.
@@ -28,8 +27,8 @@ from demo.core.measurement import CompileCost
 from demo.core.result import RunResult
 from demo.core.result_json import dumps, from_json
 from demo.core.spec import BadInput
-from demo.store.database import FOLDER_VARIABLE, HistoryError, SetAside, opened
-from demo.store.reruns import NEWEST, StoredRun, compiled_spec, dump_rerun, load_rerun
+from demo.store.database import FOLDER_VARIABLE, HistoryError, SetAside, open_database
+from demo.store.reruns import NEWEST, StoredRun, compiled_spec, dump_rerun, load_rerun, versions
 
 FILE_NAME = "history.sqlite3"
 MAX_SEARCHED = 10_000
@@ -85,9 +84,8 @@ class History:
     def append(self, result: RunResult) -> str | None:
         """Stores one result; it is on the disk when this returns.
 
-        The same result twice is stored once. Another result under an id that is taken, a full disk, a file that has
-        reached its limit or a folder that cannot be written raise HistoryError. If a damaged or older file was renamed,
-        now or by an earlier call, this returns the sentence that says so, else None.
+        Returns the sentence that says so if a damaged or older file was renamed, now or by an earlier call, else None.
+        Raises HistoryError if the disk or the file is full or not writable, or if a result has this id already.
         """
         try:
             self._store(result)
@@ -102,28 +100,22 @@ class History:
         row = {"id": result.id, "started_at": result.started_at, **_key(result)}
         row |= {"words": _searched_text(result), "rerun": dump_rerun(result), "result": dumps(result)}
         values = [_encoded(value) if isinstance(value, str) else value for value in row.values()]
-        insert = f"INSERT INTO results ({', '.join(row)}) VALUES ({_places(row)}) ON CONFLICT DO NOTHING"
         with self._database("stored") as database:
-            if database.execute(insert, values).rowcount:
-                return
-            other = database.execute("SELECT result FROM results WHERE id = ?", values[:1]).fetchone()
-        if other != (values[-1].encode(),):
-            raise HistoryError(f"The result was not stored: {self.path} holds another one with the id {result.id}.")
+            database.execute(f"INSERT INTO results ({', '.join(row)}) VALUES ({_places(row)})", values)
 
     def all(
         self, limit: int | None = None, search: str = "", checkpoints: Collection[str] | None = None
     ) -> list[RunResult]:
-        """Returns the results that `each` gives, all in memory: up to some hundred kilobytes a result."""
+        """Returns the results that `each` yields, all in memory: up to some hundred kilobytes a result."""
         return list(self.each(limit, search, checkpoints))
 
     def each(
         self, limit: int | None = None, search: str = "", checkpoints: Collection[str] | None = None
     ) -> Iterator[RunResult]:
-        """Returns the stored results, newest first, at most `limit`, read one at a time.
+        """Yields the stored results, newest first, at most `limit`. A row that cannot be read is skipped and logged.
 
-        A row that cannot be read is skipped and logged. `search` looks into the newest `MAX_SEARCHED` and keeps those
-        that contain each of its words, whatever the case, in `_searched_text`; more than `MAX_WORDS` raise BadInput.
-        `checkpoints` keeps those of these checkpoints.
+        `search` keeps those of the newest `MAX_SEARCHED` that contain each of its words, whatever the case, in
+        `_searched_text`; more than `MAX_WORDS` raise BadInput. `checkpoints` keeps those of these checkpoints.
         """
         return islice(self._readable(search, checkpoints), limit)
 
@@ -145,16 +137,15 @@ class History:
         return len(self._keys(search))
 
     def _keys(self, search: str, checkpoints: Collection[str] | None = None) -> list[int]:
-        words = [_encoded(word).encode() for word in search.lower().split()]
+        words = _encoded(search.lower()).split()
         if len(words) > MAX_WORDS:
             raise BadInput(f"A search has at most {MAX_WORDS} words. Given: {len(words)}. Leave some out.")
         named = [*map(_encoded, checkpoints or ())]
         where = "1" if checkpoints is None else f"checkpoint IN ({_places(named)})"
-        if not words:
-            return [key for (key,) in self._read(f"SELECT rowid FROM results WHERE {where} {_NEWEST_FIRST}", named)]
-        newest = f"SELECT rowid, '' || words FROM results WHERE {where} {_NEWEST_FIRST} LIMIT {MAX_SEARCHED}"
-        rows = self._read(newest, named)
-        return [key for key, text in rows if text is not None and all(word in text for word in words)]
+        most = MAX_SEARCHED if words else -1
+        newest = f"SELECT rowid AS key, words FROM results WHERE {where} {_NEWEST_FIRST} LIMIT {most}"
+        found = " AND ".join(["1", *("instr(words, ?)" for _ in words)])
+        return [key for (key,) in self._read(f"SELECT key FROM ({newest}) WHERE {found}", [*named, *words])]
 
     def get(self, id: str) -> RunResult | None:
         """Returns the result with this id, or None. Raises HistoryError if its row cannot be read."""
@@ -167,19 +158,14 @@ class History:
     def compile_costs(self, like: RunResult) -> dict[str, CompileCost]:
         """Returns the compile costs, 'cold' and 'warm', of the newest runs with the same model, settings, threads,
         versions and device."""
-
-        def compiled_as(one: RunResult) -> tuple[object, ...]:
-            machine = one.environment
-            versions = machine and (machine.transformers, machine.python, machine.threads)
-            return compiled_spec(one.spec), versions, machine and machine.settings.get("instructions")
-
+        asked = compiled_spec(like.spec), versions(like)
         found: dict[str, CompileCost] = {}
         for text in self._like(like, "result", f"{_SAME_MODEL} AND {_SAME_MACHINE}", most=20):
             try:
                 earlier = _result(text)
             except ValueError:
                 continue
-            if earlier.compilation is None or compiled_as(earlier) != compiled_as(like):
+            if earlier.compilation is None or (compiled_spec(earlier.spec), versions(earlier)) != asked:
                 continue
             for cache in ("cold", "warm"):
                 cost: CompileCost | None = getattr(earlier.compilation, cache)
@@ -244,9 +230,9 @@ class History:
             paths = sorted(self.running.glob("*.json"))
         except (OSError, HistoryError):
             return 0
-        return sum(self._recovered(path) for path in paths)
+        return sum(map(self._recover, paths))
 
-    def _recovered(self, path: Path) -> bool:
+    def _recover(self, path: Path) -> bool:
         try:
             with path.open("rb") as file:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -270,10 +256,10 @@ class History:
     @contextmanager
     def _database(self, purpose: str) -> Iterator[sqlite3.Connection]:
         try:
-            with opened(self.path, purpose) as database:
+            with open_database(self.path, purpose) as database:
                 yield database
-        except SetAside as told:
-            self._notice = str(told)
+        except SetAside as notice:
+            self._notice = str(notice)
             raise
 
 

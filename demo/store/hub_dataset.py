@@ -1,23 +1,20 @@
 """Pushes each result to a dataset on the Hugging Face Hub, too, where the environment names one.
 
 For a page on a machine whose disk does not last, such as a Space. The page only reads the local file, and no run waits
-for the Hub.
+for the Hub: while it does not answer, results stay in a local folder, and a later push takes them, also of the next
+program with this folder.
 
-What is covered: a Hub that cannot be reached, refuses or is slow; the results stay in a local folder and are pushed
-later, also by the next program that uses this folder.
-What is not covered: a disk that is lost before the next push, which is `EVERY_MINUTES` away at most while the Hub
-answers. A file of rows that changes in the moment in which it is pushed may arrive cut off, until the next push.
+Not covered: a disk that is lost before the next push.
 """
 
 import logging
 import os
 import re
 import threading
-import uuid
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from demo.core.files import replacing
 from demo.core.result import RunResult
@@ -28,8 +25,6 @@ from demo.store.history import History
 
 VARIABLE = "WORTH_COMPILING_DATASET"
 FOLDER = "dataset"
-ROWS = "rows"
-"""The folder of the Parquet files in the dataset."""
 EVERY_MINUTES = 5.0
 LAST_PUSH_SECONDS = 10.0
 """How long the program waits at its end for the last push."""
@@ -37,7 +32,7 @@ LAST_PUSH_SECONDS = 10.0
 _log = logging.getLogger(__name__)
 
 
-def named() -> str:
+def dataset_name() -> str:
     """The dataset that the environment names; '' without one. Raises BadInput for a name that is no dataset's."""
     given = os.environ.get(VARIABLE, "")
     if given and not re.fullmatch(r"[\w.-]+/[\w.-]+", given):
@@ -51,7 +46,7 @@ def open_history(scheduler: Callable[..., Any] | None = None) -> Iterator[Histor
 
     `scheduler` replaces `huggingface_hub.CommitScheduler` in tests. Raises BadInput for a name that is no dataset's.
     """
-    if not (dataset := named()):
+    if not (dataset := dataset_name()):
         yield History()
         return
     with closing(PushedHistory(dataset, scheduler)) as history:
@@ -61,10 +56,9 @@ def open_history(scheduler: Callable[..., Any] | None = None) -> Iterator[Histor
 class PushedHistory(History):
     """A history that also writes each result to a folder, which huggingface_hub pushes every few minutes.
 
-    One JSON file a result, named by its day and id, and one Parquet file of rows a day and program, so that two
-    programs that push to one dataset never write the same file. The scheduler asks the Hub when it is made, which may
-    take long or fail. So a thread of its own makes it, and makes it again with the next result if that failed. Files
-    that an earlier program left there are pushed, too.
+    A result is a JSON file and, as a row of an export, a Parquet file, both named by its day and id. The scheduler asks
+    the Hub when it is made, which may take long or fail. So a thread makes it, and again with the next result if that
+    failed.
     """
 
     def __init__(self, dataset: str, scheduler: Callable[..., Any] | None = None) -> None:
@@ -74,9 +68,6 @@ class PushedHistory(History):
         self._scheduler: Any = None
         self.connecting = threading.Lock()
         """Held while a thread makes the scheduler."""
-        self._program = uuid.uuid4().hex[:8]
-        self._rows = threading.Lock()
-        """Held while a file of rows is read and written again."""
         self._start()
 
     def append(self, result: RunResult) -> str | None:
@@ -91,13 +82,9 @@ class PushedHistory(History):
                 _log.warning("a result was not prepared for the dataset %s: %s", self.dataset, error)
 
     def delete(self, ids: Iterable[str]) -> int:
-        """Removes results here. Those that were pushed stay in the dataset; the others are not pushed any more.
-
-        A file of rows that is still here is pushed again without their rows.
-        """
+        """Removes results here, and their rows from the dataset by the next push. A JSON file that was pushed stays."""
         ids = set(ids)
-        with self._rows:
-            withdraw(self.path.parent / FOLDER, ids)
+        withdraw(self.path.parent / FOLDER, ids)
         return super().delete(ids)
 
     def close(self) -> None:
@@ -112,20 +99,12 @@ class PushedHistory(History):
         scheduler.stop()
 
     def _write(self, result: RunResult) -> None:
-        import pandas as pd
-
-        folder, day = self.path.parent / FOLDER, result.started_at[:10]
-        whole, table = folder / "runs" / day / f"{result.id}.json", folder / ROWS / f"{day}-{self._program}.parquet"
-        for file in (whole, table):
-            file.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(whole) as draft:  # so that the scheduler never pushes half a file
+        folder, name = self.path.parent / FOLDER, f"{result.started_at[:10]}/{result.id}"
+        with _pushed_file(folder / "runs" / f"{name}.json") as draft:
             draft.write(f"{dumps(result)}\n".encode("utf-8", "backslashreplace"))
-        if result.void:  # its figures mean nothing, and no column of a row says so
-            return
-        with self._rows:
-            rows = [pd.read_parquet(table, dtype_backend="numpy_nullable")] if table.exists() else []
-            with replacing(table) as draft:
-                pd.concat([*rows, export.table([result])]).to_parquet(draft, index=False)
+        if not result.void:  # its figures mean nothing, and no column of a row says so
+            with _pushed_file(folder / "rows" / f"{name}.parquet") as draft:
+                export.write([result], "parquet", draft)
 
     def _start(self) -> None:
         if self._scheduler is None and self.connecting.acquire(blocking=False):
@@ -149,19 +128,20 @@ class PushedHistory(History):
             self.connecting.release()
 
 
+@contextmanager
+def _pushed_file(path: Path) -> Iterator[BinaryIO]:
+    """A file that is pushed whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with replacing(path) as draft:
+        yield draft
+
+
 def withdraw(folder: Path, ids: set[str]) -> None:
-    """Removes these results from what this folder pushes. Not covered: a row that another program adds meanwhile."""
+    """Removes these results from what this folder pushes."""
     for file in folder.glob("runs/*/*.json"):
         if file.stem in ids:
             file.unlink(missing_ok=True)
-    for file in folder.glob(f"{ROWS}/*.parquet"):
-        import pandas as pd
-
-        try:
-            rows = pd.read_parquet(file, dtype_backend="numpy_nullable")
-            kept = rows[~rows["id"].isin(ids)]
-            if len(kept) < len(rows):
-                with replacing(file) as draft:  # also one without a row: a push removes no file from the Hub
-                    kept.to_parquet(draft, index=False)
-        except Exception as error:  # pyarrow raises several kinds for a file that is damaged
-            _log.warning("the rows of %s were not deleted: %s", file.name, error)
+    for file in folder.glob("rows/*/*.parquet"):
+        if file.stem in ids:
+            with replacing(file) as draft:  # without the row: a push removes no file from the Hub
+                export.write([], "parquet", draft)

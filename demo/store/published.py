@@ -1,12 +1,12 @@
 """The guide's tables, what Transformers measured in 2023 on an A100, a V100 and a T4, and this project's own.
 
 The guide's are shown as they were published, mistakes included; notes say what is known to be wrong. This project's are
-the files `assets/measured/*.csv`: the guide's columns, the interval, and what the figures belong to. The page, the
-command line and the API share one filter.
+the files `assets/measured/*.csv`: the guide's columns, the interval, and what the figures belong to.
 """
 
 import csv
 import json
+import operator
 import re
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,9 +19,9 @@ from demo.core import catalog
 from demo.core.files import replacing
 from demo.core.format import milliseconds
 from demo.core.result import RunResult
-from demo.core.spec import OPTIONS, TASKS, BadInput, RunSpec
+from demo.core.spec import OPTIONS, BadInput, RunSpec
 from demo.core.stats import geometric_mean
-from demo.store.export import csv_text, original
+from demo.store.export import csv_text, unescape_formula
 
 SOURCE = "https://huggingface.co/docs/transformers/perf_torch_compile"
 """Every row comes from this guide: its long form printed the tables, today's short form embeds a viewer of them.
@@ -61,7 +61,6 @@ class PublishedRow:
     eager_seconds: float | None
     compiled_seconds: float | None
     measured: bool = False
-    """Whether this project measured it."""
     estimate: float | None = None
     speedup_low: float | None = None
     speedup_high: float | None = None
@@ -71,7 +70,6 @@ class PublishedRow:
     transformers: str = ""
     triton: str = ""
     device: str = ""
-    """The device's name in full."""
     driver: str = ""
     commit: str = ""
     """The commit of this project; '' where it was not under version control."""
@@ -110,7 +108,7 @@ COLUMNS = (*GUIDE, "speedup", "speedup_low", "speedup_high", *_TEXTS, "repeats",
 
 
 def read_row(cells: Mapping[str, str], measured: bool = False) -> PublishedRow:
-    """A line of CSV, `measured` here or the guide's. Raises KeyError, ValueError or TypeError for a bad one."""
+    """A line of CSV, `measured` here or the guide's. Raises an error of any kind for a bad one."""
     values: dict[str, Any] = {"measured": measured}
     for name in COLUMNS if measured else GUIDE:
         cell = cells[name]
@@ -121,18 +119,10 @@ def read_row(cells: Mapping[str, str], measured: bool = False) -> PublishedRow:
         elif name in ("repeats", "threads"):
             values[name] = int(cell) if cell else None
         elif name == "settings":
-            values[name] = _read_settings(cell)
+            values[name] = {OPTIONS[key].name: value for key, value in json.loads(cell or "{}").items()}
         else:
             values[name] = int(cell) if name == "batch_size" else cell
     return PublishedRow(**values)
-
-
-def _read_settings(cell: str) -> dict[str, Any]:
-    """A JSON object of options, '' for none. Raises ValueError for anything else, and for a name that is no option."""
-    read = json.loads(cell) if cell else {}
-    if not isinstance(read, dict) or not read.keys() <= OPTIONS.keys():
-        raise ValueError(f"settings are a JSON object of options. Given: {cell[:80]}")
-    return read
 
 
 # The guide's tables
@@ -194,14 +184,15 @@ def select(
     """
     every = found = list(given)
     for column, asked in (("subset", subset), ("gpu", gpu), ("batch_size", batch_size), ("task", task)):
-        if every and asked is not None and asked != "":
+        if every and asked not in (None, ""):
             value = _known(column, asked, every)
             found = [row for row in found if getattr(row, column) == value]
-    if every and model is not None and (part := str(model).strip().lower()):
-        if not any(_named(row, part) for row in every):
+    if every and (part := str(model or "").strip().lower()):
+        fitting = [row for row in every if part in row.model.lower() or part in row.checkpoint.lower()]
+        if not fitting:
             known = ", ".join(values(every, "model"))
             raise BadInput(f"No model of the tables is called {str(model)[:80]!r}. They have: {known}.")
-        found = [row for row in found if _named(row, part)]
+        found = [row for row in found if row in fitting]
     return found
 
 
@@ -213,17 +204,11 @@ def values(given: Iterable[PublishedRow], column: str) -> list[Any]:
 
 def _known(column: str, asked: object, every: Sequence[PublishedRow]) -> Any:
     allowed = values(every, column)
-    if column == "task":
-        allowed = [task for task in TASKS if task in allowed]
     for value in allowed:
         if str(asked).strip().lower() == str(value).lower():
             return value
     name = {"gpu": "GPU", "batch_size": "batch size"}.get(column, column)
     raise BadInput(f"The tables have no {name} {str(asked)[:80]!r}. They have: {', '.join(map(str, allowed))}.")
-
-
-def _named(row: PublishedRow, part: str) -> bool:
-    return part in row.model.lower() or part in row.checkpoint.lower()
 
 
 # What the charts need
@@ -275,14 +260,13 @@ def to_json(given: Iterable[PublishedRow]) -> str:
 
 
 def to_csv(given: Iterable[PublishedRow]) -> str:
-    """The records as CSV: an empty cell for None, notes in one cell."""
-    lines = ({**_in_cells(one), "notes": " ".join(one["notes"])} for one in map(record, given))
-    return csv_text(list(record(rows()[0])), lines)
+    return csv_text(list(record(rows()[0])), map(_cells, given))
 
 
-def _in_cells(one: dict[str, Any]) -> dict[str, Any]:
-    """A record whose settings are the text of a CSV cell."""
-    return {**one, "settings": json.dumps(one["settings"], ensure_ascii=False) if one["settings"] else ""}
+def _cells(row: PublishedRow) -> dict[str, Any]:
+    """The record of a row, its settings and notes as one text each."""
+    settings = json.dumps(dict(row.settings), ensure_ascii=False) if row.settings else ""
+    return record(row) | {"settings": settings, "notes": " ".join(notes(row))}
 
 
 # This project's tables
@@ -317,8 +301,8 @@ def read_measured(path: Path) -> list[PublishedRow]:
             lines = csv.DictReader(file, strict=True)
             if missing := {*COLUMNS} - {*(lines.fieldnames or ())}:  # also where it has no rows
                 raise ValueError(f"the columns lack {', '.join(sorted(missing))}")
-            return [read_row({name: original(line[name]) for name in COLUMNS}, measured=True) for line in lines]
-    except (OSError, ValueError, KeyError, TypeError, csv.Error) as error:
+            return [read_row({name: unescape_formula(line[name]) for name in COLUMNS}, measured=True) for line in lines]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, csv.Error) as error:
         raise BadInput(
             f"The measured table {path.parent.name}/{path.name} is left out: {type(error).__name__}: {error}. "
             "Write it again with demo.store.published.add_measured."
@@ -335,9 +319,8 @@ def add_measured(results: Iterable[RunResult], path: Path, commit: str | None = 
 
     A row needs a machine and either a speed-up or the word OOM. Runs that failed otherwise, were cancelled or
     recompiled while they were timed have none. A row replaces an earlier one of the same checkpoint, batch size and
-    subset. `commit` is this project's; git is asked if it is None. The file is replaced as a whole or not at all; if
-    `results` give no row it is left as it is. Raises BadInput, and changes nothing, if the existing table cannot be
-    read, and OSError where it cannot be written.
+    subset. `commit` is this project's; git is asked if it is None. The file is replaced as a whole or not at all.
+    Raises BadInput if the existing table cannot be read, and OSError where it cannot be written.
     """
     commit = current_commit() if commit is None else commit
     made = [(result, _measured_row(result, commit)) for result in results]
@@ -347,20 +330,18 @@ def add_measured(results: Iterable[RunResult], path: Path, commit: str | None = 
         rows = [*(row for row in earlier if (row.checkpoint, row.batch_size, row.subset) not in replaced), *rows]
         path.parent.mkdir(parents=True, exist_ok=True)
         with replacing(path) as draft:
-            lines = ({name: found[name] for name in COLUMNS} for found in map(_in_cells, map(record, rows)))
+            lines = ({name: cells[name] for name in COLUMNS} for cells in map(_cells, rows))
             draft.write(csv_text(COLUMNS, lines).encode())
     return [result for result, row in made if row is None]
 
 
 def subset_of(spec: RunSpec) -> str:
     """'measured', and what departs from the guide's settings but random weights: 'measured reduce-overhead float16'."""
-    named = []
+    named = [SUBSET]
     for name, value in _departures(spec).items():
-        if OPTIONS[name].kind == "switch":
-            named.append(name.replace("_", "-"))
-        else:
-            named.append(value if name in ("mode", "dtype") else f"{name}-{value}")
-    return " ".join([SUBSET, *named])
+        word = name.replace("_", "-") if value is True else f"{name}-{value}"
+        named.append(value if name in ("mode", "dtype") else word)
+    return " ".join(named)
 
 
 def _departures(spec: RunSpec) -> dict[str, Any]:
@@ -389,16 +370,13 @@ def subset_words(subset: str, rows: Iterable[PublishedRow]) -> str:
 def gain(row: PublishedRow, rows: Iterable[PublishedRow]) -> float | None:
     """How many times as fast compiled is with the row's `settings` as without: 1.4.
 
-    The quotient of two speed-ups and not of two compiled times: each speed-up has its own eager time, so a machine that
-    had another speed on another day changes nothing. The newest row of the same device without those settings counts.
-    None without such a row, and where either ran out of memory.
+    The quotient of two speed-ups and not of two compiled times, as a machine may have another speed on another day. The
+    newest row of the same device without those settings counts. None without such a row, or if either ran out of
+    memory.
     """
     if not row.measured or not row.settings:
         return None
-
-    def place(one: PublishedRow) -> tuple[object, ...]:
-        return one.measured, one.checkpoint, one.batch_size, one.mode, one.dtype, one.device
-
+    place = operator.attrgetter("measured", "checkpoint", "batch_size", "mode", "dtype", "device")
     alike = [other for other in rows if place(other) == place(row) and not other.settings]
     plain = max(alike, key=lambda other: other.date, default=None)
     if plain is None or not plain.speedup or not row.speedup:

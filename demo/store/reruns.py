@@ -1,11 +1,10 @@
-"""The pool of processes behind an answer, the spread of speed-ups from process to process.
+"""The pool of processes behind an answer, and the spread of speed-ups from process to process.
 
-Covered: runs of one spec with the same versions on the same machine differ by more than the interval of each of them
-says, since memory, cores and pages fall differently in each process. The runs of the same spec are an answer's own
-processes (`comparable`), those with the same verdict on their outputs. A run whose outputs differ counts nowhere: wrong
-code may be fast or slow. What is known beside them of how processes differ is taken from other specs that were run
-again here, else assumed. What a few runs show is drawn towards the assumed spread, since by chance they often show none
-at all. Not covered: what changes from day to day, unless the runs lie on several days; a file of a user's own model.
+Runs of one spec with the same versions on the same machine differ by more than the interval of each of them says, since
+memory, cores and pages fall differently in each process. Runs of the same spec are an answer's own processes
+(`comparable`). A run whose outputs differ counts nowhere: wrong code may be fast or slow. How processes differ beside
+them is taken from other specs that were run again here, shrunk towards an assumed spread, as a few runs often show none
+by chance. Not covered: what changes from day to day, unless the runs lie on several days; a file of a user's own model.
 """
 
 import dataclasses
@@ -25,7 +24,7 @@ from demo.core.stats import Interval
 
 NEWEST = 300
 """So many runs are looked at: they are read for every new result."""
-ENOUGH = 5
+MIN_FREEDOM = 5
 """Degrees of freedom from which the spread is taken from runs."""
 MOST_PROCESSES = 30
 """The newest so many are an answer's pool."""
@@ -52,13 +51,19 @@ def compiled_spec(spec: RunSpec) -> RunSpec:
     return dataclasses.replace(spec, **{name: option.default for name, option in OPTIONS.items() if option.timing})
 
 
+def versions(result: RunResult) -> tuple[object, ...]:
+    """What else than its spec, device and torch decides how fast a model runs and compiles; () without a machine."""
+    machine = result.environment
+    if machine is None:
+        return ()
+    return *(getattr(machine, name) for name in _VERSIONS), machine.settings.get("instructions")
+
+
 def rerun_of(result: RunResult) -> StoredRun | None:
     """A result as far as its speed-up goes; None without one."""
-    machine, parity = result.environment, result.parity
-    if result.speedup is None or machine is None:
+    if result.speedup is None or result.environment is None:
         return None
-    versions = (*(getattr(machine, name) for name in _VERSIONS), machine.settings.get("instructions"))
-    settings = (result.spec.protocol, *versions, parity and parity.verdict)
+    settings = (result.spec.protocol, *versions(result), result.parity and result.parity.verdict)
     process = next(reversed(result.as_processes()), None)
     return StoredRun(result.id, compiled_spec(result.spec), settings, result.speedup.within, process)
 
@@ -108,7 +113,7 @@ def spread(of: RunResult, others: Iterable[StoredRun]) -> Spread:
         groups.pop((own.spec, own.settings), None)
     repeated = [group for group in groups.values() if len(group) > 1]
     freedom = sum(len(group) - 1 for group in repeated)
-    if freedom < ENOUGH:
+    if freedom < MIN_FREEDOM:
         return ASSUMED
     # The moderated variance of Smyth 2004, "Linear models and empirical Bayes methods".
     assumed = ASSUMED.freedom or 0.0

@@ -66,8 +66,7 @@ class Way:
     @property
     def simplicity(self) -> int:
         """The lower, the simpler."""
-        names = [*SIMPLEST, *(name for name in WAYS if name not in SIMPLEST)]
-        return names.index(self.name)
+        return [*SIMPLEST, *WAYS].index(self.name)
 
     @property
     def changes_eager(self) -> bool:
@@ -104,9 +103,9 @@ def ways(spec: RunSpec, machine: HostInfo, other_formats: bool = False) -> list[
 
 # The table
 
-CLOSE = 1.05
+CLOSE_RATIO = 1.05
 """Of ways that cannot be told apart the simplest is taken only where its estimate is within 5 % of the best one."""
-EAGERS = 3
+MIN_EAGERS = 3
 """Processes of plain eager from which its spread is known well enough."""
 
 
@@ -224,10 +223,10 @@ def _over_plain_eager(result: RunResult, eagers: Sequence[float]) -> Interval | 
     """Plain eager's call over this run's compiled one, from processes that did not run side by side.
 
     Student's t with the spread of plain eager between its processes (standard error of the difference of two means of
-    logarithms), and the interval within this run's own processes beside it. None from fewer than `EAGERS` processes.
+    logarithms), and the interval within this run's own processes beside it. None from fewer than `MIN_EAGERS`.
     """
     own = _processes(result)
-    if not own or len(eagers) < EAGERS:
+    if not own or len(eagers) < MIN_EAGERS:
         return None
     logs = [math.log(seconds) for seconds in eagers]
     between = statistics.stdev(logs) * math.sqrt(1 / len(eagers) + 1 / len(own)) * stats.t_quantile(len(eagers) - 1)
@@ -248,14 +247,11 @@ def first_answers(result: RunResult, imports: float) -> dict[str, dict[str, floa
     start, compilation = result.start_up, result.compilation
     if start is None or compilation is None:
         return {}
-    own = "warm" if compilation.cache == "warm" else "cold"
     costs = {"cold": compilation.cold, "warm": compilation.warm}
     found = {}
     for state, seconds in compilation.known_costs.items():
         cost = costs.get(state)
-        run = cost.parts.get("first run") if cost is not None else None
-        if run is None:  # without the parts the call is one of eager at most
-            run = min(seconds, result.latencies["compiled"]) if state == own and "compiled" in result.latencies else 0.0
+        run = cost.parts.get("first run", 0.0) if cost is not None else 0.0
         found[state] = _parts(imports, start.load_seconds, seconds - run, run)
     if "warm" not in found and found and result.spec.compiler == "jit" and not result.spec.cached:
         found["warm"] = next(iter(found.values()))
@@ -291,7 +287,7 @@ def _winner(first: Sequence[Row]) -> tuple[Row, tuple[Row, ...]]:
     """Eager, where no way is known to be better; else the simplest of those of the first rank that are close to the
     best one. And all others of that rank."""
     ratios = {row.way.name: row.speedup.ratio for row in first if row.speedup is not None}
-    least = max(ratios.values()) / CLOSE
+    least = max(ratios.values()) / CLOSE_RATIO
     close = [row for row in first if ratios[row.way.name] >= least or row.way.name == EAGER]
     winner = min(close, key=lambda row: row.way.simplicity)
     return winner, tuple(row for row in first if row is not winner)

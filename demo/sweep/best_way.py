@@ -1,15 +1,17 @@
 """The search for the best way to run one model: what it tries next, and when it ends.
 
-Successive halving (Jamieson and Talwalkar, 2016) over runs that are stored like any other: each way once, for a short
-time unless a second run would compile it again; the best two to the usual precision, and until each has `FINALS` runs;
-the others once more where their run had to fill the cache or build the package, so that the first answer of the next
-process is known; those of the faster half that may still be the best to the usual precision, too. What is stored
-already is not run again, so a search that was stopped goes on where it was. Every row's interval rests on all its
-processes (`demo.store.reruns`), which have one number of threads.
+Successive halving (Jamieson and Talwalkar, 2016) over runs that are stored like any other:
 
-Covered: time for runs is a budget, and waiting for other visitors' runs is not counted. Not covered: a run that takes
-longer than what is left is ended when the budget is; if the program is killed, the packages stay among the temporary
-files until the next search.
+1. Each way once, for a short time unless a second run would compile it again.
+2. The best two to the usual precision, and until each has `FINAL_RUNS` runs.
+3. The others once more if their run filled the cache or built the package: how soon does the next process answer?
+4. Those of the faster half that may still be the best, to the usual precision.
+
+What is stored already is not run again, so a search that was stopped goes on where it was. Every row's interval rests
+on all its processes (`demo.store.reruns`), which have one number of threads.
+
+Time for runs is a budget; waiting for other visitors' runs is not counted. A run that takes longer than what is left is
+ended. If the program is killed, the packages stay among the temporary files until the next search.
 """
 
 import dataclasses
@@ -27,13 +29,13 @@ from demo.runs.outcome import Files
 from demo.runs.runner import Runner
 from demo.store.reruns import compiled_spec
 from demo.sweep.best_table import EAGER, BestTable, Way, best_table, ways
-from demo.sweep.grid import Cell, still_true
-from demo.sweep.run_grid import Done, Event, Turn, Waiting, at_once, run_one
+from demo.sweep.grid import Cell, valid_results
+from demo.sweep.run_grid import Done, Event, Turn, Waiting, no_queue, run_one
 
 MINUTES, MIN_MINUTES, MAX_MINUTES = 3.0, 1.0, 60.0
 QUICK_SECONDS = 1.0
 """Of timing, in the first run of a way that another process finds in the compile cache, or loads as a package."""
-FINALS = 2
+FINAL_RUNS = 2
 """Processes of the winner and of the runner-up; one of each at least is timed as usual."""
 FIRST_SHARE = 0.6
 """Share of the budget after which a further way is begun only where nothing else is left: the rest is for the best."""
@@ -75,7 +77,7 @@ class Search:
         self._spent = 0.0
         self._threads: int | None = None
         """What each process on a CPU gets, decided when the search begins; None before, and if it is not known."""
-        for result in reversed(list(still_true(stored, {spec.checkpoint}, machine, picture))):
+        for result in reversed(list(valid_results(stored, {spec.checkpoint}, machine, picture))):
             name = self._by_spec.get(compiled_spec(result.spec))
             if name is not None and not result.oversubscribed:  # on a quieter machine another run would tell more
                 self._runs[name].append(result)
@@ -94,7 +96,6 @@ class Search:
 
     @property
     def left_seconds(self) -> float:
-        """Of the budget."""
         return max(0.0, self.seconds - self._spent)
 
     @property
@@ -107,7 +108,7 @@ class Search:
         """Whether there is nothing left to try, however much time there is."""
         return not self._missing()
 
-    def run(self, runner: Runner, cancel: threading.Event, turn: Turn = at_once) -> Generator[Event, None, None]:
+    def run(self, runner: Runner, cancel: threading.Event, turn: Turn = no_queue) -> Generator[Event, None, None]:
         """Tries ways until there is nothing left to try, the budget is spent, or `cancel` is set."""
         asked = self.ways[0].spec
         if asked.device == "cpu" and asked.threads is None and (threads := runner.free_threads()) is not None:
@@ -166,7 +167,7 @@ class Search:
             if (row.first_answers or partly) and "next" not in row.first_answers and len(known[row.way.name]) <= most:
                 without_next.add(row.way.name)
         for row in good[:2]:
-            if row.way.name in quick | without_next or len(known[row.way.name]) < FINALS:
+            if row.way.name in quick | without_next or len(known[row.way.name]) < FINAL_RUNS:
                 steps.append((row.way, row.way.spec))
         for row in good[2:]:
             if row.way.name in without_next:

@@ -7,14 +7,9 @@ from typing import Any
 
 from demo.core import codec, format as fmt
 from demo.core.spec import DTYPES, MODES, OPTIONS
-from demo.sweep.best_table import CLOSE, DEFAULT, EAGER, WAYS, BestTable, Crossover, Row, Way
+from demo.sweep.best_table import CLOSE_RATIO, DEFAULT, EAGER, WAYS, BestTable, Crossover, Row, Way
 
-BEST_WAY = {
-    "default": "default mode",
-    "package": "a package",
-    "layers": "layer by layer",
-}
-
+BEST_WAY = {"default": "default mode", "package": "a package", "layers": "layer by layer"}
 COLUMNS = {
     "way": "Way",
     "speedup": "Speed-up over eager",
@@ -25,12 +20,7 @@ COLUMNS = {
     "agreement": "Outputs",
 }
 """The columns of the table and their titles."""
-PARTS = {
-    "import": "import",
-    "load": "weights and inputs",
-    "compile": "compile or load",
-    "first run": "first call",
-}
+PARTS = {"import": "import", "load": "weights and inputs", "compile": "compile or load", "first run": "first call"}
 """The parts of a first answer in their order, and what they are called."""
 
 
@@ -55,22 +45,15 @@ def cells(row: Row) -> dict[str, str]:
     """The texts of a row by column; '–' for what is not known."""
     start = {state: row.first_answer(state) for state in ("nothing", "next")}
     ratio, interval = _speedup(row)
+    agreement = "–" if row.way.name == EAGER else "agrees" if row.result is not None else "not tried yet"
     return {
         "way": fmt.capital(name(row.way)),
         "speedup": f"{ratio} ({interval})" if ratio else "–",
         "seconds": fmt.latency(row.seconds) if row.seconds is not None else "–",
         **{state: fmt.duration(known) if known else "–" for state, known in start.items()},
         "memory": fmt.size(row.memory_bytes) if row.memory_bytes else "–",
-        "agreement": _agreement(row),
+        "agreement": row.out or agreement,
     }
-
-
-def _agreement(row: Row) -> str:
-    if row.out:
-        return row.out
-    if row.way.name == EAGER:
-        return "–"
-    return "agrees" if row.result is not None else "not tried yet"
 
 
 def answer(table: BestTable) -> list[str]:
@@ -78,29 +61,28 @@ def answer(table: BestTable) -> list[str]:
     winner = table.winner
     if winner is None:
         return ["There is no answer yet: no way could be compared with eager."]
-    said = [fmt.capital(_first(table, winner))]
+    first = (
+        "Nothing is known to be better than eager here."
+        if winner.way.name == EAGER
+        else _steady(winner, table.crossover)
+    )
+    said = [fmt.capital(first)]
     guess = table.rows[0]  # the way that looks best; it cannot be told from eager where eager wins
     if winner.way.name != EAGER and table.equals:
         ways = ", ".join([name(row.way) for row in table.equals])
-        said.append(f"It cannot be told from {ways}; it is the simplest within {100 * CLOSE - 100:.0f} % of the best.")
+        said.append(
+            f"It cannot be told from {ways}; it is the simplest within {100 * CLOSE_RATIO - 100:.0f} % of the best."
+        )
     elif table.equals and guess.way.name != EAGER and guess.speedup is not None:
         ratio, interval = _speedup(guess)
         said.append(f"The best estimate is that of {name(guess.way)}: {ratio} ({interval}).")
-    return (
-        [*said, "Other programs kept the cores busy while ways were timed: nothing is sure of those."]
-        if table.disturbed
-        else said
-    )
-
-
-def _first(table: BestTable, winner: Row) -> str:
-    """The way and what it brings."""
-    if winner.way.name == EAGER:
-        return "Nothing is known to be better than eager here."
-    return _steady(winner, table.crossover)
+    if table.disturbed:
+        said.append("Other programs kept the cores busy while ways were timed: nothing is sure of those.")
+    return said
 
 
 def _steady(winner: Row, crossover: Crossover | None) -> str:
+    """The way and what it brings."""
     ratio, interval = _speedup(winner)
     said = f"{name(winner.way)}: {ratio} as fast as eager ({interval})"
     if (start := winner.first_answer("next")) is not None:
@@ -128,20 +110,19 @@ def as_json(table: BestTable) -> dict[str, Any]:
         "winner": table.winner and table.winner.way.name,
         "equals": [row.way.name for row in table.equals],
         "crossover": crossover and vars(crossover) | {"rival": crossover.rival.way.name},
-        "rows": [_row_json(row) for row in table.rows],
-    }
-
-
-def _row_json(row: Row) -> dict[str, Any]:
-    return {
-        "way": row.way.name,
-        "settings": WAYS[row.way.name],
-        "rank": row.rank,
-        "speedup": codec.plain(row.speedup),
-        "seconds": row.seconds,
-        "first_answers": row.first_answers,
-        "memory_bytes": row.memory_bytes,
-        "out": row.out,
-        "processes": len(row.result.as_processes()) if row.result is not None else 0,
-        "id": row.result.id if row.result is not None else None,
+        "rows": [
+            {
+                "way": row.way.name,
+                "settings": WAYS[row.way.name],
+                "rank": row.rank,
+                "speedup": codec.plain(row.speedup),
+                "seconds": row.seconds,
+                "first_answers": row.first_answers,
+                "memory_bytes": row.memory_bytes,
+                "out": row.out,
+                "processes": len(row.result.as_processes()) if row.result is not None else 0,
+                "id": row.result.id if row.result is not None else None,
+            }
+            for row in table.rows
+        ],
     }

@@ -119,13 +119,13 @@ class Cell:
     spec: RunSpec
     result: RunResult | None = None
     refused: str = ""
-    """Why the run could not even start, such as a checkpoint that is not available: a sentence."""
+    """Why the run could not even start: a sentence."""
     stored: bool = False
     """The result was in the history before this sweep."""
     gpu_type: str = ""
-    """On a cluster: the type of GPU it is to be run on, '' for any."""
+    """On a cluster: the type of GPU to run on, '' for any."""
     earlier: tuple[ProcessResult, ...] = ()
-    """The first of its repeats, where the history has those and not all: the run goes on from them."""
+    """The repeats that are stored, if not all are: the run goes on from them."""
 
     @property
     def done(self) -> bool:
@@ -148,23 +148,20 @@ class Cell:
 def make_cells(
     specs: Iterable[RunSpec], stored: Sequence[RunResult], machine: HostInfo, picture: Path, fresh: bool = False
 ) -> list[Cell]:
-    """One cell for each spec on this machine, with its result where the history has one; without results if `fresh`.
+    """One cell for each spec on this machine, with its result if the history has one; without results if `fresh`.
 
-    A stored result counts if it has the same spec, picture (where the model sees one), versions (torch, transformers,
-    triton) and device (its name, and a GPU's driver), and no file of a local checkpoint was
-    written after it. Of several the newest counts; `stored` is newest first, as `History.all` returns it. Of a cell
-    with repeats the first ones may be stored: it goes on from them, or is done where the last of them failed for good.
+    A stored result counts if it has the same spec, picture (if the model sees one), versions (torch, transformers,
+    triton) and device (its name, and a GPU's driver), and no file of a local checkpoint was written after it. `stored`
+    is newest first; the newest counts. A cell of which some repeats are stored goes on from them.
     """
     specs = [on_machine(spec, machine) for spec in specs]
-    if fresh:
-        return [Cell(spec) for spec in specs]
     results: dict[RunSpec, RunResult] = {}
-    for result in still_true(stored, {spec.checkpoint for spec in specs}, machine, picture):
+    for result in valid_results([] if fresh else stored, {spec.checkpoint for spec in specs}, machine, picture):
         results.setdefault(dataclasses.replace(result.spec, repeats=1), result)
-    return [_cell(spec, results) for spec in specs]
+    return [_cell(spec, results.get(dataclasses.replace(spec, repeats=1))) for spec in specs]
 
 
-def still_true(
+def valid_results(
     stored: Iterable[RunResult], checkpoints: Iterable[str], machine: HostInfo, picture: Path
 ) -> Iterator[RunResult]:
     """The results of these checkpoints that another run here would only repeat: see `make_cells`."""
@@ -178,9 +175,8 @@ def still_true(
                 yield result
 
 
-def _cell(spec: RunSpec, results: Mapping[RunSpec, RunResult]) -> Cell:
-    """Done where a run failed for good, or its answer rests on as many processes as are asked for."""
-    found = results.get(dataclasses.replace(spec, repeats=1))
+def _cell(spec: RunSpec, found: RunResult | None) -> Cell:
+    """Done if a run failed for good, or its answer rests on as many processes as are asked for."""
     if found is None:
         return Cell(spec)
     processes = found.as_processes()
@@ -222,36 +218,25 @@ def downloads(cells: Iterable[Cell]) -> list[Checkpoint]:
 # The table
 
 KINDS = (".csv", ".json", ".parquet")
-_FIGURES = (
-    "eager_ms", "compiled_ms", "eager_median_ms", "compiled_median_ms", "eager_mean_ms", "compiled_mean_ms", "speedup",
-    "speedup_low", "speedup_high", "verdict", "speedup_basis", "control_low", "control_high", "first_call_seconds",
-    "compile_cache", "break_even_calls", "break_even_seconds", "eager_peak_memory_bytes", "compiled_peak_memory_bytes",
-    "parity", "device_name", "torch", "transformers", "driver", "elapsed_seconds", "started_at", "id"
-)  # fmt: skip
-"""The columns of a run that stand behind the cell's settings and value."""
 
 
 def record(cell: Cell) -> dict[str, Any]:
-    """A cell as one row of an export; None for what is not known. The history has the whole result under `id`."""
-    spec, result = cell.spec, cell.result
-    known = catalog.find(spec.checkpoint)
-    shared = {
-        "model": known.family if known else spec.checkpoint,
-        **vars(spec),
-        "text": ", ".join(spec.text) or None,
-        "status": "refused" if cell.refused else result.status if result else None,
-        "value": cell.value or None,
+    """A cell that is done as one row: the columns of an export, and the cell's value. None for what is not known."""
+    known = catalog.find(cell.spec.checkpoint)
+    result = cell.result or RunResult("", "", "failed", cell.spec)
+    return {
+        "model": known.family if known else cell.spec.checkpoint,
+        **export.row(result),
+        "status": "refused" if cell.refused else result.status,
+        "value": cell.value,
     }
-    figures = export.row(result) if result else {}
-    return shared | {name: figures.get("first_call_cache" if name == "compile_cache" else name) for name in _FIGURES}
 
 
 def write_device_table(cells: Iterable[Cell], folder: Path | None = None) -> Path:
-    """Writes the results into this project's own table of their device, `assets/measured/<device>.csv`; returns it.
+    """Adds the results to this project's own table of their device, `assets/measured/<device>.csv`; returns its path.
 
-    Rows of an earlier table stay unless the sweep has measured them again. Raises BadInput where no result belongs into
-    a table, the results are of several devices, or the earlier table cannot be read; OSError where it cannot be
-    written.
+    Raises BadInput if no result belongs into a table, the results are of several devices, or the earlier table cannot
+    be read; OSError if it cannot be written.
     """
     results = [cell.result for cell in cells if cell.result is not None]
     devices = {result.environment.device_name for result in results if result.environment is not None}

@@ -1,10 +1,8 @@
 """A sweep over a Ray cluster: one cell at a time on each GPU or, where there are no GPUs, on each of the largest nodes.
 
-Covered: only this process, the driver, writes into the history. Ray chooses the node of a cell, and runs it again
-elsewhere where its node or process is lost.
-Not covered: a driver that is lost ends the sweep; started again, it goes on with what the history holds. A cell whose
-type of GPU is lost waits until the cluster has one again. The project must lie at the same path on every node, with its
-requirements installed. Nodes are trusted.
+Only this process, the driver, writes into the history; if it is lost, the sweep ends. Ray chooses the node of a cell,
+and runs it again elsewhere if its node or process is lost. A cell whose type of GPU is lost waits until the cluster has
+one again. The project must lie at the same path on every node, with its requirements installed. Nodes are trusted.
 """
 
 import dataclasses
@@ -21,7 +19,7 @@ from typing import Any
 from demo.core.machine import HostInfo
 from demo.core.result import RunResult
 from demo.core.spec import BadInput, RunSpec
-from demo.runs.outcome import stored as now_stored
+from demo.runs import outcome
 from demo.runs.runner import WORKER_MODULE, Runner
 from demo.store.history import History
 from demo.sweep import grid
@@ -50,7 +48,7 @@ class Fleet:
 
 
 @contextmanager
-def connected(address: str | None) -> Iterator[None]:
+def connect(address: str | None) -> Iterator[None]:
     """Ray at this address ('auto': this machine's cluster), or a local one. Raises BadInput where there is none."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_task_oom_retries", str(RETRIES))  # else a cell too large for its node has no end
@@ -125,11 +123,8 @@ def run_cells(
     cancel: threading.Event,
     worker_module: str = WORKER_MODULE,
 ) -> Generator[Done, None, None]:
-    """Runs the cells that have no value on the cluster; each result is in the history when its event comes.
-
-    Where the history refuses a result, the result says so in a warning, and the sweep goes on. Ends early when `cancel`
-    is set. At the end, however it comes, the cells in progress are ended.
-    """
+    """Runs the cells without a value on the cluster; each result is in the history when its event comes. Ends when
+    `cancel` is set. At the end, however it comes, the cells in progress are ended."""
     import ray
 
     seen = ray.put(picture.read_bytes())
@@ -150,7 +145,7 @@ def run_cells(
 
 
 def _with_value(cell: Cell, call: Any, history: History) -> Cell:
-    """The cell whose call has ended with its value; a result is appended to the history."""
+    """The cell whose call has ended, with its value; a result is appended to the history."""
     import ray
 
     try:
@@ -161,7 +156,7 @@ def _with_value(cell: Cell, call: Any, history: History) -> Cell:
         answer = f"Its node or its process was lost {RETRIES + 1} times."
     if isinstance(answer, str):
         return dataclasses.replace(cell, refused=answer)
-    result = now_stored(answer, history)
+    result = outcome.store(answer, history)
     return dataclasses.replace(cell, spec=result.spec, result=result)
 
 

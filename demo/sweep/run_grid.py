@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from demo.core.result import Progress
+from demo.core.progress import Progress
 from demo.core.spec import BadInput
 from demo.runs.runner import Runner
 from demo.sweep.grid import Cell
@@ -15,9 +15,8 @@ from demo.sweep.grid import Cell
 
 @dataclass(frozen=True)
 class Waiting:
-    """Other runs use the machine: this many are ahead."""
-
     ahead: int
+    """Runs that use the machine first."""
 
 
 @dataclass(frozen=True)
@@ -39,13 +38,13 @@ Turn = Callable[[], AbstractContextManager[Iterable[int]]]
 """Entered, it gives the number of runs ahead until it is this one's turn; left, the next run may start."""
 
 
-def at_once() -> AbstractContextManager[Iterable[int]]:
+def no_queue() -> AbstractContextManager[Iterable[int]]:
     """The turn of a run that waits for nobody."""
     return nullcontext(())
 
 
 def run_cells(
-    cells: Sequence[Cell], runner: Runner, picture: Path, cancel: threading.Event, turn: Turn = at_once
+    cells: Sequence[Cell], runner: Runner, picture: Path, cancel: threading.Event, turn: Turn = no_queue
 ) -> Generator[Event, None, None]:
     """Runs the cells without a value, one by one, on a CPU with the threads that are free at the beginning. `cancel`,
     and closing the generator, end the run in progress, too."""
@@ -62,7 +61,7 @@ def run_one(
     runner: Runner,
     picture: Path,
     cancel: threading.Event,
-    turn: Turn = at_once,
+    turn: Turn = no_queue,
     **more: Any,
 ) -> Generator[Event, None, None]:
     """One cell in its turn: how it goes and, unless it is cancelled, its value. `more` is for the runner."""

@@ -59,6 +59,7 @@ _MODEL: list[Argument] = [
     ("checkpoint", str, catalog.DEFAULT),
     ("task", Literal[TASKS] | None, None),
     ("image", FileData, None),  # "| None" hides from gradio's MCP tools that it is a file
+    ("example", str, ""),
 ]
 
 
@@ -91,7 +92,7 @@ def _described(
 
 @contextlib.contextmanager
 def _refusals() -> Iterator[None]:
-    """Makes the answer of an error: its sentence where it was to be expected, else that the log has it."""
+    """Makes the answer of an error: its sentence if it was to be expected, else that the log has it."""
     try:
         yield
     except (BadInput, HistoryError) as refused:
@@ -129,16 +130,10 @@ Over MCP the answer is one flat row, as /history gives it. Elsewhere, and with `
 mean_ms, p95_ms and images_per_second, eager_ms and compiled_ms, whose quotient is the speedup, speedup with
 low, high and verdict, control, compilation, break_even_calls, parity, predictions, warnings.
 """
-_FIRST = ("batch_size", "mode", "dtype", "device", "weights")
-"""Clients may give arguments by position: these have always stood first."""
-_BEFORE_WHOLE = "profile"
-"""The last option before `whole` and `example`; options that are declared after it stand behind them."""
 
 
 def endpoint(runner: Runner, queue: RunQueue) -> Callable[..., dict[str, Any]]:
-    """The function behind `/benchmark`. Its runs stand in the same queue as those of the page."""
-    options = _options(dict.fromkeys((*_FIRST, *OPTIONS)))
-    place = [name for name, _, _ in options].index(_BEFORE_WHOLE) + 1
+    """The function behind `/benchmark`. Its runs stand in the queue of the page."""
 
     def benchmark(asked: dict[str, Any]) -> dict[str, Any]:
         spec, picture = _asked_for(asked)
@@ -151,8 +146,7 @@ def endpoint(runner: Runner, queue: RunQueue) -> Callable[..., dict[str, Any]]:
         whole = not over_mcp if asked["whole"] is None else asked["whole"]
         return to_json(result) if whole else export.row(result)
 
-    options[place:place] = [("whole", bool | None, None), ("example", str, "")]
-    return _described(benchmark, _DESCRIPTION, *_MODEL, *options)
+    return _described(benchmark, _DESCRIPTION, *_MODEL, ("whole", bool | None, None), *_options(OPTIONS))
 
 
 _ABOUT_BEST = """\
@@ -166,18 +160,12 @@ in the next process, by part), memory_bytes, out (why it cannot win), processes 
 """
 _OF_BEST = ("batch_size", "device", "weights", "text", "prompt", "tokens", "threads")
 """The options of a run that a search is asked for; the others are what it tries, or how it times."""
-_HOW_BEST: list[Argument] = [
-    ("example", str, ""),
-    ("minutes", float, best_way.MINUTES),
-    ("other_formats", bool, False),
-]
+_HOW_BEST: list[Argument] = [("minutes", float, best_way.MINUTES), ("other_formats", bool, False)]
 
 
 def best(runner: Runner, queue: RunQueue, history: History) -> Callable[..., dict[str, Any]]:
-    """The function behind `/best`. Each of its runs stands in the queue of the page.
-
-    A search waits where the queue is full, and occupies a thread all the time: as many go on as the queue has places.
-    """
+    """The function behind `/best`. Each of its runs stands in the queue of the page. A search occupies a thread, so as
+    many go on as the queue has places."""
     places = threading.Semaphore(queue.longest)
 
     def best(asked: dict[str, Any]) -> dict[str, Any]:
@@ -203,7 +191,7 @@ MAX_STORED = 200
 """Results that one call of `/history` may ask for: each is up to some hundred kilobytes."""
 
 
-def stored(kept: History) -> Callable[..., list[dict[str, Any]]]:
+def history_endpoint(kept: History) -> Callable[..., list[dict[str, Any]]]:
     """The function behind `/history`. gradio shows its name and docstring to users of the API and of MCP."""
 
     def history(id: str = "", search: str = "", limit: int = 20, whole: bool = False) -> "list[dict[str, Any]]":

@@ -1,7 +1,7 @@
 """What visitors have started: runs, searches for the best way, sweeps. Each of their runs has a turn in one queue.
 
-They outlive the page that started them: a reload or a lost connection ends none. Each works on a thread of its own and
-keeps its latest state. Any number of pages may watch it. It is found by its visitor's id, which the browser keeps.
+They outlive the page that started them. Each works on a thread of its own and keeps its latest state. Any number of
+pages may watch it. It is found by its visitor's id, which the browser keeps.
 """
 
 import hashlib
@@ -19,7 +19,8 @@ from demo.core import cores, limits
 from demo.core.comparison import ProcessResult
 from demo.core.files import temporary_folder
 from demo.core.machine import HostInfo
-from demo.core.result import Progress, RunResult
+from demo.core.progress import Progress
+from demo.core.result import RunResult
 from demo.core.spec import BadInput, RunSpec
 from demo.runs.forecast import SweepForecast, forecast_sweep
 from demo.runs.outcome import NO_FILES, Files
@@ -38,12 +39,11 @@ OFTEN_SECONDS = 0.25
 KEPT_SECONDS = 3600.0
 """How long ended work can be found. Its results stay in the history."""
 AGAIN_SECONDS = 10.0
-"""A page that opens so soon after the end of a run shows it, although another did: that one may have been loaded anew
-before its address had the run."""
+"""A page opened this soon after a run shows it again: a reload may predate the run's id in the address."""
 MOST_QUIET_SECONDS = 300.0
-"""A run that waits for a quiet machine begins after this long in any case."""
+"""The longest wait for a quiet machine."""
 UNWATCHED_SECONDS = 120.0
-"""On a Space, a series that no page has watched for this time ends: other visitors wait at each of its runs."""
+"""On a Space, a series that no page has watched for this long ends: other visitors wait at each of its runs."""
 MACHINE_SECONDS = 30.0
 MAX_STORED = 500
 """Stored runs of the model, newest first, in which a search looks for what it need not run again."""
@@ -71,8 +71,7 @@ class RunQueue:
     def join(self, visitor: str = "", patient: bool = False) -> Iterator[Iterator[int]]:
         """A place at the end of the queue. Yields the numbers of runs ahead, every WAITING_SECONDS until its turn.
 
-        Raises BadInput if this visitor has too many, and if there is no place, for which one that is `patient` waits
-        while its numbers are read.
+        Raises BadInput if this visitor has too many, and if there is no place, unless it is `patient`: then it waits.
         """
         ticket = object()
         if not patient and not self._take_place(ticket, visitor):
@@ -108,7 +107,7 @@ class RunQueue:
 
 
 def attempted(work: Callable[[], T]) -> T | Exception:
-    """What `work` gives, or why it could not: a refusal, or an unexpected error, which the log then has."""
+    """Returns what `work` does, or its exception. An unexpected one is logged."""
     try:
         return work()
     except (BadInput, HistoryError) as refused:
@@ -153,7 +152,7 @@ class Work:
         return self._cancel.is_set()
 
     def cancel(self) -> None:
-        """Asks the work to end. It does within a second, with an outcome."""
+        """Asks the work to end, which it does within a second."""
         self._cancel.set()
 
     def watch(self) -> Iterator[Any]:
@@ -169,7 +168,7 @@ class Work:
         return UPDATE_SECONDS
 
     def outcome(self) -> Any:
-        """A result or an exception, which then counts as delivered; None while there is neither."""
+        """Returns a result or an exception, which then counts as delivered; None while there is neither."""
         self.delivered = self.ended
         return self._outcome
 
@@ -180,7 +179,7 @@ class Work:
         """Removes its files."""
 
     def run(self) -> None:
-        """Works to the end. Called on the work's own thread."""
+        """Works to the end, on a thread of its own."""
         self._outcome = attempted(self._work)
         self.ended_at = time.monotonic()
         self._ended.set()
@@ -198,7 +197,6 @@ class Work:
         raise NotImplementedError
 
     def _note(self, event: Any) -> None:
-        """Called with each event, on the work's own thread."""
         self.doing = event
         self.answer = event.answer if isinstance(event, Progress) and event.answer is not None else self.answer
 
@@ -219,9 +217,9 @@ class Job(Work):
     earlier: tuple[ProcessResult, ...] = ()
     """Repeats of this spec, from which the run goes on."""
     when_quiet: bool = False
+    """It is to begin when no other program keeps the machine busy."""
     meanwhile: str = field(default="", init=False)
     """HTML for a visitor who waits for the run."""
-    """It is to begin when no other program keeps the machine busy."""
     _turn: ExitStack = field(default_factory=ExitStack, init=False)
     """Its place in the queue, until it ends."""
     _files: Files = field(default=NO_FILES, init=False)
@@ -244,8 +242,8 @@ class Job(Work):
 
     def files_of(self, id: str) -> Files:
         """The files that the run of this id left, if this job ended with it."""
-        ended_with_it = isinstance(self._outcome, RunResult) and self._outcome.id == id
-        return self._files.written() if ended_with_it else NO_FILES
+        is_own = isinstance(self._outcome, RunResult) and self._outcome.id == id
+        return self._files.written() if is_own else NO_FILES
 
     def begin(self) -> None:
         self._places = self._turn.enter_context(self.queue.join(self.visitor))
@@ -255,7 +253,7 @@ class Job(Work):
         self._kept.close()
 
     def _wanted_files(self) -> Files:
-        """Where the run is to leave its files: the package not where the page is other people's."""
+        """Where the run is to leave its files; no package on a Space."""
         profiled = self.spec.profile == "on" or (self.spec.profile == "auto" and self._on_gpu)
         packaged = self.spec.compiler == "aot" and not limits.on_space()
         if not (profiled or packaged):
@@ -277,7 +275,7 @@ class Job(Work):
                 yield from self.runner.run(self.spec, self.image, self._cancel, self._files, self.earlier)
 
     def _until_quiet(self) -> Iterator[WaitingForQuiet]:
-        """Until other programs leave the machine alone; not where others wait for their turn, and not for ever."""
+        """Until other programs leave the machine alone, or another run waits for its turn."""
         end = time.monotonic() + MOST_QUIET_SECONDS
         while len(self.queue) == 1 and time.monotonic() < end and not self.stopped:
             share = cores.others_share()
@@ -288,7 +286,7 @@ class Job(Work):
 
 @dataclass(eq=False)
 class Series(Work):
-    """Runs one after another. It has no result: what there is to show are the runs."""
+    """Runs one after another, without a result of its own."""
 
     def _note(self, event: Event) -> None:
         super()._note(event)
@@ -298,7 +296,6 @@ class Series(Work):
             self.cancel()
 
     def _next_turn(self) -> AbstractContextManager[Iterator[int]]:
-        """The place of its next run in the queue."""
         return self.queue.join(f"{type(self).__name__} of {self.visitor}", patient=True)
 
 
@@ -311,7 +308,6 @@ def is_closing(event: Event) -> bool:
 @dataclass(eq=False)
 class Sweep(Series):
     cells: tuple[Cell, ...]
-    """Some may have values already."""
     stored: list[RunResult]
     """Earlier runs, newest first, for the forecast of the time."""
 
@@ -333,7 +329,7 @@ class Sweep(Series):
 
 @dataclass(eq=False)
 class BestSearch(Series):
-    """One search for the best way to run a model. Several pages may watch it."""
+    """One search for the best way to run a model."""
 
     search: Search
     spec: RunSpec
@@ -349,7 +345,6 @@ class BestSearch(Series):
 
     @property
     def other_formats(self) -> bool:
-        """Whether it tries other number formats, too."""
         return any(way.name in OTHER_FORMATS for way in self.search.ways)
 
     @property
@@ -361,13 +356,13 @@ class BestSearch(Series):
 def make_search(
     runner: Runner, history: History, spec: RunSpec, image: Path | None, other_formats: bool, minutes: float
 ) -> Search:
-    """The search for a model, an input and a batch size. Raises BadInput and HistoryError."""
+    """Raises BadInput and HistoryError."""
     stored = history.all(MAX_STORED, checkpoints={spec.checkpoint})
     return Search(spec, machine_of(runner), stored, image or PICTURE, other_formats, minutes)
 
 
 def machine_of(runner: Runner) -> HostInfo:
-    """What the waiting worker says of the machine. Raises BadInput where it has said nothing within MACHINE_SECONDS."""
+    """What the waiting worker says of the machine. Raises BadInput if it says nothing within MACHINE_SECONDS."""
     deadline = time.monotonic() + MACHINE_SECONDS
     while (machine := runner.machine) is None:
         if time.monotonic() > deadline:
@@ -377,7 +372,7 @@ def machine_of(runner: Runner) -> HostInfo:
 
 
 class Supervisor:
-    """The latest work of each visitor. A visitor has one running run or search, and one running sweep, at a time.
+    """The latest work of each visitor, who has one running run or search, and one running sweep, at a time.
 
     As many go on at once as the queue has places, and as many ended ones are kept: a client can send any number of ids.
     """
@@ -425,10 +420,8 @@ class Supervisor:
 
 
 def visitor_name(kept: object, session: str | None) -> str:
-    """The id of a visitor: `kept`, which the browser sent and which may be anything, or one made of gradio's session.
-
-    A new page may send its first Run before it has received its id; all its requests have the same session.
-    """
+    """The id of a visitor: `kept`, which the browser sent and which may be anything, or one made of gradio's session:
+    a new page may send its first Run before it has received its id."""
     if isinstance(kept, str) and re.fullmatch("[0-9a-f]{32}", kept):
         return kept
     return hashlib.sha256((session or "").encode()).hexdigest()[:32]

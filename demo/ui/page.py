@@ -110,7 +110,7 @@ class Page(gradio_workarounds.Blocks):
             endpoints = {
                 "benchmark": api.endpoint(runner, queue),
                 "published": api.published_table,
-                "history": api.stored(history),
+                "history": api.history_endpoint(history),
                 "best": api.best(runner, queue, history),
             }
             for name, answer in endpoints.items():

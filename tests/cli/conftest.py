@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 from support.scripted_runner import ScriptedRunner
 
-from demo.core.result import Progress, RunResult
+from demo.core.progress import Progress
+from demo.core.result import RunResult
 from demo.runs import runner
 from demo.store.history import FOLDER_VARIABLE
 

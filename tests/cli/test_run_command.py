@@ -15,7 +15,7 @@ from demo.cli import terminal
 from demo.cli.main import main
 from demo.core import catalog, cores
 from demo.core.caveat import note
-from demo.core.result import Progress
+from demo.core.progress import Progress
 from demo.core.result_json import dumps
 from demo.core.spec import TEXT_GENERATION, BadInput, RunSpec
 from demo.present import markdown

@@ -45,11 +45,11 @@ def test_the_padding_that_is_shown_pads_to_a_power_of_two() -> None:
 )
 def test_a_strategy_is_what_its_process_is_told(strategy: str, dynamic: str, batch: int, tmp_path, monkeypatch) -> None:
     jobs: list[dict[str, Any]] = []
-    answer = json.dumps({"seconds": [1.0, 0.5], "waited": [True, False], "recompiles": 2, "fallbacks": 1}).encode()
+    answer = json.dumps({"seconds": [1.0, 0.5], "waited": [True, False], "recompiles": 2, "fallbacks": 1})
 
     @contextlib.contextmanager
     def child(module: str, **_: Any) -> Any:
-        yield SimpleNamespace(folder=str(tmp_path), send=jobs.append, lines=lambda: iter([None, answer]))
+        yield SimpleNamespace(folder=str(tmp_path), send=jobs.append, exit_code=lambda _: 0, output=lambda: [answer])
 
     monkeypatch.setattr(shapes_command, "child_process", child)
     found = shapes_command.replay(catalog.make_spec("shapes-vit"), PICTURE, (Size(3), Size(1)), strategy)

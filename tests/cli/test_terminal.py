@@ -9,7 +9,7 @@ from support.scripted_runner import Terminal
 from demo.cli import terminal
 from demo.core.caveat import note
 from demo.core.outputs import Predictions
-from demo.core.result import Progress
+from demo.core.progress import Progress
 from demo.core.stats import Interval
 
 

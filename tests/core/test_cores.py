@@ -101,8 +101,9 @@ def test_it_looks_again_only_where_the_first_window_was_busy(
 
 
 @pytest.mark.skipif(cores.read() is None, reason="no /proc here")
-def test_a_process_that_never_rests_is_seen() -> None:
-    """It keeps a quarter of a core busy at the least, however many others want one."""
+def test_a_process_that_never_rests_is_seen(monkeypatch) -> None:
+    """It keeps a quarter of a core busy at the least, however many others want one. As a child it would be no other."""
+    monkeypatch.setattr(cores, "_relatives_seconds", lambda: 0.0)
     busy = subprocess.Popen([sys.executable, "-c", "while True: pass"])
     try:
         before = cores.read()

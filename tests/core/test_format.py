@@ -34,16 +34,6 @@ def test_no_latency_is_written_in_exponent_form(seconds: float) -> None:
     assert re.fullmatch(r"\d+(\.\d+)? (ms|s)", fmt.latency(seconds))
 
 
-@given(st.floats(min_value=0, max_value=1e5), st.floats(min_value=0, max_value=1e5))
-def test_a_longer_wait_never_reads_shorter(one: float, other: float) -> None:
-    def seconds(text: str) -> float:
-        numbers = [float(number) for number in re.findall(r"[\d.]+", text)]
-        return numbers[0] * 60 + sum(numbers[1:]) if "min" in text else numbers[0]
-
-    shorter, longer = sorted((one, other))
-    assert seconds(fmt.duration(shorter)) <= seconds(fmt.duration(longer)) + 0.5
-
-
 def test_letters_marks_and_composed_emoji_stay_and_what_turns_text_around_or_cannot_be_seen_is_replaced() -> None:
     emoji = "\U0001f469\u200d\U0001f4bb", "❤\ufe0f\u200d\U0001f525"
     for text in (*emoji, "می\u200cخواهم", "e\u0301", "黒\u3000猫", "a\u00a0b"):

@@ -4,7 +4,7 @@ import dataclasses
 from typing import Any
 
 import pytest
-from support.samples import ENVIRONMENT, measurement, ok_result
+from support.samples import measurement, ok_result
 
 from demo.core.caveat import Caveat
 from demo.core.comparison import ProcessResult, Spread
@@ -51,8 +51,3 @@ def test_the_mark_and_its_way_out(result: RunResult, mark: str, remedy: str) -> 
 def test_nothing_is_marked_that_has_no_answer() -> None:
     assert quality(ok_result(compiled=None)) is None
     assert quality(ok_result(compilation=Compilation(1.0, "cold", 1, recompiles_while_timing=1))) is None
-
-
-def test_a_first_run_on_an_idle_machine_is_fair() -> None:
-    first = ok_result(environment=ENVIRONMENT, spread=Spread("assumed", 0.025, 10.0), machine_states=states(0.02))
-    assert quality(first).mark == "fair"

@@ -17,7 +17,8 @@ from demo.backend.messages import Events, Job
 from demo.backend.monitor import Observer
 from demo.backend.run_steps import Run
 from demo.core import catalog, refusals
-from demo.core.result import Progress, RunResult
+from demo.core.progress import Progress
+from demo.core.result import RunResult
 from demo.core.spec import RunSpec
 from demo.runs.runner import Runner
 

@@ -9,7 +9,8 @@ from support.page_support import HOSTILE, noisy_result
 from support.samples import ENVIRONMENT, failed_result, measurement, ok_result, text_result
 
 from demo.core.measurement import Compilation
-from demo.core.result import Failure, RunResult
+from demo.core.record import Failure
+from demo.core.result import RunResult
 from demo.core.spec import OWN_MODEL, RunSpec
 from demo.present import card, verdict
 from demo.present.pictures import PAGE_PAPER, rgb
@@ -72,14 +73,3 @@ def test_every_card_is_of_its_own_has_its_size_and_nothing_runs_over_its_edge() 
         # a letter may lean over the edge by a few pixels
         assert paper[:, :42].all() and paper[:, -42:].all() and paper[:30].all() and paper[610:].all()
         assert not paper[90:610].all()
-
-
-def test_no_line_of_a_card_lies_over_another() -> None:
-    """Between what was asked, the answer, the bars and the interval a few rows of pixels are empty."""
-    for name in ["slower", "noisy", "void", "long"]:
-        paper = (drawn(RESULTS[name]) == rgb(PAGE_PAPER)).all(axis=(1, 2))
-        filled = np.flatnonzero(np.diff(np.concatenate(([False], ~paper, [False])).astype(int)))
-        bands = filled.reshape(-1, 2)  # first row of each band, and the first row after it
-        bars = next(place for place, (top, _) in enumerate(bands) if top == 392)
-        assert bands[bars].tolist() == [392, 440] and bands[bars + 1].tolist() == [454, 502]
-        assert len(bands) - bars == 5  # interval, foot, and the line at the edge

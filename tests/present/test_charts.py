@@ -17,7 +17,7 @@ from demo.present import charts, pictures
 from demo.present.charts import by_batch, comparable_rows, durations, latency_bars, published_bars, run_and_guide, trace
 from demo.present.figure import TEXT
 from demo.present.guide_comparison import compare_with_guide
-from demo.present.pictures import COMPILED, EAGER, contrast
+from demo.present.pictures import COMPILED, EAGER
 from demo.store import published
 from demo.store.published import PublishedRow
 
@@ -84,14 +84,6 @@ def test_an_open_verdict_has_no_break_even() -> None:
     assert charts.break_even(noisy) is None
 
 
-def test_the_guide_s_gpus_stand_in_the_guide_s_order_eager_first() -> None:
-    figure = published_bars("google/vit-base-patch16-224")
-    names = [re.sub("<.*?>", "", name).split() for name in figure.layout.yaxis.ticktext]
-    assert names == [["A100", "eager"], ["compiled"], ["V100", "eager"], ["compiled"], ["T4", "eager"], ["compiled"]]
-    assert figure.data[0].x == pytest.approx([9.325, 7.584, 10.495, 6.0, 16.520, 15.786])
-    assert figure.data[0].error_x.visible is False
-
-
 def test_names_from_outside_are_text_and_not_markup() -> None:
     table = [dataclasses.replace(published.rows()[0], gpu="<a href=x>y</a>", model="<b>m</b>")]
     for figure in (durations(table), by_batch(table)):
@@ -140,6 +132,12 @@ def test_a_crossing_carries_its_interval() -> None:
     assert (mark.x[0] - mark.error_x.arrayminus[0], mark.x[0] + mark.error_x.array[0]) == (even.low, even.high)
 
 
+def test_nothing_pays_on_a_chart_where_the_verdict_is_open() -> None:
+    times = tuple(0.012 * (0.66 if place % 8 < 4 else 1.4) for place in range(48))
+    noisy = full_result(compiled=dataclasses.replace(measurement(0.012), wall_seconds=times))
+    assert noisy.speedup.verdict == "unsure" and charts.break_even(noisy) is None
+
+
 SETTINGS = [(gpu, batch) for gpu in ("A100", "V100", "T4") for batch in (1, 4, 16)]
 
 
@@ -177,16 +175,6 @@ def test_out_of_memory_stands_in_words_where_a_bar_would() -> None:
     figure = durations(table)
     assert figure.data[0].x[2 * place : 2 * place + 2] == (0, 0)
     assert texts(figure).count("out of memory") == 2
-
-
-def test_a_dagger_stands_at_a_model_with_a_note_and_is_explained() -> None:
-    figure = durations(guide_rows())
-    assert {"OwlViT †", "ViT"} <= set(figure.layout.yaxis.ticktext) and "† has a note" in source(figure)
-    assert "†" not in source(durations(guide_rows(task="image-classification")))
-
-
-def test_every_line_s_colour_is_seen_on_both_papers() -> None:
-    assert all(contrast(colour, paper) >= 3 for colour in charts.GPU_COLOURS for paper in ("#f4f3ee", "#0e1013"))
 
 
 def test_a_device_measured_twice_counts_once_and_by_its_later_day(own: Path) -> None:

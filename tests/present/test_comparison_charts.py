@@ -44,11 +44,6 @@ def test_the_point_lies_where_the_lines_cross(high: float) -> None:
     assert "with its interval" in figure.layout.meta["aloud"]
 
 
-def test_without_a_crossover_there_is_no_point() -> None:
-    figure = crossover(WAYS, None, [])
-    assert points(figure) == [] and "with its interval" not in figure.layout.meta["aloud"]
-
-
 def test_a_bar_s_parts_add_up_to_the_first_answer() -> None:
     figure = ladder({"Freezing": PARTS, "Eager": dict.fromkeys(PARTS, 1.0)}, [])
     assert np.sum([trace.x for trace in figure.data], axis=0).tolist() == pytest.approx([23.0, 4.0])

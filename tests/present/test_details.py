@@ -48,8 +48,6 @@ def test_the_json_has_each_comparison_and_comes_back() -> None:
     assert token["speedup"] == data["speedup"] and token["eager_ms"] == data["eager_ms"]
     assert first["eager_ms"] / first["compiled_ms"] == pytest.approx(1.6) == first["speedup"]["ratio"]
     assert data["answer_ms"]["eager"] == pytest.approx(first["eager_ms"] + 3 * data["eager_ms"])
-    assert data["predictions"]["compiled"]["text"] == " a red star."
-    assert "tokens_per_second" in data["eager"] and "images_per_second" not in data["eager"]
     assert from_json(data) == text_result()
 
 

@@ -12,7 +12,7 @@ import pytest
 from support.samples import ok_result
 
 from demo.core import codec
-from demo.core.result import Progress
+from demo.core.progress import Progress
 from demo.core.result_json import to_json
 from demo.runs import process
 from demo.runs.process import Worker

@@ -21,10 +21,11 @@ from support.worker_processes import alive, needs_linux, processes_with, wait_un
 from demo.core import catalog, cores
 from demo.core.caveat import note
 from demo.core.measurement import CompileCost
-from demo.core.result import Progress, RunResult
+from demo.core.progress import Progress
+from demo.core.result import RunResult
 from demo.core.result_json import from_json, to_json
 from demo.core.spec import BadInput, RunSpec
-from demo.runs.outcome import OngoingRun, stored
+from demo.runs.outcome import OngoingRun, store
 from demo.runs.process import Worker
 from demo.runs.runner import Runner, _within
 from demo.store.history import History, HistoryError
@@ -234,7 +235,7 @@ def test_a_result_that_was_not_stored_says_so_without_a_folder(history: History,
         raise HistoryError("/home/me/secret/history.sqlite3 cannot be written.")
 
     monkeypatch.setattr(History, "append", refuse)
-    (told,) = stored(ok_result(), history).warnings
+    (told,) = store(ok_result(), history).warnings
     assert "not stored" in told and "history.sqlite3 cannot be written" in told and "/home" not in told
 
 

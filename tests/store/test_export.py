@@ -15,7 +15,8 @@ from support.measured_tables import write
 from support.samples import failed_result, full_result, ok_result, text_result
 
 from demo.core.caveat import note
-from demo.core.result import Failure, RunResult
+from demo.core.record import Failure
+from demo.core.result import RunResult
 from demo.core.result_json import from_json, to_json
 from demo.core.spec import OWN_MODEL, BadInput, RunSpec
 from demo.store import export, published
@@ -33,7 +34,7 @@ def read(content: bytes, format: str) -> pd.DataFrame:
 def test_a_table_has_a_row_for_every_result(format: str) -> None:
     message = 'a "quoted", comma\nand caf'  # commas, quotes, lines and broken names survive
     broken = failed_result(failure=Failure("compile", message + "\udce9", ""))
-    table = read(export.encoded([ok_result(), broken], format), format)
+    table = read(export.to_bytes([ok_result(), broken], format), format)
     assert list(table.columns) == list(export.EXPORTED)
     ok, failed = table.iloc[0], table.iloc[1]
     assert (ok["id"], ok["status"], ok["batch_size"]) == (ok_result().id, "ok", 1)
@@ -57,7 +58,7 @@ def test_every_unit_of_a_column_is_that_of_its_name() -> None:
 
 def test_rates_and_options_without_a_meaning_are_empty() -> None:
     own = ok_result(spec=RunSpec("net.py:make", OWN_MODEL, device="cpu"))
-    pictures, text, other = cells(export.encoded([ok_result(), text_result(), own], "csv").decode())
+    pictures, text, other = cells(export.to_bytes([ok_result(), text_result(), own], "csv").decode())
     per_second = {"eager_images_per_second", "eager_tokens_per_second"}
     assert {name for name in per_second if pictures[name]} == {"eager_images_per_second"}
     assert {name for name in per_second if text[name]} == {"eager_tokens_per_second"}
@@ -78,7 +79,7 @@ def test_a_place_that_cannot_be_written_is_refused(tmp_path, monkeypatch) -> Non
 
 
 def test_json_in_pieces_is_the_json_of_the_whole_list() -> None:
-    assert [from_json(one) for one in json.loads(export.encoded(RESULTS, "json"))] == RESULTS
+    assert [from_json(one) for one in json.loads(export.to_bytes(RESULTS, "json"))] == RESULTS
     for results in ([], RESULTS[:1], RESULTS):
         whole = [to_json(result) for result in results]
         for indent in (1, 2):
@@ -101,7 +102,7 @@ def test_memory_does_not_grow_with_the_number_of_results(format: str) -> None:
             yield result
             del result
 
-    content = export.encoded(results(), format)
+    content = export.to_bytes(results(), format)
     assert most <= 3
     ids = [one["id"] for one in json.loads(content)] if format == "json" else read(content, format)["id"]
     assert list(map(str, ids)) == [str(number) for number in range(60)]
@@ -123,8 +124,8 @@ def test_numbers_and_plain_texts_stay_as_they_are(value: Any) -> None:
 
 @given(st.text(alphabet=st.one_of(st.sampled_from("'=+-@ \t\r\n＝0.e"), st.characters(exclude_categories=["Cs"]))))
 def test_no_text_begins_as_a_formula(text: str) -> None:
-    guarded = export.guarded(text)
-    assert export.original(guarded) == text
+    guarded = export.escape_formula(text)
+    assert export.unescape_formula(guarded) == text
     try:
         float(guarded)
     except ValueError:
@@ -144,8 +145,8 @@ def test_no_cell_of_any_csv_of_this_project_is_a_formula(tmp_path) -> None:
         published.add_measured([ok_result()], tmp_path / "mine.csv", "abc")
     (row,) = [row for row in published.read_measured(tmp_path / "mine.csv") if row.checkpoint == "-a/b"]
     assert (row.model, row.device) == (COMMAND, "@device")
-    written = [export.encoded([hostile], "csv").decode(), published.to_csv([row])]
+    written = [export.to_bytes([hostile], "csv").decode(), published.to_csv([row])]
     for text in (*written, *(file.read_text() for file in tmp_path.glob("*.csv"))):
         found = [cell for line in cells(text) for cell in line.values()]
         assert f"'{COMMAND}" in found
-        assert [cell for cell in found if cell != export.guarded(export.original(cell))] == []
+        assert [cell for cell in found if cell != export.escape_formula(export.unescape_formula(cell))] == []

@@ -2,7 +2,6 @@
 
 import io
 import json
-import re
 import threading
 import time
 from collections.abc import Iterator
@@ -165,7 +164,6 @@ def test_a_run_deleted_before_it_was_pushed_is_never_pushed() -> None:
 
 @pytest.mark.parametrize("by", ["page", "command line"])
 def test_a_deleted_row_leaves_the_hub_too(by: str) -> None:
-    """Also the only row of its file."""
     hub = Hub()
     with opened(hub) as history:
         history.append(ok_result())
@@ -178,7 +176,7 @@ def test_a_deleted_row_leaves_the_hub_too(by: str) -> None:
     assert hub.rows() == []
 
 
-def test_rows_of_a_day_are_one_file() -> None:
+def test_a_row_is_what_a_table_exports() -> None:
     hub = Hub()
     recompiled = Compilation(1.0, "cold", 1, recompiles_while_timing=2)
     with opened(hub) as history:
@@ -186,8 +184,6 @@ def test_rows_of_a_day_are_one_file() -> None:
         history.append(text_result(id="text"))
         history.append(ok_result(id="next-day", started_at="2026-11-22T00:00:00Z"))
         history.append(ok_result(id="void", compilation=recompiled))
-    names = sorted(name for name in hub.files if name.startswith("rows/"))
-    assert len(names) == 2 and all(re.fullmatch(r"rows/2026-11-2[12]-[0-9a-f]{8}\.parquet", name) for name in names)
     rows = hub.rows()
     assert [row["id"] for row in rows] == [ok_result().id, "text", "next-day"]
     assert rows[0] == export.row(ok_result())

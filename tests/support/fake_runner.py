@@ -18,7 +18,9 @@ from demo.core.catalog import scenes
 from demo.core.comparison import ProcessResult
 from demo.core.machine import HostInfo
 from demo.core.measurement import Compilation, CompileCost, StartUp
-from demo.core.result import Failure, Progress, RunResult
+from demo.core.progress import Progress
+from demo.core.record import Failure
+from demo.core.result import RunResult
 from demo.core.spec import RunSpec
 from demo.core.stats import Interval
 from demo.runs.outcome import NO_FILES, Files

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from demo.core.machine import HostInfo
-from demo.core.result import Progress, RunResult
+from demo.core.progress import Progress
+from demo.core.result import RunResult
 from demo.core.spec import RunSpec
 from demo.runs.outcome import NO_FILES, Files
 from demo.store.history import History

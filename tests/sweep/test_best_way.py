@@ -23,7 +23,9 @@ from demo.core import catalog
 from demo.core.files import temporary_folder
 from demo.core.machine import HostSample
 from demo.core.measurement import Compilation, StartUp
-from demo.core.result import Failure, Progress, RunResult
+from demo.core.progress import Progress
+from demo.core.record import Failure
+from demo.core.result import RunResult
 from demo.core.spec import BadInput, RunSpec
 from demo.store.history import History
 from demo.store.reruns import compiled_spec
@@ -275,9 +277,3 @@ def test_formats_and_channels_are_tried_where_they_mean_something() -> None:
 def test_a_budget_out_of_range_is_refused(minutes: float) -> None:
     with pytest.raises(BadInput, match="1 to 60 minutes"):
         Search(SPEC, MACHINE, [], PICTURE, minutes=minutes)
-
-
-@pytest.mark.parametrize(("device", "seconds"), [("cpu", None), ("cuda", QUICK_SECONDS)])
-def test_freezing_is_first_timed_for_a_short_time_where_the_cache_keeps_it(device: str, seconds: float | None) -> None:
-    spec = dataclasses.replace(SPEC, device=device, freezing=True)
-    assert best_way._first(spec).most_seconds == (seconds or spec.most_seconds)

@@ -7,7 +7,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import pytest
 from support.samples import ENVIRONMENT, MACHINE, info_of, measurement, ok_result
 
@@ -19,7 +18,7 @@ from demo.core.result import RunResult
 from demo.core.spec import TEXT_GENERATION, BadInput, RunSpec
 from demo.core.stats import Interval
 from demo.store import published
-from demo.sweep.grid import AXES, PICTURE, PRESETS, Cell, Grid, make_cells, read_grid, write_device_table, write_table
+from demo.sweep.grid import AXES, PICTURE, PRESETS, Cell, Grid, make_cells, read_grid, write_device_table
 
 SPEC = ok_result().spec
 
@@ -171,12 +170,6 @@ def test_a_cell_goes_on_from_the_repeats_that_are_stored_or_ends_with_one_that_f
     assert cell.stored and cell.value == "OOM"
     cell = made([repeat(2, status="crashed"), repeat(1)], spec)
     assert not cell.done and len(cell.earlier) == 1
-
-
-def test_the_table_can_be_parquet(tmp_path) -> None:
-    out = tmp_path / "table.parquet"
-    write_table(out, [Cell(SPEC, ok_result())])
-    assert list(pd.read_parquet(out)["id"]) == [ok_result().id]
 
 
 def test_a_sweep_becomes_the_measured_table_of_its_device_whose_other_rows_stay(tmp_path) -> None:

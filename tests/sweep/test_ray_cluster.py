@@ -37,7 +37,7 @@ def connection(tmp_path_factory) -> Iterator[tuple[Any, Path]]:
         patch.setenv("RAY_health_check_period_ms", "500")
         made = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
         try:
-            with ray_cluster.connected(made.address):
+            with ray_cluster.connect(made.address):
                 yield made, log
         finally:
             made.shutdown()
@@ -130,5 +130,5 @@ def test_a_cell_leaves_no_worker_on_its_node(monkeypatch) -> None:
 
 def test_without_ray_the_engine_says_how_to_get_it(monkeypatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "ray", None)
-    with pytest.raises(BadInput, match=r"requirements-sweep\.txt"), ray_cluster.connected(None):
+    with pytest.raises(BadInput, match=r"requirements-sweep\.txt"), ray_cluster.connect(None):
         pass

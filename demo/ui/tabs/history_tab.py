@@ -220,7 +220,7 @@ class HistoryTab:
             ids = _ids(selected)
             results = self._results(ids) if ids else self._history.all(MAX_AT_ONCE, search)
             stored = len(ids) or self._history.count(search)
-            content = export.encoded(results, format)
+            content = export.to_bytes(results, format)
         except (HistoryError, BadInput) as error:
             raise gr.Error(fmt.redact(str(error)), print_exception=False) from error
         path = save_bytes_to_cache(content, f"worth-compiling-runs.{format}", get_upload_folder())

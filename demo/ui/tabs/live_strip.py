@@ -8,7 +8,8 @@ from urllib.parse import urlencode
 from markupsafe import Markup
 
 from demo.core import format as fmt
-from demo.core.result import Progress, RunResult
+from demo.core.progress import Progress
+from demo.core.result import RunResult
 from demo.core.spec import RunSpec
 from demo.present import naming, verdict
 from demo.ui.tabs.headline import ruler

@@ -33,8 +33,8 @@ from demo.ui.web.guard import NO_FILES, no_room
 
 _log = logging.getLogger(__name__)
 
-# ---- At its start gradio asks its own page once and allows three seconds. A busy machine takes longer to draw the
-# ---- first page, and gradio then ends with "localhost is not accessible". No upstream issue found.
+# ---- At its start gradio asks its own page once and allows three seconds, which a busy machine exceeds: gradio then
+# ---- ends with "localhost is not accessible". No upstream issue found.
 
 
 def start_on_busy_machine() -> None:
@@ -63,8 +63,7 @@ def set_queue(page: gr.Blocks) -> None:
 # ---- ends the queue's task: each later call is answered "Queue is stopped". No upstream issue found.
 
 MOST_UNREAD, MOST_UNREAD_OF_A_CLIENT = 1000, 200
-"""Sessions that join and do not read what they are sent. A page reads as soon as it has joined. As many that have read
-everything are kept, too."""
+"""Sessions that do not read what they are sent. As many that have read everything are kept, too."""
 
 
 class Queue(gradio.queueing.Queue):
@@ -74,7 +73,7 @@ class Queue(gradio.queueing.Queue):
     """The address of each session; the last to join stands last."""
 
     async def push(self, body: Any, request: Any, username: str | None) -> Any:
-        """Raises HTTPException if too many sessions are unread and none of them has its answer yet."""
+        """Raises HTTPException if too many sessions are unread, and none of them has its answer yet."""
         client = (request.client and request.client.host, request.headers.get("x-forwarded-for"))
         messages, calls = self.pending_messages_per_session, self.pending_event_ids_session
         running = {one for one in self.clients if any(call in self.event_ids_to_events for call in calls[one])}
@@ -136,7 +135,7 @@ class Blocks(gr.Blocks):
                 f"Given: {given}. /gradio_api/call/v2/{block_fn.api_name} takes only those that you name."
             )
         try:
-            inputs = [filled(block, value) for block, value in zip(block_fn.inputs, inputs, strict=True)]
+            inputs = [field_value(block, value) for block, value in zip(block_fn.inputs, inputs, strict=True)]
             values: list[Any] = await super().preprocess_data(block_fn, inputs, state, explicit_call)
         except Exception as error:
             _log.warning("the values of a call could not be read: %s", type(error).__name__)
@@ -149,9 +148,9 @@ TYPES = {"string": str, "boolean": bool, "number": int | float, "integer": int, 
 """By their names in JSON."""
 
 
-def filled(block: Any, value: Any) -> Any:
-    """What a field holds. The browser sends null for one that the page has not drawn yet. Raises gradio's Error for a
-    value of another type than the field's, which gradio may hand to the handler."""
+def field_value(block: Any, value: Any) -> Any:
+    """Returns what a field holds: the browser sends null for one that the page has not drawn yet. Raises gr.Error for a
+    value of another type than the field's."""
     kind = "any" if isinstance(block, Api) else str(block.api_info()["type"])  # the API checks its values itself
     if value is None and kind != "integer":
         one_of_a_list = isinstance(block, gr.Dropdown) and not block.multiselect and not block.allow_custom_value
@@ -218,7 +217,7 @@ MINUTE = 60.0
 @contextlib.asynccontextmanager
 async def upkeep(app: Any) -> AsyncIterator[None]:
     """The lifespan of the server: `app` is gradio's."""
-    asyncio.get_running_loop().set_exception_handler(quiet())
+    asyncio.get_running_loop().set_exception_handler(exception_handler())
     sweeping = asyncio.create_task(_sweep_every_hour(app))
     try:
         yield
@@ -239,8 +238,8 @@ async def _sweep_every_hour(app: Any) -> None:
 def sweep(folder: Path, kept: Collection[str], now: float) -> None:
     """Removes files of gradio's folder that were last written an hour ago (aborted uploads) or a day ago (all others).
 
-    `kept` are files that a page shows as long as it is served: their time is renewed, so that another app with the same
-    folder keeps them, too. Only names of gradio's pattern are removed. An emptied folder goes an hour later.
+    `kept` are files that a page always shows: their time is renewed, so that another app with this folder keeps them,
+    too. Only names of gradio's pattern are removed. An emptied folder goes an hour later.
     """
     for path in kept:
         with contextlib.suppress(OSError):
@@ -258,9 +257,9 @@ def sweep(folder: Path, kept: Collection[str], now: float) -> None:
                 one.rmdir()
 
 
-def quiet() -> Callable[[asyncio.AbstractEventLoop, dict[str, Any]], None]:
-    """An event loop's exception handler that logs a lack of file descriptors once a minute. asyncio itself reports it
-    for each waiting connection, twenty thousand lines a second."""
+def exception_handler() -> Callable[[asyncio.AbstractEventLoop, dict[str, Any]], None]:
+    """An event loop's exception handler that logs a lack of file descriptors once a minute; asyncio's own writes twenty
+    thousand lines a second."""
     next_at = 0.0
 
     def handle(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:

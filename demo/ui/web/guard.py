@@ -1,13 +1,12 @@
 """Checks every request before gradio reads it.
 
-Covered: routes of gradio that this page does not use; DNS rebinding, by the `Host` header; requests sent by a page of
-another site, by `Origin` and `Sec-Fetch-Site`, which all current browsers send; its frames; the size, depth and
-strictness of a request's JSON; addresses in place of uploaded files; events that have no function. An error of gradio's
-routes becomes a sentence.
+Refused are routes of gradio that this page does not use; DNS rebinding, by the `Host` header; requests of another
+site's page, by `Origin` and `Sec-Fetch-Site`, which all current browsers send; its frames; JSON that is too large, too
+deep or not strict; addresses in place of uploaded files; events that have no function. An error of gradio's routes
+becomes a sentence.
 
-Not covered: who sends a request, as there is no log-in; programs that are no browser, which can send any header; other
-users of the same machine or network; the rate of requests; the size of each uploaded file, which gradio limits, and
-their number; what a picture holds, which the worker reads; a visitor's share of the queue, which `ui/jobs.py` limits.
+Not covered: who sends a request, as there is no log-in; programs that are no browser, which can send any header; the
+rate of requests; the size of each upload, which gradio limits, and their number.
 """
 
 import asyncio
@@ -45,7 +44,7 @@ PREDICT = "/gradio_api/run/predict"
 NO_FILES = {errno.EMFILE, errno.ENFILE}
 
 MCP = ("/gradio_api/mcp", "/gradio_api/mcp/", "/gradio_api/mcp/http", "/gradio_api/mcp/http/")
-"""These and others below exist with --mcp only."""
+"""These, `schema`, `sse` and `messages` exist with --mcp only."""
 ROUTES = {
     "GET": (
         "/",
@@ -167,10 +166,8 @@ class Guard:
 
 
 def is_ours(host: str, names: Collection[str], space: bool = False) -> bool:
-    """Whether a `Host` header names this server: this machine, one of `names`, or any literal address.
-
-    A page of another site whose name was made to lead here (DNS rebinding) sends that name, never an address.
-    """
+    """Whether a `Host` header names this server: localhost, one of `names`, or any literal address, which DNS rebinding
+    never sends."""
     name = _name(host)
     try:
         ipaddress.ip_address(name)
@@ -196,7 +193,7 @@ def _name(host: str) -> str:
 
 
 async def _checked(scope: Scope, receive: Receive, page: Blocks) -> Receive:
-    """What gradio is to read the request's body from. Raises Refused where it may not read it."""
+    """Returns what gradio reads the request's body from. Raises Refused for a body that it may not read."""
     body = bytearray()
     async for piece in Request(scope, receive).stream():
         body += piece
@@ -217,7 +214,7 @@ async def _checked(scope: Scope, receive: Receive, page: Blocks) -> Receive:
 
 
 def check(body: bytes) -> Any:
-    """A body's JSON. Raises Refused where it is not strict, too large or too deep, or has an address as a path."""
+    """Returns a body's JSON. Raises Refused if it is not strict, too large or too deep, or has an address as a path."""
     if not body:
         return None
     if sum(body.count(sign) for sign in (b",", b"[", b"{")) > MAX_PARTS:

@@ -13,7 +13,8 @@ from demo.core.caveat import Caveat, note
 from demo.core.machine import GpuSample, HostSample
 from demo.core.measurement import GraphBreak
 from demo.core.outputs import ImageInfo, Label, Predictions
-from demo.core.result import Failure, Progress
+from demo.core.progress import Progress
+from demo.core.record import Failure
 from demo.core.spec import RunSpec
 from demo.core.stats import Interval
 from demo.present import naming, verdict

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from support.page_support import Tags
 
-from demo.core.result import Progress
+from demo.core.progress import Progress
 from demo.core.spec import RunSpec
 from demo.core.stats import Interval
 from demo.ui.tabs.live_strip import doing, strip

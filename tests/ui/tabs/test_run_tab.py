@@ -34,7 +34,8 @@ from support.samples import failed_result, full_result, ok_result
 
 from demo.core import catalog, cores
 from demo.core.caveat import note
-from demo.core.result import Progress, RunResult
+from demo.core.progress import Progress
+from demo.core.result import RunResult
 from demo.core.spec import BadInput, RunSpec
 from demo.store.history import History
 from demo.ui import jobs

@@ -140,10 +140,10 @@ NO_CHOICE: dict[str, Any] = {"choices": ["a"], "value": "a"}
 )
 def test_a_field_holds_only_what_a_browser_sends_for_it(field: Any, good: list[Any], wrong: list[Any]) -> None:
     for value in good:
-        assert gradio_workarounds.filled(field, value) == value
+        assert gradio_workarounds.field_value(field, value) == value
     for value in wrong:
         with pytest.raises(gr.Error, match="A value must be of the JSON type"):
-            gradio_workarounds.filled(field, value)
+            gradio_workarounds.field_value(field, value)
 
 
 def test_old_files_go_and_all_others_stay(tmp_path) -> None:

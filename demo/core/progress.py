@@ -1,0 +1,32 @@
+"""The state of a run while it goes on."""
+
+from dataclasses import dataclass
+
+from demo.core.result import RunResult
+from demo.core.stats import Interval
+
+
+@dataclass(frozen=True)
+class Progress:
+    """The state of a run at one moment. Where there is a speed-up, it is `eager_seconds` over `compiled_seconds`."""
+
+    phase: str
+    """One of `record.PHASES`."""
+    fraction: float
+    """Share of the whole run that is over, 0 to 1; an estimate."""
+    elapsed_seconds: float
+    remaining_seconds: float | None = None
+    code: str = ""
+    """What the worker does beyond its phase, the end of a text's key: 'explain'; '' where the phase says it all."""
+    calls: int = 0
+    """Timed calls of each variant so far."""
+    eager_seconds: float | None = None
+    compiled_seconds: float | None = None
+    speedup: Interval | None = None
+    timing_done: float | None = None
+    """Share of the timing that is over, 0 to 1; an estimate. None before it."""
+    repeat: int = 1
+    repeats: int = 1
+    """Which of how many processes goes on."""
+    answer: RunResult | None = None
+    """All but the later start, once only that is still measured."""
