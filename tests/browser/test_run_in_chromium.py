@@ -204,6 +204,7 @@ def test_a_file_that_is_no_picture_leaves_the_form_and_a_photograph_leads_to_a_m
     opened(tab, f"{address}?batch_size=2")
     upload, note = tab.locator("#picture input[type=file]"), tab.locator("#picture-note")
     tab.locator("#picture .icon-button-wrapper button").first.click()
+    tab.locator("#picture img").wait_for(state="detached")
     (tmp_path / "holiday.jpg").write_text("No pixels are in here.")
     upload.set_input_files(tmp_path / "holiday.jpg")
     note.get_by_text("not a picture").wait_for()
