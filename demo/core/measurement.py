@@ -278,11 +278,11 @@ class Compilation:
 
     @property
     def known_costs(self) -> dict[str, float]:
-        """Seconds of a first call by the state of the cache, 'cold' before 'warm': those that were measured. Only if
-        none was, 'partly'."""
+        """Seconds of a first call by the state of the cache, 'cold' before 'warm': those that were measured. 'partly'
+        stands in for a 'cold' that is not known."""
         own = {"warm" if self.cache == "warm" else "cold": self.first_call_seconds}
         named = {"cold": self.cold, "warm": self.warm}
         measured = {cache: cost.first_call_seconds for cache, cost in named.items() if cost is not None}
         if self.partly:
-            return measured or {"partly": self.first_call_seconds}
+            return measured if "cold" in measured else {"partly": self.first_call_seconds} | measured
         return {cache: (own | measured)[cache] for cache in ("cold", "warm") if cache in own | measured}

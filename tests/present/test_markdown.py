@@ -104,6 +104,8 @@ def test_a_run_s_own_first_call_counts_where_nothing_else_was_measured() -> None
     assert Compilation(0.5, "warm", 1, cold=CompileCost(6.0, {})).known_costs == {"cold": 6.0, "warm": 0.5}
     assert Compilation(5.5, "off", 1).known_costs == {"cold": 5.5}
     assert Compilation(4.5, "cold", 1, partly=True).known_costs == {"partly": 4.5}
+    both = Compilation(4.5, "cold", 1, partly=True, warm=CompileCost(0.5, {})).known_costs
+    assert both == {"partly": 4.5, "warm": 0.5}
     assert Compilation(4.5, "cold", 1, partly=True, cold=CompileCost(17.0, {})).known_costs == {"cold": 17.0}
 
 
