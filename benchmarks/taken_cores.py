@@ -19,7 +19,7 @@ from demo.runs.runner import Runner
 CHECKPOINTS = ("shapes-vit", "shapes-segformer", "shapes-rtdetr")
 SCENE = catalog.ASSETS / "examples" / "shapes-scene-1.png"
 NEIGHBOURS = (0, 1, 2)
-RUNS = 5
+RUNS = 3
 
 
 def run(checkpoint: str, neighbours: int) -> RunResult:

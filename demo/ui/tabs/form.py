@@ -327,7 +327,7 @@ class Form:
                 alt_text="The picture that the model will see",
             )
             if limits.on_space():
-                _note(PICTURE_PUBLIC)
+                _note(PICTURE_PUBLIC, elem_id="picture-public")
             self.galleries: dict[bool, gr.Column] = {}
             """The columns of thumbnails, by whether they suit models of drawn shapes. They are hidden and shown as an
             update of a `gr.Dataset` sends its pictures again, which gradio refuses for files in its own package."""
