@@ -270,7 +270,7 @@ class Form:
         inputs["checkpoint"].input(*suit, **UNREAD, **LATEST)
         pictures = [inputs["image"].input, *(thumbnails.click for thumbnails in self.thumbnails)]
         checked = [inputs["image"], self.picture_note]
-        gr.on(pictures, check_picture, [inputs["checkpoint"], inputs["image"]], checked, **UNREAD)
+        gr.on(pictures, check_picture, [inputs["checkpoint"], inputs["image"]], checked, **UNREAD, **LATEST)
         inputs["mode"].change(mode_note, inputs["mode"], self.mode_note, **QUIET)
 
     def gallery_for(self, checkpoint: str) -> dict[Any, Any]:
