@@ -26,7 +26,8 @@ SAME_WITHIN = 0.03
 EQUIVALENCE = 1.645 / 1.96
 """How much narrower a 90 % interval is than a 95 % one: that of an equivalence test at 5 % (Schuirmann 1987)."""
 TAKEN_FACTOR = 1.35
-"""How far a ratio may be off where other programs take cores: benchmarks/results/taken_cores.md."""
+"""How far a ratio may be off where other programs take cores. The false verdicts seen there lay at 0.80 to 0.83×;
+`benchmarks/taken_cores.py` measures it, and has no table yet."""
 TOO_WIDE = 0.5
 """The estimate is not shown where the half-width of its interval is this or more."""
 
