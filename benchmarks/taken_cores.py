@@ -16,7 +16,7 @@ from demo.core.cores import usable_cores
 from demo.core.result import RunResult
 from demo.runs.runner import Runner
 
-CHECKPOINTS = ("shapes-vit", "shapes-segformer", "shapes-rtdetr")
+CHECKPOINTS = ("shapes-vit", "shapes-segformer")
 SCENE = catalog.ASSETS / "examples" / "shapes-scene-1.png"
 NEIGHBOURS = (0, 1, 2)
 RUNS = 3
