@@ -29,7 +29,7 @@ WORDS = {
     ),
     "often_taken": (
         "Fewer cores were free than torch used threads while it was timed, so threads waited for a core: a "
-        "difference counts only beyond 1.35×. Stop other programs, or choose fewer threads."
+        "difference counts only beyond 1.75×. Stop other programs, or choose fewer threads."
     ),
     "random_weights": "Random weights: latency stands, but predictions would mean nothing and are not shown.",
     "few_multiprocessors": (
