@@ -6,6 +6,7 @@ open marks, a dashed line and a label that says so.
 
 import html
 import math
+import textwrap
 from collections.abc import Sequence
 
 import numpy as np
@@ -248,13 +249,13 @@ def by_batch(rows: Sequence[PublishedRow]) -> go.Figure | None:
         own = origin == published.MEASURED
         colour, shape = GPU_COLOURS[number % len(GPU_COLOURS)], SHAPES[number % len(SHAPES)]
         whose = "measured by this project" if own else "published"
-        name, end = _name(gpu, 16) + ("<br>(own)" if own else ""), means[max(means)]
+        lines = [*textwrap.wrap(gpu, 16), *(["(own)"] if own else [])]
         figure.add_trace(
             go.Scatter(
-                name=f"{name} {fmt.ratio(end)}",
+                name="<br>".join(html.escape(line, quote=False) for line in lines),
                 x=list(means),
                 y=list(means.values()),
-                text=[*map(fmt.ratio, [*means.values()][:-1]), ""],  # the last one stands in the legend
+                text=list(map(fmt.ratio, means.values())),
                 textposition="top center",
                 mode="lines+markers+text",
                 line={"color": colour, "width": 2.5, "dash": "dash" if own else "solid"},

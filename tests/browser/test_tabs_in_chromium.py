@@ -477,6 +477,7 @@ def test_runs_are_searched_compared_taken_away_and_opened_and_back_brings_the_co
     row_of(tab, "slower").get_by_role("gridcell").nth(1).click()
     tab.locator("#top .headline .figure", has_text="2.00×").wait_for()
     tab.wait_for_url("**run=slower*")
+    assert "slower" in tab.locator("#top .headline .speed").inner_text()
     tab.wait_for_function("document.title === 'shapes-vit 2.00× slower · Worth compiling?'")
     tab.go_back()
     tab.locator("#runs").wait_for()
@@ -516,3 +517,4 @@ def test_a_row_of_the_sorted_table_opens_its_run_by_the_keyboard(tab: Any, addre
     tab.locator("#runs .virtual-row").first.get_by_role("gridcell").nth(1).focus()
     tab.keyboard.press("Enter")
     tab.wait_for_url("**run=slower*")
+    assert "slower" in tab.locator("#top .headline .speed").inner_text()

@@ -191,10 +191,10 @@ def test_a_measured_device_is_a_line_of_its_own_dashed_open_and_named(own: Path)
     write(own / "h200.csv", {}, {"batch_size": "16", "speedup": "1.61"})
     table = published.all_rows()
     figure = by_batch(comparable_rows(table[0], table))
-    line = next(line for line in figure.data if line.name == "H200<br>(own) 1.61×")
+    line = next(line for line in figure.data if line.name == "H200<br>(own)")
     assert list(line.y) == pytest.approx([1.62, 1.61])
     assert line.line.dash == "dash" and line.marker.symbol.endswith("-open")
-    assert list(line.text) == ["1.62×", ""]
+    assert list(line.text) == ["1.62×", "1.61×"]
     assert "dashed: measured by this project" in source(figure)
 
 

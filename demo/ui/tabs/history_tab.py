@@ -38,6 +38,8 @@ COLUMNS = (
     "Select", "Checkpoint", "Settings", "Result", "Interval, 95 %", "Eager, ms", "Compiled, ms", "Started (UTC)",
     "Machine", "Id",
 )  # fmt: skip
+WIDTHS = (95, 220, 300, 160, 160, 120, 150, 175, 190, 220)
+"""In pixels. By themselves columns are as wide as their cells, which cuts titles."""
 
 
 class HistoryTab:
@@ -88,7 +90,7 @@ class HistoryTab:
                     column_widths=[190, *[320] * compare.MAX_COMPARED],
                 )
             self.shown = gr.Markdown("", elem_id="history-shown")
-            self.runs = tables.table("runs", "Stored runs", COLUMNS)
+            self.runs = tables.table("runs", "Stored runs", COLUMNS, column_widths=WIDTHS)
             self.file = gr.DownloadButton("The file", elem_id="exported", elem_classes="unseen")
         self.questioned = gr.State([])
         """The ids that the question names: those are deleted, even if the selection has changed."""
