@@ -227,6 +227,10 @@ def _source(rows: Sequence[PublishedRow]) -> list[str]:
     return [f"{first.gpu}, batch {first.batch_size}", how, *noted, *_origins(rows, "Measured by this project")]
 
 
+LABEL_SHARE = 0.06
+"""Height of a label as a share of `by_batch`'s plot."""
+
+
 def by_batch(rows: Sequence[PublishedRow]) -> go.Figure | None:
     """Speed-up against batch size, one line a GPU: the geometric mean of the models that ran, or the one model's.
 
@@ -245,6 +249,14 @@ def by_batch(rows: Sequence[PublishedRow]) -> go.Figure | None:
     pad = (max(every) - min(every) or 0.1) * 0.1
     low, high = min(every) - pad, max(every) + pad
     figure, words, counted = go.Figure(), [], []
+    labelled: dict[int, list[float]] = {}
+
+    def label(batch: int, ratio: float) -> str:
+        """The ratio where no label of another line is in its place; hovering tells the others."""
+        near = any(abs(ratio - other) < (high - low) * LABEL_SHARE for other in labelled.get(batch, []))
+        labelled.setdefault(batch, []).extend([] if near else [ratio])
+        return "" if near else fmt.ratio(ratio)
+
     for number, ((origin, gpu), means) in enumerate(points.items()):
         own = origin == published.MEASURED
         colour, shape = GPU_COLOURS[number % len(GPU_COLOURS)], SHAPES[number % len(SHAPES)]
@@ -255,7 +267,7 @@ def by_batch(rows: Sequence[PublishedRow]) -> go.Figure | None:
                 name="<br>".join(html.escape(line, quote=False) for line in lines),
                 x=list(means),
                 y=list(means.values()),
-                text=list(map(fmt.ratio, means.values())),
+                text=[label(*point) for point in means.items()],
                 textposition="top center",
                 mode="lines+markers+text",
                 line={"color": colour, "width": 2.5, "dash": "dash" if own else "solid"},

@@ -55,7 +55,8 @@ def lines(results: Sequence[RunResult]) -> tuple[str, list[list[str]]]:
 def _differences(results: Sequence[RunResult]) -> str:
     """The names of the settings and machine facts in which the runs differ."""
     facts = list(map(_facts, results))
-    different = [_named(name) for name in facts[0] if len({each[name] for each in facts}) > 1]
+    alone = {name for result in results for name in without_meaning(result.spec.task)}
+    different = [_named(name) for name in facts[0] if name not in alone and len({each[name] for each in facts}) > 1]
     if not different:
         return (
             "Same settings on the same machine each time: the differences are noise."

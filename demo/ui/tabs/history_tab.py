@@ -38,7 +38,7 @@ COLUMNS = (
     "Select", "Checkpoint", "Settings", "Result", "Interval, 95 %", "Eager, ms", "Compiled, ms", "Started (UTC)",
     "Machine", "Id",
 )  # fmt: skip
-WIDTHS = (95, 220, 300, 160, 160, 120, 150, 175, 190, 220)
+WIDTHS = (85, 200, 370, 155, 155, 115, 145, 175, 190, 220)
 """In pixels. By themselves columns are as wide as their cells, which cuts titles."""
 
 

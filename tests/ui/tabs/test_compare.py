@@ -110,3 +110,9 @@ def test_equal_runs_whose_answers_differ_too_much_are_not_said_to_differ_by_nois
         html = told(*results)
         assert ("the differences are noise" in html) is noise
         assert ("differ by more than noise" in html) is not noise
+
+
+def test_a_setting_that_only_some_tasks_have_is_no_difference() -> None:
+    said = told(ok_result(), text_result(id="b"))
+    assert "checkpoint" in said and "task" in said
+    assert "channels last" not in said and "prompt" not in said
