@@ -30,7 +30,7 @@ def lines(*results: RunResult) -> dict[str, list[str]]:
 
 @pytest.mark.parametrize(
     ("seconds", "said"),
-    [(0.00103, "Whether A or B is faster is not known."), (0.0012, "A is 1.2 times as fast as B.")],
+    [(0.00107, "Whether A or B is faster is not known."), (0.0012, "A is 1.2 times as fast as B.")],
     ids=["within", "beyond"],
 )
 def test_a_winner_is_named_where_the_difference_is_beyond_the_noise_of_both(seconds: float, said: str) -> None:

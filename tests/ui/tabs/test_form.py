@@ -135,3 +135,9 @@ def test_the_note_of_a_bundled_model_says_what_it_is_and_knows(checkpoint: str) 
 def test_the_note_of_a_model_of_the_hub_says_whether_it_is_here(monkeypatch, cached: bool, where: str) -> None:
     monkeypatch.setattr(form_notes.hub, "holds_weights", lambda checkpoint: cached)
     assert checkpoint_note("google/vit-base-patch16-224").replace("\N{NO-BREAK SPACE}", " ").startswith(where)
+
+
+def test_a_picture_that_comes_while_the_last_one_is_looked_at_is_not_dropped() -> None:
+    page = Page(answering(ok_result()))
+    modes = {event.trigger_mode for event in page.fns.values() if event.fn is form.check_picture}
+    assert modes == {"always_last"}
