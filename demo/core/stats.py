@@ -26,7 +26,8 @@ SAME_WITHIN = 0.03
 EQUIVALENCE = 1.645 / 1.96
 """How much narrower a 90 % interval is than a 95 % one: that of an equivalence test at 5 % (Schuirmann 1987)."""
 TAKEN_FACTOR = 1.75
-"""How far a ratio may be off where other programs take cores: up to 1.68× in `benchmarks/results/taken_cores.md`."""
+"""How far a ratio may be off where other programs take cores: up to 1.68× in two rounds of
+`benchmarks/taken_cores.py`, of which `benchmarks/results/taken_cores.md` is the later."""
 TOO_WIDE = 0.5
 """The estimate is not shown where the half-width of its interval is this or more."""
 
