@@ -378,20 +378,21 @@ def _reasons(book: Book) -> str:
 
 
 def short_table(book: Book, commit: str | None, rows: str) -> str:
-    """Means and extremes by batch and mode, short enough for the README; `rows` names the file that has every row."""
-    texts = book.of("text")
-    lines = [
-        "| batch | mode | speed-up, geometric mean | fastest | slowest |",
-        "| --- | --- | --- | --- | --- |",
-    ]
-    for (batch, mode), results in _by_batch_and_mode(book):
-        ratios = _ratios(results)
-        if not ratios:
-            lines.append(f"| {batch} | {mode} | none of {len(results)} cells has one | – | – |")
-            continue
-        mean = f"{geometric_mean([ratio for ratio, _ in ratios]):.2f}× over {len(ratios)} of {len(results)}"
-        ends = " | ".join(f"{ratio:.2f}× {checkpoint}" for ratio, checkpoint in (max(ratios), min(ratios)))
-        lines.append(f"| {batch} | {mode} | {mean} | {ends} |")
+    """The speed-ups by checkpoint and mode, with their means, short enough for the README; `rows` names the file that
+    has every row."""
+    texts, groups = book.of("text"), dict(_by_batch_and_mode(book))
+    modes = list(dict.fromkeys(mode for _, mode in groups))
+    told: dict[tuple[int, str], dict[str, str]] = {}
+    for (batch, mode), results in groups.items():
+        for result in results:
+            speedup = verdict.speedup_in_full(result) if result.status == "ok" else ""
+            told.setdefault((batch, result.spec.checkpoint), {})[mode] = speedup or naming.status(result).lower()
+        ratios = [ratio for ratio, _ in _ratios(results)]
+        mean = f"{geometric_mean(ratios):.2f}× over {len(ratios)}" if ratios else "none"
+        told.setdefault((batch, f"geometric mean of {len(results)}"), {})[mode] = mean
+    lines = [f"| batch | checkpoint | {' | '.join(modes)} |", "|" + " --- |" * (2 + len(modes))]
+    for (batch, checkpoint), by_mode in told.items():
+        lines.append(f"| {batch} | {checkpoint} | {' | '.join(by_mode.get(mode, '–') for mode in modes)} |")
     return "\n".join(
         [
             "# Evidence on a GPU",

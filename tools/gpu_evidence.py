@@ -284,6 +284,11 @@ class Cell(Run):
         ):
             return super().compile_in_process(cached)
 
+    def compile_again(self) -> None:
+        """Not of what was compiled ahead: `_sent` tells no compile costs of it, and a further process takes 20 s."""
+        if self._ahead is None:
+            super().compile_again()
+
     def explain(self) -> None:
         """Not yet: a profiler that hangs or crashes must not cost the figures, so they are sent first."""
         self._timed = True
