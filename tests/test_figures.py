@@ -20,7 +20,7 @@ from demo.core.result import RunResult
 from demo.core.result_json import to_json
 from demo.core.spec import RunSpec
 from demo.core.stats import Interval
-from demo.present import charts, details, guide_comparison, markdown, verdict
+from demo.present import charts, details, guide_comparison, markdown, race, verdict
 from demo.present.script import script
 from demo.store import export
 from demo.sweep.grid import Cell, record
@@ -99,9 +99,9 @@ PLACES: dict[str, Callable[[RunResult], str]] = {
     "guide's chart": lambda result: figure(charts.run_and_guide(result)),
     "latency chart": lambda result: figure(charts.latency_bars(result)),
     "trace chart": lambda result: figure(charts.trace(result)),
-    "break-even chart": lambda result: figure(charts.break_even(result)),
+    "race": race.of_result,
 }
-TELLING = set(PLACES) - {"guide's chart", "latency chart", "trace chart", "break-even chart", "heat map"}
+TELLING = set(PLACES) - {"guide's chart", "latency chart", "trace chart", "race", "heat map"}
 """Where a reader looks for the answer."""
 
 
@@ -163,7 +163,7 @@ OWN_NAMES = {"report of the terminal", "Markdown"}
 
 
 def test_the_latencies_shown_have_the_right_quotient() -> None:
-    for place in sorted(SHOWS_LATENCIES - {"trace chart", "break-even chart"}):
+    for place in sorted(SHOWS_LATENCIES - {"trace chart", "race"}):
         for kind in RESULTS:
             result = RESULTS[kind]
             text = html.unescape(PLACES[place](result)).replace("\N{NO-BREAK SPACE}", " ")

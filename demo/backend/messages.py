@@ -17,7 +17,7 @@ from demo.core.spec import PUBLISHED_CALLS, RunSpec
 
 MIN_SECONDS_BETWEEN = 0.25
 """Progress within one phase is sent four times a second at most."""
-COUNTERS = ("calls", "eager_seconds", "compiled_seconds", "speedup", "timing_done")
+COUNTERS = ("calls", "eager_seconds", "compiled_seconds", "first_seconds", "speedup", "timing_done")
 """What later phases repeat, so that the page keeps showing the state at the end of the timing."""
 TIMING_STARTS, TIMING_SHARE = 0.5, 0.42
 """Where the timing begins on the progress bar of the whole run, and how much of the bar it takes."""
@@ -58,6 +58,8 @@ class Events:
         self._stream = stream
         self._start = time.monotonic()
         self._sent_at = 0.0
+        self._raced_from: float | None = None
+        """When the compile began."""
         self._last = Progress(phase="", fraction=0.0, elapsed_seconds=0.0)
 
     def send(self, event: str, **content: Any) -> None:
@@ -71,6 +73,12 @@ class Events:
         if same and now - self._sent_at < MIN_SECONDS_BETWEEN:
             return
         fields = {name: getattr(self._last, name) for name in COUNTERS} | more
+        if phase == "compile" and self._raced_from is None:
+            self._raced_from = now
+        if self._raced_from is not None:
+            fields["racing_seconds"] = now - self._raced_from
+            if phase == "time" and self._last.phase == "compile":
+                fields["first_seconds"] = now - self._raced_from
         self._last = Progress(phase=phase, fraction=fraction, elapsed_seconds=now - self._start, **fields)
         self._sent_at = now
         self.send("progress", progress=codec.plain(self._last))

@@ -2,7 +2,7 @@
 
 import argparse
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from demo.core.format import parse_whole
 from demo.core.result import RunResult
 from demo.core.result_json import dumps
 from demo.core.spec import BadInput
-from demo.present import card, markdown, naming
+from demo.present import card, markdown, naming, race
 from demo.present.script import script
 from demo.store import export, hub_dataset
 from demo.store.history import History
@@ -22,13 +22,14 @@ from demo.store.history import History
 LISTED = 50
 """Results that are listed when no limit was given: each one's interval takes some hundredths of a second."""
 LARGEST = 999_999_999
-_FORMS = "export FILE, card ID FILE, delete ID"
+_FORMS = "export FILE, card ID FILE, race ID FILE, delete ID"
 _HELP = """the stored results, newest first
 
   history                       list them
   history ID                    show this one in full
   history export FILE           write them to a .csv, .json, .parquet or .md file
   history card ID FILE          draw its card as a .png
+  history race ID FILE          draw its race to break-even as an animated .svg
   history delete ID [ID ...]    remove these for good
 """
 
@@ -67,10 +68,12 @@ def _history(options: argparse.Namespace) -> int | None:
         case ["export", file]:
             _export(history, Path(file), options)
         case ["card", id, file]:
-            _card(find_stored(history, id), Path(file))
+            _draw(find_stored(history, id), Path(file), ".png", card.card)
+        case ["race", id, file]:
+            _draw(find_stored(history, id), Path(file), ".svg", lambda result: race.file(result).encode())
         case ["delete", _, *_]:
             return _delete(history, options.words[1:], options)
-        case [id] if id not in ("export", "card", "delete"):
+        case [id] if id not in ("export", "card", "race", "delete"):
             _show(history, id, options)
         case words:
             given = " ".join(["history", *words])
@@ -125,11 +128,11 @@ def _export(history: History, file: Path, options: argparse.Namespace) -> None:
     print(f"{fmt.count(count, 'run')} written to {file}.", file=sys.stderr)
 
 
-def _card(result: RunResult, file: Path) -> None:
-    if file.suffix.lower() != ".png":
-        raise BadInput(f"A card is a .png file. Given: {str(file)!r}.")
+def _draw(result: RunResult, file: Path, ending: str, draw: Callable[[RunResult], bytes]) -> None:
+    if file.suffix.lower() != ending:
+        raise BadInput(f"The picture is a {ending} file. Given: {str(file)!r}.")
     export.check_place(file, "picture")
-    file.write_bytes(card.card(result))
+    file.write_bytes(draw(result))
     print(f"{card.title(result)}: written to {file}.", file=sys.stderr)
 
 

@@ -22,6 +22,10 @@ class Progress:
     """Timed calls of each variant so far."""
     eager_seconds: float | None = None
     compiled_seconds: float | None = None
+    racing_seconds: float | None = None
+    """Since the compile began, which is when eager's first times are known; None before."""
+    first_seconds: float | None = None
+    """What compiling and its warm-up took, once that is over."""
     speedup: Interval | None = None
     timing_done: float | None = None
     """Share of the timing that is over, 0 to 1; an estimate. None before it."""

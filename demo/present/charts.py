@@ -5,7 +5,6 @@ open marks, a dashed line and a label that says so.
 """
 
 import html
-import math
 import textwrap
 from collections.abc import Sequence
 
@@ -15,7 +14,7 @@ import plotly.graph_objects as go
 from demo.core import format as fmt
 from demo.core.result import RunResult
 from demo.core.spec import PUBLISHED_CALLS, RunSpec
-from demo.present import figure as style, naming, verdict
+from demo.present import figure as style, naming
 from demo.present.guide_comparison import compare_with_guide, nearest_rows, versions
 from demo.present.pictures import COMPILED, EAGER
 from demo.store import published
@@ -27,27 +26,27 @@ _DOTS = {"eager": (EAGER, "circle"), "compiled": (COMPILED, "diamond")}
 """Colour and shape of the calls of `trace`: the colour never stands alone."""
 
 
-def latency_bars(result: RunResult) -> go.Figure:
-    """Wall time of one call, which of a text model writes one token a prompt, eager above compiled. A variant without
-    times has a word or a dash instead of a bar.
+def latency_bars(result: RunResult) -> go.Figure | None:
+    """Wall time of one call, which of a text model writes one token a prompt, eager above compiled; None without both.
 
     The line on each bar goes from the 5th to the 95th percentile of the timed calls; it is not the uncertainty of the
     speed-up, whose interval is in the headline.
     """
-    latencies = [result.latencies.get(name) for name in ("eager", "compiled")]
-    sides = [side if side and side.wall_seconds else None for side in (result.eager, result.compiled)]
-    ranges = [tuple(np.quantile(side.wall_seconds, (0.05, 0.95)).tolist()) if side else None for side in sides]
-    missing = "–" if result.status in ("ok", "failed") else naming.status(result).lower()
+    sides = [side for *_, side in naming.variants(result) if side.wall_seconds]
+    if len(sides) < 2:
+        return None
+    ranges = [tuple(np.quantile(side.wall_seconds, (0.05, 0.95)).tolist()) for side in sides]
+    latencies = list(result.latencies.values())
     batch = result.spec.batch_size
     title = "Latency per token" if result.spec.unit == "token" else "Latency of one call"
     names = [naming.variant_name(name, result.spec).lower() for name in ("eager", "compiled")]
-    counts = [str(calls) for calls in sorted({len(side.wall_seconds) for side in sides if side})]
-    counted = f"{fmt.enumerated(counts)} calls each; line: 5th to 95th percentile" if counts else ""
+    counts = [str(calls) for calls in sorted({len(side.wall_seconds) for side in sides})]
+    counted = f"{fmt.enumerated(counts)} calls each; line: 5th to 95th percentile"
     return style.bars(
         title=f"{title}, batch {batch}" if batch > 1 else title,
         names=names,
         seconds=latencies,
-        texts=[missing if seconds is None else fmt.latency(seconds) for seconds in latencies],
+        texts=list(map(fmt.latency, latencies)),
         ranges=ranges,
         source=[counted, *style.provenance(result)],
         right=78,
@@ -141,61 +140,6 @@ def trace(result: RunResult) -> go.Figure | None:
     figure.update_layout(showlegend=True)
     words = [f"{name} {fmt.latency(side.median_seconds)}" for _, name, side in sides]
     return style.layout(figure, f"Every timed call, {unit}", source, words, left=44, right=8)
-
-
-_LINES = {"eager": (EAGER, "solid"), "cold": (COMPILED, "solid"), "warm": (COMPILED, "dash")}
-_LINES["partly"] = _LINES["cold"]
-"""Colour and dashes of a line of `break_even`."""
-
-
-def break_even(result: RunResult) -> go.Figure | None:
-    """Total time against number of calls: eager, and compiled after each first call that was measured.
-
-    Compiled starts at the seconds of its first call; where its line crosses eager's it has paid for itself. The line
-    through a crossing is its range by the speed-up's 95 % interval. The slopes are the latencies, so the lines cross
-    where `RunResult.break_even` says. None without a speed-up, where it is too noisy to tell, or without a first call.
-    """
-    speedup, compilation = result.speedup, result.compilation
-    if speedup is None or speedup.verdict == "unsure" or compilation is None:
-        return None
-    costs = compilation.known_costs
-    eager, compiled = result.latencies.values()
-    paid = {cache: result.break_even(cost) for cache, cost in costs.items()}
-    crossings = {cache: even for cache, even in paid.items() if even is not None and even.calls is not None}
-    farthest = max((even.calls or 0 for even in crossings.values()), default=0)
-    if farthest == 0 or speedup.verdict != "faster":
-        crossings, farthest = {}, math.ceil(max(costs.values()) / eager)
-    calls = max(10.0, 1.6 * farthest)
-    ends = {"eager": calls * eager} | {cache: cost + calls * compiled for cache, cost in costs.items()}
-    scale, unit = style.scale_of(ends.values())
-    high = max(ends.values()) * scale
-    figure, words = go.Figure(), []
-    for line, end in ends.items():
-        colour, dash = _LINES[line]
-        name = line if line == "eager" else f"compiled,<br>{verdict.start(compilation, line)}"
-        ys = [costs.get(line, 0.0) * scale, end * scale]
-        style.add_line(figure, [0, calls], ys, colour, 3, dash, name)
-        words.append(name.replace("<br>", " "))
-    for even in crossings.values():
-        at = even.calls or 0
-        height = (even.seconds or 0.0) * scale
-        style.mark_crossing(figure, at, height, even.low or at, even.high, calls)
-        words.append(verdict.calls_to_pay(even))
-        near = at < 0.3 * calls  # too near the axis for a name on its left
-        figure.add_annotation(
-            x=0 if near else at,
-            y=height,
-            text=words[-1],
-            xanchor="left" if near else "right",
-            xshift=6 if near else -10,
-            yshift=22 if near else 14,
-        )
-    meaning = "Lines cross where compiling has paid for itself" if crossings else "They do not cross: it never pays"
-    figure.update_xaxes(range=[0, calls], showgrid=False, nticks=4, tickformat="~s", tickangle=0)
-    figure.update_yaxes(range=[0, high * 1.03], showgrid=True, nticks=5, ticksuffix=f" {unit}")
-    figure.update_layout(showlegend=True)
-    source = [meaning, *style.provenance(result)]
-    return style.layout(figure, "Total time by number of calls", source, words, left=64, right=8)
 
 
 # The published tables

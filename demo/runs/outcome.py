@@ -83,7 +83,12 @@ class OngoingRun:
         if remaining is not None:
             remaining -= elapsed - self.progress_at
             remaining = remaining if remaining > 0 else None
-        return dataclasses.replace(self.progress, elapsed_seconds=elapsed, remaining_seconds=remaining)
+        racing = self.progress.racing_seconds
+        if racing is not None:
+            racing += elapsed - self.progress_at
+        return dataclasses.replace(
+            self.progress, elapsed_seconds=elapsed, remaining_seconds=remaining, racing_seconds=racing
+        )
 
     def job(self, folder: str) -> dict[str, Any]:
         """What the worker reads, whose temporary files lie in `folder`. Raises OSError where an empty compile cache

@@ -278,7 +278,7 @@ UNTOLD = """() => [...document.querySelectorAll('.js-plotly-plot')].filter(figur
   .map(figure => [figure, figure.querySelector('.gtitle')?.textContent.trim(), figure.getAttribute('aria-label')])
   .filter(([figure, title, said]) => !(figure.role === 'img' && title && said?.startsWith(title)))
   .map(([figure, title, said]) => `${title}: ${said}`)"""
-FIGURES = {before: 1, after: 4, after_text: 3, best_after: 2, history: 1, published: 2, sweep_after: 1}
+FIGURES = {before: 1, after: 3, after_text: 2, best_after: 2, history: 1, published: 2, sweep_after: 1}
 """At least so many are in sight."""
 
 

@@ -65,7 +65,7 @@ def test_a_slip_is_answered_with_a_sentence(stored: History, capsys) -> None:
     for arguments, sentence in (
         (["export"], "or export FILE"),
         (["export", "runs.xlsx"], ".csv, .json, .parquet or .md"),
-        (["delete"], "card ID FILE, delete ID. Given"),
+        (["delete"], "card ID FILE, race ID FILE, delete ID. Given"),
         (["delete", "nothing", "--yes"], "history lists them. Nothing was deleted."),
     ):
         assert main(["history", *arguments]) == 2

@@ -8,12 +8,12 @@ import numpy as np
 import plotly.graph_objects as go
 import pytest
 from support.measured_tables import write
-from support.samples import ENVIRONMENT, full_result, measurement, ok_result
+from support.samples import ENVIRONMENT, ok_result
 
 from demo.core.measurement import Measurement
 from demo.core.result import RunResult
 from demo.core.spec import RunSpec
-from demo.present import charts, pictures
+from demo.present import pictures
 from demo.present.charts import by_batch, comparable_rows, durations, latency_bars, published_bars, run_and_guide, trace
 from demo.present.figure import TEXT
 from demo.present.guide_comparison import compare_with_guide
@@ -56,11 +56,8 @@ def test_the_bars_are_medians_with_the_5th_to_the_95th_percentile_eager_above_co
     assert list(bars.marker.color) == [EAGER, COMPILED]
 
 
-def test_a_variant_without_times_has_a_word_instead_of_a_bar() -> None:
-    for status, word in [("out_of_memory", "out of memory"), ("failed", "–")]:
-        for missing in (None, measured()):
-            figure = latency_bars(result(measured(0.02), missing, status=status))
-            assert texts(figure)[:2] == ["20.0 ms", word] and figure.data[0].x[1] == 0
+def test_there_are_no_bars_of_one_variant() -> None:
+    assert latency_bars(result(measured(0.02), None)) is latency_bars(result(measured(0.02), measured())) is None
 
 
 def test_every_call_of_both_variants_is_a_dot_in_order() -> None:
@@ -75,13 +72,6 @@ def test_a_call_beyond_the_scale_is_a_triangle_on_its_edge_and_is_counted() -> N
     assert list(figure.data[0].marker.symbol) == ["circle"] * 3 + ["triangle-up"]
     assert figure.data[0].y[3] == pytest.approx(60) == figure.layout.yaxis.range[1]
     assert figure.data[0].text[3] == "9.00 s" and "▲ 1 beyond the scale, the slowest 9.00 s" in texts(figure)[-1]
-
-
-def test_an_open_verdict_has_no_break_even() -> None:
-    times = tuple(0.012 * (0.66 if place % 8 < 4 else 1.4) for place in range(48))
-    noisy = full_result(compiled=dataclasses.replace(measurement(0.012), wall_seconds=times))
-    assert charts.break_even(full_result()) is not None
-    assert charts.break_even(noisy) is None
 
 
 def test_names_from_outside_are_text_and_not_markup() -> None:
@@ -102,40 +92,12 @@ def test_the_page_recolours_the_colours_that_the_figures_have() -> None:
 
 def test_every_figure_is_strict_json_and_told_in_words_with_neither_tags_nor_signs() -> None:
     both = result(measured(0.02, 0.03, 0.02), measured(0.01, 0.01, 0.5))
-    figures = [latency_bars(one) for one in (both, result(None, None, status="crashed"))]
-    for figure in (*figures, trace(both), published_bars("google/vit-base-patch16-224")):
+    for figure in (latency_bars(both), trace(both), published_bars("google/vit-base-patch16-224")):
         json.loads(figure.to_json(), parse_constant=lambda name: pytest.fail(name))
         said = figure.layout.meta["aloud"]
         title = re.sub("<.*?>", "", figure.layout.title.text)
         assert said.startswith(title) and len(said) > len(title)
         assert not re.search("[<>●◆━┄]", said)
-
-
-def test_each_line_begins_at_its_first_call_and_crosses_eager_s_where_that_has_paid() -> None:
-    result = full_result()
-    eager, cold, warm, *crossings = charts.break_even(result).data
-    assert [line.y[0] for line in (eager, cold, warm)] == pytest.approx([0.0, 31.2, 3.4])
-    for line, crossing in zip((cold, warm), crossings, strict=True):
-        even = result.break_even(line.y[0])
-        assert (crossing.x[0], crossing.y[0]) == (even.calls, pytest.approx(even.seconds))
-        for one in (eager, line):
-            slope = (one.y[1] - one.y[0]) / one.x[1]
-            assert one.y[0] + even.calls * slope == pytest.approx(even.seconds, rel=1e-3)
-
-
-def test_a_crossing_carries_its_interval() -> None:
-    times = tuple(0.006 * (1 + 0.1 * (place // 4 % 4)) for place in range(48))
-    result = full_result(compiled=dataclasses.replace(measurement(0.006), wall_seconds=times))
-    even = result.break_even(31.2)
-    mark = next(part for part in charts.break_even(result).data if part.mode == "markers")
-    assert None not in (even.low, even.high, even.calls)
-    assert (mark.x[0] - mark.error_x.arrayminus[0], mark.x[0] + mark.error_x.array[0]) == (even.low, even.high)
-
-
-def test_nothing_pays_on_a_chart_where_the_verdict_is_open() -> None:
-    times = tuple(0.012 * (0.66 if place % 8 < 4 else 1.4) for place in range(48))
-    noisy = full_result(compiled=dataclasses.replace(measurement(0.012), wall_seconds=times))
-    assert noisy.speedup.verdict == "unsure" and charts.break_even(noisy) is None
 
 
 SETTINGS = [(gpu, batch) for gpu in ("A100", "V100", "T4") for batch in (1, 4, 16)]

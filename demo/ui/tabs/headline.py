@@ -1,7 +1,9 @@
 """The top of the result pane as HTML: the verdict with its ruler, or the card of what did not work."""
 
+import functools
+import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from html import escape
 
 from markupsafe import Markup
@@ -9,8 +11,9 @@ from markupsafe import Markup
 from demo.core import catalog, format as fmt
 from demo.core.quality import quality
 from demo.core.result import RunResult
+from demo.core.result_json import from_json
 from demo.core.stats import Interval
-from demo.present import card, naming, verdict
+from demo.present import card, naming, race, verdict
 from demo.ui.tabs.actions import again, when_quiet
 from demo.ui.tabs.form_notes import description
 from demo.ui.templates import percentage, render
@@ -18,7 +21,14 @@ from demo.ui.templates import percentage, render
 
 def intro(checkpoint: str) -> Markup:
     """Before the first run: the question, and what Run will do."""
-    return render("results.intro", "" if catalog.refusal(checkpoint) else description(checkpoint))
+    model = "" if catalog.refusal(checkpoint) else description(checkpoint)
+    return render("results.intro", model, race_of(recorded(), plays=True), recorded())
+
+
+@functools.cache
+def recorded() -> RunResult:
+    """A real run, whose race is shown before the first one of this page."""
+    return from_json(json.loads((catalog.ASSETS / "recorded.json").read_text(encoding="utf-8")))
 
 
 def headline(result: RunResult) -> Markup:
@@ -50,6 +60,16 @@ def failure(result: RunResult) -> Markup:
     if failed and result.status != "cancelled":
         way_out = Markup(escape(failed.remedy)) + again(result.spec, failed.change)
     return render("results.card", naming.status(result), message, way_out, kicker(result), card.title(result))
+
+
+def both_sizes(draw: Callable[[str], str]) -> Markup:
+    """A race for a page and for a phone, of which the style sheet shows one."""
+    return Markup("".join(map(draw, race.WIDTHS)))
+
+
+def race_of(result: RunResult, plays: bool) -> Markup:
+    """The race to break-even of a result; '' without one."""
+    return both_sizes(lambda size: race.of_result(result, size, plays=plays))
 
 
 def kicker(result: RunResult) -> Markup:

@@ -1,4 +1,4 @@
-"""The run that goes on or waits, as HTML: its phases, the two lanes and the interval so far."""
+"""The run that goes on or waits, as HTML: its phases, the race so far and the interval so far."""
 
 import statistics
 from collections.abc import Sequence
@@ -11,8 +11,8 @@ from demo.core import format as fmt
 from demo.core.progress import Progress
 from demo.core.result import RunResult
 from demo.core.spec import RunSpec
-from demo.present import naming, verdict
-from demo.ui.tabs.headline import ruler
+from demo.present import naming, race, verdict
+from demo.ui.tabs.headline import both_sizes, ruler
 from demo.ui.templates import render
 
 STEPS = {
@@ -27,15 +27,15 @@ STEP_OF_PHASE = {"start": 0, "load": 0, "prepare": 0, "warm up": 1, "compile": 2
 
 
 def strip(progress: Progress, spec: RunSpec) -> Markup:
-    """Phases, time, two lanes and the interval so far.
+    """Phases, time, the race and the interval so far.
 
     gradio replaces only the nodes that differ. So the order and number of elements must not depend on the progress:
-    then bars only change their length.
+    then lines only grow.
     """
     speedup, step = progress.speedup, STEP_OF_PHASE.get(progress.phase, 0)
     axis = ruler(speedup, not speedup.too_wide, 0.0) if speedup is not None else ""
-    lanes = _lanes(progress, spec)
-    return render("progress.strip", spec, progress, list(STEPS), step, doing(progress), lanes, axis)
+    running = both_sizes(lambda size: race.of_progress(progress, spec, size))
+    return render("progress.strip", spec, progress, list(STEPS), step, doing(progress), running, axis)
 
 
 def doing(progress: Progress) -> Markup:
@@ -43,19 +43,6 @@ def doing(progress: Progress) -> Markup:
     if progress.code:
         return Markup(escape(naming.worker_word(progress.code)))
     return Markup([*STEPS.values(), "Done"][STEP_OF_PHASE.get(progress.phase, 0)])
-
-
-def _lanes(progress: Progress, spec: RunSpec) -> dict[str, tuple[float, str, str]]:
-    """By variant the share of its bar, of which the fastest shows how far the timing is, its latency and its rate."""
-    seen = {"eager": progress.eager_seconds, "compiled": progress.compiled_seconds}
-    fastest = min((seconds for seconds in seen.values() if seconds), default=0.0)
-    done = 1.0 if progress.phase in ("check", "done") else progress.timing_done or 0.0
-    return {
-        variant: (done * fastest / seconds, fmt.latency(seconds), fmt.significant(spec.batch_size / seconds))
-        if seconds
-        else (0.0, "–", "–")
-        for variant, seconds in seen.items()
-    }
 
 
 def meanwhile(spec: RunSpec, runs: Sequence[RunResult]) -> Markup:

@@ -18,17 +18,17 @@ from demo.core.machine import HostInfo
 from demo.core.result import RunResult
 from demo.core.result_json import to_json
 from demo.core.spec import BadInput, RunSpec
-from demo.present import card, charts, details, markdown, naming
+from demo.present import card, charts, details, markdown, naming, race
 from demo.present.script import change, needs_folder, script, snippet
 from demo.runs.outcome import Files
 from demo.store import published
 from demo.sweep.grid import measured_on
 from demo.tasks import BY_NAME
 from demo.ui.tabs.form import find_picture, uploaded
-from demo.ui.tabs.headline import failure, headline, intro
+from demo.ui.tabs.headline import failure, headline, intro, race_of
 from demo.ui.tabs.predictions import Outputs
 
-CHARTS = dict(zip(details.FOLDS, ((charts.trace, charts.run_and_guide), (charts.break_even,)), strict=True))
+CHARTS = dict(zip(details.FOLDS, ((charts.latency_bars, charts.trace, charts.run_and_guide), ()), strict=True))
 """The makers of the charts in each fold; a maker gives None if a result has nothing to draw."""
 CODE = {
     "snippet": ("All lines: load, compile and call this model", "python"),
@@ -38,13 +38,14 @@ CODE = {
 """Each text to copy: the title of its fold, and its language."""
 FILES = {
     "card": "Picture of this result",
+    "race": "Race to break-even (SVG)",
     "json": "Result as JSON",
     "script": "Python script",
     "trace": "Trace for Perfetto",
     "package": "Package (.pt2)",
 }
 """Each file to download, and the words on its button."""
-ENDINGS = {"card": "png", "json": "json", "script": "py"}
+ENDINGS = {"card": "png", "race": "svg", "json": "json", "script": "py"}
 
 
 class ResultPane:
@@ -63,6 +64,7 @@ class ResultPane:
         note = published_note(checkpoint, task)
         self.chart_note = gr.Markdown(note, elem_id="chart-note")
         figure = published_chart(checkpoint, task)
+        self.race = gr.HTML(visible=False, elem_id="race", apply_default_css=False)
         self.chart = gr.Plot(figure, visible=False, show_label=False, elem_id="chart")
         self.outputs = Outputs()
         self.folds: dict[str, gr.Accordion] = {}
@@ -84,7 +86,7 @@ class ResultPane:
                     self.code[name] = code_to_copy(language, show_label=False)
             with gr.Row():
                 self.files = {name: gr.DownloadButton(words, size="sm", elem_id=name) for name, words in FILES.items()}
-        above = [self.notice, self.live, self.best, self.top, self.repeat, self.chart_note, self.chart]
+        above = [self.notice, self.live, self.best, self.top, self.repeat, self.race, self.chart_note, self.chart]
         self.elements = [*above, self.outputs.column, *self.folds.values(), self.take]
         """The components that are shown or hidden as a whole."""
         in_folds: list[Any] = [*self.charts.values(), *self.sections.values(), self.change, self.hint]
@@ -119,11 +121,15 @@ class ResultPane:
         again = gr.update(value=words, visible=stored and can_repeat(result, machine))
         if result.speedup is None or result.failure is not None:
             return self.only(failure(result)) | shown | {self.repeat: again}
-        hidden = {part: gr.update(visible=False) for part in (self.notice, self.live, self.best, self.chart_note)}
+        hidden = {
+            part: gr.update(visible=False) for part in (self.notice, self.live, self.best, self.chart_note, self.chart)
+        }
+        # It plays once the run is over: an animation would take a core from the later start that is still measured.
+        picture = race_of(result, plays=stored)
         answer: dict[Any, Any] = {
             self.top: headline(result),
             self.repeat: again,
-            self.chart: gr.update(value=charts.latency_bars(result), visible=True),
+            self.race: gr.update(value=picture, visible=bool(picture)),
         }
         return shown | hidden | answer | self.outputs.show(result)
 
@@ -156,6 +162,8 @@ class ResultPane:
         contents = {"json": stored.encode(), "script": source.encode()}
         if result.status != "cancelled":
             contents["card"] = card.card(result)
+        if race.of_result(result):
+            contents["race"] = race.file(result).encode()
         short = naming.short(result.spec.checkpoint)
         name = re.sub(r"[^A-Za-z0-9.-]+", "-", f"{short}-{result.id}").strip("-.")
         updates: dict[Any, Any] = {

@@ -1,0 +1,186 @@
+"""The race to break-even as SVG: work done over time, eager against compiled, of a result or of a run that goes on.
+
+Eager answers from the start. Compiled stands still during its first call and then climbs more steeply; where the lines
+cross, compiling has paid. A picture of a result plays once, in `PLAYED_SECONDS`, unless the reader asks for reduced
+motion. It needs nothing around it: on a page it takes the page's colours, in a file its own.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from html import escape
+
+from demo.core import format as fmt
+from demo.core.progress import Progress
+from demo.core.result import RunResult
+from demo.core.spec import BadInput, RunSpec
+from demo.present import naming, verdict
+from demo.present.pictures import COMPILED, EAGER
+
+PLAYED_SECONDS = 9
+WIDTHS = {"wide": 720, "narrow": 430}
+"""In the picture's own units, for a page and for a phone."""
+HEIGHT, ROW = 190, 24
+"""Of the plot, and of a line of text below it."""
+LEFT, TOP = 2, 26
+BEYOND_CROSSING, BEYOND_COMPILE = 1.5, 4.0
+"""The picture ends at so many times the last crossing; without one at so many times the longest first call."""
+LIVE_HORIZONS = (5, 10, 20, 40, 60, 120, 300, 600, 1800, 3600)
+"""Seconds at which the picture of a run that goes on may end."""
+_STYLE = f"""<style>
+.race {{ display: block; width: 100%; height: auto; }}
+.race text {{ font: 13px var(--font, system-ui, sans-serif); fill: var(--ink, #1f2328); }}
+.race .small {{ fill: var(--muted, #59636e); }}
+.race .line {{ fill: none; stroke-width: 3; }}
+.race .axis {{ stroke: var(--line, #d1d9e0); }}
+.race .eager {{ stroke: var(--eager, {EAGER}); }}
+.race .compiled {{ stroke: var(--compiled, {COMPILED}); }}
+.race .kept {{ stroke-dasharray: 7 5; }}
+.race .range {{ stroke-width: 7; stroke-opacity: 0.3; }}
+.race .dot {{ fill: var(--paper, #fff); stroke: var(--ink, #1f2328); stroke-width: 2; }}
+.race .clock {{ transform-origin: {LEFT}px 0; animation: race-clock {PLAYED_SECONDS}s linear; }}
+.race .mark {{ animation: race-mark 0.4s both; }}
+.race.narrow {{ display: none; }}
+@container (max-width: 719px) {{ .race.wide {{ display: none; }} .race.narrow {{ display: block; }} }}
+@keyframes race-clock {{ from {{ transform: scaleX(0); }} }}
+@keyframes race-mark {{ from {{ opacity: 0; }} }}
+@media (prefers-reduced-motion: reduce) {{ .race * {{ animation: none !important; }} }}
+</style>"""
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of the picture. Times are in seconds from the start of the race."""
+
+    kind: str
+    """Its classes: 'eager', 'compiled' or 'compiled kept'."""
+    name: str
+    said: str
+    """When it pays, or how many calls it would have answered; '' while nothing is known."""
+    first: float
+    """When it begins to answer; infinite while that is not known."""
+    each: float
+    """Of a call; infinite while it is not known."""
+    crossing: tuple[float, float, float] | None = None
+    """Where it meets eager's line: by the interval's high end, the estimate and the low end; infinite for 'never'."""
+
+    def work(self, seconds: float) -> float:
+        """Calls answered until then."""
+        return max(0.0, seconds - self.first) / self.each
+
+
+def file(result: RunResult) -> str:
+    """The picture as a file of its own, with where and when it was measured. Raises BadInput where there is none."""
+    source = f"{naming.run_line(result)} · {naming.where(result)} · {result.started_at[:10]}"
+    if not (drawn := of_result(result, source=source)):
+        raise BadInput("This run has no race: it takes a known speed-up and a first call that was measured.")
+    return drawn
+
+
+def of_result(result: RunResult, size: str = "wide", source: str = "", plays: bool = True) -> str:
+    """'' without a speed-up, where it is too noisy to tell, or without a first call."""
+    speedup, compilation = result.speedup, result.compilation
+    outcome = verdict.outcome(result)
+    if speedup is None or compilation is None or outcome not in ("faster", "same", "slower"):
+        return ""
+    eager, compiled = speedup.latencies
+    lines = [Line("eager", "Eager", "answers from the start", 0.0, eager)]
+    for state, seconds in compilation.known_costs.items():
+        even = result.break_even(seconds)
+        start = verdict.start(compilation, state)
+        if even is None or even.calls is None or outcome != "faster":
+            crossing, said = None, "never pays, here"
+        else:
+            ends = [math.inf if calls is None else calls * eager for calls in (even.low, even.calls, even.high)]
+            crossing, said = (ends[0], ends[1], ends[2]), f"pays after {verdict.calls_to_pay(even)}"
+        kind = "compiled kept" if state == "warm" else "compiled"
+        lines.append(Line(kind, f"Compiled {start}", said, seconds, compiled, crossing))
+    crossings = [one.crossing[1] for one in lines if one.crossing is not None]
+    first = max(one.first for one in lines)
+    horizon = max([BEYOND_COMPILE * first, *(BEYOND_CROSSING * seconds for seconds in crossings)])
+    end = fmt.rounded_duration(horizon)
+    played = f"{end}, played in {PLAYED_SECONDS} s"
+    return _drawn(lines, horizon, horizon, "Calls answered over time", played if plays else end, size, source, plays)
+
+
+def of_progress(progress: Progress, spec: RunSpec, size: str = "wide") -> str:
+    """The race so far, in real time from the first known time of eager on."""
+    now, first = progress.racing_seconds or 0.0, progress.first_seconds
+    waits = f"compiling for {fmt.duration(now)}" if now else "comes next"
+    if first is not None:
+        waits = f"took {fmt.duration(first)} to compile and warm up"
+    lines = [
+        _live("eager", "Eager", "is warming up", progress.eager_seconds, 0.0, now),
+        _live("compiled", naming.variant_name("compiled", spec), waits, progress.compiled_seconds, first, now),
+    ]
+    horizon = next((end for end in LIVE_HORIZONS if end >= 1.1 * now), 1.2 * now)
+    title = "Calls each would have answered by now"
+    return _drawn(lines, now, horizon, title, fmt.rounded_duration(horizon), size)
+
+
+def _live(kind: str, name: str, waits: str, each: float | None, first: float | None, now: float) -> Line:
+    """'Eager, 1.45 ms: 4 200 calls', or what it does until its latency is known."""
+    if not each:
+        return Line(kind, name, waits, first or math.inf, math.inf)
+    line = Line(kind, f"{name}, {fmt.latency(each)}", "", math.inf if first is None else first, each)
+    return replace(line, said=fmt.count(fmt.two_digits(int(line.work(now))), "call"))
+
+
+def _drawn(
+    lines: Sequence[Line],
+    now: float,
+    horizon: float,
+    title: str,
+    scale: str,
+    size: str,
+    source: str = "",
+    plays: bool = False,
+) -> str:
+    """The lines up to `now` of `horizon` seconds, with a row below for each; `scale` tells where the axis ends."""
+    width = WIDTHS[size]
+    right = width - 10
+    most = max((one.work(horizon) for one in lines), default=0.0) or 1.0
+
+    def x(seconds: float) -> float:
+        return round(LEFT + (right - LEFT) * min(seconds, horizon) / horizon, 1)
+
+    def y(calls: float) -> float:
+        return round(TOP + HEIGHT * (1 - calls / most), 1)
+
+    paths, marks, rows = [], [], []
+    row = TOP + HEIGHT + ROW
+    for one in lines:
+        turn = min(one.first, now)
+        ends = f"{x(0)},{y(0)} {x(turn)},{y(0)} {x(now)},{y(one.work(now))}"
+        paths.append(f'<polyline class="line {one.kind}" points="{ends}"/>')
+        row += ROW
+        sample = f'<path class="line {one.kind}" d="M{LEFT} {row - 4}h22"/>'
+        said = f'<tspan class="said">: {escape(one.said)}</tspan>'
+        rows.append(f'{sample}<text x="{LEFT + 30}" y="{row}">{escape(one.name)}{said}</text>')
+        if one.crossing is None:
+            continue
+        low, at, high = (min(seconds, horizon) for seconds in one.crossing)
+        height = {seconds: y(lines[0].work(seconds)) for seconds in (low, at, high)}
+        delay = f'class="mark" style="animation-delay:{PLAYED_SECONDS * at / horizon:.2f}s"' * plays
+        marks.append(
+            f'<g {delay}><path class="range {one.kind.split()[0]}" '
+            f'd="M{x(low)} {height[low]}L{x(high)} {height[high]}"/>'
+            f'<path class="axis" d="M{x(at)} {height[at]}V{y(0)}"/>'
+            f'<circle class="dot" cx="{x(at)}" cy="{height[at]}" r="5"/></g>'
+        )
+    if source:
+        row += ROW
+        shown = fmt.shortened(source, int(width / 6.5))
+        rows.append(f'<text class="small" x="{LEFT}" y="{row}">{escape(shown)}</text>')
+    words = escape(". ".join(f"{one.name}: {one.said}" for one in lines), quote=True)
+    clip = f'<clipPath id="race-{size}"><rect class="clock" width="{width}" height="{row}"/></clipPath>' * plays
+    within = f' clip-path="url(#race-{size})"' * plays
+    return (
+        f'<svg class="race {size}" xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {row + 8}" role="img" '
+        f'aria-label="{title}. {words}">{_STYLE}{clip}'
+        f'<text class="small" x="{LEFT}" y="{TOP - 6}">{title}</text>'
+        f'<path class="axis" d="M{LEFT} {y(0)}H{right}"/>'
+        f'<text class="small" x="{LEFT}" y="{TOP + HEIGHT + 20}">0 s</text>'
+        f'<text class="small" x="{right}" y="{TOP + HEIGHT + 20}" text-anchor="end">{escape(scale)}</text>'
+        f"<g{within}>{''.join(paths)}</g>{''.join(marks)}{''.join(rows)}</svg>"
+    )
