@@ -82,7 +82,7 @@ def compared(both: list[RunResult]) -> str:
 
 PLACES: dict[str, Callable[[RunResult], str]] = {
     "headline": verdict.headline,
-    "last line": terminal.last_line,
+    "last line": verdict.in_one_line,
     "report of the terminal": terminal.report,
     "history of the terminal": lambda result: terminal.history_table([result]),
     "sweep's line": lambda result: sweep_command.cell_text(cell(result)),

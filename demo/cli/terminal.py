@@ -104,20 +104,11 @@ def report(result: RunResult) -> str:
     if verdict.outcome(result) == "faster":
         lines = [f"  {line}" for line in change(result.spec).splitlines()]
         sections.append(["In your own code:", *lines])
-    if last := last_line(result):
+    if last := verdict.in_one_line(result):
         sections.append([last])
     # A prompt, or the text that a model writes, may hold what a terminal obeys.
     texts = ["\n".join(filter(None, lines)) for lines in sections]
     return fmt.printable("\n\n".join(filter(None, texts)))
-
-
-def last_line(result: RunResult) -> str:
-    """'shapes-vit on AMD EPYC: 1.25× (1.24 to 1.26×), compiled against eager (from 3 processes)', to be quoted."""
-    if result.speedup is None or not (answer := verdict.speedup_in_full(result)):
-        return ""
-    compiled = "compiled with added graph breaks" if result.spec.graph_break else "compiled"
-    about = f"{result.spec.checkpoint} on {naming.where(result)}"
-    return f"{about}: {answer}, {compiled} against eager ({verdict.basis(result.speedup)})"
 
 
 def _part(part: Part) -> list[str]:

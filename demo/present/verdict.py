@@ -11,6 +11,7 @@ from demo.core.comparison import BreakEven, Comparison
 from demo.core.measurement import Compilation
 from demo.core.quality import quality
 from demo.core.result import RunResult
+from demo.present import naming
 
 HEADLINES: dict[str, tuple[str, str, str]] = {
     "faster": ("Compiled is", "{ratio}", "faster"),
@@ -183,6 +184,15 @@ def noise_floor(known: Comparison) -> str:
 
 
 # When compiling pays
+
+
+def in_one_line(result: RunResult) -> str:
+    """'shapes-vit on AMD EPYC: 1.25× (1.24 to 1.26×), compiled against eager (from 3 processes)', to be quoted."""
+    if result.speedup is None or not (answer := speedup_in_full(result)):
+        return ""
+    compiled = "compiled with added graph breaks" if result.spec.graph_break else "compiled"
+    about = f"{result.spec.checkpoint} on {naming.where(result)}"
+    return f"{about}: {answer}, {compiled} against eager ({basis(result.speedup)})"
 
 
 def worth(result: RunResult) -> str:

@@ -16,6 +16,7 @@ from demo.core import catalog, format as fmt
 from demo.core.result import RunResult
 from demo.core.result_json import to_json
 from demo.core.spec import OPTIONS, TASKS, BadInput, Option, RunSpec
+from demo.present import naming, verdict
 from demo.runs.runner import Runner
 from demo.store import export, published
 from demo.store.history import History, HistoryError
@@ -126,10 +127,17 @@ _DESCRIPTION = """\
 Times a model with and without torch.compile on this server's machine, and compares what both see or write.
 
 Over MCP the answer is one flat row, as /history gives it. Elsewhere, and with `whole`, it is the result as JSON
-(schema_version 3): status, failure, spec, environment, eager and compiled with raw times and their median_ms,
+(schema_version 3): told, the answer in one line, status, failure, spec, environment, eager and compiled with raw times
+and their median_ms,
 mean_ms, p95_ms and images_per_second, eager_ms and compiled_ms, whose quotient is the speedup, speedup with
 low, high and verdict, control, compilation, break_even_calls, parity, predictions, warnings.
 """
+
+
+def _whole(result: RunResult) -> dict[str, Any]:
+    """The result as JSON, and what it comes to in one line, or why it failed."""
+    failed = f"{naming.status(result)}: {result.failure.message}" if result.failure else naming.status(result)
+    return {"told": verdict.in_one_line(result) or failed} | to_json(result)
 
 
 def endpoint(runner: Runner, queue: RunQueue) -> Callable[..., dict[str, Any]]:
@@ -144,7 +152,7 @@ def endpoint(runner: Runner, queue: RunQueue) -> Callable[..., dict[str, Any]]:
                 result = next(event for event in events if isinstance(event, RunResult))
         over_mcp = asked["request"].headers.get("x-gradio-user") == "mcp"  # as gradio's MCP server names itself
         whole = not over_mcp if asked["whole"] is None else asked["whole"]
-        return to_json(result) if whole else export.row(result)
+        return _whole(result) if whole else export.row(result)
 
     return _described(benchmark, _DESCRIPTION, *_MODEL, ("whole", bool | None, None), *_options(OPTIONS))
 
@@ -215,9 +223,9 @@ def history_endpoint(kept: History) -> Callable[..., list[dict[str, Any]]]:
                 found = kept.get(str(id))
                 if found is None:
                     raise BadInput(f"No stored run has the id {str(id)[:80]!r}.")
-                return [to_json(found)]
+                return [_whole(found)]
             results = kept.all(limit, str(search or ""))
-            return [to_json(result) if whole else export.row(result) for result in results]
+            return [_whole(result) if whole else export.row(result) for result in results]
 
     return history
 

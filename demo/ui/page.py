@@ -19,8 +19,8 @@ from demo.ui.look import MARK_PRESET, name_thumbnails, press
 from demo.ui.look.theme import CSS, HEAD, theme
 from demo.ui.tabs import links
 from demo.ui.tabs.best_pane import BestPane
-from demo.ui.tabs.events import AT_ONCE, LATEST, QUIET
-from demo.ui.tabs.form import GALLERIES, Form, default_picture, examples, read_spec, servable
+from demo.ui.tabs.events import AT_ONCE, LATEST, QUIET, UNREAD
+from demo.ui.tabs.form import GALLERIES, default_picture, examples, read_spec, servable
 from demo.ui.tabs.history_tab import HistoryTab
 from demo.ui.tabs.published_tab import PublishedTab
 from demo.ui.tabs.run_tab import RunTab
@@ -99,7 +99,7 @@ class Page(gradio_workarounds.Blocks):
                 with gr.Tab("Sweep", id="sweep") as sweeps:
                     self.sweep_tab = SweepTab(self.run_tab, tabs, sweeps)
             self.run_tab.follow_links()
-            StageBar(runner, self.run_tab.form)
+            StageBar(runner, self.run_tab)
             # what happens when a visitor opens the page
             self.load(None, js=links.TO_TAB, api_visibility="private")
             greeting = [top, self.run_tab.form.inputs["mode"]]
@@ -167,9 +167,9 @@ class StageBar:
     """The bar at the bottom: a button for each preset, and one for the search. stage.css moves the form's Run and
     Cancel into it, stage.js presses them by keys."""
 
-    def __init__(self, runner: Runner, form: Form) -> None:
+    def __init__(self, runner: Runner, run_tab: RunTab) -> None:
         self._runner = runner
-        self._form = form
+        self._form = form = run_tab.form
         with gr.Row(elem_id="stage-bar"):
             for number, words in enumerate(PRESETS, 1):
                 button = gr.Button(f"{number}  {words}", elem_id=f"preset-{number}")
@@ -178,6 +178,9 @@ class StageBar:
             number = len(PRESETS) + 1
             search = gr.Button(f"{number}  Find the best way", elem_id=f"preset-{number}")
             search.click(None, js=press("best"), api_visibility="private")
+            recorded = gr.Button("S  Recorded", elem_id="preset-s")
+            asked = [run_tab.visitor, *form.inputs.values()]
+            recorded.click(run_tab.recorded, asked, run_tab.showing, **UNREAD)
             gr.Markdown("<kbd>D</kbd> dark", elem_id="stage-keys")
         chosen = gr.Textbox("", visible=False)
         fields = [field for name, field in form.inputs.items() if name != "image"]

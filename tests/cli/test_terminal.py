@@ -73,7 +73,7 @@ def test_a_reader_that_left_does_not_end_the_run(error: Exception) -> None:
 
 def test_progress_tells_the_figures_so_far() -> None:
     so_far = Interval(1.44, 1.42, 1.46)
-    looked = Progress("time", 0.42, 3.2, 12.0, "", 80, 0.00147, 0.00102, so_far, repeat=2, repeats=3)
+    looked = Progress("time", 0.42, 3.2, 12.0, "", 80, 0.00147, 0.00102, speedup=so_far, repeat=2, repeats=3)
     assert terminal.progress_text(looked) == (
         " 42 %  run 2 of 3 · time · 3.2 s, about 10 s left · "
         "eager 1.47 ms, compiled 1.02 ms, 1.44× ±1.4 % in this process"

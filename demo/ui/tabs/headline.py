@@ -31,8 +31,9 @@ def recorded() -> RunResult:
     return from_json(json.loads((catalog.ASSETS / "recorded.json").read_text(encoding="utf-8")))
 
 
-def headline(result: RunResult) -> Markup:
-    """The verdict: the speed-up as a large figure, when compiling pays, what the answer rests on, and its quality."""
+def headline(result: RunResult, recorded: bool = False) -> Markup:
+    """The verdict: the speed-up as a large figure, when compiling pays, what the answer rests on, and its quality.
+    `recorded` says above it that nothing was run now."""
     outcome, speedup, known = verdict.outcome(result), result.speedup, quality(result)
     if outcome is None or speedup is None:
         return failure(result)
@@ -42,7 +43,7 @@ def headline(result: RunResult) -> Markup:
     return render(
         "results.headline",
         result,
-        kicker(result),
+        Markup(f"Recorded {fmt.minute(result.started_at)} UTC: " if recorded else "") + kicker(result),
         verdict.worth(result),
         verdict.worth_why(result),
         certain=certain,

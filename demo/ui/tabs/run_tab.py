@@ -11,7 +11,7 @@ from demo.core import catalog, cores, format as fmt
 from demo.core.refusals import on_machine, refusal
 from demo.core.result import RunResult
 from demo.core.spec import BadInput, RunSpec
-from demo.present import naming
+from demo.present import naming, verdict
 from demo.runs import forecast
 from demo.runs.outcome import NO_FILES
 from demo.runs.runner import Runner
@@ -22,7 +22,7 @@ from demo.ui.look import FOCUS_STAGE, REDRAW, TO_ANSWER, TO_STAGE, source
 from demo.ui.tabs import actions, form as forms, form_notes, links, tables
 from demo.ui.tabs.events import AT_ONCE, LATEST, QUIET, UNREAD, Watching, data_of, error_card
 from demo.ui.tabs.form import FIRST
-from demo.ui.tabs.headline import intro, problem
+from demo.ui.tabs.headline import headline, intro, problem
 from demo.ui.tabs.live_strip import meanwhile, strip
 from demo.ui.tabs.result_pane import ResultPane, one_more, picture_of
 from demo.ui.templates import render
@@ -256,6 +256,19 @@ class RunTab(Watching):
             return Job(self.runner, self.queue, name, spec, picture, result.as_processes())
 
         return self._start(request, visitor, one_more_process)
+
+    def recorded(self, request: gr.Request, visitor: str | None, *values: Any) -> dict[Any, Any]:
+        """Updates for `showing`: the latest stored answer of the form's settings here, marked as recorded."""
+        spec, machine = forms.read(dict(zip(self.form.inputs, values, strict=True)))[0], self.runner.machine
+        if machine is None or self.is_running(request, visitor):
+            return {}
+        spec = on_machine(spec, machine)
+        known = forecast.on_this_machine(self._latest_runs(), machine, spec.device)
+        run = next((one for one in known if one.spec == spec and verdict.outcome(one)), None)
+        if run is None:
+            told = "No answer of these settings is stored on this machine."
+            return self.pane.refused(problem("Nothing recorded", told, "Press R to run it."))
+        return self.open(run.id, self.latest(request, visitor)) | {self.pane.top: headline(run, recorded=True)}
 
     def _refused(self, card: Markup) -> dict[Any, Any]:
         return self.form.pressable(running=False) | self.pane.refused(card) | {self.watched: None}

@@ -32,7 +32,7 @@ from support.page_support import (
 )
 from support.samples import failed_result, full_result, ok_result
 
-from demo.core import catalog, cores
+from demo.core import catalog, cores, format as fmt, refusals
 from demo.core.caveat import note
 from demo.core.progress import Progress
 from demo.core.result import RunResult
@@ -58,7 +58,7 @@ def test_a_gpu_machine_changes_only_a_form_that_nobody_touched(monkeypatch) -> N
     page = Page(FakeRunner(lambda *_: ok_result(), machine=dataclasses.replace(MACHINE, gpu="Tesla T4")))
     untouched = in_the_form(form.scenes()[0])
     fields = page.run_tab.form.inputs
-    settle = handler(page, takes=fields["image"], changes=fields["checkpoint"])
+    settle = handler(page, takes=page.run_tab.has_run, changes=fields["image"])
     checkpoint, picture = settle("shapes-vit", untouched, False)
     assert (checkpoint, Path(picture).name) == ("google/vit-base-patch16-224", "lion.jpg")
     for given in (("microsoft/resnet-50", untouched, False), ("shapes-vit", untouched, True)):
@@ -310,6 +310,19 @@ def test_an_answer_of_other_settings_than_the_form_s_is_told(changes: Any, told:
     values = field_values(page, **changes).values()
     note = page.run_tab._asked(gr.Request(), ok_result().id, *values)[1]
     assert note["visible"] is told and ("batch 1" in note.get("value", "")) is told
+
+
+def test_the_recorded_answer_is_the_latest_of_the_form_s_settings_and_is_marked(history: History) -> None:
+    page = Page(answering(ok_result()), history=history)
+    pane, values = page.run_tab.pane, field_values(page).values()
+    shown = page.run_tab.recorded(gr.Request(), None, *values)
+    assert "No answer of these settings" in shown[pane.notice]["value"]
+    spec = form.read(field_values(page))[0]
+    run = ok_result(spec=refusals.on_machine(spec, page.run_tab.runner.machine))
+    history.append(run)
+    history.append(dataclasses.replace(ok_result(spec=dataclasses.replace(run.spec, batch_size=2)), id="another"))
+    shown = page.run_tab.recorded(gr.Request(), None, *values)
+    assert f"Recorded {fmt.minute(run.started_at)} UTC" in shown[pane.top] and shown[page.run_tab.opened] == run.id
 
 
 def test_who_waits_is_told_how_long_and_the_latest_answer() -> None:
