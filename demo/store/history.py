@@ -92,8 +92,6 @@ class History:
         except HistoryError:  # a file that cannot be used has another name now
             self._store(result)
         notice, self._notice = self._notice, ""
-        if notice:
-            _log.warning("%s: %s", self.path, notice)
         return notice or None
 
     def _store(self, result: RunResult) -> None:
@@ -255,12 +253,22 @@ class History:
 
     @contextmanager
     def _database(self, purpose: str) -> Iterator[sqlite3.Connection]:
+        """Opens a new file where a damaged or older one is set aside. Found out later, in the middle, that raises."""
         try:
-            with open_database(self.path, purpose) as database:
+            with contextlib.ExitStack() as opened:
+                try:
+                    database = opened.enter_context(open_database(self.path, purpose))
+                except SetAside as notice:
+                    self._note(notice)
+                    database = opened.enter_context(open_database(self.path, purpose))
                 yield database
         except SetAside as notice:
-            self._notice = str(notice)
+            self._note(notice)
             raise
+
+    def _note(self, notice: SetAside) -> None:
+        self._notice = str(notice)
+        _log.warning("%s: %s", self.path, notice)
 
 
 def _places(values: Collection[object]) -> str:
