@@ -11,13 +11,14 @@ import textwrap
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Literal, TypeVar
+from unittest import mock
 
 import torch
 import torch._inductor.cudagraph_trees
-from torch._dynamo.utils import clear_compilation_metrics, counters, get_compilation_metrics
+from torch._dynamo.utils import ChromiumEventLogger, clear_compilation_metrics, counters, get_compilation_metrics
 from torch._inductor.codecache import CppPythonBindingsCodeCache, PyCodeCache
 from torch._inductor.cpu_vec_isa import pick_vec_isa, valid_vec_isa_list
 from torch._inductor.runtime.cache_dir_utils import cache_dir
@@ -50,6 +51,28 @@ _CALLS = (_KERNEL_CALL, _EXTERN_CALL, re.compile(r"^\s+\w+\.copy_\(", re.MULTILI
 _OUTPUT = re.compile(r"^.*\b(?:Output|stderr):\n", re.MULTILINE)
 _COMPILER_ERROR = re.compile(r"(?i)(?:fatal )?error *: .*|fatal *: .*|(?:cannot find|undefined|library not found) .*")
 _RAISED = re.compile(r"(?s:Traceback \(most recent.*?^)([\w.]+(?:Error|Exception|Interrupt)\b.*)", re.MULTILINE)
+
+_STEPS = {
+    "bytecode_tracing": "dynamo",
+    "create_aot_dispatcher_function": "aot_autograd",
+    "fx_codegen_and_compile": "inductor",
+    "async_compile.wait": "backend compile",
+}
+"""The part of a first call that begins with an event of torch's own trace."""
+
+
+@contextlib.contextmanager
+def steps_told(tell: Callable[[str], None]) -> Iterator[None]:
+    """Within it `tell` gets each part of a compile as it begins, a key of `CompileLog.cost`'s parts."""
+    start = ChromiumEventLogger.log_event_start
+
+    def log_event_start(self: Any, event_name: str, *given: Any, **named: Any) -> None:
+        if (step := _STEPS.get(event_name)) is not None:
+            tell(step)
+        start(self, event_name, *given, **named)
+
+    with mock.patch.object(ChromiumEventLogger, "log_event_start", log_event_start):
+        yield
 
 
 class CompileLog:

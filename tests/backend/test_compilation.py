@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch._inductor import cpu_vec_isa
 from torch._inductor.exc import CppCompileError
+from torch._inductor.utils import fresh_cache
 from torch.utils._filelock import FileLock
 
 from demo.backend import compilation
@@ -55,6 +56,15 @@ def compiled(model: torch.nn.Module, calls: int = 2, backend: str = "eager", **o
             if call == 0:
                 log.first_call_ended()
     return log.compilation(SPEC, torch.device("cpu"), 100.0)
+
+
+def test_the_parts_of_a_compile_are_told_as_they_begin() -> None:
+    told: list[str] = []
+    with fresh_cache(), compilation.steps_told(told.append):
+        compiled(Whole(), backend="inductor")
+    assert list(dict.fromkeys(told)) == ["dynamo", "aot_autograd", "inductor", "backend compile"]
+    compiled(Whole(), backend="inductor")
+    assert told.count("dynamo") == 1  # nothing is told afterwards
 
 
 def test_a_break_has_its_reason_and_its_source_line() -> None:

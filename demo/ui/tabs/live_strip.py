@@ -41,7 +41,7 @@ def strip(progress: Progress, spec: RunSpec) -> Markup:
 def doing(progress: Progress) -> Markup:
     """What the worker is doing."""
     if progress.code:
-        return Markup(escape(naming.worker_word(progress.code)))
+        return Markup(escape(fmt.capital(naming.worker_word(progress.code))))
     return Markup([*STEPS.values(), "Done"][STEP_OF_PHASE.get(progress.phase, 0)])
 
 
