@@ -32,7 +32,7 @@ def test_phases_times_and_latencies_are_told() -> None:
 
 
 def test_a_code_of_a_worker_has_words_and_an_unknown_one_is_quoted() -> None:
-    assert "newer" in doing(Progress("check", 0.9, 1.0, code="newer"))
+    assert "Newer" in doing(Progress("check", 0.9, 1.0, code="newer"))
     assert doing(Progress("check", 0.9, 1.0, code="explain")) == "Looking for the reason: kernels, operations, bytes"
 
 
