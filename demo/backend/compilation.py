@@ -62,7 +62,7 @@ _STEPS = {
 
 
 @contextlib.contextmanager
-def steps_told(tell: Callable[[str], None]) -> Iterator[None]:
+def tell_steps(tell: Callable[[str], None]) -> Iterator[None]:
     """Within it `tell` gets each part of a compile as it begins, a key of `CompileLog.cost`'s parts."""
     start = ChromiumEventLogger.log_event_start
 

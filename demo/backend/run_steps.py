@@ -255,7 +255,7 @@ class Run:
         workload, self.log = self.workload, compilation.CompileLog(cached)
         model = compile_model.compiled(workload.model, self.spec)
         call, min_calls = workload.call(model), timing.min_warmup_calls(self.spec, workload.device)
-        with compilation.steps_told(lambda step: self.events.progress("compile", 0.3, code=step)):
+        with compilation.tell_steps(lambda step: self.events.progress("compile", 0.3, code=step)):
             warmup = self.warm_up("compiled", call, min_calls=min_calls, first_call_ended=self.log.first_call_ended)
         return Variant(call, warmup, model)
 

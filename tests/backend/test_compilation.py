@@ -60,7 +60,7 @@ def compiled(model: torch.nn.Module, calls: int = 2, backend: str = "eager", **o
 
 def test_the_parts_of_a_compile_are_told_as_they_begin() -> None:
     told: list[str] = []
-    with fresh_cache(), compilation.steps_told(told.append):
+    with fresh_cache(), compilation.tell_steps(told.append):
         compiled(Whole(), backend="inductor")
     assert list(dict.fromkeys(told)) == ["dynamo", "aot_autograd", "inductor", "backend compile"]
     compiled(Whole(), backend="inductor")

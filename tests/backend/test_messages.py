@@ -90,3 +90,14 @@ def test_the_share_of_the_timing_never_falls(monkeypatch) -> None:
         assert one["eager_seconds"] / one["compiled_seconds"] == pytest.approx(one["speedup"]["ratio"])
     shares = [one["timing_done"] for one in stream.progress]
     assert shares == sorted(shares) and 0 < shares[0] and shares[-1] == 1.0
+
+
+def test_the_race_begins_with_the_compile_and_compiled_joins_when_the_timing_begins(monkeypatch) -> None:
+    seconds = iter(range(0, 80, 10))
+    monkeypatch.setattr(messages.time, "monotonic", lambda: next(seconds))
+    stream = SentLines()
+    events = Events(stream)
+    for phase in ("warm up", "compile", "compile", "time", "check"):
+        events.progress(phase, 0.5)
+    told = [(one["racing_seconds"], one["first_seconds"]) for one in stream.progress]
+    assert told == [(None, None), (0, None), (10, None), (20, 20), (30, 20)]

@@ -198,8 +198,9 @@ def test_closing_the_runner_stores_a_run_as_interrupted(history, faulty, child):
 
 def test_the_time_left_counts_down_between_events_and_runs_out() -> None:
     run = OngoingRun(TINY)
-    run.progress_after(1.0, Progress("compile", 0.2, elapsed_seconds=1.0, remaining_seconds=10.0))
+    run.progress_after(1.0, Progress("compile", 0.2, 1.0, remaining_seconds=10.0, racing_seconds=0.5))
     later = run.progress_after(4.0)
+    assert later.racing_seconds == 3.5
     assert (later.phase, later.elapsed_seconds, later.remaining_seconds) == ("compile", 4.0, 7.0)
     assert run.progress_after(12.0).remaining_seconds is None
 

@@ -259,7 +259,11 @@ class RunTab(Watching):
 
     def recorded(self, request: gr.Request, visitor: str | None, *values: Any) -> dict[Any, Any]:
         """Updates for `showing`: the latest stored answer of the form's settings here, marked as recorded."""
-        spec, machine = forms.read(dict(zip(self.form.inputs, values, strict=True)))[0], self.runner.machine
+        machine = self.runner.machine
+        try:
+            spec = forms.read(dict(zip(self.form.inputs, values, strict=True)))[0]
+        except BadInput as refused:
+            return self.pane.refused(error_card(refused))
         if machine is None or self.is_running(request, visitor):
             return {}
         spec = on_machine(spec, machine)

@@ -317,6 +317,8 @@ def test_the_recorded_answer_is_the_latest_of_the_form_s_settings_and_is_marked(
     pane, values = page.run_tab.pane, field_values(page).values()
     shown = page.run_tab.recorded(gr.Request(), None, *values)
     assert "No answer of these settings" in shown[pane.notice]["value"]
+    wrong = page.run_tab.recorded(gr.Request(), None, *field_values(page, batch_size=0).values())
+    assert "Batch size" in wrong[pane.notice]["value"]
     spec = form.read(field_values(page))[0]
     run = ok_result(spec=refusals.on_machine(spec, page.run_tab.runner.machine))
     history.append(run)
