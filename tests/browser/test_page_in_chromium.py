@@ -47,6 +47,8 @@ def test_run_pressed_with_nothing_changed_answers_in_every_size_and_theme(
     if "×" in figure.inner_text():
         tab.locator("#race .race:visible").get_by_text("Calls answered over time").wait_for()
     tab.locator("#run:not([disabled])").wait_for()
+    tops = [tab.locator(part).bounding_box()["y"] for part in ("#top .headline", "#seen", "#stage .fold >> nth=0")]
+    assert tops == sorted(tops)
     tab.locator("#stage .fold > .label-wrap", has_text="Cost").click()
     tab.locator("#stage .section table").first.wait_for()
     for theme, width in (("light", 1920), ("light", 390), ("dark", 390), ("dark", 1440)):
