@@ -205,26 +205,24 @@ def _cells_table(records: Sequence[dict[str, Any]]) -> str:
 
 
 def _text(book: Book) -> str:
-    """The steps of a text model, its first token and its whole answer, and generate() as it comes."""
+    """The steps of a text model, its first token and its whole answer."""
     records = book.of("text")
     return f"## Text generation, batch 1\n\n{_text_table(records)}" if records else ""
 
 
 def _text_table(records: Sequence[dict[str, Any]]) -> str:
     header = ["checkpoint", "mode", "dtype", "a token", "speed-up", "first token", "whole answer"]
-    header += ["generate(), static cache", "generate() that compiles by itself", "parity", "CUDA graphs"]
+    header += ["parity", "CUDA graphs"]
     lines = [f"| {' | '.join(header)} |", "|" + " --- |" * len(header)]
     for result in map(result_of, records):
-        spec, compiled, generation = result.spec, result.compilation, result.generation
+        spec, compiled = result.spec, result.compilation
         told = verdict.speedup_in_full(result)
         if result.status != "ok" or not told:
             told = f"**{naming.status(result)}**: {result.failure.message if result.failure else ''}"
         first = result.comparisons.get(FIRST_TOKEN)
         pairs = (first and first.latencies, result.answer_seconds)
-        whole = (generation.generate_seconds, generation.automatic_seconds) if generation else (None, None)
         cells = [spec.checkpoint, spec.mode, spec.dtype, verdict.times(result) or "–", told]
         cells += [" → ".join(map(fmt.latency, pair)) if pair else "–" for pair in pairs]
-        cells += [fmt.latency(seconds) if seconds is not None else "–" for seconds in whole]
         cells += [result.parity.verdict if result.parity else "–", compiled.cudagraphs if compiled else "–"]
         lines.append("| " + " | ".join(cell.replace("|", "/") for cell in cells) + " |")
     return "\n".join(lines)

@@ -11,7 +11,7 @@ does not depend on their values. The steps, the most valuable first:
     smoke        two checkpoints at batch 1 in mode reduce-overhead, one after the other: about 3 minutes
     table 1      the guide's 12 checkpoints at batch 1, modes default and reduce-overhead, with profiles
     text         google/gemma-2b at batch 1 in bfloat16 and float32, modes default and reduce-overhead: a token, the
-                 first token, the whole answer, and transformers' generate() with the compile that it does by itself
+                 first token and the whole answer
     fidelity     our median over that of a plain loop, in turns
     repeat       the same cell ten times: is the verdict the same?
     tests        the functions of tests/gpu, without pytest
@@ -248,7 +248,7 @@ class Cell(Run):
         self._ahead: Any = None
         """The model that `get_ready` loaded, under torch.compile."""
         self._timed = False
-        """Whether both variants are still there after the timing, since they fit in memory together."""
+        """Whether the run came to its end, so that there is something to explain."""
 
     def get_ready(self) -> None:
         """One eager call comes first, as in a run: models keep some tensors from their first call on."""
@@ -309,8 +309,6 @@ class Cell(Run):
         """The guide's recipe, right after ours: so many calls of eager, then of compiled, and their means."""
         if result.status != "ok" or result.eager is None or result.compiled is None:
             return None
-        if not self._timed:
-            return None  # the two did not fit in memory together, and the compiled model is gone
         slower = max(result.eager.median_seconds, result.compiled.median_seconds)
         calls = min(PUBLISHED_CALLS, max(MIN_RECIPE_CALLS, int(RECIPE_SECONDS / slower)))
         with torch.no_grad():
@@ -727,10 +725,8 @@ def _measured(tasks: Sequence[Task], book: Book, folder: Path, again: set[str]) 
 
 
 def _lacked_memory(record: dict[str, Any]) -> bool:
-    """Whether the cell ran out of memory, or had room for one variant at a time only."""
     if "result" in record:
-        result = record["result"]
-        return result["status"] == "out_of_memory" or (result["status"] == "ok" and not result["interleaved"])
+        return record["result"]["status"] == "out_of_memory"
     return record["loop"] is None and "out of memory" in record["message"]
 
 

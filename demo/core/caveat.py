@@ -11,10 +11,6 @@ WORDS = {
         "Timed by the guide's recipe, eager first and then compiled: a machine that drifts meanwhile moves the "
         "speed-up, its interval does not show that, and there is no noise floor."
     ),
-    "separate": (
-        "Eager and compiled do not fit in memory together: they were timed one after the other, so drift of the "
-        "machine is not cancelled."
-    ),
     "compiles_itself": (
         "The model calls torch.compile for a part of itself: that part is compiled in eager, too, and the "
         "speed-up leaves it out."
@@ -70,8 +66,6 @@ WORDS = {
     "growth": "Each call takes longer than the one before ({rises} from the first third to the last): the model keeps "
     "something from call to call.",
     "came_compiled": "The model came with torch.compile on parts of it ({parts}): eager is the model without that.",
-    "beginning_twice": "The prompt begins with {mark} twice: leave out yours, the tokenizer adds one.",
-    "end_at_end": "The prompt ends with {mark}: the answer is the beginning of another text.",
     "narrow_vectors": "Inductor compiled for {compiled}, though torch's own kernels use {own}: compiled is slower than "
     "it could be. Run once with --cache empty; if this line stays, install another C++ compiler.",
     "not_counted": (
@@ -83,8 +77,7 @@ WORDS = {
 
 IMPORTANT = (
     "note", "no_graph", "same_tensor", "growth", "missing_weights", "came_compiled", "compiles_itself", "subnormal",
-    "narrow_vectors", "no_cudagraphs", "some_cudagraphs", "fallbacks", "breaks", "separate", "beginning_twice",
-    "end_at_end", "not_counted"
+    "narrow_vectors", "no_cudagraphs", "some_cudagraphs", "fallbacks", "breaks", "not_counted"
 )  # fmt: skip
 """Caveats that change what an answer means, the most important first. One of them stands beside the answer."""
 

@@ -160,10 +160,6 @@ class Generation:
     """Places of the static cache: prompt and answer."""
     cache_bytes: int
     """Keys and values of all layers, at this batch."""
-    generate_seconds: float | None = None
-    """The user's whole call of transformers' generate(), over a static cache, not compiled; None if not measured."""
-    automatic_seconds: float | None = None
-    """The user's call of generate() that compiles by itself, as on a GPU. None where it does not."""
 
 
 REGISTRY = "https://meta-pytorch.github.io/compile-graph-break-site/gb/"

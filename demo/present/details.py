@@ -89,7 +89,7 @@ def _slower_back_to_back(result: RunResult) -> list[str]:
 
 
 def _of_text(result: RunResult) -> list[Row]:
-    """What a text model's run tells beside its times: the speed-up of the first token, the cache, generate()."""
+    """What a text model's run tells beside its times: the speed-up of the first token, and the cache."""
     known, asked = result.comparisons.get(FIRST_TOKEN), result.generation
     if asked is None:
         return []
@@ -100,13 +100,6 @@ def _of_text(result: RunResult) -> list[Row]:
         found.append((naming.COMPARISONS[FIRST_TOKEN], gained, words))
     words = f"Static, with {asked.cache_tokens} places for prompt and answer. Part of both peaks of memory."
     found.append(("Key-value cache", fmt.size(asked.cache_bytes), words))
-    if asked.generate_seconds is not None:
-        seconds = [one for one in (asked.generate_seconds, asked.automatic_seconds) if one is not None]
-        words = (
-            "The whole answer by one call: without compiling and, on a GPU, with the compile that generate() does by "
-            "itself."
-        )
-        found.append(("transformers' generate()", fmt.latencies(seconds), words))
     return found
 
 

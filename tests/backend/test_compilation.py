@@ -84,7 +84,7 @@ def test_too_many_recompiles_fall_back_to_eager() -> None:
     first, (one,) = found.recompiles[0], found.fallbacks
     assert first.reason == "the guard self.calls == 0 failed"
     assert first.location.startswith("test_compilation.py:") and first.location.endswith(" in forward")
-    assert "recompile" in one.reason.lower() and one.location.endswith(" in forward")
+    assert "recompile limit" in one.reason and one.location
 
 
 PROBE_SECONDS = 0.125
@@ -200,11 +200,8 @@ TUNED = "@triton.jit\ndef triton_mm(arg_A): pass\n\ndef call(args):\n        tri
 
 def test_kernels_that_tuning_tried_are_not_counted() -> None:
     plain = WITH_CUDA_GRAPHS
-    mixed = plain + "        buf3.copy_(buf2, False)\n        cpp_fused_add_0(buf3)\n"
     assert compilation.kernel_calls([plain, TUNED]) == (1, 1)
     assert compilation.kernel_calls([TUNED]) == (None, None)
-    assert compilation.calls_outside_graphs([plain, TUNED]) == (0, 2)
-    assert compilation.calls_outside_graphs([mixed, plain]) == (2, 4)
 
 
 def test_one_skipped_cuda_graph_of_three_is_no_skip_of_all(monkeypatch) -> None:
@@ -217,7 +214,7 @@ def test_one_skipped_cuda_graph_of_three_is_no_skip_of_all(monkeypatch) -> None:
     monkeypatch.setattr(torch._inductor.cudagraph_trees, "get_manager", lambda *_, **__: trees["manager"])
     log = compilation.CompileLog()
     monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
-    assert compilation.recorded_graphs() == {"first": 4, "second": 2, "never": 0}
+    assert compilation.cuda_graph_recordings() == 6
 
     def told(skips: int) -> Compilation:
         compilation.counters["inductor"]["cudagraph_skips"] = skips
@@ -225,7 +222,7 @@ def test_one_skipped_cuda_graph_of_three_is_no_skip_of_all(monkeypatch) -> None:
         return log.compilation(spec, gpu, 1.0)
 
     assert told(0).cudagraphs == "used"
-    assert told(1).cudagraphs_partly == "2 of 3 graphs: inductor gave no reason"
+    assert told(1).cudagraphs_partly == "graphs that inductor left out: 1, inductor gave no reason"
     assert told(1).cudagraphs_skipped is None
     trees["manager"] = None
     assert told(1).cudagraphs_skipped and told(0).cudagraphs_skipped
@@ -276,24 +273,6 @@ def test_a_library_in_the_making_stays(entry: Path, tmp_path) -> None:
     assert entry.exists() and entry.with_name(".123.tmp").exists()
 
 
-@pytest.mark.parametrize("before", [True, False], ids=["found in the cache", "of this very compile"])
-def test_an_entry_is_at_fault_if_it_was_there_before(before: bool, entry: Path, tmp_path) -> None:
-    error = ImportError(f"{entry}: undefined symbol: gone")
-    assert compilation.remove_broken(error, tmp_path, {entry.name} if before else set()) is before
-    assert not entry.exists()
-
-
-@pytest.mark.parametrize("broken", [True, False], ids=["broken header", "broken code"])
-def test_an_unreadable_precompiled_header_is_removed(broken: bool, tmp_path) -> None:
-    header = tmp_path / "precompiled_headers" / "caaa.h.gch"
-    header.parent.mkdir()
-    header.touch()
-    why = "fatal error: cannot read PCH file: No such file or directory" if broken else "error: no member named 'exp'"
-    error = RuntimeError(f"C++ compile error\ng++ x.cpp -include {str(header).removesuffix('.gch')} -o x.o\n{why}")
-    assert compilation.remove_broken(error, tmp_path, set()) is broken
-    assert header.exists() is not broken
-
-
 PROBE, LIBRARY = f"{KEY}.so", f"{KEY}.main.so"
 
 
@@ -333,9 +312,9 @@ def test_code_for_narrower_vectors_is_told(own, chosen, told, monkeypatch):
     monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: own)
     monkeypatch.setattr(compilation, "pick_vec_isa", lambda: chosen)
     cpu_vec_isa.valid_vec_isa_list()
-    caveats = compilation.caveats(torch.device("cpu"), broken=False)
+    caveats = compilation.caveats(torch.device("cpu"), removed=False)
     assert len(caveats) == bool(told) and told in "".join(map(str, caveats))
-    assert compilation.caveats(torch.device("cuda"), broken=False) == []
+    assert compilation.caveats(torch.device("cuda"), removed=False) == []
 
 
 def test_a_frozen_graph_without_a_cache_counts_as_cold() -> None:

@@ -82,7 +82,7 @@ def test_a_call_that_records_a_cuda_graph_has_waited(network: str, monkeypatch) 
         return call
 
     monkeypatch.setattr(compile_model, "compiled", recording)
-    monkeypatch.setattr(compilation, "recorded_graphs", recorded.copy)
+    monkeypatch.setattr(compilation, "cuda_graph_recordings", recorded.total)
     found = replayed(network, "off", "1\n1\n1\n2\n2\n2\n1")
     assert found["waited"] == [True, True, False, True, True, False, False] and found["recompiles"] == 1
 

@@ -5,7 +5,6 @@ import dataclasses
 import io
 import json
 import subprocess
-import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,7 +19,6 @@ from transformers.modeling_outputs import ImageClassifierOutput
 
 from demo.backend import (
     caveats,
-    compilation,
     compile_model,
     first_call,
     machine_probe,
@@ -120,66 +118,13 @@ def loaded(monkeypatch) -> list[Tiny]:
     return made
 
 
-def test_a_run_in_which_nothing_fails_has_every_figure_and_a_noise_floor(monkeypatch) -> None:
-    monkeypatch.setattr(compilation, "reset_compiler", failing(AssertionError("the compiled model is still needed")))
+def test_a_run_in_which_nothing_fails_has_every_figure_and_a_noise_floor() -> None:
     whole = result_of()
     assert is_whole(whole)
     assert whole.interleaved and whole.control is not None
     assert (whole.id, whole.started_at) == ("made-up", "2026-11-21T09:00:00Z")
     assert whole.environment.settings["weights"] == "float32"
     assert whole.roofline is None
-
-
-@pytest.mark.parametrize("at_warm_up", [False, True], ids=["while they take turns", "before they do, too"])
-def test_models_that_do_not_fit_in_memory_together_are_timed_separately_with_every_figure(
-    at_warm_up: bool, monkeypatch
-) -> None:
-    full = failing(torch.OutOfMemoryError("made up"))
-    warm_ups = iter((timing.warm_up, timing.warm_up, full))
-    resets = []
-    real = compilation.reset_compiler
-    if at_warm_up:
-        monkeypatch.setattr(timing, "warm_up", lambda *given, **more: next(warm_ups)(*given, **more))
-    turns = failing(AssertionError("it is known that there is no room")) if at_warm_up else full
-    monkeypatch.setattr(timing, "time_interleaved", turns)
-    monkeypatch.setattr(compilation, "reset_compiler", lambda: resets.append(real()))
-    result = result_of()
-    assert is_whole(result)
-    assert resets == [None]  # eager is timed once nothing of compiled is left
-    assert not result.interleaved and result.control is None
-    assert any("do not fit in memory together" in warning for warning in result.warnings)
-
-
-def test_nothing_of_the_compiled_model_is_left_when_eager_is_timed_alone(monkeypatch) -> None:
-    """A package frees its weights on the GPU with the last reference to it."""
-    made: list[Any] = []
-    alive: list[bool] = []
-    real = timing.time_one
-
-    class Compiled:
-        def __init__(self, model: Any) -> None:
-            self.model = model
-
-        def __call__(self, **batch: Any) -> Any:
-            return self.model(**batch)
-
-    def compiled(model: Any, spec: Any) -> Compiled:
-        found = Compiled(model)
-        made.append(weakref.ref(found))
-        return found
-
-    def full(*_: Any) -> None:
-        raise torch.OutOfMemoryError("made up")  # a new one: one that is kept holds the frames it went through
-
-    def time_one(*given: Any) -> list[float]:
-        alive.append(made[-1]() is not None)
-        return real(*given)
-
-    monkeypatch.setattr(compile_model, "compiled", compiled)
-    monkeypatch.setattr(timing, "time_interleaved", full)
-    monkeypatch.setattr(timing, "time_one", time_one)
-    assert result_of().status == "ok"
-    assert alive == [True, False]
 
 
 def test_a_gpus_libraries_are_loaded_before_eagers_first_call_and_timed(monkeypatch) -> None:
@@ -529,21 +474,3 @@ def test_a_package_is_built_timed_and_loaded_once_more_elsewhere(monkeypatch, tm
     assert len(models_built) == 2 and len(loaded_elsewhere) == 1
     own_workload.result_of(dataclasses.replace(spec, threads=2), **kept)
     assert len(models_built) == 3  # its code is for another number of threads
-
-
-@pytest.mark.parametrize("found", [True, False], ids=["found in the cache", "of this compile"])
-def test_a_broken_entry_of_the_cache_costs_one_recompile_and_a_sentence(found: bool, monkeypatch) -> None:
-    """Of a library that this very compile has made, the failure is the compiler's."""
-    name, compiles = f"c{51 * 'a'}.main.so", []
-
-    def once(model: Any, spec: Any) -> Any:
-        compiles.append(spec)
-        if len(compiles) == 1:
-            raise ImportError(f"{name}: undefined symbol: gone")
-        return torch.compile(model, backend="eager", dynamic=False)
-
-    monkeypatch.setattr(compile_model, "compiled", once)
-    monkeypatch.setattr(compilation, "remove_unfinished", lambda folder: ({name} if found else set(), 0))
-    result = result_of()
-    told = any("Broken entries of the compile cache" in warning for warning in result.warnings)
-    assert (result.status, told, len(compiles)) == (("ok", True, 2) if found else ("compile_failed", False, 1))

@@ -82,7 +82,7 @@ def text_result(**changes: Any) -> RunResult:
     fields: dict[str, Any] = dict(
         spec=RunSpec("shapes-gemma", TEXT_GENERATION, device="cpu", prompt="The picture shows", tokens=4),
         further={FIRST_TOKEN: Pair(measurement(0.008), measurement(0.005), measurement(0.008))},
-        generation=Generation(3, 7, 86_016, generate_seconds=0.02),
+        generation=Generation(3, 7, 86_016),
         parity=Parity("match", 1e-6, "Outputs are close to within 0.001.", {"same_tokens": 1.0}),
         predictions={"eager": ours, "compiled": ours},
         image=None,

@@ -1,6 +1,5 @@
 """Text generation with tiny models: decoding over the shared static cache, its parity, and what is refused."""
 
-import io
 import json
 from pathlib import Path
 from typing import Any
@@ -9,14 +8,12 @@ import pytest
 import torch
 from support import tiny_text
 from support.own_workload import result_of
-from support.samples import measurement, text_result
 from transformers import CTRLTokenizer
 
 from demo.backend import compile_model, first_call, parity
-from demo.backend.messages import Events
 from demo.backend.tasks import text_generation
 from demo.backend.tasks.text_generation import TextWorkload, as_text
-from demo.core.measurement import CompileCost, Generation, Pair
+from demo.core.measurement import CompileCost
 from demo.core.result import FIRST_TOKEN
 from demo.core.result_json import from_json, to_json
 from demo.core.spec import TEXT_GENERATION, BadInput, RunSpec
@@ -71,7 +68,6 @@ def test_the_answer_is_that_of_generate_and_of_calls_without_a_cache(folder: Pat
         max_new_tokens=TOKENS,
         do_sample=False,
     )
-    assert workload.caveats == []
     expected, logits = without_cache(model, workload.ids)
     assert len(set(expected.tolist())) > 1
     assert torch.equal(theirs[-1, workload.ids.shape[1] :], expected)
@@ -211,24 +207,6 @@ def test_bytes_that_are_no_text_cost_no_predictions_and_a_tokenizer_of_python_gi
     assert as_text(tokenizer, [0, 1, 1]).pieces == ("a", " cat", " cat")
 
 
-@pytest.mark.parametrize(
-    ("kind", "prompt", "told"),
-    [
-        pytest.param("llama", "<s>a cat.", "begins with <s> twice", id="a doubled beginning"),
-        pytest.param("llama", " <s> a cat.", "begins with <s> twice", id="behind a blank"),
-        pytest.param("llama", "a cat.</s>", "ends with </s>", id="an end"),
-        pytest.param("gpt2", f"a cat.{tiny_text.END}\n", f"ends with {tiny_text.END}", id="before a line's end"),
-        pytest.param("gpt2", tiny_text.END, None, id="a mark alone"),
-        pytest.param("gpt2", f"{tiny_text.END}a cat.", None, id="a beginning that nobody adds"),
-        pytest.param("llama", "a cat.</s> a dog.", None, id="an end within"),
-        pytest.param("llama", "a cat.", None, id="no mark"),
-    ],
-)
-def test_a_misplaced_mark_in_a_prompt_is_told(folder: Path, kind: str, prompt: str, told: str | None) -> None:
-    warnings = loaded(folder / kind, prompt=prompt).caveats
-    assert [str(one).partition("The prompt ")[2].partition(":")[0] for one in warnings] == ([told] if told else [])
-
-
 # What is refused
 
 
@@ -271,18 +249,6 @@ def test_a_checkpoint_without_a_tokenizer_is_refused_unless_its_weights_are_rand
 # Beside the steps
 
 
-def test_generate_is_timed_only_where_an_answer_is_short(folder: Path) -> None:
-    workload = loaded(folder / "gemma", tokens=2)
-    events = Events(io.StringIO())
-    found = workload.time_last(text_result(), events)["generation"]
-    assert found.generate_seconds != text_result().generation.generate_seconds
-    assert (found.generate_seconds > 0, found.automatic_seconds) == (True, None)
-    slow = measurement(text_generation.LONGEST_ANSWER + 1)
-    late = text_result(further={FIRST_TOKEN: Pair(slow, slow)}, generation=Generation(8, 10, workload.decoding.bytes()))
-    for left_out in (late, text_result(further={})):
-        assert workload.time_last(left_out, events) == {}
-
-
 def test_a_run_of_a_text_model_has_every_figure_and_no_picture(tmp_path, monkeypatch) -> None:
     one_layer = tiny_text.written(tmp_path / "gemma", "gemma", num_hidden_layers=1)
     monkeypatch.setattr(compile_model, "compiled", lambda model, spec: torch.compile(model, backend="eager"))
@@ -295,5 +261,5 @@ def test_a_run_of_a_text_model_has_every_figure_and_no_picture(tmp_path, monkeyp
     assert result.predictions["eager"] == result.predictions["compiled"]
     assert len(result.predictions["eager"].token_ids) == TOKENS
     assert result.compilation.recompiles_while_timing == 0 and result.compilation.graph_breaks == ()
-    assert FIRST_TOKEN in result.comparisons and result.generation.generate_seconds > 0
+    assert FIRST_TOKEN in result.comparisons
     assert from_json(to_json(result)).generation == result.generation
