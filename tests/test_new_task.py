@@ -64,10 +64,7 @@ class DepthEstimation(PictureWorkload):
     outputs_read = ("predicted_depth",)
 
     def decode(self, outputs):
-        return outputs.predicted_depth[0]
-
-    def as_predictions(self, found):
-        return Depth(rows=tuple(found.mean(1).tolist()))
+        return Depth(rows=tuple(outputs.predicted_depth[0].mean(1).tolist()))
 
 
 load = DepthEstimation.load

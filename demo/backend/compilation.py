@@ -333,8 +333,7 @@ def vectors() -> str:
 
 
 def caveats(device: torch.device, removed: bool) -> list[Caveat]:
-    """Libraries that were removed from the cache, and inductor's code, if there is any, for narrower vectors than torch's
-    own kernels use."""
+    """Whether libraries were removed from the cache, or inductor compiled for narrower vectors than torch's kernels."""
     found = [note(_UNFINISHED)] if removed else []
     own, asked = torch.backends.cpu.get_cpu_capability(), valid_vec_isa_list.cache_info().currsize > 0
     if device.type == "cpu" and asked and pick_vec_isa().bit_width() < _VECTOR_BITS.get(own, 1):

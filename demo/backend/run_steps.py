@@ -392,5 +392,5 @@ class Run:
         spec = replace(self.spec, threads=known.threads) if self.workload.device.type == "cpu" else self.spec
         source = "the package" if self.package is not None else "the filled cache"
         with self.tolerate(f"The first call from {source} could not be measured"):
-            warm = first_call.measure_elsewhere(spec, self.job.seen_file, bool(compiled.compiled_first), self.package)
+            warm = first_call.measure_elsewhere(spec, self.job.seen_file, self.package)
             self.add_to("compilation", warm=warm)

@@ -79,7 +79,7 @@ def test_a_code_is_sent_at_once_and_does_not_stay() -> None:
 
 
 def test_the_share_of_the_timing_never_falls(monkeypatch) -> None:
-    """Also not when the first stretch is over and the verdict is still unsure; the figures sent with it agree."""
+    """Also not when the verdict is still unsure after its time; the figures sent with it agree."""
     monkeypatch.setattr(messages, "MIN_SECONDS_BETWEEN", 0.0)
     stream = SentLines()
     sent = Events(stream)

@@ -64,14 +64,12 @@ def test_a_batch_is_the_picture_repeated_in_the_asked_dtype() -> None:
     assert torch.equal(batch["pixel_values"][0], batch["pixel_values"][2])
 
 
-def test_a_processor_that_makes_too_many_pixels_or_none_is_refused_and_what_else_it_makes_is_left_out() -> None:
-    for made, says in [
-        ({"pixel_values": torch.zeros(1, 3, 4097, 1)}, "the limit is 4096 a side"),
-        ({"pixel_values": torch.zeros(1, 3, 1, 4097)}, "the limit is 4096 a side"),
-        ({"unheard_of": torch.zeros(1)}, "makes no pixels of a picture"),
-    ]:
-        with pytest.raises(BadInput, match=says):
-            workload_of("shapes-vit", inputs=made).preprocess()
+def test_a_processor_that_makes_no_pixels_is_refused() -> None:
+    with pytest.raises(BadInput, match="makes no pixels of a picture"):
+        workload_of("shapes-vit", inputs={"unheard_of": torch.zeros(1)}).preprocess()
+
+
+def test_what_else_a_processor_makes_is_left_out() -> None:
     more: dict[str, Any] = {"pixel_values": PIXELS, "spatial_shapes": [], "unheard_of": torch.zeros(1)}
     assert set(workload_of("shapes-vit", inputs=more).preprocess()) == {"pixel_values"}
 

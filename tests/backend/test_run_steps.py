@@ -138,25 +138,21 @@ def test_a_gpus_libraries_are_loaded_before_eagers_first_call_and_timed(monkeypa
 
 
 @pytest.mark.parametrize(
-    ("package", "eager_first", "before"),
-    [
-        (None, False, ["libraries", "compile"]),
-        (None, True, ["libraries", "call", "compile"]),
-        (Path("model.pt2"), False, ["libraries", "load"]),
-    ],
-    ids=["from the cache", "of a model that eager changes", "from a package"],
+    ("package", "before"),
+    [(None, ["libraries", "call", "compile"]), (Path("model.pt2"), ["libraries", "load"])],
+    ids=["from the cache", "from a package"],
 )
 def test_a_first_call_comes_after_what_is_no_part_of_it(
-    package: Path | None, eager_first: bool, before: list[str], loaded: list[Tiny], monkeypatch
+    package: Path | None, before: list[str], loaded: list[Tiny], monkeypatch
 ) -> None:
-    """Without its eager call such a model would become other graphs than the cache holds."""
+    """Without an eager call some models would become other graphs than the cache holds."""
     order: list[str] = []
     forward = Tiny.forward
     monkeypatch.setattr(Tiny, "forward", lambda self, **batch: order.append("call") or forward(self, **batch))
     monkeypatch.setattr(torch_settings, "load_gpu_libraries", lambda spec, device: order.append("libraries"))
     monkeypatch.setattr(compile_model, "compiled", lambda model, _: order.append("compile") or model)
     monkeypatch.setattr(compile_model, "load_package", lambda _: order.append("load") or loaded[-1])
-    first_call.measure(catalog.make_spec("shapes-vit", device="cpu"), SCENE, eager_first, package)
+    first_call.measure(catalog.make_spec("shapes-vit", device="cpu"), SCENE, package)
     assert order == [*before, "call"]
 
 
@@ -168,7 +164,7 @@ def test_frozen_graphs_that_are_not_in_the_cache_are_no_warm_call_on_a_gpu(
     monkeypatch.setattr(subprocess, "run", lambda *_, **__: SimpleNamespace(returncode=0, stdout=answer))
     spec = catalog.make_spec("shapes-vit", device=device, freezing=True)
     with pytest.raises(RuntimeError, match="did not find") if refused else contextlib.nullcontext():
-        assert ELSEWHERE(spec, None, False, None).first_call_seconds == 9.0
+        assert ELSEWHERE(spec, None, None).first_call_seconds == 9.0
 
 
 def test_what_fails_beside_the_timing_costs_its_own_figures_only(monkeypatch) -> None:
@@ -262,7 +258,7 @@ def test_a_core_that_is_taken_meanwhile_starts_the_timing_anew_with_fewer_thread
 @pytest.mark.parametrize(("elapsed", "left"), [(1.0, 2.5), (5.0, None)], ids=["first stretch", "until it is clear"])
 def test_the_time_left_of_a_timing_is_told_while_its_end_is_known(elapsed: float, left: float | None) -> None:
     stream = io.StringIO()
-    plan: Any = SimpleNamespace(iterations=None, max_seconds=3.5, longest_seconds=60.0)
+    plan: Any = SimpleNamespace(iterations=None, max_seconds=3.5)
     known = SimpleNamespace(eager_seconds=0.1, compiled_seconds=0.1, speedup=None)
     samples: Any = SimpleNamespace(blocks=99, compiled=[0.1] * 99, estimate=lambda: known)
     Events(stream).block_timed(samples, plan, elapsed)
@@ -446,7 +442,7 @@ def test_a_package_is_built_timed_and_loaded_once_more_elsewhere(monkeypatch, tm
         path.write_bytes(bytes(5000))
         return {"export": 0.5, "build": 9.0}
 
-    def elsewhere(spec: Any, image: Path, eager_first: bool, package: Path | None) -> CompileCost:
+    def elsewhere(spec: Any, image: Path, package: Path | None) -> CompileCost:
         loaded_elsewhere.append(package)
         return CompileCost(0.03, {"load": 0.01, "first run": 0.02})
 
