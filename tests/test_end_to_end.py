@@ -66,7 +66,6 @@ def test_a_bundled_checkpoint_is_timed_with_interval_and_noise_floor_compiles_wi
     assert result.eager.peak_memory_bytes > 50e6
     assert result.environment.compiler
     assert result.eager.back_to_back.calls >= 3
-    assert result.compilation.kernels > 0
     assert result.machine_states
     assert result.request_seconds[0] > result.latencies["eager"]
     assert result.timing_seconds > sum(result.eager.wall_seconds)

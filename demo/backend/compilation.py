@@ -1,7 +1,6 @@
 """torch.compile, and what it did: read from dynamo's and inductor's own counters and log, without a second trace."""
 
 import contextlib
-import inspect
 import logging
 import os
 import re
@@ -16,7 +15,7 @@ from unittest import mock
 import torch
 import torch._inductor.cudagraph_trees
 from torch._dynamo.utils import ChromiumEventLogger, clear_compilation_metrics, counters, get_compilation_metrics
-from torch._inductor.codecache import CppPythonBindingsCodeCache, PyCodeCache
+from torch._inductor.codecache import CppPythonBindingsCodeCache
 from torch._inductor.cpu_vec_isa import pick_vec_isa, valid_vec_isa_list
 from torch.utils._filelock import FileLock
 
@@ -30,8 +29,6 @@ _PLACE = re.compile(r"in user code at (?P<file>.+?):(?P<line>\d+)")
 _HINT = re.compile(r"^  Hint: (.+?)(?=^  Hint: |^\s*$|\Z)", re.MULTILINE | re.DOTALL)
 _NUMBER = re.compile(r"please visit: https://\S+/(gb\d{4})\.html")
 _FUNCTION = re.compile(r"Recompiling function (?P<name>\S+) in (?P<file>.+?):(?P<line>\d+)")
-_KERNEL_CALL = re.compile(r"^\s+(?:cpp_\w+|triton_\w+\.run)\(", re.MULTILINE)
-_EXTERN_CALL = re.compile(r"\bextern_kernels\.\w+\(|= torch\.ops\.\w+\.\w+")
 _VECTOR_BITS = {"AVX512": 512, "AVX2": 256, "NO AVX": 0, "DEFAULT": 0}
 """By torch's name of what its own kernels use; on others, such as SVE256, inductor has vectors of some width."""
 _OUTPUT = re.compile(r"^.*\b(?:Output|stderr):\n", re.MULTILINE)
@@ -78,7 +75,6 @@ class CompileLog:
         self.first_capture: tuple[int, tuple[GraphBreak, ...]] = (0, ())
         self.cached = cached
         self._parts: dict[str, float] = {}
-        self._modules_before = len(PyCodeCache.modules)
         self._recorded_before = cuda_graph_recordings()
         self._breaks = _Messages()
         self._recompiles = _Messages()
@@ -161,7 +157,6 @@ class CompileLog:
         """All that is known so far; the caller adds the recompiles during the timing."""
         cache, partly, cost = self.cache, self.partly, self.cost(first_call_seconds)
         graphs, breaks = self.captured()
-        kernels, extern_kernels = kernel_calls(self._sources())
         return Compilation(
             first_call_seconds=first_call_seconds,
             cache=cache,
@@ -173,15 +168,7 @@ class CompileLog:
             partly=partly,
             recompiles=self.recompiles,
             fallbacks=self.fallbacks,
-            kernels=kernels,
-            extern_kernels=extern_kernels,
-            cache_hits=int(counters["inductor"]["fxgraph_cache_hit"]),
-            cache_misses=int(counters["inductor"]["fxgraph_cache_miss"]),
         )
-
-    def _sources(self) -> list[str]:
-        """Of the modules that inductor has loaded since, which are known with a warm cache too."""
-        return [inspect.getsource(module) for module in PyCodeCache.modules[self._modules_before :]]
 
     def _cudagraphs(self, spec: RunSpec, device: torch.device) -> str:
         if spec.mode not in CUDA_GRAPH_MODES:
@@ -210,25 +197,6 @@ class _Messages(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         self.texts.append(record.getMessage())
-
-
-def kernel_calls(sources: Iterable[str]) -> tuple[int | None, int | None]:
-    """Calls of generated kernels and of library kernels in the modules that inductor wrote. None if none calls any: no
-    graph was compiled, or the code is wrapped in C++."""
-    callers = [part for source in sources if (part := _calling_part(source))]
-    if not callers:
-        return None, None
-    generated, library = (
-        sum(len(pattern.findall(part)) for part in callers) for pattern in (_KERNEL_CALL, _EXTERN_CALL)
-    )
-    return generated, library
-
-
-def _calling_part(source: str) -> str:
-    """The part of a module by inductor that calls kernels; '' of a module that holds a single kernel. With CUDA graphs
-    the calls stand in a function for each graph, before the one that calls these."""
-    starts = [at for at in (source.find("\ndef partition_"), source.find("def call(")) if at >= 0]
-    return source[min(starts) :] if starts and "async_compile.wait(" in source else ""
 
 
 def cuda_graph_recordings() -> int:

@@ -247,13 +247,6 @@ class Compilation:
     """Why dynamo compiled a frame again, before the timing or in it."""
     fallbacks: tuple[GraphBreak, ...] = ()
     """Frames that dynamo gave up and left to eager."""
-    kernels: int | None = None
-    """Kernels that inductor generated (C++ on a CPU, Triton on a GPU)."""
-    extern_kernels: int | None = None
-    """Calls that inductor left to a library, such as a matrix product or a convolution."""
-    cache_hits: int = 0
-    cache_misses: int = 0
-    """Graphs found in, and missing from, inductor's cache."""
     compiled_first: CompiledFirst | None = None
     """Where compiling before any eager call captures other graphs than this run's, which called eager first; None
     where it captures the same."""

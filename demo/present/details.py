@@ -193,10 +193,6 @@ def compiled(result: RunResult) -> Part | None:
         rows.append(("CUDA graphs", "not used" if skipped else "used in part", reason))
     elif found.cudagraphs != "not asked":
         rows.append(("CUDA graphs", found.cudagraphs, ""))
-    if found.kernels is not None:
-        rows.append(("Kernels", f"{found.kernels} generated, {found.extern_kernels} of libraries", ""))
-    if found.cache_hits or found.cache_misses:
-        rows.append(("Compile cache", f"{found.cache_hits} found, {found.cache_misses} missing", ""))
     return Part(f"Did it really compile? {_really_compiled(result, found)}", texts, rows=rows)
 
 

@@ -118,8 +118,6 @@ def test_an_empty_cache_is_cold_and_then_warm(monkeypatch) -> None:
     steps = {"dynamo", "aot_autograd", "inductor", "backend compile", "instruction probe", "first run"}
     for found, cost in ((first, first.cold), (second, second.warm)):
         assert (found.graphs, found.graph_breaks, found.recompiles, found.fallbacks) == (1, (), (), ())
-        assert (found.kernels, found.extern_kernels) == (1, 1)  # relu and the sum are fused; the matrix product
-        assert (found.cache_hits, found.cache_misses) == ((1, 0) if found is second else (0, 1))
         assert cost.parts["instruction probe"] == PROBE_SECONDS
         assert set(cost.parts) == steps and sum(cost.parts.values()) == pytest.approx(100.0)
 
@@ -127,7 +125,7 @@ def test_an_empty_cache_is_cold_and_then_warm(monkeypatch) -> None:
 @pytest.mark.usefixtures("empty_cache")
 def test_a_graph_for_other_instructions_is_not_found(monkeypatch) -> None:
     """Code for AVX-512 under AVX2 gave NaN: each kernel computed half of its numbers."""
-    assert [compiled_for(one, monkeypatch, 1).cache_hits for one in ("avx512", "avx2", "avx512")] == [0, 0, 1]
+    assert [compiled_for(one, monkeypatch, 1).cache for one in ("avx512", "avx2", "avx512")] == ["cold", "cold", "warm"]
 
 
 def test_the_parts_of_a_first_call_add_up(monkeypatch) -> None:
@@ -181,27 +179,6 @@ Repro command: ptxas -lineinfo /tmp/tmp1.ptx
 )
 def test_an_error_is_told_by_its_cause(error: Exception, says: str) -> None:
     assert compilation.first_line(error) == says
-
-
-WITH_CUDA_GRAPHS = """
-triton_poi_fused_relu_0 = async_compile.triton('triton_poi_fused_relu_0', 'def triton_(): pass')
-async_compile.wait(globals())
-
-def partition_0(args):
-        extern_kernels.mm(arg0_1, arg1_1, out=buf0)
-        triton_poi_fused_relu_0.run(buf0, 16, stream=stream0)
-
-class Runner:
-    def call(self, args):
-        return self.partitions[0](args)
-"""
-TUNED = "@triton.jit\ndef triton_mm(arg_A): pass\n\ndef call(args):\n        triton_mm.run(*args, stream=stream0)\n"
-
-
-def test_kernels_that_tuning_tried_are_not_counted() -> None:
-    plain = WITH_CUDA_GRAPHS
-    assert compilation.kernel_calls([plain, TUNED]) == (1, 1)
-    assert compilation.kernel_calls([TUNED]) == (None, None)
 
 
 def test_one_skipped_cuda_graph_of_three_is_no_skip_of_all(monkeypatch) -> None:

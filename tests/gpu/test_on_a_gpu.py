@@ -186,4 +186,3 @@ def test_the_memory_of_a_cuda_graph_is_not_eagers() -> None:
     assert graphs.compilation.cudagraphs == "used"
     assert graphs.compiled.peak_memory_bytes > 0.5 * plain.compiled.peak_memory_bytes
     assert 0.8 < graphs.eager.peak_memory_bytes / plain.eager.peak_memory_bytes < 1.25
-    assert graphs.compilation.kernels == plain.compilation.kernels > 0

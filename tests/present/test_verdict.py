@@ -153,7 +153,6 @@ def test_a_word_of_a_newer_worker_is_quoted_as_it_is() -> None:
         "Recompile 1: modeling_vit.py:88 in forward · a size changed",
         "Fallback to eager 1: file.py:5 in g · too often",
         "Fallback to eager 2: – · a loop",
-        "Kernels: 38 generated, 49 of libraries",
         "with a kept cache, by run 20261121T093100-0f0f10",
         "Whole request 19.4 ms 13.3 ms",
         "A whole request: 1.46×",
