@@ -1,6 +1,7 @@
 """torch.compile, and what it did: read from dynamo's and inductor's own counters and log, without a second trace."""
 
 import contextlib
+import gc
 import logging
 import os
 import re
@@ -307,6 +308,14 @@ def caveats(device: torch.device, removed: bool) -> list[Caveat]:
     if device.type == "cpu" and asked and pick_vec_isa().bit_width() < _VECTOR_BITS.get(own, 1):
         found.append(Caveat("narrow_vectors", {"compiled": vectors(), "own": own}))
     return found
+
+
+def reset_compiler() -> None:
+    """Drops everything that is compiled, with the memory of its CUDA graphs: the next call compiles anew."""
+    torch._dynamo.reset()
+    torch._inductor.cudagraph_trees.reset_cudagraph_trees()
+    gc.collect()
+    torch.cuda.empty_cache()
 
 
 def clone_outputs(outputs: Any) -> Any:

@@ -255,7 +255,6 @@ class Run:
         self.enter("time", 0.5)
         if self.spec.protocol == "as published":
             self.caveats.append(Caveat("published"))
-            self.keep(interleaved=False)
         samples = self.time_until_undisturbed()
         seconds = self.observer.seconds
         self.observer.sample()

@@ -59,8 +59,6 @@ class RunRecord:
     further: dict[str, Pair] = field(default_factory=dict)
     """What else was timed of both, by the name of its comparison: 'first_token', the call that reads a prompt."""
     generation: Generation | None = None
-    interleaved: bool = True
-    """False where the two did not fit in memory together and were timed one after the other."""
     start_up: StartUp | None = None
     compilation: Compilation | None = None
     parity: Parity | None = None

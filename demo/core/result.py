@@ -34,10 +34,7 @@ class RunResult(RunRecord):
         if self.spec.protocol == "as published":
             within = stats.mean_ratio(slow.wall_seconds, fast.wall_seconds)
             return ProcessFigure(slow.mean_seconds, fast.mean_seconds, within, control)
-        if self.interleaved:
-            return _of_blocks(Pair(slow, fast, self.control_times))
-        seconds = stats.trimmed_seconds(slow.blocks), stats.trimmed_seconds(fast.blocks)
-        return ProcessFigure(*seconds, stats.unpaired_ratio(slow.blocks, fast.blocks), control)
+        return _of_blocks(Pair(slow, fast, self.control_times))
 
     @cached_property
     def comparisons(self) -> dict[str, Comparison]:

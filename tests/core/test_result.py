@@ -114,7 +114,7 @@ SAMPLES = (
     text_result(),
     ok_result(predictions={"eager": BOXES, "compiled": BOXES}),
     ok_result(predictions={"eager": SEGMENTS}),
-    ok_result(environment=None, parity=Parity("differ", None, "NaN.", {}), interleaved=False),
+    ok_result(environment=None, parity=Parity("differ", None, "NaN.", {})),
 )
 
 
