@@ -17,21 +17,17 @@ import torch
 import torch._inductor.cudagraph_trees
 from torch._dynamo.utils import ChromiumEventLogger, clear_compilation_metrics, counters, get_compilation_metrics
 from torch._inductor.codecache import CppPythonBindingsCodeCache
-from torch._inductor.cpu_vec_isa import pick_vec_isa, valid_vec_isa_list
+from torch._inductor.cpu_vec_isa import pick_vec_isa
 from torch.utils._filelock import FileLock
 
-from demo.core.caveat import Caveat, note
 from demo.core.format import without_folders
 from demo.core.measurement import CUDAGRAPHS_PARTLY, CUDAGRAPHS_SKIPPED, Compilation, CompileCost, GraphBreak
 from demo.core.spec import CUDA_GRAPH_MODES, RunSpec
 
-_UNFINISHED = "Unfinished libraries in the compile cache were removed; what is needed compiles again."
 _PLACE = re.compile(r"in user code at (?P<file>.+?):(?P<line>\d+)")
 _HINT = re.compile(r"^  Hint: (.+?)(?=^  Hint: |^\s*$|\Z)", re.MULTILINE | re.DOTALL)
 _NUMBER = re.compile(r"please visit: https://\S+/(gb\d{4})\.html")
 _FUNCTION = re.compile(r"Recompiling function (?P<name>\S+) in (?P<file>.+?):(?P<line>\d+)")
-_VECTOR_BITS = {"AVX512": 512, "AVX2": 256, "NO AVX": 0, "DEFAULT": 0}
-"""By torch's name of what its own kernels use; on others, such as SVE256, inductor has vectors of some width."""
 _OUTPUT = re.compile(r"^.*\b(?:Output|stderr):\n", re.MULTILINE)
 _COMPILER_ERROR = re.compile(r"(?i)(?:fatal )?error *: .*|fatal *: .*|(?:cannot find|undefined|library not found) .*")
 _RAISED = re.compile(r"(?s:Traceback \(most recent.*?^)([\w.]+(?:Error|Exception|Interrupt)\b.*)", re.MULTILINE)
@@ -184,8 +180,6 @@ class CompileLog:
             return f"{CUDAGRAPHS_PARTLY}graphs that inductor left out: {skipped}, {reason}"
         if skipped:
             return f"{CUDAGRAPHS_SKIPPED}{reason}"
-        if not int(counters["stats"]["unique_graphs"]):
-            return f"{CUDAGRAPHS_SKIPPED}torch.compile captured no graph"
         if not recorded:
             return f"{CUDAGRAPHS_SKIPPED}inductor recorded none and gave no reason"
         return "used"
@@ -299,15 +293,6 @@ def separate_instructions() -> None:
 def vectors() -> str:
     """What inductor writes vector code for on this CPU: 'avx512 avx512_vnni', or 'no vector instructions'."""
     return str(chosen) if (chosen := pick_vec_isa()).bit_width() else "no vector instructions"
-
-
-def caveats(device: torch.device, removed: bool) -> list[Caveat]:
-    """Whether libraries were removed from the cache, or inductor compiled for narrower vectors than torch's kernels."""
-    found = [note(_UNFINISHED)] if removed else []
-    own, asked = torch.backends.cpu.get_cpu_capability(), valid_vec_isa_list.cache_info().currsize > 0
-    if device.type == "cpu" and asked and pick_vec_isa().bit_width() < _VECTOR_BITS.get(own, 1):
-        found.append(Caveat("narrow_vectors", {"compiled": vectors(), "own": own}))
-    return found
 
 
 def reset_compiler() -> None:

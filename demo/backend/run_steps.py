@@ -160,10 +160,10 @@ class Run:
                     f"This answer was timed with {wanted} threads; free cores now: {free_cores}. A repeat would time "
                     "another setting. Stop other programs and repeat it, or start a run of its own."
                 )
-            gave_way = torch_settings.give_way(self.spec, workload.device, free_cores)
+            torch_settings.give_way(self.spec, workload.device, free_cores)
             self.add_to("environment", threads=torch.get_num_threads(), free_cores=free_cores)
             known = self.result.environment
-            if gave_way and free_cores is not None and known is not None and known.gave_way:
+            if self.spec.threads is None and free_cores is not None and known is not None and known.gave_way:
                 busy = {"busy": known.cpu_count - free_cores, "cores": known.cpu_count, "threads": known.threads}
                 self.caveats.append(Caveat("busy_cores", busy))
 
@@ -208,7 +208,8 @@ class Run:
             compilation.use_empty_cache(Path(self.job.cache_folder))
         cached, removed = compilation.remove_unfinished(Path(cache_dir()))
         compiled = self.compile_in_process(cached)
-        self.caveats += compilation.caveats(workload.device, removed)
+        if removed:
+            self.caveats.append(note("Unfinished libraries in the compile cache were removed, and compiled again."))
         # Now they tell what instructions inductor compiled for, too.
         self.add_to("environment", settings=torch_settings.in_force(workload.model, workload.batch))
         eager_again, _ = timing.warm_up(eager.call, workload.clock, self.log.events)

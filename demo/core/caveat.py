@@ -65,8 +65,6 @@ WORDS = {
     "before anything is computed, takes them for zero.",
     "growth": "Each call takes longer than the one before ({rises} from the first third to the last): the model keeps "
     "something from call to call.",
-    "narrow_vectors": "Inductor compiled for {compiled}, though torch's own kernels use {own}: compiled is slower than "
-    "it could be. Run once with --cache empty; if this line stays, install another C++ compiler.",
     "not_counted": (
         "Earlier processes with other threads, versions, instructions or outputs, not counted here: {count}."
     ),
@@ -75,8 +73,8 @@ WORDS = {
 
 
 IMPORTANT = (
-    "note", "no_graph", "same_tensor", "growth", "missing_weights", "compiles_itself", "subnormal",
-    "narrow_vectors", "no_cudagraphs", "some_cudagraphs", "fallbacks", "breaks", "not_counted"
+    "note", "no_graph", "same_tensor", "growth", "missing_weights", "compiles_itself", "subnormal", "no_cudagraphs",
+    "some_cudagraphs", "fallbacks", "breaks", "not_counted"
 )  # fmt: skip
 """Caveats that change what an answer means, the most important first. One of them stands beside the answer."""
 

@@ -151,17 +151,6 @@ class Pair:
     """Eager timed against eager in the same blocks: the A/A control."""
 
 
-@dataclass(frozen=True)
-class Generation:
-    """What a text model was asked for beside its timed steps."""
-
-    prompt_tokens: int
-    cache_tokens: int
-    """Places of the static cache: prompt and answer."""
-    cache_bytes: int
-    """Keys and values of all layers, at this batch."""
-
-
 REGISTRY = "https://meta-pytorch.github.io/compile-graph-break-site/gb/"
 
 

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from demo.core.caveat import Caveat
 from demo.core.comparison import Comparison, ProcessResult, Spread
 from demo.core.machine import Environment, HostSample
-from demo.core.measurement import Compilation, Generation, Measurement, Pair, Roofline, StartUp
+from demo.core.measurement import Compilation, Measurement, Pair, Roofline, StartUp
 from demo.core.outputs import EndToEnd, ImageInfo, Parity, Predictions
 from demo.core.spec import RunSpec
 
@@ -58,7 +58,8 @@ class RunRecord:
     """Eager timed against eager in the same blocks: the A/A control."""
     further: dict[str, Pair] = field(default_factory=dict)
     """What else was timed of both, by the name of its comparison: 'first_token', the call that reads a prompt."""
-    generation: Generation | None = None
+    prompt_tokens: int | None = None
+    """Of a text model."""
     start_up: StartUp | None = None
     compilation: Compilation | None = None
     parity: Parity | None = None

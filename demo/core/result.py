@@ -7,7 +7,6 @@ from demo.core import stats
 from demo.core.comparison import BreakEven, Comparison, ProcessFigure, ProcessResult, compare_variants
 from demo.core.measurement import Measurement, Pair
 from demo.core.record import RunRecord
-from demo.core.spec import TEXT_GENERATION
 from demo.core.stats import Interval
 
 FIRST_TOKEN = "first_token"
@@ -151,10 +150,9 @@ class RunResult(RunRecord):
 
     @property
     def request_seconds(self) -> tuple[float, float] | None:
-        """Seconds of a whole request, eager and compiled: pictures, or prompts with their answers, from end to end."""
-        parts, batch = self.end_to_end, self.spec.batch_size
-        calls = self.answer_seconds if self.spec.task == TEXT_GENERATION else tuple(self.latencies.values())
-        if parts is None or calls is None or len(calls) < 2:
+        """Seconds of a whole request, eager and compiled, of pictures from end to end; None for other models."""
+        parts, batch, calls = self.end_to_end, self.spec.batch_size, tuple(self.latencies.values())
+        if parts is None or len(calls) < 2:
             return None
         around = parts.copy_seconds + batch * (parts.preprocess_seconds + parts.postprocess_seconds)
         return around + calls[0], around + calls[1]

@@ -89,18 +89,13 @@ def _slower_back_to_back(result: RunResult) -> list[str]:
 
 
 def _of_text(result: RunResult) -> list[Row]:
-    """What a text model's run tells beside its times: the speed-up of the first token, and the cache."""
-    known, asked = result.comparisons.get(FIRST_TOKEN), result.generation
-    if asked is None:
+    """The speed-up of a text model's first token."""
+    known = result.comparisons.get(FIRST_TOKEN)
+    if known is None:
         return []
-    found = []
-    if known is not None:
-        gained = verdict.with_ends(fmt.ratio(known.ratio), known)
-        words = f"The call that reads the prompt of {asked.prompt_tokens} tokens, timed apart by the same protocol."
-        found.append((naming.COMPARISONS[FIRST_TOKEN], gained, words))
-    words = f"Static, with {asked.cache_tokens} places for prompt and answer. Part of both peaks of memory."
-    found.append(("Key-value cache", fmt.size(asked.cache_bytes), words))
-    return found
+    gained = verdict.with_ends(fmt.ratio(known.ratio), known)
+    words = f"The call that reads the prompt of {result.prompt_tokens} tokens, timed apart by the same protocol."
+    return [(naming.COMPARISONS[FIRST_TOKEN], gained, words)]
 
 
 def _processes(result: RunResult) -> list[Row]:
@@ -364,7 +359,7 @@ def request(result: RunResult) -> Part | None:
     if around is None or requests is None:
         return None
     before, after = batch * around.preprocess_seconds, batch * around.postprocess_seconds
-    model = result.answer_seconds or tuple(result.latencies.values())
+    model = tuple(result.latencies.values())
     lines = {
         "Prepare the input": (before, before),
         "Copy to the device": (around.copy_seconds, around.copy_seconds),

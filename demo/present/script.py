@@ -150,7 +150,7 @@ def _program(result: RunResult, timed: bool) -> str:
     spinning = machine.settings.get("spinning", "") if machine else ""
     where = f" on {machine.device_name}, torch {machine.torch}" if machine else ""
     # With random weights the prompt has as many tokens as the run's, or one a word where the run did not get there.
-    tokens = result.generation.prompt_tokens if result.generation else len(spec.prompt.split())
+    tokens = result.prompt_tokens or len(spec.prompt.split())
     layout = ", memory_format=torch.channels_last" if spec.channels_last else ""
     facts = {
         "spec": spec,

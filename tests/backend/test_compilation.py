@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 import torch
-from torch._inductor import cpu_vec_isa
 from torch._inductor.exc import CppCompileError
 from torch._inductor.utils import fresh_cache
 from torch.utils._filelock import FileLock
@@ -272,26 +271,6 @@ def test_a_first_call_that_found_a_part_is_not_cold(misses, cached, partly, monk
     assert found.partly is partly
     assert (found.cold or found.warm) is None if partly else (found.cold or found.warm).first_call_seconds == 3.0
     assert log.cache == ("cold" if misses else "warm")
-
-
-@pytest.mark.parametrize(
-    ("own", "chosen", "told"),
-    [
-        ("AVX512", cpu_vec_isa.VecAVX512(), ""),
-        ("AVX512", cpu_vec_isa.VecAVX2(), "compiled for avx2, though"),
-        ("AVX512", cpu_vec_isa.invalid_vec_isa, "compiled for no vector instructions, though"),
-        ("SVE256", cpu_vec_isa.VecNEON(), ""),
-        ("DEFAULT", cpu_vec_isa.invalid_vec_isa, ""),
-    ],
-    ids=["as wide", "narrower", "scalar", "Arm without bfloat16", "no vectors here"],
-)
-def test_code_for_narrower_vectors_is_told(own, chosen, told, monkeypatch):
-    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: own)
-    monkeypatch.setattr(compilation, "pick_vec_isa", lambda: chosen)
-    cpu_vec_isa.valid_vec_isa_list()
-    caveats = compilation.caveats(torch.device("cpu"), removed=False)
-    assert len(caveats) == bool(told) and told in "".join(map(str, caveats))
-    assert compilation.caveats(torch.device("cuda"), removed=False) == []
 
 
 def test_a_frozen_graph_without_a_cache_counts_as_cold() -> None:

@@ -63,7 +63,7 @@ def test_threads_are_set_and_auto_ones_are_those_that_have_a_free_core() -> None
         torch_settings.apply(spec(threads=asked and 1))
         assert torch.get_num_threads() == (1 if asked else 2)
         torch.set_num_threads(2)
-        assert torch_settings.give_way(spec(threads=asked), torch.device(device), free) == (threads < 2)
+        torch_settings.give_way(spec(threads=asked), torch.device(device), free)
         assert torch.get_num_threads() == threads
 
 

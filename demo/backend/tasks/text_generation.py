@@ -22,8 +22,8 @@ from transformers.cache_utils import StaticLayer
 from demo.backend import compilation, failures, models, timing
 from demo.backend.messages import Events
 from demo.backend.workload import Batch, Variants, Workload
-from demo.core.measurement import Generation, Pair
-from demo.core.outputs import EndToEnd, Predictions
+from demo.core.measurement import Pair
+from demo.core.outputs import Predictions
 from demo.core.result import FIRST_TOKEN
 from demo.core.size_log import Size
 from demo.core.spec import BadInput, RunSpec
@@ -102,10 +102,6 @@ class Decoding:
         self.restart()
         return torch.cat(tokens).cpu(), torch.cat(rows)
 
-    def bytes(self) -> int:
-        """Size of the keys and values."""
-        return sum(layer.keys.nbytes + layer.values.nbytes for layer in self.cache.layers)
-
     def _logits(self, model: Any, tokens: torch.Tensor) -> torch.Tensor:
         return model(input_ids=tokens, **self.options).logits
 
@@ -126,13 +122,10 @@ class TextWorkload(Workload):
     ids: torch.Tensor
     """The prompt's tokens, [1, prompt tokens], on the CPU."""
 
-    def on_device(self) -> torch.Tensor:
-        """The prompt repeated to a batch."""
-        return self.ids.repeat(self.spec.batch_size, 1).to(self.device)
-
     @cached_property
     def decoding(self) -> Decoding:
-        return Decoding(self.model, self.on_device(), self.spec.tokens)
+        """Over the prompt repeated to a batch."""
+        return Decoding(self.model, self.ids.repeat(self.spec.batch_size, 1).to(self.device), self.spec.tokens)
 
     def make_batch(self) -> Batch:
         """The arguments of one step."""
@@ -190,18 +183,8 @@ class TextWorkload(Workload):
             return None
         return as_text(self.loaded.tokenizer, outputs["tokens"])
 
-    def end_to_end(self, outputs: Any) -> EndToEnd | None:
-        tokenizer = self.loaded.tokenizer
-        if tokenizer is None:
-            return None
-        return EndToEnd(
-            preprocess_seconds=timing.median_of_few(lambda: tokenize(tokenizer, self.spec), timing.CPU_CLOCK),
-            copy_seconds=timing.median_of_few(self.on_device, self.clock),
-            postprocess_seconds=timing.median_of_few(lambda: tokenizer.decode(outputs["tokens"]), timing.CPU_CLOCK),
-        )
-
     def time_more(self, variants: Variants, log: compilation.CompileLog, events: Events) -> dict[str, Any]:
-        """The prefill of both variants in turns, and the cache's size."""
+        """The prefill of both variants in turns."""
         events.progress("time", 0.85, code="prefill")
         eager, compiled = (
             functools.partial(self.decoding.prefill, one.model) for one in (variants.eager, variants.compiled)
@@ -220,9 +203,7 @@ class TextWorkload(Workload):
             samples.measurement("compiled", warmup),
             samples.measurement("control") if samples.control else None,
         )
-        tokens = self.ids.shape[1]
-        generation = Generation(tokens, tokens + self.spec.tokens, self.decoding.bytes())
-        return {"further": {FIRST_TOKEN: pair}, "generation": generation}
+        return {"further": {FIRST_TOKEN: pair}, "prompt_tokens": self.ids.shape[1]}
 
 
 def load(spec: RunSpec, device: torch.device) -> TextWorkload:

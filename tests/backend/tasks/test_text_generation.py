@@ -63,7 +63,7 @@ def test_the_answer_is_that_of_generate_and_of_calls_without_a_cache(folder: Pat
     model, decoding = workload.model, workload.decoding
     model.generation_config.eos_token_id = None
     theirs = model.generate(
-        workload.on_device(),
+        decoding.prompt,
         attention_mask=torch.ones(batch, workload.ids.shape[1], dtype=torch.long),
         max_new_tokens=TOKENS,
         do_sample=False,
@@ -95,15 +95,13 @@ def test_after_the_last_token_the_cache_is_rewound_to_the_end_of_the_prompt(fold
     assert decoding.token[-1, 0] == answer[2]
 
 
-def test_the_cache_lies_still_and_holds_the_prompt_and_the_answer(folder: Path) -> None:
+def test_the_cache_lies_still(folder: Path) -> None:
     """A CUDA graph reads and writes the addresses that it was recorded with."""
     workload = loaded(folder / "llama", batch_size=2)
     layer = workload.decoding.cache.layers[0]
     before = layer.keys.data_ptr(), layer.cumulative_length.data_ptr()
     workload.outputs(workload.model)
     assert (layer.keys.data_ptr(), layer.cumulative_length.data_ptr()) == before
-    places = workload.ids.shape[1] + TOKENS
-    assert workload.decoding.bytes() == 2 * 2 * 2 * places * 8 * 4  # layers, keys and values, rows, places, head, bytes
 
 
 def test_prompt_and_step_are_one_graph_each_of_tensors_alone(folder: Path) -> None:
@@ -262,4 +260,4 @@ def test_a_run_of_a_text_model_has_every_figure_and_no_picture(tmp_path, monkeyp
     assert len(result.predictions["eager"].token_ids) == TOKENS
     assert result.compilation.recompiles_while_timing == 0 and result.compilation.graph_breaks == ()
     assert FIRST_TOKEN in result.comparisons
-    assert from_json(to_json(result)).generation == result.generation
+    assert from_json(to_json(result)) == result and result.prompt_tokens == 8
