@@ -233,14 +233,6 @@ def test_a_library_of_a_killed_compile_is_removed(content: bytes, entry: Path, t
     assert not entry.exists() and not entry.with_suffix(".cpp").exists()
 
 
-def test_an_unfinished_kernel_of_a_gpu_is_removed(entry: Path, tmp_path) -> None:
-    broken = tmp_path / "triton" / "0" / "KEY" / "kernel.cubin"
-    broken.parent.mkdir(parents=True)
-    broken.touch()
-    assert compilation.remove_unfinished(tmp_path)[1] == 1
-    assert entry.exists() and not broken.exists()
-
-
 def test_a_library_in_the_making_stays(entry: Path, tmp_path) -> None:
     entry.with_name(".123.tmp").touch()  # a draft of another process
     entry.write_bytes(b"")

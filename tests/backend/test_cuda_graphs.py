@@ -104,9 +104,3 @@ def test_a_run_reads_no_output_that_was_overwritten(
     result = run(checkpoint, task, **asked)
     assert (result.status, result.failure, result.parity.verdict) == ("ok", None, "match") and graphs.replays > 20
     assert not any("Not all could be examined" in warning for warning in result.warnings)
-
-
-def test_layers_read_what_the_next_one_overwrites(graphs: CudaGraphs) -> None:
-    """So a GPU is refused this: see `demo.core.refusals`."""
-    result = run(scope="layers")
-    assert result.status == "compile_failed" and "overwritten" in result.failure.message

@@ -177,12 +177,6 @@ def test_nulls_of_an_older_release_load_as_the_same_model(tmp_path):
     assert found.caveats == [] and found.model.config.id2label == expected.model.config.id2label
 
 
-@pytest.mark.parametrize("weights", ["pretrained", "random"])
-def test_the_attention_that_was_asked_for_is_in_force(weights: str):
-    found = models.load(catalog.make_spec("shapes-vit", weights=weights, attention="eager"), CPU)
-    assert found.model.config._attn_implementation == "eager"
-
-
 @pytest.mark.parametrize("lacking", ["num_batches_tracked", "classifier.1.bias"])
 def test_a_missing_weight_that_counts_is_warned_of(lacking: str, tmp_path):
     config = ResNetConfig(embedding_size=8, hidden_sizes=[8, 8], depths=[1, 1], num_labels=3)
@@ -206,13 +200,11 @@ def test_a_universal_model_is_decoded_as_what_its_name_says(name: str, kind: str
 @pytest.mark.parametrize(
     ("sizes", "says"),
     [
-        ({"model.safetensors": 50 * 10**9}, "The weights of some/model have 50.0 GB, the limit here is 16.0 GB"),
         ({"one.safetensors": 9 * 10**9, "named-otherwise.safetensors": 9 * 10**9}, "have 18.0 GB, the limit here is"),
         ({"config.json": 60_000_000}, "The file config.json of some/model has 60.0 MB, the limit is 50.0 MB"),
-        ({"merges.txt": 60_000_000}, "The file merges.txt of"),
         ({"a.safetensors": 16 * 10**9, "config.json": 50_000_000, "pytorch_model.bin": 10**12}, None),
     ],
-    ids=["weights", "weights in two files", "config", "vocabulary", "within the limits"],
+    ids=["weights", "another file", "within the limits"],
 )
 def test_files_beyond_a_limit_are_refused_with_both_sizes(sizes: dict, says: str | None, monkeypatch) -> None:
     files = [SimpleNamespace(rfilename=name, size=size) for name, size in sizes.items()]

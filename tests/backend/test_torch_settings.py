@@ -67,16 +67,6 @@ def test_threads_are_set_and_auto_ones_are_those_that_have_a_free_core() -> None
         assert torch.get_num_threads() == threads
 
 
-def test_how_threads_wait_is_read_from_the_environment(monkeypatch) -> None:
-    for variables, told in [
-        ({"OMP_WAIT_POLICY": "", "GOMP_SPINCOUNT": ""}, "OpenMP's default"),
-        ({"OMP_WAIT_POLICY": "PASSIVE", "GOMP_SPINCOUNT": "5"}, "OMP_WAIT_POLICY=PASSIVE, GOMP_SPINCOUNT=5"),
-    ]:
-        for name, value in variables.items():
-            monkeypatch.setenv(name, value)
-        assert torch_settings.spinning() == told
-
-
 def test_what_is_in_force_is_read_back_from_the_model() -> None:
     for channels_last in [False, True]:
         for attention in ["eager", "sdpa"]:
@@ -146,12 +136,6 @@ def test_a_library_that_does_not_load_is_left_to_the_model(monkeypatch) -> None:
 
     monkeypatch.setattr(torch.nn.functional, "conv2d", broken)
     assert torch_settings.load_gpu_libraries(spec(), torch.device("cuda")) > 0
-
-
-def test_a_cpu_has_no_libraries_to_load() -> None:
-    with Operators() as operators:
-        assert torch_settings.load_gpu_libraries(spec(), CPU) == 0
-    assert not operators.seen
 
 
 def test_an_attention_that_the_model_lacks_is_refused_with_the_way_out() -> None:

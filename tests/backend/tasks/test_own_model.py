@@ -44,11 +44,6 @@ class Bare(torch.nn.Module):
     def forward(self, *given):
         return given[0]
 
-class Outer(torch.nn.Module):
-    def __init__(self, inner):
-        super().__init__()
-        self.inner = inner
-    def forward(self, x): return self.inner(x)
 helper = torch.compile(lambda x: x.relu(), backend="eager")
 class Helped(torch.nn.Module):
     def __init__(self):
@@ -59,7 +54,7 @@ def in_place():
     model = Net()
     model.compile()
     return model, X
-def within(): return Outer(torch.compile(Net())), X
+def within(): return torch.nn.Sequential(torch.compile(Net())), {"input": X}
 def helped(): return Helped(), X
 
 X = torch.ones(2, 3, 8, 8)
@@ -127,8 +122,8 @@ def test_what_a_function_may_not_return_is_one_sentence(file: Path) -> None:
         ("no_tensor", "hold no tensor: an object of class int"),
         ("misfit", "do not fit its module's forward: missing a required argument: 'x'"),
         ("starred", "takes 'given' by position only"),
-        ("failing", "failed: ValueError: no such size (mine.py, line 62)"),
-        ("leaving", "failed: SystemExit: bye (mine.py, line 63)"),
+        ("failing", "failed: ValueError: no such size (mine.py, line 57)"),
+        ("leaving", "failed: SystemExit: bye (mine.py, line 58)"),
     ]:
         with pytest.raises(BadInput) as refused:
             loaded(file, function)
