@@ -211,7 +211,7 @@ def load(spec: RunSpec, device: torch.device) -> TextWorkload:
     loaded = models.load(spec, device)
     config = loaded.model.config.get_text_config(decoder=True)
     if loaded.tokenizer is not None:
-        ids = tokenize(loaded.tokenizer, spec)
+        ids = loaded.tokenizer(spec.prompt, return_tensors="pt")["input_ids"].long()
     else:  # as with random weights: a token for the beginning, each word and each mark
         ids = torch.arange(1 + len(re.findall(r"\w+|[^\w\s]", spec.prompt))).remainder(config.vocab_size).unsqueeze(0)
     _check_length(config, ids.shape[1], spec)
@@ -249,11 +249,6 @@ def _check_cache(workload: TextWorkload) -> None:
             f"{name} does not write token by token over a static cache of keys and values ({why}), so it is not timed "
             f"here; {failures.OTHER}."
         )
-
-
-def tokenize(tokenizer: Any, spec: RunSpec) -> torch.Tensor:
-    """[1, prompt tokens], the marks that the tokenizer puts around a text included."""
-    return tokenizer(spec.prompt, return_tensors="pt")["input_ids"].long()
 
 
 def as_text(tokenizer: Any, ids: list[int]) -> Predictions:
