@@ -8,7 +8,7 @@ import re
 import sys
 import textwrap
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any, Literal
 from unittest import mock
@@ -119,8 +119,16 @@ class CompileLog:
 
     @property
     def fallbacks(self) -> tuple[GraphBreak, ...]:
-        """The functions that dynamo gave up and left to eager, so far."""
-        return tuple(dict.fromkeys(_failed_frames(get_compilation_metrics())))
+        """The functions that dynamo left to eager: those that it could not compile, or had to compile too often."""
+        found = {}
+        for metrics in get_compilation_metrics():
+            if metrics.fail_type is not None:
+                place = f"{Path(metrics.co_filename or '').name}:{metrics.co_firstlineno} in {metrics.co_name}"
+                if metrics.co_name is None:  # at the limit of recompiles
+                    place = "a function that was recompiled too often"
+                reason = (metrics.fail_reason or metrics.fail_type).strip().splitlines()[0]
+                found[GraphBreak(reason, place)] = True
+        return tuple(found)
 
     def captured(self) -> tuple[int, tuple[GraphBreak, ...]]:
         """The number of graphs so far, and the breaks between them."""
@@ -226,17 +234,6 @@ def _recompile(message: str) -> GraphBreak:
     reason = f"the guard {guard[1].partition('  #')[0].strip()} failed" if guard else "dynamo gave no reason"
     location = f"{Path(place['file']).name}:{place['line']} in {place['name']}" if place else ""
     return GraphBreak(reason, location)
-
-
-def _failed_frames(compiles: Iterable[Any]) -> Iterable[GraphBreak]:
-    """The functions that dynamo left to eager: those that it could not compile, or had to compile too often."""
-    for metrics in compiles:
-        if metrics.fail_type is None:
-            continue
-        place = f"{Path(metrics.co_filename or '').name}:{metrics.co_firstlineno} in {metrics.co_name}"
-        if metrics.co_name is None:  # at the limit of recompiles
-            place = "a function that was recompiled too often"
-        yield GraphBreak((metrics.fail_reason or metrics.fail_type).strip().splitlines()[0], place)
 
 
 def use_empty_cache(folder: Path) -> None:

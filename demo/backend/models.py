@@ -90,9 +90,7 @@ def load(spec: RunSpec, device: torch.device) -> Loaded:
         options = {"config": config, "trust_remote_code": False, **source.options}
         model, missing = _model(spec, kind, source, options)
         reads_text = checkpoint.takes_text or spec.task == TEXT_GENERATION
-        # A bundled checkpoint's tokenizer lies at hand with random weights, too.
-        has_tokenizer = spec.weights == "pretrained" or (entry is not None and entry.bundled)
-        tokenizer = _tokenizer(source, options) if reads_text and has_tokenizer else None
+        tokenizer = _tokenizer(source, options) if reads_text and spec.weights == "pretrained" else None
         processor = None
         if spec.sees_picture:
             # Over Pillow, which needs no torchvision.

@@ -37,9 +37,6 @@ from demo.core.result import RunResult
 from demo.core.spec import PUBLISHED_CALLS, BadInput, RunSpec
 from demo.tasks import BY_NAME
 
-MAX_RESTARTS = 2
-"""Times that a timing is begun anew because other programs took a core."""
-
 
 class Run:
     """One job. `execute` it once."""
@@ -273,7 +270,7 @@ class Run:
 
     def time_until_undisturbed(self) -> timing.Samples:
         """Begins anew with fewer threads if other programs take a core meanwhile, unless the number was asked for."""
-        restarts = MAX_RESTARTS if self.workload.device.type == "cpu" and self.spec.threads is None else 0
+        restarts = 2 if self.workload.device.type == "cpu" and self.spec.threads is None else 0
         while True:
             threads = torch.get_num_threads() if restarts else 0
             self.events_before_timing = self.log.events()

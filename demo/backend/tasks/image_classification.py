@@ -7,15 +7,13 @@ import torch
 from demo.backend.picture_workload import PictureWorkload
 from demo.core.outputs import Label, Predictions
 
-TOP = 5
-
 
 class ImageClassification(PictureWorkload):
     outputs_read = ("logits",)
 
     def decode(self, outputs: Any) -> Predictions:
         scores = outputs.logits[0].softmax(-1)
-        top = scores.topk(min(TOP, len(scores)))
+        top = scores.topk(min(5, len(scores)))
         labels = (
             Label(self.label(int(index)), float(score))
             for score, index in zip(top.values, top.indices, strict=True)

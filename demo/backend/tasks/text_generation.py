@@ -30,8 +30,6 @@ from demo.core.spec import BadInput, RunSpec
 
 COMPARED_TOKENS = 64
 """Tokens of an answer whose logits are compared. A vocabulary has up to some 260,000 words, each with a logit."""
-PREFILL_SHARE = 0.25
-"""The prefill's share of the time for the steps, which are what most of an answer's time goes into."""
 CACHE_TOLERANCE = {"float32": 1e-3, "tf32": 0.02, "float16": 0.1, "bfloat16": 0.1}
 """How far a step over the cache may be from a call without one, as a share of the largest logit."""
 
@@ -179,9 +177,8 @@ class TextWorkload(Workload):
         return {"logits": exact(input_ids=text, use_cache=False, logits_to_keep=len(answer)).logits[0]}
 
     def predictions(self, outputs: Any) -> Predictions | None:
-        if self.spec.weights == "random":
-            return None
-        return as_text(self.loaded.tokenizer, outputs["tokens"])
+        random = self.spec.weights == "random"
+        return None if random else as_text(self.loaded.tokenizer, outputs["tokens"])
 
     def time_more(self, variants: Variants, log: compilation.CompileLog, events: Events) -> dict[str, Any]:
         """The prefill of both variants in turns."""
@@ -193,9 +190,8 @@ class TextWorkload(Workload):
         warmup, _ = timing.warm_up(compiled, self.clock, log.events, min_calls)
         eager_warmup, _ = timing.warm_up(eager, self.clock, log.events)
         plan = timing.Plan.of(self.spec, variants.compiled.warmup[0])
-        plan = replace(
-            plan, max_seconds=plan.max_seconds * PREFILL_SHARE, longest_seconds=plan.longest_seconds * PREFILL_SHARE
-        )
+        # A quarter of the time for the steps, which are what most of an answer's time goes into.
+        plan = replace(plan, max_seconds=plan.max_seconds / 4, longest_seconds=plan.longest_seconds / 4)
         half = timing.calls_per_half_block(eager_warmup, warmup, plan.iterations)
         samples = timing.time_interleaved(eager, compiled, self.clock, plan, half, lambda _: None)
         pair = Pair(
