@@ -181,7 +181,7 @@ class CompileLog:
         if device.type != "cuda":
             return f"{CUDAGRAPHS_SKIPPED}there are no CUDA graphs on a CPU"
         skipped = int(counters["inductor"]["cudagraph_skips"])
-        recorded = cuda_graph_recordings() - self._recorded_before
+        recorded = cuda_graph_recordings() > self._recorded_before
         reasons = (getattr(metrics, "cudagraph_skip_reason", None) for metrics in get_compilation_metrics())
         reason = next(filter(None, reasons), "inductor gave no reason")
         if recorded and skipped:

@@ -262,8 +262,8 @@ class Run:
         if samples.control:
             self.keep(control_times=samples.measurement("control"))
         recompiles = self.log.events() - self.events_before_timing
-        compilation = replace(self.compilation(), recompiles_while_timing=recompiles)
-        self.keep(compilation=compilation, compiled=samples.measurement("compiled", variants.compiled.warmup))
+        self.keep(compilation=replace(self.compilation(), recompiles_while_timing=recompiles))
+        self.keep(compiled=samples.measurement("compiled", variants.compiled.warmup))
         self.caveats += caveats.of_timing(self.result)
         if recompiles:
             self.keep(status="failed", failure=failures.recompile_failure(recompiles))

@@ -54,7 +54,7 @@ def load(spec: RunSpec, device: torch.device) -> OwnModel:
         raise BadInput(f"{called} returned {_kind(model)} as its module. {EXPECTED}.")
     # Eager would be compiled, too. The first eager calls tell of others, such as a compiled function that it calls.
     if any(isinstance(one, OptimizedModule) or one._compiled_call_impl is not None for one in model.modules()):
-        raise BadInput(f"The module of {called} is compiled already, or a part of it. Leave that to the run.")
+        raise BadInput(f"The module of {called} is compiled already, or a part of it. Return it before torch.compile.")
     batch = _by_name(model, given, called)
     inputs = pytree.tree_map_only(torch.Tensor, lambda tensor: on_device(tensor, spec, device), batch)
     return OwnModel(spec, device, _place(model, spec, device, called), inputs)
