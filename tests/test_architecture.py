@@ -156,8 +156,8 @@ def test_requirements_are_exact_and_neither_torchvision_nor_timm_is_among_them()
 def test_every_library_that_the_program_imports_is_required() -> None:
     distribution = {"PIL": "pillow", "pynvml": "nvidia-ml-py", "yaml": "pyyaml", "markupsafe": "jinja2"}
     distribution |= dict.fromkeys(
-        ("fastapi", "starlette"), "gradio"
-    )  # its server is theirs, and it says which versions
+        ("fastapi", "starlette", "pydantic", "pydantic_core"), "gradio"
+    )  # it is made of them, and says which versions
     optional = {"triton", "ray", "spaces"}  # triton comes with torch where there is a GPU, a Space installs spaces
     imported = {name.split(".")[0] for file in sources() for name in _imports(file)}
     foreign = imported - set(sys.stdlib_module_names) - {"demo", "app"} - optional
