@@ -87,8 +87,6 @@ class ImageInfo:
     """Checksum of the file's bytes."""
     preview_jpeg: str
     """Base64 of a JPEG, long side at most `base64_images.LONG_SIDE` pixels: lets a stored result be drawn again."""
-    note: str = ""
-    """What a reader should know of how the file was read; '' for nothing."""
 
 
 @dataclass(frozen=True)
