@@ -68,8 +68,6 @@ class Option:
     low: float = 0
     high: float = 0
     """The least and the largest value of a number, both allowed."""
-    aliases: tuple[str, ...] = ()
-    """Further flags of the command line, the one to show first; `--name` always works."""
     fold: str | None = None
     """Its group in the form's fold 'Advanced', one of `FOLDS`; None: the form lays it out itself."""
     timing: bool = False
@@ -78,9 +76,9 @@ class Option:
     """It may make calls faster without changing what is asked of the model; plain eager has its default."""
 
     @property
-    def flags(self) -> tuple[str, ...]:
-        """Its flags on the command line."""
-        return (*self.aliases, f"--{self.name.replace('_', '-')}")
+    def flag(self) -> str:
+        """On the command line."""
+        return f"--{self.name.replace('_', '-')}"
 
     def parsed(self, given: Any) -> Any:
         """`given` with numbers and queries that were typed as text read; `check` refuses what cannot be read."""
@@ -194,7 +192,6 @@ class RunSpec:
         "Stop timing after so many seconds, twice that where the verdict is unsure. Left alone, a slow model may "
         "take as long as its first compiled call, a minute at most.",
         label="Seconds of timing",
-        aliases=("--max-seconds",),
         fold="timing",
     )
     channels_last: bool = switch(

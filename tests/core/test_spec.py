@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from demo.core.spec import MAX_BATCH_SIZE, MAX_PROMPT, OPTIONS, TEXT_GENERATION, BadInput, RunSpec
+from demo.core.spec import MAX_BATCH_SIZE, MAX_PROMPT, TEXT_GENERATION, BadInput, RunSpec
 
 garbage: st.SearchStrategy[Any] = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.binary(),
@@ -119,9 +119,3 @@ def test_a_spec_of_text_generation_sees_no_picture_and_counts_tokens() -> None:
     assert (text.sees_picture, text.unit, text.prompt) == (False, "token", " The \N{CAT FACE}\n")
     picture = RunSpec("shapes-vit", "image-classification")
     assert (picture.sees_picture, picture.unit) == (True, "image")
-
-
-def test_every_option_has_its_own_flag_and_an_older_name_still_works() -> None:
-    flags = [flag for option in OPTIONS.values() for flag in option.flags]
-    assert len(set(flags)) == len(flags)
-    assert OPTIONS["most_seconds"].flags == ("--max-seconds", "--most-seconds")
