@@ -26,7 +26,7 @@ from torch.utils._filelock import FileLock
 
 from demo.core.caveat import Caveat, note
 from demo.core.format import without_folders
-from demo.core.measurement import CUDAGRAPHS_PARTLY, CUDAGRAPHS_SKIPPED, Compilation, CompileCost, GraphBreak
+from demo.core.measurement import Compilation, CompileCost, GraphBreak
 from demo.core.spec import CUDA_GRAPH_MODES, RunSpec
 
 T = TypeVar("T")
@@ -203,22 +203,22 @@ class CompileLog:
         if spec.mode not in CUDA_GRAPH_MODES:
             return "not asked"
         if device.type != "cuda":
-            return f"{CUDAGRAPHS_SKIPPED}there are no CUDA graphs on a CPU"
+            return "not used: there are no CUDA graphs on a CPU"
         skipped = int(counters["inductor"]["cudagraph_skips"])
         recorded = len(recorded_graphs() - self._recorded_before)
         reasons = (getattr(metrics, "cudagraph_skip_reason", None) for metrics in get_compilation_metrics())
         reason = next(filter(None, reasons), "inductor gave no reason")
         if recorded and skipped:
-            return f"{CUDAGRAPHS_PARTLY}{recorded} of {recorded + skipped} graphs: {reason}"
+            return f"used in part: {recorded} of {recorded + skipped} graphs: {reason}"
         if skipped:
-            return f"{CUDAGRAPHS_SKIPPED}{reason}"
+            return f"not used: {reason}"
         if not int(counters["stats"]["unique_graphs"]):
-            return f"{CUDAGRAPHS_SKIPPED}torch.compile captured no graph"
+            return "not used: torch.compile captured no graph"
         if not recorded:
-            return f"{CUDAGRAPHS_SKIPPED}inductor recorded none and gave no reason"
+            return "not used: inductor recorded none and gave no reason"
         outside, inside = calls_outside_graphs(self._sources())
         if outside:
-            return f"{CUDAGRAPHS_PARTLY}{outside} of {outside + inside} calls of kernels are launched one by one"
+            return f"used in part: {outside} of {outside + inside} calls of kernels are launched one by one"
         return "used"
 
 

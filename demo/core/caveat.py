@@ -40,8 +40,7 @@ WORDS = {
     "timed_again": "Another program took a core while it was timed. Timed again with fewer threads: {threads}.",
     "no_graph": "torch.compile captured no graph at all: “compiled” ran as eager.",
     "breaks": "Graph breaks: {breaks}. Graphs, with Python in between: {graphs}.",
-    "no_cudagraphs": "CUDA graphs, which mode {mode} asks for, were not used: {reason}.",
-    "some_cudagraphs": "CUDA graphs, which mode {mode} asks for, were used in part only: {reason}.",
+    "cudagraphs": "CUDA graphs, which mode {mode} asks for, were {used}.",
     "fallbacks": "Functions that dynamo left to eager: {count}. The first: {place}, {reason}.",
     "tail": "The slowest compiled calls are slower than eager's: of 20 calls one takes longer than {slow}, with eager"
     " longer than {usual}.",
@@ -83,7 +82,7 @@ WORDS = {
 
 IMPORTANT = (
     "note", "no_graph", "same_tensor", "growth", "missing_weights", "came_compiled", "compiles_itself", "subnormal",
-    "narrow_vectors", "no_cudagraphs", "some_cudagraphs", "fallbacks", "breaks", "separate", "beginning_twice",
+    "narrow_vectors", "cudagraphs", "fallbacks", "breaks", "separate", "beginning_twice",
     "end_at_end", "not_counted"
 )  # fmt: skip
 """Caveats that change what an answer means, the most important first. One of them stands beside the answer."""

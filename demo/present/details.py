@@ -195,11 +195,9 @@ def compiled(result: RunResult) -> Part | None:
     rows += [*_places("Fallback to eager", found.fallbacks), *_places("Recompile", found.recompiles)]
     if found.recompiles_while_timing:
         rows.append(("Recompiles while timing", str(found.recompiles_while_timing), ""))
-    skipped = found.cudagraphs_skipped is not None
-    if (reason := found.cudagraphs_skipped if skipped else found.cudagraphs_partly) is not None:
-        rows.append(("CUDA graphs", "not used" if skipped else "used in part", reason))
-    elif found.cudagraphs != "not asked":
-        rows.append(("CUDA graphs", found.cudagraphs, ""))
+    if found.cudagraphs != "not asked":
+        used, _, reason = found.cudagraphs.partition(": ")
+        rows.append(("CUDA graphs", used, reason))
     if found.kernels is not None:
         rows.append(("Kernels", f"{found.kernels} generated, {found.extern_kernels} of libraries", ""))
     if found.cache_hits or found.cache_misses:
