@@ -23,10 +23,8 @@ BUSY_CPU = 0.10
 """From this share of the cores on that others use a run is told to be disturbed."""
 APP_VARIABLE = "DEMO_APP_PID"
 """In a worker's environment: the process that started it."""
-WINDOWS, WINDOW_SECONDS = 3, 0.25
-"""In which the share of other programs is looked for, and the length of each."""
-IDLE_LOOKS, IDLE_SECONDS = 3, 0.3
-"""Windows of the second look, in which this process idles, and the length of each."""
+LOOKS, LOOK_SECONDS = 3, 0.3
+"""Windows in which this process idles and looks for others, and the length of each."""
 
 
 def usable_cores() -> int:
@@ -99,9 +97,9 @@ def others_share() -> float | None:
     """The share of the cores, 0 to 1, that other programs use now; None if not known. The least of several windows: a
     moment of work is no busy machine."""
     shares = []
-    for _ in range(WINDOWS):
+    for _ in range(LOOKS):
         before = read()
-        time.sleep(WINDOW_SECONDS)
+        time.sleep(LOOK_SECONDS)
         after = read()
         if before is None or after is None or (share := before.foreign_share(after)) is None:
             return None
@@ -140,11 +138,11 @@ def free_cores(since: Reading | None) -> int | None:
     looks again while it idles, and takes the least busy window: a click on a page keeps server and browser busy.
     """
     found = left(since, read())
-    for _ in range(IDLE_LOOKS):
+    for _ in range(LOOKS):
         if found is None or found >= usable_cores():
             return found
         before = read()
-        time.sleep(IDLE_SECONDS)
+        time.sleep(LOOK_SECONDS)
         found = max(found, left(before, read()) or 0)
     return found
 
@@ -152,7 +150,7 @@ def free_cores(since: Reading | None) -> int | None:
 def free_now() -> int | None:
     """As `free_cores`, for a window that begins now."""
     before = read()
-    time.sleep(IDLE_SECONDS)
+    time.sleep(LOOK_SECONDS)
     return free_cores(before)
 
 

@@ -366,12 +366,9 @@ def _check_passage(text: Any) -> None:
 
 
 def _check_queries(text: Any) -> None:
-    if not isinstance(text, tuple) or not all(isinstance(query, str) and query.strip() for query in text):
+    texts = isinstance(text, tuple) and all(isinstance(query, str) and query.strip() for query in text)
+    if not texts or len(text) > MAX_QUERIES or any(len(query) > MAX_QUERY_LENGTH for query in text):
         raise BadInput(
-            "The text queries are a list of short texts, none of them empty, such as: a cat, a remote control."
-        )
-    if len(text) > MAX_QUERIES or any(len(query) > MAX_QUERY_LENGTH for query in text):
-        raise BadInput(
-            f"At most {MAX_QUERIES} text queries of at most {MAX_QUERY_LENGTH} characters each. "
-            f"Given: {len(text)} queries, the longest of {max(map(len, text))} characters."
+            f"The text queries are at most {MAX_QUERIES} texts of 1 to {MAX_QUERY_LENGTH} characters, such as: a cat, "
+            f"a remote control. Given: {shown(text)}."
         )

@@ -68,7 +68,7 @@ def test_it_looks_again_only_where_the_first_window_was_busy(
     monkeypatch.setattr(cores, "read", lambda: next(readings))
     monkeypatch.setattr(cores.time, "sleep", slept.append)
     assert cores.free_cores(cores.read()) == free
-    assert slept == [cores.IDLE_SECONDS] * looks
+    assert slept == [cores.LOOK_SECONDS] * looks
 
 
 @pytest.mark.skipif(cores.read() is None, reason="no /proc here")
