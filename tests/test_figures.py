@@ -215,18 +215,6 @@ def test_progress_tells_a_ratio_only_if_it_is_known() -> None:
         assert ("× ±" in said) is not result.speedup.too_wide
 
 
-# The last line
-
-
-def test_a_report_ends_with_one_line_that_can_be_quoted() -> None:
-    answers = {"faster": r"1\.\d+×", "slower": r"0\.\d+×", "same": "no difference", "unsure": "too noisy to tell"}
-    for kind, answer in answers.items():
-        told = rf"{answer} \(\d\.\d+ to \d\.\d+×\), compiled against eager \(within one process: .*\)"
-        last = terminal.report(RESULTS[kind]).splitlines()[-1]
-        assert re.fullmatch(f"google/vit-base-patch16-224 on Tesla T4: {told}", last)
-    assert "compiled against" not in terminal.report(ok_result(eager=measurement(0.002, blocks=1)))
-
-
 # What the interval rests on
 
 FULL = run("faster")
