@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterable
 
 import pytest
-from support.samples import full_result, measurement, ok_result, plain
+from support.samples import full_result, plain
 
 from demo.cli import sweep_command, terminal
 from demo.core import format as fmt
