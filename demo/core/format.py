@@ -19,12 +19,6 @@ def sentence(phrase: str) -> str:
     return f"{capital(phrase)}."
 
 
-def clause(sentence: str) -> str:
-    """The sentence without its capital letter and full stop, unless it begins with an abbreviation: 'GPU', 'CUDA'."""
-    first = sentence[:1] if sentence[1:2].isupper() else sentence[:1].lower()
-    return first + sentence[1:].removesuffix(".")
-
-
 def milliseconds(seconds: float) -> float:
     return seconds * 1e3
 
