@@ -67,12 +67,6 @@ def _rooms_imported(file: Path) -> set[str]:
     return rooms - {_room(file)}
 
 
-def test_only_init_and_main_stand_at_the_root() -> None:
-    assert {file.name for file in (ROOT / "demo").glob("*.py")} == {"__init__.py", "__main__.py"}
-    folders = {folder.name for folder in (ROOT / "demo").iterdir() if folder.is_dir()} - {"__pycache__"}
-    assert folders == set(FLOOR_OF) - {"__main__", "app"}
-
-
 def test_no_file_of_the_program_is_longer_than_450_lines() -> None:
     files = [file for file in (ROOT / "demo").rglob("*") if file.suffix in (".py", ".js", ".css", ".html")]
     lengths = {str(file.relative_to(ROOT)): len(file.read_text(encoding="utf-8").splitlines()) for file in files}
