@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterable
 
 import pytest
-from support.samples import full_result, measurement, ok_result, plain
+from support.samples import full_result, plain
 
 from demo.cli import sweep_command, terminal
 from demo.core import format as fmt
@@ -213,18 +213,6 @@ def test_progress_tells_a_ratio_only_if_it_is_known() -> None:
         for text in (terminal.progress_text(vague), strip(vague, result.spec)):
             assert "oo early to tell" in text and "2.00×" not in text and "44900" not in text
         assert ("× ±" in said) is not result.speedup.too_wide
-
-
-# The last line
-
-
-def test_a_report_ends_with_one_line_that_can_be_quoted() -> None:
-    answers = {"faster": r"1\.\d+×", "slower": r"0\.\d+×", "same": "no difference", "unsure": "too noisy to tell"}
-    for kind, answer in answers.items():
-        told = rf"{answer} \(\d\.\d+ to \d\.\d+×\), compiled against eager \(within one process: .*\)"
-        last = terminal.report(RESULTS[kind]).splitlines()[-1]
-        assert re.fullmatch(f"google/vit-base-patch16-224 on Tesla T4: {told}", last)
-    assert "compiled against" not in terminal.report(ok_result(eager=measurement(0.002, blocks=1)))
 
 
 # What the interval rests on

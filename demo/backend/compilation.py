@@ -21,7 +21,7 @@ from torch._inductor.cpu_vec_isa import pick_vec_isa
 from torch.utils._filelock import FileLock
 
 from demo.core.format import without_folders
-from demo.core.measurement import CUDAGRAPHS_PARTLY, CUDAGRAPHS_SKIPPED, Compilation, CompileCost, GraphBreak
+from demo.core.measurement import Compilation, CompileCost, GraphBreak
 from demo.core.spec import CUDA_GRAPH_MODES, RunSpec
 
 _PLACE = re.compile(r"in user code at (?P<file>.+?):(?P<line>\d+)")
@@ -179,17 +179,17 @@ class CompileLog:
         if spec.mode not in CUDA_GRAPH_MODES:
             return "not asked"
         if device.type != "cuda":
-            return f"{CUDAGRAPHS_SKIPPED}there are no CUDA graphs on a CPU"
+            return "not used: there are no CUDA graphs on a CPU"
         skipped = int(counters["inductor"]["cudagraph_skips"])
         recorded = cuda_graph_recordings() > self._recorded_before
         reasons = (getattr(metrics, "cudagraph_skip_reason", None) for metrics in get_compilation_metrics())
         reason = next(filter(None, reasons), "inductor gave no reason")
         if recorded and skipped:
-            return f"{CUDAGRAPHS_PARTLY}graphs that inductor left out: {skipped}, {reason}"
+            return f"used in part: graphs that inductor left out: {skipped}, {reason}"
         if skipped:
-            return f"{CUDAGRAPHS_SKIPPED}{reason}"
+            return f"not used: {reason}"
         if not recorded:
-            return f"{CUDAGRAPHS_SKIPPED}inductor recorded none and gave no reason"
+            return "not used: inductor recorded none and gave no reason"
         return "used"
 
 

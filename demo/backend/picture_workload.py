@@ -17,7 +17,6 @@ from demo.backend import models, timing
 from demo.backend.failures import OTHER, short_name
 from demo.backend.workload import Batch, Workload, on_device
 from demo.core import images
-from demo.core.caveat import note
 from demo.core.outputs import EndToEnd, ImageInfo, Predictions
 from demo.core.size_log import Size
 from demo.core.spec import BadInput, RunSpec
@@ -47,8 +46,7 @@ class PictureWorkload(Workload):
         if on_image is not None:
             on_image(image)  # a run whose load fails is found again by its picture
         loaded = models.load(spec, device)
-        caveats = [*loaded.caveats, *([note(image.note)] if image.note else [])]
-        return cls(spec, device, loaded.model, loaded, picture, file, caveats=caveats)
+        return cls(spec, device, loaded.model, loaded, picture, file, caveats=loaded.caveats)
 
     @abstractmethod
     def decode(self, outputs: Any) -> Predictions:

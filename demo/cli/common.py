@@ -26,12 +26,12 @@ def add_options(parser: argparse.ArgumentParser, names: Iterable[str] = OPTIONS)
         note: dict[str, Any] = {"dest": option.name, "help": _help(option)}
         match option.kind:
             case "switch":
-                parser.add_argument(*option.flags, action="store_true", default=None, **note)
+                parser.add_argument(option.flag, action="store_true", default=None, **note)
             case "queries":
-                parser.add_argument(*option.flags, action="append", metavar="QUERIES", **note)
+                parser.add_argument(option.flag, action="append", metavar="QUERIES", **note)
             case kind:
                 metavar = {"whole": "N", "number": "X"}.get(kind, option.name.upper())
-                parser.add_argument(*option.flags, metavar=metavar, **note)
+                parser.add_argument(option.flag, metavar=metavar, **note)
 
 
 def given_options(options: argparse.Namespace, names: Iterable[str] = OPTIONS) -> dict[str, Any]:
@@ -43,7 +43,7 @@ def given_options(options: argparse.Namespace, names: Iterable[str] = OPTIONS) -
 def flag(name: str, value: Any) -> list[str]:
     """The words of the command line that ask for an option's value: ['--mode', 'lite'], ['--freezing'], none for a
     switch that is off, ['--prompt=-1 is'] for a value that would be taken for an option."""
-    option = OPTIONS[name].flags[0]
+    option = OPTIONS[name].flag
     if isinstance(value, bool):
         return [option] if value else []
     return [f"{option}={value}"] if str(value).startswith("-") else [option, str(value)]

@@ -36,8 +36,7 @@ WORDS = {
     "timed_again": "Another program took a core while it was timed. Timed again with fewer threads: {threads}.",
     "no_graph": "torch.compile captured no graph at all: “compiled” ran as eager.",
     "breaks": "Graph breaks: {breaks}. Graphs, with Python in between: {graphs}.",
-    "no_cudagraphs": "CUDA graphs, which mode {mode} asks for, were not used: {reason}.",
-    "some_cudagraphs": "CUDA graphs, which mode {mode} asks for, were used in part only: {reason}.",
+    "cudagraphs": "CUDA graphs, which mode {mode} asks for, were {used}.",
     "fallbacks": "Functions that dynamo left to eager: {count}. The first: {place}, {reason}.",
     "tail": "The slowest compiled calls are slower than eager's: of 20 calls one takes longer than {slow}, with eager"
     " longer than {usual}.",
@@ -73,8 +72,8 @@ WORDS = {
 
 
 IMPORTANT = (
-    "note", "no_graph", "same_tensor", "growth", "missing_weights", "compiles_itself", "subnormal", "no_cudagraphs",
-    "some_cudagraphs", "fallbacks", "breaks", "not_counted"
+    "note", "no_graph", "same_tensor", "growth", "missing_weights", "compiles_itself", "subnormal", "cudagraphs",
+    "fallbacks", "breaks", "not_counted"
 )  # fmt: skip
 """Caveats that change what an answer means, the most important first. One of them stands beside the answer."""
 

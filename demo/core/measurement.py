@@ -208,9 +208,6 @@ class CompiledFirst:
     graph_breaks: tuple[GraphBreak, ...] = ()
 
 
-CUDAGRAPHS_SKIPPED, CUDAGRAPHS_PARTLY = "skipped: ", "in part: "
-
-
 @dataclass(frozen=True)
 class Compilation:
     """What torch.compile did during the real compile, as counted by dynamo and inductor themselves."""
@@ -223,7 +220,7 @@ class Compilation:
     graph_breaks: tuple[GraphBreak, ...] = ()
     recompiles_while_timing: int = 0
     cudagraphs: str = "not asked"
-    """'used', 'not asked', or `CUDAGRAPHS_SKIPPED` or `CUDAGRAPHS_PARTLY` and the reason."""
+    """'used', 'not asked', or 'not used: ' or 'used in part: ' and the reason."""
     cold: CompileCost | None = None
     """With nothing of this model in the cache, or a package to be built; None where neither this run nor an earlier one
     on this machine measured it. C++ headers that were compiled before are used all the same."""
@@ -241,18 +238,6 @@ class Compilation:
     where it captures the same."""
     package_bytes: int | None = None
     """Size of the package of AOTInductor; None with compiler "jit"."""
-
-    @property
-    def cudagraphs_skipped(self) -> str | None:
-        """Why CUDA graphs were asked for and not used; None where they were used, or not asked for."""
-        skipped = self.cudagraphs.startswith(CUDAGRAPHS_SKIPPED)
-        return self.cudagraphs.removeprefix(CUDAGRAPHS_SKIPPED) if skipped else None
-
-    @property
-    def cudagraphs_partly(self) -> str | None:
-        """Which part of the kernels is in CUDA graphs, and why not all; None where all are, or none."""
-        partly = self.cudagraphs.startswith(CUDAGRAPHS_PARTLY)
-        return self.cudagraphs.removeprefix(CUDAGRAPHS_PARTLY) if partly else None
 
     @property
     def known_costs(self) -> dict[str, float]:

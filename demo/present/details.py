@@ -183,11 +183,9 @@ def compiled(result: RunResult) -> Part | None:
     rows += [*_places("Fallback to eager", found.fallbacks), *_places("Recompile", found.recompiles)]
     if found.recompiles_while_timing:
         rows.append(("Recompiles while timing", str(found.recompiles_while_timing), ""))
-    skipped = found.cudagraphs_skipped is not None
-    if (reason := found.cudagraphs_skipped if skipped else found.cudagraphs_partly) is not None:
-        rows.append(("CUDA graphs", "not used" if skipped else "used in part", reason))
-    elif found.cudagraphs != "not asked":
-        rows.append(("CUDA graphs", found.cudagraphs, ""))
+    if found.cudagraphs != "not asked":
+        used, _, reason = found.cudagraphs.partition(": ")
+        rows.append(("CUDA graphs", used, reason))
     return Part(f"Did it really compile? {_really_compiled(result, found)}", texts, rows=rows)
 
 

@@ -138,10 +138,3 @@ def test_boxes_are_in_pixels_of_the_picture_and_inside_it() -> None:
     (box,) = workload_of(name, picture, {17: "cat"}, processor_of(name)).predictions(outputs).boxes
     assert box.label == "cat" and box.score > 0.99
     assert box.box == pytest.approx((140, 25, 200, 75))
-
-
-def test_a_guess_at_the_bits_of_a_picture_is_a_warning(tmp_path) -> None:
-    Image.fromarray(np.full((32, 32), 4095, np.uint16)).save(tmp_path / "deep.png")
-    workload = ImageClassification.load(catalog.make_spec("shapes-vit"), torch.device("cpu"), tmp_path / "deep.png")
-    (told,) = map(str, workload.caveats)
-    assert told == "'deep.png' has 16 bits a channel and no value above 4,095: it was read as one of 12 bits."

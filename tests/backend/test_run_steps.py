@@ -248,7 +248,7 @@ def test_a_core_that_is_busy_from_the_start_gets_no_thread_unless_asked_for(
 ) -> None:
     torch.set_num_threads(2)
     monkeypatch.setattr(cores, "free_cores", lambda since: 1)
-    monkeypatch.setattr("demo.core.machine.usable_cores", lambda: 2)
+    monkeypatch.setattr("demo.backend.machine_probe.usable_cores", lambda: 2)
     elsewhere: list[RunSpec] = []
     monkeypatch.setattr(first_call, "measure_elsewhere", lambda spec, *_: elsewhere.append(spec))
     for variable in ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR"):

@@ -61,7 +61,7 @@ def test_a_strategy_is_what_its_process_is_told(strategy: str, dynamic: str, bat
 
 def test_every_strategy_is_a_row_of_the_json(tmp_path, monkeypatch, capsys) -> None:
     log = tmp_path / "sizes.txt"
-    log.write_text("2x 3\n1\n")
+    log.write_text("3\n3\n1\n")
 
     def made_up(spec: Any, image: Path, sizes: tuple[Size, ...], strategy: str) -> Replay:
         assert sizes == (Size(3), Size(3), Size(1))

@@ -121,7 +121,7 @@ def test_a_wide_interval_neither_wins_nor_takes_the_lead_from_a_good_way() -> No
     [
         ({"status": "crashed", "failure": Failure("time", "It crashed.", "Try again.")}, "crashed"),
         ({"status": "out_of_memory", "failure": Failure("time", "Full.", "")}, "out of memory"),
-        ({"parity": Parity("differ", 0.5, "Outputs differ by 0.5.", {})}, "differs from its own"),
+        ({"parity": Parity("differ", 0.5, "Outputs differ by 0.5.", {})}, "is not known to agree with its own"),
         ({"parity": None}, "was not compared"),
         ({"predictions": {"eager": LABELS, "compiled": DOG}}, "sees dog"),
     ],
