@@ -40,15 +40,6 @@ def given_options(options: argparse.Namespace, names: Iterable[str] = OPTIONS) -
     return {name: ",".join(value) if OPTIONS[name].kind == "queries" else value for name, value in given.items()}
 
 
-def flag(name: str, value: Any) -> list[str]:
-    """The words of the command line that ask for an option's value: ['--mode', 'lite'], ['--freezing'], none for a
-    switch that is off, ['--prompt=-1 is'] for a value that would be taken for an option."""
-    option = OPTIONS[name].flags[0]
-    if isinstance(value, bool):
-        return [option] if value else []
-    return [f"{option}={value}"] if str(value).startswith("-") else [option, str(value)]
-
-
 def _help(option: Option) -> str:
     """'auto (default), cpu or cuda. "auto" takes the GPU where there is one.', safe for argparse's formatting."""
     values = [f"{option.values[0]} (default)", *option.values[1:]] if option.values else []
