@@ -38,7 +38,8 @@ def test_the_report_has_the_command_of_the_winner(capsys) -> None:
     assert main(["best", "--batch-size", "2"]) == 0
     said = capsys.readouterr().out.splitlines()
     assert said[0].startswith("Freezing: 2.5") and "as fast as eager" in said[0]
-    head, first = said[2], said[3]
+    assert said[1].startswith("Pays after ")
+    head, first = said[3], said[4]
     assert "Speed-up over eager" in head and first.startswith("1  Freezing") and "2.5" in first
     assert any(line.startswith("2") or line.startswith("3") for line in said if "Default mode" in line)
     assert said[-1].endswith("python -m demo script frozen > run.py")
