@@ -101,8 +101,7 @@ def _sweep(options: argparse.Namespace) -> int:
                 _follow(events, cells)
         except (KeyboardInterrupt, SystemExit):
             stored = sum(cell.result is not None for cell in cells)
-            again = "the same command without --fresh" if options.fresh else "the same command"
-            print(f"Stopped: {stored} of {len(cells)} stored; {again} resumes.", file=sys.stderr)
+            print(f"Stopped: {stored} of {len(cells)} stored. Without --fresh the command resumes.", file=sys.stderr)
             raise
         finally:
             if any(cell.done for cell in cells):  # an earlier table is worth more than an empty one
@@ -140,11 +139,10 @@ def _on_cluster(options: argparse.Namespace, specs: Sequence[RunSpec], image: Pa
 
     history = History()
     with cluster.connect(options.address):
-        fleet = cluster.fleet(options.gpu_type)
-        cells = cluster.make_cells(specs, fleet, history.all(), image, options.fresh)
-        todo = len(unfinished(cells))
-        plan = f"{len(cells)} cells, {todo} to run, {fleet.slots} at a time on {fleet.nodes} nodes."
-        yield cells, plan, partial(cluster.run_cells, cells, fleet, history)
+        needs = cluster.needs()
+        machines = cluster.machines(options.gpu_type, needs)
+        cells = cluster.make_cells(specs, machines, history.all(), image, options.fresh)
+        yield cells, plan_text(cells), partial(cluster.run_cells, cells, needs, history)
 
 
 def _follow(events: Iterable[Event], cells: list[Cell]) -> None:
@@ -163,16 +161,14 @@ def _follow(events: Iterable[Event], cells: list[Cell]) -> None:
     print(table(cells))
 
 
-def plan_text(cells: list[Cell], forecast: SweepForecast) -> str:
-    """'72 cells, 12 of them stored already. 60 to run: about 41 min (a rough guess for 48 of them).'"""
-    stored = len(cells) - forecast.cells
-    count = fmt.count(len(cells), "cell")
-    parts = [f"{count}, {stored} of them stored already." if stored else f"{count}."]
-    if forecast.cells:
+def plan_text(cells: list[Cell], forecast: SweepForecast | None = None) -> str:
+    """'72 cells, 12 of them stored already: 60 to run, about 41 min (a rough guess for 48 of them).'"""
+    todo = len(unfinished(cells))
+    said = f"{fmt.count(len(cells), 'cell')}, {len(cells) - todo} of them stored already: {todo} to run"
+    if forecast is not None and todo:
         guess = f" (a rough guess for {forecast.guessed} of them)" if forecast.guessed else ""
-        duration = fmt.rounded_duration(forecast.seconds)
-        parts.append(f"{forecast.cells} to run: about {duration} one after another{guess}.")
-    return " ".join(parts)
+        said = f"{said}, about {fmt.rounded_duration(forecast.seconds)}{guess}"
+    return f"{said}."
 
 
 def cell_text(cell: Cell) -> str:

@@ -36,11 +36,11 @@ def said(data: Path, *arguments: str, **environment: str) -> tuple[str, str]:
 def test_the_command_says_how_many_cells_and_how_long(tmp_path) -> None:
     grid = ("--batch-size", "1,101", "--batch-size", "2", "--cache", "empty")
     table, told = said(tmp_path, *grid)
-    assert told.startswith("3 cells. 3 to run: about ")
+    assert told.startswith("3 cells, 0 of them stored already: 3 to run, about ")
     assert "a rough guess for 3 of them" in told and "Start?" not in told  # without a terminal
     assert [line.split()[-2] for line in table.splitlines()[1:]] == ["2.0×", "OOM", "2.0×"]
-    assert said(tmp_path, *grid) == (table, "3 cells, 3 of them stored already.\n")
-    assert said(tmp_path, *grid, "--fresh")[1].startswith("3 cells. 3 to run")
+    assert said(tmp_path, *grid) == (table, "3 cells, 3 of them stored already: 0 to run.\n")
+    assert said(tmp_path, *grid, "--fresh")[1].startswith("3 cells, 0 of them stored already")
     assert len(History(tmp_path / "history.sqlite3").all()) == 6
 
 
@@ -85,6 +85,6 @@ def test_sigterm_ends_a_sweep_with_the_table_of_what_it_has(tmp_path) -> None:
     told = process.communicate(timeout=60)[1]
     assert process.returncode == 143
     assert "Traceback" not in told
-    assert told.endswith("Stopped: 1 of 3 stored; the same command resumes.\n")
+    assert told.endswith("Stopped: 1 of 3 stored. Without --fresh the command resumes.\n")
     assert len(out.read_text().splitlines()) == 1 + 1
     assert text.read_text().count("| not run |") == 2

@@ -157,19 +157,17 @@ def repeat(repeats: int, **changes: Any) -> RunResult:
     return stored(id=f"run-{repeats}", spec=dataclasses.replace(SPEC, repeats=repeats), earlier=before, **changes)
 
 
-def test_a_cell_goes_on_from_the_repeats_that_are_stored_or_ends_with_one_that_failed_for_good() -> None:
-    spec = dataclasses.replace(SPEC, repeats=3)
-    two = [repeat(2), repeat(1)]
-    cell = made(two, spec)
-    assert not cell.done and [one.id for one in cell.earlier] == ["run-1", "run-2"]
-    cell = made([repeat(3), *two], spec)
-    assert cell.result is not None and cell.result.id == "run-3" and not cell.earlier
-    assert not made(two, spec, fresh=True).earlier
-    assert made([repeat(3)]).done  # more processes than were asked for are an answer, too
-    cell = made([repeat(1, status="out_of_memory")], spec)
-    assert cell.stored and cell.value == "OOM"
-    cell = made([repeat(2, status="crashed"), repeat(1)], spec)
-    assert not cell.done and len(cell.earlier) == 1
+@pytest.mark.parametrize(
+    ("result", "asked", "done"),
+    [
+        pytest.param(repeat(2), 3, False, id="too few"),
+        pytest.param(repeat(3), 3, True, id="all"),
+        pytest.param(repeat(3), 1, True, id="more"),
+        pytest.param(repeat(1, status="out_of_memory"), 3, True, id="failed for good"),
+    ],
+)
+def test_a_cell_with_repeats_is_done_when_as_many_are_stored(result: RunResult, asked: int, done: bool) -> None:
+    assert made([result], dataclasses.replace(SPEC, repeats=asked)).done is done
 
 
 def test_a_sweep_becomes_the_measured_table_of_its_device_whose_other_rows_stay(tmp_path) -> None:
