@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from demo.cli import terminal
-from demo.cli.common import find_stored
+from demo.cli.common import PROGRAM, find_stored
 from demo.core import format as fmt
 from demo.core.files import replacing
 from demo.core.format import parse_whole
@@ -22,7 +22,6 @@ from demo.store.history import History
 LISTED = 50
 """Results that are listed when no limit was given: each one's interval takes some hundredths of a second."""
 LARGEST = 999_999_999
-_FORMS = "export FILE, card ID FILE, race ID FILE, delete ID"
 _HELP = """the stored results, newest first
 
   history                       list them
@@ -42,8 +41,7 @@ def add_to(commands: Any) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     history.set_defaults(command=_history)
-    forms = f"ID | {_FORMS.replace(', ', ' | ')}"
-    history.add_argument("words", nargs="*", metavar=forms, help="nothing: the list")
+    history.add_argument("words", nargs="*", metavar="WORDS", help="as above; nothing: the list")
     history.add_argument("--limit", metavar="N", help=f"the newest N (default: {LISTED}, or with --json all)")
     history.add_argument("--search", default="", metavar="WORDS", help="only those that hold every one of these words")
     history.add_argument("--json", action="store_true", help="print them as JSON")
@@ -77,7 +75,7 @@ def _history(options: argparse.Namespace) -> None:
             _show(history, id, options)
         case words:
             given = " ".join(["history", *words])
-            raise BadInput(f"history takes nothing, one id, or {_FORMS}. Given: {given}.")
+            raise BadInput(f"{PROGRAM} history --help lists what can be asked for. Given: {given}.")
 
 
 def _list(history: History, options: argparse.Namespace) -> None:

@@ -12,7 +12,6 @@ from typing import Any
 
 from demo.cli import common, terminal
 from demo.core import format as fmt
-from demo.core.result import RunResult
 from demo.core.spec import BadInput, RunSpec
 from demo.present import markdown, verdict
 from demo.runs.forecast import SweepForecast, forecast_sweep
@@ -173,12 +172,7 @@ def plan_text(cells: list[Cell], forecast: SweepForecast | None = None) -> str:
 
 def cell_text(cell: Cell) -> str:
     spec = cell.spec
-    settings = f"{spec.checkpoint}, batch {spec.batch_size}, {spec.mode}, {spec.dtype}"
-    return f"{settings}: {cell.value}{_latencies(cell.result)}"
-
-
-def _latencies(result: RunResult | None) -> str:
-    return f" ({times})" if result and result.failure is None and (times := verdict.times(result)) else ""
+    return f"{spec.checkpoint}, batch {spec.batch_size}, {spec.mode}, {spec.dtype}: {cell.value}"
 
 
 def table(cells: list[Cell]) -> str:
@@ -186,6 +180,6 @@ def table(cells: list[Cell]) -> str:
     rows = [("checkpoint", "batch", "mode", "dtype", "eager → compiled", "speed-up", "id")]
     for cell in cells:
         asked = (cell.spec.checkpoint, str(cell.spec.batch_size), cell.spec.mode, cell.spec.dtype)
-        times, id = _latencies(cell.result).strip(" ()"), cell.result.id if cell.result else ""
+        times, id = (verdict.times(cell.result), cell.result.id) if cell.result else ("", "")
         rows.append((*asked, times, cell.value[:60] or "not run", id))
     return "\n".join(terminal.table(rows))

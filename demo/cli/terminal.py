@@ -51,8 +51,7 @@ class ProgressLine:
 
 
 def progress_text(progress: Progress) -> str:
-    """'42 %  run 2 of 3 · time · 3.2 s, about 12 s left · eager 1.47 ms, compiled 1.02 ms, 1.44× ±1.2 % in this
-    process'."""
+    """'42 %  run 2 of 3 · time · 3.2 s, about 12 s left · eager 1.47 ms, compiled 1.02 ms'."""
     waited = fmt.duration(progress.elapsed_seconds)
     if progress.remaining_seconds is not None:
         waited += f", about {fmt.rounded_duration(progress.remaining_seconds)} left"
@@ -62,10 +61,6 @@ def progress_text(progress: Progress) -> str:
         parts.append(naming.worker_word(progress.code))
     latencies = ("eager", progress.eager_seconds), ("compiled", progress.compiled_seconds)
     figures = [f"{name} {fmt.latency(seconds)}" for name, seconds in latencies if seconds is not None]
-    if (interval := progress.speedup) is not None:
-        ratio = fmt.estimate(interval.ratio, interval.low, interval.high)
-        known = f"{ratio} ±{fmt.percent(interval.half_width)} in this process"
-        figures.append("too early to tell the speed-up" if interval.too_wide else known)
     if figures:
         parts.append(", ".join(figures))
     return f"{progress.fraction * 100:3.0f} %  " + " · ".join(parts)

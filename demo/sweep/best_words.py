@@ -6,11 +6,16 @@ Page and terminal show the same.
 from typing import Any
 
 from demo.core import codec, format as fmt
-from demo.core.spec import DTYPES, MODES, OPTIONS
+from demo.core.spec import MODES
 from demo.present import verdict
-from demo.sweep.best_table import CLOSE_RATIO, DEFAULT, EAGER, WAYS, BestTable, Row, Way
+from demo.sweep.best_table import CLOSE_RATIO, EAGER, WAYS, BestTable, Row, Way
 
-BEST_WAY = {"default": "default mode", "package": "a package", "layers": "layer by layer"}
+NAMES = {
+    "default": "default mode",
+    "package": "a package",
+    "layers": "layer by layer",
+    "channels_last": "channels last",
+}
 COLUMNS = {
     "way": "Way",
     "speedup": "Speed-up over eager",
@@ -26,12 +31,9 @@ PARTS = {"import": "import", "load": "weights and inputs", "compile": "compile o
 
 
 def name(way: Way) -> str:
-    """'Freezing', 'mode lite', 'bfloat16'."""
-    if way.name in MODES and way.name != DEFAULT:
-        return f"mode {way.name}"
-    if way.name in (EAGER, *DTYPES):
-        return way.name
-    return OPTIONS[way.name].label.lower() if way.name in OPTIONS else BEST_WAY[way.name]
+    """'freezing', 'mode lite', 'bfloat16'."""
+    known = NAMES.get(way.name, way.name)
+    return f"mode {known}" if known in MODES else known
 
 
 def _speedup(row: Row) -> tuple[str, str]:
