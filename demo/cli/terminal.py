@@ -23,22 +23,19 @@ class ProgressLine:
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
         self._phase = ""
-        self._open = False
 
     def show(self, progress: Progress) -> None:
         if self._stream.isatty():
             columns = shutil.get_terminal_size().columns
             self._write(f"\r\x1b[K{progress_text(progress)[: columns - 1]}")
-            self._open = True
         elif progress.phase != self._phase:
             self._phase = progress.phase
             self._write(f"{progress_text(progress)}\n")
 
     def end(self) -> None:
         """Wipes the rewritten line, so that what follows starts on a clean one."""
-        if self._open:
+        if self._stream.isatty():
             self._write("\r\x1b[K")
-            self._open = False
 
     def say(self, text: str) -> None:
         """Prints a line that stays."""
@@ -116,6 +113,5 @@ def table(rows: Iterable[Sequence[str]]) -> list[str]:
 
 
 def hanging(start: str, text: str) -> list[str]:
-    width = min(shutil.get_terminal_size((WIDEST, 24)).columns, WIDEST)
-    wrapper = textwrap.TextWrapper(width, start, " " * len(start), break_long_words=False, break_on_hyphens=False)
+    wrapper = textwrap.TextWrapper(WIDEST, start, " " * len(start), break_long_words=False, break_on_hyphens=False)
     return wrapper.wrap(text)

@@ -116,24 +116,18 @@ def run_cells(
             ended, _ = ray.wait(list(running), timeout=POLL_SECONDS)
             for call in ended:
                 place = running.pop(call)
-                yield Done(place, _with_value(cells[place], call, history))
+                try:
+                    answer = ray.get(call)
+                except ray.exceptions.RayError as error:
+                    answer = f"The cluster could not run it: {' '.join(str(error).split())[-300:]}"
+                if isinstance(answer, str):
+                    yield Done(place, dataclasses.replace(cells[place], refused=answer))
+                else:
+                    result = outcome.store(answer, history)
+                    yield Done(place, dataclasses.replace(cells[place], spec=result.spec, result=result))
     finally:
         for call in running:
             ray.cancel(call, force=True)
-
-
-def _with_value(cell: Cell, call: Any, history: History) -> Cell:
-    """The cell whose call has ended, with its value; a result is appended to the history."""
-    import ray
-
-    try:
-        answer = ray.get(call)
-    except ray.exceptions.RayError as error:
-        answer = f"The cluster could not run it: {' '.join(str(error).split())[-300:]}"
-    if isinstance(answer, str):
-        return dataclasses.replace(cell, refused=answer)
-    result = outcome.store(answer, history)
-    return dataclasses.replace(cell, spec=result.spec, result=result)
 
 
 def _task(function: Any, needs: Mapping[str, int], gpu_type: str) -> Any:
