@@ -1,7 +1,6 @@
 """`python -m demo sweep`: the runs of a grid, resumed from what is stored."""
 
 import argparse
-import signal
 import sys
 import threading
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
@@ -90,7 +89,6 @@ def _sweep(options: argparse.Namespace) -> int:
     if options.engine != "ray" and (options.address or options.gpu_type):
         raise BadInput("--address and --gpu-type are for a cluster: give --engine ray with them.")
     engine = _on_cluster if options.engine == "ray" else _here
-    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # the table is still written
     with engine(options, specs, image) as (cells, plan, run):
         print(plan, file=sys.stderr)
         if not options.yes and not common.confirm():
@@ -98,17 +96,14 @@ def _sweep(options: argparse.Namespace) -> int:
         try:
             with closing(run(image, threading.Event())) as events:
                 _follow(events, cells)
-        except (KeyboardInterrupt, SystemExit):
-            stored = sum(cell.result is not None for cell in cells)
-            print(f"Stopped: {stored} of {len(cells)} stored. Without --fresh the command resumes.", file=sys.stderr)
+        except KeyboardInterrupt:
+            print("Stopped. What is done is stored: the same command without --fresh goes on.", file=sys.stderr)
             raise
-        finally:
-            if any(cell.done for cell in cells):  # an earlier table is worth more than an empty one
-                if out is not None:
-                    grids.write_table(out, cells)
-                if text is not None:
-                    rows = ((cell.spec, cell.result, cell.value or "not run") for cell in cells)
-                    text.write_text(markdown.of_cells(rows), encoding="utf-8")
+    if out is not None:
+        grids.write_table(out, cells)
+    if text is not None:
+        rows = ((cell.spec, cell.result, cell.value) for cell in cells)
+        text.write_text(markdown.of_cells(rows), encoding="utf-8")
     if options.measured:
         print(f"Kept as {grids.write_device_table(cells)}: `published` and the page show it.", file=sys.stderr)
     return common.OK if any(cell.result and cell.result.status == "ok" for cell in cells) else common.FAILED

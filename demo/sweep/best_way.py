@@ -162,9 +162,7 @@ class Search:
         quick = {row.way.name for row in good if all(run.spec != row.way.spec for run in known[row.way.name])}
         without_next = set()
         for row in good:
-            most = 2 if row.way.spec.compiler == "aot" else 1  # built in a search that was stopped, and in this one
-            partly = any(run.compilation is not None and run.compilation.partly for run in known[row.way.name])
-            if (row.first_answers or partly) and "next" not in row.first_answers and len(known[row.way.name]) <= most:
+            if row.first_answers and "next" not in row.first_answers and len(known[row.way.name]) == 1:
                 without_next.add(row.way.name)
         for row in good[:2]:
             if row.way.name in quick | without_next or len(known[row.way.name]) < FINAL_RUNS:

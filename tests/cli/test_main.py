@@ -80,9 +80,7 @@ def test_list_is_the_catalogue(capsys) -> None:
     assert main(["list"]) == 0
     assert [line.split()[0] for line in capsys.readouterr().out.splitlines()[1:]] == known
     assert main(["list", "--json"]) == 0
-    listed = json.loads(capsys.readouterr().out)
-    assert [entry["id"] for entry in listed] == known
-    assert listed[0]["parameters"] == catalog.CHECKPOINTS[0].parameters
+    assert [entry["id"] for entry in json.loads(capsys.readouterr().out)] == known
 
 
 def test_on_a_space_the_app_hides_its_environment_from_workers(monkeypatch) -> None:

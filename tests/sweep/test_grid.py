@@ -36,47 +36,36 @@ def test_a_grid_is_every_combination_once_in_order() -> None:
     assert [cell[0] for cell in cells] == ["shapes-vit"] * 8 + ["shapes-rtdetr"] * 8
 
 
-def test_the_presets_are_the_guides_table_and_the_bundled_checkpoints_with_a_prompt_that_no_other_grid_brings() -> None:
+def test_the_presets_are_the_guides_table_and_the_bundled_checkpoints() -> None:
     specs = PRESETS["published"].specs()
     assert len(specs) == 12 * 3 * 2
-    assert {spec.batch_size for spec in specs} == {1, 4, 16}
-    assert {spec.mode for spec in specs} == {"default", "reduce-overhead"}
     assert [bool(spec.text) for spec in specs] == [spec.checkpoint == "google/owlvit-base-patch32" for spec in specs]
     smoke = PRESETS["smoke"].specs()
     assert [spec.checkpoint for spec in smoke] == [one.id for one in catalog.CHECKPOINTS if one.bundled]
-    assert {spec.prompt for spec in smoke if spec.task == TEXT_GENERATION} == {catalog.PROMPT}
-    with pytest.raises(BadInput, match="needs a prompt"):
-        Grid(("shapes-gemma",)).specs()
 
 
 def test_prompt_and_tokens_go_to_those_that_generate_text() -> None:
-    names = ("shapes-vit", "shapes-gemma", "google/owlvit-base-patch32", "somebody/writer")
     asked = {"task": TEXT_GENERATION, "prompt": "The", "tokens": "9", "text": "a cat"}
-    specs = [*Grid(names[:3], settings=asked).specs(), *Grid(names[3:], settings=asked).specs()]
+    specs = Grid(("shapes-vit", "shapes-gemma", "google/owlvit-base-patch32"), settings=asked).specs()
     given = [(spec.prompt, spec.tokens, spec.text) for spec in specs]
-    assert given == [("", 64, ()), ("The", 9, ()), ("", 64, ("a cat",)), ("The", 9, ("a cat",))]
-    (picture,) = Grid(names[3:], settings={"task": "image-classification", "prompt": "The"}).specs()
-    assert (picture.task, picture.prompt) == ("image-classification", "")
+    assert given == [("", 64, ()), ("The", 9, ()), ("", 64, ("a cat",))]
 
 
-def test_a_grid_that_cannot_be_run_is_refused_with_a_sentence() -> None:
-    for given, words in [
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
         ({"checkpoint": "shapes-vit"}, "'checkpoint', which means nothing"),
         ({}, "no checkpoints"),
-        ({"checkpoints": ["shapes-vitt"]}, "Did you mean shapes-vit"),
+        ({"checkpoints": "shapes-gemma"}, "needs a prompt"),
         ({"checkpoints": "shapes-vit", "batch_sizes": [0]}, "from 1 to 256"),
-        ({"checkpoints": "shapes-vit", "modes": []}, "no modes"),
-        (
-            {"checkpoints": "shapes-vit", "batch_sizes": list(range(1, 257)), "modes": list("abcdefgh")},
-            "at most 2000 cells. Given: 2048",
-        ),
         ({name: list(range(1000)) for name in AXES}, "at most 2000 cells. Given: 1000000000000"),
         ({"checkpoints": ["shapes-vit", 3]}, "Unknown checkpoint '3'"),
-        ({"checkpoints": [["shapes-vit"]]}, "checkpoints must be single values"),
         ({"checkpoints": "shapes-vit", "batch_sizes": [{}]}, "batch sizes must be single values"),
-    ]:
-        with pytest.raises(BadInput, match=words):
-            read_grid(given, "grid.yaml").specs()
+    ],
+)
+def test_a_grid_that_cannot_be_run_is_refused_with_a_sentence(given: dict[str, Any], words: str) -> None:
+    with pytest.raises(BadInput, match=words):
+        read_grid(given, "grid.yaml").specs()
 
 
 def test_what_is_named_more_than_once_is_one_cell_and_counts_as_one() -> None:
@@ -115,15 +104,11 @@ def environment(**changes: Any) -> dict[str, Any]:
     [
         ({"spec": dataclasses.replace(SPEC, batch_size=2)}, SPEC, MACHINE, False),
         (environment(torch="2.12.0"), SPEC, MACHINE, False),
-        (environment(transformers="5.22.0"), SPEC, MACHINE, False),
         (environment(device_name="Another CPU"), SPEC, MACHINE, False),
         ({"environment": None}, SPEC, MACHINE, False),
         ({"image": ANOTHER_PICTURE}, SPEC, MACHINE, False),
-        ({"status": "cancelled"}, SPEC, MACHINE, False),
         ({"status": "crashed"}, SPEC, MACHINE, False),
-        ({"status": "timed_out"}, SPEC, MACHINE, False),
         ({"spec": TEXT, "image": None}, TEXT, MACHINE, True),  # it sees no picture
-        ({"spec": TEXT, "image": ANOTHER_PICTURE}, TEXT, MACHINE, True),
         ({"spec": TEXT, "image": None}, dataclasses.replace(TEXT, prompt="A"), MACHINE, False),
     ],
 )
