@@ -88,8 +88,7 @@ def _sweep(options: argparse.Namespace) -> int:
     text = common.file_to_write(options.export_markdown, "table")
     if options.engine != "ray" and (options.address or options.gpu_type):
         raise BadInput("--address and --gpu-type are for a cluster: give --engine ray with them.")
-    engine = _on_cluster if options.engine == "ray" else _here
-    with engine(options, specs, image) as (cells, plan, run):
+    with _planned(options, specs, image) as (cells, plan, run):
         print(plan, file=sys.stderr)
         if not options.yes and not common.confirm():
             return common.OK
@@ -114,29 +113,24 @@ Planned = tuple[list[Cell], str, Callable[[Path, threading.Event], Generator[Eve
 
 
 @contextmanager
-def _here(options: argparse.Namespace, specs: Sequence[RunSpec], image: Path) -> Iterator[Planned]:
-    """The sweep on this machine."""
+def _planned(options: argparse.Namespace, specs: Sequence[RunSpec], image: Path) -> Iterator[Planned]:
+    """The sweep over a Ray cluster or on this machine."""
     from demo.runs.runner import Runner
+    from demo.sweep import ray_cluster as cluster
 
     history = History()
+    if options.engine == "ray":
+        with cluster.connect(options.address):
+            needs = cluster.needs()
+            machines = cluster.machines(options.gpu_type, needs)
+            cells = cluster.make_cells(specs, machines, history.all(), image, options.fresh)
+            yield cells, plan_text(cells), partial(cluster.run_cells, cells, needs, history)
+        return
     with closing(Runner(history)) as runner:
         machine, stored = runner.inspect(), history.all()
         cells = make_cells(specs, stored, machine, image, options.fresh)
         plan = plan_text(cells, forecast_sweep(unfinished(cells), stored, machine))
         yield cells, plan, partial(run_cells, cells, runner)
-
-
-@contextmanager
-def _on_cluster(options: argparse.Namespace, specs: Sequence[RunSpec], image: Path) -> Iterator[Planned]:
-    """The sweep over a Ray cluster."""
-    from demo.sweep import ray_cluster as cluster
-
-    history = History()
-    with cluster.connect(options.address):
-        needs = cluster.needs()
-        machines = cluster.machines(options.gpu_type, needs)
-        cells = cluster.make_cells(specs, machines, history.all(), image, options.fresh)
-        yield cells, plan_text(cells), partial(cluster.run_cells, cells, needs, history)
 
 
 def _follow(events: Iterable[Event], cells: list[Cell]) -> None:
