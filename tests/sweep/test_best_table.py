@@ -120,7 +120,6 @@ def test_a_wide_interval_neither_wins_nor_takes_the_lead_from_a_good_way() -> No
     ("changes", "why"),
     [
         ({"status": "crashed", "failure": Failure("time", "It crashed.", "Try again.")}, "crashed"),
-        ({"status": "out_of_memory", "failure": Failure("time", "Full.", "")}, "out of memory"),
         ({"parity": Parity("differ", 0.5, "Outputs differ by 0.5.", {})}, "differs from its own"),
         ({"parity": None}, "was not compared"),
         ({"predictions": {"eager": LABELS, "compiled": DOG}}, "sees dog"),
@@ -188,8 +187,6 @@ def test_the_answer_has_its_figures_and_the_json_names_each_stored_run() -> None
     )
     said = best_words.answer(found)
     assert "2.5×" in said[0] and "35 s" in said[0] and "{" not in " ".join(said)
-    for one in ALL:
-        assert best_words.name(one)
     data = best_words.as_json(found)
     assert data["winner"] == "freezing" and data["rows"][0]["id"] == "freezing" and data["rows"][0]["rank"] == 1
     assert data["rows"][0]["settings"] == WAYS["freezing"] and data["rows"][0]["processes"] == 1
