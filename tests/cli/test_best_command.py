@@ -1,4 +1,4 @@
-"""`python -m demo best` with a runner that makes times up: its report, its JSON, its exit codes and its refusals."""
+"""`python -m demo best` with a runner that makes times up: its report, its JSON and its exit codes."""
 
 import dataclasses
 import json
@@ -69,16 +69,3 @@ def test_no_answer_is_exit_code_1(monkeypatch, capsys) -> None:
     monkeypatch.setattr(Runner, "_made", lambda self, spec, image: failed_result(spec=spec))
     assert main(["best"]) == 1
     assert "no way could be compared" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["--minutes", "0.2"], "1 to 60 minutes"),
-        (["--checkpoint", "shapes-vit", "--freezing"], "unrecognized arguments: --freezing"),
-    ],
-)
-def test_bad_input_is_a_sentence(words: list[str], said: str, capsys) -> None:
-    assert main(["best", *words]) == 2
-    shown = capsys.readouterr()
-    assert said.lower() in shown.err.lower() and not shown.out
