@@ -6,16 +6,11 @@ Page and terminal show the same.
 from typing import Any
 
 from demo.core import codec, format as fmt
-from demo.core.spec import MODES
+from demo.core.spec import MODES, OPTIONS
 from demo.present import verdict
 from demo.sweep.best_table import CLOSE_RATIO, EAGER, WAYS, BestTable, Row, Way
 
-NAMES = {
-    "default": "default mode",
-    "package": "a package",
-    "layers": "layer by layer",
-    "channels_last": "channels last",
-}
+NAMES = {"default": "default mode", "package": "a package", "layers": "layer by layer"}
 COLUMNS = {
     "way": "Way",
     "speedup": "Speed-up over eager",
@@ -32,6 +27,8 @@ PARTS = {"import": "import", "load": "weights and inputs", "compile": "compile o
 
 def name(way: Way) -> str:
     """'freezing', 'mode lite', 'bfloat16'."""
+    if way.name in OPTIONS:
+        return OPTIONS[way.name].label.lower()
     known = NAMES.get(way.name, way.name)
     return f"mode {known}" if known in MODES else known
 
