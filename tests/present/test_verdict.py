@@ -60,7 +60,7 @@ BROKEN = ok_result(spec=dataclasses.replace(ok_result().spec, graph_break=True))
 
 def test_a_run_with_added_breaks_says_so_wherever_it_is_told() -> None:
     report, table = terminal.report(BROKEN), markdown.of_run(BROKEN)
-    assert "Compiled is 2.00× faster (with added graph breaks), 2.04 ms → 1.02 ms" in report
+    assert "Compiled is 2.00× faster (with added graph breaks)" in report
     assert "compiled with added graph breaks against eager" in report
     assert all("Compiled, with breaks" in text and "added graph breaks" in text for text in (report, table))
 
