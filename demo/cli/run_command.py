@@ -1,6 +1,7 @@
 """`python -m demo run`: one checkpoint timed, eager and compiled, on one picture or one prompt."""
 
 import argparse
+import os
 import sys
 from contextlib import closing
 from pathlib import Path
@@ -72,7 +73,11 @@ def _run(options: argparse.Namespace) -> int:
     if options.json:
         print(dumps(result))
     else:
-        print(terminal.report(result) if options.full else summary(result, sys.stdout.isatty()))
+        print(
+            terminal.report(result)
+            if options.full
+            else summary(result, sys.stdout.isatty() and "NO_COLOR" not in os.environ)
+        )
     if stored := history.get(result.id) is not None:
         print(f"Stored as {result.id}: {common.PROGRAM} history {result.id}", file=sys.stderr)
     if table is not None:

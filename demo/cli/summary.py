@@ -8,36 +8,47 @@ from demo.core.quality import quality
 from demo.core.result import RunResult
 from demo.present import details, naming, verdict
 
+COLOURS = {"bold": "1", "eager": "33", "compiled": "34", "faster": "1;32", "slower": "1;31"}
+"""Codes of ANSI terminals."""
 REMEDIES = {"": "", "repeat": "; --repeats 3 would tell more", "quiet": "; run it again when they are gone"}
 
 
-def summary(result: RunResult, bold: bool = False) -> str:
+def summary(result: RunResult, colour: bool = False) -> str:
     """Both latencies with spread and range, the speed-up, what it pays, agreement, graphs and quality.
 
-    `bold` makes the answer so on an ANSI terminal. Text of a model or a file is made harmless for a terminal.
+    `colour` adds the codes of an ANSI terminal. Text of a model or a file is made harmless for a terminal.
     """
     title = f"{naming.run_line(result)} · {naming.where(result)}"
     if result.failure is not None:
-        return fmt.printable(f"{title}\n  {verdict.headline(result)}\n  {result.failure.remedy}".rstrip())
-    variants = [one for one in naming.variants(result) if one[2].wall_seconds]
-    times = [_times(shown, result.latencies[name], side) for name, shown, side in variants]
+        lines = [(title, "bold"), (f"  {verdict.headline(result)}", "slower"), (f"  {result.failure.remedy}", "")]
+    else:
+        lines = [(title, "bold"), *((f"  {text}", kind) for text, kind in _figures(result) if text)]
+    texts = [(fmt.printable(text).rstrip(), kind) for text, kind in lines]
+    return "\n".join(f"\x1b[{COLOURS[kind]}m{text}\x1b[0m" if colour and kind else text for text, kind in texts if text)
+
+
+def _figures(result: RunResult) -> list[tuple[str, str]]:
+    """Each line with a key of `COLOURS`, '' for plain."""
+    outcome = verdict.outcome(result)
     answer = " ".join(filter(None, verdict.headline_parts(result) or ())) or verdict.headline(result)
-    mark = verdict.quality_line(result).removesuffix(".")
+    interval, mark = verdict.interval(result), verdict.quality_line(result).removesuffix(".")
     if known := quality(result):
         mark += REMEDIES[known.remedy]
-    below = [
-        verdict.interval(result) and f"  {verdict.interval(result)}",
-        verdict.worth(result),
-        details.agreement(result).removesuffix("."),
-        _graphs(result),
-        verdict.without_breaks(result),
-        mark,
-        verdict.caveat(result),
+    return [
+        *((_times(shown, result.latencies[name], side), name) for name, shown, side in _timed(result)),
+        (answer, outcome if outcome in ("faster", "slower") else "bold"),
+        (f"  {interval}" if interval else "", ""),
+        (verdict.worth(result), ""),
+        (details.agreement(result).removesuffix("."), ""),
+        (_graphs(result), ""),
+        (verdict.without_breaks(result), ""),
+        (mark, ""),
+        (verdict.caveat(result), ""),
     ]
-    before, after = ("\x1b[1m", "\x1b[0m") if bold else ("", "")
-    lines = [fmt.printable(f"  {text}") for text in (*times, answer, *filter(None, below))]
-    lines[len(times)] = f"{before}{lines[len(times)]}{after}"
-    return "\n".join([fmt.printable(title), *lines])
+
+
+def _timed(result: RunResult) -> list[tuple[str, str, Measurement]]:
+    return [one for one in naming.variants(result) if one[2].wall_seconds]
 
 
 def _times(shown: str, latency: float, side: Measurement) -> str:
