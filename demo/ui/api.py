@@ -100,7 +100,8 @@ def _refusals() -> Iterator[None]:
         raise gr.Error(fmt.redact(str(refused)), print_exception=False) from refused
     except Exception as error:
         _log.exception("a run failed inside the API")
-        raise gr.Error("The server met an error that it did not expect; it is in its log.") from error
+        sentence = "The server met an error that it did not expect; it is in its log."
+        raise gr.Error(sentence, print_exception=False) from error
 
 
 def _asked_for(asked: dict[str, Any]) -> tuple[RunSpec, Path | None]:
