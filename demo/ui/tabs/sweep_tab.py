@@ -147,7 +147,7 @@ class SweepTab(Watching):
         if len(specs) > (max_cells := limits.current().sweep_cells):
             raise BadInput(
                 f"A sweep from this page has at most {max_cells} cells. Given: {len(specs)}. Choose fewer, or run the "
-                f"sweep on a machine of your own; {limits.variable('sweep_cells')} sets the limit."
+                f"sweep on a machine of your own; {limits.VARIABLES['sweep_cells']} sets the limit."
             )
         tab, checkpoints = self._run_tab, {spec.checkpoint for spec in specs}
         stored = tab.history.all(min(STORED_A_CELL * len(specs), MAX_STORED), checkpoints=checkpoints)
