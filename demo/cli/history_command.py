@@ -16,7 +16,7 @@ from demo.core.result_json import dumps
 from demo.core.spec import BadInput
 from demo.present import card, markdown, naming, race
 from demo.present.script import script
-from demo.store import export, hub_dataset
+from demo.store import export
 from demo.store.history import History
 
 LISTED = 50
@@ -149,7 +149,6 @@ def _delete(history: History, ids: list[str], options: argparse.Namespace) -> in
         if sys.stdin.readline().strip().lower() not in ("y", "yes"):  # which Ctrl-D is not
             print("Nothing was deleted.", file=sys.stderr)
             return FAILED
-    hub_dataset.withdraw(history.path.parent / hub_dataset.FOLDER, set(ids))
     print(f"{fmt.count(history.delete(ids), 'run')} deleted.", file=sys.stderr)
     return None
 
