@@ -1,10 +1,9 @@
 """The API: `/benchmark` runs one setting, `/best` searches for the best, `/history` and `/published` list results."""
 
 import contextlib
-import functools
 import inspect
 import logging
-import threading
+import uuid
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Literal
@@ -22,7 +21,7 @@ from demo.store import export, published
 from demo.store.history import History, HistoryError
 from demo.sweep import best_way, best_words
 from demo.tasks import BY_NAME
-from demo.ui.jobs import RunQueue, is_closing, make_search
+from demo.ui.jobs import BestSearch, RunQueue, Supervisor, make_search
 from demo.ui.tabs.form import default_picture, example as named_example, uploaded
 
 _log = logging.getLogger(__name__)
@@ -173,24 +172,18 @@ _HOW_BEST: list[Argument] = [("minutes", float, best_way.MINUTES), ("other_forma
 
 
 def best(runner: Runner, queue: RunQueue, history: History) -> Callable[..., dict[str, Any]]:
-    """The function behind `/best`. Each of its runs stands in the queue of the page. A search occupies a thread, so as
-    many go on as the queue has places."""
-    places = threading.Semaphore(queue.longest)
+    """The function behind `/best`. Each of its runs stands in the queue of the page."""
+    searches = Supervisor("search")
 
     def best(asked: dict[str, Any]) -> dict[str, Any]:
         spec, picture = _asked_for(asked)
         search = make_search(runner, history, spec, picture, asked["other_formats"] is True, asked["minutes"])
-        visitor, cancel = asked["request"].session_hash, threading.Event()
-        turn = functools.partial(queue.join, f"search of {visitor}" if visitor else "", patient=True)
-        if not places.acquire(blocking=False):
-            raise BadInput(f"{queue.longest} searches are going on here already. Try again in a few minutes.")
-        try:
-            with contextlib.closing(search.run(runner, cancel, turn)) as events:
-                for event in events:
-                    if is_closing(event):
-                        cancel.set()
-        finally:
-            places.release()
+        visitor = asked["request"].session_hash or uuid.uuid4().hex
+        work = searches.start(BestSearch(runner, queue, visitor, search, spec, picture))
+        for _ in work.watch():
+            pass
+        if (problem := work.outcome()) is not None:
+            raise problem
         return {"complete": search.complete, **best_words.as_json(search.table())}
 
     return _described(best, _ABOUT_BEST, *_MODEL, *_HOW_BEST, *_options(_OF_BEST))

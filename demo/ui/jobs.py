@@ -36,8 +36,6 @@ UPDATE_SECONDS = 1.0
 """Between two updates that a browser gets: one costs some 20 ms of CPU time on the machine that is timed."""
 OFTEN_SECONDS = 0.25
 """Between two updates of a run, except while a CPU is timed, a first call measured, or a quiet machine waited for."""
-KEPT_SECONDS = 3600.0
-"""How long ended work can be found. Its results stay in the history."""
 AGAIN_SECONDS = 10.0
 """A page opened this soon after a run shows it again: a reload may predate the run's id in the address."""
 MOST_QUIET_SECONDS = 300.0
@@ -291,18 +289,14 @@ class Series(Work):
     def _note(self, event: Event) -> None:
         super()._note(event)
         self.runs_ended += isinstance(event, Done)
+        result = event.cell.result if isinstance(event, Done) else None
+        closing = result is not None and result.status == "interrupted"  # each further run would be, too
         unwatched = time.monotonic() - self._watched_at > UNWATCHED_SECONDS
-        if is_closing(event) or (unwatched and limits.on_space()):
+        if closing or (unwatched and limits.on_space()):
             self.cancel()
 
     def _next_turn(self) -> AbstractContextManager[Iterator[int]]:
         return self.queue.join(f"{type(self).__name__} of {self.visitor}", patient=True)
-
-
-def is_closing(event: Event) -> bool:
-    """Whether the app is closing: each further run would start only to be ended."""
-    result = event.cell.result if isinstance(event, Done) else None
-    return result is not None and result.status == "interrupted"
 
 
 @dataclass(eq=False)
@@ -377,7 +371,7 @@ class Supervisor:
     As many go on at once as the queue has places, and as many ended ones are kept: a client can send any number of ids.
     """
 
-    def __init__(self, kind: Literal["run", "sweep"]) -> None:
+    def __init__(self, kind: Literal["run", "search", "sweep"]) -> None:
         self._kind = kind
         self._works: dict[str, Work] = {}
         self._lock = threading.Lock()
@@ -389,7 +383,7 @@ class Supervisor:
             if current is not None and not current.ended:
                 raise BadInput(
                     f"A {self._kind} of yours is going on already{current.title}: wait until it has ended, or cancel "
-                    "it. It is shown where this page is opened anew."
+                    "it."
                 )
             self._make_room()
             work.begin()
@@ -404,18 +398,16 @@ class Supervisor:
         return work
 
     def _make_room(self) -> None:
-        """Forgets old work, and all but the newest of what has ended. Raises BadInput where too much goes on."""
+        """Forgets all but the newest of what has ended. Raises BadInput where too much goes on."""
         places = limits.current().queue
         ended = [name for name, work in self._works.items() if work.ended]
         if (going := len(self._works) - len(ended)) >= places:
-            raise BadInput(f"{going} {self._kind}s are going on here already. Try again in a few minutes.")
-        for name in ended:
-            newer = len(ended) - ended.index(name)
-            if newer > places or self._works[name].ended_at < time.monotonic() - KEPT_SECONDS:
-                self._works.pop(name).forget()
+            raise BadInput(f"{going} others are going on here already. Try again in a few minutes.")
+        for name in ended[:-places]:
+            self._works.pop(name).forget()
 
     def of(self, visitor: str) -> Work | None:
-        """The latest work of this visitor: running, or ended within KEPT_SECONDS."""
+        """The latest work of this visitor, running or ended."""
         return self._works.get(visitor)
 
 

@@ -26,6 +26,7 @@ from support.fake_runner import FakeRunner, SearchRunner
 from support.page_support import serving, stored
 from support.samples import failed_result, ok_result
 
+from demo.core import limits
 from demo.core.result import RunResult
 from demo.core.result_json import from_json
 from demo.core.spec import BadInput, RunSpec
@@ -138,15 +139,16 @@ def test_the_api_searches_for_the_best_way_and_answers_with_its_table(served: An
     assert "2" in found["answer"][0] and "cannot be told" in found["answer"][1]
 
 
-def test_no_more_searches_go_on_than_the_queue_has_places(history: History) -> None:
+def test_no_more_searches_go_on_than_the_queue_has_places(history: History, monkeypatch) -> None:
+    monkeypatch.setattr(limits, "current", lambda: limits.Limits(queue=1))
     runner = SearchRunner(history, seconds=60.0)
-    best = api.best(runner, RunQueue(1), runner.history)
+    best = api.best(runner, RunQueue(), runner.history)
     request = SimpleNamespace(session_hash="one")
     going = threading.Thread(target=best, args=[request])
     going.start()
     while not runner.runs:
         time.sleep(0.01)
-    with pytest.raises(gr.Error, match="1 searches are going on here already"):
+    with pytest.raises(gr.Error, match="1 others are going on here already"):
         best(SimpleNamespace(session_hash="two"))
     runner.seconds = 0.0
     going.join()

@@ -205,7 +205,7 @@ def test_many_names_start_no_more_sweeps_than_the_queue_has_places(monkeypatch) 
     page, tab = page_of(seconds=60)
     two = [next(started(page, session=name))[tab.watched] for name in ("one", "two")]
     (refused,) = started(page, session="three")
-    assert "2 sweeps are going on here already" in refused[tab.status]
+    assert "2 others are going on here already" in refused[tab.status]
     for name, going in zip(("one", "two"), two, strict=True):
         stop(page, name)
         ended(going)
