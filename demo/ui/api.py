@@ -173,7 +173,7 @@ _HOW_BEST: list[Argument] = [("minutes", float, best_way.MINUTES), ("other_forma
 
 def best(runner: Runner, queue: RunQueue, history: History) -> Callable[..., dict[str, Any]]:
     """The function behind `/best`. Each of its runs stands in the queue of the page."""
-    searches = Supervisor("search")
+    searches = Supervisor()
 
     def best(asked: dict[str, Any]) -> dict[str, Any]:
         spec, picture = _asked_for(asked)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 from demo.core import cores, limits
 from demo.core.comparison import ProcessResult
@@ -34,8 +34,6 @@ from demo.sweep.run_grid import Done, Event, Waiting, run_cells
 WAITING_SECONDS = 0.5
 UPDATE_SECONDS = 1.0
 """Between two updates that a browser gets: one costs some 20 ms of CPU time on the machine that is timed."""
-OFTEN_SECONDS = 0.25
-"""Between two updates of a run, except while a CPU is timed, a first call measured, or a quiet machine waited for."""
 AGAIN_SECONDS = 10.0
 """A page opened this soon after a run shows it again: a reload may predate the run's id in the address."""
 MOST_QUIET_SECONDS = 300.0
@@ -122,8 +120,6 @@ class Work:
     runner: Runner
     queue: RunQueue
     visitor: str
-    title: str = field(default="", init=False)
-    """What it works on, for a sentence that begins with 'A run of yours is going on already'."""
     doing: Any = field(default=None, init=False)
     delivered: bool = field(default=False, init=False)
     """Whether a page has shown the outcome."""
@@ -154,16 +150,12 @@ class Work:
         self._cancel.set()
 
     def watch(self) -> Iterator[Any]:
-        """Yields the latest event, at once and then every `pause_seconds`, until the work ends. An unchanged one comes
+        """Yields the latest event, at once and then every UPDATE_SECONDS, until the work ends. An unchanged one comes
         again: gradio notices a closed page only when it sends something."""
         while not self.ended:
             self._watched_at = time.monotonic()
             yield self.doing
-            self._ended.wait(self.pause_seconds)
-
-    @property
-    def pause_seconds(self) -> float:
-        return UPDATE_SECONDS
+            self._ended.wait(UPDATE_SECONDS)
 
     def outcome(self) -> Any:
         """Returns a result or an exception, which then counts as delivered; None while there is neither."""
@@ -225,18 +217,11 @@ class Job(Work):
     """The folder of the run's files, if it is to leave any."""
 
     def __post_init__(self) -> None:
-        self.title = f", {self.spec.checkpoint} with batch size {self.spec.batch_size}"
         repeat = len(self.earlier) + 1
         self.at_the_start = Progress("start", 0.0, 0.0, repeat=repeat, repeats=max(repeat, self.spec.repeats))
         self.doing = Waiting(ahead) if (ahead := len(self.queue)) else self.at_the_start
         machine = self.runner.machine
         self._on_gpu = machine is not None and machine.gpu is not None and self.spec.device != "cpu"
-
-    @property
-    def pause_seconds(self) -> float:
-        timing = isinstance(self.doing, Progress) and self.doing.phase == "time" and not self._on_gpu
-        seldom = timing or self.answer is not None or isinstance(self.doing, WaitingForQuiet)
-        return UPDATE_SECONDS if seldom else OFTEN_SECONDS
 
     def files_of(self, id: str) -> Files:
         """The files that the run of this id left, if this job ended with it."""
@@ -330,10 +315,6 @@ class BestSearch(Series):
     """What the form asked for, to fill it again, as `image`."""
     image: Path | None
 
-    def __post_init__(self) -> None:
-        spec = self.spec
-        self.title = f", the search for the best way to run {spec.checkpoint} with batch size {spec.batch_size}"
-
     def _events(self) -> Generator[Event, None, None]:
         return self.search.run(self.runner, self._cancel, self._next_turn)
 
@@ -371,8 +352,7 @@ class Supervisor:
     As many go on at once as the queue has places, and as many ended ones are kept: a client can send any number of ids.
     """
 
-    def __init__(self, kind: Literal["run", "search", "sweep"]) -> None:
-        self._kind = kind
+    def __init__(self) -> None:
         self._works: dict[str, Work] = {}
         self._lock = threading.Lock()
 
@@ -381,10 +361,7 @@ class Supervisor:
         with self._lock:
             current = self._works.get(work.visitor)
             if current is not None and not current.ended:
-                raise BadInput(
-                    f"A {self._kind} of yours is going on already{current.title}: wait until it has ended, or cancel "
-                    "it."
-                )
+                raise BadInput("Your last run, search or sweep goes on: wait until it has ended, or cancel it.")
             self._make_room()
             work.begin()
             try:

@@ -97,7 +97,7 @@ class SweepTab(Watching):
                 self.message = gr.Markdown("", elem_id="sweep-message")
         cells, buttons = [self.map, self.table], [self.start_button, self.stop_button]
         after = [self.keep_button, *self.exports.values()]
-        super().__init__(Supervisor("sweep"), [self.status, *cells], [self.status, *cells, *buttons, *after])
+        super().__init__(Supervisor(), [self.status, *cells], [self.status, *cells, *buttons, *after])
         self._beginning = [*self._ending, self.message, self.watched]
         self._planning = [self.plan, self.status, *cells, *after, self.message, self.watched]
         self._wire(tab)

@@ -160,7 +160,7 @@ def test_a_visitor_has_one_sweep_at_a_time_and_another_visitor_too() -> None:
     going, other = started(page), started(page, session="two")
     next(going)
     (only,) = started(page)
-    assert "A sweep of yours is going on already" in only[tab.status]
+    assert "Your last run, search or sweep goes on" in only[tab.status]
     assert tab.start_button not in only  # the one that goes on keeps its buttons
     assert tab.map in next(other)
     for session, sweep in (("one", going), ("two", other)):
