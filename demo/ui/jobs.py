@@ -67,32 +67,24 @@ class RunQueue:
     def join(self, visitor: str = "", patient: bool = False) -> Iterator[Iterator[int]]:
         """A place at the end of the queue. Yields the numbers of runs ahead, every WAITING_SECONDS until its turn.
 
-        Raises BadInput if this visitor has too many, and if there is no place, unless it is `patient`: then it waits.
+        Raises BadInput if this visitor has too many, and if the queue is full; a run of a series is `patient`, and
+        stands behind a full queue, too.
         """
         ticket = object()
-        if not patient and not self._take_place(ticket, visitor):
-            raise BadInput(f"The queue is full: {self.longest} runs are waiting. Try again in a few minutes.")
+        with self._changed:
+            if not patient and len(self) >= self.longest:
+                raise BadInput(f"The queue is full: {self.longest} runs are waiting. Try again in a few minutes.")
+            if visitor and list(self._places.values()).count(visitor) >= limits.current().runs_a_visitor:
+                raise BadInput("Your last run is not over yet. Wait for its result, or cancel it, and try again.")
+            self._places[ticket] = visitor
         try:
-            yield self._ahead(ticket, visitor)
+            yield self._ahead(ticket)
         finally:
             with self._changed:
                 self._places.pop(ticket, None)
                 self._changed.notify_all()
 
-    def _take_place(self, ticket: object, visitor: str) -> bool:
-        """False where the queue has no place left, for anybody."""
-        with self._changed:
-            if len(self) >= self.longest:
-                return False
-            if visitor and list(self._places.values()).count(visitor) >= limits.current().runs_a_visitor:
-                raise BadInput("Your last run is not over yet. Wait for its result, or cancel it, and try again.")
-            self._places[ticket] = visitor
-            return True
-
-    def _ahead(self, ticket: object, visitor: str) -> Iterator[int]:
-        while ticket not in self._places and not self._take_place(ticket, visitor):
-            time.sleep(WAITING_SECONDS)
-            yield self.longest
+    def _ahead(self, ticket: object) -> Iterator[int]:
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: next(iter(self._places)) is ticket, WAITING_SECONDS)
@@ -281,7 +273,7 @@ class Series(Work):
             self.cancel()
 
     def _next_turn(self) -> AbstractContextManager[Iterator[int]]:
-        return self.queue.join(f"{type(self).__name__} of {self.visitor}", patient=True)
+        return self.queue.join(patient=True)
 
 
 @dataclass(eq=False)

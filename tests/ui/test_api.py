@@ -10,30 +10,24 @@ import importlib.util
 import inspect
 import io
 import re
-import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
-import gradio as gr
 import pytest
 from gradio_client import Client, handle_file
 from gradio_client.exceptions import AppError
 from PIL import Image
-from support.fake_runner import FakeRunner, SearchRunner
+from support.fake_runner import FakeRunner
 from support.page_support import serving, stored
 from support.samples import failed_result, ok_result
 
-from demo.core import limits
 from demo.core.result import RunResult
 from demo.core.result_json import from_json
 from demo.core.spec import BadInput, RunSpec
 from demo.store import published
 from demo.store.history import History
 from demo.ui import api
-from demo.ui.jobs import RunQueue
 from demo.ui.page import Page
 from demo.ui.tabs import form
 
@@ -137,22 +131,6 @@ def test_the_api_searches_for_the_best_way_and_answers_with_its_table(served: An
     assert found["winner"] == "default" and "freezing" in found["equals"]  # all are equally fast: the simplest
     assert rows["default"]["speedup"]["ratio"] == pytest.approx(2.0, abs=0.01) and rows["eager"]["rank"] > 1
     assert "2" in found["answer"][0] and "cannot be told" in found["answer"][1]
-
-
-def test_no_more_searches_go_on_than_the_queue_has_places(history: History, monkeypatch) -> None:
-    monkeypatch.setattr(limits, "current", lambda: limits.Limits(queue=1))
-    runner = SearchRunner(history, seconds=60.0)
-    best = api.best(runner, RunQueue(), runner.history)
-    request = SimpleNamespace(session_hash="one")
-    going = threading.Thread(target=best, args=[request])
-    going.start()
-    while not runner.runs:
-        time.sleep(0.01)
-    with pytest.raises(gr.Error, match="1 others are going on here already"):
-        best(SimpleNamespace(session_hash="two"))
-    runner.seconds = 0.0
-    going.join()
-    assert best(SimpleNamespace(session_hash="two"))["winner"] == "freezing"
 
 
 def test_the_api_lists_the_stored_runs_newest_first_as_rows_and_gives_one_whole(served: Any) -> None:

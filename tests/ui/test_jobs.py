@@ -1,5 +1,6 @@
 """What visitors have started: its queue, how often a page hears of it, and what becomes of a run without a place."""
 
+import contextlib
 import itertools
 import threading
 import time
@@ -50,13 +51,14 @@ def test_a_visitor_has_one_run_at_a_time() -> None:
         assert isinstance(one.outcome(), RunResult)
 
 
-def test_one_that_is_patient_waits_for_a_place() -> None:
+def test_a_run_of_a_series_stands_behind_a_full_queue() -> None:
     queue = RunQueue(longest=1)
-    with queue.join(patient=True) as patient:
-        with queue.join():
-            assert next(patient) == 1
-        assert list(patient) == []
-        assert len(queue) == 1
+    with contextlib.ExitStack() as first:
+        first.enter_context(queue.join())
+        with queue.join(patient=True) as turn:
+            assert next(turn) == 1
+            first.close()
+            assert list(turn) == []
     assert len(queue) == 0
 
 
