@@ -199,9 +199,8 @@ def history_endpoint(kept: History) -> Callable[..., list[dict[str, Any]]]:
     def history(id: str = "", search: str = "", limit: int = 20, whole: bool = False) -> "list[dict[str, Any]]":
         """Lists the runs stored on this server's machine, newest first: finished, failed, cancelled and interrupted.
 
-        The answer is a list of rows with id, started_at, status, checkpoint, task, batch_size, mode, dtype, device,
-        device_name, torch, eager_ms, compiled_ms, speedup with speedup_low, speedup_high and verdict,
-        first_call_seconds, break_even_calls, parity, failure_message and more; null where it was not measured.
+        The answer is a list of flat rows with settings, machine, times in ms, speedup with its interval and verdict,
+        costs, parity and failure; null where it was not measured.
 
         Args:
             id: Give this run only, and give it whole, as /benchmark answered it.
@@ -236,11 +235,9 @@ def published_table(
 ) -> "dict[str, Any]":  # as text: gradio then describes the answer as any JSON
     """The published speed-ups of torch.compile for vision models, and those that this project measured itself.
 
-    The answer holds rows, each with origin ("published" or "measured by this project"), subset, gpu, torch, mode,
-    batch_size, task, model, checkpoint, eager_ms and compiled_ms (milliseconds, or "OOM"), speedup, saved_percent and
-    notes, and for measured rows speedup_low, speedup_high, dtype, weights, versions, device, driver, commit and date;
-    faults, which is what is known to be wrong in the guide; sources; and problems, the measured tables that could not
-    be read.
+    The answer holds rows, whose origin is "published" or "measured by this project" and whose times are milliseconds or
+    "OOM"; faults, which is what is known to be wrong in the guide; sources; and problems, the measured tables that
+    could not be read.
 
     Args:
         subset: "release" (torch 2.0.1), "nightly" or "reduce-overhead" (2.1.0.dev), or "measured" and more; else all.

@@ -20,7 +20,6 @@ import gradio.queueing
 from fastapi import HTTPException
 from gradio.blocks import BlockFunction
 from gradio.state_holder import SessionState
-from gradio.utils import get_function_params
 
 _log = logging.getLogger(__name__)
 
@@ -113,10 +112,9 @@ class Blocks(gr.Blocks):
     ) -> list[Any]:
         wanted, given = len(block_fn.inputs), len(inputs)
         if wanted != given:
-            names = ", ".join(name for name, *_ in get_function_params(block_fn.fn)) if block_fn.fn else ""
             raise gr.Error(
-                f"/{block_fn.api_name} takes {wanted} values, in this order: {names}. "
-                f"Given: {given}. /gradio_api/call/v2/{block_fn.api_name} takes only those that you name.",
+                f"/{block_fn.api_name} takes {wanted} values. Given: {given}. "
+                f"/gradio_api/call/v2/{block_fn.api_name} takes only those that you name.",
                 print_exception=False,
             )
         filled = [
