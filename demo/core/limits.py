@@ -50,7 +50,6 @@ VARIABLES = {
     "sweep_cells": "WORTH_COMPILING_SWEEP_CELLS",
 }
 """The environment variable of each limit that is a number and can be set."""
-SPACE_SWEEP_CELLS = 24
 HUB_IDS_VARIABLE = "WORTH_COMPILING_HUB_IDS"
 HOSTS_VARIABLE = "WORTH_COMPILING_HOSTS"
 
@@ -69,7 +68,7 @@ def read(environment: Mapping[str, str]) -> Limits:
     """The limits that these variables set. Raises BadInput for a value that is not allowed."""
     values: dict[str, Any] = {"hosts": tuple(environment.get(HOSTS_VARIABLE, "").lower().replace(",", " ").split())}
     if on_space(environment):
-        values |= {"hub_ids": False, "sweep_cells": SPACE_SWEEP_CELLS}
+        values |= {"hub_ids": False, "sweep_cells": 24}
     for name, variable in VARIABLES.items():
         if given := environment.get(variable, ""):
             values[name] = _above_zero(variable, given)

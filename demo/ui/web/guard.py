@@ -38,7 +38,7 @@ class Guard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        size, begun = 0, False
+        size = 0
 
         async def receiving() -> Message:
             nonlocal size
@@ -48,19 +48,14 @@ class Guard:
                 raise Refused(413, f"The request is longer than {MAX_BYTES // 1_000_000} MB.")
             return message
 
-        async def answering(message: Message) -> None:
-            nonlocal begun
-            begun = True
-            await send(message)
-
         try:
             if not limits.on_space():
                 _refuse_other_sites(scope, self._names)
-            await self._app(scope, receiving, answering)
+            await self._app(scope, receiving, send)
         except Refused as refused:
             await JSONResponse({"detail": refused.detail}, refused.status_code)(scope, receive, send)
         except Exception as error:
-            if begun or scope["method"] != "POST":
+            if scope["method"] != "POST":
                 raise
             _log.warning("a request was refused: %s: %s", scope["path"][:80], type(error).__name__)
             words = f"{type(error).__name__}: {fmt.redact(str(error))[:300]}"
