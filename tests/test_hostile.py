@@ -87,7 +87,7 @@ def test_a_limit_is_set_by_its_variable(name: str, variable: str) -> None:
         limits.read({variable: "many"})
 
 
-@pytest.mark.parametrize("typed", ["-1", "0", "1e999", "٣", "9" * 5000], ids=ascii)
+@pytest.mark.parametrize("typed", ["-1", "0", "1e999", "9" * 5000], ids=ascii)
 def test_a_limit_that_makes_no_sense_is_a_sentence(typed: str) -> None:
     with pytest.raises(BadInput) as refused:
         limits.read({"WORTH_COMPILING_QUEUE": typed})
