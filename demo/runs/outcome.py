@@ -122,7 +122,7 @@ class OngoingRun:
             "timed_out",
             f"The run was stopped while {self._doing} after {fmt.duration(limit)}, the limit of one run.",
             f"Choose {'mode default or ' if change else ''}a smaller checkpoint, or raise "
-            f"{limits.variable('seconds')} (seconds).",
+            f"{limits.VARIABLES['seconds']} (seconds).",
             change,
         )
 

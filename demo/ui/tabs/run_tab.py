@@ -60,7 +60,7 @@ class RunTab(Watching):
         fields = [*self.form.inputs.values(), self.form.minutes, self.form.other_formats, self.form.picture_note]
         self.showing = [*self.pane.components, *fields, self.has_run, self.opened]
         """The components that `open` and `follow` may change."""
-        works = Supervisor("run")  # and searches for the best way: a visitor has one of both at a time
+        works = Supervisor()  # and searches for the best way: a visitor has one of both at a time
         super().__init__(works, [self.pane.live], [*self.pane.components, *self.form.buttons, self.opened])
         self._ending.append(self.watched)
         self._wire()
