@@ -11,7 +11,7 @@ from typing import Any
 
 from demo.core import catalog, format as fmt
 from demo.core.machine import HostInfo
-from demo.core.spec import CUDA_GRAPH_MODES, DTYPES, OPTIONS, BadInput, RunSpec
+from demo.core.spec import CUDA_GRAPH_MODES, OPTIONS, BadInput, RunSpec
 
 TRITON, AMPERE = (7, 0), (8, 0)
 """Compute capabilities: the least that Triton compiles for, and the first with TensorFloat-32 and bfloat16."""
@@ -147,15 +147,6 @@ def checked(spec: RunSpec, machine: HostInfo) -> RunSpec:
     if refused := refusal(placed, machine):
         raise BadInput(str(refused))
     return placed
-
-
-def limits_of(machine: HostInfo) -> list[Rule]:
-    """What a machine on which a plain run works refuses of the further settings, each once."""
-    plain = on_machine(catalog.make_spec(catalog.DEFAULT), machine)
-    asked: list[dict[str, Any]] = [{"dtype": dtype} for dtype in DTYPES] if machine.gpu else []
-    asked += [{"compiler": "aot"}, {"checkpoint": "google/gemma-2b", "prompt": catalog.PROMPT}]
-    specs = [catalog.make_spec(**{"checkpoint": plain.checkpoint, "device": plain.device, **one}) for one in asked]
-    return list(dict.fromkeys(one for spec in specs if (one := refusal(spec, machine))))
 
 
 def other_way_to_compile(spec: RunSpec) -> tuple[str, dict[str, Any]]:

@@ -96,12 +96,6 @@ def test_a_search_leaves_out_what_its_machine_refuses() -> None:
     assert {way.spec.dtype for way in found if not way.refused} == {"float32", "float16"}
 
 
-def test_the_doctor_tells_what_a_gpu_refuses() -> None:
-    told = [one.name for one in refusals.limits_of(MACHINES["T4 small"])]
-    assert told == ["no tf32", "no bfloat16", "no CUDA toolkit"]
-    assert refusals.limits_of(MACHINES["A100"]) == refusals.limits_of(MACHINES["CPU"]) == []
-
-
 def test_a_package_is_refused_with_what_brings_this_machine_its_headers() -> None:
     wheels = 'Install its wheels: pip install "nvidia-cuda-crt==13.0.*".'
     told = machine("NVIDIA H100", "9.0", cuda_toolkit=None, toolkit_remedy=wheels)
