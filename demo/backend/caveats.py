@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import torch
 
-from demo.backend import machine_probe
 from demo.backend.workload import Variants, Workload, tensors
 from demo.core import format as fmt, stats
 from demo.core.caveat import Caveat
@@ -24,10 +23,6 @@ def of_workload(workload: Workload) -> list[Caveat]:
     spec, found = workload.spec, [*workload.caveats]
     if spec.weights == "random":
         found.append(Caveat("random_weights"))
-    # Asking inductor starts CUDA, so only a run on a GPU asks.
-    on_gpu = workload.device.type == "cuda"
-    if on_gpu and spec.mode.startswith("max-autotune") and machine_probe.too_few_multiprocessors():
-        found.append(Caveat("few_multiprocessors"))
     return found
 
 

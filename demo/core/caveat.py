@@ -32,10 +32,6 @@ WORDS = {
         "difference counts only beyond 1.75×. Stop other programs, or choose fewer threads."
     ),
     "random_weights": "Random weights: latency stands, but predictions would mean nothing and are not shown.",
-    "few_multiprocessors": (
-        "This GPU has too few multiprocessors for inductor's matrix-product autotuning: max-autotune tunes less "
-        "here than on a larger GPU."
-    ),
     "busy_cores": "Cores that others keep busy: {busy} of {cores}. Threads used for the timing: {threads}.",
     "timed_again": "Another program took a core while it was timed. Timed again with fewer threads: {threads}.",
     "no_graph": "torch.compile captured no graph at all: “compiled” ran as eager.",

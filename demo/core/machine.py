@@ -88,8 +88,6 @@ class HostInfo(Machine):
     """Why a small C++ extension was not built and loaded here, with what to do; None where nothing hints at that."""
     threads: int | None = None
     """Those that torch uses by itself."""
-    toolkit_remedy: str = "Install the toolkit of the CUDA version that torch was built for, and set CUDA_HOME to it."
-    """What brings the headers of a package where `cuda_toolkit` is None."""
 
     @property
     def device_name(self) -> str:

@@ -101,7 +101,7 @@ RULES = (
         "no CUDA toolkit",
         lambda spec, machine: _on_gpu(spec) and spec.compiler == "aot" and machine.cuda_toolkit is None,
         "A package of AOTInductor for a GPU is built with NVIDIA's CUDA toolkit, and its headers were not found.",
-        "{machine.toolkit_remedy} Or choose compiler jit.",
+        "Install the toolkit of torch's CUDA version and set CUDA_HOME to it, or choose compiler jit.",
     ),
     Rule(
         "weights over the GPU's memory",

@@ -248,16 +248,6 @@ def test_outputs_that_cannot_be_decoded_cost_the_predictions_only(monkeypatch) -
     assert any("made up for the test" in warning for warning in result.warnings)
 
 
-def test_a_gpu_too_small_for_tuning_is_told_of_where_the_run_uses_it(monkeypatch) -> None:
-    """Asking inductor starts CUDA, which a run on the CPU has no use for either."""
-    monkeypatch.setattr(machine_probe, "too_few_multiprocessors", lambda: True)
-    spec = catalog.make_spec("shapes-vit", mode="max-autotune")
-    for device in ("cpu", "cuda"):
-        workload: Any = SimpleNamespace(spec=spec, device=torch.device(device), caveats=[])
-        told = any("multiprocessors" in str(caveat) for caveat in caveats.of_workload(workload))
-        assert told == (device == "cuda")
-
-
 def test_the_guides_recipe_tells_how_far_it_is_through_every_phase(monkeypatch) -> None:
     assert PUBLISHED_CALLS == 300
     calls = 30  # a tenth of them: the test waits for each

@@ -96,13 +96,6 @@ def test_a_search_leaves_out_what_its_machine_refuses() -> None:
     assert {way.spec.dtype for way in found if not way.refused} == {"float32", "float16"}
 
 
-def test_a_package_is_refused_with_what_brings_this_machine_its_headers() -> None:
-    wheels = 'Install its wheels: pip install "nvidia-cuda-crt==13.0.*".'
-    told = machine("NVIDIA H100", "9.0", cuda_toolkit=None, toolkit_remedy=wheels)
-    spec = catalog.make_spec("shapes-vit", compiler="aot", device="cuda")
-    assert str(refusals.refusal(spec, told)).endswith(f"{wheels} Or choose compiler jit.")
-
-
 @pytest.mark.parametrize(
     ("asked", "says", "change"),
     [
