@@ -27,8 +27,7 @@ def of_workload(workload: Workload) -> list[Caveat]:
 
 
 def of_calls(workload: Workload, variants: Variants) -> list[Caveat]:
-    """Whether the timed calls may have computed nothing, or slowly for the values of the weights and inputs. Not
-    covered: copies of a kept answer; subnormal numbers within a call."""
+    """Whether the timed calls may have computed nothing. Not covered: copies of a kept answer."""
 
     def identities(outputs: list[torch.Tensor]) -> list[tuple[int, int]]:
         """A tensor that was written to is a new one."""
@@ -41,13 +40,6 @@ def of_calls(workload: Workload, variants: Variants) -> list[Caveat]:
             before = identities(first)
             if before and before == identities(tensors(variant.call())):
                 found.append(Caveat("same_tensor", {"variant": name}))
-    numbers = tensors([*workload.model.parameters(), *workload.model.buffers(), workload.batch]) if on_cpu else []
-    dense = [one for one in numbers if one.is_floating_point() and one.layout == torch.strided]
-    # As float32, in which CPUs compute with float16: its subnormal numbers are normal there.
-    sample = torch.cat([torch.ones(1), *(one.flatten()[:: one.numel() // 50_000 + 1].float().abs() for one in dense)])
-    share = ((sample > 0) & (sample < torch.finfo().tiny)).double().mean().item()
-    if share >= 0.001:  # one of them can slow a vector instruction down a hundredfold
-        found.append(Caveat("subnormal", {"share": fmt.percent(share)}))
     return found
 
 
@@ -103,20 +95,16 @@ def wide_spreads(result: RunResult) -> dict[str, float]:
 
 def of_machine(samples: Sequence[HostSample], spreads: Mapping[str, float], unsettled: Sequence[str]) -> list[Caveat]:
     """What disturbed the timing. `spreads` are those of `wide_spreads`; `unsettled` names the variants whose warm-up
-    calls still differed. At most one caveat is of the processor."""
+    calls still differed."""
     found = []
-    foreign = [sample.foreign_cpu for sample in samples if sample.foreign_cpu is not None]
-    busy = sum(foreign) / len(foreign) if foreign else 0.0
-    calls = ", ".join(f"{name} {fmt.percent(spread)}" for name, spread in spreads.items())
-    if calls and not foreign:
+    if spreads:
+        calls = ", ".join(f"{name} {fmt.percent(spread)}" for name, spread in spreads.items())
         found.append(Caveat("wide", {"calls": calls}))
-    elif calls:
-        key = "wide_by_others" if busy > BUSY_CPU else "wide_though_idle"
-        found.append(Caveat(key, {"calls": calls, "busy": fmt.percent(busy)}))
-    elif busy > BUSY_CPU:
+    foreign = [sample.foreign_cpu for sample in samples if sample.foreign_cpu is not None]
+    if foreign and (busy := sum(foreign) / len(foreign)) > BUSY_CPU:
         found.append(Caveat("others", {"busy": fmt.percent(busy)}))
-    if late := [name for name in unsettled if name not in spreads]:
-        found.append(Caveat("unsettled", {"variants": ", ".join(late)}))
+    if unsettled:
+        found.append(Caveat("unsettled", {"variants": ", ".join(unsettled)}))
     return found + _of_gpu([sample.gpu for sample in samples if sample.gpu is not None])
 
 
@@ -124,17 +112,12 @@ def _of_gpu(samples: Sequence[GpuSample]) -> list[Caveat]:
     found = []
     if neighbours := max((gpu.foreign_processes for gpu in samples), default=0):
         found.append(Caveat("gpu_others", {"count": neighbours}))
-    clocks = [gpu.sm_clock_hz for gpu in samples if gpu.sm_clock_hz]
-    if clocks and max(clocks) > min(clocks) * (1 + CLOCK_CHANGE):
-        low, high = (f"{clock / 1e6:.0f}" for clock in (min(clocks), max(clocks)))
-        found.append(Caveat("gpu_clock_moved", {"low": low, "high": f"{high} MHz"}))
-    limits = [gpu.largest_sm_clock_hz for gpu in samples if gpu.largest_sm_clock_hz]
-    if clocks and limits and (mean := sum(clocks) / len(clocks)) < LOW_CLOCK * max(limits):
-        clock, most = (f"{hertz / 1e6:.0f} MHz" for hertz in (mean, max(limits)))
-        found.append(Caveat("gpu_clock_low", {"clock": clock, "most": most}))
-    reasons = {reason for gpu in samples for reason in gpu.throttle_reasons}
-    if "thermal" in reasons:
-        hottest = max((gpu.temperature_celsius for gpu in samples if gpu.temperature_celsius is not None), default=None)
-        at = {} if hottest is None else {"temperature": f"{hottest:.0f} °C"}
-        found.append(Caveat("gpu_hot_at" if at else "gpu_hot", at))
-    return found + [Caveat(f"gpu_{reason}") for reason in ("power", "hardware") if reason in reasons]
+    if clocks := [gpu.sm_clock_hz for gpu in samples if gpu.sm_clock_hz]:
+        low, high = min(clocks), max(clocks)
+        most = max(gpu.largest_sm_clock_hz or high for gpu in samples)
+        if high > low * (1 + CLOCK_CHANGE) or sum(clocks) / len(clocks) < LOW_CLOCK * most:
+            seen = {"low": low, "high": high, "most": most}
+            found.append(Caveat("gpu_clock", {name: f"{hertz / 1e6:.0f} MHz" for name, hertz in seen.items()}))
+    if reasons := sorted({reason for gpu in samples for reason in gpu.throttle_reasons}):
+        found.append(Caveat("gpu_slowed", {"reasons": ", ".join(reasons)}))
+    return found

@@ -28,7 +28,6 @@ _THROTTLES = {
     "thermal": ("SwThermalSlowdown", "HwThermalSlowdown"),
     "power": ("SwPowerCap", "HwPowerBrakeSlowdown"),
     "hardware": ("HwSlowdown",),
-    "software": ("ApplicationsClocksSetting", "SyncBoost"),
 }
 """Names in a result, and in NVML after the prefix nvmlClocksThrottleReason."""
 

@@ -45,24 +45,10 @@ WORDS = {
     "others": "Other programs kept {busy} of the processor busy while it was timed.",
     "wide": "The calls vary widely (the middle half spans, as a share of the median: {calls}): the machine's speed "
     "was not steady.",
-    "wide_by_others": (
-        "The calls vary widely (the middle half spans, as a share of the median: {calls}): other programs kept "
-        "{busy} of the processor busy while it was timed."
-    ),
-    "wide_though_idle": (
-        "The calls vary widely (the middle half spans, as a share of the median: {calls}): the machine's speed "
-        "was not steady, though other programs kept only {busy} of the processor busy."
-    ),
     "gpu_others": "Other processes that used this GPU as well: {count}.",
-    "gpu_clock_moved": "The GPU's clock moved between {low} and {high} while it was timed.",
-    "gpu_clock_low": "The GPU ran at {clock}, well below its {most}.",
-    "gpu_hot": "The GPU slowed down because it was hot.",
-    "gpu_hot_at": "The GPU slowed down because it was hot ({temperature}).",
-    "gpu_power": "The GPU slowed down at its power limit.",
-    "gpu_hardware": "The GPU's hardware slowed it down (heat or power supply).",
+    "gpu_clock": "The GPU's clock was between {low} and {high} while it was timed, and can be {most}.",
+    "gpu_slowed": "The GPU's driver lowered its clock ({reasons}).",
     "same_tensor": "The same tensor comes back from each call of {variant}: nothing may have been computed.",
-    "subnormal": "Subnormal numbers, slow on many CPUs: {share} of weights and inputs. torch.set_flush_denormal(True), "
-    "before anything is computed, takes them for zero.",
     "growth": "Each call takes longer than the one before ({rises} from the first third to the last): the model keeps "
     "something from call to call.",
     "came_compiled": "The model came with torch.compile on parts of it ({parts}): eager is the model without that.",
@@ -78,7 +64,7 @@ WORDS = {
 
 
 IMPORTANT = (
-    "note", "no_graph", "same_tensor", "growth", "missing_weights", "came_compiled", "compiles_itself", "subnormal",
+    "note", "no_graph", "same_tensor", "growth", "missing_weights", "came_compiled", "compiles_itself",
     "narrow_vectors", "no_cudagraphs", "some_cudagraphs", "fallbacks", "breaks", "separate", "beginning_twice",
     "end_at_end", "not_counted"
 )  # fmt: skip

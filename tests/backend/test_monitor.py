@@ -32,7 +32,6 @@ def nvml(**answers: Any) -> SimpleNamespace:
     questions = ["ClockInfo", "MaxClockInfo", "PowerUsage", "Temperature", "CurrentClocksThrottleReasons"]
     questions += ["ComputeRunningProcesses", "TotalEnergyConsumption"]
     bits = ["SwThermalSlowdown", "HwThermalSlowdown", "SwPowerCap", "HwPowerBrakeSlowdown", "HwSlowdown"]
-    bits += ["ApplicationsClocksSetting", "SyncBoost"]
     names: dict[str, Any] = {f"nvmlDeviceGet{question}": ask(question) for question in questions}
     names |= {f"nvmlClocksThrottleReason{bit}": 1 << place for place, bit in enumerate(bits)}
     return SimpleNamespace(NVMLError=NVMLError, NVML_CLOCK_SM=1, NVML_TEMPERATURE_GPU=0, **names)
