@@ -149,6 +149,17 @@ def checked(spec: RunSpec, machine: HostInfo) -> RunSpec:
     return placed
 
 
+def less_memory(spec: RunSpec) -> tuple[str, dict[str, Any]]:
+    """What to try where memory ran out: a sentence, and the setting that it names."""
+    if spec.batch_size > 1:
+        name, value = "batch_size", max(1, spec.batch_size // 4)
+    elif BYTES[spec.dtype] == 4:
+        name, value = "dtype", "bfloat16" if spec.device == "cpu" else "float16"  # which every GPU computes in
+    else:
+        return "Try a smaller model.", {}
+    return f"Try {name.replace('_', ' ')} {value}.", {name: value}
+
+
 def other_way_to_compile(spec: RunSpec) -> tuple[str, dict[str, Any]]:
     """What to try where compiling fails: a sentence, and the options that it names, at their defaults.
 

@@ -214,10 +214,6 @@ def test_the_time_left_counts_the_repeats_to_come() -> None:
     ("spec", "code", "phase", "remedy", "change"),
     [
         (dataclasses.replace(TINY, batch_size=8), -signal.SIGKILL, "time", "ran out of memory", {"batch_size": 2}),
-        # of one's own model: neither another mode nor another checkpoint
-        (OWN, 7, "load", "Your file ran there", {}),
-        (TINY, -signal.SIGILL, "compile", "cache may hold code of another processor", {"cache": "empty"}),
-        (TINY, -signal.SIGBUS, "time", "choose cache empty", {"cache": "empty"}),
         # nothing was compiled yet
         (dataclasses.replace(TINY, freezing=True), -signal.SIGSEGV, "warm up", "Run it again.", {}),
         (dataclasses.replace(TINY, freezing=True), -signal.SIGSEGV, "time", "Without freezing", {"freezing": False}),
@@ -228,7 +224,6 @@ def test_a_worker_that_dies_is_told_with_what_to_try(spec, code, phase, remedy, 
     child = SimpleNamespace(exit_code=lambda: code, last_words=str)
     failure = run.crashed(SimpleNamespace(unreadable=False, child=child)).failure
     assert remedy in failure.remedy and failure.change == change
-    assert "mode" not in failure.remedy and "checkpoint" not in failure.remedy
 
 
 def test_a_result_that_was_not_stored_says_so_without_a_folder(history: History, monkeypatch) -> None:
