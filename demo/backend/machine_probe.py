@@ -2,13 +2,11 @@
 
 import contextlib
 import ctypes
-import json
 import os
 import platform
 import re
 import shutil
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -70,19 +68,13 @@ def gpu_problem() -> str | None:
     visible = os.environ.get("CUDA_VISIBLE_DEVICES", "0").strip()
     if usable() or not visible:  # empty, it hides them on purpose
         return None
-    gpu, driver, cuda = first_gpu(), driver_version(), torch.version.cuda
-    if gpu is None:
+    if (gpu := first_gpu()) is None:
         card = ask_nvml(lambda nvml: str(nvml.nvmlDeviceGetName(nvml.nvmlDeviceGetHandleByIndex(0))))
         check = "CUDA_VISIBLE_DEVICES, the instances of a card in MIG mode, and a container's `--gpus all`"
         return f"CUDA does not start on the {card}; check {check}" if card else None
-    if cuda is None:
-        problem = f"is a CPU build although a {gpu.name} is present"
-    elif torch.cuda.is_available():
-        capability = ".".join(map(str, gpu.capability))
-        problem = f"for CUDA {cuda} has no code for the {gpu.name} (compute capability {capability})"
-    else:
-        problem = f"is built for CUDA {cuda} and cannot use the {gpu.name} with driver {driver or 'of unknown version'}"
-    return f"torch {torch.__version__} {problem}; {OTHER_TORCH}"
+    capability, driver = ".".join(map(str, gpu.capability)), driver_version() or "of unknown version"
+    card = f"{gpu.name} (compute capability {capability}, driver {driver})"
+    return f"torch {torch.__version__} cannot use the {card}; {OTHER_TORCH}"
 
 
 def ask_nvml(question: Callable[[Any], Answer]) -> Answer | None:
@@ -113,16 +105,23 @@ def first_gpu() -> Gpu | None:
 
     Asks CUDA's driver, as torch does. Unlike NVML it is present wherever torch can compute, respects
     CUDA_VISIBLE_DEVICES and the order of the cards, and names a part of a card (MIG) as a run's result will. The
-    questions make no context, but start CUDA, after which a process cannot fork another that uses it: so a child asks
-    them. The child does not import torch, which would add seconds to the start of every worker.
+    questions make no context, but start CUDA: a process forked after them cannot use it.
     """
-    command = [sys.executable, "-I", "-S", str(Path(__file__).with_name("first_gpu.py"))]
-    with contextlib.suppress(OSError, subprocess.TimeoutExpired, ValueError):
-        answer = subprocess.run(command, capture_output=True, text=True, timeout=30)
-        if answer.returncode == 0:
-            name, size, major, minor = json.loads(answer.stdout)
-            return Gpu(name, size, (major, minor))
-    return None
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return None
+    device, name, size = ctypes.c_int(), ctypes.create_string_buffer(256), ctypes.c_size_t()
+    major, minor = ctypes.c_int(), ctypes.c_int()
+    errors = (
+        driver.cuInit(0),
+        driver.cuDeviceGet(ctypes.byref(device), 0),
+        driver.cuDeviceGetName(name, len(name), device),
+        driver.cuDeviceTotalMem_v2(ctypes.byref(size), device),
+        driver.cuDeviceGetAttribute(ctypes.byref(major), 75, device),
+        driver.cuDeviceGetAttribute(ctypes.byref(minor), 76, device),
+    )
+    return None if any(errors) else Gpu(name.value.decode(), size.value, (major.value, minor.value))
 
 
 def environment(device: torch.device) -> Environment:
