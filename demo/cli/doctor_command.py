@@ -12,7 +12,6 @@ from demo.cli.terminal import hanging
 from demo.core import catalog, format as fmt, hub, refusals
 from demo.core.machine import HostInfo
 from demo.runs.process import WorkerDied, child_process, ending
-from demo.store.history import History, HistoryError
 
 
 def add_to(commands: Any) -> None:
@@ -35,9 +34,6 @@ class Diagnosis:
     machine: HostInfo | None
     """None where the worker process does not start."""
     hub_reachable: bool
-    hub_cache: str
-    results: str
-    """The file that results are stored in; '' where it cannot be read."""
     problems: list[str]
     """What makes a run fail, each with its remedy."""
     notes: list[str]
@@ -46,8 +42,6 @@ class Diagnosis:
 
 def examine() -> Diagnosis:
     """Starts one worker process to ask it, and the Hub for at most 2 s. Changes nothing."""
-    from huggingface_hub import constants  # which no other command needs
-
     problems: list[str] = []
     notes: list[str] = []
     machine = _machine(problems, notes)
@@ -56,13 +50,7 @@ def examine() -> Diagnosis:
             "The Hugging Face Hub cannot be reached. Checkpoints that ship with the project or are in the cache still "
             "run, all others with --weights random."
         )
-    history, results = History(), ""
-    try:
-        history.count()
-        results = str(history.path)
-    except HistoryError as error:
-        notes.append(str(error))
-    return Diagnosis(machine, reachable, constants.HF_HUB_CACHE, results, problems, notes)
+    return Diagnosis(machine, reachable, problems, notes)
 
 
 def _machine(problems: list[str], notes: list[str]) -> HostInfo | None:
@@ -109,8 +97,6 @@ def report(diagnosis: Diagnosis) -> str:
             ("compile cache", machine.inductor_cache),
         ]
     rows.append(("hub", f"{hub.endpoint()}, {'reachable' if diagnosis.hub_reachable else 'not reachable'}"))
-    rows.append(("hub cache", diagnosis.hub_cache))
-    rows.append(("results", diagnosis.results or "cannot be read"))
     lines = [line for name, value in rows for line in hanging(f"{name:<14}", value)]
     lines += ["", "A run would fail here:" if diagnosis.problems else "A run would work here."]
     lines += [line for problem in diagnosis.problems for line in hanging("- ", problem)]
