@@ -1,6 +1,6 @@
 """What a reader of a run's figures should know before using them: a result's caveats."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import torch
@@ -9,7 +9,7 @@ from demo.backend.workload import Variants, Workload, tensors
 from demo.core import format as fmt, stats
 from demo.core.caveat import Caveat
 from demo.core.cores import BUSY_CPU
-from demo.core.machine import GpuSample, HostSample
+from demo.core.machine import GpuSample
 from demo.core.result import RunResult
 
 WIDE_SPREAD = 0.10
@@ -43,21 +43,6 @@ def of_calls(workload: Workload, variants: Variants) -> list[Caveat]:
     return found
 
 
-def of_growth(result: RunResult) -> list[Caveat]:
-    """Whether the calls of both variants became steadily slower: by a fifth and more from the first third of the blocks
-    to the last, with a rank correlation above 0.9. False alarms in 1,000 timings of 30 blocks: none of noise or of one
-    step in the machine's speed, some 50 of a speed that wanders by half.
-    """
-    rises = []
-    for name, side in (("eager", result.eager), ("compiled", result.compiled)):
-        blocks = side.blocks if side is not None else np.empty(0)
-        if len(blocks) < 5 or np.corrcoef(np.argsort(np.argsort(blocks)), np.arange(len(blocks)))[0, 1] <= 0.9:
-            return []
-        first, _, last = (float(np.median(third)) for third in np.array_split(blocks, 3))
-        rises += [f"{name} {fmt.percent(last / first - 1)}"] if last >= 1.2 * first else []
-    return [Caveat("growth", {"rises": ", ".join(rises)})] if len(rises) == 2 else []
-
-
 def of_timing(result: RunResult) -> list[Caveat]:
     """What the compiled model really was, and whether the speed-up is as precise as asked."""
     spec, compiled = result.spec, result.compilation
@@ -81,31 +66,23 @@ def of_timing(result: RunResult) -> list[Caveat]:
     return found
 
 
-def wide_spreads(result: RunResult) -> dict[str, float]:
-    """The quartile spread of each variant whose timed calls vary widely, as a share of their median."""
-    if result.timing_seconds is None:
-        return {}
-    spreads = {}
+def of_noise(result: RunResult, unsettled: Sequence[str]) -> list[Caveat]:
+    """What disturbed the timing. `unsettled` names the variants whose warm-up calls still differed."""
+    found, wide = [], []
     for name, side in (("eager", result.eager), ("compiled", result.compiled)):
-        if side is not None:  # interquartile range over the median, as torch.utils.benchmark judges noise
+        if side is not None and result.timing_seconds is not None:
+            # interquartile range over the median, as torch.utils.benchmark judges noise
             low, middle, high = np.quantile(side.wall_seconds, [0.25, 0.5, 0.75])
-            spreads[name] = float((high - low) / middle)
-    return {name: spread for name, spread in spreads.items() if spread > WIDE_SPREAD}
-
-
-def of_machine(samples: Sequence[HostSample], spreads: Mapping[str, float], unsettled: Sequence[str]) -> list[Caveat]:
-    """What disturbed the timing. `spreads` are those of `wide_spreads`; `unsettled` names the variants whose warm-up
-    calls still differed."""
-    found = []
-    if spreads:
-        calls = ", ".join(f"{name} {fmt.percent(spread)}" for name, spread in spreads.items())
-        found.append(Caveat("wide", {"calls": calls}))
-    foreign = [sample.foreign_cpu for sample in samples if sample.foreign_cpu is not None]
+            if high - low > WIDE_SPREAD * middle:
+                wide.append(f"{name} {fmt.percent(float((high - low) / middle))}")
+    if wide:
+        found.append(Caveat("wide", {"calls": ", ".join(wide)}))
+    foreign = [sample.foreign_cpu for sample in result.machine_states if sample.foreign_cpu is not None]
     if foreign and (busy := sum(foreign) / len(foreign)) > BUSY_CPU:
         found.append(Caveat("others", {"busy": fmt.percent(busy)}))
     if unsettled:
         found.append(Caveat("unsettled", {"variants": ", ".join(unsettled)}))
-    return found + _of_gpu([sample.gpu for sample in samples if sample.gpu is not None])
+    return found + _of_gpu([sample.gpu for sample in result.machine_states if sample.gpu is not None])
 
 
 def _of_gpu(samples: Sequence[GpuSample]) -> list[Caveat]:

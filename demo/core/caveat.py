@@ -43,14 +43,12 @@ WORDS = {
     " longer than {usual}.",
     "unsettled": "Not settled when the warm-up ended ({variants}): the last three calls were more than 10 % apart.",
     "others": "Other programs kept {busy} of the processor busy while it was timed.",
-    "wide": "The calls vary widely (the middle half spans, as a share of the median: {calls}): the machine's speed "
-    "was not steady.",
+    "wide": "The calls vary widely (the middle half spans, as a share of the median: {calls}): the speed of "
+    "the machine or of the model was not steady.",
     "gpu_others": "Other processes that used this GPU as well: {count}.",
     "gpu_clock": "The GPU's clock was between {low} and {high} while it was timed, and can be {most}.",
     "gpu_slowed": "The GPU's driver lowered its clock ({reasons}).",
     "same_tensor": "The same tensor comes back from each call of {variant}: nothing may have been computed.",
-    "growth": "Each call takes longer than the one before ({rises} from the first third to the last): the model keeps "
-    "something from call to call.",
     "came_compiled": "The model came with torch.compile on parts of it ({parts}): eager is the model without that.",
     "beginning_twice": "The prompt begins with {mark} twice: leave out yours, the tokenizer adds one.",
     "end_at_end": "The prompt ends with {mark}: the answer is the beginning of another text.",
@@ -64,7 +62,7 @@ WORDS = {
 
 
 IMPORTANT = (
-    "note", "no_graph", "same_tensor", "growth", "missing_weights", "came_compiled", "compiles_itself",
+    "note", "no_graph", "same_tensor", "missing_weights", "came_compiled", "compiles_itself",
     "narrow_vectors", "no_cudagraphs", "some_cudagraphs", "fallbacks", "breaks", "separate", "beginning_twice",
     "end_at_end", "not_counted"
 )  # fmt: skip

@@ -4,7 +4,6 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from support.own_workload import workload_of
@@ -21,30 +20,31 @@ def gpu(clock: float = 1.9e9, **more: Any) -> HostSample:
     return HostSample(0.0, 0.0, GpuSample(clock, 1.98e9, 70.0, 300.0, **more))
 
 
-BUSY = [HostSample(0.0, 0.2), HostSample(0.5, 0.4)]
-SPREADS = {"eager": 0.31, "compiled": 0.12}
+BUSY = (HostSample(0.0, 0.2), HostSample(0.5, 0.4))
+WIDE = dataclasses.replace(measurement(0.001), wall_seconds=(0.001, 0.0012) * 20)
 
 
 @pytest.mark.parametrize(
-    ("samples", "spreads", "unsettled", "words"),
+    ("known", "unsettled", "words"),
     [
-        (BUSY, {}, [], "30 % of the processor busy"),
-        ([], SPREADS, [], "eager 31 %, compiled 12 %): the machine's speed"),
-        ([], {}, ["eager", "compiled"], "Not settled when the warm-up ended (eager, compiled)"),
-        ([gpu(foreign_processes=2)], {}, [], "Other processes that used this GPU as well: 2."),
-        ([gpu(1.9e9), gpu(1.5e9)], {}, [], "between 1500 MHz and 1900 MHz while it was timed, and can be 1980 MHz"),
-        ([gpu(1.2e9)], {}, [], "between 1200 MHz and 1200 MHz"),
-        ([gpu(throttle_reasons=("thermal",)), gpu(throttle_reasons=("power",))], {}, [], "(power, thermal)"),
+        ({"machine_states": BUSY}, [], "30 % of the processor busy"),
+        ({"compiled": WIDE}, [], "compiled 18 %): the speed of the machine or of the model"),
+        ({}, ["eager", "compiled"], "Not settled when the warm-up ended (eager, compiled)"),
+        ({"machine_states": (gpu(foreign_processes=2),)}, [], "Other processes that used this GPU as well: 2."),
+        ({"machine_states": (gpu(1.9e9), gpu(1.5e9))}, [], "between 1500 MHz and 1900 MHz while it was timed"),
+        ({"machine_states": (gpu(1.2e9),)}, [], "and can be 1980 MHz"),
+        ({"machine_states": (gpu(throttle_reasons=("thermal", "power")),)}, [], "(power, thermal)"),
     ],
     ids=["others", "wide", "unsettled", "GPU shared", "GPU's clock moved", "GPU's clock low", "GPU slowed"],
 )
-def test_each_disturbance_is_told_in_one_sentence(samples, spreads, unsettled, words):
-    (caveat,) = caveats.of_machine(samples, spreads, unsettled)
+def test_each_disturbance_is_told_in_one_sentence(known, unsettled, words):
+    (caveat,) = caveats.of_noise(ok_result(timing_seconds=1.0, **known), unsettled)
     assert words in str(caveat)
 
 
 def test_a_quiet_machine_is_not_told_of() -> None:
-    assert caveats.of_machine([HostSample(0.0, 0.02), gpu(), gpu(1.85e9)], {}, []) == []
+    quiet = (HostSample(0.0, 0.02), gpu(), gpu(1.85e9))
+    assert caveats.of_noise(ok_result(timing_seconds=1.0, machine_states=quiet), []) == []
 
 
 def test_what_the_compiled_model_really_was_is_told() -> None:
@@ -109,42 +109,3 @@ def test_a_longer_tail_of_a_faster_model_is_told() -> None:
     slower = dataclasses.replace(tailed(0.005), compiled=measurement(0.003))
     for result in (tailed(0.002), tailed(0.00208 * 1.005), slower):
         assert caveats.of_timing(result) == []
-
-
-BLOCKS, CALLS = 30, 8
-RNG = np.random.default_rng(0)
-
-
-def noise() -> np.ndarray:
-    return np.exp(RNG.normal(0, 0.03, BLOCKS * CALLS))
-
-
-def timed(eager: np.ndarray, compiled: np.ndarray) -> RunResult:
-    """Of both variants with these seconds, in blocks of `CALLS` calls."""
-    sides = [
-        dataclasses.replace(measurement(1.0), wall_seconds=tuple(one), calls_per_block=CALLS)
-        for one in (eager, compiled)
-    ]
-    return ok_result(eager=sides[0], compiled=sides[1])
-
-
-GROWING = np.linspace(1, 3, BLOCKS * CALLS)
-
-
-def test_calls_that_become_slower_are_the_model_s() -> None:
-    grown = np.linspace(1, 1.5, BLOCKS * CALLS)
-    (told,) = map(str, caveats.of_growth(timed(grown * noise(), 0.3 * grown * noise())))
-    assert told.startswith("Each call takes longer than the one before (eager ")
-    assert told.endswith(" from the first third to the last): the model keeps something from call to call.")
-
-
-@pytest.mark.parametrize(
-    ("eager", "compiled"),
-    [
-        pytest.param(GROWING, np.ones(BLOCKS * CALLS), id="eager only"),
-        pytest.param(GROWING[::-1], GROWING[::-1], id="faster"),
-        pytest.param(GROWING**0.1, GROWING**0.1, id="by a tenth, as a machine that gets warm"),
-    ],
-)
-def test_other_trends_are_not_the_model_s(eager: np.ndarray, compiled: np.ndarray) -> None:
-    assert caveats.of_growth(timed(eager, compiled)) == []

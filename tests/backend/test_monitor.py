@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from demo.backend import caveats, monitor
+from demo.backend import monitor
 from demo.core.machine import GpuSample
 
 CPU = torch.device("cpu")
@@ -94,4 +94,3 @@ def test_what_others_leave_is_not_told_over_a_moment(clock: SimpleNamespace, mon
     clock.pass_time(2.0, 1.0)
     on_gpu.sample()
     assert on_gpu.samples[0].free_cores is on_gpu.samples[0].foreign_cpu is None
-    assert caveats.of_machine(on_gpu.samples, {}, []) == []

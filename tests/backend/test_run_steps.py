@@ -19,7 +19,6 @@ from support.samples import ok_result
 from transformers.modeling_outputs import ImageClassifierOutput
 
 from demo.backend import (
-    caveats,
     compilation,
     compile_model,
     first_call,
@@ -38,7 +37,7 @@ from demo.backend.monitor import Observer
 from demo.backend.picture_workload import PictureWorkload
 from demo.backend.run_steps import Run
 from demo.core import catalog, codec, cores
-from demo.core.caveat import Caveat, note
+from demo.core.caveat import Caveat
 from demo.core.machine import HostSample
 from demo.core.measurement import Compilation, CompileCost
 from demo.core.record import PHASES
@@ -439,14 +438,6 @@ def test_a_compiled_model_that_answers_otherwise_is_found_out(monkeypatch) -> No
     assert result.predictions["eager"] != result.predictions["compiled"]
 
 
-def test_a_model_that_becomes_slower_is_not_taken_for_an_unsteady_machine(monkeypatch) -> None:
-    grows = note("It grows.")
-    monkeypatch.setattr(caveats, "of_growth", lambda result: [grows])
-    monkeypatch.setattr(caveats, "wide_spreads", lambda result: {"eager": 0.5})
-    found = result_of().caveats
-    assert grows in found and "spread" not in " ".join(one.key for one in found)
-
-
 def test_a_machine_that_cannot_compile_is_refused_with_the_remedy(monkeypatch) -> None:
     machine = dataclasses.replace(machine_probe.host(), compile_problem="No Python.h. Install python3-dev.")
     monkeypatch.setattr(machine_probe, "host", lambda: machine)
@@ -465,7 +456,7 @@ def test_a_failed_compile_is_told_and_still_shows_what_eager_does(monkeypatch) -
 
 def test_a_failure_keeps_what_is_known_of_the_run(monkeypatch) -> None:
     monkeypatch.setattr(timing, "warm_up", failing(ValueError("Input image size (48*48) doesn't match model (64*64).")))
-    result = result_of(dtype="float16")
+    result = result_of()
     assert (result.status, result.failure.stage) == ("failed", "warm up")
     assert "48*48" in result.failure.message and result.failure.remedy
     assert result.spec.device == "cpu" and result.image is not None and result.environment is not None
