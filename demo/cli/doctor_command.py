@@ -4,7 +4,6 @@ import argparse
 import subprocess
 import sys
 from contextlib import closing
-from dataclasses import dataclass
 from typing import Any
 
 from demo.cli.common import FAILED, OK, to_json
@@ -22,38 +21,26 @@ def add_to(commands: Any) -> None:
 
 
 def _doctor(options: argparse.Namespace) -> int:
+    """Starts one worker process to ask it, and the Hub for at most 2 s. Changes nothing."""
     if options.gpu:
         return FAILED if subprocess.run([sys.executable, "-m", "demo.backend.gpu_check"]).returncode else OK
-    diagnosis = examine()
-    print(to_json(diagnosis) if options.json else report(diagnosis))
-    return FAILED if diagnosis.problems else OK
-
-
-@dataclass(frozen=True)
-class Diagnosis:
-    machine: HostInfo | None
-    """None where the worker process does not start."""
-    hub_reachable: bool
-    problems: list[str]
-    """What makes a run fail, each with its remedy."""
-    notes: list[str]
-    """A run works all the same, but not as one might expect."""
-
-
-def examine() -> Diagnosis:
-    """Starts one worker process to ask it, and the Hub for at most 2 s. Changes nothing."""
-    problems: list[str] = []
-    notes: list[str] = []
+    problems: list[str] = []  # what makes a run fail, each with its remedy
+    notes: list[str] = []  # a run works all the same, but not as one might expect
     machine = _machine(problems, notes)
     if not (reachable := hub.reachable()):
         notes.append(
             "The Hugging Face Hub cannot be reached. Checkpoints that ship with the project or are in the cache still "
             "run, all others with --weights random."
         )
-    return Diagnosis(machine, reachable, problems, notes)
+    if options.json:
+        print(to_json({"machine": machine, "hub_reachable": reachable, "problems": problems, "notes": notes}))
+    else:
+        print(report(machine, reachable, problems, notes))
+    return FAILED if problems else OK
 
 
 def _machine(problems: list[str], notes: list[str]) -> HostInfo | None:
+    """What a worker process says of the machine, and adds to both lists; None where none starts."""
     from demo.runs.runner import Runner
 
     with closing(Runner(None)) as runner:
@@ -82,10 +69,10 @@ def compile_problems() -> list[str]:
     return [found] * (found != "nothing")
 
 
-def report(diagnosis: Diagnosis) -> str:
+def report(machine: HostInfo | None, reachable: bool, problems: list[str], notes: list[str]) -> str:
     """What is there, then whether a run would work, then what to do."""
     rows: list[tuple[str, str]] = []
-    if machine := diagnosis.machine:
+    if machine is not None:
         memory = f", {fmt.size(machine.gpu_memory_bytes)} of memory" if machine.gpu_memory_bytes else ""
         gpu = f"{machine.gpu}{memory}, driver {machine.driver or 'not known'}"
         rows += [
@@ -96,10 +83,10 @@ def report(diagnosis: Diagnosis) -> str:
             ("c++ compiler", machine.compiler or "not found"),
             ("compile cache", machine.inductor_cache),
         ]
-    rows.append(("hub", f"{hub.endpoint()}, {'reachable' if diagnosis.hub_reachable else 'not reachable'}"))
+    rows.append(("hub", f"{hub.endpoint()}, {'reachable' if reachable else 'not reachable'}"))
     lines = [line for name, value in rows for line in hanging(f"{name:<14}", value)]
-    lines += ["", "A run would fail here:" if diagnosis.problems else "A run would work here."]
-    lines += [line for problem in diagnosis.problems for line in hanging("- ", problem)]
-    if diagnosis.notes:
-        lines += ["", "Notes:", *(line for note in diagnosis.notes for line in hanging("- ", note))]
+    lines += ["", "A run would fail here:" if problems else "A run would work here."]
+    lines += [line for problem in problems for line in hanging("- ", problem)]
+    if notes:
+        lines += ["", "Notes:", *(line for note in notes for line in hanging("- ", note))]
     return "\n".join(lines)

@@ -52,7 +52,7 @@ def gpu_trace() -> list[dict[str, Any]]:
 
 
 def test_overlaps_keep_the_gpu_busy_once() -> None:
-    found = profiling.summary(gpu_trace(), "eager", "cuda")
+    found = profiling.summary(gpu_trace(), "eager")
     assert (found.kernels, found.busy_seconds) == (2, pytest.approx(300e-6))  # copies are no kernels
     assert [kernel.name for kernel in found.longest] == ["gemm", "add", "Memcpy DtoD"]
     assert found.longest[0] == Kernel("gemm", 1, pytest.approx(200e-6), pytest.approx(200 / 350))
@@ -60,7 +60,7 @@ def test_overlaps_keep_the_gpu_busy_once() -> None:
 
 def test_a_trace_without_the_gpus_work_is_refused() -> None:
     with pytest.raises(RuntimeError, match="CUPTI"):
-        profiling.summary([event for event in gpu_trace() if event.get("cat") == "user_annotation"], "eager", "cuda")
+        profiling.summary([event for event in gpu_trace() if event.get("cat") == "user_annotation"], "eager")
 
 
 def test_a_trace_of_a_real_gpu_is_summed_up(monkeypatch) -> None:
@@ -68,25 +68,11 @@ def test_a_trace_of_a_real_gpu_is_summed_up(monkeypatch) -> None:
     events = json.loads(gzip.decompress((FIXTURES / "trace_alexnet_a100.json.gz").read_bytes()))["traceEvents"]
     monkeypatch.setattr(profiling, "MARK", "")
     monkeypatch.setattr(profiling, "CALLS", 1)
-    profile = profiling.summary(events, "[param|pytorch.model.alex_net|0|0|0|measure|forward]", "cuda")
+    profile = profiling.summary(events, "[param|pytorch.model.alex_net|0|0|0|measure|forward]")
     assert (profile.kernels, profile.busy_seconds) == (39, pytest.approx(5.282e-3, rel=1e-3))
     first = profile.longest[0]
     assert (first.name, first.launches) == ("ampere_sgemm_32x32_sliced1x4_tn", 3)
     assert (first.seconds, first.share) == pytest.approx((1.302e-3, 0.2449), rel=1e-3)
-
-
-def test_on_a_cpu_an_operator_counts_without_the_ones_it_calls() -> None:
-    events = [
-        span("user_annotation", "worth compiling: eager", 0, 300),
-        span("cpu_op", "aten::linear", 0, 100),
-        span("cpu_op", "aten::addmm", 10, 80),
-        span("cpu_op", "aten::relu", 100, 20),
-        span("cpu_op", "elsewhere", 100, 20, LINE + 1),
-    ]
-    seen = profiling.summary(events, "eager", "cpu")
-    assert (seen.kernels, seen.busy_seconds) == (pytest.approx(2 / profiling.CALLS), None)
-    own_times = {kernel.name: round(kernel.seconds * 3e6) for kernel in seen.longest}
-    assert own_times == {"aten::addmm": 80, "aten::linear": 20, "aten::relu": 20}
 
 
 class Small(torch.nn.Module):
@@ -111,15 +97,18 @@ def test_the_least_bytes_are_those_that_a_call_touches() -> None:
     assert operations == 2 * 6 * 8 * 4
 
 
-def test_a_profile_on_a_cpu_leaves_a_trace_that_can_be_opened(tmp_path) -> None:
-    left = torch.randn(64, 64)
-    calls = {"eager": lambda: left @ left, "compiled": lambda: torch.relu(left)}
-    found = profiling.profiles(calls, CPU, tmp_path / "trace.json.gz")
-    assert found["eager"].longest[0].name in ("aten::mm", "aten::matmul")
-    assert {kernel.name for kernel in found["compiled"].longest} >= {"aten::relu"}
-    assert "aten::relu" not in {kernel.name for kernel in found["eager"].longest}
+def test_on_a_cpu_an_operator_counts_without_the_ones_it_calls() -> None:
+    left, layer = torch.randn(64, 64), torch.nn.Linear(64, 64)
+    found = profiling.profiles({"eager": lambda: torch.relu(left), "compiled": lambda: layer(left)}, CPU)
+    assert (found["eager"].kernels, found["eager"].busy_seconds) == (1, None)
+    times = {kernel.name: kernel.seconds for kernel in found["compiled"].longest}
+    assert times["aten::addmm"] > times["aten::linear"] > 0
+
+
+def test_a_profile_leaves_a_trace_that_can_be_opened(tmp_path) -> None:
+    profiling.profiles({"eager": lambda: torch.ones(1)}, CPU, tmp_path / "trace.json.gz")
     with gzip.open(tmp_path / "trace.json.gz") as trace:
-        assert any(event.get("name") == "aten::relu" for event in json.load(trace)["traceEvents"])
+        assert any(event.get("name") == "aten::ones" for event in json.load(trace)["traceEvents"])
 
 
 def test_a_run_on_a_cpu_is_profiled_only_when_asked() -> None:
