@@ -35,16 +35,18 @@ workspace does not fit."""
 
 def explain(error: Exception, phase: str, result: RunResult) -> tuple[Status, Failure]:
     """`result` is what is known so far: its spec, and its environment where the model was loaded."""
-    spec = result.spec
+    spec, environment = result.spec, result.environment
     if is_out_of_memory(error):
-        return "out_of_memory", _out_of_memory(phase, result)
+        device = f"{environment.device_name} ({fmt.size(environment.memory_bytes)})" if environment else spec.device
+        asked = "The model" if spec.task == OWN_MODEL else f"Batch size {spec.batch_size}"
+        what = f"{asked} ran out of memory on {device} while {PHASE_DOING[phase]}."
+        return "out_of_memory", Failure(phase, what, *less_memory(spec))
     text = compilation.first_line(error).rstrip(".")
-    if phase == "compile":
-        return "compile_failed", _compile_failed(text, spec)
-    if spec.task == OWN_MODEL:
-        text = where(error, catalog.own_model_parts(spec.checkpoint)[0])
-    remedy, change = _remedy(phase, spec)
-    return "failed", Failure(phase, f"The run failed while {PHASE_DOING[phase]}: {text}", remedy, change)
+    remedy, change = _remedy(phase, spec, text)
+    if spec.task == OWN_MODEL and phase != "compile":
+        text = where(error, catalog.own_model_parts(spec.checkpoint)[0]).rstrip(".")
+    failure = Failure(phase, f"The run failed while {PHASE_DOING[phase]}: {text}.", remedy, change)
+    return "compile_failed" if phase == "compile" else "failed", failure
 
 
 def where(error: BaseException, file: Path) -> str:
@@ -57,11 +59,13 @@ def where(error: BaseException, file: Path) -> str:
     return f"{type(error).__name__}{f': {first[:200]}' if first else ''}{place}"
 
 
-def _remedy(phase: str, spec: RunSpec) -> tuple[str, dict[str, Any]]:
-    """What to do where a phase but the compile failed, and the settings that this names."""
-    if phase == "time":
+def _remedy(phase: str, spec: RunSpec, text: str) -> tuple[str, dict[str, Any]]:
+    """What to do where a phase failed with this text, and the settings that this names."""
+    if phase == "compile" and (mends := build_remedy(text)):
+        return mends, {}
+    if phase in ("compile", "time"):
         other, change = other_way_to_compile(spec)
-        return f"{AGAIN} {other}".strip(), change
+        return f"{AGAIN if phase == 'time' else 'Eager works and was timed.'} {other}".strip(), change
     if phase == "check":
         return AGAIN, {}
     exact = {"dtype": "float32"} if spec.dtype in ("float16", "bfloat16") else {}
@@ -84,21 +88,6 @@ def recompile_failure(events: int) -> Failure:
 def is_out_of_memory(error: BaseException) -> bool:
     text = str(error).lower()
     return isinstance(error, torch.OutOfMemoryError | MemoryError) or any(words in text for words in OUT_OF_MEMORY)
-
-
-def _out_of_memory(phase: str, result: RunResult) -> Failure:
-    spec, environment = result.spec, result.environment
-    device = f"{environment.device_name} ({fmt.size(environment.memory_bytes)})" if environment else spec.device
-    asked = "The model" if spec.task == OWN_MODEL else f"Batch size {spec.batch_size}"
-    return Failure(phase, f"{asked} ran out of memory on {device} while {PHASE_DOING[phase]}.", *less_memory(spec))
-
-
-def _compile_failed(text: str, spec: RunSpec) -> Failure:
-    what = "torch.export or AOTInductor" if spec.compiler == "aot" else "torch.compile"
-    if remedy := build_remedy(text):
-        return Failure("compile", f"{what} failed: {text}.", remedy, {})
-    other, change = other_way_to_compile(spec)
-    return Failure("compile", f"{what} failed: {text}.", f"Eager works and was timed. {other}".strip(), change)
 
 
 def build_remedy(said: str) -> str:

@@ -151,13 +151,13 @@ def checked(spec: RunSpec, machine: HostInfo) -> RunSpec:
 
 def less_memory(spec: RunSpec) -> tuple[str, dict[str, Any]]:
     """What to try where memory ran out: a sentence, and the setting that it names."""
+    change: dict[str, Any] = {}
     if spec.batch_size > 1:
-        name, value = "batch_size", max(1, spec.batch_size // 4)
+        change["batch_size"] = max(1, spec.batch_size // 4)
     elif BYTES[spec.dtype] == 4:
-        name, value = "dtype", "bfloat16" if spec.device == "cpu" else "float16"  # which every GPU computes in
-    else:
-        return "Try a smaller model.", {}
-    return f"Try {name.replace('_', ' ')} {value}.", {name: value}
+        change["dtype"] = "bfloat16" if spec.device == "cpu" else "float16"  # which every GPU computes in
+    tries = [f"{name.replace('_', ' ')} {value}" for name, value in change.items()]
+    return f"Try {tries[0] if tries else 'a smaller model'}.", change
 
 
 def other_way_to_compile(spec: RunSpec) -> tuple[str, dict[str, Any]]:
