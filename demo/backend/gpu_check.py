@@ -16,7 +16,6 @@ from demo.core import catalog, format as fmt, refusals
 from demo.core.spec import DTYPES
 
 GPU = torch.device("cuda")
-COPIES = 20
 PEAK_BYTES = 256 * 2**20
 
 
@@ -26,7 +25,7 @@ def clocks() -> str:
     target = torch.empty_like(source)
 
     def long() -> None:
-        for _ in range(COPIES):
+        for _ in range(20):
             target.copy_(source)
 
     clock = timing.Clock(GPU)

@@ -34,9 +34,9 @@ Answer = TypeVar("Answer")
 
 def warm_imports() -> None:
     """Imports what the bundled checkpoints need, so that the first run does not wait for it."""
-    models = ("ViTForImageClassification", "SegformerForSemanticSegmentation", "RTDetrForObjectDetection")
-    processors = ("ViTImageProcessorPil", "SegformerImageProcessorPil", "RTDetrImageProcessorPil")
-    for name in (*models, *processors):
+    for name in ("ViTForImageClassification", "SegformerForSemanticSegmentation", "RTDetrForObjectDetection"):
+        getattr(transformers, name, None)
+    for name in ("ViTImageProcessorPil", "SegformerImageProcessorPil", "RTDetrImageProcessorPil"):
         getattr(transformers, name, None)
 
 

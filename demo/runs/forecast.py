@@ -81,15 +81,13 @@ def on_this_machine(earlier: Sequence[RunResult], machine: HostInfo, device: str
     ]
 
 
-def doubts(spec: RunSpec, earlier: Sequence[RunResult]) -> tuple[str, ...]:
-    """Why these settings are known to be of no use here. `spec` and `earlier` are as for `forecast`."""
+def doubts(spec: RunSpec) -> tuple[str, ...]:
+    """Why these settings, on the device 'cpu' or 'cuda', are known to be of no use."""
     on_gpu = spec.device == "cuda"
-    same = [run.speedup.verdict for run in earlier if run.speedup and comparable(run.spec) == comparable(spec)]
     found = {
         "no cuda graphs on a cpu": not on_gpu and spec.mode == "reduce-overhead",
         "float16 on a cpu": not on_gpu and spec.dtype == "float16",
         "threads on a gpu": on_gpu and spec.threads is not None,
-        "lost before": bool(same) and all(verdict == "slower" for verdict in same[:NEWEST]),
     }
     return tuple(name for name, holds in found.items() if holds)
 

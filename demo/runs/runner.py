@@ -96,12 +96,9 @@ class Runner:
         answer so far, and a caveat that says why; a Progress has the answer once only the later start is missing.
 
         Setting `cancel` ends the run with a result of status 'cancelled'; so does closing the generator, where only the
-        history gets it. Closing the runner makes it 'interrupted'; so does a kill of this program, as the next
-        start shows. Raises BadInput where the worker finds that the job cannot be run as given; nothing is stored
-        then.
-
-        `input_file` is not looked at where the model sees none. `files` are where the run is to leave what its result
-        does not hold.
+        history gets it. Closing the runner makes it 'interrupted'. Raises BadInput where the worker finds that the job
+        cannot be run as given; nothing is stored then. `files` are where the run is to leave what its result does not
+        hold.
         """
         with self._one_at_a_time:
             started, exactly = time.monotonic(), threads is None

@@ -20,7 +20,6 @@ DOUBT = {
     ),
     "float16 on a cpu": "Most CPUs convert float16 to float32 to compute: slower than float32 and bfloat16.",
     "threads on a gpu": "The number of threads matters on a CPU only.",
-    "lost before": "Compiled was slower every time this ran here.",
 }
 MODES = {
     "default": "Fuses operations into fewer kernels. Start with this one.",

@@ -200,7 +200,7 @@ class RunTab(Watching):
             return render("results.no_forecast", str(here_not))
         here = forecast.on_this_machine(self._latest_runs(), machine, spec.device)
         likely = forecast.forecast(spec, checkpoint, here)
-        return form_notes.forecast(likely, checkpoint, forecast.doubts(spec, here), query)
+        return form_notes.forecast(likely, checkpoint, forecast.doubts(spec), query)
 
     def _latest_runs(self) -> list[RunResult]:
         """The newest stored runs; none where the history cannot be read."""
