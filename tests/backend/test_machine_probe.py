@@ -3,7 +3,7 @@
 import ctypes
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -97,29 +97,15 @@ def test_a_gpu_that_torch_has_no_code_for_is_left_alone(built, works, driver, no
         assert machine_probe.host().gpu is None
 
 
-@pytest.fixture
-def hidden(monkeypatch) -> Callable[[str], str | None]:
-    """What is told of a `card` that only NVML finds."""
-
-    def told(card: str) -> str | None:
-        answers = {f"nvmlDeviceGet{name}": lambda _: card for name in (["HandleByIndex", "Name"] if card else [])}
-        monkeypatch.setitem(sys.modules, "pynvml", SimpleNamespace(nvmlInit=lambda: None, **answers))
-        return machine_probe.gpu_problem()
-
+@pytest.mark.parametrize(("visible", "told"), [("0", True), ("", False)], ids=["seen", "hidden on purpose"])
+def test_a_gpu_that_only_nvml_finds_is_told(visible: str, told: bool, monkeypatch) -> None:
+    answers = {f"nvmlDeviceGet{name}": lambda _: "NVIDIA H100" for name in ("HandleByIndex", "Name")}
+    monkeypatch.setitem(sys.modules, "pynvml", SimpleNamespace(nvmlInit=lambda: None, **answers))
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     monkeypatch.setattr(machine_probe, "first_gpu", lambda: None)
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    return told
-
-
-def test_a_gpu_that_only_nvml_finds_is_told(hidden: Callable[[str], str | None]) -> None:
-    assert hidden("NVIDIA H100").startswith("CUDA does not start on the NVIDIA H100; check CUDA_VISIBLE")
-    assert hidden("") is None
-
-
-def test_a_gpu_that_is_hidden_on_purpose_is_no_problem(hidden: Callable[[str], str | None], monkeypatch) -> None:
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    assert hidden("NVIDIA H100") is None
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    found = machine_probe.gpu_problem()
+    assert found.startswith("CUDA does not start on the NVIDIA H100; check CUDA_VISIBLE") if told else found is None
 
 
 def test_a_gpu_without_a_driver_that_names_it_is_tried(no_smi: None, monkeypatch) -> None:
@@ -141,20 +127,6 @@ def test_a_toolkit_without_one_of_its_headers_is_none(tmp_path, monkeypatch) -> 
     assert machine_probe.cuda_homes() == [complete] and machine_probe.host().cuda_toolkit == "cu13"
 
 
-@pytest.fixture
-def compiler_that(tmp_path: Path, monkeypatch) -> Iterator[Callable[[str], None]]:
-    """Lets inductor call a compiler that has a version and runs this shell code where it should compile."""
-
-    def does(code: str) -> None:
-        script = tmp_path / "c++"
-        script.write_text(f'#!/bin/sh\nif [ "$1" = --version ]; then echo c++ 1; exit; fi\n{code}\n')
-        script.chmod(0o755)
-
-    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "cache"))
-    with inductor_config.patch({"cpp.cxx": (None, str(tmp_path / "c++"))}):
-        yield does
-
-
 def test_a_small_extension_is_built_and_removed(tmp_path, monkeypatch) -> None:
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
     assert machine_probe.compile_problem() is None
@@ -164,23 +136,25 @@ def test_a_small_extension_is_built_and_removed(tmp_path, monkeypatch) -> None:
 @pytest.mark.parametrize(
     ("code", "says"),
     [
-        ("echo \"x.cpp:1:10: fatal error: 'Python.h' file not found\"; exit 1", ("Python.h", "-dev")),
-        ("echo 'x.cpp: error: no room: No space left on device'; exit 1", ("no room", "folders with room")),
-        ("echo 'x.cpp:1:1: error: internal'; exit 1", ("here: error: internal.",)),
-        ("exit 0", ("cannot open shared object file",)),
+        ("echo \"x.cpp:1:10: fatal error: 'Python.h' file not found\"; exit 1", "-dev"),
+        ("echo 'x.cpp:1:1: error: internal'; exit 1", "cannot build code here: error: internal."),
+        ("exit 0", "cannot open shared object file"),
     ],
-    ids=["header", "disk", "unknown", "no library"],
+    ids=["header", "unknown", "no library"],
 )
-def test_why_nothing_can_be_compiled_is_told(code, says, compiler_that, tmp_path):
-    compiler_that(code)
-    found = machine_probe.compile_problem()
-    assert all(one in found for one in says) and str(tmp_path) not in found
-    assert says[1:] or found.endswith("internal.") or found.endswith("directory.")
+def test_why_nothing_can_be_compiled_is_told(code: str, says: str, tmp_path, monkeypatch) -> None:
+    """Inductor calls a compiler that has a version and runs this shell code where it should compile."""
+    script = tmp_path / "c++"
+    script.write_text(f'#!/bin/sh\nif [ "$1" = --version ]; then echo c++ 1; exit; fi\n{code}\n')
+    script.chmod(0o755)
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "cache"))
+    with inductor_config.patch({"cpp.cxx": (None, str(script))}):
+        found = machine_probe.compile_problem()
+    assert says in found and str(tmp_path) not in found
 
 
-@pytest.mark.parametrize("compiler", ["no-such-compiler", "/"], ids=["missing", "a folder"])
-def test_a_missing_compiler_is_told(compiler: str) -> None:
-    with inductor_config.patch({"cpp.cxx": (None, compiler)}):
+def test_a_missing_compiler_is_told() -> None:
+    with inductor_config.patch({"cpp.cxx": (None, "no-such-compiler")}):
         assert "build-essential" in machine_probe.host().compile_problem
 
 
