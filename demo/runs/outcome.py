@@ -79,16 +79,11 @@ class OngoingRun:
         down, and None below 0."""
         if new is not None:
             self.progress, self.progress_at = new, elapsed
-        remaining = self.progress.remaining_seconds
-        if remaining is not None:
-            remaining -= elapsed - self.progress_at
-            remaining = remaining if remaining > 0 else None
-        racing = self.progress.racing_seconds
-        if racing is not None:
-            racing += elapsed - self.progress_at
-        return dataclasses.replace(
-            self.progress, elapsed_seconds=elapsed, remaining_seconds=remaining, racing_seconds=racing
-        )
+        known, passed = self.progress, elapsed - self.progress_at
+        remaining = (known.remaining_seconds or 0.0) - passed
+        racing = known.racing_seconds + passed if known.racing_seconds is not None else None
+        left = remaining if remaining > 0 else None
+        return dataclasses.replace(known, elapsed_seconds=elapsed, remaining_seconds=left, racing_seconds=racing)
 
     def job(self, folder: str) -> dict[str, Any]:
         """What the worker reads, whose temporary files lie in `folder`. Raises OSError where an empty compile cache

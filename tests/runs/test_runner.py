@@ -39,7 +39,7 @@ QUICK = "tests.support.quick_worker"
 def faulty(history: History, tmp_path, monkeypatch) -> Callable[[str], Runner]:
     def make(fault: str) -> Runner:
         monkeypatch.setenv("FAULT", fault)
-        monkeypatch.setenv("CHILD_FILE", str(tmp_path / f"child {len(list(tmp_path.iterdir()))}"))
+        monkeypatch.setenv("CHILD_FILE", str(tmp_path / "child"))
         return Runner(history, worker_module=QUICK)
 
     return make
@@ -65,12 +65,9 @@ def on_a_thread(runner: Runner, **more: Any) -> Generator[list[RunResult], None,
 def child(tmp_path) -> Callable[[], int]:
     """The pid of the child that the hanging worker starts, once it has."""
 
-    def told() -> list[str]:
-        return "".join(file.read_text() for file in tmp_path.glob("child *")).split()
-
     def wait() -> int:
-        wait_until(lambda: len(told()) == 2)
-        pid = int(told()[1])
+        wait_until(lambda: (tmp_path / "child").exists() and (tmp_path / "child").read_text().endswith("\n"))
+        pid = int((tmp_path / "child").read_text())
         assert alive(pid)
         return pid
 
@@ -297,8 +294,9 @@ def test_each_repeat_is_stored_and_the_last_rests_on_all(history: History, fault
 
 
 def test_one_more_repeat_of_a_stored_answer_runs_one_process(faulty: Any) -> None:
-    first = repeated(faulty, "1.40", 1)[-1]
-    second = repeated(faulty, "1.44", 2, after=first)[-1]
+    speedups = "1.40 1.44"
+    first = repeated(faulty, speedups, 1)[-1]
+    second = repeated(faulty, speedups, 2, after=first)[-1]
     assert to_json(second)["repeats"] == [first.id, second.id]
     assert second.speedup.half_width < first.speedup.half_width
     assert from_json(to_json(second)) == second
