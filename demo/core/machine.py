@@ -103,7 +103,7 @@ class GpuSample:
     temperature_celsius: float | None
     power_watts: float | None
     throttle_reasons: tuple[str, ...] = ()
-    """'thermal', 'power', 'hardware': why the clock is below its target."""
+    """NVML's names of what keeps the clock below its target, such as 'SwPowerCap'."""
     foreign_processes: int = 0
     """Other processes that hold a context on this GPU."""
 

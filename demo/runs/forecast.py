@@ -24,8 +24,6 @@ OPERATIONS_A_SECOND = {"cpu": 50e9, "cuda": 3e12}
 """Rates of float32: four models of the guide reached 17 to 170 GFLOP/s on two cores."""
 TEXT_SHARE = 0.1
 """Share of that rate that a text model reaches: each step reads every weight for a few operations."""
-TYPICAL_PARAMETERS, TYPICAL_INPUT = 50_000_000, (224, 224)
-"""Assumed in a sweep for a checkpoint whose parameters nobody has counted."""
 
 
 @dataclass(frozen=True)
@@ -57,17 +55,14 @@ def forecast(spec: RunSpec, checkpoint: Checkpoint | None, earlier: Sequence[Run
         return Forecast(spec.repeats * statistics.median(run.elapsed_seconds for run in same), len(same))
     if checkpoint is None or not checkpoint.parameters:
         return None
-    return Forecast(_seconds_by_parameters(spec, checkpoint.parameters, checkpoint.input_size), 0)
+    return Forecast(_seconds_by_parameters(spec, checkpoint), 0)
 
 
 def forecast_sweep(specs: Sequence[RunSpec], earlier: Sequence[RunResult], machine: HostInfo) -> SweepForecast:
     """The seconds of `forecast`, added up. The specs' device is 'cpu' or 'cuda'; `earlier` is newest first."""
     here = {device: on_this_machine(earlier, machine, device) for device in {spec.device for spec in specs}}
-    found = [
-        forecast(spec, find(spec.checkpoint), here[spec.device])
-        or Forecast(_seconds_by_parameters(spec, TYPICAL_PARAMETERS, TYPICAL_INPUT), 0)
-        for spec in specs
-    ]
+    unknown = Forecast(2 * SECONDS_WITHOUT_CALLS, 0)  # a checkpoint whose parameters nobody has counted
+    found = [forecast(spec, find(spec.checkpoint), here[spec.device]) or unknown for spec in specs]
     return SweepForecast(len(specs), sum(one.seconds for one in found), sum(not one.runs for one in found))
 
 
@@ -97,11 +92,11 @@ def comparable(spec: RunSpec) -> RunSpec:
     return dataclasses.replace(spec, text=(), repeats=1)
 
 
-def _seconds_by_parameters(spec: RunSpec, parameters: int, input_size: tuple[int, int]) -> float:
-    """`input_size` is the height and width of the model's input in pixels."""
+def _seconds_by_parameters(spec: RunSpec, checkpoint: Checkpoint) -> float:
     text = spec.task == TEXT_GENERATION
     # two operations for each weight and each patch of 16 x 16 pixels, as in a ViT; or each token
-    operations = 2.0 * parameters * spec.batch_size * (1 if text else math.prod(input_size) / 256)
+    patches = 1 if text else math.prod(checkpoint.input_size) / 256
+    operations = 2.0 * checkpoint.parameters * spec.batch_size * patches
     call = operations / OPERATIONS_A_SECOND[spec.device] / (TEXT_SHARE if text else 1)
     calls = 10 * spec.tokens if text else CALLS
     if spec.protocol == "as published":

@@ -45,7 +45,7 @@ def test_the_driver_s_answers_become_hertz_watts_and_reasons() -> None:
     found = monitor.Nvml(answers, None).sample()
     helper.kill()
     helper.wait()
-    assert found == GpuSample(1.41e9, 1.98e9, 61.0, 250.5, ("thermal", "power"), 1)
+    assert found == GpuSample(1.41e9, 1.98e9, 61.0, 250.5, ("SwThermalSlowdown", "SwPowerCap"), 1)
 
 
 @pytest.mark.parametrize(("holders", "foreign"), [(1, 0), (2, 1)])
