@@ -51,8 +51,3 @@ def test_half_numbers_that_are_no_faster_are_told(fake: FakeCuda, monkeypatch) -
 def test_an_earlier_cuda_graph_is_no_part_of_the_peak(fake: FakeCuda) -> None:
     fake.pools = [{"segment_pool_id": (1, 0), "total_size": 36 * 10**6, "allocated_size": 0}]
     assert gpu_check.peak() == ""
-
-
-def test_a_peak_that_no_allocator_tells_is_said(fake: FakeCuda, monkeypatch) -> None:
-    monkeypatch.setattr(torch.cuda, "get_allocator_backend", lambda: "cudaMallocAsync")
-    assert "not measured" in gpu_check.peak()
