@@ -44,7 +44,7 @@ def of_calls(workload: Workload, variants: Variants) -> list[Caveat]:
 
 
 def of_timing(result: RunResult) -> list[Caveat]:
-    """What the compiled model really was, and whether the speed-up is as precise as asked."""
+    """What the compiled model really was, and what its slowest calls are like."""
     spec, compiled = result.spec, result.compilation
     found = [Caveat("often_taken")] if result.oversubscribed else []
     if compiled is not None:
@@ -77,8 +77,8 @@ def of_noise(result: RunResult, unsettled: Sequence[str]) -> list[Caveat]:
                 wide.append(f"{name} {fmt.percent(float((high - low) / middle))}")
     if wide:
         found.append(Caveat("wide", {"calls": ", ".join(wide)}))
-    foreign = [sample.foreign_cpu for sample in result.machine_states if sample.foreign_cpu is not None]
-    if foreign and (busy := sum(foreign) / len(foreign)) > BUSY_CPU:
+    busy = result.others_share
+    if busy is not None and busy > BUSY_CPU:
         found.append(Caveat("others", {"busy": fmt.percent(busy)}))
     if unsettled:
         found.append(Caveat("unsettled", {"variants": ", ".join(unsettled)}))
