@@ -3,7 +3,7 @@
 import ctypes
 import subprocess
 import sys
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -34,12 +34,9 @@ int cuDeviceGetAttribute(int *value, int which, int device) {
 
 
 @pytest.fixture(autouse=True)
-def asked_anew() -> Iterator[None]:
-    for asked in (machine_probe.first_gpu, machine_probe.host):
-        asked.cache_clear()
-    yield
-    for asked in (machine_probe.first_gpu, machine_probe.host):
-        asked.cache_clear()
+def asked_anew(monkeypatch) -> None:
+    for name in ("first_gpu", "host"):
+        monkeypatch.setattr(machine_probe, name, cache(getattr(machine_probe, name).__wrapped__))
 
 
 @pytest.fixture(scope="module")

@@ -67,18 +67,17 @@ def test_the_doctor_ends_as_its_checks_of_a_gpu_do(monkeypatch) -> None:
 @pytest.mark.parametrize(
     ("code", "says"),
     [
-        ("print('a warning'); print('nothing')", "A run would work here."),
-        ("print('No -lgomp. Install it.')", "A run would fail here: - No -lgomp. Install it."),
-        ("import os; os.kill(os.getpid(), 4)", "loads a small C++ extension was killed by signal SIGILL."),
+        ("print('a warning'); print('nothing')", []),
+        ("print('No -lgomp. Install it.')", ["No -lgomp. Install it."]),
+        (
+            "import os; os.kill(os.getpid(), 4)",
+            ["A process that loads a small C++ extension was killed by signal SIGILL."],
+        ),
     ],
     ids=["it works", "it fails", "it dies"],
 )
-def test_the_doctor_tells_what_a_real_compile_says(code, says, machine, monkeypatch, capsys, tmp_path):
-    compiles = doctor_command.compile_problems
-    machine(MACHINE)
+def test_the_doctor_tells_what_a_real_compile_says(code: str, says: list[str], monkeypatch, tmp_path) -> None:
     (tmp_path / "said_by_compile.py").write_text(code)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     monkeypatch.setattr(doctor_command, "child_process", lambda _, **more: child_process("said_by_compile", **more))
-    monkeypatch.setattr(doctor_command, "compile_problems", compiles)
-    assert main(["doctor"]) == ("work" not in says)
-    assert says in " ".join(capsys.readouterr().out.split())
+    assert doctor_command.compile_problems() == says
