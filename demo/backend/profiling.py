@@ -32,8 +32,6 @@ BACK_TO_BACK_SECONDS = {"cpu": 0.2, "cuda": 1.0}
 """On CUDA long enough for the driver's energy counter, which moves some ten times a second."""
 CALLS = 3
 """Profiled calls of each variant, after one that takes the profiler's own start."""
-MAX_KERNELS = 5
-MAX_NAME = 120
 MARK = "worth compiling: "
 WORK = ("kernel", "gpu_memcpy", "gpu_memset")
 """The categories of a GPU's own activities in a trace of torch.profiler."""
@@ -187,9 +185,9 @@ def _longest_kernels(timed: Iterable[tuple[str, float]]) -> tuple[Kernel, ...]:
     for name, microseconds in timed:
         times[name].append(microseconds)
     everything = sum(map(sum, times.values())) or 1.0
-    longest = sorted(times.items(), key=lambda item: -sum(item[1]))[:MAX_KERNELS]
+    longest = sorted(times.items(), key=lambda item: -sum(item[1]))[:5]
     return tuple(
-        Kernel(fmt.shortened(name, MAX_NAME), len(own) / CALLS, sum(own) / 1e6 / CALLS, sum(own) / everything)
+        Kernel(fmt.shortened(name, 120), len(own) / CALLS, sum(own) / 1e6 / CALLS, sum(own) / everything)
         for name, own in longest
     )
 
