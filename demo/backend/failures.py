@@ -96,6 +96,9 @@ def build_remedy(said: str) -> str:
         version = sysconfig.get_python_version()
         packages = f"Debian and Ubuntu: apt-get install build-essential python{version}-dev"
         return f"Install a C++ compiler and the headers of Python {version} ({packages}), or set CXX to a compiler."
+    if re.search("undefined symbol|invalid ELF|file too short|PCH file", said):
+        folder = "TORCHINDUCTOR_CACHE_DIR, or torchinductor_ with your user's name among the temporary files"
+        return f"The compile cache may be damaged: delete the folder of {folder}."
     if any(words in said for words in NO_FILES_THERE):
         return "Set TORCHINDUCTOR_CACHE_DIR and TMPDIR to folders with room, in which files may be written and run."
     return ""

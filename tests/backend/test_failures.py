@@ -89,10 +89,11 @@ NO_HEADER = CppCompileError(
     ("error", "message", "remedy"),
     [
         (NO_HEADER, "fatal error: Python.h: No such file or directory.", "-dev"),
+        (ImportError("/tmp/a/cab.main.so: undefined symbol: gone"), "undefined symbol", "cache may be damaged: delete"),
         (RuntimeError("Failed to find C compiler. Please specify via CC"), "C compiler", "build-essential"),
         (OSError("/tmp/me/ab/cab.so: failed to map segment from shared object"), "cab.so: failed", "TORCHINDUCTOR"),
     ],
-    ids=["header", "compiler", "noexec"],
+    ids=["header", "damaged cache", "compiler", "noexec"],
 )
 def test_a_failure_of_the_machine_is_told_with_its_cause(error, message, remedy):
     spec = RunSpec("shapes-vit", "image-classification", mode="max-autotune", device="cpu")

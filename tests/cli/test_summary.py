@@ -31,11 +31,6 @@ def test_a_line_for_each_variant_has_latency_spread_range_and_calls() -> None:
     assert compiled.split()[:2] == ["Compiled", "1.02"]
 
 
-def test_colour_adds_codes_and_changes_no_word() -> None:
-    coloured = summary(ok_result(), colour=True)
-    assert "\x1b[" in coloured and re.sub(r"\x1b\[[\d;]*m", "", coloured) == summary(ok_result())
-
-
 def test_a_name_from_outside_sends_no_code_to_the_terminal() -> None:
     result = ok_result()
     named = dataclasses.replace(result, environment=dataclasses.replace(result.environment, device_name="\x1b[31mGPU"))
