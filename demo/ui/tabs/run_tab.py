@@ -196,11 +196,11 @@ class RunTab(Watching):
             return render("results.no_forecast", str(refused))
         query = actions.query(spec)
         spec = on_machine(spec, machine)
-        if (here_not := refusal(spec, machine)) and here_not.name not in forecast.REFUSED:
+        if here_not := refusal(spec, machine):
             return render("results.no_forecast", str(here_not))
         here = forecast.on_this_machine(self._latest_runs(), machine, spec.device)
         likely = forecast.forecast(spec, checkpoint, here)
-        return form_notes.forecast(likely, checkpoint, forecast.doubts(spec, machine, likely, here), query)
+        return form_notes.forecast(likely, checkpoint, forecast.doubts(spec), query)
 
     def _latest_runs(self) -> list[RunResult]:
         """The newest stored runs; none where the history cannot be read."""
