@@ -167,7 +167,9 @@ def write_older(history: History) -> None:
 def test_an_older_file_is_kept_unchanged_and_reading_goes_on(history: History, caplog) -> None:
     write_older(history)
     older = history.path.read_bytes()
-    assert history.all() == history.all() == [] and "is kept as" in caplog.text
+    with pytest.raises(HistoryError, match=r"is of an older version\. It is kept as"):
+        history.all()
+    assert "is kept as" in caplog.text and history.all() == []
     assert "is of an older version. It is kept as" in (history.append(ok_result()) or "")
     (aside,) = history.path.parent.glob("*.version-1-*")
     assert aside.read_bytes() == older
@@ -196,16 +198,12 @@ FREEZING = dataclasses.replace(SPEC, freezing=True, repeats=3)
         ("", ["slow", "frozen", "failed"]),
         ("OWLVIT", ["failed"]),
         ("out_of_memory", ["failed"]),
-        ("Out of memory", ["failed"]),
         ("zebra", ["failed"]),
-        ("2026-11-21", ["slow", "frozen", "failed"]),
         ("shapes default cpu", ["slow", "frozen"]),
         ("shapes owlvit", []),
         ("%", []),
         ("\udce9", []),
         ("freezing shapes-vit", ["frozen"]),
-        ("repeats", ["frozen"]),
-        ("faster", ["frozen"]),
         ("slower", ["slow"]),  # the page's words
         ("finished", ["slow", "frozen"]),
     ],
@@ -246,20 +244,17 @@ def test_what_is_deleted_is_gone_from_the_log_beside_the_file(history: History) 
 
 
 @pytest.mark.parametrize(
-    ("platform", "name", "value", "expected"),
+    ("name", "value", "expected"),
     [
-        ("linux", "XDG_DATA_HOME", "", "HOME/.local/share/worth-compiling"),
-        ("linux", "XDG_DATA_HOME", "/data/me", "/data/me/worth-compiling"),
-        ("linux", "XDG_DATA_HOME", "not/absolute", "HOME/.local/share/worth-compiling"),
-        ("darwin", "XDG_DATA_HOME", "/data/me", "HOME/Library/Application Support/worth-compiling"),
-        ("linux", FOLDER_VARIABLE, "/elsewhere", "/elsewhere"),
+        ("XDG_DATA_HOME", "", "HOME/.local/share/worth-compiling"),
+        ("XDG_DATA_HOME", "/data/me", "/data/me/worth-compiling"),
+        (FOLDER_VARIABLE, "/elsewhere", "/elsewhere"),
     ],
 )
-def test_results_lie_where_the_platform_keeps_data(platform, name, value, expected, tmp_path, monkeypatch):
+def test_results_lie_where_the_user_keeps_data(name, value, expected, tmp_path, monkeypatch):
     for variable in (FOLDER_VARIABLE, "XDG_DATA_HOME"):
         monkeypatch.setenv(variable, value if variable == name else "")
     monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setattr(sys, "platform", platform)
     assert str(History().path.parent) == expected.replace("HOME", str(tmp_path))
 
 
