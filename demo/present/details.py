@@ -394,9 +394,8 @@ def request(result: RunResult) -> Part | None:
 
 def guide(result: RunResult) -> Part | None:
     """The run beside the guide's rows; None where the guide has none for its checkpoint."""
-    if found := compare_with_guide(result):
-        return Part("Compared with the published table", [*found.sentences, found.here, *found.differences])
-    return None
+    found = compare_with_guide(result)
+    return Part("Compared with the published table", found) if found else None
 
 
 FOLDS = {

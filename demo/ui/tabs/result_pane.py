@@ -28,7 +28,7 @@ from demo.ui.tabs.form import find_picture, uploaded
 from demo.ui.tabs.headline import failure, headline, intro, race_of
 from demo.ui.tabs.predictions import Outputs
 
-CHARTS = dict(zip(details.FOLDS, ((charts.latency_bars, charts.trace, charts.run_and_guide), ()), strict=True))
+CHARTS = dict(zip(details.FOLDS, ((charts.latency_bars, charts.trace), ()), strict=True))
 """The makers of the charts in each fold; a maker gives None if a result has nothing to draw."""
 CODE = {
     "snippet": ("All lines: load, compile and call this model", "python"),
