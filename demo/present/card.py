@@ -1,22 +1,18 @@
 """The card of a run: one picture with its answer, to take home; and the title of the run's page."""
 
 import io
-import textwrap
 
 from PIL import Image, ImageDraw
 
 from demo.core import catalog, format as fmt
 from demo.core.result import RunResult
 from demo.present import naming, pictures, verdict
-from demo.present.pictures import COMPILED, EAGER, PAGE_INK, PAGE_MUTED, cut, font_for, printable_label
+from demo.present.pictures import COMPILED, EAGER, PAGE_INK, PAGE_MUTED, font_for, printable_label
 
 MAX_NAME = 300
 """Characters of a model's name."""
 WIDTH, HEIGHT = 1200, 630
 _EDGE = 48
-_ROOM = WIDTH - 2 * _EDGE
-_MAX_TEXT = 400
-"""Letters of a failure's message that are laid out."""
 _BAR_START, _BESIDE = _EDGE + 170, 330
 """Where the bars begin, and the room for the texts beside the longer one."""
 
@@ -49,7 +45,7 @@ def device(result: RunResult) -> str:
 def card(result: RunResult) -> bytes:
     """A PNG of `WIDTH` x `HEIGHT` pixels, in English: what was asked, on which machine, the answer, what it rests on.
 
-    Readable at a third of its size, in which chats show it: the smallest letters are 24 pixels high.
+    Readable at a third of its size, in which chats show it. A run without figures has no more than its status.
     """
     image = Image.new("RGB", (WIDTH, HEIGHT), pictures.PAGE_PAPER)
     pen = ImageDraw.Draw(image)
@@ -64,13 +60,7 @@ def card(result: RunResult) -> bytes:
     _line(pen, 182, naming.run_settings(result), 30, colour=PAGE_MUTED)
     _line(pen, 222, where, 28, colour=PAGE_MUTED)
     _line(pen, 350, fmt.capital(answer(result)), 130, bold=True)
-    if verdict.outcome(result) is None:
-        failed = result.failure
-        text = f"{failed.message} {failed.remedy}" if failed else "The run gave no figures."
-        lines = textwrap.wrap(printable_label(text, _MAX_TEXT), 2 * _ROOM // 38, max_lines=4, placeholder="…")
-        for number, line in enumerate(lines):
-            _line(pen, 414 + 48 * number, line, 38)
-    else:
+    if verdict.outcome(result) is not None:
         _bars(result, pen)
         _line(pen, 553, verdict.worth(result), 32)
         text = fmt.capital(verdict.interval(result))
@@ -97,12 +87,12 @@ def _bars(result: RunResult, pen: ImageDraw.ImageDraw) -> None:
 def _line(
     pen: ImageDraw.ImageDraw, y: int, text: str, size: int, bold: bool = False, colour: str = PAGE_INK, x: float = _EDGE
 ) -> float:
-    """Writes a line with its baseline at `y`, where it is too wide smaller (24 pixels) and cut; returns its width."""
-    text, room = printable_label(text, 120), WIDTH - _EDGE - x
+    """Writes a line with its baseline at `y`, smaller where it is too wide; returns its width."""
+    room = WIDTH - _EDGE - x
+    text = printable_label(text, int(room / 10))
     width = font_for(size, bold).getlength(text)
     if width > room:
-        size = max(24, int(size * room / width))
+        size = int(size * room / width)
     font = font_for(size, bold)
-    text = cut(text, font, room)
     pen.text((x, y), text, colour, font, "ls")
     return font.getlength(text)

@@ -9,7 +9,6 @@ from support.page_support import HOSTILE, noisy_result
 from support.samples import ENVIRONMENT, failed_result, measurement, ok_result, text_result
 
 from demo.core.measurement import Compilation
-from demo.core.record import Failure
 from demo.core.result import RunResult
 from demo.core.spec import OWN_MODEL, RunSpec
 from demo.present import card, verdict
@@ -49,7 +48,6 @@ RESULTS = {
     "void": ok_result(compilation=Compilation(1.0, "cold", 1, recompiles_while_timing=1)),
     "seconds": ok_result(eager=measurement(2600.0), compiled=measurement(2000.0), control_times=measurement(2600.0)),
     "failed": failed_result(),
-    "failed at length": failed_result(failure=Failure("compile", "x" * 9000, "Try again. " * 60)),
     "no figures": failed_result(failure=None, status="interrupted", environment=None),
     "long": ok_result(spec=LONG, environment=BOX),
     "hostile": ok_result(
