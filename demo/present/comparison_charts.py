@@ -14,7 +14,7 @@ import plotly.graph_objects as go
 
 from demo.core import format as fmt
 from demo.core.stats import Interval
-from demo.present.figure import LINE, TEXT, add_line, error_bar, layout, mark_crossing, room, scale_of
+from demo.present.figure import LINE, TEXT, error_bar, layout, room, scale_of
 from demo.present.pictures import COMPILED, EAGER, rgb
 
 # ---- a comparison
@@ -181,13 +181,31 @@ def crossover(ways: Sequence[WayLine], crossed: Interval | None, source: Sequenc
         colour, dash = _STYLES[way.kind]
         name = "the other ways" if way.kind == "other" else way.name
         times = [way.start + step * way.seconds for step in steps]
-        add_line(figure, steps, times, colour, 4 if way.kind == "winner" else 2, dash, name)
-        figure.data[-1].showlegend = name not in {trace.name for trace in figure.data[:-1]}
+        figure.add_trace(
+            go.Scatter(
+                name=name,
+                x=steps,
+                y=times,
+                mode="lines",
+                line={"color": colour, "width": 4 if way.kind == "winner" else 2, "dash": dash},
+                hoverinfo="skip",
+                showlegend=name not in {trace.name for trace in figure.data},
+            )
+        )
     figure.update_layout(showlegend=True, legend={"x": 0.02, "y": 1, "traceorder": "reversed"})
     winner = next((way for way in ways if way.kind == "winner"), None)
     if crossed is not None and winner is not None:
-        height = winner.start + crossed.ratio * winner.seconds
-        mark_crossing(figure, crossed.ratio, height, crossed.low, crossed.high, steps[-1])
+        figure.add_trace(
+            go.Scatter(
+                x=[crossed.ratio],
+                y=[winner.start + crossed.ratio * winner.seconds],
+                mode="markers",
+                marker={"color": TEXT, "size": 11},
+                error_x=error_bar([min(crossed.high, steps[-1]) - crossed.ratio], [crossed.ratio - crossed.low]),
+                hoverinfo="skip",
+                showlegend=False,
+            )
+        )
     low = math.log10(min(way.start for way in ways) / 1.5)
     high = math.log10(1.1 * max(way.start + steps[-1] * way.seconds for way in ways))
     figure.update_xaxes(type="log", range=[0, decades], dtick=1, tickformat="~s", tickangle=0, showgrid=False)

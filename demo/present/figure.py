@@ -133,29 +133,6 @@ def error_bar(above: Sequence[float], below: Sequence[float]) -> dict[str, Any]:
     return {"type": "data", "symmetric": False, "array": list(above), "arrayminus": list(below), **line}
 
 
-def add_line(
-    figure: go.Figure, x: list[float], y: list[float], colour: str, width: float, dash: str, name: str
-) -> None:
-    line = {"color": colour, "width": width, "dash": dash}
-    figure.add_trace(go.Scatter(name=name, x=x, y=y, mode="lines", line=line, hoverinfo="skip"))
-
-
-def mark_crossing(figure: go.Figure, x: float, y: float, low: float, high: float | None, most: float) -> None:
-    """A point with the interval of its x; the line ends at `most`, also where `high` is not known."""
-    last = most if high is None else min(most, high)
-    figure.add_trace(
-        go.Scatter(
-            x=[x],
-            y=[y],
-            mode="markers",
-            marker={"color": TEXT, "size": 11},
-            error_x=error_bar([max(0.0, last - x)], [max(0.0, x - low)]),
-            hoverinfo="skip",
-            showlegend=False,
-        )
-    )
-
-
 def layout(
     figure: go.Figure, title: str, source: list[str], words: list[str], left: int, right: int, plot: int = PLOT_HEIGHT
 ) -> go.Figure:
