@@ -35,13 +35,6 @@ def model(result: RunResult) -> str:
     return naming.short(named) if catalog.is_folder(named) else named
 
 
-def device(result: RunResult) -> str:
-    """The device that was timed, or the one that was asked for; '' for any."""
-    if result.environment is not None:
-        return result.environment.device_name
-    return "" if result.spec.device == "auto" else result.spec.device
-
-
 def card(result: RunResult) -> bytes:
     """A PNG of `WIDTH` x `HEIGHT` pixels, in English: what was asked, on which machine, the answer, what it rests on.
 
@@ -54,7 +47,7 @@ def card(result: RunResult) -> bytes:
     pen.rectangle((_EDGE, 92, WIDTH - _EDGE - 1, 94), PAGE_INK)
     pen.rectangle((0, HEIGHT - 10, WIDTH, HEIGHT), pictures.PAGE_LINE)
     torch = f"torch {result.environment.torch}" if result.environment is not None else ""
-    where = " · ".join(filter(None, (device(result), torch, result.started_at[:10])))
+    where = " · ".join(filter(None, (naming.where(result), torch, result.started_at[:10])))
     _line(pen, 66, "Worth compiling?", 36, bold=True, x=_EDGE + 66)
     _line(pen, 141, model(result), 38, bold=True)
     _line(pen, 182, naming.run_settings(result), 30, colour=PAGE_MUTED)

@@ -168,12 +168,9 @@ def _plain(text: str) -> str:
 
 
 def scale_of(seconds: Iterable[float | None]) -> tuple[float, str]:
-    """Factor from seconds, and the unit of the longest: 'ms', 's', 'min' or 'h'."""
+    """Factor from seconds, and the unit of the longest: 'ms' or 's'."""
     longest = max((value for value in seconds if value is not None), default=0.0)
-    for least, factor, unit in ((7200, 1 / 3600, "h"), (120, 1 / 60, "min"), (1, 1.0, "s")):
-        if longest >= least:
-            return factor, unit
-    return fmt.milliseconds(1.0), "ms"
+    return (1.0, "s") if longest >= 1 else (fmt.milliseconds(1.0), "ms")
 
 
 def provenance(result: RunResult) -> list[str]:

@@ -58,11 +58,11 @@ class PublishedRow:
     checkpoint: str
     eager_seconds: float | None
     compiled_seconds: float | None
+    speedup: float | None = None
     measured: bool = False
-    estimate: float | None = None
     speedup_low: float | None = None
     speedup_high: float | None = None
-    """The estimate and the ends of its 95 % interval; None where either variant ran out of memory."""
+    """The ends of the 95 % interval of the speed-up; None where either variant ran out of memory."""
     dtype: str = ""
     weights: str = ""
     transformers: str = ""
@@ -86,12 +86,6 @@ class PublishedRow:
     def origin(self) -> str:
         return MEASURED if self.measured else "published"
 
-    @property
-    def speedup(self) -> float | None:
-        if self.eager_seconds is None or self.compiled_seconds is None:
-            return None
-        return self.estimate if self.estimate is not None else self.eager_seconds / self.compiled_seconds
-
 
 GUIDE = ("subset", "gpu", "torch", "mode", "batch_size", "task", "model", "checkpoint", "eager_ms", "compiled_ms")
 """The columns of the guide's CSV."""
@@ -108,14 +102,15 @@ def read_row(cells: Mapping[str, str], measured: bool = False) -> PublishedRow:
         if name in ("eager_ms", "compiled_ms"):
             values[name.replace("_ms", "_seconds")] = None if cell == OOM else float(cell) / 1e3
         elif name in ("speedup", "speedup_low", "speedup_high"):
-            values["estimate" if name == "speedup" else name] = float(cell) if cell else None
+            values[name] = float(cell) if cell else None
         elif name in ("repeats", "threads"):
             values[name] = int(cell) if cell else None
         elif name == "settings":
             values[name] = {OPTIONS[key].name: value for key, value in json.loads(cell or "{}").items()}
         else:
             values[name] = int(cell) if name == "batch_size" else cell
-    return PublishedRow(**values)
+    eager, compiled = values["eager_seconds"], values["compiled_seconds"]
+    return PublishedRow(**{"speedup": eager and compiled and eager / compiled, **values})
 
 
 # The guide's tables
@@ -362,4 +357,4 @@ def _measured_row(result: RunResult, commit: str) -> PublishedRow | None:
     if out_of_memory or speedup is None:
         return row
     ratio, low, high = (round(value, 4) for value in (speedup.ratio, speedup.low, speedup.high))
-    return replace(row, estimate=ratio, speedup_low=low, speedup_high=high, speedup_basis=speedup.basis)
+    return replace(row, speedup=ratio, speedup_low=low, speedup_high=high, speedup_basis=speedup.basis)

@@ -93,7 +93,7 @@ def test_what_the_project_ships_makes_sense() -> None:
         assert named == [value for default, value in usual if value != default]
         assert date.fromisoformat(row.date) and row.checkpoint and row.gpu and row.device
         timed = row.eager_seconds is not None and row.compiled_seconds is not None
-        assert (row.speedup_low < row.estimate < row.speedup_high) if timed else row.estimate is None
+        assert (row.speedup_low < row.speedup < row.speedup_high) if timed else row.speedup is None
 
 
 @pytest.mark.parametrize(
