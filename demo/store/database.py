@@ -28,7 +28,7 @@ BUSY_SECONDS = 30.0
 PAGE_BYTES = 4096
 """SQLite's default."""
 TABLE = """
-CREATE TABLE results (
+CREATE TABLE IF NOT EXISTS results (
     id TEXT PRIMARY KEY,
     started_at TEXT NOT NULL,
     checkpoint TEXT NOT NULL,
@@ -41,7 +41,7 @@ CREATE TABLE results (
     rerun TEXT,           -- the JSON of a StoredRun
     result TEXT NOT NULL  -- the JSON of all: long, and last, so that SQLite reads the others without it
 );
-CREATE INDEX results_by_words ON results (started_at, words);  -- a search reads nothing else
+CREATE INDEX IF NOT EXISTS results_by_words ON results (started_at, words);  -- a search reads nothing else
 """
 _FILE_ERRORS = (0, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 """SQLite's codes of errors after which the file is checked; 0 for the error of `_prepare`."""
@@ -63,16 +63,14 @@ def open_database(path: Path, purpose: str) -> Iterator[sqlite3.Connection]:
     Raises HistoryError for errors of SQLite and of the system, also in the statements.
     """
     try:
-        is_new = not path.exists()
-        if is_new and purpose != "stored":
+        if purpose != "stored" and not path.exists():
             with contextlib.closing(sqlite3.connect(":memory:", isolation_level=None)) as database:
                 database.executescript(TABLE)
                 yield database
             return
         path.parent.mkdir(parents=True, exist_ok=True)
         # Nobody renames an open file: when closed, SQLite would remove the log of the one that took its name.
-        how = fcntl.LOCK_EX if is_new else fcntl.LOCK_SH
-        with locked(path.parent, how), contextlib.closing(_connect(path)) as database:
+        with locked(path.parent, fcntl.LOCK_SH), contextlib.closing(_connect(path)) as database:
             _prepare(database)
             yield database
     except (sqlite3.Error, OSError, UnicodeDecodeError) as error:  # the last for a message of SQLite's that is no text
@@ -95,7 +93,7 @@ def _prepare(database: sqlite3.Connection) -> None:
     """Makes the table of an empty file. Raises sqlite3.DatabaseError for a file of another version or program."""
     version, tables = _version(database)
     if not version and not tables:
-        database.executescript(f"BEGIN; {TABLE} PRAGMA user_version = {FILE_VERSION}; COMMIT;")
+        database.executescript(f"BEGIN IMMEDIATE; {TABLE} PRAGMA user_version = {FILE_VERSION}; COMMIT;")
     elif version != FILE_VERSION:
         raise sqlite3.DatabaseError(
             f"another version of this program, or another program, wrote it "
@@ -109,8 +107,9 @@ def _prepare(database: sqlite3.Connection) -> None:
 
 def _version(database: sqlite3.Connection) -> tuple[int, list[bytes]]:
     """Returns the format of a file and the names of its tables and indexes."""
-    (version,) = database.execute("PRAGMA user_version").fetchone()
-    return version, [name for (name,) in database.execute("SELECT name FROM sqlite_master")]
+    tables = [name for (name,) in database.execute("SELECT name FROM sqlite_master")]
+    (version,) = database.execute("PRAGMA user_version").fetchone()  # last: another process may make them just now
+    return version, tables
 
 
 def _set_aside_unusable(path: Path, error: Exception) -> None:

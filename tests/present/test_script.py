@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given, settings, strategies as st
 from support.samples import ENVIRONMENT, failed_result, info_of, ok_result
 
 from demo.backend.tasks import text_generation
@@ -22,7 +21,7 @@ from demo.core.measurement import Generation
 from demo.core.outputs import ImageInfo
 from demo.core.result import RunResult
 from demo.core.spec import OWN_MODEL, TEXT_GENERATION, BadInput, RunSpec
-from demo.present.script import change, literal, needs_folder, script
+from demo.present.script import change, needs_folder, script
 from demo.store.history import History
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -162,14 +161,6 @@ def test_a_prompt_from_outside_stays_a_literal() -> None:
     text = script(ok_result(spec=spec_of("a/b", TEXT_GENERATION, prompt=prompt)))
     assert prompt in constants(text)
     assert names_of(text) == names_of(script(ok_result(spec=spec_of("a/b", TEXT_GENERATION, prompt="x"))))
-
-
-@settings(max_examples=50)
-@given(st.recursive(st.none() | st.booleans() | st.integers() | st.text(), st.lists))
-def test_a_literal_reads_back_as_what_it_was(value: Any) -> None:
-    text = literal(value)
-    assert ast.literal_eval(text) == value
-    assert "\n" not in text
 
 
 def test_a_random_prompt_has_the_tokens_of_the_run() -> None:

@@ -132,11 +132,6 @@ def test_processes_that_write_at_once_lose_nothing(before: bytes | None, tmp_pat
         assert {result.id for result in History(tmp_path / f"{round}.sqlite3").all()} == expected
 
 
-def test_a_process_killed_right_after_appending_loses_nothing(history: History) -> None:
-    _in_a_child("history.append(ok_result()); os.kill(os.getpid(), signal.SIGKILL)", history).communicate()
-    assert history.all() == [ok_result()]
-
-
 def test_an_interrupted_run_is_stored_once_however_many_look(history: History) -> None:
     begin = """
         entry = history.begin_run(ok_result(status="interrupted"))
