@@ -124,12 +124,8 @@ def heatmap(cells: Sequence[HeatCell]) -> go.Figure | None:
     words = [f"{cell.row}, {cell.column}, {cell.group}: {cell.text}" for cell in cells]
     source = ["Blue: compiled is faster. Orange: compiled is slower"]
     height = ROW_HEIGHT * len(lines)
-    figure = layout(figure, "Speed-up", source, words, left=room(names, 13), right=8, plot=height)
-    return figure.update_layout(margin_t=TITLE_AND_TICKS, height=figure.layout.height + TITLE_AND_TICKS - 46)
-
-
-TITLE_AND_TICKS = 72
-"""Pixels above the heat map: the figure's title, then the batch sizes."""
+    # top: the title, then the batch sizes
+    return layout(figure, "Speed-up", source, words, left=room(names, 13), right=8, plot=height, top=72)
 
 
 # ---- the ways to run one model

@@ -67,12 +67,10 @@ def bars(
     right: int,
     left: int | None = None,
     ranges: Sequence[tuple[float, float] | None] = (),
-    size: int = NAMES,
 ) -> go.Figure:
     """Horizontal bars from zero, eager and compiled in turn, a gap after each pair; `texts` at their ends.
 
-    `ranges` are lines on the bars. `left` and `right` are the pixels kept free for `names`, in letters of `size`
-    pixels, and for `texts`.
+    `ranges` are lines on the bars. `left` and `right` are the pixels kept free for `names` and `texts`.
     """
     scale, unit = scale_of(seconds)
     places = [bar + 0.5 * (bar // 2) for bar in range(len(names))]
@@ -99,11 +97,11 @@ def bars(
     )
     for place, end, text in zip(places, ends, texts, strict=True):
         figure.add_annotation(x=end * scale, y=place, text=text, xanchor="left", xshift=8)
-    figure.update_yaxes(tickvals=places, ticktext=list(names), range=[places[-1] + 0.6, -0.6], tickfont={"size": size})
+    figure.update_yaxes(tickvals=places, ticktext=list(names), range=[places[-1] + 0.6, -0.6], tickfont={"size": NAMES})
     figure.update_yaxes(ticks="", showgrid=False, zeroline=False)
     figure.update_xaxes(range=[0, max(ends) * scale or 1], nticks=5, showgrid=True, zeroline=True)
     words = [f"{name} {text}" for name, text in zip(names, texts, strict=True)]
-    left = room(names, size) if left is None else left
+    left = room(names) if left is None else left
     return layout(figure, f"{title}, {unit}", source, words, left, right, plot=round(34 * (places[-1] + 1.2)))
 
 
@@ -111,9 +109,7 @@ Pair = tuple[str, Sequence[float | None], float | None]
 """What two bars stand for: a name, the seconds of eager and of compiled, and the speed-up where it is known."""
 
 
-def paired_bars(
-    title: str, shown: Sequence[Pair], source: list[str], right: int, left: int | None = None, size: int = NAMES
-) -> go.Figure:
+def paired_bars(title: str, shown: Sequence[Pair], source: list[str], right: int, left: int | None = None) -> go.Figure:
     """Two of `bars` for each of `shown`. The speed-up stands at the compiled one; a missing time is out of memory."""
     names: list[str] = []
     seconds: list[float | None] = []
@@ -124,7 +120,7 @@ def paired_bars(
         texts += ["out of memory" if value is None else fmt.latency(value) for value in pair]
         if speedup is not None:
             texts[-1] += f"  <b>{fmt.ratio(speedup)}</b>"
-    return bars(title, names, seconds, texts, source, right, left=left, size=size)
+    return bars(title, names, seconds, texts, source, right, left=left)
 
 
 def error_bar(above: Sequence[float], below: Sequence[float]) -> dict[str, Any]:
@@ -134,7 +130,14 @@ def error_bar(above: Sequence[float], below: Sequence[float]) -> dict[str, Any]:
 
 
 def layout(
-    figure: go.Figure, title: str, source: list[str], words: list[str], left: int, right: int, plot: int = PLOT_HEIGHT
+    figure: go.Figure,
+    title: str,
+    source: list[str],
+    words: list[str],
+    left: int,
+    right: int,
+    plot: int = PLOT_HEIGHT,
+    top: int = TOP,
 ) -> go.Figure:
     """Title, source lines, fonts, fixed margins and `plot` pixels of height between them.
 
@@ -154,8 +157,8 @@ def layout(
     figure.update_layout(
         template=_TEMPLATE,
         title={"text": f"<b>{title}</b>"},
-        margin={"l": left, "r": right, "t": TOP, "b": bottom, "pad": 6},
-        height=TOP + plot + bottom,
+        margin={"l": left, "r": right, "t": top, "b": bottom, "pad": 6},
+        height=top + plot + bottom,
         autosize=True,
         meta={"aloud": paragraph.replace("<", "‹").replace(">", "›")},  # so that it is never read as HTML
     )

@@ -169,25 +169,20 @@ def draw(shown: Annotated) -> Image.Image:
     image = _enlarged(shown.image, DRAWN_SIDE)
     pen, line, factor = ImageDraw.Draw(image), _line(image), image.width // shown.image.width
     font = font_for(max(16, round(max(image.size) * 0.036)))
-    captions = []
     for place, caption in reversed(shown.marks):
         colour = shown.colours[caption]
-        left, top, right, bottom = font.getbbox(caption)
-        width, height = round(right - left) + 2 * line, round(bottom - top) + 2 * line
         if isinstance(place, np.ndarray):
             mask = place.repeat(factor, 0).repeat(factor, 1)
             image.paste(colour, mask=Image.fromarray((mask * 255).astype(np.uint8)))
-            middle_y, middle_x = np.argwhere(mask).mean(axis=0)
-            x, y = round(middle_x) - width // 2, round(middle_y) - height // 2
+            y, x = np.argwhere(mask).mean(axis=0)
+            anchor = "mm"
         else:
-            x, y, x1, y1 = (edge * factor for edge in place)
-            pen.rectangle((x, y, x1 - 1, y1 - 1), outline=colour, width=line)
-            y -= height
-        x, y = max(0, min(x, image.width - width)), max(0, min(y, image.height - height))
-        captions.append(((x, y, x + width - 1, y + height - 1), (x + line - left, y + line - top), caption, colour))
-    for rect, at, text, colour in captions:
-        pen.rectangle(rect, fill=colour, outline=text_on(colour))
-        pen.text(at, text, fill=text_on(colour), font=font)
+            x, y, right, bottom = (edge * factor for edge in place)
+            pen.rectangle((x, y, right - 1, bottom - 1), outline=colour, width=line)
+            anchor = "la"
+        left, top, right, bottom = pen.textbbox((x, y), caption, font, anchor)
+        pen.rectangle((left - line, top - line, right + line, bottom + line), fill=colour)
+        pen.text((x, y), caption, text_on(colour), font, anchor)
     return image
 
 

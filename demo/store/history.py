@@ -38,15 +38,6 @@ _CACHED_RESULTS = 256
 _SAME_MACHINE = "device_name = :device_name AND torch = :torch"
 _SAME_MODEL = "checkpoint = :checkpoint AND batch_size = :batch_size AND mode = :mode AND dtype = :dtype"
 _NEWEST_FIRST = "ORDER BY started_at DESC, rowid DESC"
-_PAGE_WORDS = {
-    "ok": "finished",
-    "compile_failed": "did not compile",
-    "timed_out": "took too long",
-    "same": "no difference",
-    "unsure": "too noisy to tell, no clear difference",
-}
-"""What the page calls a status or a verdict that is stored under another name."""
-
 _log = logging.getLogger(__name__)
 
 
@@ -274,7 +265,6 @@ def _searched_text(result: RunResult) -> str:
     texts += [spec.mode, spec.dtype, spec.device, spec.weights]
     texts += [machine.device_name, machine.torch] if machine is not None else []
     texts += [result.speedup.verdict] if result.speedup is not None else []
-    texts += [_PAGE_WORDS[text] for text in texts if text in _PAGE_WORDS]
     for name, value in spec.departures().items():
         texts += [name, *(value if isinstance(value, tuple) else [value])]
     return "\n".join(map(str, texts)).lower()
