@@ -7,7 +7,6 @@ import html
 import textwrap
 from collections.abc import Sequence
 
-import numpy as np
 import plotly.graph_objects as go
 
 from demo.core import format as fmt
@@ -26,28 +25,21 @@ _DOTS = {"eager": (EAGER, "circle"), "compiled": (COMPILED, "diamond")}
 
 
 def latency_bars(result: RunResult) -> go.Figure | None:
-    """Wall time of one call, which of a text model writes one token a prompt, eager above compiled; None without both.
-
-    The line on each bar goes from the 5th to the 95th percentile of the timed calls; it is not the uncertainty of the
-    speed-up, whose interval is in the headline.
-    """
+    """Latency of one call, of a text model of one token a prompt, eager above compiled; None without both."""
     sides = [side for *_, side in naming.variants(result) if side.wall_seconds]
     if len(sides) < 2:
         return None
-    ranges = [tuple(np.quantile(side.wall_seconds, (0.05, 0.95)).tolist()) for side in sides]
     latencies = list(result.latencies.values())
     batch = result.spec.batch_size
     title = "Latency per token" if result.spec.unit == "token" else "Latency of one call"
     names = [naming.variant_name(name, result.spec).lower() for name in ("eager", "compiled")]
     counts = [str(calls) for calls in sorted({len(side.wall_seconds) for side in sides})]
-    counted = f"{fmt.enumerated(counts)} calls each; line: 5th to 95th percentile"
     return style.bars(
         title=f"{title}, batch {batch}" if batch > 1 else title,
         names=names,
         seconds=latencies,
         texts=list(map(fmt.latency, latencies)),
-        ranges=ranges,
-        source=[counted, *style.provenance(result)],
+        source=[f"{fmt.enumerated(counts)} calls each", *style.provenance(result)],
         right=78,
     )
 

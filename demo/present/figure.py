@@ -66,17 +66,14 @@ def bars(
     source: list[str],
     right: int,
     left: int | None = None,
-    ranges: Sequence[tuple[float, float] | None] = (),
 ) -> go.Figure:
     """Horizontal bars from zero, eager and compiled in turn, a gap after each pair; `texts` at their ends.
 
-    `ranges` are lines on the bars. `left` and `right` are the pixels kept free for `names` and `texts`.
+    `left` and `right` are the pixels kept free for `names` and `texts`.
     """
     scale, unit = scale_of(seconds)
     places = [bar + 0.5 * (bar // 2) for bar in range(len(names))]
     values = [value or 0.0 for value in seconds]
-    spans = [span or (value, value) for value, span in zip(values, ranges or [None] * len(values), strict=True)]
-    ends = [max(value, high) for value, (_, high) in zip(values, spans, strict=True)]
     figure = go.Figure(
         go.Bar(
             orientation="h",
@@ -87,19 +84,14 @@ def bars(
                 "color": [EAGER if bar % 2 == 0 else COMPILED for bar in range(len(names))],
                 "line": {"width": 0},
             },
-            error_x=error_bar(
-                [(end - value) * scale for value, end in zip(values, ends, strict=True)],
-                [max(0.0, value - low) * scale for value, (low, _) in zip(values, spans, strict=True)],
-            )
-            | {"visible": any(ranges)},
             hoverinfo="skip",
         )
     )
-    for place, end, text in zip(places, ends, texts, strict=True):
-        figure.add_annotation(x=end * scale, y=place, text=text, xanchor="left", xshift=8)
+    for place, value, text in zip(places, values, texts, strict=True):
+        figure.add_annotation(x=value * scale, y=place, text=text, xanchor="left", xshift=8)
     figure.update_yaxes(tickvals=places, ticktext=list(names), range=[places[-1] + 0.6, -0.6], tickfont={"size": NAMES})
     figure.update_yaxes(ticks="", showgrid=False, zeroline=False)
-    figure.update_xaxes(range=[0, max(ends) * scale or 1], nticks=5, showgrid=True, zeroline=True)
+    figure.update_xaxes(range=[0, max(values) * scale or 1], nticks=5, showgrid=True, zeroline=True)
     words = [f"{name} {text}" for name, text in zip(names, texts, strict=True)]
     left = room(names) if left is None else left
     return layout(figure, f"{title}, {unit}", source, words, left, right, plot=round(34 * (places[-1] + 1.2)))
