@@ -9,8 +9,6 @@ from demo.core.result import RunResult
 from demo.present import naming, pictures, verdict
 from demo.present.pictures import COMPILED, EAGER, PAGE_INK, PAGE_MUTED, font_for, printable_label
 
-MAX_NAME = 300
-"""Characters of a model's name."""
 WIDTH, HEIGHT = 1200, 630
 _EDGE = 48
 _BAR_START, _BESIDE = _EDGE + 170, 330
@@ -19,7 +17,7 @@ _BAR_START, _BESIDE = _EDGE + 170, 330
 
 def title(result: RunResult) -> str:
     """'shapes-vit 1.14× faster', 'shapes-vit: Too noisy to tell', 'shapes-vit: Out of memory'; without tags."""
-    named, text = printable_label(naming.short(result.spec.checkpoint), MAX_NAME), answer(result)
+    named, text = printable_label(naming.short(result.spec.checkpoint)), answer(result)
     colon = "" if verdict.outcome(result) in ("faster", "slower") else ":"
     return f"{named}{colon} {text}"
 

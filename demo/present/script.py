@@ -64,8 +64,8 @@ def script(result: RunResult) -> str:
     for name in result.spec.departures():
         if not (name in APPLIED or OPTIONS[name].timing):
             raise BadInput(f"A program does not apply the option {name}, so none repeats this run.")
-    if result.spec.text and result.spec.weights == "random":
-        raise BadInput("A program that looks for texts needs trained weights, so none repeats this run.")
+    if (result.spec.text or result.spec.prompt) and result.spec.weights == "random":
+        raise BadInput("A program with a text needs trained weights, so none repeats this run.")
     return _TEMPLATES.get_template("script_template.py").render(**_facts(result)).strip() + "\n"
 
 
@@ -117,8 +117,6 @@ def _facts(result: RunResult) -> dict[str, Any]:
     scene = catalog.find_scene(image.sha256) if image else None
     answer = verdict.speedup_in_full(result) or result.status
     where = f" on {machine.device_name}, torch {machine.torch}" if machine else ""
-    # With random weights the prompt has as many tokens as the run's, or one a word where the run did not get there.
-    tokens = result.generation.prompt_tokens if result.generation else len(spec.prompt.split())
     layout = ", memory_format=torch.channels_last" if spec.channels_last else ""
     return {
         "spec": spec,
@@ -129,7 +127,6 @@ def _facts(result: RunResult) -> dict[str, Any]:
         "own": spec.task == OWN_MODEL,
         "text": spec.task == TEXT_GENERATION,
         "random": spec.weights == "random",
-        "prompt_tokens": tokens,
         "picture": scene.relative_to(catalog.ASSETS.parent).as_posix() if scene else None,
         "size": (image.width, image.height) if image else (640, 480),
         "place": Code(f"DEVICE{layout}"),

@@ -44,7 +44,7 @@ source, files = fill("source"), fill("files")
 # {% if spec.sees_picture %}
 processor = transformers.AutoImageProcessor.from_pretrained(source, backend="pil", **files)
 # {% endif %}
-# {% if (text or spec.text) and not random %}
+# {% if text or spec.text %}
 tokenizer = transformers.AutoTokenizer.from_pretrained(source, **files)
 # {% endif %}
 # {% if config %}
@@ -79,11 +79,7 @@ def run(one):
 
 # {% elif text %}
 
-# {% if random %}
-ids = torch.randint(model.config.get_text_config(decoder=True).vocab_size, (1, fill("prompt_tokens")))
-# {% else %}
 ids = tokenizer(fill("spec.prompt"), return_tensors="pt")["input_ids"]
-# {% endif %}
 prompt = ids.repeat(BATCH_SIZE, 1).to(DEVICE)
 length = prompt.shape[1] + fill("spec.tokens")
 cache = transformers.StaticCache(config=model.config, max_cache_len=length)
@@ -163,7 +159,7 @@ print(f"ratio    {ratio:.2f}. The run said:", fill("then"))
 outputs = (torch.utils._pytree.tree_leaves(run(one)) for one in (model, compiled))
 apart = max(float((x.float() - y.float()).abs().max()) for x, y in zip(*outputs) if torch.is_tensor(x))
 print(f"The outputs lie {apart:.2g} apart at most.")
-# {% elif not random %}
+# {% else %}
 for name, one in (("eager", model), ("compiled", compiled)):
     print(name, repr(tokenizer.decode(run(one), skip_special_tokens=True)))
 # {% endif %}

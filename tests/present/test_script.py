@@ -17,7 +17,6 @@ from support.samples import ENVIRONMENT, failed_result, info_of, ok_result
 from demo.backend.tasks import text_generation
 from demo.cli.main import main
 from demo.core import catalog
-from demo.core.measurement import Generation
 from demo.core.outputs import ImageInfo
 from demo.core.result import RunResult
 from demo.core.spec import OWN_MODEL, TEXT_GENERATION, BadInput, RunSpec
@@ -55,7 +54,7 @@ SPECS = [
     spec_of("facebook/mask2former-swin-tiny-coco-panoptic", protocol="as published"),
     spec_of("someone/model", "object-detection", text=("a dog",)),
     spec_of("someone/model", "image-segmentation", weights="random", freezing=True),
-    spec_of("someone/model", TEXT_GENERATION, prompt="\u56fe\u7247" * 50 + "\n'It's a \"word\"'", weights="random"),
+    spec_of("someone/model", TEXT_GENERATION, prompt="\u56fe\u7247" * 50 + "\n'It's a \"word\"'"),
     RunSpec("/home/me/mine.py:build", OWN_MODEL, device="cpu", **PACKAGED),
 ]
 
@@ -163,12 +162,6 @@ def test_a_prompt_from_outside_stays_a_literal() -> None:
     assert names_of(text) == names_of(script(ok_result(spec=spec_of("a/b", TEXT_GENERATION, prompt="x"))))
 
 
-def test_a_random_prompt_has_the_tokens_of_the_run() -> None:
-    spec = spec_of("shapes-gemma", weights="random", prompt="one two three")
-    assert "vocab_size, (1, 3))" in script(ok_result(spec=spec))
-    assert "vocab_size, (1, 7))" in script(ok_result(spec=spec, generation=Generation(7, 71, 1000)))
-
-
 def test_a_run_whose_variants_did_not_fit_has_no_script() -> None:
     assert "out_of_memory" in script(failed_result())  # for a report
     with pytest.raises(BadInput, match="one after the other"):
@@ -180,8 +173,9 @@ def test_a_run_whose_variants_did_not_fit_has_no_script() -> None:
     [
         (spec_of("shapes-vit", dynamic="on"), "does not apply the option dynamic"),
         (spec_of("google/owlvit-base-patch32", weights="random"), "needs trained weights"),
+        (spec_of("shapes-gemma", weights="random"), "needs trained weights"),
     ],
-    ids=["an option", "texts"],
+    ids=["an option", "texts", "a prompt"],
 )
 def test_what_no_program_repeats_is_one_sentence(spec: RunSpec, why: str) -> None:
     with pytest.raises(BadInput, match=why):
