@@ -47,10 +47,6 @@ def test_the_bars_are_the_latencies_eager_above_compiled() -> None:
     assert bottom > compiled > eager > top and list(bars.marker.color) == [EAGER, COMPILED]
 
 
-def test_there_are_no_bars_of_one_variant() -> None:
-    assert latency_bars(result(measured(0.02), None)) is latency_bars(result(measured(0.02), measured())) is None
-
-
 def test_every_call_of_both_variants_is_a_dot_in_order() -> None:
     figure = trace(result(measured(0.03, 0.02, 0.025), measured(0.011, 0.012)))
     assert [list(part.x) for part in figure.data] == [[1, 2, 3], [1, 2]]

@@ -125,11 +125,6 @@ def test_the_most_certain_box_and_the_largest_segment_come_first() -> None:
     assert captions(annotated(preview(), info(), {"eager": seen}, "eager")) == ["sky", "bed"]
 
 
-def test_control_characters_of_a_label_are_not_shown() -> None:
-    found = boxes(box("a\x00b\n\u202ec\ud800\td", 9, 90, 300, 300))
-    assert captions(annotated(preview(), info(), {"eager": found}, "eager")) == ["a b c d 90 %"]
-
-
 def test_a_segment_is_tinted_where_it_is_and_nowhere_else() -> None:
     shown = annotated(preview(), info(), {"eager": Predictions(segments=(segment("sky", half()),))}, "eager")
     ((mask, _),) = shown.marks
