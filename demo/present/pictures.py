@@ -175,14 +175,14 @@ def draw(shown: Annotated) -> Image.Image:
             mask = place.repeat(factor, 0).repeat(factor, 1)
             image.paste(colour, mask=Image.fromarray((mask * 255).astype(np.uint8)))
             y, x = np.argwhere(mask).mean(axis=0)
-            anchor = "mm"
+            at, anchor = (float(x), float(y)), "mm"
         else:
-            x, y, right, bottom = (edge * factor for edge in place)
-            pen.rectangle((x, y, right - 1, bottom - 1), outline=colour, width=line)
-            anchor = "la"
-        left, top, right, bottom = pen.textbbox((x, y), caption, font, anchor)
+            x0, y0, x1, y1 = (edge * factor for edge in place)
+            pen.rectangle((x0, y0, x1 - 1, y1 - 1), outline=colour, width=line)
+            at, anchor = (x0, y0), "la"
+        left, top, right, bottom = pen.textbbox(at, caption, font, anchor)
         pen.rectangle((left - line, top - line, right + line, bottom + line), fill=colour)
-        pen.text((x, y), caption, text_on(colour), font, anchor)
+        pen.text(at, caption, text_on(colour), font, anchor)
     return image
 
 
@@ -191,6 +191,13 @@ def printable_label(label: str, most: int = MAX_LABEL_LENGTH) -> str:
     shown = printable(label[: 4 * most], kept="").replace("\N{REPLACEMENT CHARACTER}", " ")
     text = " ".join(shown.split())
     return text if len(text) <= most else text[: most - 1].rstrip() + "…"
+
+
+def cut(text: str, font: Font, room: float) -> str:
+    """`text` on one line of at most `room` pixels."""
+    while font.getlength(text) > room:
+        text = f"{text[:-2].rstrip()}…"
+    return text
 
 
 @lru_cache(maxsize=64)

@@ -103,13 +103,6 @@ def test_what_was_asked_stands_in_the_program(spec: RunSpec, lines: list[str]) -
     assert [line for line in lines if line not in text] == []
 
 
-def test_a_bundled_picture_is_named_by_its_place() -> None:
-    text = script(ok_result(image=dataclasses.replace(info_of(SCENE), name="anything.png")))
-    assert 'source, files = "assets/checkpoints/shapes-vit"' in text
-    assert 'Image.open("assets/examples/shapes-scene-1.png")' in text
-    assert 'Image.new("RGB", (320, 240), "grey")' in script(ok_result())
-
-
 def test_a_program_has_the_threads_of_its_run() -> None:
     environment = dataclasses.replace(ENVIRONMENT, threads=1)
     assert "torch.set_num_threads(1)" in script(ok_result(environment=environment))
