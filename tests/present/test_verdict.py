@@ -44,18 +44,6 @@ def test_the_interval_of_a_loss_is_told_from_its_lower_end_to_its_upper_one() ->
     assert verdict.interval(compiled_at(0.001)) == f"speed-up 1.993 to 2.007×, 95 % confidence, {OLD}"
 
 
-def rows(result: RunResult) -> list[details.Row]:
-    return [row for parts in details.tree(result).values() for part in parts.values() for row in part.rows]
-
-
-def test_rows_hold_a_name_and_a_value_and_only_what_was_measured() -> None:
-    found = rows(ok_result(timing_seconds=1.0))
-    assert all(name and value for name, value, _ in found)
-    names = [name for name, _, _ in found]
-    assert len(names) == len(set(names)) and "GPU clock" not in names
-    assert [name for name, _, _ in rows(failed_result())] == ["CPU", "Memory", "Versions", "Whole run"]
-
-
 BROKEN = ok_result(spec=dataclasses.replace(ok_result().spec, graph_break=True))
 
 

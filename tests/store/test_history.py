@@ -178,7 +178,6 @@ FREEZING = dataclasses.replace(SPEC, freezing=True, repeats=3)
         ("shapes default cpu", ["slow", "frozen"]),
         ("shapes owlvit", []),
         ("%", []),
-        ("\udce9", []),
         ("freezing shapes-vit", ["frozen"]),
         ("slower", ["slow"]),
     ],
