@@ -243,9 +243,10 @@ def published_table(
     """The published speed-ups of torch.compile for vision models, and those that this project measured itself.
 
     The answer holds rows, each with origin ("published" or "measured by this project"), subset, gpu, torch, mode,
-    batch_size, task, model, checkpoint, eager_ms and compiled_ms (milliseconds, or "OOM"), speedup and notes, and for
-    measured rows speedup_low, speedup_high, dtype, weights, versions, device, driver, commit and date; faults, which is
-    what is known to be wrong in the guide; sources; and problems, the measured tables that could not be read.
+    batch_size, task, model, checkpoint, eager_ms and compiled_ms (milliseconds, or "OOM"), speedup, saved_percent and
+    notes, and for measured rows speedup_low, speedup_high, dtype, weights, versions, device, driver, commit and date;
+    faults, which is what is known to be wrong in the guide; sources; and problems, the measured tables that could not
+    be read.
 
     Args:
         subset: "release" (torch 2.0.1), "nightly" or "reduce-overhead" (2.1.0.dev), or "measured" and more; else all.
