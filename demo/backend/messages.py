@@ -85,19 +85,14 @@ class Events:
 
     def block_timed(self, samples: timing.Samples, plan: timing.Plan, elapsed: float) -> None:
         """Progress after a block of the interleaved protocol, `elapsed` seconds after the timing began."""
-        forecast: dict[str, Any]
+        forecast: dict[str, Any] = {"code": "unclear"}  # from then on it ends as soon as the answer is clear
         if plan.iterations:
             done = len(samples.compiled) / plan.iterations
             forecast = {"remaining_seconds": max(0.0, elapsed / done - elapsed)}
         else:
-            # A slow model needs longer for its first blocks.
-            enough = elapsed * max(timing.MIN_BLOCKS / samples.blocks, timing.MIN_CALLS / len(samples.compiled))
-            first = min(plan.longest_seconds, max(plan.max_seconds, enough))
-            # From then on it ends as soon as the answer is clear: there is no forecast.
-            forecast = {"remaining_seconds": first - elapsed} if elapsed < first else {"code": "unclear"}
-            # The second stretch of time is rarely needed, so it gets the last tenth only.
-            second = min(1.0, max(0.0, elapsed - first) / max(plan.longest_seconds - first, 1e-9))
-            done = max(self._last.timing_done or 0.0, 0.9 * min(1.0, elapsed / first) + 0.1 * second)
+            done = elapsed / plan.max_seconds
+            if done < 1:
+                forecast = {"remaining_seconds": plan.max_seconds - elapsed}
         known = samples.estimate()
         self._timed(
             min(1.0, done),

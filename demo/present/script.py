@@ -53,14 +53,8 @@ def script(result: RunResult) -> str:
     outputs lie apart, or the text that both write.
 
     A failed run has a script, too: it fails the same way, for a report. What a script leaves out stands in
-    docs/command-line.md. Raises BadInput where the two variants did not fit in memory together, and for an option that
-    a script does not apply.
+    docs/command-line.md. Raises BadInput for an option that a script does not apply.
     """
-    if not result.interleaved and result.spec.protocol == "interleaved":
-        raise BadInput(
-            "Eager and compiled did not fit in memory together and were timed one after the other, which no script "
-            "does. Choose a run with a smaller batch."
-        )
     for name in result.spec.departures():
         if not (name in APPLIED or OPTIONS[name].timing):
             raise BadInput(f"A program does not apply the option {name}, so none repeats this run.")

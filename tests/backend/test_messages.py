@@ -79,7 +79,7 @@ def test_a_code_is_sent_at_once_and_does_not_stay() -> None:
 
 
 def test_the_share_of_the_timing_never_falls(monkeypatch) -> None:
-    """Also not when the first stretch is over and the verdict is still unsure; the figures sent with it agree."""
+    """Also not when the verdict is still unsure after its time; the figures sent with it agree."""
     monkeypatch.setattr(messages, "MIN_SECONDS_BETWEEN", 0.0)
     stream = SentLines()
     sent = Events(stream)
@@ -88,6 +88,7 @@ def test_the_share_of_the_timing_never_falls(monkeypatch) -> None:
         sent.block_timed(samples, timing.Plan(max_seconds=3.5), elapsed)
     for one in stream.progress:
         assert one["eager_seconds"] / one["compiled_seconds"] == pytest.approx(one["speedup"]["ratio"])
+    assert [one["remaining_seconds"] is None for one in stream.progress] == [False] * 3 + [True] * 4  # the end is open
     shares = [one["timing_done"] for one in stream.progress]
     assert shares == sorted(shares) and 0 < shares[0] and shares[-1] == 1.0
 

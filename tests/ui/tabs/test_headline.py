@@ -99,7 +99,7 @@ def test_texts_from_models_files_and_errors_cannot_become_html() -> None:
         image=ImageInfo(HOSTILE, 1, 1, "00", f'"{HOSTILE}'),
         caveats=(note(HOSTILE),),
         compilation=dataclasses.replace(
-            good.compilation, graph_breaks=bad, recompiles=bad, fallbacks=bad, cudagraphs=f"skipped: {HOSTILE}"
+            good.compilation, graph_breaks=bad, recompiles=bad, fallbacks=bad, cudagraphs=f"not used: {HOSTILE}"
         ),
         environment=dataclasses.replace(
             good.environment, device_name=HOSTILE, platform=HOSTILE, cpu=HOSTILE, driver=HOSTILE, compiler=HOSTILE
