@@ -82,6 +82,10 @@ class CompileLog:
                 logger.handlers = [self._breaks if name.endswith("__graph_breaks") else self._recompiles]
                 logger.propagate = False
 
+    def so_far(self) -> dict[str, int]:
+        """Graphs and graph breaks, while the first call goes on."""
+        return {"graphs": int(counters["stats"]["unique_graphs"]), "breaks": len(set(self._breaks.texts))}
+
     def events(self) -> int:
         """Grows with every frame that dynamo traces."""
         return int(counters["frames"]["total"]) + int(counters["aot_autograd"]["total"])

@@ -17,7 +17,10 @@ from demo.core.spec import PUBLISHED_CALLS, RunSpec
 
 MIN_SECONDS_BETWEEN = 0.25
 """Progress within one phase is sent four times a second at most."""
-COUNTERS = ("calls", "eager_seconds", "compiled_seconds", "first_seconds", "speedup", "timing_done")
+COUNTERS = (
+    *("calls", "eager_seconds", "compiled_seconds", "first_seconds", "compile_steps", "graphs", "breaks"),
+    *("speedup", "timing_done"),
+)
 """What later phases repeat, so that the page keeps showing the state at the end of the timing."""
 TIMING_STARTS, TIMING_SHARE = 0.5, 0.42
 """Where the timing begins on the progress bar of the whole run, and how much of the bar it takes."""
@@ -76,7 +79,10 @@ class Events:
         if phase == "compile" and self._raced_from is None:
             self._raced_from = now
         if self._raced_from is not None:
-            fields["racing_seconds"] = now - self._raced_from
+            fields["racing_seconds"] = racing = now - self._raced_from
+            code, steps = more.get("code"), self._last.compile_steps
+            if phase == "compile" and code and (not steps or steps[-1][0] != code):
+                fields["compile_steps"] = (*steps, (code, racing))
             if phase == "time" and self._last.phase == "compile":
                 fields["first_seconds"] = now - self._raced_from
         self._last = Progress(phase=phase, fraction=fraction, elapsed_seconds=now - self._start, **fields)

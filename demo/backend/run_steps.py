@@ -236,9 +236,9 @@ class Run:
         if self.spec.compiler == "aot":
             return self.build()
         workload, self.log = self.workload, compilation.CompileLog(cached)
-        model = compile_model.compiled(workload.model, self.spec)
+        log, model = self.log, compile_model.compiled(workload.model, self.spec)
         call, min_calls = workload.call(model), timing.min_warmup_calls(self.spec, workload.device)
-        with compilation.tell_steps(lambda step: self.events.progress("compile", 0.3, code=step)):
+        with compilation.tell_steps(lambda step: self.events.progress("compile", 0.3, code=step, **log.so_far())):
             warmup = self.warm_up("compiled", call, min_calls=min_calls, first_call_ended=self.log.first_call_ended)
         return Variant(call, warmup, model)
 

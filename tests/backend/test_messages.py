@@ -98,7 +98,8 @@ def test_the_race_begins_with_the_compile_and_compiled_joins_when_the_timing_beg
     monkeypatch.setattr(messages.time, "monotonic", lambda: next(seconds))
     stream = SentLines()
     events = Events(stream)
-    for phase in ("warm up", "compile", "compile", "time", "check"):
-        events.progress(phase, 0.5)
+    for phase, code in (("warm up", ""), ("compile", ""), ("compile", "dynamo"), ("time", ""), ("check", "explain")):
+        events.progress(phase, 0.5, code=code)
     told = [(one["racing_seconds"], one["first_seconds"]) for one in stream.progress]
     assert told == [(None, None), (0, None), (10, None), (20, 20), (30, 20)]
+    assert [one["compile_steps"] for one in stream.progress] == [[], [], *3 * [[["dynamo", 10]]]]
