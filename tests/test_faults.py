@@ -202,7 +202,6 @@ DAMAGE = {
     "another file": lambda data: b"not a database, and long enough to be looked at" * 100,
     "its middle": lambda data: data[:4096] + b"\xa5" * (len(data) - 8192) + data[-4096:],
     "cut short": lambda data: data[: len(data) // 2],
-    "cut to nothing": lambda data: b"",
 }
 """What a bad disk or a wrong copy makes of the file."""
 

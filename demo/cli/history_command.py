@@ -85,9 +85,7 @@ def _history(options: argparse.Namespace) -> None:
 def _list(history: History, options: argparse.Namespace) -> None:
     limit = _limit(options.limit)
     if options.json:
-        for lines in export.json_lines(history.each(limit, options.search), indent=2):
-            sys.stdout.write(lines)
-        print()
+        sys.stdout.writelines(export.json_lines(history.each(limit, options.search)))
         return
     results = history.all(limit or LISTED, options.search)
     if results:

@@ -11,7 +11,7 @@ from support import measured_tables
 from support.page_support import HOSTILE, answering, handler, press, press_row, shown
 from support.samples import ok_result
 
-from demo.core import format as fmt, limits
+from demo.core import limits
 from demo.core.spec import BadInput, RunSpec
 from demo.store import published
 from demo.ui.page import Page
@@ -57,16 +57,6 @@ def test_a_row_with_a_fault_has_its_note() -> None:
     now = view(subset="nightly", gpu="T4", batch_size="16")["table"]
     notes = dict(zip(column(now, "Model"), column(now, "Note"), strict=True))
     assert "Repeats the A100's row" in notes["BeiT †"]
-
-
-def test_a_row_of_this_project_is_compared_with_the_one_without_its_settings() -> None:
-    """Mask2Former is 0.46 times as fast as eager with freezing, 1.32 times without it."""
-    now = view(subset="measured freezing", gpu="", batch_size="")
-    against = dict(zip(column(now["table"], "Model"), column(now["table"], "Against without"), strict=True))
-    assert against["Mask2former"] == "0.35×"
-    means = [text for line in now["by_batch"]["value"].data for text in line.text]
-    mean = published.mean_speedup(row for row in published.all_rows() if row.subset == "measured freezing")
-    assert mean is not None and any(fmt.ratio(mean) in text for text in means)
 
 
 @pytest.mark.parametrize(

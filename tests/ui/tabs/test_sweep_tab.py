@@ -63,7 +63,7 @@ def buttons(page: Page, updates: dict[Any, Any]) -> tuple[bool, bool]:
 def filled(page: Page, updates: dict[Any, Any]) -> int:
     """How many cells have a value, in the table as in the map."""
     values = [row[4] for row in shown(updates[page.sweep_tab.table])]
-    texts = [note.text for note in updates[page.sweep_tab.map]["value"].layout.annotations]
+    texts = [text for line in updates[page.sweep_tab.map]["value"].data[0].text for text in line]
     assert len(values) - values.count("–") == len(values) - texts.count("·")
     return len(values) - values.count("–")
 
@@ -99,7 +99,7 @@ def test_failures_fill_cells_and_a_refusal_too() -> None:
 
     page, tab = page_of(answer)
     *_, last = started(page)
-    texts = [note.text for note in last[tab.map]["value"].layout.annotations]
+    texts = [text for line in last[tab.map]["value"].data[0].text for text in line]
     assert (texts.count("OOM"), texts.count("refused")) == (4, 1)
     refused = next(row for row in shown(last[tab.table]) if row[-2] == "refused")
     assert "Not to be had" in refused[4]
