@@ -38,8 +38,6 @@ OFTEN_SECONDS = 0.25
 """Between two updates of a run, except while a CPU is timed, a first call measured, or a quiet machine waited for."""
 KEPT_SECONDS = 3600.0
 """How long ended work can be found. Its results stay in the history."""
-AGAIN_SECONDS = 10.0
-"""A page opened this soon after a run shows it again: a reload may predate the run's id in the address."""
 MOST_QUIET_SECONDS = 300.0
 """The longest wait for a quiet machine."""
 UNWATCHED_SECONDS = 120.0
@@ -142,10 +140,6 @@ class Work:
     @property
     def ended(self) -> bool:
         return self._ended.is_set()
-
-    @property
-    def ended_just_now(self) -> bool:
-        return self.ended and time.monotonic() - self.ended_at < AGAIN_SECONDS
 
     @property
     def stopped(self) -> bool:

@@ -98,7 +98,6 @@ class Page(gradio_workarounds.Blocks):
                     self.published_tab = PublishedTab(published)
                 with gr.Tab("Sweep", id="sweep") as sweeps:
                     self.sweep_tab = SweepTab(self.run_tab, tabs, sweeps)
-            self.run_tab.follow_links()
             StageBar(runner, self.run_tab)
             # what happens when a visitor opens the page
             self.load(None, js=links.TO_TAB, api_visibility="private")

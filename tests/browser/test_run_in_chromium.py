@@ -21,7 +21,6 @@ from demo.store.history import History
 from demo.ui.look import script
 from demo.ui.page import Page
 from demo.ui.tabs import links
-from demo.ui.tabs.form import photographs
 from demo.ui.tabs.run_tab import BROWSER_KEY
 
 STORED = stored("segmentation")
@@ -196,23 +195,6 @@ def test_the_forecast_follows_the_form_and_the_masthead_copies_its_link_or_that_
         assert link.startswith(f"{place}?") and link.endswith("&tab=history")
         tab.evaluate("outer => { document.querySelector('[data-address]').dataset.address = outer; }", outer)
     tab.get_by_role("tab", name="Run", exact=True).click()
-
-
-def test_a_file_that_is_no_picture_leaves_the_form_and_a_photograph_leads_to_a_model_for_it(
-    tab: Any, address: str, tmp_path: Path
-) -> None:
-    opened(tab, f"{address}?batch_size=2")
-    upload, note = tab.locator("#picture input[type=file]"), tab.locator("#picture-note")
-    tab.locator("#picture .icon-button-wrapper button").first.click()
-    tab.locator("#picture img").wait_for(state="detached")
-    (tmp_path / "holiday.jpg").write_text("No pixels are in here.")
-    upload.set_input_files(tmp_path / "holiday.jpg")
-    note.get_by_text("not a picture").wait_for()
-    assert not tab.locator("#picture img").count()
-    upload.set_input_files(photographs()[0])
-    note.get_by_role("link").click()
-    tab.get_by_text("vit-base-patch16-224: ViT base").wait_for()
-    assert tab.get_by_role("combobox", name="Checkpoint").input_value() == "google/vit-base-patch16-224"
 
 
 # ---- a run, and its answer

@@ -403,7 +403,7 @@ def test_published_filters_are_in_the_address_and_its_rows_fill_the_form(tab: An
     tab.screenshot(path=shots / "published-phone.png", full_page=True)
     tab.locator("#published-table [role=gridcell]").first.click()
     tab.locator("#top .question", has_text="detr-resnet-50").wait_for()
-    tab.wait_for_function("document.activeElement.id === 'run'")
+    tab.wait_for_url("**?checkpoint=facebook%2Fdetr-resnet-50*")
 
 
 def test_a_sweep_goes_on_while_its_page_is_opened_anew_and_its_cells_open(tab: Any, address: str, shots: Path) -> None:
@@ -484,6 +484,14 @@ def test_runs_are_searched_compared_taken_away_and_opened_and_back_brings_the_co
     tab.wait_for_function("document.title.startsWith('History')")
     assert "tab=history&history_compare=" in tab.url
     tab.locator("#compared").get_by_text("3 runs compared").wait_for()
+    row_of(tab, ok_result().id).get_by_role("gridcell").nth(1).click()
+    tab.wait_for_url(f"**run={ok_result().id}*")
+    tab.get_by_role("tab", name="History").click()
+    row_of(tab, "slower").get_by_role("gridcell").nth(1).click()
+    tab.wait_for_url("**run=slower*")
+    tab.go_back()
+    tab.go_back()
+    tab.locator("#top .headline .speed", has_text="faster").wait_for()
 
 
 def test_a_selection_belongs_to_runs_and_a_question_means_the_runs_that_it_names(

@@ -4,14 +4,11 @@ import contextlib
 import dataclasses
 import hashlib
 import json
-import re
 from collections.abc import Callable, Iterator
-from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
-from urllib.parse import parse_qsl
 
 import gradio as gr
 from gradio.helpers import special_args
@@ -225,9 +222,3 @@ def noisy_result(**changes: Any) -> RunResult:
     steady = ok_result().eager
     times = tuple(seconds * (0.5, 2.0, 1.1, 0.8)[place // 4 % 4] for place, seconds in enumerate(steady.wall_seconds))
     return ok_result(compiled=dataclasses.replace(steady, wall_seconds=times), **changes)
-
-
-def asked_by(html: str, way: str = "run") -> list[dict[str, str]]:
-    """The queries of the links in this HTML that press Run, or go another way."""
-    found = re.findall(rf'href="\?([^"]*)" data-follow="{way}"', html)
-    return [dict(parse_qsl(unescape(query))) for query in found]

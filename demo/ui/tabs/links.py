@@ -34,9 +34,13 @@ REMEMBER = "(id) => window.address.remember(id)"
 QUERY = "(_, ...rest) => [location.search, ...rest]"
 """The address's query as an event's first input."""
 FILL = "query => window.address.fill(query)"
-"""Fills the form of the first tab with what this query asks for; nothing for ''."""
-FOLLOWED = "(id, press) => window.address.followed(id, press)"
-"""A link inside the page was followed; `press` is 'run' or 'quiet' where that button is to be pressed then."""
+"""Opens the page anew with its form filled by this query; nothing for ''."""
+
+
+def query(spec: RunSpec) -> str:
+    """What follows the question mark of a link that makes the form ask for `spec`."""
+    asked = catalog.arguments(spec)
+    return urlencode({name: str(value).lower() if isinstance(value, bool) else value for name, value in asked.items()})
 
 
 def read_query(text: str) -> dict[str, str]:
@@ -80,14 +84,6 @@ def spec_of(query: Mapping[str, str], checkpoint: str) -> RunSpec | None:
     if (known.task if known is not None else task) == TEXT_GENERATION and not given.get("prompt", "").strip():
         given["prompt"] = catalog.PROMPT
     return catalog.make_spec(given.pop("checkpoint", checkpoint), task, **given)
-
-
-def asks_for_another(query: Mapping[str, str], spec: RunSpec) -> bool:
-    """Whether a link asks for another run than this, or for what is refused."""
-    try:
-        return spec_of(query, spec.checkpoint) not in (None, spec)
-    except BadInput:
-        return True
 
 
 def filled(form: Form, spec: RunSpec) -> dict[Any, Any]:

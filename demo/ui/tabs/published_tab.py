@@ -19,7 +19,6 @@ from demo.store import published
 from demo.store.published import OOM, PublishedRow, gain
 from demo.ui.look import download
 from demo.ui.tabs import links, tables
-from demo.ui.tabs.actions import query
 from demo.ui.tabs.events import AT_ONCE
 from demo.ui.tabs.form import TASK_NAMES
 
@@ -221,7 +220,7 @@ def here(row: PublishedRow) -> str:
         asked["text"] = catalog.QUERIES
     if row.task == TEXT_GENERATION:
         asked.setdefault("prompt", catalog.PROMPT)
-    return query(catalog.make_spec(row.checkpoint, row.task, **asked))
+    return links.query(catalog.make_spec(row.checkpoint, row.task, **asked))
 
 
 def _file(rows: Sequence[PublishedRow], kind: str) -> str:

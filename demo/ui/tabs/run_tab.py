@@ -1,13 +1,14 @@
 """The tab of one run: the form on the left, the result pane on the right, and the events between them."""
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import gradio as gr
 from markupsafe import Markup
 
 from demo.core import catalog, cores, format as fmt
+from demo.core.quality import quality
 from demo.core.refusals import on_machine, refusal
 from demo.core.result import RunResult
 from demo.core.spec import BadInput, RunSpec
@@ -18,9 +19,9 @@ from demo.runs.runner import Runner
 from demo.store.history import History, HistoryError
 from demo.sweep.run_grid import Waiting
 from demo.ui.jobs import Job, RunQueue, Supervisor, WaitingForQuiet, Work, attempted, visitor_name
-from demo.ui.look import FOCUS_STAGE, REDRAW, TO_ANSWER, TO_STAGE, source
-from demo.ui.tabs import actions, form as forms, form_notes, links, tables
-from demo.ui.tabs.events import AT_ONCE, LATEST, QUIET, UNREAD, Watching, data_of, error_card
+from demo.ui.look import FOCUS_STAGE, REDRAW, TO_ANSWER, TO_STAGE
+from demo.ui.tabs import form as forms, form_notes, links, tables
+from demo.ui.tabs.events import AT_ONCE, LATEST, QUIET, UNREAD, Watching, error_card
 from demo.ui.tabs.form import FIRST
 from demo.ui.tabs.headline import headline, intro, problem
 from demo.ui.tabs.live_strip import meanwhile, strip
@@ -59,7 +60,7 @@ class RunTab(Watching):
         """The id of the stored run that is shown, for `links.REMEMBER`."""
         fields = [*self.form.inputs.values(), self.form.minutes, self.form.other_formats, self.form.picture_note]
         self.showing = [*self.pane.components, *fields, self.has_run, self.opened]
-        """The components that `open` and `follow` may change."""
+        """The components that `open` may change."""
         works = Supervisor("run")  # and searches for the best way: a visitor has one of both at a time
         super().__init__(works, [self.pane.live], [*self.pane.components, *self.form.buttons, self.opened])
         self._ending.append(self.watched)
@@ -194,7 +195,7 @@ class RunTab(Watching):
             spec = forms.read_spec(fields)
         except BadInput as refused:
             return render("results.no_forecast", str(refused))
-        query = actions.query(spec)
+        query = links.query(spec)
         spec = on_machine(spec, machine)
         if (here_not := refusal(spec, machine)) and here_not.name not in forecast.REFUSED:
             return render("results.no_forecast", str(here_not))
@@ -307,81 +308,40 @@ class RunTab(Watching):
                 shown = pane.result(outcome, job.files_of(outcome.id), stored, machine)
                 for fold in pane.folds.values() if job.answer is not None else ():
                     del shown[fold]["open"]  # who reads the answer already may have opened it
+                if (known := quality(outcome)) is not None and known.remedy == "quiet":
+                    ready[self.form.run_when_quiet] = gr.update(interactive=True, visible=True)
                 return ready | shown | {self.opened: outcome.id if stored else ""}
             case None:
                 card = problem("Cancelled", "You left the queue.")
             case _:
-                card = error_card(outcome, actions.other_device(job.spec, machine))
+                card = error_card(outcome)
         return ready | pane.refused(card)
 
     # ---- links
 
     def _arrive(self, request: gr.Request, visitor: str | None) -> dict[Any, Any]:
-        """A page has opened: it shows the stored run that its link names; else the visitor's run that goes on, ended
-        unseen, or ended just now and the link asks for nothing else; else the link fills the form."""
-        query = request.query_params
+        """A page has opened: it shows the stored run that its link names; else the visitor's run that goes on, or
+        ended unseen; else the link fills the form."""
+        query, form = request.query_params, self.form
         name = visitor_name(visitor, request.session_hash)
         updates: dict[Any, Any] = {self.visitor: name, self.watched: None, self.pane.chart: gr.update(visible=True)}
         job = self.latest(request, visitor)
-        if not query.get(links.RUN) and job is not None and self._to_be_shown(job, query):
-            filled = links.filled(self.form, job.spec) | self.form.with_picture(job.image)
-            return updates | self._begun(job) | filled
-        followed, refusal = self.follow(query, job)
-        if refusal:
-            followed |= {self.has_run: True} | self.pane.only(refusal)
-        return updates | followed
-
-    def _to_be_shown(self, job: Job, query: Mapping[str, str]) -> bool:
-        """Whether a page that opens with this query shows the visitor's latest run."""
-        if not (job.ended and job.delivered):
-            return True
-        return job.ended_just_now and links.SEARCH not in query and not links.asks_for_another(query, job.spec)
-
-    def follow(self, query: Mapping[str, str], latest: Job | None) -> tuple[dict[Any, Any], str]:
-        """Updates for `showing` that a link with this query asks for, and its refusal as HTML ('' if none)."""
-        spec, fields, refusal = links.read(query, FIRST.id, self.form)
+        run = query.get(links.RUN)
+        if not run and job is not None and not (job.ended and job.delivered):
+            return updates | self._begun(job) | links.filled(form, job.spec) | form.with_picture(job.image)
+        spec, fields, refusal = links.read(query, FIRST.id, form)
+        updates |= fields
         if links.SEARCH in query:
-            fields |= self.pane.refused(render("results.note", BEST_LINK))
-        if run := query.get(links.RUN):
-            return self.open(run, latest) | fields, ""
-        if spec is not None and not forms.drawn_only(spec.checkpoint):  # the form opens with a drawn picture
-            fields[self.form.inputs["image"]] = gr.update(value=forms.servable(forms.default_picture(spec.checkpoint)))
-        if not refusal:
-            return fields, ""
-        return fields, problem(
-            "The link cannot be followed",
-            refusal,
-            "<p>Choose the settings in the form: it has at most the link's checkpoint.</p>",
-        )
-
-    def follow_links(self) -> None:
-        """Makes what hears of a link followed inside the page: a button under an answer, a row, the browser's Back."""
-        requests = gr.HTML("", elem_id="requests", apply_default_css=False, js_on_load=source("requests.js"))
-        self.way = gr.Textbox("", visible=False)
-        """What the browser does when the form is filled: see `address.js`."""
-        requests.select(
-            self._followed,
-            [self.visitor, self.form.inputs["checkpoint"], self.form.inputs["task"]],
-            [*self.showing, self.way],
-            trigger_mode="multiple",  # address.js sends one at a time; "always_last" would lose the event's data
-            **AT_ONCE,
-        ).then(None, [self.opened, self.way], js=links.FOLLOWED, api_visibility="private")
-
-    def _followed(
-        self, event: gr.EventData, request: gr.Request, visitor: str | None, checkpoint: str | None, task: str
-    ) -> dict[Any, Any]:
-        way = str(data_of(event).get("way"))
-        query = links.read_query(str(data_of(event).get("query") or ""))
-        if self.is_running(request, visitor):
-            return {self.way: ""}  # a run that goes on stays shown, and its settings stay in the form
-        run = query.pop(links.RUN, None)
-        if way != "back":
-            updates, refusal = self.follow(query, None)
-            return updates | (self.pane.refused(refusal) | {self.way: ""} if refusal else {self.way: way})
+            updates |= self.pane.refused(render("results.note", BEST_LINK))
         if run:
-            return self.open(run, self.latest(request, visitor)) | {self.way: ""}
-        unopened = {self.has_run: False, self.opened: "", self.way: ""}
-        return unopened | self.pane.before_a_run((checkpoint or "").strip(), task)
+            return self.open(run, job) | updates
+        if spec is not None and not forms.drawn_only(spec.checkpoint):  # the form opens with a drawn picture
+            updates[form.inputs["image"]] = gr.update(value=forms.servable(forms.default_picture(spec.checkpoint)))
+        if refusal:
+            held = "Choose the settings in the form: it has at most the link's checkpoint."
+            card = problem("The link cannot be followed", refusal, held)
+            updates |= {self.has_run: True} | self.pane.only(card)
+        return updates
 
     def open(self, id: str, latest: Job | None) -> dict[Any, Any]:
         """Updates for `showing` that show a stored run, and the form, as they were when it ended; of `latest`, the

@@ -99,11 +99,6 @@ def test_a_photograph_before_a_model_of_drawn_shapes_is_told_at_once(checkpoint:
     assert picture == gr.skip() and note["visible"] is told
 
 
-def test_the_note_leads_to_a_model_for_photographs() -> None:
-    _, note = form.check_picture("shapes-vit", {"path": form.servable(form.examples(drawn=False)[0])})
-    assert "](?checkpoint=google%2Fvit-base-patch16-224)" in note["value"]
-
-
 def test_a_drawn_scene_needs_no_note() -> None:
     _, note = form.check_picture("shapes-vit", {"path": form.servable(form.examples(drawn=True)[0])})
     assert note["visible"] is False

@@ -5,7 +5,7 @@ import re
 from html.parser import HTMLParser
 from pathlib import Path
 
-from support.page_support import HOSTILE, Tags, asked_by
+from support.page_support import HOSTILE, Tags
 from support.samples import failed_result, full_result, measurement, ok_result
 
 from demo.core import format as fmt
@@ -18,7 +18,7 @@ from demo.core.record import Failure
 from demo.core.spec import RunSpec
 from demo.core.stats import Interval
 from demo.present import naming, verdict
-from demo.ui.tabs import links, tables
+from demo.ui.tabs import tables
 from demo.ui.tabs.headline import failure, headline, intro, problem, ruler
 from demo.ui.tabs.live_strip import strip
 from demo.ui.tabs.result_pane import published_note
@@ -58,27 +58,6 @@ def test_of_many_caveats_the_most_important_stands_beside_the_answer() -> None:
     caveats = (Caveat("random_weights"), Caveat("breaks", {"breaks": 2, "graphs": 3}), Caveat("no_graph"))
     html = headline(ok_result(caveats=caveats))
     assert str(caveats[2]) in html and not any(str(one) in html for one in caveats[:2])
-
-
-def test_a_remedy_that_names_a_setting_is_a_button_that_runs_with_it() -> None:
-    for change, words in [
-        ({"weights": "random"}, "Weights: random"),
-        ({"batch_size": 64, "dtype": "bfloat16"}, "Batch size: 64"),
-        ({"fullgraph": False}, "Full graph only: off"),
-        ({"mode": "default"}, "Compile mode: default"),
-    ]:
-        spec = RunSpec("microsoft/resnet-50", "image-classification", 256, "max-autotune", fullgraph=True)
-        failed = Failure("load", "It failed.", "Do something else.", change)
-        html = failure(failed_result(spec=spec, failure=failed))
-        assert words in html
-        repeated = [links.spec_of(query, "shapes-vit") for query in asked_by(html)]
-        assert repeated == [dataclasses.replace(spec, **{name: value}) for name, value in change.items()]
-
-
-def test_a_stored_change_that_is_no_setting_gives_no_button() -> None:
-    for change in ({"nothing": 1}, {"batch_size": 0}, {"checkpoint": []}, {"mode": HOSTILE}, {"text": 3}):
-        failed = Failure("load", "It failed.", "Do something else.", change)
-        assert asked_by(failure(failed_result(failure=failed))) == []
 
 
 def test_a_loss_is_told_as_large_as_a_win() -> None:

@@ -13,7 +13,6 @@ from support.fake_runner import MACHINE, FakeRunner
 from support.page_support import (
     answering,
     arrived,
-    asked_by,
     cancel,
     chosen,
     ended,
@@ -28,7 +27,6 @@ from support.page_support import (
     press_run,
     pressed,
     stage_of,
-    visitor,
 )
 from support.samples import failed_result, full_result, ok_result
 
@@ -38,7 +36,6 @@ from demo.core.progress import Progress
 from demo.core.result import RunResult
 from demo.core.spec import BadInput, RunSpec
 from demo.store.history import History
-from demo.ui import jobs
 from demo.ui.page import Page
 from demo.ui.tabs import form
 from demo.ui.tabs.live_strip import meanwhile
@@ -201,8 +198,7 @@ def test_leaving_the_page_ends_no_run_and_opening_it_again_brings_the_run_back()
     assert "2.00×" in stage_of(page, last) and is_ready(page, last)
 
 
-def test_a_run_that_ended_while_nobody_watched_is_shown_once(monkeypatch) -> None:
-    monkeypatch.setattr(jobs, "AGAIN_SECONDS", 0.0)
+def test_a_run_that_ended_while_nobody_watched_is_shown_once() -> None:
     page = Page(answering(ok_result(), seconds=0.5))
     updates = pressed(page)
     job = next(updates)[page.run_tab.watched]
@@ -211,17 +207,6 @@ def test_a_run_that_ended_while_nobody_watched_is_shown_once(monkeypatch) -> Non
     *_, last = opened(page)
     assert "2.00×" in stage_of(page, last)
     assert list(opened(page)) == []
-
-
-def test_a_page_loaded_anew_shows_its_answer_again_unless_the_link_asks_for_something_else(page: Page) -> None:
-    list(pressed(page, batch_size=4))
-    for same in ({}, {"lang": "ja"}, {"batch_size": "4"}):
-        *_, last = opened(page, **same)
-        assert "2.00×" in stage_of(page, last) and is_ready(page, last)
-    for another in ({"batch_size": "2"}, {"batch_size": "many"}, {"best": ""}, {"run": "gone"}):
-        *_, last = opened(page, **another)
-        assert "2.00×" not in stage_of(page, last) and last[page.run_tab.watched] is None
-    assert list(opened(page, "two")) == []
 
 
 def test_a_run_of_text_generation_has_no_picture_and_a_reload_gives_its_prompt_back() -> None:
@@ -253,15 +238,6 @@ def test_a_run_that_was_begun_before_the_browser_had_its_id_is_found_by_it() -> 
     assert not tab.is_running(from_browser(), None)
 
 
-def test_a_gpu_that_is_not_there_is_answered_with_a_button_for_the_choice_of_the_device() -> None:
-    page = Page(answering(BadInput("There is no GPU here.")))
-    *_, last = pressed(page, device="cuda")
-    (query,) = asked_by(stage_of(page, last))
-    assert "device" not in query
-    *_, last = pressed(Page(answering(BadInput("It is no picture."))), "two")
-    assert asked_by(str(last)) == []
-
-
 def test_the_second_visitor_waits_is_told_so_and_may_leave_or_runs_in_turn() -> None:
     page = Page(runner := answering(ok_result(), seconds=0.3))
     runner.hold = True
@@ -276,31 +252,6 @@ def test_the_second_visitor_waits_is_told_so_and_may_leave_or_runs_in_turn() -> 
     runner.hold = False
     *_, last = third
     assert "2.00×" in stage_of(page, last)
-
-
-def follow(page: Page, data: Any, session: str = "one") -> dict[Any, Any]:
-    return handler(page, changes=page.run_tab.way)(visitor(session), "shapes-vit", "image-classification", data=data)
-
-
-def test_a_link_inside_the_page_fills_the_form_presses_run_or_goes_back_to_a_run(history: History) -> None:
-    history.append(ok_result())
-    page = Page(answering(ok_result(), seconds=60), history=history)
-    tab = page.run_tab
-    way = tab.way
-    filled = follow(page, {"query": "?checkpoint=microsoft%2Fresnet-50&batch_size=4", "way": "run"})
-    assert filled[way] == "run" and filled[tab.form.inputs["batch_size"]]["value"] == 4
-    refused = follow(page, {"query": "?batch_size=0", "way": "run"})
-    assert refused[way] == "" and "Batch size must be" in stage_of(page, refused)
-    assert tab.pane.top not in refused  # what was shown is shown still
-    back = follow(page, {"query": f"?run={ok_result().id}&tab=history", "way": "back"})
-    assert back[tab.opened] == ok_result().id and "2.00×" in stage_of(page, back)
-    before = follow(page, {"query": "", "way": "back"})
-    assert before[tab.opened] == "" and "for this model?" in stage_of(page, before)
-    for data in (None, [], {}, {"way": "run"}, {"query": 3, "way": "fly"}, {"query": "?run=%00&run", "way": "back"}):
-        assert set(follow(page, data)) <= {way, *tab.showing}
-    next(iter(pressed(page)))
-    assert follow(page, {"query": "?batch_size=4", "way": "run"}) == {way: ""}  # the run that goes on is not touched
-    cancel(page, "one")
 
 
 @pytest.mark.parametrize(("changes", "told"), [({}, False), ({"batch_size": 8}, True)], ids=["the same", "another"])
