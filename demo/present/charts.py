@@ -1,4 +1,4 @@
-"""The charts of one result, the guide's bars, alone or beside a run, and the charts of the published tables.
+"""The charts of one result, alone or beside the guide's bars, and the charts of the published tables.
 
 In these each GPU has a colour and a shape, none of them eager's or compiled's; a device that this project measured has
 open marks, a dashed line and a label that says so.
@@ -15,7 +15,7 @@ from demo.core import format as fmt
 from demo.core.result import RunResult
 from demo.core.spec import PUBLISHED_CALLS, RunSpec
 from demo.present import figure as style, naming
-from demo.present.guide_comparison import compare_with_guide, nearest_rows, versions
+from demo.present.guide_comparison import compare_with_guide, versions
 from demo.present.pictures import COMPILED, EAGER
 from demo.store import published
 from demo.store.published import PublishedRow, subset_of
@@ -53,21 +53,6 @@ def latency_bars(result: RunResult) -> go.Figure | None:
     )
 
 
-def published_bars(checkpoint: str) -> go.Figure | None:
-    """What the guide measured for `checkpoint` on its GPUs, with batch 1 and mode default; None without such a row."""
-    shown = nearest_rows(checkpoint)
-    if not shown:
-        return None
-    pairs = [_on_gpu(row.gpu, row) for row in shown]
-    calls = f"One image per call, mean of {PUBLISHED_CALLS} calls, torch {shown[0].torch}"
-    source = [fmt.shortened(checkpoint, 48), calls, GUIDE]
-    return style.paired_bars("What the guide measured", pairs, source, right=118)
-
-
-def _on_gpu(name: str, row: PublishedRow) -> style.Pair:
-    return _at_eager(name), (row.eager_seconds, row.compiled_seconds), row.speedup
-
-
 def _at_eager(name: str) -> str:
     return f"<b>{name}</b>  eager"
 
@@ -85,7 +70,7 @@ def run_and_guide(result: RunResult) -> go.Figure | None:
         name = row.gpu
         if row.batch_size != here:
             name, size = f"{name}, batch {row.batch_size}", style.NAMES - 2
-        shown.append(_on_gpu(name, row))
+        shown.append((_at_eager(name), (row.eager_seconds, row.compiled_seconds), row.speedup))
     gpus = ", ".join(row.gpu for row in comparison.rows)
     conditions = ", ".join(dict.fromkeys(versions([row]) for row in comparison.rows))
     there = f"{gpus}: mean of {PUBLISHED_CALLS} calls, {conditions}"

@@ -452,7 +452,7 @@ def test_the_answer_is_readable_from_the_last_row_and_the_page_comes_back_as_it_
     tab.set_viewport_size(PROJECTOR)
     opened(tab, f"{address}?stage=1&mode=default")
     tab.locator("#top .display").wait_for()
-    for hidden in ("#fields", "#chart", "#chart-note", "footer", ".promise"):
+    for hidden in ("#fields", "footer", ".promise"):
         assert not tab.locator(hidden).first.is_visible(), hidden
     run(tab)
     figure = tab.locator(HEADLINE)

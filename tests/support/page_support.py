@@ -153,8 +153,6 @@ def opened(page: Page, session: str = "one", **query: str) -> Iterator[dict[Any,
     """What a page gets when this visitor opens it by a link with this query; nothing if it stays as it is."""
     tab = page.run_tab
     updates = arrived(page, visitor(session), **query)
-    if updates[tab.pane.chart] == {"visible": True, "__type__": "update"}:
-        del updates[tab.pane.chart]  # the page's own chart, which every page gets
     if updates.keys() - {tab.visitor, tab.watched}:
         yield from followed(page, tab, updates)
 
@@ -164,12 +162,11 @@ def cancel(page: Page, session: str) -> None:
 
 
 def chosen(page: Page, checkpoint: str, task: str, has_run: bool = False) -> list[Any]:
-    """What a change of the checkpoint sends: task, note, queries, the pane's top, note and chart, the thumbnails."""
+    """What a change of the checkpoint sends: task, note, queries, the pane's top, the thumbnails."""
     tab = page.run_tab
-    change = handler(page, changes=tab.pane.chart_note, of=(tab.form.inputs["checkpoint"], "change"))
+    change = handler(page, changes=tab.pane.top, of=(tab.form.inputs["checkpoint"], "change"))
     changed, fields = change(checkpoint, task, has_run), tab.form.inputs
-    told = [fields["task"], tab.form.checkpoint_note, fields["text"], tab.pane.top, tab.pane.chart_note, tab.pane.chart]
-    told += tab.form.galleries.values()
+    told = [fields["task"], tab.form.checkpoint_note, fields["text"], tab.pane.top, *tab.form.galleries.values()]
     assert set(changed) <= set(told)
     return [changed.get(component, gr.skip()) for component in told]
 

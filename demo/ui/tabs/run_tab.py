@@ -51,7 +51,7 @@ class RunTab(Watching):
             with gr.Column(elem_id="form", scale=0, min_width=320):
                 self.form = forms.Form()
             with gr.Column(elem_id="stage", min_width=320):
-                self.pane = ResultPane(FIRST.id, FIRST.task)
+                self.pane = ResultPane(FIRST.id)
         self.has_run = gr.State(False)
         self.visitor = gr.BrowserState(None, storage_key=BROWSER_KEY, secret=BROWSER_KEY)
         self.opened = gr.Textbox("", visible=False)
@@ -91,11 +91,10 @@ class RunTab(Watching):
 
     def _wire(self) -> None:
         form, pane, inputs = self.form, self.pane, self.form.inputs
-        guide = [pane.top, pane.chart_note, pane.chart]
         inputs["checkpoint"].change(
             self._chosen,
             [inputs["checkpoint"], inputs["task"], self.has_run],
-            [inputs["task"], form.checkpoint_note, inputs["text"], *form.galleries.values(), *guide],
+            [inputs["task"], form.checkpoint_note, inputs["text"], *form.galleries.values(), pane.top],
             **QUIET,
         )
         gr.on(
@@ -148,8 +147,8 @@ class RunTab(Watching):
     # ---- the form
 
     def _chosen(self, checkpoint: str | None, task: str, has_run: bool, request: gr.Request) -> dict[Any, Any]:
-        """After a change of the checkpoint: its task, note, thumbnails and queries, and the pane before a run."""
-        form, pane = self.form, self.pane
+        """After a change of the checkpoint: its task, note, thumbnails and queries, and the question before a run."""
+        form = self.form
         name = (checkpoint or "").strip()
         entry = catalog.find(name)
         its_task = task if entry is None else entry.task  # a checkpoint of the catalogue decides the task
@@ -159,12 +158,7 @@ class RunTab(Watching):
             form.inputs["text"]: gr.update(visible=forms.takes_text(name, its_task)),
             **form.gallery_for(name),
         }
-        if has_run or not name:
-            return updates
-        refused = catalog.refusal(name)
-        shown = pane.only(intro(name)) if refused else pane.before_a_run(name, its_task)
-        # not the rest of the pane: a run may have begun meanwhile, and a notice stays
-        return updates | {part: shown[part] for part in (pane.top, pane.chart_note, pane.chart)}
+        return updates if has_run or not name else updates | {self.pane.top: intro(name)}
 
     def _asked(self, request: gr.Request, opened: str, *values: Any) -> tuple[Any, Any]:
         """After a change of the form: its forecast, and a note above an answer that is of other settings."""
@@ -324,7 +318,7 @@ class RunTab(Watching):
         ended unseen; else the link fills the form."""
         query, form = request.query_params, self.form
         name = visitor_name(visitor, request.session_hash)
-        updates: dict[Any, Any] = {self.visitor: name, self.watched: None, self.pane.chart: gr.update(visible=True)}
+        updates: dict[Any, Any] = {self.visitor: name, self.watched: None}
         job = self.latest(request, visitor)
         run = query.get(links.RUN)
         if not run and job is not None and not (job.ended and job.delivered):

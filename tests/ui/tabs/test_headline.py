@@ -21,7 +21,6 @@ from demo.present import naming, verdict
 from demo.ui.tabs import tables
 from demo.ui.tabs.headline import failure, headline, intro, problem, ruler
 from demo.ui.tabs.live_strip import strip
-from demo.ui.tabs.result_pane import published_note
 from demo.ui.templates import render
 
 QUOTED = f"""{HOSTILE} "quoted" 'one' &amp;"""
@@ -93,7 +92,6 @@ def test_texts_from_models_files_and_errors_cannot_become_html() -> None:
         failure(failed),
         problem("This cannot be run", HOSTILE),
         intro(HOSTILE),
-        published_note(HOSTILE, "object-detection"),
         strip(Progress(HOSTILE, 0.5, 1.0, code=HOSTILE), spec),
     ]
     for piece in pieces:

@@ -21,7 +21,7 @@ from demo.core.record import Failure
 from demo.core.result import RunResult
 from demo.core.result_json import from_json
 from demo.core.spec import RunSpec
-from demo.present import markdown, naming
+from demo.present import markdown
 from demo.present.script import script
 from demo.runs.outcome import NO_FILES
 from demo.store.history import History
@@ -231,11 +231,3 @@ def test_a_space_repeats_nothing_that_its_visitors_could_not_run(monkeypatch) ->
     assert result_pane.can_repeat(of_picture(), MACHINE)
     for not_here in (hub, large):
         assert not result_pane.can_repeat(not_here, MACHINE)
-
-
-@pytest.mark.parametrize(
-    ("checkpoint", "task"), [("shapes-rtdetr", "object-detection"), ("somebody/model", "image-segmentation")]
-)
-def test_a_checkpoint_that_the_guide_lacks_shows_a_relative_and_says_so(checkpoint: str, task: str) -> None:
-    relative, sentence = result_pane.published_for(checkpoint, task)
-    assert "has no figures for" in sentence and naming.short(relative) in sentence

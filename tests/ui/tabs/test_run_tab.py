@@ -73,23 +73,18 @@ def test_a_busy_processor_is_told_where_runs_use_it(gpu: str | None, told: bool,
 
 def test_what_names_no_model_is_not_asked_about_but_refused(page: Page) -> None:
     for named in ["not a model!!", "../etc", ""]:
-        _, note, _, top, *guides = chosen(page, named, "image-classification", False)[:6]
+        _, note, _, top, *_ = chosen(page, named, "image-classification", False)
         refused = str(markupsafe.escape(catalog.refusal(named)))
         assert refused and note == "" and refused in forecast(page, checkpoint=named)  # said once
         if named:
             assert refused not in top and "this model" not in top and "Which model" in top
-            assert [update["visible"] for update in guides] == [False, False]
 
 
-def test_choosing_a_checkpoint_shows_what_the_guide_measured_until_there_is_a_result(page: Page) -> None:
-    task, _, text, top, note, chart = chosen(page, "google/owlvit-base-patch32", "object-detection", False)[:6]
+def test_choosing_a_checkpoint_asks_about_it_until_there_is_a_result(page: Page) -> None:
+    task, _, text, top, *_ = chosen(page, "google/owlvit-base-patch32", "object-detection", False)
     assert text["visible"] is True and "value" not in task
     assert "owlvit-base-patch32" in top
-    assert "What the guide measured" in note["value"]
-    assert chart["visible"] is True
-    assert all(
-        "value" not in update for update in chosen(page, "microsoft/resnet-50", "image-classification", True)[3:6]
-    )
+    assert "value" not in chosen(page, "microsoft/resnet-50", "image-classification", True)[3]
     typed = chosen(page, "microsoft/resnet-50", "object-detection", False)
     assert typed[0] == "image-classification" and typed[2]["visible"] is False
 
@@ -112,7 +107,7 @@ def test_a_refusal_stands_above_what_was_there_before_and_takes_nothing_away(pag
         *_, last = pressed(of, **changes)
         assert last[stage.notice]["visible"] and "This cannot be run" in last[stage.notice]["value"]
         assert last[stage.live]["visible"] is False
-        assert not {stage.top, stage.chart, stage.outputs.column} & set(last)
+        assert not {stage.top, stage.outputs.column} & set(last)
 
 
 def test_run_shows_its_answer_with_three_folds_and_a_failure_leaves_what_is_known() -> None:
