@@ -310,7 +310,7 @@ STOPS = {
     "task": "#task [type=radio]",
     "checkpoint": "#checkpoint input",
     "picture": "#picture :is(button, input)",
-    "examples": "#examples-drawn button",
+    "examples": "#examples button",
     "batch size": "#batch input",
     "mode": "#fields .field:nth-last-child(-n+4) input[role=combobox]",
     "number format": "#fields [type=radio]:is([value^=float], [value=tf32], [value=bfloat16])",

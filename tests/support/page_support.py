@@ -162,11 +162,11 @@ def cancel(page: Page, session: str) -> None:
 
 
 def chosen(page: Page, checkpoint: str, task: str, has_run: bool = False) -> list[Any]:
-    """What a change of the checkpoint sends: task, note, queries, the pane's top, the thumbnails."""
+    """What a change of the checkpoint sends: task, note, queries and the pane's top."""
     tab = page.run_tab
     change = handler(page, changes=tab.pane.top, of=(tab.form.inputs["checkpoint"], "change"))
     changed, fields = change(checkpoint, task, has_run), tab.form.inputs
-    told = [fields["task"], tab.form.checkpoint_note, fields["text"], tab.pane.top, *tab.form.galleries.values()]
+    told = [fields["task"], tab.form.checkpoint_note, fields["text"], tab.pane.top]
     assert set(changed) <= set(told)
     return [changed.get(component, gr.skip()) for component in told]
 

@@ -198,15 +198,16 @@ def one_more(result: RunResult, machine: HostInfo | None) -> RunSpec:
     return catalog.make_spec(**catalog.arguments(dataclasses.replace(result.spec, repeats=1)))
 
 
-def picture_of(result: RunResult, latest: Path | None, in_form: dict[str, Any] | None) -> Path | None:
-    """The file of the run's picture: an example, that of the visitor's latest run, or the form's; None for a prompt.
-    Of a run that ended before it read its picture it is the form's. Raises BadInput if there is none."""
+def picture_of(result: RunResult, in_form: dict[str, Any] | None) -> Path | None:
+    """The file of the run's picture: an example, or the form's; None for a prompt. Raises BadInput if there is none.
+
+    A run that ended before it read its picture takes the form's.
+    """
     if not result.spec.sees_picture:
         return None
-    chosen, name = uploaded(in_form) if in_form else None, ""
-    file = chosen
+    file, name = uploaded(in_form) if in_form else None, ""
     if result.image is not None:
-        file, name = find_picture(result.image.sha256, latest, chosen), f", {result.image.name},"
+        file, name = find_picture(result.image.sha256, file), f", {result.image.name},"
     if file is None:
         raise BadInput(f"Its picture{name} is not here. Choose it in the form, then press the button once more.")
     return file

@@ -94,7 +94,7 @@ class RunTab(Watching):
         inputs["checkpoint"].change(
             self._chosen,
             [inputs["checkpoint"], inputs["task"], self.has_run],
-            [inputs["task"], form.checkpoint_note, inputs["text"], *form.galleries.values(), pane.top],
+            [inputs["task"], form.checkpoint_note, inputs["text"], pane.top],
             **QUIET,
         )
         gr.on(
@@ -147,7 +147,7 @@ class RunTab(Watching):
     # ---- the form
 
     def _chosen(self, checkpoint: str | None, task: str, has_run: bool, request: gr.Request) -> dict[Any, Any]:
-        """After a change of the checkpoint: its task, note, thumbnails and queries, and the question before a run."""
+        """After a change of the checkpoint: its task, note and queries, and the question before a run."""
         form = self.form
         name = (checkpoint or "").strip()
         entry = catalog.find(name)
@@ -156,7 +156,6 @@ class RunTab(Watching):
             form.inputs["task"]: its_task if its_task != task else gr.skip(),
             form.checkpoint_note: form_notes.checkpoint_note(name),
             form.inputs["text"]: gr.update(visible=forms.takes_text(name, its_task)),
-            **form.gallery_for(name),
         }
         return updates if has_run or not name else updates | {self.pane.top: intro(name)}
 
@@ -246,8 +245,7 @@ class RunTab(Watching):
             result = self.history.get(str(id))
             if result is None:
                 raise BadInput("This run is not stored any more, so nothing can be added to it.")
-            spec, latest = one_more(result, self.runner.machine), self.latest(request, visitor)
-            picture = picture_of(result, latest.image if latest is not None else None, in_form)
+            spec, picture = one_more(result, self.runner.machine), picture_of(result, in_form)
             return Job(self.runner, self.queue, name, spec, picture, result.as_processes())
 
         return self._start(request, visitor, one_more_process)
@@ -339,7 +337,7 @@ class RunTab(Watching):
 
     def open(self, id: str, latest: Job | None) -> dict[Any, Any]:
         """Updates for `showing` that show a stored run, and the form, as they were when it ended; of `latest`, the
-        visitor's latest run, the picture and the files still exist."""
+        visitor's latest run, the files still exist."""
         self.history.recover()
         result = attempted(lambda: self.history.get(id))
         if not isinstance(result, RunResult):
@@ -352,7 +350,7 @@ class RunTab(Watching):
             {self.has_run: True, self.opened: id}
             | self.pane.result(result, files, True, self.runner.machine)
             | links.filled(self.form, result.spec)
-            | self.form.with_picture_of(result.image, latest.image if latest is not None else None)
+            | self.form.with_picture_of(result.image)
         )
 
     def open_from(

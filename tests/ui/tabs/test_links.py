@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from support.page_support import HOSTILE, answering, field_values, in_the_form, opened, pressed, stage_of
+from support.page_support import HOSTILE, answering, field_values, opened, pressed, stage_of
 from support.samples import failed_result, info_of, ok_result
 
 from demo.core.outputs import ImageInfo
@@ -50,20 +50,6 @@ def test_opening_a_run_restores_its_picture_or_says_that_it_was_another(page: Pa
     history.append(ok_result(id="hostile", image=ImageInfo(HOSTILE, 320, 240, "00" * 32, "/9j/")))
     (shown,) = opened(page, run="hostile")
     assert HOSTILE not in shown[note]["value"]
-
-
-def test_opening_the_visitors_own_latest_run_gives_the_uploaded_picture_back(history: History, tmp_path) -> None:
-    own = tmp_path / "own.png"
-    own.write_bytes(form.scenes()[1].read_bytes() + b"mine")
-    mine = ok_result(id="mine", image=info_of(own))
-    history.append(mine)
-    page = Page(answering(mine), history=history)
-    uploaded = in_the_form(own)
-    list(pressed(page, image=uploaded))
-    (shown,) = opened(page, run="mine")
-    assert shown[page.run_tab.form.inputs["image"]] == uploaded["path"]
-    (other,) = opened(page, "two", run="mine")
-    assert page.run_tab.form.inputs["image"] not in other
 
 
 def test_a_link_fills_the_form_and_what_is_no_field_of_it_is_passed_over(page: Page) -> None:
