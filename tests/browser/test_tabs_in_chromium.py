@@ -177,13 +177,11 @@ def best_after(tab: Any) -> None:
 
 
 def history(tab: Any) -> None:
-    """With rows, two of them compared, and the question whether to delete them."""
+    """With rows, two of them compared."""
     _room(tab, 1)
     pick(tab, "slower", failed_result().id)
     tab.locator("#compare").click()
     tab.locator("#compared [role=gridcell]").first.wait_for()
-    tab.locator("#delete").click()
-    tab.locator("#for-good").wait_for()
 
 
 def published(tab: Any) -> None:
@@ -493,25 +491,18 @@ def test_runs_are_searched_compared_taken_away_and_opened_and_back_brings_the_co
     tab.locator("#top .headline .speed", has_text="faster").wait_for()
 
 
-def test_a_selection_belongs_to_runs_and_a_question_means_the_runs_that_it_names(
-    tab: Any, address: str, stored_runs: PushedHistory
+@pytest.mark.parametrize("agreed", [False, True], ids=["denied", "agreed"])
+def test_runs_are_deleted_only_after_a_question(
+    tab: Any, address: str, stored_runs: PushedHistory, agreed: bool
 ) -> None:
-    """Whatever becomes of the table: it is sorted and searched, and others store runs meanwhile."""
     tab.goto(f"{address}?tab=history")
     pick(tab, "mine4", "mine2")
-    stored_runs.append(ok_result(id="new", started_at="2026-11-23T10:00:00Z"))
-    searched(tab, "mine3", 1)
-    searched(tab, "mine", 6)
-    assert tab.locator("#selected .token").count() == 2
+    asked: list[str] = []
+    tab.once("dialog", lambda dialog: (asked.append(dialog.message), dialog.accept() if agreed else dialog.dismiss()))
     tab.locator("#delete").click()
-    tab.locator("#sure").get_by_text("2026-11-23 09:04 UTC · mine4").wait_for()
-    pick(tab, "mine5")
-    tab.locator("#for-good").click()
-    tab.get_by_text("2 runs deleted.").wait_for()
-    tab.wait_for_function("document.activeElement.id === 'delete'")  # the button that was pressed is gone
-    tab.locator("#selected .token").first.wait_for(state="detached")
-    left = [result.id for result in stored_runs.all() if result.id.startswith(("mine", "new"))]
-    assert left == ["new", "mine5", "mine3", "mine1", "mine0"]
+    tab.get_by_text("2 runs deleted." if agreed else "No run was deleted.").wait_for()
+    assert asked == ["Delete the selected runs (2) for good?"]
+    assert [id for id in ("mine2", "mine4") if stored_runs.get(id)] == ([] if agreed else ["mine2", "mine4"])
 
 
 def test_a_row_of_the_sorted_table_opens_its_run_by_the_keyboard(tab: Any, address: str) -> None:

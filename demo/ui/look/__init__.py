@@ -40,11 +40,6 @@ def press(id: str) -> str:
     return f"() => document.getElementById({id!r}).click()"
 
 
-def focus(id: str) -> str:
-    """Gives an element the focus when the one that had it is gone."""
-    return f"() => document.getElementById({id!r}).focus({{ preventScroll: true }})"
-
-
 def scroll_to(id: str) -> str:
     return f"() => document.getElementById({id!r})?.scrollIntoView({{ block: 'start' }})"
 
