@@ -212,8 +212,6 @@ class Job(Work):
     """Repeats of this spec, from which the run goes on."""
     when_quiet: bool = False
     """It is to begin when no other program keeps the machine busy."""
-    meanwhile: str = field(default="", init=False)
-    """HTML for a visitor who waits for the run."""
     _turn: ExitStack = field(default_factory=ExitStack, init=False)
     """Its place in the queue, until it ends."""
     _files: Files = field(default=NO_FILES, init=False)

@@ -11,8 +11,8 @@ from demo.core import catalog, cores, format as fmt
 from demo.core.quality import quality
 from demo.core.refusals import on_machine, refusal
 from demo.core.result import RunResult
-from demo.core.spec import BadInput, RunSpec
-from demo.present import naming, verdict
+from demo.core.spec import BadInput
+from demo.present import verdict
 from demo.runs import forecast
 from demo.runs.outcome import NO_FILES
 from demo.runs.runner import Runner
@@ -24,7 +24,7 @@ from demo.ui.tabs import form as forms, form_notes, links, tables
 from demo.ui.tabs.events import AT_ONCE, LATEST, QUIET, UNREAD, Watching, error_card
 from demo.ui.tabs.form import FIRST
 from demo.ui.tabs.headline import headline, intro, problem
-from demo.ui.tabs.live_strip import meanwhile, strip
+from demo.ui.tabs.live_strip import strip
 from demo.ui.tabs.result_pane import ResultPane, one_more, picture_of
 from demo.ui.templates import render
 
@@ -99,9 +99,9 @@ class RunTab(Watching):
         )
         gr.on(
             [field.change for name, field in inputs.items() if name != "image"],
-            self._asked,
-            [self.opened, *inputs.values()],
-            [form.forecast, pane.notice],
+            self._forecast,
+            list(inputs.values()),
+            form.forecast,
             **UNREAD,
             **LATEST,
         )
@@ -159,18 +159,6 @@ class RunTab(Watching):
         }
         return updates if has_run or not name else updates | {self.pane.top: intro(name)}
 
-    def _asked(self, request: gr.Request, opened: str, *values: Any) -> tuple[Any, Any]:
-        """After a change of the form: its forecast, and a note above an answer that is of other settings."""
-        shown = attempted(lambda: self.history.get(opened)) if opened else None
-        note = gr.update(visible=False)
-        with contextlib.suppress(BadInput):
-            spec = forms.read_spec(dict(zip(self.form.inputs, values, strict=True)))
-            machine = self.runner.machine
-            if isinstance(shown, RunResult) and machine is not None and on_machine(spec, machine) != shown.spec:
-                told = f"This answer is of {naming.run_line(shown)}. The form asks for another run now."
-                note = gr.update(value=render("results.note", told), visible=True)
-        return self._forecast(request, *values), note
-
     def _forecast(self, request: gr.Request, *values: Any) -> Any:
         """What to expect of the form's current values; '' while the machine is not known.
 
@@ -201,14 +189,6 @@ class RunTab(Watching):
         with contextlib.suppress(HistoryError):
             return self.history.all(limit=MAX_RUNS)
         return []
-
-    def _meanwhile(self, spec: RunSpec) -> Markup:
-        """For a visitor who waits: how long a run takes here, and the latest stored answer of these settings."""
-        machine = self.runner.machine
-        if machine is None:
-            return Markup()
-        spec = on_machine(spec, machine)
-        return meanwhile(spec, forecast.on_this_machine(self._latest_runs(), machine, spec.device))
 
     def _settle(
         self, checkpoint: str, image: dict[str, Any] | None, has_run: bool, request: gr.Request
@@ -272,7 +252,6 @@ class RunTab(Watching):
 
     def _begun(self, job: Job) -> dict[Any, Any]:
         form = self.form
-        job.meanwhile = self._meanwhile(job.spec) if isinstance(job.doing, Waiting) else ""
         return {
             **form.pressable(running=True),
             form.picture_note: gr.update(visible=False),
@@ -284,7 +263,7 @@ class RunTab(Watching):
     def _now(self, job: Job) -> dict[Any, Any]:
         match job.doing:
             case Waiting(ahead):
-                html = render("progress.waiting", f"Runs ahead of yours: {ahead}.", WAITING) + job.meanwhile
+                html = render("progress.waiting", f"Runs ahead of yours: {ahead}.", WAITING)
             case WaitingForQuiet(share):
                 busy = f"Other programs use {fmt.percent(share)} of this machine."
                 html = render("progress.waiting", busy, WAITING_FOR_QUIET)

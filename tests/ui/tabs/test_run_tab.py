@@ -38,7 +38,6 @@ from demo.core.spec import BadInput, RunSpec
 from demo.store.history import History
 from demo.ui.page import Page
 from demo.ui.tabs import form
-from demo.ui.tabs.live_strip import meanwhile
 
 ROOT = Path(__file__).resolve().parents[3]
 TEXT = {"task": "text-generation", "checkpoint": "shapes-gemma"}
@@ -249,15 +248,6 @@ def test_the_second_visitor_waits_is_told_so_and_may_leave_or_runs_in_turn() -> 
     assert "2.00×" in stage_of(page, last)
 
 
-@pytest.mark.parametrize(("changes", "told"), [({}, False), ({"batch_size": 8}, True)], ids=["the same", "another"])
-def test_an_answer_of_other_settings_than_the_form_s_is_told(changes: Any, told: bool, history: History) -> None:
-    page = Page(answering(ok_result()), history=history)
-    history.append(ok_result())
-    values = field_values(page, **changes).values()
-    note = page.run_tab._asked(gr.Request(), ok_result().id, *values)[1]
-    assert note["visible"] is told and ("batch 1" in note.get("value", "")) is told
-
-
 def test_the_recorded_answer_is_the_latest_of_the_form_s_settings_and_is_marked(history: History) -> None:
     page = Page(answering(ok_result()), history=history)
     pane, values = page.run_tab.pane, field_values(page).values()
@@ -271,10 +261,3 @@ def test_the_recorded_answer_is_the_latest_of_the_form_s_settings_and_is_marked(
     history.append(dataclasses.replace(ok_result(spec=dataclasses.replace(run.spec, batch_size=2)), id="another"))
     shown = page.run_tab.recorded(gr.Request(), None, *values)
     assert f"Recorded {fmt.minute(run.started_at)} UTC" in shown[pane.top] and shown[page.run_tab.opened] == run.id
-
-
-def test_who_waits_is_told_how_long_and_the_latest_answer() -> None:
-    run = ok_result(elapsed_seconds=21.0)
-    told = meanwhile(run.spec, [run])
-    assert "about 20 s here" in told and "2.00×" in told and run.id in told
-    assert "?run=" not in meanwhile(dataclasses.replace(run.spec, batch_size=4), [run])
