@@ -5,7 +5,6 @@ value. Text of users and of the Hub appears in a program only as a literal of `r
 """
 
 import re
-import shlex
 from pathlib import Path
 from typing import Any
 
@@ -90,20 +89,6 @@ def loading_lines(package: Path) -> str:
     """The lines that load a package which a run has kept, without this project, and refuse one of other versions or
     another machine. `model` is then called with the run's inputs by name."""
     return _TEMPLATES.get_template("package_template.py").render(package=str(package)).strip()
-
-
-def short_starts(spec: RunSpec) -> str:
-    """Shell commands that spare the next process of a spec the compile. A text model has no package."""
-    given = f"--checkpoint {shlex.quote(spec.checkpoint)} --batch-size {spec.batch_size} --device {spec.device}"
-    given += f" --weights {spec.weights}" if spec.weights != "pretrained" else ""
-    cache = """# Keep the compile cache: give every process the same folder, which outlives them.
-export TORCHINDUCTOR_CACHE_DIR=/path/that/stays
-"""
-    package = f"""
-# Load a package, on a machine without a compiler, too: this builds it and prints the lines that load it.
-python -m demo run --package model.pt2 {given}
-"""
-    return cache + ("" if spec.task == TEXT_GENERATION else package)
 
 
 def needs_folder(spec: RunSpec) -> bool:

@@ -339,11 +339,6 @@ class BestSearch(Series):
     def other_formats(self) -> bool:
         return any(way.name in OTHER_FORMATS for way in self.search.ways)
 
-    @property
-    def others(self) -> int:
-        """Runs that wait while one of this search goes on; each goes before the next run of it."""
-        return len(self.queue) - 1
-
 
 def make_search(
     runner: Runner, history: History, spec: RunSpec, image: Path | None, other_formats: bool, minutes: float

@@ -14,7 +14,7 @@ from demo.present import naming
 from demo.present.comparison_charts import Kind, WayLine, crossover, ladder
 from demo.present.figure import provenance
 from demo.present.markdown import escaped
-from demo.present.script import short_starts, snippet
+from demo.present.script import snippet
 from demo.sweep import best_words
 from demo.sweep.best_table import EAGER, BestTable, Row
 from demo.sweep.run_grid import Timing, Waiting
@@ -39,14 +39,13 @@ class BestPane(Watching):
             self.head = gr.Markdown(elem_id="best-head")
             self.table = tables.table("best-table", "Ways; press a row to see its run", COLUMNS)
             self.code = code_to_copy("python", label="The lines of code for this way", visible=False)
-            self.starts = code_to_copy("shell", label="A shorter start for the next process", visible=False)
             with gr.Row(elem_id="best-charts"):
                 self.charts = {
                     draw: gr.Plot(visible=False, show_label=False, elem_id=f"best-{draw.__name__.strip('_')}")
                     for draw in (_crossover, _ladder)
                 }
             self.opened = gr.Markdown(elem_id="best-opened", elem_classes="section")
-        self._ended = [self.head, self.table, self.code, self.starts, *self.charts.values()]
+        self._ended = [self.head, self.table, self.code, *self.charts.values()]
         pane, buttons = run_tab.pane, run_tab.form.buttons
         super().__init__(run_tab.works, [self.head, self.table], [*self._ended, *buttons, pane.notice])
         shown = [pane.best, pane.notice, pane.live, *buttons, run_tab.has_run, run_tab.opened]
@@ -101,11 +100,10 @@ class BestPane(Watching):
         """Answer and table; of a search that has ended its charts and code."""
         table = going.search.table()
         run = table.winner.result if table.winner is not None and going.ended else None
-        code, starts = (snippet(run), short_starts(run.spec)) if run is not None else ("", "")
+        code = snippet(run) if run is not None else ""
         figures = {plot: draw(table) if going.ended else None for draw, plot in self.charts.items()}
         changes: dict[Any, Any] = {
             self.code: gr.update(value=code, visible=bool(code)),
-            self.starts: gr.update(value=starts, visible=bool(starts)),
             **{plot: gr.update(value=figure, visible=figure is not None) for plot, figure in figures.items()},
         }
         return self._now(going) | self._cells(going) | changes
@@ -170,8 +168,7 @@ def _doing(going: BestSearch) -> str:
             return f"Runs ahead of yours: {ahead}."
         case Timing(place, timing):
             way = fmt.capital(best_words.name(going.search.ways[place]))
-            others = f" · Other runs that wait: {going.others}. They go between the runs of this search."
-            return f"**{way}** · {doing(timing)}{others if going.others > 0 else ''}"
+            return f"**{way}** · {doing(timing)}"
     return "Choosing what to try next"
 
 

@@ -1,7 +1,6 @@
 """The search for the best way on the page, without a browser. A fake runner stands for the models."""
 
 import dataclasses
-import time
 from typing import Any
 
 import pytest
@@ -86,7 +85,6 @@ def test_a_search_fills_its_table_row_by_row_and_ends_with_the_answer_its_charts
     assert order(last[pane.table])[:2] == ["Freezing", "A package"]
     assert all(last[plot]["visible"] and last[plot]["value"] is not None for plot in pane.charts.values())
     assert "freezing" in last[pane.code]["value"]
-    assert "export TORCHINDUCTOR_CACHE_DIR" in last[pane.starts]["value"]
     assert last[page.run_tab.form.run]["interactive"] and not last[page.run_tab.form.cancel]["interactive"]
 
 
@@ -180,24 +178,6 @@ def test_a_row_opens_its_run_and_one_of_a_way_that_fails_says_why_and_never_wins
     opened = row_at(page, going, "A package")
     assert "compiler aot" in opened and "1.3" in opened
     assert row_at(page, None, "A package") == ""
-
-
-def test_the_runs_of_others_are_told_and_go_between_those_of_a_search() -> None:
-    page, runner = page_of(seconds=1.0)
-    begun, told = pressed(page), []
-    updates = followed(page, page.best_pane, begun)
-    next(updates)
-    while not runner.runs:
-        time.sleep(0.01)
-    with page.run_queue.join("another") as places:
-        for update in updates:
-            told.append(update[page.best_pane.head])
-            if next(places, 0) == 0:
-                break
-        assert len(runner.runs) == 1
-        cancel(page, "me")
-    ended(begun[page.best_pane.watched])
-    assert any("Other runs that wait: 1" in head for head in told)
 
 
 def test_a_link_to_the_search_fills_its_form_and_starts_nothing() -> None:
