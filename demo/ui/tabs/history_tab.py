@@ -5,8 +5,6 @@ from typing import Any
 from urllib.parse import urlencode
 
 import gradio as gr
-from gradio.processing_utils import save_bytes_to_cache
-from gradio.utils import get_upload_folder
 
 from demo.core import format as fmt, hub, limits
 from demo.core.result import RunResult
@@ -217,7 +215,7 @@ class HistoryTab:
             content = export.to_bytes(results, format)
         except (HistoryError, BadInput) as error:
             raise gr.Error(fmt.redact(str(error)), print_exception=False) from error
-        path = save_bytes_to_cache(content, f"worth-compiling-runs.{format}", get_upload_folder())
+        path = tables.file(content, f"worth-compiling-runs.{format}")
         message = f"{fmt.count(len(results), 'run')} written to worth-compiling-runs.{format}."
         if stored > MAX_AT_ONCE:
             message += f" They are the newest of {stored}; on the command line, history export writes all."

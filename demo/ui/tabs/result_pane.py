@@ -10,8 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import gradio as gr
-from gradio.processing_utils import save_bytes_to_cache
-from gradio.utils import get_upload_folder
 
 from demo.core import catalog
 from demo.core.machine import HostInfo
@@ -22,6 +20,7 @@ from demo.present import card, charts, details, markdown, naming, race
 from demo.present.script import change, needs_folder, script, snippet
 from demo.runs.outcome import Files
 from demo.sweep.grid import measured_on
+from demo.ui.tabs import tables
 from demo.ui.tabs.form import find_picture, uploaded
 from demo.ui.tabs.headline import failure, headline, intro, race_of
 from demo.ui.tabs.predictions import Outputs
@@ -160,7 +159,7 @@ class ResultPane:
         for kind, button in self.files.items():
             path = getattr(files, kind, None)
             if content := contents.get(kind):
-                path = save_bytes_to_cache(content, f"{name}.{ENDINGS[kind]}", get_upload_folder())
+                path = tables.file(content, f"{name}.{ENDINGS[kind]}")
             updates[button] = gr.update(value=path and str(path), visible=path is not None)
         return updates
 

@@ -6,8 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import gradio as gr
-from gradio.processing_utils import save_bytes_to_cache
-from gradio.utils import get_upload_folder
 from markupsafe import Markup
 
 from demo.core import catalog, format as fmt, limits
@@ -318,4 +316,4 @@ def _file(cells: Sequence[Cell], ending: str) -> str:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"sweep{ending}"
         write_table(path, cells)
-        return save_bytes_to_cache(path.read_bytes(), path.name, get_upload_folder())
+        return tables.file(path.read_bytes(), path.name)

@@ -8,7 +8,7 @@ from typing import Any
 import gradio as gr
 import pytest
 from support import measured_tables
-from support.page_support import HOSTILE, answering, handler, press, press_row, shown
+from support.page_support import HOSTILE, answering, handler, press_row, shown
 from support.samples import ok_result
 
 from demo.core import format as fmt, limits
@@ -32,7 +32,7 @@ def block_of(page: Page, id: str) -> Any:
 
 def view(**changes: str) -> dict[str, Any]:
     _, chosen, outputs = published_tab.shown(FIRST | changes)
-    return chosen | dict(zip(("scope", "durations", "by_batch", "table", "rows"), outputs, strict=True))
+    return chosen | dict(zip(("scope", "durations", "by_batch", "table", "rows", "csv", "json"), outputs, strict=True))
 
 
 def column(table: dict[str, Any], name: str) -> list[str]:
@@ -181,7 +181,6 @@ def test_a_search_without_a_hit_is_a_sentence_and_no_chart(asked: dict[str, str]
 
 
 def test_an_export_holds_the_rows_of_the_table() -> None:
-    page, rows = Page(answering(ok_result())), view(gpu="T4", batch_size="16")["rows"]
-    files = {kind: press(page, button, rows) for kind, button in page.published_tab.exports.items()}
-    read = json.loads(Path(files["json"]).read_text())
-    assert len(list(csv.DictReader(open(files["csv"])))) == len(read) == len(rows) == 11
+    found = view(gpu="T4", batch_size="16")
+    read = json.loads(Path(found["json"]).read_text())
+    assert len(list(csv.DictReader(open(found["csv"])))) == len(read) == len(found["rows"]) == 11
