@@ -111,11 +111,3 @@ def test_a_preset_fills_the_form_with_a_valid_spec_and_needs_no_network() -> Non
         assert found is not None and found.bundled
     first = presets(gpu=True, loadable=False)[0]
     assert (first["checkpoint"], first["weights"]) == (SEGFORMER, "random")
-
-
-def test_no_parameter_of_the_page_has_a_language_or_a_request_by_default() -> None:
-    """A text is in the visitor's language: no function falls back to one."""
-    default = re.compile(r"\b(?:lang|language|request): [\w.| ]+ = |lambda[^:]*\b(?:lang|language|request)=")
-    assert default.search("def told(lang: Language = ENGLISH)") and default.search("lambda lang=ENGLISH: ''")
-    files = list((ROOT / "demo" / "ui").rglob("*.py"))
-    assert [file.name for file in files if default.search(file.read_text(encoding="utf-8"))] == []

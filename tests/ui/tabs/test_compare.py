@@ -54,14 +54,6 @@ def test_no_winner_is_named_among_runs_of_other_work() -> None:
         assert ("times as fast" in told(text, other)) is named, changes
 
 
-def test_the_faster_of_two_ways_is_named_and_switches_are_signs() -> None:
-    both = (run("a", 0.0015, 10.0), run("b", 0.001, 25.0, freezing=True))
-    text = told(*both)
-    assert "B is 1.50 times as fast as A." in text
-    assert "freezing" in compare.bars(both)[1].name
-    assert lines(*both)["Freezing"] == ["–", "✓"]
-
-
 @pytest.mark.parametrize("place", [0, 1])
 @pytest.mark.parametrize(
     "failed",

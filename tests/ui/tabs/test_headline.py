@@ -6,7 +6,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 from support.page_support import HOSTILE, Tags
-from support.samples import failed_result, full_result, measurement, ok_result
+from support.samples import failed_result, full_result, ok_result
 
 from demo.core import format as fmt
 from demo.core.caveat import Caveat, note
@@ -57,14 +57,6 @@ def test_of_many_caveats_the_most_important_stands_beside_the_answer() -> None:
     caveats = (Caveat("random_weights"), Caveat("breaks", {"breaks": 2, "graphs": 3}), Caveat("no_graph"))
     html = headline(ok_result(caveats=caveats))
     assert str(caveats[2]) in html and not any(str(one) in html for one in caveats[:2])
-
-
-def test_a_loss_is_told_as_large_as_a_win() -> None:
-    for ratio in [0.5, 5.0]:
-        html = headline(ok_result(compiled=measurement(0.002 * ratio)))
-        assert re.search(r'<span class="figure number">\d\.\d\d×</span>', html)
-        told = html.replace("&nbsp;", " ")
-        assert ("slower ▼" if ratio > 1 else "faster ▲") in re.sub(r"<[^>]+>", "", told)
 
 
 def test_texts_from_models_files_and_errors_cannot_become_html() -> None:

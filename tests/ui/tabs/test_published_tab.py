@@ -11,7 +11,7 @@ from support import measured_tables
 from support.page_support import HOSTILE, answering, handler, press_row, shown
 from support.samples import ok_result
 
-from demo.core import format as fmt, limits
+from demo.core import limits
 from demo.core.spec import BadInput, RunSpec
 from demo.store import published
 from demo.ui.page import Page
@@ -64,23 +64,6 @@ def test_a_row_of_this_project_is_compared_with_the_one_without_its_settings() -
     now = view(subset="measured freezing", gpu="", batch_size="")
     against = dict(zip(column(now["table"], "Model"), column(now["table"], "Against without"), strict=True))
     assert against["Mask2former"] == "0.35×"
-    means = [text for line in now["by_batch"]["value"].data for text in line.text]
-    mean = published.mean_speedup(row for row in published.all_rows() if row.subset == "measured freezing")
-    assert mean is not None and any(fmt.ratio(mean) in text for text in means)
-
-
-@pytest.mark.parametrize(
-    "subset, words",
-    [
-        ("measured scope-layers", "Measured here: layer by layer"),
-        ("measured compiler-aot", "Measured here: package (AOTInductor)"),
-        ("measured", "Measured here: as the guide"),
-        ("release", "torch 2.0.1"),
-    ],
-)
-def test_a_table_is_called_by_words(subset: str, words: str) -> None:
-    choices, *_ = published_tab.shown(FIRST)
-    assert (words, subset) in choices["subset"]
 
 
 def test_columns_that_would_be_empty_are_left_out() -> None:
@@ -100,23 +83,6 @@ def test_a_row_that_ships_asks_for_what_it_measured(row: published.PublishedRow)
         row.mode,
     )
     assert not row.measured or published.subset_of(spec) == row.subset
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"mode": "reduce-overhead", "dtype": "bfloat16", "weights": "random", "threads": 1, "channels_last": True},
-        {"compiler": "aot", "attention": "sdpa", "freezing": True, "dynamic": "on"},
-        {"scope": "layers", "batch_size": 4},
-        {"checkpoint": "google/gemma-2b", "task": "text-generation", "prompt": "It is freezing tokens-", "tokens": 8},
-    ],
-    ids=["numbers", "compiler", "layers", "text"],
-)
-def test_a_measured_row_asks_for_every_setting_that_was_measured(own: Path, settings: dict[str, Any]) -> None:
-    asked = RunSpec(**{"checkpoint": "google/vit-base-patch16-224", "task": "image-classification"} | settings)
-    published.add_measured([ok_result(spec=asked)], own / "a.csv", "")
-    (row,), _ = published.measured_rows(own)
-    assert spec_of(row) == asked
 
 
 @pytest.mark.parametrize(

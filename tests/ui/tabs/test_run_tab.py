@@ -12,19 +12,15 @@ import pytest
 from support.fake_runner import MACHINE, FakeRunner
 from support.page_support import (
     answering,
-    arrived,
     cancel,
     chosen,
     ended,
     field_values,
     forecast,
-    from_browser,
     handler,
     in_the_form,
     is_ready,
     opened,
-    press,
-    press_run,
     pressed,
     stage_of,
 )
@@ -34,13 +30,12 @@ from demo.core import catalog, cores, format as fmt, refusals
 from demo.core.caveat import note
 from demo.core.progress import Progress
 from demo.core.result import RunResult
-from demo.core.spec import BadInput, RunSpec
+from demo.core.spec import BadInput
 from demo.store.history import History
 from demo.ui.page import Page
 from demo.ui.tabs import form
 
 ROOT = Path(__file__).resolve().parents[3]
-TEXT = {"task": "text-generation", "checkpoint": "shapes-gemma"}
 
 
 @pytest.fixture
@@ -201,35 +196,6 @@ def test_a_run_that_ended_while_nobody_watched_is_shown_once() -> None:
     *_, last = opened(page)
     assert "2.00×" in stage_of(page, last)
     assert list(opened(page)) == []
-
-
-def test_a_run_of_text_generation_has_no_picture_and_a_reload_gives_its_prompt_back() -> None:
-    seen: list[tuple[RunSpec, Any]] = []
-    page = Page(FakeRunner(lambda spec, image: seen.append((spec, image)) or ok_result(spec=spec), seconds=60))  # type: ignore[func-returns-value]
-    updates = pressed(page, **TEXT, prompt="A ring", tokens=8)
-    next(updates), next(updates)
-    again = opened(page)
-    filled, fields = next(again), page.run_tab.form.inputs
-    assert (filled[fields["prompt"]]["value"], filled[fields["tokens"]]["value"]) == ("A ring", 8)
-    assert fields["image"] not in filled
-    assert seen == [(RunSpec("shapes-gemma", "text-generation", prompt="A ring", tokens=8), None)]
-    cancel(page, "one")
-    list(updates), list(again)
-
-
-def test_a_run_that_was_begun_before_the_browser_had_its_id_is_found_by_it() -> None:
-    page = Page(answering(ok_result(), seconds=60))
-    tab = page.run_tab
-    updates = press_run(page, None)
-    next(updates), next(updates)
-    assert tab.is_running(from_browser(), None)
-    given = arrived(page, None)[tab.visitor]  # the page's first answer comes after the press
-    elsewhere = from_browser("another page")
-    assert tab.is_running(elsewhere, given) and not tab.is_running(elsewhere, None)
-    press(page, tab.form.cancel, given, request=elsewhere)
-    *_, last = updates
-    assert "Cancelled" in stage_of(page, last)
-    assert not tab.is_running(from_browser(), None)
 
 
 def test_the_second_visitor_waits_is_told_so_and_may_leave_or_runs_in_turn() -> None:

@@ -2,8 +2,6 @@
 
 import csv
 import os
-import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -132,41 +130,6 @@ def test_stop_ends_the_sweep_and_offers_what_is_there() -> None:
     assert [row["value"] for row in rows] == ["2.00×"] * done
 
 
-def test_a_sweep_stands_in_the_line_for_each_cell() -> None:
-    """Somebody else's run goes between two cells of a sweep, not after all of them."""
-    order: list[str] = []
-    page, _ = page_of(lambda spec, image: order.append("cell") or ok_result(spec=spec), seconds=0.5)
-
-    def visitor() -> None:
-        with page.run_queue.join() as places:
-            for _ in places:
-                pass
-            order.append("visitor")
-
-    thread = None
-    for _ in started(page):
-        if thread is None and order == ["cell"]:
-            thread = threading.Thread(target=visitor)
-            thread.start()
-            while len(page.run_queue) < 2:
-                time.sleep(0.01)
-    thread.join()
-    assert order.index("visitor") in (1, 2) and order.count("cell") == 8
-
-
-def test_a_visitor_has_one_sweep_at_a_time_and_another_visitor_too() -> None:
-    page, tab = page_of(seconds=60)
-    going, other = started(page), started(page, session="two")
-    next(going)
-    (only,) = started(page)
-    assert "A sweep of yours is going on already" in only[tab.status]
-    assert tab.start_button not in only  # the one that goes on keeps its buttons
-    assert tab.map in next(other)
-    for session, sweep in (("one", going), ("two", other)):
-        stop(page, session)
-        assert "Stopped" in list(sweep)[-1][tab.status]
-
-
 def test_leaving_the_page_ends_no_sweep_and_opening_it_again_brings_it_back() -> None:
     page, tab = page_of(seconds=0.2)
     left = started(page, visitor=VISITOR, batch_sizes=["2", "8"])
@@ -208,24 +171,19 @@ def test_many_names_start_no_more_sweeps_than_the_queue_has_places(monkeypatch) 
     for name, going in zip(("one", "two"), two, strict=True):
         stop(page, name)
         ended(going)
-    page.run_tab.runner.seconds = 0.0
-    for number in range(5):
-        finished(page, session=f"later {number}")
-    assert len(tab.works._works) <= 3
 
 
 def test_a_grid_that_is_too_large_or_cannot_be_run_is_told_to_the_visitor(monkeypatch) -> None:
     monkeypatch.setattr(limits, "current", lambda: limits.read({"SPACE_ID": "somebody/space"}))
     page, tab = page_of()
-    sizes = [str(size) for size in range(1, 10)]
-    (only,) = started(page, batch_sizes=sizes)
-    assert "at most 24 cells. Given: 36" in only[tab.status]
-    assert "24 of 24 cells finished" in list(started(page, batch_sizes=sizes[:6]))[-1][tab.status]
-    (only,) = started(page, batch_sizes=["1", HOSTILE])
-    assert tab.start_button not in only
-    assert "from 1 to 256" in only[tab.status] and HOSTILE not in only[tab.status]
-    (only,) = started(page, modes=[])
-    assert "no modes" in only[tab.status]
+    for sizes, told in (
+        ([str(size) for size in range(1, 10)], "at most 24 cells. Given: 36"),
+        (["1", HOSTILE], "from 1 to 256"),
+        ([], "no batch sizes"),
+    ):
+        (only,) = started(page, batch_sizes=sizes)
+        assert told in only[tab.status] and HOSTILE not in only[tab.status]
+        assert tab.start_button not in only
 
 
 def test_cells_time_and_downloads_are_told_before_start(monkeypatch) -> None:
