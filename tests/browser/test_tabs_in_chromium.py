@@ -375,35 +375,30 @@ def test_while_a_run_goes_the_tab_key_reaches_cancel_and_nothing_moves(page: Any
 # What the tabs do
 
 
-def test_published_filters_are_in_the_address_and_its_rows_fill_the_form(tab: Any, address: str, shots: Path) -> None:
+def test_published_filters_are_in_the_address_and_its_rows_fill_the_form(tab: Any, address: str) -> None:
     tab.goto(f"{address}?tab=published&published_subset=&published_gpu=%3Cscript%3E")
     tab.wait_for_url("**?tab=published&published_subset=&published_gpu=")  # what is no choice is not kept
     tab.get_by_label("GPU", exact=True).click()
     tab.get_by_role("option", name="T4").click()
     tab.get_by_label("Search model").first.press_sequentially("detr", delay=20)
     tab.wait_for_url("**?tab=published&*published_gpu=T4*&published_model=detr")
-    tab.wait_for_function(
-        "[...document.querySelectorAll('#published-table .virtual-row')].every(row => /T4/.test(row.innerText))"
-    )
-    rows, copied = tab.locator("#published-table [role=gridcell]").all_inner_texts(), tab.url
+    copied = tab.url
     tab.get_by_role("tab", name="Sweep").click()
     tab.wait_for_url("**?tab=sweep")
     tab.go_back()
     tab.wait_for_url(copied)
     tab.reload()
-    tab.locator("#published-table [role=gridcell]").first.wait_for()
-    assert tab.locator("#published-table [role=gridcell]").all_inner_texts() == rows
+    tab.locator("#published-table .virtual-row", has_text="T4").first.wait_for()
     assert tab.get_by_label("GPU", exact=True).input_value() == "T4" and tab.url == copied
-
-    tab.set_viewport_size({"width": 390, "height": 844})
-    assert tab.locator("#published .main-svg").count() and _settled(tab, lambda: tab.evaluate(BEYOND)) == []
-    tab.screenshot(path=shots / "published-phone.png", full_page=True)
+    with tab.expect_download() as download:
+        tab.get_by_role("button", name="Export CSV", exact=True).click()
+    assert download.value.suggested_filename == "worth-compiling-published.csv"
     tab.locator("#published-table [role=gridcell]").first.click()
     tab.locator("#top .question", has_text="detr-resnet-50").wait_for()
     tab.wait_for_url("**?checkpoint=facebook%2Fdetr-resnet-50*")
 
 
-def test_a_sweep_goes_on_while_its_page_is_opened_anew_and_its_cells_open(tab: Any, address: str, shots: Path) -> None:
+def test_a_sweep_goes_on_while_its_page_is_opened_anew_and_its_cells_open(tab: Any, address: str) -> None:
     tab.set_viewport_size({"width": 1280, "height": 720})
     tab.goto(f"{address}?tab=sweep")
     tab.locator("#sweep-plan", has_text="Cells: 8.").wait_for()
@@ -418,15 +413,10 @@ def test_a_sweep_goes_on_while_its_page_is_opened_anew_and_its_cells_open(tab: A
     tab.reload()
     tab.get_by_role("tab", name="Sweep").click()
     tab.locator("#sweep-stop:not([disabled])").wait_for()
-    assert tab.locator("#sweep-start").is_disabled()
-    tab.locator("#sweep-table").get_by_role("gridcell", name="to run").first.wait_for()
     LET_GO.set()
     RUNNER.hold = False
     tab.locator("#sweep-status", has_text="8 of 8 cells finished").wait_for()
-    tab.locator("#sweep-start:not([disabled])").wait_for()
 
-    tab.locator("#sweep-map .annotation", has_text="OOM").wait_for()
-    tab.screenshot(path=shots / "sweep.png", full_page=True)
     tab.locator("#sweep-table").get_by_role("gridcell", name="OOM").click()
     tab.locator("#top", has_text="ran out of memory").wait_for()
     tab.wait_for_url("**run=*")

@@ -104,10 +104,7 @@ def filled(form: Form, spec: RunSpec) -> dict[Any, Any]:
 
 
 def read(query: Mapping[str, str], checkpoint: str, form: Form) -> tuple[RunSpec | None, dict[Any, Any], str]:
-    """What the form is to ask for, the updates that put it there, and the sentence of a refusal ('' if none).
-
-    Of a refused link the form takes the model, if it is one of the catalogue, so that Run does not time another one.
-    """
+    """What the form is to ask for, the updates that put it there, and the sentence of a refusal ('' if none)."""
     try:
         spec = spec_of(query, checkpoint)
         updates = filled(form, spec) if spec is not None else {}
@@ -118,6 +115,4 @@ def read(query: Mapping[str, str], checkpoint: str, form: Form) -> tuple[RunSpec
             updates |= {form.minutes: minutes, form.other_formats: formats}
         return spec, updates, ""
     except BadInput as refused:
-        known = catalog.find(query.get("checkpoint", ""))
-        model = spec_of({"checkpoint": known.id}, known.id) if known is not None else None
-        return model, filled(form, model) if model is not None else {}, str(refused)
+        return None, {}, str(refused)

@@ -309,8 +309,7 @@ class RunTab(Watching):
         if spec is not None and not forms.drawn_only(spec.checkpoint):  # the form opens with a drawn picture
             updates[form.inputs["image"]] = gr.update(value=forms.servable(forms.default_picture(spec.checkpoint)))
         if refusal:
-            held = "Choose the settings in the form: it has at most the link's checkpoint."
-            card = problem("The link cannot be followed", refusal, held)
+            card = problem("The link cannot be followed", refusal, "Choose the settings in the form.")
             updates |= {self.has_run: True} | self.pane.only(card)
         return updates
 

@@ -78,22 +78,6 @@ def test_a_link_with_a_bad_value_is_answered_with_a_sentence(page: Page) -> None
         assert HOSTILE not in [shown[field].get("value") for field in fields.values() if field in shown]
 
 
-def test_of_a_refused_link_the_form_takes_the_model_if_it_is_of_the_table(page: Page) -> None:
-    for link, held in [
-        ({"checkpoint": "google/owlvit-base-patch32", "batch_size": "many", "dtype": "bfloat16"}, "object-detection"),
-        ({"checkpoint": "microsoft/resnet-50", "task": "object-detection"}, "image-classification"),
-        ({"checkpoint": "shapes-gemma", "batch_size": "0"}, "text-generation"),
-        ({"checkpoint": "no such thing", "task": "object-detection", "batch_size": "4"}, None),
-    ]:
-        (shown,) = opened(page, **link)
-        assert "The link cannot be followed" in stage_of(page, shown)
-        fields = [page.run_tab.form.inputs[name] for name in ("task", "checkpoint", "batch_size", "dtype")]
-        now = [shown[field]["value"] for field in fields if field in shown]
-        assert now == ([held, link["checkpoint"], 1, "float32"] if held else [])
-    (shown,) = opened(page, checkpoint="google/vit-base-patch16-224", batch_size="0")
-    assert Path(shown[page.run_tab.form.inputs["image"]]["value"]).name == form.photographs()[0].name
-
-
 def test_the_address_of_a_run_is_told_only_where_it_can_be_opened_again(page: Page, history: History) -> None:
     other = Page(answering(ok_result(id="never stored")), history=history)
     for of, known in ((page, ok_result().id), (other, "")):
