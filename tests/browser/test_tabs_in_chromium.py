@@ -1,5 +1,5 @@
 """The tabs in a real browser: everybody can use each of their states, and nothing is lost. A fake runner stands for the
-models, and a dataset that takes them.
+models.
 
 No state may break a rule of WCAG 2.2 A and AA that axe-core knows, in both themes, on a desktop and on a phone. No rule
 is left out.
@@ -23,8 +23,7 @@ from demo.core.measurement import Compilation, CompileCost, StartUp
 from demo.core.outputs import Parity
 from demo.core.result import RunResult
 from demo.core.spec import BadInput, RunSpec
-from demo.store.history import FOLDER_VARIABLE
-from demo.store.hub_dataset import PushedHistory
+from demo.store.history import FOLDER_VARIABLE, History
 from demo.ui.page import Page
 
 DESKTOP = {"width": 1920, "height": 1080}
@@ -41,7 +40,6 @@ STORED = stored("segmentation")
 RESULT = full_result(
     image=STORED.image, predictions=STORED.predictions, parity=STORED.parity, caveats=(note("The clock fell."),)
 )
-LABELLED = full_result(image=STORED.image)
 SAID = text_result().predictions or {}
 TEXT = text_result(
     predictions=SAID | {"compiled": dataclasses.replace(SAID["eager"], token_ids=(5, 6, 9, 8))},
@@ -49,7 +47,6 @@ TEXT = text_result(
 )
 """Its two answers part at the third token."""
 
-DATASET = "somebody/worth-compiling-runs"
 LET_GO = threading.Event()
 """While it is not set, a sweep stands still before its cells of batch size 4."""
 LET_GO.set()
@@ -70,20 +67,20 @@ def answer(spec: RunSpec, image: Path) -> RunResult | Exception:
         return failed_result(spec=spec) if spec.checkpoint == "shapes-rtdetr" else ok_result(spec=spec)
     if spec.task == "text-generation":
         return TEXT
-    if spec.graph_break:  # the preset of the stage
-        return LABELLED
-    return RESULT if spec.task == "image-classification" else ok_result(spec=spec, compiled=measurement(0.009))
+    if spec.task != "image-classification":
+        return ok_result(spec=spec, compiled=measurement(0.009))
+    return dataclasses.replace(RESULT, spec=spec)
 
 
 RUNNER = FakeRunner(answer, seconds=0.4)
 
 
 @pytest.fixture(scope="module")
-def stored_runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PushedHistory]:
+def stored_runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[History]:
     folder = tmp_path_factory.mktemp("data")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(FOLDER_VARIABLE, str(folder))
-        kept = PushedHistory(DATASET, lambda **_: None)
+        kept = History()
         for number in range(6):
             kept.append(ok_result(id=f"mine{number}", started_at=f"2026-11-23T09:0{number}:00Z"))
         slower = ok_result(id="slower", compiled=measurement(0.004), started_at="2026-11-21T10:00:00Z")
@@ -93,7 +90,7 @@ def stored_runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PushedHist
 
 
 @pytest.fixture(scope="module")
-def address(stored_runs: PushedHistory, served: Any) -> str:
+def address(stored_runs: History, served: Any) -> str:
     return str(served(Page(RUNNER, history=stored_runs)))
 
 
@@ -208,8 +205,7 @@ def stage_after(tab: Any) -> None:
     _room(tab, 0)
     tab.locator("[data-stage=on]").click()
     tab.keyboard.press("2")
-    tab.locator("#seen .highlightedtext").first.wait_for(state="detached")
-    tab.locator("#top .headline").wait_for()
+    tab.locator("#top .headline", has_text="with added graph breaks").wait_for()
 
 
 def _room(tab: Any, number: int) -> None:
@@ -482,9 +478,7 @@ def test_runs_are_searched_compared_taken_away_and_opened_and_back_brings_the_co
 
 
 @pytest.mark.parametrize("agreed", [False, True], ids=["denied", "agreed"])
-def test_runs_are_deleted_only_after_a_question(
-    tab: Any, address: str, stored_runs: PushedHistory, agreed: bool
-) -> None:
+def test_runs_are_deleted_only_after_a_question(tab: Any, address: str, stored_runs: History, agreed: bool) -> None:
     tab.goto(f"{address}?tab=history")
     pick(tab, "mine4", "mine2")
     asked: list[str] = []

@@ -28,13 +28,6 @@ def test_the_form_as_it_stands_is_a_valid_spec(page: Page) -> None:
     assert image.is_file()
 
 
-def test_a_machine_with_a_gpu_and_weights_starts_with_vit_any_other_with_the_bundled_model(monkeypatch) -> None:
-    gpu, vit = dataclasses.replace(MACHINE, gpu="Tesla T4"), "google/vit-base-patch16-224"
-    for machine, ok, first in [(gpu, True, vit), (gpu, False, "shapes-vit"), (MACHINE, True, "shapes-vit")]:
-        monkeypatch.setattr(form.hub, "can_load", lambda checkpoint, ok=ok: ok)
-        assert form.default_checkpoint(machine) == first
-
-
 def test_the_picture_follows_the_model_until_the_visitor_chose_one(tmp_path, page: Page) -> None:
     scene, lion, own = form.scenes()[0], form.photographs()[0], tmp_path / "lion.jpg"
     own.write_bytes(lion.read_bytes() + b"mine")

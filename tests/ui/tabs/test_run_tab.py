@@ -28,6 +28,7 @@ from support.samples import failed_result, full_result, ok_result
 
 from demo.core import catalog, cores, format as fmt, refusals
 from demo.core.caveat import note
+from demo.core.machine import HostSample
 from demo.core.progress import Progress
 from demo.core.result import RunResult
 from demo.core.spec import BadInput
@@ -53,7 +54,9 @@ def test_a_gpu_machine_changes_only_a_form_that_nobody_touched(monkeypatch) -> N
     checkpoint, picture = settle("shapes-vit", untouched, False)
     assert (checkpoint, Path(picture).name) == ("google/vit-base-patch16-224", "lion.jpg")
     for given in (("microsoft/resnet-50", untouched, False), ("shapes-vit", untouched, True)):
-        assert all(isinstance(update, dict) and "value" not in update for update in settle(*given))
+        assert settle(*given) == (gr.skip(), gr.skip())
+    monkeypatch.setattr("demo.core.hub.can_load", lambda checkpoint: False)
+    assert settle("shapes-vit", untouched, False) == (gr.skip(), gr.skip())
 
 
 @pytest.mark.parametrize(("gpu", "told"), [(None, True), ("Tesla T4", False)], ids=["a CPU", "a GPU"])
@@ -95,13 +98,12 @@ def test_bad_input_is_a_sentence_on_the_stage(page: Page) -> None:
         assert is_ready(page, only)
 
 
-def test_a_refusal_stands_above_what_was_there_before_and_takes_nothing_away(page: Page) -> None:
-    for changes, of in (({"checkpoint": "no such thing"}, page), ({}, Page(answering(BadInput("Not that one."))))):
-        stage = of.run_tab.pane
-        *_, last = pressed(of, **changes)
-        assert last[stage.notice]["visible"] and "This cannot be run" in last[stage.notice]["value"]
-        assert last[stage.live]["visible"] is False
-        assert not {stage.top, stage.outputs.column} & set(last)
+def test_a_refusal_stands_above_what_was_there_before_and_takes_nothing_away() -> None:
+    page = Page(answering(BadInput("Not that one.")))
+    stage, (*_, last) = page.run_tab.pane, pressed(page)
+    assert last[stage.notice]["visible"] and "This cannot be run" in last[stage.notice]["value"]
+    assert last[stage.live]["visible"] is False
+    assert not {stage.top, stage.outputs.column} & set(last)
 
 
 def test_run_shows_its_answer_with_three_folds_and_a_failure_leaves_what_is_known() -> None:
@@ -117,6 +119,14 @@ def test_run_shows_its_answer_with_three_folds_and_a_failure_leaves_what_is_know
     page = Page(answering(failed_result()))
     pane, (*_, last) = page.run_tab.pane, pressed(page)
     assert [last[fold]["visible"] for fold in (*pane.folds.values(), pane.take)] == [True, False, True]
+
+
+@pytest.mark.parametrize("share", [0.0, 0.4], ids=["quiet", "busy"])
+def test_an_answer_of_a_busy_machine_offers_a_run_when_it_is_quiet(share: float) -> None:
+    states = tuple(HostSample(float(at), share, None, 2.0) for at in range(4))
+    page = Page(answering(ok_result(machine_states=states)))
+    *_, last = pressed(page)
+    assert last[page.run_tab.form.run_when_quiet].get("visible", False) is (share > 0)
 
 
 def answering_early(early: RunResult, last: RunResult) -> tuple[FakeRunner, threading.Event]:
