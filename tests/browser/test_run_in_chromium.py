@@ -237,7 +237,7 @@ def test_a_run_outlives_a_reload_and_anybody_opens_its_answer(tab: Any, address:
     opened(second, tab.url)
     second.locator(HEADLINE).wait_for()
     second.wait_for_function(IN_FRONT)
-    assert batch(second).input_value() == "5"
+    assert batch(second).input_value() == "5"  # of the run, although the link asks for another one, too
     second.close()
 
 

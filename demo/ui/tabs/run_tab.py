@@ -305,7 +305,7 @@ class RunTab(Watching):
         if links.SEARCH in query:
             updates |= self.pane.refused(render("results.note", BEST_LINK))
         if run:
-            return self.open(run, job) | updates
+            return updates | self.open(run, job)
         if spec is not None and not forms.drawn_only(spec.checkpoint):  # the form opens with a drawn picture
             updates[form.inputs["image"]] = gr.update(value=forms.servable(forms.default_picture(spec.checkpoint)))
         if refusal:
