@@ -188,7 +188,7 @@ def test_every_command_line_of_the_pages_can_be_typed() -> None:
 def test_the_row_of_an_option_has_its_bounds() -> None:
     for option in OPTIONS.values():
         section = _section(_text("command-line.md"), "run")
-        row = re.search(rf"^\| `{option.flags[0]}` \| (.+) \|$", section, re.MULTILINE)
+        row = re.search(rf"^\| `{option.flag}` \| (.+) \|$", section, re.MULTILINE)
         if option.kind == "choice":
             assert tuple(value for value in _spans(row[1]) if not value.startswith("--")) == option.values
         if option.kind in ("whole", "number"):

@@ -3,7 +3,6 @@
 import contextlib
 import errno
 import os
-import shlex
 import sqlite3
 import subprocess
 import sys
@@ -191,15 +190,6 @@ def test_a_stored_run_leaves_no_note_of_itself(history: History, monkeypatch) ->
     monkeypatch.setattr(os, "fsync", Mock(side_effect=OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))))
     assert history.begin_run(failed_result()) is None  # a full disk leaves no half note
     assert list(history.running.iterdir()) == []
-
-
-@needs_linux
-@pytest.mark.parametrize("start", [["-m", "demo", "list"], ["app.py"]], ids=["command", "page"])
-def test_a_start_without_memory_ends_in_one_sentence(start: list[str]) -> None:
-    command = f"ulimit -v 60000 && exec {shlex.join([sys.executable, *start])}"
-    ended = subprocess.run(["sh", "-c", command], cwd=ROOT, capture_output=True, text=True, timeout=60)
-    assert ended.returncode == 1
-    assert ended.stderr.startswith("Memory ran out. End other programs") and ended.stderr.count("\n") == 1
 
 
 # ---- the file of results

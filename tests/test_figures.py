@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterable
 
 import pytest
-from support.samples import full_result, measurement, ok_result, plain
+from support.samples import full_result, plain
 
 from demo.cli import sweep_command, terminal
 from demo.core import format as fmt
@@ -157,7 +157,11 @@ def test_a_ratio_that_is_known_is_told_everywhere() -> None:
 
 
 SHOWS_LATENCIES = set(PLACES) - {"last line", "sweep's value", "script", "history of the terminal", "guide"}
-SHOWS_LATENCIES -= {"heat map", "history"}  # the history has them with a decimal more, and the unit above
+SHOWS_LATENCIES -= {
+    "heat map",
+    "history",
+    "sweep's line",
+}  # the history has them with a decimal more, and the unit above
 OWN_NAMES = {"report of the terminal", "Markdown"}
 """Where the medians stand too, as medians."""
 
@@ -177,7 +181,7 @@ def test_the_quotient_of_the_latencies_is_the_speed_up() -> None:
     for known in RESULTS.values():
         fewer = dataclasses.replace(known.eager, wall_seconds=known.eager.wall_seconds[:-13])
         as_published = dataclasses.replace(known.spec, protocol="as published")
-        for changes in [{}, {"spec": as_published}, {"interleaved": False}, {"eager": fewer}]:
+        for changes in [{}, {"spec": as_published}, {"eager": fewer}]:
             result = dataclasses.replace(known, **changes)
             eager, compiled = result.latencies.values()
             assert eager / compiled == pytest.approx(result.speedup.ratio, rel=1e-9)
@@ -210,21 +214,8 @@ def test_progress_tells_a_ratio_only_if_it_is_known() -> None:
         for text in (said, page):
             assert all(fmt.latency(seconds) in text for seconds in result.latencies.values())
         vague = dataclasses.replace(timing(result), speedup=Interval(2.0, 0.2, 900.0))
-        for text in (terminal.progress_text(vague), strip(vague, result.spec)):
-            assert "oo early to tell" in text and "2.00×" not in text and "44900" not in text
-        assert ("× ±" in said) is not result.speedup.too_wide
-
-
-# The last line
-
-
-def test_a_report_ends_with_one_line_that_can_be_quoted() -> None:
-    answers = {"faster": r"1\.\d+×", "slower": r"0\.\d+×", "same": "no difference", "unsure": "too noisy to tell"}
-    for kind, answer in answers.items():
-        told = rf"{answer} \(\d\.\d+ to \d\.\d+×\), compiled against eager \(within one process: .*\)"
-        last = terminal.report(RESULTS[kind]).splitlines()[-1]
-        assert re.fullmatch(f"google/vit-base-patch16-224 on Tesla T4: {told}", last)
-    assert "compiled against" not in terminal.report(ok_result(eager=measurement(0.002, blocks=1)))
+        text = strip(vague, result.spec)
+        assert "oo early to tell" in text and "2.00×" not in text and "44900" not in text
 
 
 # What the interval rests on

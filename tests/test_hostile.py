@@ -395,7 +395,7 @@ def test_the_api_answers_anything_with_a_result_or_a_sentence(asked: dict[str, A
 
 
 COMMANDS = ["run", "list", "published", "best", "script stored", "sweep", "history", "history export runs.json"]
-FLAGS = [option.flags[0] for option in OPTIONS.values()] + ["--image", "--preset", "--out", "--search", "--json"]
+FLAGS = [option.flag for option in OPTIONS.values()] + ["--image", "--preset", "--out", "--search", "--json"]
 WORDS = st.text(st.characters(blacklist_categories=["Cs"], blacklist_characters="\x00"), max_size=20)
 GIVEN = st.sampled_from(["shapes-vit", "random", "cpu", "1", "table.csv", *TRICKS]) | NUMBERS.map(str) | WORDS
 

@@ -80,9 +80,8 @@ def of_timing(result: RunResult) -> list[Caveat]:
             found.append(Caveat("no_graph"))
         if compiled.graph_breaks:
             found.append(Caveat("breaks", {"breaks": len(compiled.graph_breaks), "graphs": compiled.graphs}))
-        if reason := compiled.cudagraphs_skipped or compiled.cudagraphs_partly:
-            key = "no_cudagraphs" if compiled.cudagraphs_skipped else "some_cudagraphs"
-            found.append(Caveat(key, {"mode": spec.mode, "reason": reason}))
+        if compiled.cudagraphs not in ("used", "not asked"):
+            found.append(Caveat("cudagraphs", {"mode": spec.mode, "used": compiled.cudagraphs}))
         for first in compiled.fallbacks[:1]:
             places = {"place": first.location, "reason": first.reason}
             found.append(Caveat("fallbacks", {"count": len(compiled.fallbacks), **places}))

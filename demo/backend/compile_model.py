@@ -92,25 +92,20 @@ def has_changed(before: Any, after: Any) -> bool:
     """Whether calls of `after`, the twin of `before`, have changed an attribute or a hook on one of its modules.
 
     Only then can what torch.compile captures depend on whether eager was called first. Not covered: state outside of
-    the modules, and containers whose content changes but not their length.
+    the modules, tensors that are no parameters, and containers whose content changes but not their length.
     """
     return _state(before) != _state(after)
 
 
 def _state(model: Any) -> dict[tuple[str, str], Any]:
-    return {
-        (name, attribute): _comparable(value)
-        for name, module in model.named_modules()
-        for attribute, value in vars(module).items()
-    }
-
-
-def _comparable(value: Any) -> Any:
-    if value is None or isinstance(value, bool | int | float | str):
-        return value
-    if isinstance(value, torch.Tensor):
-        return tuple(value.shape), value.dtype
-    return type(value), len(value) if isinstance(value, dict | list | tuple | set) else None
+    """The attributes of its modules: numbers and texts by their value, others by their type and length."""
+    known: dict[tuple[str, str], Any] = {}
+    for name, module in model.named_modules():
+        for attribute, value in vars(module).items():
+            size = len(value) if isinstance(value, dict | list | tuple | set) else None
+            plain = value is None or isinstance(value, bool | int | float | str)
+            known[name, attribute] = value if plain else (type(value), size)
+    return known
 
 
 def compiled_first(

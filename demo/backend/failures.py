@@ -37,6 +37,8 @@ BUILD_REMEDIES = {
     r"(cannot|unable to) find .*-l|\blibrary .*not found": "Install this library's development files, or set "
     "LIBRARY_PATH to its folder.",
     "GLIBCXX_": "Python loads an older libstdc++ than the compiler's. Set CXX to a compiler of Python's environment.",
+    "undefined symbol|invalid ELF|file too short|PCH file": "The compile cache may be damaged: delete the folder of "
+    "TORCHINDUCTOR_CACHE_DIR, or torchinductor_ with your user's name among the temporary files.",
     "|".join(map(os.strerror, NOT_WRITTEN)): "Make room and allow writing in the folders of TORCHINDUCTOR_CACHE_DIR "
     "and TMPDIR.",
 }

@@ -14,7 +14,6 @@ import sysconfig
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -26,6 +25,7 @@ from torch._inductor.runtime.cache_dir_utils import cache_dir
 from torch._inductor.utils import is_big_gpu
 
 from demo.backend import compilation, failures
+from demo.core.cores import usable_cores
 from demo.core.limits import on_space
 from demo.core.machine import Environment, HostInfo
 
@@ -171,12 +171,14 @@ def first_gpu() -> Gpu | None:
 
 def environment(device: torch.device) -> Environment:
     """The machine as a result records it. With a CUDA device this makes a context."""
-    facts: dict[str, Any] = {"platform": platform.platform(terse=True), "threads": torch.get_num_threads()}
+    facts = host().facts() | {"device_name": host().cpu, "platform": platform.platform(terse=True)}
     if device.type == "cuda":
         card = torch.cuda.get_device_properties(device)
         facts |= {"device_name": card.name, "memory_bytes": card.total_memory, "cuda": torch.version.cuda}
         facts["compute_capability"] = f"{card.major}.{card.minor}"
-    return replace(Environment.of_host(host(), device.type), **facts)
+    else:
+        facts |= dict.fromkeys(("driver", "compute_capability", "cuda_toolkit"))
+    return Environment(**facts, cpu_count=usable_cores(), threads=torch.get_num_threads())
 
 
 def cpu_name() -> str:

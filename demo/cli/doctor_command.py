@@ -105,7 +105,6 @@ def _machine(problems: list[str], notes: list[str]) -> HostInfo | None:
         problems.append(str(refused))
     else:
         problems += compile_problems()
-        notes += map(str, refusals.limits_of(machine))
     if machine.gpu_problem is not None:
         notes.append(f"The GPU cannot be used: {machine.gpu_problem}. Until then runs use the CPU.")
     return machine

@@ -2,12 +2,12 @@
 
 import argparse
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from demo.cli import terminal
-from demo.cli.common import FAILED, find_stored
+from demo.cli.common import PROGRAM, find_stored
 from demo.core import format as fmt
 from demo.core.files import replacing
 from demo.core.format import parse_whole
@@ -26,7 +26,6 @@ RACE_PICTURES: dict[str, Callable[[RunResult], bytes]] = {
     ".svg": lambda result: race.file(result).encode(),
     ".png": race_picture.png,
 }
-_FORMS = "export FILE, card ID FILE, race ID FILE, delete ID"
 _HELP = """the stored results, newest first
 
   history                       list them
@@ -34,7 +33,7 @@ _HELP = """the stored results, newest first
   history export FILE           write them to a .csv, .json, .parquet or .md file
   history card ID FILE          draw its card as a .png
   history race ID FILE          draw its race to break-even, animated as .svg or at rest as .png
-  history delete ID [ID ...]    remove these for good
+  history delete ID ... --yes   remove these for good
 """
 
 
@@ -46,12 +45,11 @@ def add_to(commands: Any) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     history.set_defaults(command=_history)
-    forms = f"ID | {_FORMS.replace(', ', ' | ')}"
-    history.add_argument("words", nargs="*", metavar=forms, help="nothing: the list")
+    history.add_argument("words", nargs="*", metavar="WORDS", help="as above; nothing: the list")
     history.add_argument("--limit", metavar="N", help=f"the newest N (default: {LISTED}, or with --json all)")
     history.add_argument("--search", default="", metavar="WORDS", help="only those that hold every one of these words")
     history.add_argument("--json", action="store_true", help="print them as JSON")
-    history.add_argument("--yes", action="store_true", help="delete without asking")
+    history.add_argument("--yes", action="store_true", help="delete for good; without it nothing is deleted")
     program = commands.add_parser(
         "script", help="a stored run as a script that needs torch and transformers, and pillow for a picture"
     )
@@ -63,7 +61,7 @@ def _script(options: argparse.Namespace) -> None:
     print(script(find_stored(History(), options.id)), end="")
 
 
-def _history(options: argparse.Namespace) -> int | None:
+def _history(options: argparse.Namespace) -> None:
     history = History()
     history.recover()
     match options.words:
@@ -76,13 +74,12 @@ def _history(options: argparse.Namespace) -> int | None:
         case ["race", id, file]:
             _draw(find_stored(history, id), Path(file), RACE_PICTURES)
         case ["delete", _, *_]:
-            return _delete(history, options.words[1:], options)
+            _delete(history, options.words[1:], options)
         case [id] if id not in ("export", "card", "race", "delete"):
             _show(history, id, options)
         case words:
             given = " ".join(["history", *words])
-            raise BadInput(f"history takes nothing, one id, or {_FORMS}. Given: {given}.")
-    return None
+            raise BadInput(f"{PROGRAM} history --help lists what can be asked for. Given: {given}.")
 
 
 def _list(history: History, options: argparse.Namespace) -> None:
@@ -113,23 +110,14 @@ def _export(history: History, file: Path, options: argparse.Namespace) -> None:
     if format not in (*export.FORMATS, "md"):
         raise BadInput(f"The file's name says how to write it: .csv, .json, .parquet or .md. Given: {str(file)!r}.")
     export.check_place(file, "table")
-    limit = _limit(options.limit)
-    count = 0
-
-    def counted() -> Iterator[RunResult]:
-        nonlocal count
-        for result in history.each(limit, options.search):
-            count += 1
-            yield result
-
-    results = counted()  # rows that cannot be read are left out, and do not count
+    results = history.each(_limit(options.limit), options.search)
     with replacing(file) as draft:
         if format == "md":
             cells = ((result.spec, result, naming.status(result)) for result in results)
             draft.write(markdown.of_cells(cells).encode())
         else:
             export.write(results, format, draft)
-    print(f"{fmt.count(count, 'run')} written to {file}.", file=sys.stderr)
+    print(f"Written to {file}.", file=sys.stderr)
 
 
 def _draw(result: RunResult, file: Path, by_ending: Mapping[str, Callable[[RunResult], bytes]]) -> None:
@@ -137,25 +125,16 @@ def _draw(result: RunResult, file: Path, by_ending: Mapping[str, Callable[[RunRe
         raise BadInput(f"The picture is a {' or '.join(by_ending)} file. Given: {str(file)!r}.")
     export.check_place(file, "picture")
     file.write_bytes(by_ending[ending](result))
-    print(f"{card.title(result)}: written to {file}.", file=sys.stderr)
+    print(f"Written to {file}.", file=sys.stderr)
 
 
-def _delete(history: History, ids: list[str], options: argparse.Namespace) -> int | None:
-    try:
-        results = [find_stored(history, id) for id in ids]
-    except BadInput as unknown:
-        raise BadInput(f"{unknown} Nothing was deleted.") from unknown
+def _delete(history: History, ids: list[str], options: argparse.Namespace) -> None:
+    results = [find_stored(history, id) for id in ids]
     if not options.yes:
-        print(terminal.history_table(results))
-        if not sys.stdin.isatty():
-            raise BadInput("Nobody can be asked here whether to delete these for good. Add --yes.")
-        print("Delete for good? [y/N] ", end="", flush=True)
-        if sys.stdin.readline().strip().lower() not in ("y", "yes"):  # which Ctrl-D is not
-            print("Nothing was deleted.", file=sys.stderr)
-            return FAILED
+        print(terminal.history_table(results), file=sys.stderr)
+        raise BadInput("Nothing was deleted. Add --yes to delete these for good.")
     hub_dataset.withdraw(history.path.parent / hub_dataset.FOLDER, set(ids))
     print(f"{fmt.count(history.delete(ids), 'run')} deleted.", file=sys.stderr)
-    return None
 
 
 def _limit(given: str | None) -> int | None:

@@ -55,8 +55,8 @@ def _table(rows: list[PublishedRow]) -> str:
         settings = (row.gpu, str(row.batch_size), row.torch, row.mode, row.task, row.model)
         lines.append((*settings, *times, speedup, saved, last))
     notes = [f"[{number}] {note}" for number, note in enumerate(noted, 1)]
-    source = [f"Published: mean of 300 calls, {published.SOURCE}"] if any(not row.measured for row in rows) else []
-    return "\n".join([*terminal.table(lines), "", *notes, *source])
+    source = f"Published: mean of 300 calls, {published.SOURCE}"
+    return "\n".join([*terminal.table(lines), "", *notes, source])
 
 
 def _conditions(row: PublishedRow) -> str:

@@ -11,10 +11,6 @@ WORDS = {
         "Timed by the guide's recipe, eager first and then compiled: a machine that drifts meanwhile moves the "
         "speed-up, its interval does not show that, and there is no noise floor."
     ),
-    "separate": (
-        "Eager and compiled do not fit in memory together: they were timed one after the other, so drift of the "
-        "machine is not cancelled."
-    ),
     "compiles_itself": (
         "The model calls torch.compile for a part of itself: that part is compiled in eager, too, and the "
         "speed-up leaves it out."
@@ -40,8 +36,7 @@ WORDS = {
     "timed_again": "Another program took a core while it was timed. Timed again with fewer threads: {threads}.",
     "no_graph": "torch.compile captured no graph at all: “compiled” ran as eager.",
     "breaks": "Graph breaks: {breaks}. Graphs, with Python in between: {graphs}.",
-    "no_cudagraphs": "CUDA graphs, which mode {mode} asks for, were not used: {reason}.",
-    "some_cudagraphs": "CUDA graphs, which mode {mode} asks for, were used in part only: {reason}.",
+    "cudagraphs": "CUDA graphs, which mode {mode} asks for, were {used}.",
     "fallbacks": "Functions that dynamo left to eager: {count}. The first: {place}, {reason}.",
     "tail": "The slowest compiled calls are slower than eager's: of 20 calls one takes longer than {slow}, with eager"
     " longer than {usual}.",
@@ -69,11 +64,6 @@ WORDS = {
     "before anything is computed, takes them for zero.",
     "growth": "Each call takes longer than the one before ({rises} from the first third to the last): the model keeps "
     "something from call to call.",
-    "came_compiled": "The model came with torch.compile on parts of it ({parts}): eager is the model without that.",
-    "beginning_twice": "The prompt begins with {mark} twice: leave out yours, the tokenizer adds one.",
-    "end_at_end": "The prompt ends with {mark}: the answer is the beginning of another text.",
-    "narrow_vectors": "Inductor compiled for {compiled}, though torch's own kernels use {own}: compiled is slower than "
-    "it could be. Run once with --cache empty; if this line stays, install another C++ compiler.",
     "not_counted": (
         "Earlier processes with other threads, versions, instructions or outputs, not counted here: {count}."
     ),
@@ -82,9 +72,8 @@ WORDS = {
 
 
 IMPORTANT = (
-    "note", "no_graph", "same_tensor", "growth", "missing_weights", "came_compiled", "compiles_itself", "subnormal",
-    "narrow_vectors", "no_cudagraphs", "some_cudagraphs", "fallbacks", "breaks", "separate", "beginning_twice",
-    "end_at_end", "not_counted"
+    "note", "no_graph", "same_tensor", "growth", "missing_weights", "compiles_itself", "subnormal", "cudagraphs",
+    "fallbacks", "breaks", "not_counted"
 )  # fmt: skip
 """Caveats that change what an answer means, the most important first. One of them stands beside the answer."""
 

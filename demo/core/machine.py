@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from demo.core.cores import TAKEN, usable_cores
+from demo.core.cores import TAKEN
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,16 +46,6 @@ class Environment(Machine):
     """How torch computed, read back from it: attention, memory format, dtype of weights, matrix products, spinning."""
     free_cores: int | None = None
     """Cores that others left free when the timing began, at least 1; None on a GPU and without /proc."""
-
-    @classmethod
-    def of_host(cls, host: "HostInfo", device: str) -> "Environment":
-        """What is known of a run that ended before its worker recorded the machine; `threads` are 0 then."""
-        facts, name = host.facts(), host.cpu
-        if device != "cpu" and host.gpu:
-            facts["memory_bytes"], name = host.gpu_memory_bytes or 0, host.gpu
-        else:
-            facts |= dict.fromkeys(("driver", "compute_capability", "cuda_toolkit"))
-        return cls(**facts, platform="", device_name=name, cpu_count=usable_cores(), threads=0)
 
     @property
     def gave_way(self) -> bool:

@@ -44,8 +44,8 @@ def quality(result: RunResult) -> Quality | None:
         return Quality("rough", f"other programs used {fmt.percent(others)} of the processor", "quiet")
     for caveat in result.caveats:
         if caveat.key in GPU_TROUBLE:
-            return Quality("rough", fmt.clause(str(caveat)), "quiet" if caveat.key == "gpu_others" else "repeat")
-    if not result.interleaved:
+            return Quality("rough", str(caveat).removesuffix("."), "quiet" if caveat.key == "gpu_others" else "repeat")
+    if result.spec.protocol == "as published":
         return Quality("rough", "eager and compiled were timed one after the other")
     width = f"the interval is ±{fmt.percent(speedup.half_width)} wide"
     if speedup.half_width > ROUGH:

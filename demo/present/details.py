@@ -89,25 +89,13 @@ def _slower_back_to_back(result: RunResult) -> list[str]:
 
 
 def _of_text(result: RunResult) -> list[Row]:
-    """What a text model's run tells beside its times: the speed-up of the first token, the cache, generate()."""
-    known, asked = result.comparisons.get(FIRST_TOKEN), result.generation
-    if asked is None:
+    """The speed-up of a text model's first token."""
+    known = result.comparisons.get(FIRST_TOKEN)
+    if known is None:
         return []
-    found = []
-    if known is not None:
-        gained = verdict.with_ends(fmt.ratio(known.ratio), known)
-        words = f"The call that reads the prompt of {asked.prompt_tokens} tokens, timed apart by the same protocol."
-        found.append((naming.COMPARISONS[FIRST_TOKEN], gained, words))
-    words = f"Static, with {asked.cache_tokens} places for prompt and answer. Part of both peaks of memory."
-    found.append(("Key-value cache", fmt.size(asked.cache_bytes), words))
-    if asked.generate_seconds is not None:
-        seconds = [one for one in (asked.generate_seconds, asked.automatic_seconds) if one is not None]
-        words = (
-            "The whole answer by one call: without compiling and, on a GPU, with the compile that generate() does by "
-            "itself."
-        )
-        found.append(("transformers' generate()", fmt.latencies(seconds), words))
-    return found
+    gained = verdict.with_ends(fmt.ratio(known.ratio), known)
+    words = f"The call that reads the prompt of {result.prompt_tokens} tokens, timed apart by the same protocol."
+    return [(naming.COMPARISONS[FIRST_TOKEN], gained, words)]
 
 
 def _processes(result: RunResult) -> list[Row]:
@@ -195,15 +183,9 @@ def compiled(result: RunResult) -> Part | None:
     rows += [*_places("Fallback to eager", found.fallbacks), *_places("Recompile", found.recompiles)]
     if found.recompiles_while_timing:
         rows.append(("Recompiles while timing", str(found.recompiles_while_timing), ""))
-    skipped = found.cudagraphs_skipped is not None
-    if (reason := found.cudagraphs_skipped if skipped else found.cudagraphs_partly) is not None:
-        rows.append(("CUDA graphs", "not used" if skipped else "used in part", reason))
-    elif found.cudagraphs != "not asked":
-        rows.append(("CUDA graphs", found.cudagraphs, ""))
-    if found.kernels is not None:
-        rows.append(("Kernels", f"{found.kernels} generated, {found.extern_kernels} of libraries", ""))
-    if found.cache_hits or found.cache_misses:
-        rows.append(("Compile cache", f"{found.cache_hits} found, {found.cache_misses} missing", ""))
+    if found.cudagraphs != "not asked":
+        used, _, reason = found.cudagraphs.partition(": ")
+        rows.append(("CUDA graphs", used, reason))
     return Part(f"Did it really compile? {_really_compiled(result, found)}", texts, rows=rows)
 
 
@@ -375,7 +357,7 @@ def request(result: RunResult) -> Part | None:
     if around is None or requests is None:
         return None
     before, after = batch * around.preprocess_seconds, batch * around.postprocess_seconds
-    model = result.answer_seconds or tuple(result.latencies.values())
+    model = tuple(result.latencies.values())
     lines = {
         "Prepare the input": (before, before),
         "Copy to the device": (around.copy_seconds, around.copy_seconds),

@@ -56,14 +56,8 @@ def script(result: RunResult) -> str:
     outputs lie apart, or the text that both write.
 
     A failed run has a script, too: it fails the same way, for a report. What a script leaves out stands in
-    docs/command-line.md. Raises BadInput where the two variants did not fit in memory together, and for an option that
-    a script does not apply.
+    docs/command-line.md. Raises BadInput for an option that a script does not apply.
     """
-    if not result.interleaved and result.spec.protocol == "interleaved":
-        raise BadInput(
-            "Eager and compiled did not fit in memory together and were timed one after the other, which no script "
-            "does. Choose a run with a smaller batch."
-        )
     if refused := _refused(result.spec):
         raise BadInput(refused)
     return _program(result, timed=True)
@@ -141,7 +135,7 @@ def _program(result: RunResult, timed: bool) -> str:
     spinning = machine.settings.get("spinning", "") if machine else ""
     where = f" on {machine.device_name}, torch {machine.torch}" if machine else ""
     # With random weights the prompt has as many tokens as the run's, or one a word where the run did not get there.
-    tokens = result.generation.prompt_tokens if result.generation else len(spec.prompt.split())
+    tokens = result.prompt_tokens or len(spec.prompt.split())
     layout = ", memory_format=torch.channels_last" if spec.channels_last else ""
     facts = {
         "spec": spec,

@@ -19,7 +19,7 @@ from demo.core.result import RunResult
 from demo.core.spec import PUBLISHED_CALLS, TEXT_GENERATION, RunSpec
 
 REFUSED = ("no gpu", "no tf32", "no bfloat16")
-"""The rules of `refusals.RULES` whose refusals the page tells as doubts."""
+"""The refusals of `demo.core.refusals` that the page tells as doubts."""
 
 NEWEST = 5
 """How many of the latest runs with the same settings count: an older torch may have been slower."""

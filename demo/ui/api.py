@@ -162,7 +162,7 @@ Searches for the best way to run a model on this server's machine: eager, torch.
 freezing, a package, channels last. Each way is a stored run; what is stored already is not run again.
 
 The answer is JSON with complete (whether everything was tried), answer (sentences), winner, equals (ways that cannot be
-told from it), crossover, and rows, the best first: way, settings, rank (null where it cannot win), speedup
+told from it), and rows, the best first: way, settings, rank (null where it cannot win), speedup
 over eager with low and high, seconds of a call, first_answers (seconds from the start of a process, from nothing and
 in the next process, by part), memory_bytes, out (why it cannot win), processes and the id of its run.
 """

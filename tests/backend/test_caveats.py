@@ -54,8 +54,8 @@ def test_what_the_compiled_model_really_was_is_told() -> None:
     for graphs, more, words in [
         (0, {}, "captured no graph at all"),
         (2, {"graph_breaks": (GraphBreak("print", "a.py:1"),)}, "breaks: 1. Graphs, with Python in between: 2."),
-        (1, {"cudagraphs": "skipped: mutated inputs"}, "were not used: mutated inputs."),
-        (3, {"cudagraphs": "in part: 2 of 3 graphs: why"}, "in part only: 2 of 3 graphs: why."),
+        (1, {"cudagraphs": "not used: mutated inputs"}, "were not used: mutated inputs."),
+        (3, {"cudagraphs": "used in part: 2 of 3 graphs: why"}, "in part: 2 of 3 graphs: why."),
         (1, {"fallbacks": (GraphBreak("a loop", "a.py:1 in f"),)}, "1. The first: a.py:1 in f, a loop."),
     ]:
         (caveat,) = caveats.of_timing(ok_result(compilation=Compilation(1.0, "cold", graphs, **more)))

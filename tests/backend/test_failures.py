@@ -90,10 +90,11 @@ NO_HEADER = CppCompileError(
         (NO_HEADER, "fatal error: Python.h: No such file or directory.", "-dev; Fedora"),
         (CppCompileError(["g++"], "ld: cannot find -lgomp: No such file\n"), "cannot find -lgomp", "LIBRARY_PATH"),
         (OSError("/tmp/me/ab/cab.so: failed to map segment from shared object"), "cab.so: failed", "TORCHINDUCTOR"),
+        (ImportError("/tmp/a/cab.main.so: undefined symbol: gone"), "undefined symbol", "cache may be damaged: delete"),
         (ImportError("/usr/lib/libstdc++.so.6: version `GLIBCXX_3.4.32' not found"), "GLIBCXX", "set CXX|Set CXX"),
         (RuntimeError("Failed to find C compiler. Please specify via CC"), "C compiler", "build-essential"),
     ],
-    ids=["header", "library", "noexec", "libstdc++", "Triton's compiler"],
+    ids=["header", "library", "noexec", "damaged cache", "libstdc++", "Triton's compiler"],
 )
 @pytest.mark.parametrize("checkpoint", ["shapes-vit", "/somewhere/mine.py:build"])
 def test_a_failure_of_the_machine_is_told_with_its_cause(error, message, remedy, checkpoint):

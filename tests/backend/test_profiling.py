@@ -217,7 +217,7 @@ def test_a_package_has_its_own_weights_and_not_eagers(fake: FakeCuda) -> None:
     assert found["compiled"].peak_reserved_bytes == 550
 
 
-@pytest.mark.parametrize("cudagraphs", ["used", "in part: 2 of 3 graphs: a reason"])
+@pytest.mark.parametrize("cudagraphs", ["used", "used in part: 2 of 3 graphs: a reason"])
 def test_eager_s_memory_holds_nothing_of_what_the_compile_left(cudagraphs: str, fake: FakeCuda) -> None:
     """Freezing leaves folded copies of the weights, and CUDA graphs their pools, also where only some were recorded."""
     run = made_up_run(fake, Working(fake), freezing=True)

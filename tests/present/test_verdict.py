@@ -60,7 +60,7 @@ BROKEN = ok_result(spec=dataclasses.replace(ok_result().spec, graph_break=True))
 
 def test_a_run_with_added_breaks_says_so_wherever_it_is_told() -> None:
     report, table = terminal.report(BROKEN), markdown.of_run(BROKEN)
-    assert "Compiled is 2.00× faster (with added graph breaks), 2.04 ms → 1.02 ms" in report
+    assert "Compiled is 2.00× faster (with added graph breaks)" in report
     assert "compiled with added graph breaks against eager" in report
     assert all("Compiled, with breaks" in text and "added graph breaks" in text for text in (report, table))
 
@@ -153,7 +153,6 @@ def test_a_word_of_a_newer_worker_is_quoted_as_it_is() -> None:
         "Recompile 1: modeling_vit.py:88 in forward · a size changed",
         "Fallback to eager 1: file.py:5 in g · too often",
         "Fallback to eager 2: – · a loop",
-        "Kernels: 38 generated, 49 of libraries",
         "with a kept cache, by run 20261121T093100-0f0f10",
         "Whole request 19.4 ms 13.3 ms",
         "A whole request: 1.46×",

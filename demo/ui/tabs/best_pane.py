@@ -1,6 +1,5 @@
 """The search for the best way on the tab Run: its button, and its stage in the result pane."""
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,7 +8,6 @@ import plotly.graph_objects as go
 from markupsafe import Markup
 
 from demo.core import format as fmt
-from demo.core.stats import Interval
 from demo.present import naming
 from demo.present.comparison_charts import Kind, WayLine, crossover, ladder
 from demo.present.figure import provenance
@@ -154,8 +152,7 @@ def head(going: BestSearch) -> str:
     asked = escaped(" · ".join([spec.checkpoint, *every, state if going.ended else "so far"]))
     said = [asked, f"## {answer}", *more]
     if not going.ended:
-        to_go = search.left_seconds if search.expected_seconds is None else search.expected_seconds
-        said.append(f"{_doing(going)} · about {fmt.rounded_duration(to_go)} left")
+        said.append(f"{_doing(going)} · {fmt.rounded_duration(search.left_seconds)} left at most")
     elif not search.complete:
         cancelled, late = "Cancelled. What was measured is kept", "The time is up before everything was tried"
         said.append(f"{cancelled if going.stopped else late}: press “Find the best way” again to go on.")
@@ -199,19 +196,13 @@ def _crossover(table: BestTable) -> go.Figure | None:
         for row in table.rows
         if row.rank is not None and row.seconds and (start := row.first_answer("next"))
     ]
-    crossed = table.crossover
-    calls = None
-    if crossed is not None:
-        calls = Interval(crossed.calls, crossed.low, math.inf if crossed.high is None else crossed.high)
-    return crossover(known, calls, _source(table))
+    return crossover(known, None, _source(table))
 
 
 def _kind(row: Row, table: BestTable) -> Kind:
     if table.winner is not None and row.way == table.winner.way:
         return "winner"
-    if row.way.name == EAGER:
-        return "eager"
-    return "rival" if table.crossover is not None and row.way == table.crossover.rival.way else "other"
+    return "eager" if row.way.name == EAGER else "other"
 
 
 def _ladder(table: BestTable) -> go.Figure | None:

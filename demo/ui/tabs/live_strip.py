@@ -1,5 +1,6 @@
 """The run that goes on or waits, as HTML: its phases, the race so far and the interval so far."""
 
+import itertools
 from html import escape
 
 from markupsafe import Markup
@@ -31,7 +32,25 @@ def strip(progress: Progress, spec: RunSpec) -> Markup:
     speedup, step = progress.speedup, STEP_OF_PHASE.get(progress.phase, 0)
     axis = ruler(speedup, not speedup.too_wide, 0.0) if speedup is not None else ""
     running = both_sizes(lambda size: race.of_progress(progress, spec, size))
-    return render("progress.strip", spec, progress, list(STEPS), step, doing(progress), running, axis)
+    told = doing(progress), compile_parts(progress)
+    return render("progress.strip", spec, progress, list(STEPS), step, *told, running, axis)
+
+
+PARTS = {"dynamo": "tracing", "aot_autograd": "lowering", "inductor": "code", "backend compile": "C++ or Triton"}
+"""Short names of the parts of a compile."""
+
+
+def compile_parts(progress: Progress) -> str:
+    """'Tracing 2.1 s · lowering 0.6 s · code 4.0 s. Graphs so far: 2, breaks: 1.'; '' before the compile."""
+    steps = progress.compile_steps
+    if not steps:
+        return ""
+    end = progress.first_seconds if progress.first_seconds is not None else progress.racing_seconds or 0.0
+    seconds: dict[str, float] = {}
+    for (name, begin), (_, next_begin) in itertools.pairwise((*steps, ("", end))):
+        seconds[name] = seconds.get(name, 0.0) + max(0.0, next_begin - begin)
+    parts = " · ".join(f"{PARTS.get(name, name)} {fmt.duration(taken)}" for name, taken in seconds.items())
+    return f"{fmt.capital(parts)}. Graphs so far: {progress.graphs}, breaks: {progress.breaks}."
 
 
 def doing(progress: Progress) -> Markup:
