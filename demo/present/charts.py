@@ -1,4 +1,4 @@
-"""The charts of one result, the guide's bars, and the charts of the published tables.
+"""The charts of one result, and the charts of the published tables.
 
 In these each GPU has a colour and a shape, none of them eager's or compiled's.
 """
@@ -14,7 +14,6 @@ from demo.core.result import RunResult
 from demo.core.spec import PUBLISHED_CALLS
 from demo.core.stats import geometric_mean
 from demo.present import figure as style, naming
-from demo.present.guide_comparison import nearest_rows
 from demo.present.pictures import COMPILED, EAGER
 from demo.store import published
 from demo.store.published import PublishedRow
@@ -44,15 +43,6 @@ def latency_bars(result: RunResult) -> go.Figure | None:
     )
 
 
-def published_bars(checkpoint: str) -> go.Figure | None:
-    """What the guide measured for `checkpoint` on its GPUs, with batch 1 and mode default; None without such a row."""
-    shown = nearest_rows(checkpoint)
-    if not shown:
-        return None
-    pairs = [(f"<b>{row.gpu}</b>  eager", (row.eager_seconds, row.compiled_seconds), row.speedup) for row in shown]
-    calls = f"One image per call, mean of {PUBLISHED_CALLS} calls, torch {shown[0].torch}"
-    source = [fmt.shortened(checkpoint, 48), calls, GUIDE]
-    return style.paired_bars("What the guide measured", pairs, source, right=118)
 
 
 def trace(result: RunResult) -> go.Figure | None:

@@ -34,8 +34,6 @@ from demo.sweep.run_grid import Done, Event, Waiting, run_cells
 WAITING_SECONDS = 0.5
 UPDATE_SECONDS = 1.0
 """Between two updates that a browser gets: one costs some 20 ms of CPU time on the machine that is timed."""
-AGAIN_SECONDS = 10.0
-"""A page opened this soon after a run shows it again: a reload may predate the run's id in the address."""
 MOST_QUIET_SECONDS = 300.0
 """The longest wait for a quiet machine."""
 UNWATCHED_SECONDS = 120.0
@@ -115,7 +113,6 @@ class Work:
     doing: Any = field(default=None, init=False)
     delivered: bool = field(default=False, init=False)
     """Whether a page has shown the outcome."""
-    ended_at: float = field(default=0.0, init=False)
     answer: RunResult | None = field(default=None, init=False)
     """Of a run, once only its later start is still measured."""
     runs_ended: int = field(default=0, init=False)
@@ -128,10 +125,6 @@ class Work:
     @property
     def ended(self) -> bool:
         return self._ended.is_set()
-
-    @property
-    def ended_just_now(self) -> bool:
-        return self.ended and time.monotonic() - self.ended_at < AGAIN_SECONDS
 
     @property
     def stopped(self) -> bool:
@@ -163,7 +156,6 @@ class Work:
     def run(self) -> None:
         """Works to the end, on a thread of its own."""
         self._outcome = attempted(self._work)
-        self.ended_at = time.monotonic()
         self._ended.set()
 
     def _work(self) -> RunResult | None:
@@ -200,8 +192,6 @@ class Job(Work):
     """Repeats of this spec, from which the run goes on."""
     when_quiet: bool = False
     """It is to begin when no other program keeps the machine busy."""
-    meanwhile: str = field(default="", init=False)
-    """HTML for a visitor who waits for the run."""
     _turn: ExitStack = field(default_factory=ExitStack, init=False)
     """Its place in the queue, until it ends."""
     _files: Files = field(default=NO_FILES, init=False)
@@ -313,11 +303,6 @@ class BestSearch(Series):
     @property
     def other_formats(self) -> bool:
         return any(way.name in OTHER_FORMATS for way in self.search.ways)
-
-    @property
-    def others(self) -> int:
-        """Runs that wait while one of this search goes on; each goes before the next run of it."""
-        return len(self.queue) - 1
 
 
 def make_search(

@@ -19,7 +19,7 @@ from demo.ui.look.theme import CSS, HEAD, theme
 from demo.ui.tabs import links
 from demo.ui.tabs.best_pane import BestPane
 from demo.ui.tabs.events import AT_ONCE, LATEST, QUIET, UNREAD
-from demo.ui.tabs.form import GALLERIES, default_picture, examples, read_spec, servable
+from demo.ui.tabs.form import default_picture, read_spec, servable, thumbnails
 from demo.ui.tabs.history_tab import HistoryTab
 from demo.ui.tabs.published_tab import PublishedTab
 from demo.ui.tabs.run_tab import RunTab
@@ -37,9 +37,7 @@ SPARE_THREADS = 40
 SESSIONS = 128
 """Sessions whose state, such as a sweep's cells, the server keeps. A new one removes the one that was idle longest."""
 
-NAME_THUMBNAILS = name_thumbnails(
-    {gallery: [path.stem for path in examples(drawn)] for gallery, drawn in GALLERIES.items()},
-)
+NAME_THUMBNAILS = name_thumbnails([path.stem for path in thumbnails()])
 
 
 def launch(page: "Page", **settings: Any) -> Any:
@@ -93,7 +91,6 @@ class Page(gradio_workarounds.Blocks):
                     self.published_tab = PublishedTab(published)
                 with gr.Tab("Sweep", id="sweep") as sweeps:
                     self.sweep_tab = SweepTab(self.run_tab, tabs, sweeps)
-            self.run_tab.follow_links()
             StageBar(runner, self.run_tab)
             # what happens when a visitor opens the page
             self.load(None, js=links.TO_TAB, api_visibility="private")

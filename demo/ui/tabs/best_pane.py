@@ -165,8 +165,7 @@ def _doing(going: BestSearch) -> str:
             return f"Runs ahead of yours: {ahead}."
         case Timing(place, timing):
             way = fmt.capital(best_words.name(going.search.ways[place]))
-            others = f" · Other runs that wait: {going.others}. They go between the runs of this search."
-            return f"**{way}** · {doing(timing)}{others if going.others > 0 else ''}"
+            return f"**{way}** · {doing(timing)}"
     return "Choosing what to try next"
 
 

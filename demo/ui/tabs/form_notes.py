@@ -11,7 +11,6 @@ from demo.present import naming
 from demo.present.markdown import escaped
 from demo.runs.forecast import Forecast
 from demo.tasks import BY_NAME
-from demo.ui.tabs.actions import query
 from demo.ui.templates import render
 
 DOUBT = {
@@ -59,13 +58,10 @@ def checkpoint_note(checkpoint: str) -> str:
 
 
 def drawn_only_note(checkpoint: Checkpoint) -> str:
-    """That its predictions mean nothing on a photograph, with a press to a model for photographs of the same task."""
-    text = escaped(f"{checkpoint.id} knows drawn shapes only: on this picture its predictions would mean nothing.")
-    other = catalog.find(BY_NAME[checkpoint.task].published)
-    if other is None:
-        return text
-    words = escaped(f"Use {naming.short(other.id)}, for photographs ({source(other)})")
-    return f"{text}\n\n[{words}](?{query(catalog.make_spec(other.id))})"
+    """That its predictions mean nothing on a photograph, and a model of the same task that knows photographs."""
+    text = f"{checkpoint.id} knows drawn shapes only: on this picture its predictions would mean nothing."
+    other = BY_NAME[checkpoint.task].published
+    return escaped(f"{text} For photographs choose {other}." if other else text)
 
 
 def source(checkpoint: Checkpoint) -> str:

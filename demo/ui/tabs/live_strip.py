@@ -1,18 +1,14 @@
 """The run that goes on or waits, as HTML: its phases, the race so far and the interval so far."""
 
 import itertools
-import statistics
-from collections.abc import Sequence
 from html import escape
-from urllib.parse import urlencode
 
 from markupsafe import Markup
 
 from demo.core import format as fmt
 from demo.core.progress import Progress
-from demo.core.result import RunResult
 from demo.core.spec import RunSpec
-from demo.present import naming, race, verdict
+from demo.present import naming, race
 from demo.ui.tabs.headline import both_sizes, ruler
 from demo.ui.templates import render
 
@@ -62,17 +58,3 @@ def doing(progress: Progress) -> Markup:
     if progress.code:
         return Markup(escape(fmt.capital(naming.worker_word(progress.code))))
     return Markup([*STEPS.values(), "Done"][STEP_OF_PHASE.get(progress.phase, 0)])
-
-
-def meanwhile(spec: RunSpec, runs: Sequence[RunResult]) -> Markup:
-    """What is known of a run that waits: how long the latest `runs` of this machine took, and the newest answer of its
-    settings."""
-    took = [run.elapsed_seconds for run in runs if run.status == "ok"][:5]
-    texts = [f"A run takes about {fmt.rounded_duration(statistics.median(took))} here."] if took else []
-    known = next((run for run in runs if run.spec == spec and verdict.outcome(run)), None)
-    if known is None:
-        return render("results.note", " ".join(texts))
-    at = fmt.minute(known.started_at)
-    texts.append(f"The latest answer of these settings, {at} UTC: {verdict.speedup_in_full(known)}.")
-    link = Markup('<a href="?{}">Open it</a>').format(urlencode({"run": known.id}))
-    return render("results.note", " ".join(texts)) + link

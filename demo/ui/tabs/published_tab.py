@@ -8,8 +8,6 @@ from typing import Any
 from urllib.parse import urlencode
 
 import gradio as gr
-from gradio.processing_utils import save_bytes_to_cache
-from gradio.utils import get_upload_folder
 
 from demo.core import catalog, format as fmt
 from demo.core.spec import PUBLISHED_CALLS, TEXT_GENERATION, BadInput
@@ -17,9 +15,7 @@ from demo.present import charts
 from demo.present.markdown import escaped
 from demo.store import published
 from demo.store.published import OOM, PublishedRow
-from demo.ui.look import download
 from demo.ui.tabs import links, tables
-from demo.ui.tabs.actions import query
 from demo.ui.tabs.events import AT_ONCE
 from demo.ui.tabs.form import TASK_NAMES
 
@@ -60,8 +56,7 @@ class PublishedTab:
                 self.by_batch = gr.Plot(show_label=False, elem_id="published-by-batch", min_width=320)
             self.table = tables.table("published-table", "Rows", COLUMNS, show_search="filter")
             with gr.Row(elem_id="published-exports"):
-                self.exports = {kind: gr.Button(f"Export {kind.upper()}", size="sm") for kind in KINDS}
-                self.file = gr.DownloadButton("The file", elem_id="published-file", elem_classes="unseen")
+                self.exports = [gr.DownloadButton(f"Export {kind.upper()}", size="sm") for kind in KINDS]
             gr.Markdown(_about())
         self.chosen = gr.Textbox("", visible=False)
         """What is chosen, as a query."""
@@ -69,7 +64,7 @@ class PublishedTab:
         """The rows of the table."""
         self.pressed = gr.Textbox("", visible=False)
         """The query of the pressed row."""
-        self.outputs = [self.scope, self.durations, self.by_batch, self.table, self.rows]
+        self.outputs = [self.scope, self.durations, self.by_batch, self.table, self.rows, *self.exports]
         self._wire(tab)
 
     def _wire(self, tab: gr.Tab) -> None:
@@ -88,10 +83,6 @@ class PublishedTab:
         self.table.select(self._press, self.rows, [self.pressed, self.scope], **AT_ONCE).then(
             None, self.pressed, js=links.FILL, api_visibility="private"
         )
-        for kind, button in self.exports.items():
-            button.click(lambda rows, kind=kind: _file(rows, kind), self.rows, self.file, **AT_ONCE).then(
-                None, js=download("published-file"), api_visibility="private"
-            )
 
     def _update(self, request: gr.Request, query: str, *held: str) -> list[Any]:
         """Shows what the address's `query` chooses, else what the filters hold. A search that is being typed stays."""
@@ -119,7 +110,7 @@ class PublishedTab:
 
 
 def shown(asked: dict[str, str]) -> tuple[Choices, dict[str, str], list[Any]]:
-    """The lists, their choices (what the chosen table lacks becomes "all"), and scope, charts, table and its rows."""
+    """The lists, their choices (what the chosen table lacks becomes "all"), scope, charts, table, rows and files."""
     every = published.all_rows()
     choices = _choices(every, asked["subset"])
     chosen, model = _fitted(choices, asked), asked["model"]
@@ -146,7 +137,8 @@ def shown(asked: dict[str, str]) -> tuple[Choices, dict[str, str], list[Any]]:
             scope += " This project's own rows have random weights: latency does not depend on their values."
     figures = [charts.durations(one), charts.by_batch(table)]
     plots = [gr.update(value=figure, visible=figure is not None) for figure in figures]
-    return choices, chosen, [tables.status(scope), *plots, _table(rows), tuple(rows)]
+    files = [tables.file(write(rows).encode(), f"worth-compiling-published.{kind}") for kind, write in KINDS.items()]
+    return choices, chosen, [tables.status(scope), *plots, _table(rows), tuple(rows), *files]
 
 
 def _table(rows: Sequence[PublishedRow]) -> dict[str, Any]:
@@ -218,12 +210,7 @@ def here(row: PublishedRow) -> str:
         asked["text"] = catalog.QUERIES
     if row.task == TEXT_GENERATION:
         asked.setdefault("prompt", catalog.PROMPT)
-    return query(catalog.make_spec(row.checkpoint, row.task, **asked))
-
-
-def _file(rows: Sequence[PublishedRow], kind: str) -> str:
-    content = KINDS[kind](rows).encode()
-    return save_bytes_to_cache(content, f"worth-compiling-published.{kind}", get_upload_folder())
+    return links.query(catalog.make_spec(row.checkpoint, row.task, **asked))
 
 
 def _about() -> str:
