@@ -2,7 +2,7 @@
 
 import argparse
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from demo.core.format import parse_whole
 from demo.core.result import RunResult
 from demo.core.result_json import dumps
 from demo.core.spec import BadInput
-from demo.present import card, markdown, naming, race
+from demo.present import card, markdown, naming, race, race_picture
 from demo.present.script import script
 from demo.store import export, hub_dataset
 from demo.store.history import History
@@ -22,6 +22,10 @@ from demo.store.history import History
 LISTED = 50
 """Results that are listed when no limit was given: each one's interval takes some hundredths of a second."""
 LARGEST = 999_999_999
+RACE_PICTURES: dict[str, Callable[[RunResult], bytes]] = {
+    ".svg": lambda result: race.file(result).encode(),
+    ".png": race_picture.png,
+}
 _FORMS = "export FILE, card ID FILE, race ID FILE, delete ID"
 _HELP = """the stored results, newest first
 
@@ -29,7 +33,7 @@ _HELP = """the stored results, newest first
   history ID                    show this one in full
   history export FILE           write them to a .csv, .json, .parquet or .md file
   history card ID FILE          draw its card as a .png
-  history race ID FILE          draw its race to break-even as an animated .svg
+  history race ID FILE          draw its race to break-even, animated as .svg or at rest as .png
   history delete ID [ID ...]    remove these for good
 """
 
@@ -68,9 +72,9 @@ def _history(options: argparse.Namespace) -> int | None:
         case ["export", file]:
             _export(history, Path(file), options)
         case ["card", id, file]:
-            _draw(find_stored(history, id), Path(file), ".png", card.card)
+            _draw(find_stored(history, id), Path(file), {".png": card.card})
         case ["race", id, file]:
-            _draw(find_stored(history, id), Path(file), ".svg", lambda result: race.file(result).encode())
+            _draw(find_stored(history, id), Path(file), RACE_PICTURES)
         case ["delete", _, *_]:
             return _delete(history, options.words[1:], options)
         case [id] if id not in ("export", "card", "race", "delete"):
@@ -128,11 +132,11 @@ def _export(history: History, file: Path, options: argparse.Namespace) -> None:
     print(f"{fmt.count(count, 'run')} written to {file}.", file=sys.stderr)
 
 
-def _draw(result: RunResult, file: Path, ending: str, draw: Callable[[RunResult], bytes]) -> None:
-    if file.suffix.lower() != ending:
-        raise BadInput(f"The picture is a {ending} file. Given: {str(file)!r}.")
+def _draw(result: RunResult, file: Path, by_ending: Mapping[str, Callable[[RunResult], bytes]]) -> None:
+    if (ending := file.suffix.lower()) not in by_ending:
+        raise BadInput(f"The picture is a {' or '.join(by_ending)} file. Given: {str(file)!r}.")
     export.check_place(file, "picture")
-    file.write_bytes(draw(result))
+    file.write_bytes(by_ending[ending](result))
     print(f"{card.title(result)}: written to {file}.", file=sys.stderr)
 
 

@@ -22,7 +22,6 @@ from typing import Any
 import gradio as gr
 import gradio.networking
 import gradio.queueing
-from fastapi import HTTPException
 from gradio.blocks import BlockFunction
 from gradio.components.api_component import Api
 from gradio.state_holder import SessionState
@@ -54,57 +53,56 @@ def set_queue(page: gr.Blocks) -> None:
     queue.sleep_when_free = queue.progress_update_sleep_when_free = POLL_SECONDS
     queue.max_size = None
     queue.ANAYLTICS_CACHE_FREQUENCY = sys.maxsize  # else pandas sums up the last 10 000 events after each
-    queue.__class__, queue.clients = Queue, {}
-    queue.pending_messages_per_session = defaultdict(asyncio.Queue)
+    queue.__class__, queue.pending_messages_per_session = Queue, Messages()
     queue.pending_event_ids_session = defaultdict(set)
 
 
-# ---- The queue keeps the messages of 2000 sessions. One more removes the oldest, whose next message is a KeyError that
-# ---- ends the queue's task: each later call is answered "Queue is stopped". No upstream issue found.
+# ---- A stream that breaks off takes along all calls of its page, also those whose stream the page opens that moment:
+# ---- the page shows "404: Not Found". And of 2001 sessions the oldest is removed. Its next message is a KeyError that
+# ---- ends the queue: each later call is answered "Queue is stopped". No upstream issue found for either.
 
-MOST_UNREAD, MOST_UNREAD_OF_A_CLIENT = 1000, 200
-"""Sessions that do not read what they are sent. As many that have read everything are kept, too."""
+MOST_SESSIONS = 2000
+CLOSED_SECONDS = 2.0
+"""A page that opens no stream for so long after one broke off is closed."""
+
+
+class Messages(dict[str, "asyncio.Queue[Any]"]):
+    """What each session is to read. `Queue` removes what gradio would: a broken stream's, and the oldest."""
+
+    def __missing__(self, session: str) -> "asyncio.Queue[Any]":
+        self[session] = asyncio.Queue()
+        return self[session]
+
+    def __setitem__(self, session: str, messages: "asyncio.Queue[Any]") -> None:
+        if session not in self and len(self) >= MOST_SESSIONS:
+            self.pop(next(iter(self)))
+        super().__setitem__(session, messages)
+
+    def __delitem__(self, session: str) -> None:
+        """gradio calls it when a stream breaks off."""
 
 
 class Queue(gradio.queueing.Queue):
-    """gradio's, but it keeps few sessions, forgets the oldest of the others, and goes on after an error."""
+    """gradio's, but a broken stream ends the calls of its page only once that reads no other."""
 
-    clients: dict[str, Any]
-    """The address of each session; the last to join stands last."""
+    async def clean_events(self, *, session_hash: str | None = None, event_id: str | None = None) -> None:
+        if session_hash is None:
+            await super().clean_events(event_id=event_id)
+            return
+        # not awaited: what breaks the stream off cancels this, too
+        task = asyncio.create_task(self._clean_closed(session_hash))
+        self._asyncio_tasks.add(task)
+        task.add_done_callback(self._asyncio_tasks.discard)
 
-    async def push(self, body: Any, request: Any, username: str | None) -> Any:
-        """Raises HTTPException if too many sessions are unread, and none of them has its answer yet."""
-        client = (request.client and request.client.host, request.headers.get("x-forwarded-for"))
-        messages, calls = self.pending_messages_per_session, self.pending_event_ids_session
-        running = {one for one in self.clients if any(call in self.event_ids_to_events for call in calls[one])}
-        unread = [one for one in self.clients if not messages[one].empty()]
-        theirs = [one for one in unread if self.clients[one] == client]
-        quiet = [one for one in self.clients if one not in running and messages[one].empty()]
-        # not all of them: a page's open stream may wait for the next message of its session, and would wait in vain
-        ended = set(quiet[:-MOST_UNREAD])
-        for some, most, status in ((theirs, MOST_UNREAD_OF_A_CLIENT, 429), (unread, MOST_UNREAD, 503)):
-            if len(some) >= most:
-                if running.issuperset(some):
-                    raise HTTPException(status, f"{most} calls wait here and nobody reads their answers.")
-                ended.add(next(one for one in some if one not in running))
-        for one in ended:
-            del self.clients[one], messages[one], calls[one]
-        pushed = await super().push(body, request, username)
-        self.clients.pop(body.session_hash, None)
-        self.clients[body.session_hash] = client
-        return pushed
-
-    async def start_processing(self) -> None:
-        while True:
-            try:
-                return await super().start_processing()
-            except Exception as error:
-                _log.error("gradio's queue ended with a %s and is started again", type(error).__name__)
-            self.stopped = False
+    async def _clean_closed(self, session: str) -> None:
+        end = time.monotonic() + CLOSED_SECONDS
+        while time.monotonic() < end:
+            messages: Any = self.pending_messages_per_session.get(session)
+            if messages is not None and messages._getters:  # a stream waits
+                return
             await asyncio.sleep(POLL_SECONDS)
-
-    def _cancel_asyncio_tasks(self) -> None:
-        """Called when the task ends. What is being answered goes on."""
+        self.pending_messages_per_session.pop(session, None)
+        await super().clean_events(session_hash=session)
 
 
 # ---- A call with a wrong number of values, or with values that a component cannot read, gets no message, and the log

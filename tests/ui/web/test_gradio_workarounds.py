@@ -1,24 +1,27 @@
 """Each work-around for gradio is still needed, and still works."""
 
 import asyncio
+import contextlib
 import inspect
 import os
 import re
 import subprocess
 import sys
+import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import gradio as gr
+import httpx
 import pytest
-from fastapi import HTTPException
 from gradio.components.api_component import Api
-from gradio.data_classes import PredictBodyInternal
 from gradio.queueing import Queue
 from support.page_support import answering
 from support.samples import ok_result
+from support.worker_processes import wait_until
 
 from demo.ui.page import Page
 from demo.ui.web import gradio_workarounds
@@ -48,76 +51,71 @@ def test_the_queue_polls_as_seldom_as_is_set(monkeypatch) -> None:
     assert {getattr(page._queue, name) for name in names} == {gradio_workarounds.POLL_SECONDS}
 
 
-def join(queue: Any, session: str, address: str = "a", forwarded: str = "") -> None:
-    """A call of a page's only endpoint, whose stream nobody opens."""
-    request = SimpleNamespace(client=SimpleNamespace(host=address), headers={"x-forwarded-for": forwarded})
-    asyncio.run(queue.push(PredictBodyInternal(session_hash=session, fn_index=0, data=[2]), request, None))
+class CountingPage:
+    """A page whose only endpoint counts until `enough`; session "a" has called it."""
+
+    def __init__(self, blocks: type[gr.Blocks]) -> None:
+        self.enough = threading.Event()
+
+        def count() -> Iterator[int]:
+            yield 0
+            while not self.enough.wait(0.1):
+                yield 0
+
+        with blocks(analytics_enabled=False) as self.page:
+            gr.api(count, api_name="count")
+        if blocks is gradio_workarounds.Blocks:
+            gradio_workarounds.set_queue(self.page)
+        _, address, _ = self.page.launch(server_port=None, prevent_thread_lock=True, quiet=True)
+        self._queue = f"{address}gradio_api/queue"
+        httpx.post(f"{self._queue}/join", json={"session_hash": "a", "fn_index": 0, "data": []})
+
+    def stream(self) -> Any:
+        return httpx.stream(
+            "GET", f"{self._queue}/data", params={"session_hash": "a"}, timeout=8
+        )  # a heartbeat comes after 15 s
+
+    def close(self) -> None:
+        self.enough.set()
+        self.page.close(verbose=False)
 
 
-@pytest.fixture
-def queue(monkeypatch) -> Any:
-    page = one_endpoint(gradio_workarounds.Blocks)
-    assert page._queue.pending_messages_per_session.max_size == 2000  # still needed: gradio forgets the oldest
-    gradio_workarounds.set_queue(page)
-    monkeypatch.setattr(gradio_workarounds, "MOST_UNREAD", 60)
-    monkeypatch.setattr(gradio_workarounds, "MOST_UNREAD_OF_A_CLIENT", 20)
-    return page._queue
+@pytest.mark.parametrize(
+    ("blocks", "is_answered"), [(gr.Blocks, False), (gradio_workarounds.Blocks, True)], ids=["still needed", "ours"]
+)
+def test_a_page_that_opens_a_stream_as_another_breaks_off_is_answered(
+    blocks: type[gr.Blocks], is_answered: bool
+) -> None:
+    answered = False
+    with contextlib.closing(CountingPage(blocks)) as counting:
+        with counting.stream() as first:
+            next(first.iter_lines())
+            second = contextlib.ExitStack()
+            lines = second.enter_context(counting.stream()).iter_lines()
+        with second, contextlib.suppress(httpx.HTTPError):
+            threading.Timer(gradio_workarounds.CLOSED_SECONDS + 1, counting.enough.set).start()
+            answered = any("process_completed" in line for line in lines)
+    assert answered == is_answered
 
 
-def test_the_oldest_unread_answer_is_forgotten_first(queue: Any) -> None:
-    join(queue, "of another", "b")
-    for number in range(70):
-        join(queue, str(number))
-        queue.event_ids_to_events.clear()  # answered
-    kept = ["of another", *map(str, range(50, 70))]
-    assert list(queue.pending_messages_per_session) == list(queue.clients) == kept
-    assert set(queue.pending_event_ids_session) == set(kept)
+def test_the_calls_of_a_page_that_is_closed_end(monkeypatch) -> None:
+    monkeypatch.setattr(gradio_workarounds, "CLOSED_SECONDS", 0.2)
+    with contextlib.closing(CountingPage(gradio_workarounds.Blocks)) as counting:
+        queue: Any = counting.page._queue
+        with counting.stream() as first:
+            next(first.iter_lines())
+        (call,) = queue.event_ids_to_events.values()
+        wait_until(lambda: not call.alive, 10)
+        assert "a" not in queue.pending_messages_per_session
 
 
-def test_of_sessions_that_were_read_the_newest_are_kept(queue: Any) -> None:
-    """Their streams may be open."""
-    for number in range(70):
-        join(queue, str(number))
-        queue.event_ids_to_events.clear()
-        queue.pending_messages_per_session[str(number)].get_nowait()
-        queue.pending_event_ids_session[str(number)].clear()
-    kept = [str(number) for number in range(9, 70)]  # 60, and the one that joined last
-    assert list(queue.pending_messages_per_session) == list(queue.clients) == kept
-    read_by_a_stream = queue.pending_messages_per_session["69"]
-    join(queue, "69")
-    assert queue.pending_messages_per_session["69"] is read_by_a_stream
-
-
-@pytest.mark.parametrize(("clients", "most", "status"), [(1, 20, 429), (50, 60, 503)], ids=["of one client", "in all"])
-def test_too_many_calls_without_an_answer_are_refused(queue: Any, clients: int, most: int, status: int) -> None:
-    for number in range(most):
-        join(queue, str(number), forwarded=str(number % clients))
-    with pytest.raises(HTTPException, match=f"{most} calls wait here") as refused:
-        join(queue, "one more", forwarded="0")
-    assert refused.value.status_code == status
-    assert len(queue.pending_messages_per_session) == most
-    queue.pending_messages_per_session["0"].get_nowait()  # somebody reads
-    join(queue, "one more", forwarded="0")
-
-
-def test_a_queue_that_ends_with_an_error_is_started_again(queue: Any, caplog) -> None:
-    join(queue, "one")
-    events, running = queue.get_events, asyncio.Event()
-    queue.active_jobs, queue.get_events = [None], lambda: {}["a visitor's text"]
-
-    async def answered(*_: Any) -> None:
-        running.set()
-
-    async def serve() -> None:
-        serving = asyncio.create_task(queue.start_processing())
-        await asyncio.sleep(0.1)
-        queue.get_events, queue.process_events = events, answered
-        await asyncio.wait_for(running.wait(), 10)
-        queue.close()
-        await asyncio.wait_for(serving, 10)
-
-    asyncio.run(serve())
-    assert set(caplog.messages) == {"gradio's queue ended with a KeyError and is started again"}
+def test_of_many_sessions_the_oldest_is_forgotten_and_its_next_message_harms_nothing() -> None:
+    assert one_endpoint(gr.Blocks)._queue.pending_messages_per_session.max_size == 2000  # still needed
+    messages = gradio_workarounds.Messages()
+    for number in range(gradio_workarounds.MOST_SESSIONS + 1):
+        messages[str(number)].put_nowait(number)
+    assert len(messages) == gradio_workarounds.MOST_SESSIONS and "0" not in messages
+    assert messages["0"].empty()
 
 
 NO_CHOICE: dict[str, Any] = {"choices": ["a"], "value": "a"}
@@ -207,7 +205,7 @@ time.sleep(1.5)
 for one in held:
     one.close()
 resource.setrlimit(resource.RLIMIT_NOFILE, (open_now + 80, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
-print(urllib.request.urlopen(address, timeout=20).status)
+print(urllib.request.urlopen(address, timeout=8)  # less than a heartbeat.status)
 os._exit(0)
 """
 
