@@ -43,8 +43,6 @@ def latency_bars(result: RunResult) -> go.Figure | None:
     )
 
 
-
-
 def trace(result: RunResult) -> go.Figure | None:
     """Every timed call of both variants in the order timed, which shows drift, steps and outliers; None without any.
 

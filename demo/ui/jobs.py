@@ -192,6 +192,12 @@ class Job(Work):
     """Repeats of this spec, from which the run goes on."""
     when_quiet: bool = False
     """It is to begin when no other program keeps the machine busy."""
+    expected_seconds: float | None = None
+    """What the form announced."""
+    recorded: str = ""
+    """The id of the latest stored answer of these settings on this machine."""
+    show_recorded: bool = field(default=False, init=False)
+    """It was cancelled to show the recorded answer."""
     _turn: ExitStack = field(default_factory=ExitStack, init=False)
     """Its place in the queue, until it ends."""
     _files: Files = field(default=NO_FILES, init=False)

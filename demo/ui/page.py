@@ -9,7 +9,7 @@ import gradio as gr
 
 from demo.core import catalog, hub, limits
 from demo.core.machine import HostInfo
-from demo.core.spec import BadInput
+from demo.core.spec import BadInput, RunSpec
 from demo.runs.runner import Runner
 from demo.store.history import History
 from demo.ui import api
@@ -21,6 +21,7 @@ from demo.ui.tabs.best_pane import BestPane
 from demo.ui.tabs.events import AT_ONCE, LATEST, QUIET, UNREAD
 from demo.ui.tabs.form import default_picture, read_spec, servable, thumbnails
 from demo.ui.tabs.history_tab import HistoryTab
+from demo.ui.tabs.pre_flight import PreFlightScreen
 from demo.ui.tabs.published_tab import PublishedTab
 from demo.ui.tabs.run_tab import RunTab
 from demo.ui.tabs.sweep_tab import SweepTab
@@ -170,6 +171,7 @@ class StageBar:
             number = len(PRESETS) + 1
             search = gr.Button(f"{number}  Find the best way", elem_id=f"preset-{number}")
             search.click(None, js=press("best"), api_visibility="private")
+            PreFlightScreen(run_tab, self._presets)
             recorded = gr.Button("S  Recorded", elem_id="preset-s")
             asked = [run_tab.visitor, *form.inputs.values()]
             recorded.click(run_tab.recorded, asked, run_tab.showing, **UNREAD)
@@ -200,9 +202,13 @@ class StageBar:
                     return str(number)
         return ""
 
-    def _choose(self, number: int) -> dict[Any, Any]:
-        """Makes the form ask for a preset, with its model's default picture."""
+    def _presets(self) -> list[RunSpec]:
+        """The presets' settings on this machine."""
         machine = self._runner.machine
         gpu = machine is not None and machine.gpu is not None
-        spec = catalog.make_spec(**presets(gpu, loadable=gpu and hub.can_load(SEGFORMER))[number - 1])
+        return [catalog.make_spec(**preset) for preset in presets(gpu, loadable=gpu and hub.can_load(SEGFORMER))]
+
+    def _choose(self, number: int) -> dict[Any, Any]:
+        """Makes the form ask for a preset, with its model's default picture."""
+        spec = self._presets()[number - 1]
         return links.filled(self._form, spec) | {self._form.inputs["image"]: servable(default_picture(spec.checkpoint))}

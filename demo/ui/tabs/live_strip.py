@@ -23,8 +23,8 @@ STEPS = {
 STEP_OF_PHASE = {"start": 0, "load": 0, "prepare": 0, "warm up": 1, "compile": 2, "time": 3, "check": 4, "done": 5}
 
 
-def strip(progress: Progress, spec: RunSpec) -> Markup:
-    """Phases, time, the race and the interval so far.
+def strip(progress: Progress, spec: RunSpec, late: str = "") -> Markup:
+    """Phases, time, the race and the interval so far; `late` is for a speaker whose run takes too long.
 
     gradio replaces only the nodes that differ. So the order and number of elements must not depend on the progress:
     then lines only grow.
@@ -33,7 +33,7 @@ def strip(progress: Progress, spec: RunSpec) -> Markup:
     axis = ruler(speedup, not speedup.too_wide, 0.0) if speedup is not None else ""
     running = both_sizes(lambda size: race.of_progress(progress, spec, size))
     told = doing(progress), compile_parts(progress)
-    return render("progress.strip", spec, progress, list(STEPS), step, *told, running, axis)
+    return render("progress.strip", spec, progress, list(STEPS), step, *told, running, axis, late)
 
 
 PARTS = {"dynamo": "tracing", "aot_autograd": "lowering", "inductor": "code", "backend compile": "C++ or Triton"}

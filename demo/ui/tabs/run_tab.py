@@ -11,7 +11,7 @@ from demo.core import catalog, cores, format as fmt
 from demo.core.quality import quality
 from demo.core.refusals import on_machine, refusal
 from demo.core.result import RunResult
-from demo.core.spec import BadInput
+from demo.core.spec import BadInput, RunSpec
 from demo.present import verdict
 from demo.runs import forecast
 from demo.runs.outcome import NO_FILES
@@ -38,6 +38,7 @@ WAITING = (
 )
 WAITING_FOR_QUIET = "The run starts by itself when they leave it alone, or after five minutes. Cancel to give up."
 LATER_START = "The answer stands. Measuring how long the next start takes …"
+LATE = "This takes longer than announced. Key S stops it and shows the recorded answer."
 MAX_RUNS = 100
 """Runs that a forecast looks at. `History` keeps as many in memory, so that after a run only the new one is read."""
 
@@ -180,14 +181,17 @@ class RunTab(Watching):
         spec = on_machine(spec, machine)
         if here_not := refusal(spec, machine):
             return render("results.no_forecast", str(here_not))
-        here = forecast.on_this_machine(self._latest_runs(), machine, spec.device)
+        here = self._here(spec)
         likely = forecast.forecast(spec, checkpoint, here)
         return form_notes.forecast(likely, checkpoint, forecast.doubts(spec), query)
 
-    def _latest_runs(self) -> list[RunResult]:
-        """The newest stored runs; none where the history cannot be read."""
+    def _here(self, spec: RunSpec) -> list[RunResult]:
+        """The newest stored runs of this machine on the device of `spec`; none where the history cannot be read."""
+        machine = self.runner.machine
+        if machine is None:
+            return []
         with contextlib.suppress(HistoryError):
-            return self.history.all(limit=MAX_RUNS)
+            return forecast.on_this_machine(self.history.all(limit=MAX_RUNS), machine, spec.device)
         return []
 
     def _settle(
@@ -214,7 +218,20 @@ class RunTab(Watching):
 
     def _job(self, name: str, values: tuple[Any, ...], when_quiet: bool = False) -> Job:
         spec, image = forms.read(dict(zip(self.form.inputs, values, strict=True)))
-        return Job(self.runner, self.queue, name, spec, image, when_quiet=when_quiet)
+        machine = self.runner.machine
+        asked = spec if machine is None else on_machine(spec, machine)
+        likely = forecast.forecast(asked, catalog.find(spec.checkpoint), self._here(asked))
+        known = self._latest_answer(asked)
+        return Job(
+            self.runner,
+            self.queue,
+            name,
+            spec,
+            image,
+            when_quiet=when_quiet,
+            expected_seconds=likely.seconds if likely is not None else None,
+            recorded=known.id if known is not None else "",
+        )
 
     def _repeat(
         self, request: gr.Request, visitor: str | None, id: str, in_form: dict[str, Any] | None
@@ -231,21 +248,33 @@ class RunTab(Watching):
         return self._start(request, visitor, one_more_process)
 
     def recorded(self, request: gr.Request, visitor: str | None, *values: Any) -> dict[Any, Any]:
-        """Updates for `showing`: the latest stored answer of the form's settings here, marked as recorded."""
-        machine = self.runner.machine
+        """Updates for `showing`: the latest stored answer of the form's settings here, marked as recorded. A run that
+        goes on is cancelled for that of its settings."""
+        if self.is_running(request, visitor):
+            job = self.latest(request, visitor)
+            if job is not None and job.recorded:
+                job.show_recorded = True
+                job.cancel()
+            return {}
         try:
             spec = forms.read(dict(zip(self.form.inputs, values, strict=True)))[0]
         except BadInput as refused:
             return self.pane.refused(error_card(refused))
-        if machine is None or self.is_running(request, visitor):
-            return {}
-        spec = on_machine(spec, machine)
-        known = forecast.on_this_machine(self._latest_runs(), machine, spec.device)
-        run = next((one for one in known if one.spec == spec and verdict.outcome(one)), None)
+        machine = self.runner.machine
+        run = self._latest_answer(on_machine(spec, machine)) if machine is not None else None
         if run is None:
             told = "No answer of these settings is stored on this machine."
             return self.pane.refused(problem("Nothing recorded", told, "Press R to run it."))
-        return self.open(run.id, self.latest(request, visitor)) | {self.pane.top: headline(run, recorded=True)}
+        return self._recorded(run.id, self.latest(request, visitor))
+
+    def _latest_answer(self, spec: RunSpec) -> RunResult | None:
+        """The latest stored answer of these settings on this machine; `spec` is that of `on_machine`."""
+        return next((one for one in self._here(spec) if one.spec == spec and verdict.outcome(one)), None)
+
+    def _recorded(self, id: str, latest: Job | None) -> dict[Any, Any]:
+        shown = self.open(id, latest)
+        run = attempted(lambda: self.history.get(id))
+        return shown | ({self.pane.top: headline(run, recorded=True)} if isinstance(run, RunResult) else {})
 
     def _refused(self, card: Markup) -> dict[Any, Any]:
         return self.form.pressable(running=False) | self.pane.refused(card) | {self.watched: None}
@@ -268,11 +297,15 @@ class RunTab(Watching):
                 busy = f"Other programs use {fmt.percent(share)} of this machine."
                 html = render("progress.waiting", busy, WAITING_FOR_QUIET)
             case doing:
-                html = strip(doing, job.spec)
+                late = job.expected_seconds is not None and doing.elapsed_seconds > job.expected_seconds
+                html = strip(doing, job.spec, LATE if late and job.recorded else "")
         return {self.pane.live: html}
 
     def _end(self, job: Job) -> dict[Any, Any]:
         pane, machine, ready = self.pane, self.runner.machine, self.form.pressable(running=False)
+        if job.show_recorded:
+            shown = self._recorded(job.recorded, None)
+            return ready | {part: update for part, update in shown.items() if part in self._ending}
         match outcome := job.outcome():
             case RunResult():
                 stored = isinstance(attempted(lambda: self.history.get(outcome.id)), RunResult)
