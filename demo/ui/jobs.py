@@ -194,8 +194,8 @@ class Job(Work):
     """It is to begin when no other program keeps the machine busy."""
     expected_seconds: float | None = None
     """What the form announced."""
-    recorded: str = ""
-    """The id of the latest stored answer of these settings on this machine."""
+    recorded: RunResult | None = None
+    """The latest stored answer of these settings on this machine."""
     show_recorded: bool = field(default=False, init=False)
     """It was cancelled to show the recorded answer."""
     _turn: ExitStack = field(default_factory=ExitStack, init=False)

@@ -18,8 +18,8 @@ from demo.present.markdown import escaped
 from demo.sweep import best_way
 from demo.tasks import BY_NAME
 from demo.ui.look import TO_ADVANCED
-from demo.ui.tabs.events import LATEST, QUIET, UNREAD
-from demo.ui.tabs.form_notes import checkpoint_note, drawn_only_note, mode_note
+from demo.ui.tabs.events import AT_ONCE, LATEST, QUIET, UNREAD
+from demo.ui.tabs.form_notes import checkpoint_note, drawn_only_note, for_photographs, mode_note
 from demo.ui.web.gradio_workarounds import NOT_UPLOADED
 
 TASK_NAMES = {task: BY_NAME[task].label for task in TASKS}
@@ -193,13 +193,14 @@ def picture_for(checkpoint: str | None, image: dict[str, Any] | None) -> Any:
     return gr.skip() if chosen else servable(default_picture((checkpoint or "").strip()))
 
 
-def picture_note(checkpoint: str | None, image: dict[str, Any] | None) -> Any:
-    """Below the picture: that a model of drawn shapes is to see a photograph."""
+def picture_note(checkpoint: str | None, image: dict[str, Any] | None) -> tuple[Any, Any]:
+    """Below the picture: that a model of drawn shapes is to see a photograph, and a button to one for photographs."""
     entry = catalog.find((checkpoint or "").strip())
     if entry is None or not image or entry.task == TEXT_GENERATION:
-        return gr.update(visible=False)
+        return gr.update(visible=False), gr.update(visible=False)
     beyond = catalog.is_beyond(entry.id, hashlib.sha256(uploaded(image).read_bytes()).hexdigest())
-    return gr.update(value=drawn_only_note(entry) if beyond else "", visible=beyond)
+    words = for_photographs(entry.task)
+    return gr.update(value=drawn_only_note(entry), visible=beyond), gr.update(value=words, visible=beyond)
 
 
 class Form:
@@ -244,15 +245,17 @@ class Form:
             [inputs["image"].input, self.examples.dataset.click],
             picture_note,
             seen,
-            self.picture_note,
+            self.picture_notes,
             **UNREAD,
             **LATEST,
         )
+        other = self.picture_notes[1].click(lambda task: BY_NAME[task].published, inputs["task"], seen[0], **AT_ONCE)
+        other.then(picture_note, seen, self.picture_notes, **UNREAD)
         inputs["mode"].change(mode_note, inputs["mode"], self.mode_note, **QUIET)
 
     def with_picture(self, picture: Path | None) -> dict[Any, Any]:
         """Updates that put the picture of a run into the form again, if it had one and its file still exists."""
-        note = {self.picture_note: gr.update(visible=False)}
+        note = {part: gr.update(visible=False) for part in self.picture_notes}
         return note | {self.inputs["image"]: servable(picture)} if picture and picture.is_file() else note
 
     def with_picture_of(self, info: ImageInfo | None) -> dict[Any, Any]:
@@ -261,7 +264,8 @@ class Form:
         if info is None or picture:
             return self.with_picture(picture)
         note = f"The result shown used a different picture: {info.name}."
-        return {self.picture_note: gr.update(value=escaped(note), visible=True)}
+        told, button = self.picture_notes
+        return {told: gr.update(value=escaped(note), visible=True), button: gr.update(visible=False)}
 
     def pressable(self, running: bool) -> dict[Any, Any]:
         """Updates of the buttons while something of this visitor runs, or nothing does."""
@@ -307,7 +311,8 @@ class Form:
                 elem_id="examples",
                 api_visibility="private",
             )
-            self.picture_note = _note(visible=False, elem_id="picture-note")
+            button = gr.Button(visible=False, size="sm", elem_id="for-photographs")
+            self.picture_notes = [_note(visible=False, elem_id="picture-note"), button]
 
     def _run_fields(self) -> None:
         inputs = self.inputs

@@ -58,10 +58,14 @@ def checkpoint_note(checkpoint: str) -> str:
 
 
 def drawn_only_note(checkpoint: Checkpoint) -> str:
-    """That its predictions mean nothing on a photograph, and a model of the same task that knows photographs."""
-    text = f"{checkpoint.id} knows drawn shapes only: on this picture its predictions would mean nothing."
-    other = BY_NAME[checkpoint.task].published
-    return escaped(f"{text} For photographs choose {other}." if other else text)
+    """That its predictions mean nothing on a photograph."""
+    return escaped(f"{checkpoint.id} knows drawn shapes only: on this picture its predictions would mean nothing.")
+
+
+def for_photographs(task: str) -> str:
+    """The words on a button that chooses a model of `task` for photographs."""
+    other = catalog.find(BY_NAME[task].published)
+    return f"Use {naming.short(other.id)}, for photographs ({source(other)})" if other is not None else ""
 
 
 def source(checkpoint: Checkpoint) -> str:

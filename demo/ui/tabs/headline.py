@@ -49,11 +49,12 @@ def headline(result: RunResult, recorded: bool = False) -> Markup:
     )
 
 
-def failure(result: RunResult) -> Markup:
-    """A run without figures: what happened, with which settings, and what to do."""
+def failure(result: RunResult, ways_out: Markup = Markup()) -> Markup:
+    """A run without figures: what happened, with which settings, and what to do; `ways_out` are links to that."""
     failed = result.failure
     message = failed.message if failed else "The run gave no figures."
     way_out = failed.remedy if failed and result.status != "cancelled" else ""
+    way_out = Markup("{} {}").format(way_out, ways_out) if way_out else ""
     return render("results.card", naming.status(result), message, way_out, kicker(result), card.title(result))
 
 

@@ -1,15 +1,17 @@
 """Links to this page: the run that a link's query asks for, and the calls of `address.js`."""
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
 import gradio as gr
+from markupsafe import Markup
 
 from demo.core import catalog, format as fmt
 from demo.core.result import RunResult
 from demo.core.spec import OPTIONS, OWN_MODEL, TASKS, TEXT_GENERATION, BadInput, RunSpec, without_meaning
-from demo.present import markdown
+from demo.present import markdown, naming
 from demo.sweep import best_way
 from demo.ui.tabs.form import OPTIONAL, Form, checkpoints, first, takes_text
 
@@ -41,6 +43,19 @@ def query(spec: RunSpec) -> str:
     """What follows the question mark of a link that makes the form ask for `spec`."""
     asked = catalog.arguments(spec)
     return urlencode({name: str(value).lower() if isinstance(value, bool) else value for name, value in asked.items()})
+
+
+def changed(spec: RunSpec, changes: dict[str, Any]) -> Markup:
+    """For each change of a setting a link that fills the form with `spec` and it; none for a folder, which has none."""
+    found = Markup()
+    for name, value in changes.items() if not catalog.is_folder(spec.checkpoint) else ():
+        try:
+            other = dataclasses.replace(spec, **{name: value})
+        except (BadInput, TypeError):  # a stored result may hold anything
+            continue
+        words = f"Set {OPTIONS[name].label} to {naming.shown_value(value)}"
+        found += Markup('<a class="action" href="?{}">{}</a>').format(query(other), words)
+    return found
 
 
 def read_query(text: str) -> dict[str, str]:

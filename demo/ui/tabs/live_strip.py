@@ -2,13 +2,15 @@
 
 import itertools
 from html import escape
+from urllib.parse import urlencode
 
 from markupsafe import Markup
 
 from demo.core import format as fmt
 from demo.core.progress import Progress
 from demo.core.spec import RunSpec
-from demo.present import naming, race
+from demo.present import naming, race, verdict
+from demo.ui.jobs import Job
 from demo.ui.tabs.headline import both_sizes, ruler
 from demo.ui.templates import render
 
@@ -34,6 +36,18 @@ def strip(progress: Progress, spec: RunSpec, late: str = "") -> Markup:
     running = both_sizes(lambda size: race.of_progress(progress, spec, size))
     told = doing(progress), compile_parts(progress)
     return render("progress.strip", spec, progress, list(STEPS), step, *told, running, axis, late)
+
+
+def meanwhile(job: Job) -> Markup:
+    """For who waits in the line: how long a run takes here, and the latest stored answer of these settings."""
+    texts = []
+    if job.expected_seconds is not None:
+        texts.append(Markup("A run takes about {}.").format(fmt.rounded_duration(job.expected_seconds)))
+    if (run := job.recorded) is not None:
+        words = "The latest answer of these settings, {} UTC: {}. <a href='?{}'>Open it</a>"
+        at, query = fmt.minute(run.started_at), urlencode({"run": run.id})
+        texts.append(Markup(words).format(at, verdict.speedup_in_full(run), query))
+    return render("results.note", Markup(" ").join(texts)) if texts else Markup()
 
 
 PARTS = {"dynamo": "tracing", "aot_autograd": "lowering", "inductor": "code", "backend compile": "C++ or Triton"}

@@ -12,7 +12,7 @@ from demo.core.quality import quality
 from demo.core.refusals import on_machine, refusal
 from demo.core.result import RunResult
 from demo.core.spec import BadInput, RunSpec
-from demo.present import verdict
+from demo.present import naming, verdict
 from demo.runs import forecast
 from demo.runs.outcome import NO_FILES
 from demo.runs.runner import Runner
@@ -24,7 +24,7 @@ from demo.ui.tabs import form as forms, form_notes, links, tables
 from demo.ui.tabs.events import AT_ONCE, LATEST, QUIET, UNREAD, Watching, error_card
 from demo.ui.tabs.form import FIRST
 from demo.ui.tabs.headline import headline, intro, problem
-from demo.ui.tabs.live_strip import strip
+from demo.ui.tabs.live_strip import meanwhile, strip
 from demo.ui.tabs.result_pane import ResultPane, one_more, picture_of
 from demo.ui.templates import render
 
@@ -59,7 +59,7 @@ class RunTab(Watching):
         self.opened_from = gr.Textbox("", visible=False)
         """The run that the last press on a row of another tab has opened; '' if it opened none."""
         """The id of the stored run that is shown, for `links.REMEMBER`."""
-        fields = [*self.form.inputs.values(), self.form.minutes, self.form.other_formats, self.form.picture_note]
+        fields = [*self.form.inputs.values(), self.form.minutes, self.form.other_formats, *self.form.picture_notes]
         self.showing = [*self.pane.components, *fields, self.has_run, self.opened]
         """The components that `open` may change."""
         works = Supervisor()  # and searches for the best way: a visitor has one of both at a time
@@ -100,9 +100,9 @@ class RunTab(Watching):
         )
         gr.on(
             [field.change for name, field in inputs.items() if name != "image"],
-            self._forecast,
-            list(inputs.values()),
-            form.forecast,
+            self._asked,
+            [self.opened, *inputs.values()],
+            [form.forecast, pane.notice],
             **UNREAD,
             **LATEST,
         )
@@ -112,7 +112,7 @@ class RunTab(Watching):
         gr.on(begins, None, js=TO_STAGE, api_visibility="private")
         gr.on([*begins, form.cancel.click], None, js=FOCUS_STAGE, api_visibility="private")
         changed = [
-            *(pane.notice, pane.live, pane.best, form.picture_note, *form.buttons),
+            *(pane.notice, pane.live, pane.best, *form.picture_notes, *form.buttons),
             *(self.has_run, self.opened, self.watched),
         ]
         for begun in (
@@ -159,6 +159,17 @@ class RunTab(Watching):
             form.inputs["text"]: gr.update(visible=forms.takes_text(name, its_task)),
         }
         return updates if has_run or not name else updates | {self.pane.top: intro(name)}
+
+    def _asked(self, request: gr.Request, opened: str, *values: Any) -> tuple[Any, Any]:
+        """After a change of the form: its forecast, and a note above an answer that is of other settings."""
+        shown = attempted(lambda: self.history.get(opened)) if opened else None
+        note, machine = gr.update(visible=False), self.runner.machine
+        with contextlib.suppress(BadInput):
+            spec = forms.read_spec(dict(zip(self.form.inputs, values, strict=True)))
+            if isinstance(shown, RunResult) and machine is not None and on_machine(spec, machine) != shown.spec:
+                told = f"This answer is of {naming.run_line(shown)}. The form asks for another run now."
+                note = gr.update(value=render("results.note", told), visible=True)
+        return self._forecast(request, *values), note
 
     def _forecast(self, request: gr.Request, *values: Any) -> Any:
         """What to expect of the form's current values; '' while the machine is not known.
@@ -221,7 +232,6 @@ class RunTab(Watching):
         machine = self.runner.machine
         asked = spec if machine is None else on_machine(spec, machine)
         likely = forecast.forecast(asked, catalog.find(spec.checkpoint), self._here(asked))
-        known = self._latest_answer(asked)
         return Job(
             self.runner,
             self.queue,
@@ -230,7 +240,7 @@ class RunTab(Watching):
             image,
             when_quiet=when_quiet,
             expected_seconds=likely.seconds if likely is not None else None,
-            recorded=known.id if known is not None else "",
+            recorded=self._latest_answer(asked),
         )
 
     def _repeat(
@@ -252,7 +262,7 @@ class RunTab(Watching):
         goes on is cancelled for that of its settings."""
         if self.is_running(request, visitor):
             job = self.latest(request, visitor)
-            if job is not None and job.recorded:
+            if job is not None and job.recorded is not None:
                 job.show_recorded = True
                 job.cancel()
             return {}
@@ -283,7 +293,7 @@ class RunTab(Watching):
         form = self.form
         return {
             **form.pressable(running=True),
-            form.picture_note: gr.update(visible=False),
+            **{part: gr.update(visible=False) for part in form.picture_notes},
             self.has_run: True,
             self.opened: "",
             self.watched: job,
@@ -292,7 +302,7 @@ class RunTab(Watching):
     def _now(self, job: Job) -> dict[Any, Any]:
         match job.doing:
             case Waiting(ahead):
-                html = render("progress.waiting", f"Runs ahead of yours: {ahead}.", WAITING)
+                html = render("progress.waiting", f"Runs ahead of yours: {ahead}.", WAITING) + meanwhile(job)
             case WaitingForQuiet(share):
                 busy = f"Other programs use {fmt.percent(share)} of this machine."
                 html = render("progress.waiting", busy, WAITING_FOR_QUIET)
@@ -303,8 +313,8 @@ class RunTab(Watching):
 
     def _end(self, job: Job) -> dict[Any, Any]:
         pane, machine, ready = self.pane, self.runner.machine, self.form.pressable(running=False)
-        if job.show_recorded:
-            shown = self._recorded(job.recorded, None)
+        if job.show_recorded and job.recorded is not None:
+            shown = self._recorded(job.recorded.id, None)
             return ready | {part: update for part, update in shown.items() if part in self._ending}
         match outcome := job.outcome():
             case RunResult():
