@@ -16,7 +16,7 @@ from demo.core.result_json import dumps
 from demo.core.spec import BadInput
 from demo.present import card, markdown, naming, race, race_picture
 from demo.present.script import script
-from demo.store import export, hub_dataset
+from demo.store import export
 from demo.store.history import History
 
 LISTED = 50
@@ -131,7 +131,6 @@ def _delete(history: History, ids: list[str], options: argparse.Namespace) -> No
     if not options.yes:
         print(terminal.history_table(results), file=sys.stderr)
         raise BadInput("Nothing was deleted. Add --yes to delete these for good.")
-    hub_dataset.withdraw(history.path.parent / hub_dataset.FOLDER, set(ids))
     print(f"{fmt.count(history.delete(ids), 'run')} deleted.", file=sys.stderr)
 
 

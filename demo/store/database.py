@@ -77,9 +77,9 @@ def open_database(path: Path, purpose: str) -> Iterator[sqlite3.Connection]:
         _set_aside_unusable(path, error)
         reason = (isinstance(error, OSError) and error.strerror) or error
         raise HistoryError(
-            f"Results cannot be {purpose} in {path}: {reason}. Make room on its disk, raise "
-            f"{limits.variable('history_bytes')}, allow writing there, end the program that holds the file or move "
-            f"the file away, or set {FOLDER_VARIABLE} to another folder."
+            f"Results cannot be {purpose} in {path}: {reason}. Make room on its disk, allow "
+            f"writing there, end the program that holds the file or move the file away, or set {FOLDER_VARIABLE} to "
+            "another folder."
         ) from error
 
 

@@ -91,9 +91,7 @@ def test_the_result_as_json_and_its_card_are_files_to_download(page: Page) -> No
         assert all(re.fullmatch(r"[\w.-]+", file.name) for file in files.values())
 
 
-def test_a_run_with_a_profile_has_its_trace_to_download_until_another_begins_or_its_time_is_over(
-    history: History, monkeypatch
-) -> None:
+def test_a_run_with_a_profile_has_its_trace_to_download_until_another_begins(history: History) -> None:
     history.append(full_result())
     page = Page(runner := answering(full_result()), history=history)
     *_, last = pressed(page, profile="on")
@@ -107,10 +105,6 @@ def test_a_run_with_a_profile_has_its_trace_to_download_until_another_begins_or_
     *_, last = pressed(page, profile="off")
     assert runner.files[-1].trace is None and file_of(page, last)["visible"] is False
     assert not trace.parent.exists()
-    list(pressed(page, profile="on"))
-    monkeypatch.setattr("demo.ui.jobs.KEPT_SECONDS", -1.0)
-    list(pressed(page, "two"))
-    assert not runner.files[2].trace.parent.exists()
 
 
 def test_a_package_is_to_be_taken_along_where_the_page_is_local(monkeypatch) -> None:

@@ -160,7 +160,7 @@ def test_a_visitor_has_one_sweep_at_a_time_and_another_visitor_too() -> None:
     going, other = started(page), started(page, session="two")
     next(going)
     (only,) = started(page)
-    assert "A sweep of yours is going on already" in only[tab.status]
+    assert "Your last run, search or sweep goes on" in only[tab.status]
     assert tab.start_button not in only  # the one that goes on keeps its buttons
     assert tab.map in next(other)
     for session, sweep in (("one", going), ("two", other)):
@@ -205,7 +205,7 @@ def test_many_names_start_no_more_sweeps_than_the_queue_has_places(monkeypatch) 
     page, tab = page_of(seconds=60)
     two = [next(started(page, session=name))[tab.watched] for name in ("one", "two")]
     (refused,) = started(page, session="three")
-    assert "2 sweeps are going on here already" in refused[tab.status]
+    assert "2 others are going on here already" in refused[tab.status]
     for name, going in zip(("one", "two"), two, strict=True):
         stop(page, name)
         ended(going)
