@@ -90,7 +90,8 @@ def durations(rows: Sequence[PublishedRow]) -> go.Figure | None:
     for row in rows:
         name = html.escape(fmt.shortened(row.model, 18), quote=False) + (" †" if published.faults_at(row) else "")
         shown.append((name, (row.eager_seconds, row.compiled_seconds), row.speedup))
-    source = [f"{rows[0].gpu}, batch {rows[0].batch_size}", *_source(rows)]
+    noted = ["† has a note at its row of the table"] if any(map(published.faults_at, rows)) else []
+    source = [f"{rows[0].gpu}, batch {rows[0].batch_size}", *noted, *_source(rows)]
     return style.paired_bars("Time of one call", shown, source, right=110, left=150)
 
 
@@ -99,10 +100,9 @@ def _source(rows: Sequence[PublishedRow]) -> list[str]:
     first = rows[0]
     torch = [f"torch {name}" for name in published.values(rows, "torch")]
     versions = ", ".join([fmt.enumerated(torch), f"mode {first.mode}"])
-    noted = ["† has a note at its row of the table"] if any(map(published.faults_at, rows)) else []
     if first.measured:
-        return [", ".join(["One call", versions, first.dtype]), *noted, "Measured by this project"]
-    return [f"Mean of {PUBLISHED_CALLS} calls, {versions}", *noted, GUIDE]
+        return [", ".join(["One call", versions, first.dtype]), "Measured by this project"]
+    return [f"Mean of {PUBLISHED_CALLS} calls, {versions}", GUIDE]
 
 
 def by_batch(rows: Sequence[PublishedRow]) -> go.Figure | None:

@@ -200,7 +200,6 @@ def record(row: PublishedRow) -> dict[str, Any]:
         "speedup": None if row.speedup is None else round(row.speedup, 4),
         "speedup_low": row.speedup_low,
         "speedup_high": row.speedup_high,
-        "saved_percent": None if row.speedup is None else round((1 - 1 / row.speedup) * 100, 2),
         **{name: own.get(name) for name in (*_TEXTS, "repeats", "threads", "settings")},
         "notes": list(faults_at(row)),
     }
