@@ -249,7 +249,7 @@ class Form:
             **UNREAD,
             **LATEST,
         )
-        other = self.picture_notes[1].click(lambda task: BY_NAME[task].published, inputs["task"], seen[0], **AT_ONCE)
+        other = self.for_photographs.click(lambda task: BY_NAME[task].published, inputs["task"], seen[0], **AT_ONCE)
         other.then(picture_note, seen, self.picture_notes, **UNREAD)
         inputs["mode"].change(mode_note, inputs["mode"], self.mode_note, **QUIET)
 
@@ -311,8 +311,9 @@ class Form:
                 elem_id="examples",
                 api_visibility="private",
             )
-            button = gr.Button(visible=False, size="sm", elem_id="for-photographs")
-            self.picture_notes = [_note(visible=False, elem_id="picture-note"), button]
+            note = _note(visible=False, elem_id="picture-note")
+            self.for_photographs = gr.Button(visible=False, size="sm", elem_id="for-photographs")
+            self.picture_notes = [note, self.for_photographs]
 
     def _run_fields(self) -> None:
         inputs = self.inputs

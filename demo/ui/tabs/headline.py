@@ -49,7 +49,7 @@ def headline(result: RunResult, recorded: bool = False) -> Markup:
     )
 
 
-def failure(result: RunResult, ways_out: Markup = Markup()) -> Markup:
+def failure(result: RunResult, ways_out: str = "") -> Markup:
     """A run without figures: what happened, with which settings, and what to do; `ways_out` are links to that."""
     failed = result.failure
     message = failed.message if failed else "The run gave no figures."

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import gradio as gr
+from markupsafe import Markup
 
 from demo.core import catalog
 from demo.core.machine import HostInfo
@@ -20,7 +21,7 @@ from demo.present import card, charts, details, markdown, naming, race
 from demo.present.script import change, needs_folder, script
 from demo.runs.outcome import Files
 from demo.sweep.grid import measured_on
-from demo.ui.tabs import tables
+from demo.ui.tabs import links, tables
 from demo.ui.tabs.form import find_picture, uploaded
 from demo.ui.tabs.headline import failure, headline, intro, race_of
 from demo.ui.tabs.predictions import Outputs
