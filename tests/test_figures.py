@@ -71,10 +71,6 @@ def figure(drawn: object) -> str:
     return json.dumps(drawn.to_dict(), default=str, ensure_ascii=False) if drawn is not None else ""  # type: ignore[attr-defined]
 
 
-def guide(result: RunResult) -> guide_comparison.GuideComparison:
-    return guide_comparison.compare_with_guide(result)
-
-
 def compared(both: list[RunResult]) -> str:
     bars, (_, lines) = [bar.name for bar in compare.bars(both)], compare.lines(both)
     return "\n".join([compare.answer(both), *bars, *map(" ".join, lines)])
@@ -95,13 +91,12 @@ PLACES: dict[str, Callable[[RunResult], str]] = {
     "script": script,
     "history": lambda result: " ".join(tables.cell(one).shown for one in history_tab.row_of(result)),
     "compare": lambda result: compared([result, result]),
-    "guide": lambda result: " ".join([*guide(result).sentences, guide(result).here, *guide(result).differences]),
-    "guide's chart": lambda result: figure(charts.run_and_guide(result)),
+    "guide": lambda result: " ".join(guide_comparison.compare_with_guide(result)),
     "latency chart": lambda result: figure(charts.latency_bars(result)),
     "trace chart": lambda result: figure(charts.trace(result)),
     "race": race.of_result,
 }
-TELLING = set(PLACES) - {"guide's chart", "latency chart", "trace chart", "race", "heat map"}
+TELLING = set(PLACES) - {"latency chart", "trace chart", "race", "heat map"}
 """Where a reader looks for the answer."""
 
 

@@ -83,8 +83,9 @@ class CompileLog:
                 logger.propagate = False
 
     def so_far(self) -> dict[str, int]:
-        """Graphs and graph breaks, while the first call goes on."""
-        return {"graphs": int(counters["stats"]["unique_graphs"]), "breaks": len(set(self._breaks.texts))}
+        """`graphs` and `breaks`, while the first call goes on."""
+        graphs, breaks = self.captured()
+        return {"graphs": graphs, "breaks": len(breaks)}
 
     def events(self) -> int:
         """Grows with every frame that dynamo traces."""

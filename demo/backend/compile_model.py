@@ -134,7 +134,7 @@ def build_package(workload: Workload, path: Path, folder: Path) -> dict[str, flo
     weights beside it. `folder` becomes the compile cache; it is empty, as on a machine that has built nothing before.
     """
     compilation.use_empty_cache(folder)
-    if workload.device.type == "cuda" and (homes := machine_probe.cuda_homes(*machine_probe.PACKAGE_HEADERS)):
+    if workload.device.type == "cuda" and (homes := machine_probe.cuda_homes()):
         from torch.utils import cpp_extension  # which has read the variable if it was imported before
 
         os.environ["CUDA_HOME"] = cpp_extension.CUDA_HOME = str(homes[0])  # for headers, and the driver's stub

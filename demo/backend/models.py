@@ -273,7 +273,7 @@ def refuse_large_files(source: Source) -> None:
     if weights > limit:
         raise BadInput(
             f"The weights of {source.name} have {fmt.size(weights)}, the limit here is {fmt.size(limit)}. Choose a "
-            f"smaller checkpoint, or raise {limits.variable('parameters')}."
+            f"smaller checkpoint, or raise {limits.VARIABLES['parameters']}."
         )
 
 
@@ -299,7 +299,7 @@ def refuse_large_model(kind: Any, config: Any, checkpoint: str) -> None:
         if counted > limit or tensors > MAX_TENSORS:
             raise BadInput(
                 f"{short_name(checkpoint)} is a model of more than {limit:,} parameters or {MAX_TENSORS:,} weight "
-                f"tensors, the limits here. Choose a smaller checkpoint, or raise {limits.variable('parameters')}."
+                f"tensors, the limits here. Choose a smaller checkpoint, or raise {limits.VARIABLES['parameters']}."
             )
 
     kinds = ("parameter", "buffer")

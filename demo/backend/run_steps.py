@@ -104,8 +104,7 @@ class Run:
 
     def answer(self) -> RunResult:
         """What is known so far, with all caveats."""
-        noise, spreads = caveats.of_growth(self.result), caveats.wide_spreads(self.result)
-        noise += caveats.of_machine(self.result.machine_states, *(({}, ()) if noise else (spreads, self.unsettled)))
+        noise = caveats.of_noise(self.result, self.unsettled)
         # What was busy before the timing says less than what was busy in it, and may contradict it.
         known = [one for one in self.caveats if not (self.result.oversubscribed and one.key == "busy_cores")]
         return replace(self.result, caveats=(*known, *noise))

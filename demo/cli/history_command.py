@@ -16,7 +16,7 @@ from demo.core.result_json import dumps
 from demo.core.spec import BadInput
 from demo.present import card, markdown, naming, race, race_picture
 from demo.present.script import script
-from demo.store import export, hub_dataset
+from demo.store import export
 from demo.store.history import History
 
 LISTED = 50
@@ -85,9 +85,7 @@ def _history(options: argparse.Namespace) -> None:
 def _list(history: History, options: argparse.Namespace) -> None:
     limit = _limit(options.limit)
     if options.json:
-        for lines in export.json_lines(history.each(limit, options.search), indent=2):
-            sys.stdout.write(lines)
-        print()
+        sys.stdout.writelines(export.json_lines(history.each(limit, options.search)))
         return
     results = history.all(limit or LISTED, options.search)
     if results:
@@ -133,7 +131,6 @@ def _delete(history: History, ids: list[str], options: argparse.Namespace) -> No
     if not options.yes:
         print(terminal.history_table(results), file=sys.stderr)
         raise BadInput("Nothing was deleted. Add --yes to delete these for good.")
-    hub_dataset.withdraw(history.path.parent / hub_dataset.FOLDER, set(ids))
     print(f"{fmt.count(history.delete(ids), 'run')} deleted.", file=sys.stderr)
 
 

@@ -28,10 +28,6 @@ WORDS = {
         "difference counts only beyond 1.75×. Stop other programs, or choose fewer threads."
     ),
     "random_weights": "Random weights: latency stands, but predictions would mean nothing and are not shown.",
-    "few_multiprocessors": (
-        "This GPU has too few multiprocessors for inductor's matrix-product autotuning: max-autotune tunes less "
-        "here than on a larger GPU."
-    ),
     "busy_cores": "Cores that others keep busy: {busy} of {cores}. Threads used for the timing: {threads}.",
     "timed_again": "Another program took a core while it was timed. Timed again with fewer threads: {threads}.",
     "no_graph": "torch.compile captured no graph at all: “compiled” ran as eager.",
@@ -42,28 +38,12 @@ WORDS = {
     " longer than {usual}.",
     "unsettled": "Not settled when the warm-up ended ({variants}): the last three calls were more than 10 % apart.",
     "others": "Other programs kept {busy} of the processor busy while it was timed.",
-    "wide": "The calls vary widely (the middle half spans, as a share of the median: {calls}): the machine's speed "
-    "was not steady.",
-    "wide_by_others": (
-        "The calls vary widely (the middle half spans, as a share of the median: {calls}): other programs kept "
-        "{busy} of the processor busy while it was timed."
-    ),
-    "wide_though_idle": (
-        "The calls vary widely (the middle half spans, as a share of the median: {calls}): the machine's speed "
-        "was not steady, though other programs kept only {busy} of the processor busy."
-    ),
+    "wide": "The calls vary widely (the middle half spans, as a share of the median: {calls}): the speed of "
+    "the machine or of the model was not steady.",
     "gpu_others": "Other processes that used this GPU as well: {count}.",
-    "gpu_clock_moved": "The GPU's clock moved between {low} and {high} while it was timed.",
-    "gpu_clock_low": "The GPU ran at {clock}, well below its {most}.",
-    "gpu_hot": "The GPU slowed down because it was hot.",
-    "gpu_hot_at": "The GPU slowed down because it was hot ({temperature}).",
-    "gpu_power": "The GPU slowed down at its power limit.",
-    "gpu_hardware": "The GPU's hardware slowed it down (heat or power supply).",
+    "gpu_clock": "The GPU's clock was between {low} and {high} while it was timed, and can be {most}.",
+    "gpu_slowed": "The GPU's driver lowered its clock ({reasons}).",
     "same_tensor": "The same tensor comes back from each call of {variant}: nothing may have been computed.",
-    "subnormal": "Subnormal numbers, slow on many CPUs: {share} of weights and inputs. torch.set_flush_denormal(True), "
-    "before anything is computed, takes them for zero.",
-    "growth": "Each call takes longer than the one before ({rises} from the first third to the last): the model keeps "
-    "something from call to call.",
     "not_counted": (
         "Earlier processes with other threads, versions, instructions or outputs, not counted here: {count}."
     ),
@@ -72,7 +52,7 @@ WORDS = {
 
 
 IMPORTANT = (
-    "note", "no_graph", "same_tensor", "growth", "missing_weights", "compiles_itself", "subnormal", "cudagraphs",
+    "note", "no_graph", "same_tensor", "missing_weights", "compiles_itself", "cudagraphs",
     "fallbacks", "breaks", "not_counted"
 )  # fmt: skip
 """Caveats that change what an answer means, the most important first. One of them stands beside the answer."""

@@ -78,8 +78,6 @@ class HostInfo(Machine):
     """Why a small C++ extension was not built and loaded here, with what to do; None where nothing hints at that."""
     threads: int | None = None
     """Those that torch uses by itself."""
-    toolkit_remedy: str = "Install the toolkit of the CUDA version that torch was built for, and set CUDA_HOME to it."
-    """What brings the headers of a package where `cuda_toolkit` is None."""
 
     @property
     def device_name(self) -> str:
@@ -95,7 +93,7 @@ class GpuSample:
     temperature_celsius: float | None
     power_watts: float | None
     throttle_reasons: tuple[str, ...] = ()
-    """'thermal', 'power', 'hardware', 'software': why the clock is below its target. Idling is not listed."""
+    """NVML's names of what keeps the clock below its target, such as 'SwPowerCap'."""
     foreign_processes: int = 0
     """Other processes that hold a context on this GPU."""
 

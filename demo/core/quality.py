@@ -19,7 +19,7 @@ from demo.core.result import RunResult
 ROUGH, SOLID = 0.20, 0.05
 """Half-widths of the interval."""
 PROCESSES = 3
-GPU_TROUBLE = ("gpu_others", "gpu_clock_moved", "gpu_clock_low", "gpu_hot", "gpu_hot_at", "gpu_power", "gpu_hardware")
+GPU_TROUBLE = ("gpu_others", "gpu_clock", "gpu_slowed")
 """Caveats of a GPU that was not at its usual speed."""
 
 

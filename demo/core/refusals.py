@@ -100,6 +100,17 @@ def checked(spec: RunSpec, machine: HostInfo) -> RunSpec:
     return placed
 
 
+def less_memory(spec: RunSpec) -> tuple[str, dict[str, Any]]:
+    """What to try where memory ran out: a sentence, and the setting that it names."""
+    change: dict[str, Any] = {}
+    if spec.batch_size > 1:
+        change["batch_size"] = max(1, spec.batch_size // 4)
+    elif BYTES[spec.dtype] == 4:
+        change["dtype"] = "bfloat16" if spec.device == "cpu" else "float16"  # which every GPU computes in
+    tries = [f"{name.replace('_', ' ')} {value}" for name, value in change.items()]
+    return f"Try {tries[0] if tries else 'a smaller model'}.", change
+
+
 def other_way_to_compile(spec: RunSpec) -> tuple[str, dict[str, Any]]:
     """What to try where compiling fails: a sentence, and the options that it names, at their defaults.
 

@@ -70,22 +70,7 @@ def calls(result: RunResult) -> Part | None:
     number = fmt.grouped(max(len(side.wall_seconds) for side in sides))
     table = table_of((shown for _, shown, _ in variants), lines)
     rows = [*_of_text(result), *_processes(result)]
-    return Part(f"{number} timed calls of each", _slower_back_to_back(result), table, rows)
-
-
-def _slower_back_to_back(result: RunResult) -> list[str]:
-    """A sentence where calls queued behind each other were slower than one by one."""
-    slower = [
-        shown
-        for name, shown, side in naming.variants(result)
-        if (run := side.back_to_back) is not None and run.seconds / run.calls > result.latencies[name] * 1.02
-    ]
-    if not slower:
-        return []
-    return [
-        f"Back to back was slower than one by one ({', '.join(slower)}): it was timed later, in one pass, "
-        "so the machine's speed at that moment counts."
-    ]
+    return Part(f"{number} timed calls of each", (), table, rows)
 
 
 def _of_text(result: RunResult) -> list[Row]:
@@ -376,9 +361,8 @@ def request(result: RunResult) -> Part | None:
 
 def guide(result: RunResult) -> Part | None:
     """The run beside the guide's rows; None where the guide has none for its checkpoint."""
-    if found := compare_with_guide(result):
-        return Part("Compared with the published table", [*found.sentences, found.here, *found.differences])
-    return None
+    found = compare_with_guide(result)
+    return Part("Compared with the published table", found) if found else None
 
 
 FOLDS = {

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import gradio as gr
-from fastapi.exceptions import RequestValidationError
 
 from demo.core import catalog, hub, limits
 from demo.core.machine import HostInfo
@@ -27,7 +26,7 @@ from demo.ui.tabs.run_tab import RunTab
 from demo.ui.tabs.sweep_tab import SweepTab
 from demo.ui.templates import render
 from demo.ui.web import gradio_workarounds
-from demo.ui.web.guard import Guard, unreadable
+from demo.ui.web.guard import Guard
 
 PRESETS = ("Segformer on this machine", "Graph breaks, live", "max-autotune", "Text, word by word")
 """What the keys 1 to 4 of stage mode run: the words on their buttons."""
@@ -45,8 +44,6 @@ def launch(page: "Page", **settings: Any) -> Any:
     """Serves a page with this project's settings; `settings` for gradio's `launch` take precedence."""
     listening = settings.get("server_name") or os.environ.get("GRADIO_SERVER_NAME", "")
     names = (*limits.current().hosts, *([listening.lower()] if listening else []))  # besides localhost, its addresses
-    if settings.get("mcp_server"):
-        gradio_workarounds.install_mcp_server()
     gradio_workarounds.start_on_busy_machine()
     gradio_workarounds.set_queue(page)
     page.api_open = False  # closes the routes that bypass gradio's queue
@@ -62,9 +59,7 @@ def launch(page: "Page", **settings: Any) -> Any:
         "state_session_capacity": SESSIONS,
         "allowed_paths": [],
         "app_kwargs": {
-            "middleware": [(Guard, (page, names), {})],
-            "exception_handlers": {RequestValidationError: unreadable},
-            "lifespan": gradio_workarounds.upkeep,
+            "middleware": [(Guard, (names,), {})],
         },
         "run_history": False,
         "ssr_mode": False,

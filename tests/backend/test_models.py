@@ -67,10 +67,10 @@ ONLINE = [
     (CLASSIFY, "stub/good", "loaded: ViTForImageClassification ViTImageProcessorPil", ""),
     (CLASSIFY, "stub/large", "refused", "have 50.0 GB, the limit here is 16.0 GB"),
     (CLASSIFY, "stub/code", "loaded: ViTForImageClassification", ""),
-    (CLASSIFY, "stub/damaged", "refused", "stub/damaged is damaged and cannot be read. Download"),
+    (CLASSIFY, "stub/damaged", "refused", "Download or write it again"),
     (CLASSIFY, "stub/blind", "refused", "image processor"),
     (CLASSIFY, "stub/missing", "refused", "was not found on the Hub"),
-    (CLASSIFY, "stub/broken", "refused", "500"),
+    (CLASSIFY, "stub/broken", "refused", "cannot be reached, or fails"),
     (DETECT, "stub/good", "refused", "does not do object detection"),
     (TEXT_GENERATION, "stub/writer", "loaded: GPT2LMHeadModel NoneType", ""),
     (

@@ -18,7 +18,6 @@ from support.samples import ok_result
 from transformers.modeling_outputs import ImageClassifierOutput
 
 from demo.backend import (
-    caveats,
     compile_model,
     first_call,
     messages,
@@ -34,7 +33,7 @@ from demo.backend.messages import Events, Job
 from demo.backend.monitor import Observer
 from demo.backend.run_steps import Run
 from demo.core import catalog, codec, cores
-from demo.core.caveat import Caveat, note
+from demo.core.caveat import Caveat
 from demo.core.machine import HostSample
 from demo.core.measurement import Compilation, CompileCost
 from demo.core.record import PHASES
@@ -352,14 +351,6 @@ def test_a_compiled_model_that_answers_otherwise_is_found_out(monkeypatch) -> No
     assert result.predictions["eager"] != result.predictions["compiled"]
 
 
-def test_a_model_that_becomes_slower_is_not_taken_for_an_unsteady_machine(monkeypatch) -> None:
-    grows = note("It grows.")
-    monkeypatch.setattr(caveats, "of_growth", lambda result: [grows])
-    monkeypatch.setattr(caveats, "wide_spreads", lambda result: {"eager": 0.5})
-    found = result_of().caveats
-    assert grows in found and "spread" not in " ".join(one.key for one in found)
-
-
 def test_a_failed_compile_is_told_and_still_shows_what_eager_does(monkeypatch) -> None:
     monkeypatch.setattr(compile_model, "compiled", COMPILED)
     monkeypatch.setattr("torch._inductor.compile_fx.compile_fx", failing(RuntimeError("no such kernel")))
@@ -371,7 +362,7 @@ def test_a_failed_compile_is_told_and_still_shows_what_eager_does(monkeypatch) -
 
 def test_a_failure_keeps_what_is_known_of_the_run(monkeypatch) -> None:
     monkeypatch.setattr(timing, "warm_up", failing(ValueError("Input image size (48*48) doesn't match model (64*64).")))
-    result = result_of(dtype="float16")
+    result = result_of()
     assert (result.status, result.failure.stage) == ("failed", "warm up")
     assert "48*48" in result.failure.message and result.failure.remedy
     assert result.spec.device == "cpu" and result.image is not None and result.environment is not None

@@ -30,6 +30,9 @@ def states(foreign: float, free: float = 2.0) -> tuple[HostSample, ...]:
     return tuple(HostSample(at / 2, foreign, None, free) for at in range(4))
 
 
+SLOWED = Caveat("gpu_slowed", {"reasons": "power"})
+
+
 @pytest.mark.parametrize(
     ("result", "mark", "remedy"),
     [
@@ -42,7 +45,7 @@ def states(foreign: float, free: float = 2.0) -> tuple[HostSample, ...]:
         pytest.param(pooled(3, machine_states=states(0.05)), "solid", "", id="others that hardly do anything"),
         pytest.param(pooled(3, machine_states=states(0.05, 1.0)), "rough", "quiet", id="taken cores"),
         pytest.param(pooled(3, caveats=(Caveat("gpu_others", {"count": 1}),)), "rough", "quiet", id="a shared GPU"),
-        pytest.param(pooled(3, caveats=(Caveat("gpu_power"),)), "rough", "repeat", id="a slow GPU"),
+        pytest.param(pooled(3, caveats=(SLOWED,)), "rough", "repeat", id="a slow GPU"),
         pytest.param(pooled(3, spec=PUBLISHED), "rough", "", id="one after the other"),
     ],
 )

@@ -12,7 +12,7 @@ from demo.present import naming
 from demo.present.comparison_charts import Kind, WayLine, crossover, ladder
 from demo.present.figure import provenance
 from demo.present.markdown import escaped
-from demo.present.script import snippet
+from demo.present.script import change
 from demo.sweep import best_words
 from demo.sweep.best_table import EAGER, BestTable, Row
 from demo.sweep.run_grid import Timing, Waiting
@@ -98,7 +98,7 @@ class BestPane(Watching):
         """Answer and table; of a search that has ended its charts and code."""
         table = going.search.table()
         run = table.winner.result if table.winner is not None and going.ended else None
-        code = snippet(run) if run is not None else ""
+        code = change(run.spec) if run is not None else ""
         figures = {plot: draw(table) if going.ended else None for draw, plot in self.charts.items()}
         changes: dict[Any, Any] = {
             self.code: gr.update(value=code, visible=bool(code)),

@@ -17,7 +17,7 @@ from demo.core.result import RunResult
 from demo.core.result_json import to_json
 from demo.core.spec import BadInput, RunSpec
 from demo.present import card, charts, details, markdown, naming, race
-from demo.present.script import change, needs_folder, script, snippet
+from demo.present.script import change, needs_folder, script
 from demo.runs.outcome import Files
 from demo.sweep.grid import measured_on
 from demo.ui.tabs import tables
@@ -25,10 +25,9 @@ from demo.ui.tabs.form import find_picture, uploaded
 from demo.ui.tabs.headline import failure, headline, intro, race_of
 from demo.ui.tabs.predictions import Outputs
 
-CHARTS = dict(zip(details.FOLDS, ((charts.latency_bars, charts.trace, charts.run_and_guide), ()), strict=True))
+CHARTS = dict(zip(details.FOLDS, ((charts.latency_bars, charts.trace), ()), strict=True))
 """The makers of the charts in each fold; a maker gives None if a result has nothing to draw."""
 CODE = {
-    "snippet": ("All lines: load, compile and call this model", "python"),
     "script": ("Python script that times this model again", "python"),
     "table": ("Markdown of this result", "markdown"),
 }
@@ -139,7 +138,7 @@ class ResultPane:
         except BadInput as refused:
             source = ""
             hints.append(markdown.escaped(str(refused)))
-        texts = {"snippet": snippet(result) if timed else "", "script": source, "table": markdown.of_run(result)}
+        texts = {"script": source, "table": markdown.of_run(result)}
         stored = json.dumps(to_json(result), allow_nan=False, indent=2)
         contents = {"json": stored.encode(), "script": source.encode()}
         if result.status != "cancelled":

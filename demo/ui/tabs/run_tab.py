@@ -61,7 +61,7 @@ class RunTab(Watching):
         fields = [*self.form.inputs.values(), self.form.minutes, self.form.other_formats, self.form.picture_note]
         self.showing = [*self.pane.components, *fields, self.has_run, self.opened]
         """The components that `open` may change."""
-        works = Supervisor("run")  # and searches for the best way: a visitor has one of both at a time
+        works = Supervisor()  # and searches for the best way: a visitor has one of both at a time
         super().__init__(works, [self.pane.live], [*self.pane.components, *self.form.buttons, self.opened])
         self._ending.append(self.watched)
         self._wire()
@@ -178,11 +178,11 @@ class RunTab(Watching):
             return render("results.no_forecast", str(refused))
         query = links.query(spec)
         spec = on_machine(spec, machine)
-        if (here_not := refusal(spec, machine)) and here_not.name not in forecast.REFUSED:
+        if here_not := refusal(spec, machine):
             return render("results.no_forecast", str(here_not))
         here = forecast.on_this_machine(self._latest_runs(), machine, spec.device)
         likely = forecast.forecast(spec, checkpoint, here)
-        return form_notes.forecast(likely, checkpoint, forecast.doubts(spec, machine, likely, here), query)
+        return form_notes.forecast(likely, checkpoint, forecast.doubts(spec), query)
 
     def _latest_runs(self) -> list[RunResult]:
         """The newest stored runs; none where the history cannot be read."""

@@ -91,7 +91,7 @@ class SweepTab(Watching):
                 self.message = gr.Markdown("", elem_id="sweep-message")
         cells, buttons = [self.map, self.table], [self.start_button, self.stop_button]
         ending = [self.status, *cells, *buttons, *self.exports.values()]
-        super().__init__(Supervisor("sweep"), [self.status, *cells], ending)
+        super().__init__(Supervisor(), [self.status, *cells], ending)
         self._beginning = [*self._ending, self.message, self.watched]
         self._wire(tab)
 
@@ -132,7 +132,7 @@ class SweepTab(Watching):
         if len(specs) > (max_cells := limits.current().sweep_cells):
             raise BadInput(
                 f"A sweep from this page has at most {max_cells} cells. Given: {len(specs)}. Choose fewer, or run the "
-                f"sweep on a machine of your own; {limits.variable('sweep_cells')} sets the limit."
+                f"sweep on a machine of your own; {limits.VARIABLES['sweep_cells']} sets the limit."
             )
         tab, checkpoints = self._run_tab, {spec.checkpoint for spec in specs}
         stored = tab.history.all(min(STORED_A_CELL * len(specs), MAX_STORED), checkpoints=checkpoints)

@@ -128,13 +128,13 @@ def test_a_visitor_has_a_run_or_a_search_and_not_both_at_once() -> None:
     page, _ = page_of(seconds=60.0)
     going = pressed(page)[page.best_pane.watched]
     (refused,) = press_run(page, ME)
-    assert "the search for the best way to run shapes-vit" in stage_of(page, refused)
+    assert "Your last run, search or sweep goes on" in stage_of(page, refused)
     cancel(page, "me")
     ended(going)
     run = press_run(page, ME)
     next(run)
     refused = pressed(page, "a second page")
-    assert "A run of yours is going on already, shapes-vit" in stage_of(page, refused)
+    assert "Your last run, search or sweep goes on" in stage_of(page, refused)
     assert page.best_pane.watched not in refused
     cancel(page, "me")
     list(run)

@@ -60,7 +60,7 @@ def buttons(page: Page, updates: dict[Any, Any]) -> tuple[bool, bool]:
 def filled(page: Page, updates: dict[Any, Any]) -> int:
     """How many cells have a value, in the table as in the map."""
     values = [row[4] for row in shown(updates[page.sweep_tab.table])]
-    texts = [note.text for note in updates[page.sweep_tab.map]["value"].layout.annotations]
+    texts = [text for line in updates[page.sweep_tab.map]["value"].data[0].text for text in line]
     assert len(values) - values.count("–") == len(values) - texts.count("·")
     return len(values) - values.count("–")
 
@@ -96,7 +96,7 @@ def test_failures_fill_cells_and_a_refusal_too() -> None:
 
     page, tab = page_of(answer)
     *_, last = started(page)
-    texts = [note.text for note in last[tab.map]["value"].layout.annotations]
+    texts = [text for line in last[tab.map]["value"].data[0].text for text in line]
     assert (texts.count("OOM"), texts.count("refused")) == (4, 1)
     refused = next(row for row in shown(last[tab.table]) if row[-2] == "refused")
     assert "Not to be had" in refused[4]
@@ -167,7 +167,7 @@ def test_many_names_start_no_more_sweeps_than_the_queue_has_places(monkeypatch) 
     page, tab = page_of(seconds=60)
     two = [next(started(page, session=name))[tab.watched] for name in ("one", "two")]
     (refused,) = started(page, session="three")
-    assert "2 sweeps are going on here already" in refused[tab.status]
+    assert "2 others are going on here already" in refused[tab.status]
     for name, going in zip(("one", "two"), two, strict=True):
         stop(page, name)
         ended(going)

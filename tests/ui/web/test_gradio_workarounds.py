@@ -1,23 +1,15 @@
 """Each work-around for gradio is still needed, and still works."""
 
-import asyncio
 import contextlib
 import inspect
-import os
 import re
-import subprocess
-import sys
 import threading
-import time
 from collections.abc import Iterator
-from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import gradio as gr
 import httpx
 import pytest
-from gradio.components.api_component import Api
 from gradio.queueing import Queue
 from support.page_support import answering
 from support.samples import ok_result
@@ -25,8 +17,6 @@ from support.worker_processes import wait_until
 
 from demo.ui.page import Page
 from demo.ui.web import gradio_workarounds
-
-ROOT = Path(__file__).resolve().parents[3]
 
 
 def one_endpoint(blocks: type[gr.Blocks]) -> gr.Blocks:
@@ -118,102 +108,19 @@ def test_of_many_sessions_the_oldest_is_forgotten_and_its_next_message_harms_not
     assert messages["0"].empty()
 
 
-NO_CHOICE: dict[str, Any] = {"choices": ["a"], "value": "a"}
+CHOICE: dict[str, Any] = {"choices": ["a", "b"], "value": "a"}
 
 
 @pytest.mark.parametrize(
-    ("field", "good", "wrong"),
+    ("field", "value"),
     [
-        (gr.Textbox(), ["", "a"], [1, True, [], {}]),
-        (gr.Radio(**NO_CHOICE), ["a", "b"], [1, False, ["a"], {}]),
-        (gr.Dropdown(allow_custom_value=True, **NO_CHOICE), ["b", None], [1.5, ["a"], {}]),
-        (gr.Dropdown(multiselect=True, **NO_CHOICE), [["a"], []], ["a", [["a"]], [1]]),
-        (gr.Checkbox(), [True], [0, "true", []]),
-        (gr.Number(), [1, 1.5, None], [True, "1", [1]]),
-        (gr.Image(), [{"path": "a"}, None], ["a", [], 1, True]),
-        (gr.Dataset(components=["textbox"], samples=[["a"]]), [0], [None, "0", True, 0.5]),
-        (Api(None, {"type": "str"}), [1, True, {}, None], []),
+        (gr.Textbox("a"), ""),
+        (gr.Radio(**CHOICE), "a"),
+        (gr.Dropdown(**CHOICE), "a"),
+        (gr.Dropdown(allow_custom_value=True, **CHOICE), None),
+        (gr.Number(1), None),
     ],
-    ids=lambda value: type(value).__name__ if isinstance(value, gr.blocks.Block) else "",
+    ids=["text", "radio", "one of a list", "any text", "number"],
 )
-def test_a_field_holds_only_what_a_browser_sends_for_it(field: Any, good: list[Any], wrong: list[Any]) -> None:
-    for value in good:
-        assert gradio_workarounds.field_value(field, value) == value
-    for value in wrong:
-        with pytest.raises(gr.Error, match="A value must be of the JSON type"):
-            gradio_workarounds.field_value(field, value)
-
-
-def test_old_files_go_and_all_others_stay(tmp_path) -> None:
-    now, folder = time.time(), tmp_path / "uploads"
-    folder.mkdir()
-
-    def made(name: str, hours: float) -> Path:
-        path = folder / name
-        path.parent.mkdir(exist_ok=True)
-        path.write_bytes(b"x")
-        for one in {path, path.parent} - {folder}:
-            os.utime(one, (now - hours * 3600,) * 2)
-        return path
-
-    old, young, shown = ("a" * 64 + "/p.png", "b" * 64 + "/p.png", "c" * 64 + "/scene.png")
-    gone = [made("tmpabcd1234", 1.1), made("tmp_bcd1234.mp4", 2), made(old, 24.1)]
-    stay = [made("tmpabcd1235", 0.9), made(young, 23), made(shown, 99), made("letter.txt", 99), made("tmp", 99)]
-    stay += [made("own/letter.txt", 99), made("d" * 63 + "/p.png", 99), foreign := made("../outside/letter.txt", 99)]
-    (folder / ("e" * 64)).symlink_to(tmp_path / "outside")
-    gradio_workarounds.sweep(folder, {str(folder / shown)}, now)
-    assert [path for path in gone if path.exists()] == []
-    assert [path for path in stay if not path.exists()] == []
-    gradio_workarounds.sweep(folder, (), now + 23 * 3600)  # another app, which does not show that picture
-    assert (folder / shown).exists() and not (folder / old).parent.exists()
-    assert foreign.exists()
-    gradio_workarounds.sweep(folder / "none", (), now)
-
-
-def test_the_sweep_of_uploads_begins_with_the_server(monkeypatch) -> None:
-    swept: list[set[str]] = []
-    monkeypatch.setattr(gradio_workarounds, "sweep", lambda folder, kept, now: swept.append(kept))
-    block = SimpleNamespace(keep_in_cache={"/a/scene.png"})
-    app = SimpleNamespace(get_blocks=lambda: SimpleNamespace(blocks={1: block, 2: object()}))
-
-    async def served() -> None:
-        async with asyncio.timeout(10), gradio_workarounds.upkeep(app):
-            while not swept:
-                await asyncio.sleep(0.01)
-
-    asyncio.run(served())
-    assert swept == [{"/a/scene.png"}]
-
-
-EXHAUSTED = """
-import os, resource, socket, sys, time, urllib.request
-import gradio as gr
-from demo.store.history import History
-from demo.ui.page import launch
-from demo.ui.web.gradio_workarounds import Blocks
-with Blocks() as page:
-    gr.Markdown("here")
-page.stored = History()
-_, address, _ = launch(page, prevent_thread_lock=True, server_name="127.0.0.1", server_port=None)
-place = ("127.0.0.1", int(address.rstrip("/").rsplit(":", 1)[1]))
-held = [socket.socket() for _ in range(60)]
-open_now = len(os.listdir("/proc/self/fd"))
-resource.setrlimit(resource.RLIMIT_NOFILE, (open_now + 10, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
-for one in held:
-    one.connect(place)
-time.sleep(1.5)
-for one in held:
-    one.close()
-resource.setrlimit(resource.RLIMIT_NOFILE, (open_now + 80, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
-print(urllib.request.urlopen(address, timeout=8)  # less than a heartbeat.status)
-os._exit(0)
-"""
-
-
-def test_a_server_without_files_left_answers_again(tmp_path) -> None:
-    environment = {**os.environ, "WORTH_COMPILING_DATA": str(tmp_path)}
-    program = [sys.executable, "-c", EXHAUSTED]
-    child = subprocess.run(program, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=90)
-    assert child.stdout.split()[-1:] == ["200"], child.stderr[-2000:]
-    assert len(child.stderr.splitlines()) < 5, child.stderr[:2000]
-    assert re.search("Every file that this process may open is open", child.stderr)
+def test_a_field_that_is_not_drawn_yet_has_its_first_value(field: Any, value: Any) -> None:
+    assert gradio_workarounds.first_value(field) == value
