@@ -310,21 +310,6 @@ def time_fixed_count(
     return times
 
 
-def time_one(call: Call, clock: Clock, plan: Plan, half: int) -> list[float]:
-    """Whole blocks of one variant for half of the plan's time, where the two do not fit in memory together."""
-    times: list[float] = []
-    min_calls = plan.iterations or MIN_CALLS // 2
-    with garbage_collection_off():
-        start = clock.now()
-        while (
-            len(times) % (2 * half)
-            or len(times) < min_calls
-            or (plan.iterations is None and clock.now() - start < plan.max_seconds / 2 and len(times) < plan.max_calls)
-        ):
-            times.append(clock.time(call))
-    return times
-
-
 @contextlib.contextmanager
 def garbage_collection_off() -> Iterator[None]:
     """Switches Python's garbage collector off, as `timeit` does: it would run in calls of either variant by chance."""

@@ -138,12 +138,10 @@ TOTAL_WHY = (
     "Calls since the start of a process; both scales are logarithmic. Each line begins with the first answer over what "
     "an earlier process left. Thick: the way of the answer."
 )
-POINT = "Point: from there on it is ahead of the way that answers first, with its interval."
-Kind = Literal["winner", "eager", "rival", "other"]
+Kind = Literal["winner", "eager", "other"]
 _STYLES: dict[str, tuple[str, str]] = {
     "winner": (COMPILED, "solid"),
     "eager": (EAGER, "5px 3px"),
-    "rival": (TEXT, "2px 2px"),
     "other": (LINE, "5px 3px"),
 }
 """Colour and dashes of a line of `crossover`, by what its way is."""
@@ -161,16 +159,15 @@ class WayLine:
     """Of each further call."""
 
 
-def crossover(ways: Sequence[WayLine], crossed: Interval | None, source: Sequence[str]) -> go.Figure | None:
+def crossover(ways: Sequence[WayLine], source: Sequence[str]) -> go.Figure | None:
     """Total time against the calls since the start of a process, on logarithmic axes: `start + calls * seconds`.
 
-    The winner, eager and the way that answers first are named, in the corner where no line comes. `crossed` are the
-    calls from which on the winner is ahead of that way, infinite where it may never be. None for fewer than two ways.
+    The winner and eager are named, in the corner where no line comes. None for fewer than two ways.
     """
     if len(ways) < 2:
         return None
     farthest = max(way.start / way.seconds for way in ways)
-    decades = math.ceil(math.log10(max(10.0, BEYOND * farthest, 2.0 * crossed.ratio if crossed else 0.0)))
+    decades = math.ceil(math.log10(max(10.0, BEYOND * farthest)))
     steps = [10 ** (step / 12) for step in range(12 * decades + 1)]
     figure = go.Figure()
     for way in sorted(ways, key=lambda way: -list(_STYLES).index(way.kind)):  # the winner is drawn last, on top
@@ -189,19 +186,6 @@ def crossover(ways: Sequence[WayLine], crossed: Interval | None, source: Sequenc
             )
         )
     figure.update_layout(showlegend=True, legend={"x": 0.02, "y": 1, "traceorder": "reversed"})
-    winner = next((way for way in ways if way.kind == "winner"), None)
-    if crossed is not None and winner is not None:
-        figure.add_trace(
-            go.Scatter(
-                x=[crossed.ratio],
-                y=[winner.start + crossed.ratio * winner.seconds],
-                mode="markers",
-                marker={"color": TEXT, "size": 11},
-                error_x=error_bar([min(crossed.high, steps[-1]) - crossed.ratio], [crossed.ratio - crossed.low]),
-                hoverinfo="skip",
-                showlegend=False,
-            )
-        )
     low = math.log10(min(way.start for way in ways) / 1.5)
     high = math.log10(1.1 * max(way.start + steps[-1] * way.seconds for way in ways))
     figure.update_xaxes(type="log", range=[0, decades], dtick=1, tickformat="~s", tickangle=0, showgrid=False)
@@ -210,7 +194,7 @@ def crossover(ways: Sequence[WayLine], crossed: Interval | None, source: Sequenc
         f"{way.name}: {fmt.duration(way.start)} to the first answer, then {fmt.latency(way.seconds)} a call"
         for way in ways
     ]
-    below = [TOTAL_WHY, *([POINT] if crossed is not None else []), *source]
+    below = [TOTAL_WHY, *source]
     return layout(figure, "Total time by number of calls", below, left=62, right=12, plot=HEIGHT, words=words)
 
 

@@ -1,7 +1,5 @@
 """The charts of several runs, from plain values."""
 
-import math
-
 import numpy as np
 import plotly.graph_objects as go
 import pytest
@@ -23,25 +21,12 @@ def lines(figure: go.Figure) -> list[go.Scatter]:
     return [trace for trace in figure.data if trace.mode == "lines"]
 
 
-def points(figure: go.Figure) -> list[go.Scatter]:
-    return [trace for trace in figure.data if trace.mode == "markers"]
-
-
 def test_a_line_is_the_start_and_the_calls() -> None:
-    figure = crossover(WAYS, None, [])
+    figure = crossover(WAYS, [])
     winner = next(trace for trace in lines(figure) if trace.line.width == 4)
     eager = next(trace for trace in lines(figure) if trace.line.color == EAGER)
     assert np.allclose(winner.y, 23.0 + 0.002 * np.array(winner.x))
     assert np.allclose(eager.y, 3.0 + 0.004 * np.array(eager.x))
-
-
-@pytest.mark.parametrize("high", [12_000.0, math.inf], ids=["an interval", "never for sure"])
-def test_the_point_lies_where_the_lines_cross(high: float) -> None:
-    figure = crossover(WAYS, Interval(10_000, 9_000, high), [])
-    (point,) = points(figure)
-    for trace in (line for line in lines(figure) if line.line.width == 4 or line.line.color == EAGER):
-        assert np.interp(point.x[0], trace.x, trace.y) == pytest.approx(point.y[0], rel=0.02)
-    assert "with its interval" in figure.layout.meta["aloud"]
 
 
 def test_a_bar_s_parts_add_up_to_the_first_answer() -> None:
@@ -76,9 +61,7 @@ def test_a_point_states_no_ratio_where_the_verdict_is_open() -> None:
     assert points_of.x[1] - points_of.error_x.arrayminus[1] == pytest.approx(0.8)
 
 
-@pytest.mark.parametrize(
-    "draw", [intervals, heatmap, lambda ways: crossover(ways, None, []), lambda ways: ladder({}, [])]
-)
+@pytest.mark.parametrize("draw", [intervals, heatmap, lambda ways: crossover(ways, []), lambda ways: ladder({}, [])])
 def test_nothing_is_drawn_of_nothing(draw) -> None:
     assert draw([]) is None
 

@@ -196,7 +196,7 @@ def _crossover(table: BestTable) -> go.Figure | None:
         for row in table.rows
         if row.rank is not None and row.seconds and (start := row.first_answer("next"))
     ]
-    return crossover(known, None, _source(table))
+    return crossover(known, _source(table))
 
 
 def _kind(row: Row, table: BestTable) -> Kind:
