@@ -29,7 +29,7 @@ from demo.ui.templates import render
 from demo.ui.web import gradio_workarounds
 from demo.ui.web.guard import Guard
 
-PRESETS = ("Segformer on this machine", "Graph breaks, live", "max-autotune", "Text, word by word")
+PRESETS = ("Segformer", "Graph breaks", "max-autotune", "Text")
 """What the keys 1 to 4 of stage mode run: the words on their buttons."""
 
 DAY = 86_400
@@ -169,7 +169,7 @@ class StageBar:
                 filled = button.click(self._choose, gr.State(number), list(form.inputs.values()), queue=False, **QUIET)
                 filled.then(None, js=press("run"), api_visibility="private")
             number = len(PRESETS) + 1
-            search = gr.Button(f"{number}  Find the best way", elem_id=f"preset-{number}")
+            search = gr.Button(f"{number}  Best way", elem_id=f"preset-{number}")
             search.click(None, js=press("best"), api_visibility="private")
             PreFlightScreen(run_tab, self._presets)
             recorded = gr.Button("S  Recorded", elem_id="preset-s")
