@@ -92,7 +92,7 @@ class Page(gradio_workarounds.Blocks):
                     self.published_tab = PublishedTab(published)
                 with gr.Tab("Sweep", id="sweep") as sweeps:
                     self.sweep_tab = SweepTab(self.run_tab, tabs, sweeps)
-            StageBar(runner, self.run_tab)
+            self.stage_bar = StageBar(runner, self.run_tab)
             # what happens when a visitor opens the page
             self.load(None, js=links.TO_TAB, api_visibility="private")
             greeting = [top, self.run_tab.form.inputs["mode"]]
@@ -171,7 +171,7 @@ class StageBar:
             number = len(PRESETS) + 1
             search = gr.Button(f"{number}  Best way", elem_id=f"preset-{number}")
             search.click(None, js=press("best"), api_visibility="private")
-            PreFlightScreen(run_tab, self._presets)
+            self.pre_flight = PreFlightScreen(run_tab, self._presets)
             recorded = gr.Button("S  Recorded", elem_id="preset-s")
             asked = [run_tab.visitor, *form.inputs.values()]
             recorded.click(run_tab.recorded, asked, run_tab.showing, **UNREAD)

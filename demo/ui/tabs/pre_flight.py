@@ -53,9 +53,9 @@ class PreFlightScreen(Watching):
         self._tab, self._specs = run_tab, specs
         pane, buttons = run_tab.pane, run_tab.form.buttons
         super().__init__(run_tab.works, [pane.live], [pane.live, pane.notice, *buttons])
-        button = gr.Button("0  Pre-flight", elem_id="preset-0")
+        self.button = gr.Button("0  Pre-flight", elem_id="preset-0")
         changed = [pane.notice, pane.live, pane.best, *buttons, self.watched]
-        self._watch_after(button.click(self._run, run_tab.visitor, changed, **AT_ONCE))
+        self._watch_after(self.button.click(self._run, run_tab.visitor, changed, **AT_ONCE))
 
     def _run(self, request: gr.Request, visitor: str | None) -> dict[Any, Any]:
         tab = self._tab

@@ -17,12 +17,14 @@ from support.page_support import (
     ended,
     field_values,
     forecast,
+    from_browser,
     handler,
     in_the_form,
     is_ready,
     opened,
     pressed,
     stage_of,
+    visitor,
 )
 from support.samples import failed_result, full_result, ok_result
 
@@ -222,6 +224,21 @@ def test_the_second_visitor_waits_is_told_so_and_may_leave_or_runs_in_turn() -> 
     runner.hold = False
     *_, last = third
     assert "2.00×" in stage_of(page, last)
+
+
+def test_the_recorded_answer_ends_a_run_that_takes_too_long(history: History, quick) -> None:
+    runner = FakeRunner(lambda *_: full_result(), seconds=60)
+    page = Page(runner, history=history)
+    spec = refusals.on_machine(form.read(field_values(page))[0], runner.machine)
+    history.append(dataclasses.replace(ok_result(spec=spec), elapsed_seconds=0.2))
+    stages = []
+    for updates in pressed(page):
+        stages.append(stage_of(page, updates))
+        if "Key S" in stages[-1]:
+            page.run_tab.recorded(from_browser(), visitor("one"), *field_values(page).values())
+    assert "Key S" not in stages[0] and "longer than announced" in stages[-2]
+    assert "Recorded" in stages[-1] and "2.00×" in stages[-1]
+    assert is_ready(page, updates)
 
 
 def test_the_recorded_answer_is_the_latest_of_the_form_s_settings_and_is_marked(history: History) -> None:

@@ -1,0 +1,46 @@
+"""The pre-flight of a talk without a browser; a fake runner stands for the models."""
+
+import re
+
+from support.fake_runner import FakeRunner
+from support.page_support import followed, from_browser, press, visitor
+from support.samples import failed_result, full_result
+
+from demo.core.result import RunResult
+from demo.core.spec import TEXT_GENERATION, RunSpec
+from demo.ui.page import Page
+from demo.ui.tabs.form import default_picture
+
+
+def test_each_preset_is_run_once_with_its_picture_and_what_failed_is_not_ready(quick) -> None:
+    runner = FakeRunner(
+        lambda spec, _: failed_result(spec=spec) if spec.task == TEXT_GENERATION else full_result(spec=spec)
+    )
+    page = Page(runner)
+    screen = page.stage_bar.pre_flight
+    *_, before, last = followed(page, screen, press(page, screen.button, visitor("a speaker")))
+    html = last[page.run_tab.pane.live]
+    assert "Pre-flight: 3 of 4 ready" in html
+    assert re.findall(r'<tr class="(\w+)"', html) == ["ready", "ready", "ready", "failed"]
+    assert "starts in 3.4 s with the kept cache" in html
+    assert [spec.checkpoint for spec in runner.runs] == ["shapes-segformer", "shapes-vit", "shapes-vit", "shapes-gemma"]
+    assert runner.pictures == [default_picture(spec.checkpoint) for spec in runner.runs]
+    assert last[page.run_tab.form.run]["interactive"] and not last[page.run_tab.form.cancel]["interactive"]
+
+
+def test_a_cancelled_pre_flight_keeps_what_is_ready(quick) -> None:
+    runner = FakeRunner(lambda spec, _: full_result(spec=spec), seconds=0.1)
+    page = Page(runner)
+    screen, id = page.stage_bar.pre_flight, visitor("another")
+
+    def answer(spec: RunSpec, _: object) -> RunResult:
+        runner.hold = len(runner.runs) == 2
+        return full_result(spec=spec)
+
+    runner.answer = answer
+    html = ""
+    for updates in followed(page, screen, press(page, screen.button, id)):
+        html = updates.get(page.run_tab.pane.live, "")
+        if runner.hold:
+            press(page, page.run_tab.form.cancel, id, request=from_browser())
+    assert re.findall(r'<tr class="([\w ]+)"', html) == ["ready", *3 * ["not run"]]
