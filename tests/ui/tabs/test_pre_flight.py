@@ -18,7 +18,7 @@ def test_each_preset_is_run_once_with_its_picture_and_what_failed_is_not_ready(q
     )
     page = Page(runner)
     screen = page.stage_bar.pre_flight
-    *_, before, last = followed(page, screen, press(page, screen.button, visitor("a speaker")))
+    *_, last = followed(page, screen, press(page, screen.button, visitor("a speaker")))
     html = last[page.run_tab.pane.live]
     assert "Pre-flight: 3 of 4 ready" in html
     assert re.findall(r'<tr class="(\w+)"', html) == ["ready", "ready", "ready", "failed"]
