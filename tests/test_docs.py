@@ -14,7 +14,6 @@ from test_architecture import FLOORS, ROOT, pins, sources
 
 from demo.cli import deploy_command, main
 from demo.core import catalog, format as fmt, limits
-from demo.core.spec import OPTIONS
 from demo.store import export
 from demo.store.history import History
 from demo.ui.page import Page
@@ -183,18 +182,6 @@ def test_every_command_line_of_the_pages_can_be_typed() -> None:
         assert command or not words or words[0] in ("--help", "--version"), line
         given = {word for word in words if word.startswith("--")}
         assert given <= {"--help", "--version"}.union(*_flags(command)), line
-
-
-def test_the_row_of_an_option_has_its_bounds() -> None:
-    for option in OPTIONS.values():
-        section = _section(_text("command-line.md"), "run")
-        row = re.search(rf"^\| `{option.flags[0]}` \| (.+) \|$", section, re.MULTILINE)
-        if option.kind == "choice":
-            assert tuple(value for value in _spans(row[1]) if not value.startswith("--")) == option.values
-        if option.kind in ("whole", "number"):
-            low, high = (f"{bound:,.10g}".replace(",", " ") for bound in (option.low, option.high))
-            assert f" {low} to {high}" in row[1]
-            assert option.default is None or f"default {option.default:g}" in row[1]
 
 
 # Settings
