@@ -100,6 +100,10 @@ def test_the_front_matter_fits_the_project() -> None:
 # Every page
 
 
+def test_the_pages_have_at_most_13_000_words() -> None:
+    assert sum(len(_read(page).split()) for page in PAGES) <= 13_000
+
+
 def test_every_decimal_figure_was_measured() -> None:
     for page, heading, results in [
         (README, "A result", ("gpu_evidence", "default_run", "reruns", "ways", "best_way")),
