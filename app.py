@@ -6,18 +6,15 @@ With --mcp the API is offered as MCP tools, too.
 import argparse
 import sys
 
-from demo.core.files import memory_told
+from demo.core.spec import BadInput
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="Serves the page.")
     parser.add_argument("--mcp", action="store_true", help="offer the API as MCP tools, too; needs gradio[mcp]")
-    with memory_told():
-        from demo.core.spec import BadInput
+    try:
+        from demo.ui.server import serve
 
-        try:
-            from demo.ui.server import serve
-
-            serve(parser.parse_args().mcp)
-        except BadInput as error:
-            print(error, file=sys.stderr)
-            sys.exit(2)
+        serve(parser.parse_args().mcp)
+    except BadInput as error:
+        print(error, file=sys.stderr)
+        sys.exit(2)

@@ -53,7 +53,7 @@ def searched(spec: RunSpec) -> tuple[BestTable, bool, float]:
 def starts(spec: RunSpec, package: Path | None) -> Iterator[float]:
     """Seconds by a stopwatch of processes that import, load, and call the model for the first time."""
     files = {"input_file": str(PICTURE), "package": package and str(package)}
-    job = json.dumps({"spec": codec.plain(spec), "eager_first": True, **files})
+    job = json.dumps({"spec": codec.plain(spec), **files})
     for _ in range(STARTS):
         started = time.monotonic()
         subprocess.run(

@@ -4,9 +4,9 @@ A crowd asks for a run each, all at once, of a server with a short queue; each m
 that the queue is full. Meanwhile the page itself is fetched ten times a second. Then runs follow one another, and the
 server's memory, descriptors, processes and temporary files are compared early and late.
 
-    python -m benchmarks.load [--visitors 50] [--queue 8] [--runs 200] [--real]
+    python -m benchmarks.load [--visitors 50] [--queue 8] [--runs 200]
 
-`--real` loads and times the bundled classifier instead of a worker that only speaks the protocol.
+The worker only speaks the protocol: a run takes 0.1 s and times nothing.
 """
 
 import argparse
@@ -35,7 +35,7 @@ ANSWER_SECONDS_LIMIT = 0.5
 MEMORY_LIMIT = 1.10
 EARLY_RUNS = 20
 """Memory is compared with what it was after so many."""
-QUICK, REAL = "benchmarks.quick_worker", "demo.backend"
+QUICK = "benchmarks.quick_worker"
 PROCESSES = 3
 """Left when nothing runs: the server, its spare worker, and the watcher that ends that worker with the server."""
 GIVE_UP_SECONDS = 600.0
@@ -99,17 +99,17 @@ class Server:
         return "full" if FULL in told else told
 
 
-def serve(module: str, iterations: int) -> None:
+def serve() -> None:
     """What the server's process does: prints its address and the body of a run, then waits for its end."""
     from demo.runs.runner import Runner
     from demo.ui import api
     from demo.ui.jobs import RunQueue
     from demo.ui.page import Page, launch
 
-    runner = Runner(History(), spare=True, worker_module=module)
+    runner = Runner(History(), spare=True, worker_module=QUICK)
     fields = dict(inspect.signature(api.endpoint(runner, RunQueue())).parameters)
     del fields["request"]
-    values = {name: field.default for name, field in fields.items()} | {"iterations": iterations, "most_seconds": 0.5}
+    values = {name: field.default for name, field in fields.items()} | {"iterations": 100, "most_seconds": 0.5}
     _, address, _ = launch(Page(runner), server_name="127.0.0.1", server_port=None, prevent_thread_lock=True)
     print(json.dumps({"address": address, "body": {"data": list(values.values())}}), flush=True)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
@@ -118,9 +118,8 @@ def serve(module: str, iterations: int) -> None:
 
 
 @contextlib.contextmanager
-def served(module: str, queue: int) -> Iterator[Server]:
+def served(queue: int) -> Iterator[Server]:
     """A server, ended afterwards."""
-    iterations = 100 if module == QUICK else 20
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "temp").mkdir()
@@ -130,7 +129,7 @@ def served(module: str, queue: int) -> Iterator[Server]:
             "TMPDIR": str(folder / "temp"),
             "GRADIO_ANALYTICS_ENABLED": "False",
         }
-        command = [sys.executable, "-m", "benchmarks.load", "--serve", module, str(iterations)]
+        command = [sys.executable, "-m", "benchmarks.load", "--serve"]
         process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True)
         assert process.stdout is not None
         try:
@@ -182,9 +181,9 @@ def settled(look: object, wanted: int, seconds: float = 15.0) -> int:
     return int(found)
 
 
-def measure(visitors: int, queue: int, runs: int, module: str) -> tuple[list[list[str]], list[str]]:
+def measure(visitors: int, queue: int, runs: int) -> tuple[list[list[str]], list[str]]:
     """The rows of the table, and what went wrong."""
-    with served(module, queue) as server:
+    with served(queue) as server:
         server.run()
         answers, served_at_last, pages = crowd(server, visitors)
         results, full = answers.count("result"), answers.count("full")
@@ -232,17 +231,15 @@ def main() -> None:
     parser.add_argument("--visitors", type=int, default=50)
     parser.add_argument("--queue", type=int, default=8)
     parser.add_argument("--runs", type=int, default=200)
-    parser.add_argument("--real", action="store_true", help="load, compile and time the bundled classifier")
-    parser.add_argument("--serve", nargs=2, metavar=("MODULE", "ITERATIONS"), help=argparse.SUPPRESS)
+    parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.serve:
-        serve(options.serve[0], int(options.serve[1]))
+        serve()
         return
-    module = REAL if options.real else QUICK
-    rows, wrong = measure(options.visitors, options.queue, options.runs, module)
-    what = "real runs of shapes-vit" if options.real else "runs of 0.1 s that time nothing"
-    text = f"A queue of {options.queue}; {what}.\n\n{report.table(['what', 'found', 'wanted', ''], rows)}"
-    report.publish("load_real" if options.real else "load", "Many visitors at once", text)
+    rows, wrong = measure(options.visitors, options.queue, options.runs)
+    table = report.table(["what", "found", "wanted", ""], rows)
+    text = f"A queue of {options.queue}; runs of 0.1 s that time nothing.\n\n{table}"
+    report.publish("load", "Many visitors at once", text)
     if wrong:
         sys.exit(f"not as wanted: {'; '.join(wrong)}")
 

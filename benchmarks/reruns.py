@@ -90,24 +90,18 @@ class Judged:
     holds_mean: bool
 
 
-def places(only: Iterable[str] = ()) -> list[Place]:
+def places() -> list[Place]:
     """One round, in its order."""
-    asked = set(only) or {*BUNDLED, *FULL_SIZE}
     each = [(checkpoint, protocol) for checkpoint in BUNDLED for protocol in (OURS, GUIDE)]
     each += [(checkpoint, OURS) for checkpoint in FULL_SIZE]
-    return [
-        Place(condition, protocol, checkpoint)
-        for condition in CONDITIONS
-        for checkpoint, protocol in each
-        if checkpoint in asked
-    ]
+    return [Place(condition, protocol, checkpoint) for condition in CONDITIONS for checkpoint, protocol in each]
 
 
-def remaining(round_: Sequence[Place], count: int, kept: Iterable[Kept]) -> list[Place]:
-    """What is still to be run for `count` runs of each place, at most GUIDE_RUNS of the guide's, round by round."""
+def remaining(kept: Iterable[Kept]) -> list[Place]:
+    """What is still to be run, round by round."""
     done = Counter(one.place for one in kept)
-    counts = {OURS: count, GUIDE: min(count, GUIDE_RUNS)}
-    return [place for number in range(count) for place in round_ if done[place] <= number < counts[place.protocol]]
+    counts = {OURS: RUNS, GUIDE: GUIDE_RUNS}
+    return [place for number in range(RUNS) for place in places() if done[place] <= number < counts[place.protocol]]
 
 
 def read_kept(path: Path) -> list[Kept]:
@@ -253,28 +247,6 @@ def _row(checkpoint: str, protocol: str, runs: Sequence[RunResult], speedups: Se
     ]
 
 
-def in_short(kept: Sequence[Kept]) -> str:
-    """One line a checkpoint and condition, with the guide's loop beside this project's protocol, as README shows it."""
-    rows = []
-    for checkpoint in dict.fromkeys(one.place.checkpoint for one in kept):
-        for condition in CONDITIONS:
-            ours, guide = (
-                speedups_of(one.result for one in kept if one.place == Place(condition, protocol, checkpoint))
-                for protocol in (OURS, GUIDE)
-            )
-            if len(ours) > 1:
-                half_width, capture, *_ = shares(judge(ours))
-                rows.append([checkpoint, condition, _reruns(ours), half_width, capture, _reruns(guide)])
-    header = ["checkpoint", "machine", "this project's", "interval", "holds another rerun", "the guide's loop"]
-    return report.table(header, rows)
-
-
-def _reruns(speedups: Sequence[Comparison]) -> str:
-    """'1.24× (1.21 to 1.27×)': median and range."""
-    ratios = [one.within.ratio for one in speedups]
-    return f"{statistics.median(ratios):.2f}× ({min(ratios):.2f} to {max(ratios):.2f}×)" if ratios else "-"
-
-
 def all_judged(kept: Sequence[Kept], condition: str) -> list[Judged]:
     """This project's runs of all checkpoints, each against the reruns of its own place."""
     judged: list[Judged] = []
@@ -308,7 +280,7 @@ def foreign_load(kept: Iterable[Kept], condition: str) -> str:
 
 
 def text_of(kept: Sequence[Kept]) -> str:
-    parts = ["Speed-ups are the median of the reruns and their range.", in_short(kept)]
+    parts = ["Speed-ups are the median of the reruns and their range."]
     for condition in CONDITIONS:
         here = [one for one in kept if one.place.condition == condition]
         if here:
@@ -356,20 +328,14 @@ def machines(kept: Iterable[Kept]) -> set[tuple[str, ...]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--keep", metavar="FILE", type=Path, help="keep the runs here, and go on from those in it")
-    parser.add_argument("--only", metavar="CHECKPOINT", action="append", default=[], choices=(*BUNDLED, *FULL_SIZE))
-    parser.add_argument("--count", metavar="N", type=int, default=RUNS, help=f"runs of each (default: {RUNS})")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         path = options.keep or Path(folder) / "runs.jsonl"
         kept = read_kept(path)
-        run_remaining(remaining(places(options.only), options.count, kept), path, kept, Path(folder))
+        run_remaining(remaining(kept), path, kept, Path(folder))
     kept = judged_today(kept)
     if len(machines(kept)) > 1:
         sys.exit(f"the runs are of several machines or versions: {sorted(machines(kept))}")
-    left = len(remaining(places(), RUNS, kept))
-    if left:
-        print(text_of(kept))
-        sys.exit(f"{left} runs are still to come: no table was written")
     report.publish("reruns", "Does the interval of one run hold for a rerun?", text_of(kept))
     if missed := outside(kept):
         sys.exit("; ".join(missed))

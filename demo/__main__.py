@@ -2,9 +2,6 @@
 
 import sys
 
-from demo.core.files import memory_told
+from demo.cli.main import main
 
-with memory_told():
-    from demo.cli.main import main
-
-    sys.exit(main())
+sys.exit(main())

@@ -90,9 +90,3 @@ def test_a_new_option_reaches_every_way_of_asking_without_another_edit(tmp_path)
     assert "shiny" in found["markdown"]
     assert "Shiny" in found["comparison"]
     assert "does not apply the option shiny" in found["script"]
-
-
-def test_an_option_stands_in_few_files() -> None:
-    """The table, a task without it, where it is applied, what searches it, and one sentence of its own."""
-    named = [file for file in (ROOT / "demo").rglob("*.py") if "channels_last" in file.read_text(encoding="utf-8")]
-    assert len(named) <= 7, sorted(str(file.relative_to(ROOT)) for file in named)

@@ -64,10 +64,7 @@ class DepthEstimation(PictureWorkload):
     outputs_read = ("predicted_depth",)
 
     def decode(self, outputs):
-        return outputs.predicted_depth[0]
-
-    def as_predictions(self, found):
-        return Depth(rows=tuple(found.mean(1).tolist()))
+        return Depth(rows=tuple(outputs.predicted_depth[0].mean(1).tolist()))
 
 
 load = DepthEstimation.load
@@ -82,7 +79,6 @@ from demo.present.script import script
 from demo.store import export
 from demo.store.history import History
 from demo.sweep import best_table
-from demo.ui.tabs import result_pane
 from demo.ui.page import Page
 from demo.ui.tabs import form, links
 
@@ -99,7 +95,6 @@ print(json.dumps({
     "without a checkpoint": links.read({"task": "depth-estimation"}, "shapes-vit", page.run_tab.form)[2],
     "link": links.spec_of({"task": "depth-estimation", "checkpoint": "someone/depth"}, "shapes-vit").task,
     "filled": links.filled(page.run_tab.form, result.spec)[fields["task"]]["value"],
-    "published": result_pane.published_for("someone/depth", "depth-estimation"),
     "script": script(result),
     "markdown": markdown.of_run(result),
     "row": export.row(result)["task"],
@@ -163,16 +158,9 @@ def test_a_new_task_is_known_wherever_one_is_asked_for_or_shown(program: Path, r
     assert ["Depth", "depth-estimation"] in found["choices"] and found["first"] is None
     assert found["without a checkpoint"].endswith("For depth-estimation there are: none.")
     assert found["form"] == found["link"] == found["filled"] == found["row"] == "depth-estimation"
-    assert found["published"] == ["", "The guide's tables hold no model of depth."]
     assert "transformers.AutoModelForDepthEstimation" in found["script"]
     assert found["out"] == ""
     report = _printed(program, [sys.executable, "-m", "demo", "history", run["id"]])
     (seen,) = (line for line in report.splitlines() if " deep" in line)
     assert seen.count(" deep") == 2
     assert "Eager and compiled agree: depths differ by at most" in report
-
-
-@pytest.mark.parametrize("name", ["image-classification", "object-detection", "image-segmentation", "text-generation"])
-def test_the_name_of_a_task_stands_in_its_file_only(name: str) -> None:
-    places = [file for file in (ROOT / "demo").rglob("*.py") if f'"{name}"' in file.read_text(encoding="utf-8")]
-    assert len(places) == 1, sorted(str(file.relative_to(ROOT)) for file in places)

@@ -7,24 +7,19 @@ table to the device's file in assets/measured/.
 """
 
 import argparse
-import dataclasses
 import gzip
 import json
-import math
-import statistics
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from demo.core import format as fmt, outputs, stats
-from demo.core.comparison import ASSUMED
+from demo.core import format as fmt, stats
 from demo.core.files import replacing
-from demo.core.measurement import Roofline
 from demo.core.result import FIRST_TOKEN, RunResult
 from demo.core.result_json import from_json
-from demo.core.spec import BadInput, RunSpec
-from demo.present import details, naming, verdict
+from demo.core.spec import BadInput
+from demo.present import markdown, naming, verdict
 from demo.store import export, published
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -70,54 +65,18 @@ def result_of(record: dict[str, Any]) -> RunResult:
 
 
 def row(record: dict[str, Any]) -> dict[str, Any]:
-    """One cell as a line of cells.csv: times in milliseconds, '' for what is not known."""
+    """One cell as a line of cells.csv: the columns of an export, the guide's recipe, and what a profiler saw."""
     result, recipe = result_of(record), record["recipe"] or {}
-    spec, speedup, compiled, roofline = result.spec, result.speedup, result.compilation, result.roofline
-    line: dict[str, Any] = {
-        "step": record["step"],
-        "checkpoint": spec.checkpoint,
-        "batch_size": spec.batch_size,
-        "mode": spec.mode,
-        "dtype": spec.dtype,
-        "channels_last": spec.channels_last,
-        "status": result.status,
-        "failure": result.failure.message if result.failure else "",
-        "speedup": speedup.ratio if speedup else None,
-        "speedup_low": speedup.low if speedup else None,
-        "speedup_high": speedup.high if speedup else None,
-        "verdict": speedup.verdict if speedup else "",
-        "speedup_basis": speedup.basis if speedup else "",
-        "control": result.control.ratio if result.control else None,
-        "parity": result.parity.verdict if result.parity else "",
-        "max_abs_error": result.parity.max_abs_error if result.parity else None,
-        "graphs": compiled.graphs if compiled else None,
-        "graph_breaks": len(compiled.graph_breaks) if compiled else None,
-        "cudagraphs": compiled.cudagraphs if compiled else "",
-        "operations": roofline.operations if roofline else None,
-        "least_bytes": roofline.least_bytes if roofline else None,
-        "matrix_rate": roofline.matrix_rate if roofline else None,
-        "copy_rate": roofline.copy_rate if roofline else None,
-        "recipe_calls": recipe.get("calls"),
-        "warnings": " ".join(result.warnings),
-    }
+    line = {"step": record["step"], **export.row(result), "recipe_calls": recipe.get("calls")}
     for name, side in (("eager", result.eager), ("compiled", result.compiled)):
-        profile = side.profile if side else None
-        device = side.median_device_seconds if side else None
-        recipe_seconds = recipe.get(f"{name}_seconds")
+        seconds, profile = recipe.get(f"{name}_seconds"), side.profile if side else None
         line |= {
-            f"{name}_ms": result.latencies[name] * 1e3 if side else None,
-            f"{name}_device_ms": None if device is None else device * 1e3,
-            f"{name}_recipe_ms": None if recipe_seconds is None else recipe_seconds * 1e3,
-            f"{name}_peak_bytes": side.peak_memory_bytes if side else None,
-            f"{name}_kernels": profile.kernels if profile else None,
-            f"{name}_busy_share": side.busy_share if side else None,
-            f"{name}_roofline_share": result.roofline_share(side) if side else None,
+            f"{name}_recipe_ms": seconds and seconds * 1e3,
+            f"{name}_kernels": profile and profile.kernels,
+            f"{name}_busy_share": side and side.busy_share,
+            f"{name}_roofline_share": side and result.roofline_share(side),
         }
-    return {name: "" if value is None else _short(value) for name, value in line.items()}
-
-
-def _short(value: Any) -> Any:
-    return float(f"{value:.6g}") if isinstance(value, float) else value
+    return line
 
 
 def write_tables(folder: Path, book: Book, commit: str | None) -> None:
@@ -148,11 +107,10 @@ def summary(book: Book, commit: str | None) -> str:
     for step, title in (
         ("table", "The table, float32 without TF32"),
         ("autotune", "Mode max-autotune"),
-        ("best", "Other number formats"),
     ):
         if cells := book.of(step):
             parts += [f"## {title}\n", _cells_table(cells), ""]
-    for telling in (_means, _text, _best, _fidelity, _repeat, _reasons):
+    for telling in (_text, _repeat):
         if told := telling(book):
             parts += [told, ""]
     return "\n".join(parts)
@@ -160,90 +118,52 @@ def summary(book: Book, commit: str | None) -> str:
 
 def _machine(book: Book, commit: str | None) -> list[str]:
     """What it was measured on, in one line; none where nobody has looked yet."""
+    names = [
+        "device_name",
+        "driver",
+        "cuda",
+        "compute_capability",
+        "torch",
+        "transformers",
+        "triton",
+        "cpu",
+        "platform",
+    ]
     lines = []
     for record in book.of("machine"):
         known = record["facts"]["environment"] or {}
-        names = (
-            "device_name",
-            "driver",
-            "cuda",
-            "compute_capability",
-            "torch",
-            "transformers",
-            "triton",
-            "cpu",
-            "platform",
-        )
         facts = ", ".join(f"{name} {known[name]}" for name in names if known.get(name))
         lines.append(f"{facts}; commit {commit or 'not known'}; {record['facts']['at']}.")
     return lines
 
 
 def _cells_table(records: Sequence[dict[str, Any]]) -> str:
-    header = ["checkpoint", "batch", "mode", "dtype", "eager", "compiled", "speed-up", "by the recipe", "parity"]
-    header += ["breaks", "CUDA graphs"]
-    lines = [f"| {' | '.join(header)} |", "|" + " --- |" * len(header)]
-    for record in sorted(records, key=lambda one: one["key"]):
-        result, recipe = result_of(record), record["recipe"]
-        spec, compiled = result.spec, result.compilation
-        dtype = spec.dtype + (" channels last" if spec.channels_last else "")
-        cells = [spec.checkpoint, str(spec.batch_size), spec.mode, dtype]
-        latencies = result.latencies
-        cells += [fmt.latency(latencies[name]) if name in latencies else "–" for name in ("eager", "compiled")]
-        told = verdict.speedup_in_full(result)
-        if result.status != "ok" or not told:
-            told = f"**{naming.status(result)}**: {result.failure.message if result.failure else ''}"
-        cells.append(told)
-        cells.append(
-            f"{recipe['eager_seconds'] / recipe['compiled_seconds']:.2f}× of {recipe['calls']} calls" if recipe else "–"
-        )
-        cells.append(result.parity.verdict if result.parity else "–")
-        cells.append(str(len(compiled.graph_breaks)) if compiled else "–")
-        cells.append(compiled.cudagraphs if compiled else "–")
-        lines.append("| " + " | ".join(cell.replace("|", "/") for cell in cells) + " |")
-    return "\n".join(lines)
+    results = [result_of(record) for record in sorted(records, key=lambda one: one["key"])]
+    return markdown.of_cells((result.spec, result, naming.status(result)) for result in results)
 
 
 def _text(book: Book) -> str:
-    """The steps of a text model, its first token and its whole answer, and generate() as it comes."""
+    """The steps of a text model, its first token and its whole answer."""
     records = book.of("text")
     return f"## Text generation, batch 1\n\n{_text_table(records)}" if records else ""
 
 
 def _text_table(records: Sequence[dict[str, Any]]) -> str:
     header = ["checkpoint", "mode", "dtype", "a token", "speed-up", "first token", "whole answer"]
-    header += ["generate(), static cache", "generate() that compiles by itself", "parity", "CUDA graphs"]
+    header += ["parity", "CUDA graphs"]
     lines = [f"| {' | '.join(header)} |", "|" + " --- |" * len(header)]
     for result in map(result_of, records):
-        spec, compiled, generation = result.spec, result.compilation, result.generation
+        spec, compiled = result.spec, result.compilation
         told = verdict.speedup_in_full(result)
         if result.status != "ok" or not told:
             told = f"**{naming.status(result)}**: {result.failure.message if result.failure else ''}"
         first = result.comparisons.get(FIRST_TOKEN)
         pairs = (first and first.latencies, result.answer_seconds)
-        whole = (generation.generate_seconds, generation.automatic_seconds) if generation else (None, None)
         cells = [spec.checkpoint, spec.mode, spec.dtype, verdict.times(result) or "–", told]
         cells += [" → ".join(map(fmt.latency, pair)) if pair else "–" for pair in pairs]
-        cells += [fmt.latency(seconds) if seconds is not None else "–" for seconds in whole]
         cells += [result.parity.verdict if result.parity else "–", compiled.cudagraphs if compiled else "–"]
         lines.append("| " + " | ".join(cell.replace("|", "/") for cell in cells) + " |")
     return "\n".join(lines)
-
-
-def geometric_mean(ratios: Sequence[float]) -> float:
-    return math.exp(math.fsum(map(math.log, ratios)) / len(ratios))
-
-
-def _means(book: Book) -> str:
-    """By batch and mode: the geometric mean of the speed-ups, and how many cells have none."""
-    lines = []
-    for (batch, mode), results in _by_batch_and_mode(book):
-        ratios = [ratio for ratio, _ in _ratios(results)]
-        if ratios:
-            lines.append(
-                f"- batch {batch}, {mode}: {geometric_mean(ratios):.3f}× over {len(ratios)} of {len(results)} cells"
-            )
-    return "\n".join(["## Geometric means of the speed-ups\n", *lines]) if lines else ""
 
 
 def _by_batch_and_mode(book: Book) -> list[tuple[tuple[int, str], list[RunResult]]]:
@@ -253,97 +173,6 @@ def _by_batch_and_mode(book: Book) -> list[tuple[tuple[int, str], list[RunResult
     return sorted(groups.items())
 
 
-def _ratios(results: Sequence[RunResult]) -> list[tuple[float, str]]:
-    """The speed-ups there are, each with its checkpoint."""
-    return [
-        (result.speedup.ratio, result.spec.checkpoint) for result in results if result.status == "ok" and result.speedup
-    ]
-
-
-def _best(book: Book) -> str:
-    """For each checkpoint and batch the fastest compiled cell against plain eager float32 of the table."""
-    plain: dict[tuple[str, int], float] = {}
-    rooflines: dict[tuple[str, int, str], Roofline] = {}
-    """The operations, bytes and rates of a call do not depend on the mode, so a cell without a profile has them too."""
-    fastest: dict[tuple[str, int], RunResult] = {}
-    for record in (*book.of("table"), *book.of("autotune"), *book.of("best")):
-        result = result_of(record)
-        place = result.spec.checkpoint, result.spec.batch_size
-        if result.roofline is not None:
-            cell = (*place, result.spec.dtype)
-            rooflines[cell] = result.roofline
-        if result.status != "ok" or result.eager is None or result.compiled is None:
-            continue
-        if (result.spec.dtype, result.spec.mode) == ("float32", "default"):
-            plain[place] = result.eager.median_seconds
-        if outputs.with_own_eager(result.parity):
-            continue  # faster is no merit where the answer is another one
-        known = fastest.get(place)
-        if known is None or known.compiled is None or result.compiled.median_seconds < known.compiled.median_seconds:
-            fastest[place] = result
-    asked = [result_of(record).spec for record in book.of("best")]
-    tried = {(spec.checkpoint, spec.batch_size) for spec in asked}
-    settings = dict.fromkeys(map(_setting, asked))
-    lines, by_batch = [], {}  # type: ignore[var-annotated]
-    for place in sorted(plain.keys() & tried & fastest.keys()):
-        result = fastest[place]
-        if result.compiled is None:
-            continue
-        ratio = plain[place] / result.compiled.median_seconds
-        by_batch.setdefault(place[1], []).append(ratio)
-        spec = result.spec
-        share = dataclasses.replace(result, roofline=rooflines.get((*place, spec.dtype))).roofline_share(
-            result.compiled
-        )
-        told = _setting(spec)
-        roofline = "" if share is None else f", {fmt.percent(share)} of its own roofline"
-        lines.append(f"- {place[0]}, batch {place[1]}: {ratio:.2f}× by {told}{roofline}")
-    if not lines:
-        return ""
-    means = [
-        f"- **batch {batch}: {geometric_mean(ratios):.2f}×** over {len(ratios)} checkpoints"
-        for batch, ratios in sorted(by_batch.items())
-    ]
-    title = "## The best of the settings tried, against plain eager float32\n"
-    note = (
-        "Not a search but a fixed choice: the settings of the tables (with max-autotune where it was "
-        f"measured), and {'; '.join(settings)}. Medians of different processes, so without an interval. Outputs were "
-        "compared with eager's in the same number format, not with float32's; settings in which they differ, or cannot "
-        "be compared, are left out.\n"
-    )
-    return "\n".join([title, note, *means, *lines])
-
-
-def _setting(spec: RunSpec) -> str:
-    return f"{spec.mode}, {spec.dtype}{', channels last' if spec.channels_last else ''}"
-
-
-def _fidelity(book: Book) -> str:
-    """Our median over the plain loop's, round by round."""
-    found: dict[tuple[str, int], dict[str, tuple[float, float]]] = {}
-    for record in book.of("fidelity"):
-        checkpoint, *_, what, round = record["key"].split("|")
-        if what == "loop" and record["loop"]:
-            loop = record["loop"]
-            found.setdefault((checkpoint, int(round)), {})[what] = loop["eager_seconds"], loop["compiled_seconds"]
-        elif what == "run":
-            result = result_of(record)
-            if result.status == "ok" and result.eager and result.compiled:
-                medians = result.eager.median_seconds, result.compiled.median_seconds
-                found.setdefault((checkpoint, int(round)), {})[what] = medians
-    lines = []
-    for checkpoint in dict.fromkeys(place[0] for place in found):
-        rounds = [pair for place, pair in found.items() if place[0] == checkpoint and len(pair) == 2]
-        for index, variant in enumerate(("eager", "compiled")):
-            ratios = [pair["run"][index] / pair["loop"][index] for pair in rounds]
-            if ratios:
-                lines.append(
-                    f"- {checkpoint}, {variant}: {statistics.median(ratios):.3f} "
-                    f"({min(ratios):.3f} to {max(ratios):.3f}, {len(ratios)} rounds)"
-                )
-    return "\n".join(["## Our median over a plain loop's (aim: 0.98 to 1.02)\n", *lines]) if lines else ""
-
-
 def _repeat(book: Book) -> str:
     results = [result_of(record) for record in book.of("repeat")]
     speedups = [result.speedup for result in results if result.status == "ok" and result.speedup]
@@ -351,27 +180,10 @@ def _repeat(book: Book) -> str:
         return ""
     verdicts = {one.verdict for one in speedups}
     ratios = [one.ratio for one in speedups]
-    known = ""
-    if len(ratios) > 1:
-        processes = [one.within for one in speedups]
-        interval = stats.rerun_ratio(processes, ASSUMED.deviation, ASSUMED.freedom or math.inf)
-        known = f", together {fmt.ends(interval.low, interval.high)} (95 % confidence for a rerun)"
     return (
         f"## The same cell again\n\n{results[0].spec.checkpoint}, batch 1, default: {len(speedups)} runs of "
-        f"{len(results)} gave {' and '.join(sorted(verdicts))}; speed-up {min(ratios):.3f} to {max(ratios):.3f}×"
-        f"{known}."
+        f"{len(results)} gave {' and '.join(sorted(verdicts))}; speed-up {min(ratios):.3f} to {max(ratios):.3f}×."
     )
-
-
-def _reasons(book: Book) -> str:
-    lines = []
-    for record in book.of("table"):
-        result = result_of(record)
-        why = details.why(result)
-        if why is not None and why.table is not None:
-            told = "; ".join(f"{name} {' → '.join(values)}" for name, *values in why.table[1])
-            lines.append(f"- {result.spec.checkpoint}, batch {result.spec.batch_size}, {result.spec.mode}: {told}")
-    return "\n".join(["## Why\n", *sorted(lines)]) if lines else ""
 
 
 # The project's own tables
@@ -387,8 +199,8 @@ def short_table(book: Book, commit: str | None, rows: str) -> str:
         for result in results:
             speedup = verdict.speedup_in_full(result) if result.status == "ok" else ""
             told.setdefault((batch, result.spec.checkpoint), {})[mode] = speedup or naming.status(result).lower()
-        ratios = [ratio for ratio, _ in _ratios(results)]
-        mean = f"{geometric_mean(ratios):.2f}× over {len(ratios)}" if ratios else "none"
+        ratios = [result.speedup.ratio for result in results if result.status == "ok" and result.speedup]
+        mean = f"{stats.geometric_mean(ratios):.2f}× over {len(ratios)}" if ratios else "none"
         told.setdefault((batch, f"geometric mean of {len(results)}"), {})[mode] = mean
     lines = [f"| batch | checkpoint | {' | '.join(modes)} |", "|" + " --- |" * (2 + len(modes))]
     for (batch, checkpoint), by_mode in told.items():

@@ -9,11 +9,9 @@ the picture, turned by at most 30 degrees, at most a fifth hidden, and unlike in
 Nothing here resembles a photograph.
 """
 
-import argparse
 import io
 import math
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 from PIL import Image, ImageChops, ImageDraw, ImageFilter
@@ -439,22 +437,3 @@ def _camera(rng: np.random.Generator, pixel_rng: np.random.Generator, image: Ima
         image.save(buffer, "JPEG", quality=int(quality))
         image = Image.open(io.BytesIO(buffer.getvalue())).convert("RGB")
     return image
-
-
-def main() -> None:
-    """Write scenes as PNG files, to look at or to try in the app."""
-    parser = argparse.ArgumentParser(description=main.__doc__)
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--seeds", type=int, nargs="+", default=list(range(6)))
-    parser.add_argument("--size", type=int, nargs=2, default=(640, 480), metavar=("WIDTH", "HEIGHT"))
-    arguments = parser.parse_args()
-    arguments.folder.mkdir(parents=True, exist_ok=True)
-    for seed in arguments.seeds:
-        scene = draw_scene(seed, tuple(arguments.size))
-        path = arguments.folder / f"scene-{seed}.png"
-        scene.image.save(path)
-        print(f"{path}: {scene.label}, with {', '.join(shape.label for shape in scene.objects[1:]) or 'nothing else'}")
-
-
-if __name__ == "__main__":
-    main()

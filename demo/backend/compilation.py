@@ -2,52 +2,32 @@
 
 import contextlib
 import gc
-import inspect
 import logging
 import os
 import re
 import sys
 import textwrap
 import time
-import traceback
-from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 from unittest import mock
 
 import torch
 import torch._inductor.cudagraph_trees
 from torch._dynamo.utils import ChromiumEventLogger, clear_compilation_metrics, counters, get_compilation_metrics
-from torch._inductor.codecache import CppPythonBindingsCodeCache, PyCodeCache
-from torch._inductor.cpu_vec_isa import pick_vec_isa, valid_vec_isa_list
-from torch._inductor.runtime.cache_dir_utils import cache_dir
+from torch._inductor.codecache import CppPythonBindingsCodeCache
+from torch._inductor.cpu_vec_isa import pick_vec_isa
 from torch.utils._filelock import FileLock
 
-from demo.core.caveat import Caveat, note
 from demo.core.format import without_folders
-from demo.core.measurement import CUDAGRAPHS_PARTLY, CUDAGRAPHS_SKIPPED, Compilation, CompileCost, GraphBreak
+from demo.core.measurement import Compilation, CompileCost, GraphBreak
 from demo.core.spec import CUDA_GRAPH_MODES, RunSpec
 
-T = TypeVar("T")
-_BROKEN = "Broken entries of the compile cache (TORCHINDUCTOR_CACHE_DIR) were removed; what is needed compiles again."
 _PLACE = re.compile(r"in user code at (?P<file>.+?):(?P<line>\d+)")
 _HINT = re.compile(r"^  Hint: (.+?)(?=^  Hint: |^\s*$|\Z)", re.MULTILINE | re.DOTALL)
 _NUMBER = re.compile(r"please visit: https://\S+/(gb\d{4})\.html")
 _FUNCTION = re.compile(r"Recompiling function (?P<name>\S+) in (?P<file>.+?):(?P<line>\d+)")
-_LIMIT = re.compile(
-    r"hit config\.\w*recompile_limit \((?P<limit>\d+)\)\s+function: '(?P<name>[^']+)' \((?P<file>.+?):(?P<line>\d+)\)"
-)
-_ENTRY = re.compile(r"\b\w{40,}(?:\.main)?\.(?:so|cpp|py)\b")
-"""The name of a library or source in inductor's cache: a checksum and a suffix."""
-_HEADER = re.compile(r"/\S+/precompiled_headers/\w+\.h\b")
-_HEADER_FAILED = re.compile("cannot read PCH file|reading precompiled header|internal compiler error")
-"""What GCC says of a precompiled header that was cut off, or half of which is zeros."""
-_KERNEL_CALL = re.compile(r"^\s+(?:cpp_\w+|triton_\w+\.run)\(", re.MULTILINE)
-_EXTERN_CALL = re.compile(r"\bextern_kernels\.\w+\(|= torch\.ops\.\w+\.\w+")
-_VECTOR_BITS = {"AVX512": 512, "AVX2": 256, "NO AVX": 0, "DEFAULT": 0}
-"""By torch's name of what its own kernels use; on others, such as SVE256, inductor has vectors of some width."""
-_CALLS = (_KERNEL_CALL, _EXTERN_CALL, re.compile(r"^\s+\w+\.copy_\(", re.MULTILINE))
 _OUTPUT = re.compile(r"^.*\b(?:Output|stderr):\n", re.MULTILINE)
 _COMPILER_ERROR = re.compile(r"(?i)(?:fatal )?error *: .*|fatal *: .*|(?:cannot find|undefined|library not found) .*")
 _RAISED = re.compile(r"(?s:Traceback \(most recent.*?^)([\w.]+(?:Error|Exception|Interrupt)\b.*)", re.MULTILINE)
@@ -92,18 +72,20 @@ class CompileLog:
         self.first_capture: tuple[int, tuple[GraphBreak, ...]] = (0, ())
         self.cached = cached
         self._parts: dict[str, float] = {}
-        self._modules_before = len(PyCodeCache.modules)
-        self._recorded_before = recorded_graphs()
+        self._recorded_before = cuda_graph_recordings()
         self._breaks = _Messages()
         self._recompiles = _Messages()
-        self._warnings = _Messages()
-        logging.getLogger("torch._dynamo.convert_frame").addHandler(self._warnings)
         torch._logging.set_logs(graph_breaks=True, recompiles=True)
         for name in list(logging.root.manager.loggerDict):
             if name.startswith("torch.") and name.endswith(("__graph_breaks", "__recompiles")):
                 logger = logging.getLogger(name)
                 logger.handlers = [self._breaks if name.endswith("__graph_breaks") else self._recompiles]
                 logger.propagate = False
+
+    def so_far(self) -> dict[str, int]:
+        """`graphs` and `breaks`, while the first call goes on."""
+        graphs, breaks = self.captured()
+        return {"graphs": graphs, "breaks": len(breaks)}
 
     def events(self) -> int:
         """Grows with every frame that dynamo traces."""
@@ -142,8 +124,16 @@ class CompileLog:
 
     @property
     def fallbacks(self) -> tuple[GraphBreak, ...]:
-        """The functions that dynamo gave up and left to eager, so far."""
-        return tuple(dict.fromkeys([*_failed_frames(get_compilation_metrics()), *_limits(self._warnings.texts)]))
+        """The functions that dynamo left to eager: those that it could not compile, or had to compile too often."""
+        found = {}
+        for metrics in get_compilation_metrics():
+            if metrics.fail_type is not None:
+                place = f"{Path(metrics.co_filename or '').name}:{metrics.co_firstlineno} in {metrics.co_name}"
+                if metrics.co_name is None:  # at the limit of recompiles
+                    place = "a function that was recompiled too often"
+                reason = (metrics.fail_reason or metrics.fail_type).strip().splitlines()[0]
+                found[GraphBreak(reason, place)] = True
+        return tuple(found)
 
     def captured(self) -> tuple[int, tuple[GraphBreak, ...]]:
         """The number of graphs so far, and the breaks between them."""
@@ -177,7 +167,6 @@ class CompileLog:
         """All that is known so far; the caller adds the recompiles during the timing."""
         cache, partly, cost = self.cache, self.partly, self.cost(first_call_seconds)
         graphs, breaks = self.captured()
-        kernels, extern_kernels = kernel_calls(self._sources())
         return Compilation(
             first_call_seconds=first_call_seconds,
             cache=cache,
@@ -189,36 +178,23 @@ class CompileLog:
             partly=partly,
             recompiles=self.recompiles,
             fallbacks=self.fallbacks,
-            kernels=kernels,
-            extern_kernels=extern_kernels,
-            cache_hits=int(counters["inductor"]["fxgraph_cache_hit"]),
-            cache_misses=int(counters["inductor"]["fxgraph_cache_miss"]),
         )
-
-    def _sources(self) -> list[str]:
-        """Of the modules that inductor has loaded since, which are known with a warm cache too."""
-        return [inspect.getsource(module) for module in PyCodeCache.modules[self._modules_before :]]
 
     def _cudagraphs(self, spec: RunSpec, device: torch.device) -> str:
         if spec.mode not in CUDA_GRAPH_MODES:
             return "not asked"
         if device.type != "cuda":
-            return f"{CUDAGRAPHS_SKIPPED}there are no CUDA graphs on a CPU"
+            return "not used: there are no CUDA graphs on a CPU"
         skipped = int(counters["inductor"]["cudagraph_skips"])
-        recorded = len(recorded_graphs() - self._recorded_before)
+        recorded = cuda_graph_recordings() > self._recorded_before
         reasons = (getattr(metrics, "cudagraph_skip_reason", None) for metrics in get_compilation_metrics())
         reason = next(filter(None, reasons), "inductor gave no reason")
         if recorded and skipped:
-            return f"{CUDAGRAPHS_PARTLY}{recorded} of {recorded + skipped} graphs: {reason}"
+            return f"used in part: graphs that inductor left out: {skipped}, {reason}"
         if skipped:
-            return f"{CUDAGRAPHS_SKIPPED}{reason}"
-        if not int(counters["stats"]["unique_graphs"]):
-            return f"{CUDAGRAPHS_SKIPPED}torch.compile captured no graph"
+            return f"not used: {reason}"
         if not recorded:
-            return f"{CUDAGRAPHS_SKIPPED}inductor recorded none and gave no reason"
-        outside, inside = calls_outside_graphs(self._sources())
-        if outside:
-            return f"{CUDAGRAPHS_PARTLY}{outside} of {outside + inside} calls of kernels are launched one by one"
+            return "not used: inductor recorded none and gave no reason"
         return "used"
 
 
@@ -231,46 +207,15 @@ class _Messages(logging.Handler):
         self.texts.append(record.getMessage())
 
 
-def kernel_calls(sources: Iterable[str]) -> tuple[int | None, int | None]:
-    """Calls of generated kernels and of library kernels in the modules that inductor wrote. None if none calls any: no
-    graph was compiled, or the code is wrapped in C++."""
-    callers = [part for source in sources if (part := _calling_part(source))]
-    if not callers:
-        return None, None
-    generated, library = (
-        sum(len(pattern.findall(part)) for part in callers) for pattern in (_KERNEL_CALL, _EXTERN_CALL)
-    )
-    return generated, library
-
-
-def _calling_part(source: str) -> str:
-    """The part of a module by inductor that calls kernels; '' of a module that holds a single kernel. With CUDA graphs
-    the calls stand in a function for each graph, before the one that calls these."""
-    starts = [at for at in (source.find("\ndef partition_"), source.find("def call(")) if at >= 0]
-    return source[min(starts) :] if starts and "async_compile.wait(" in source else ""
-
-
-def calls_outside_graphs(sources: Iterable[str]) -> tuple[int, int]:
-    """Calls of kernels and copies outside and inside the parts of the modules that become CUDA graphs: inductor leaves
-    work on the CPU and copies from it outside. A module without parts becomes one graph or none."""
-    outside = inside = 0
-    for source in sources:
-        if "\ndef partition_" in source:
-            parts, _, between = _calling_part(source).partition("def call(")
-            own, other = (sum(len(one.findall(text)) for one in _CALLS) for text in (parts, between))
-            outside, inside = outside + other, inside + own
-    return outside, inside
-
-
-def recorded_graphs() -> Counter[Any]:
-    """How many recordings inductor's CUDA graph trees hold, by the name of the compiled graph."""
+def cuda_graph_recordings() -> int:
+    """How many recordings inductor's CUDA graph trees hold."""
     trees, started = torch._inductor.cudagraph_trees, torch.cuda.is_initialized()
     manager = trees.get_manager(torch.cuda.current_device(), create_if_none_exists=False) if started else None
     todo: list[Any] = [] if manager is None else [manager.roots]
-    found: Counter[Any] = Counter()
+    found = 0
     while todo:
-        for function, nodes in todo.pop().items():
-            found[function] += len(nodes)
+        for nodes in todo.pop().values():
+            found += len(nodes)
             todo += [node.children for node in nodes]
     return found
 
@@ -294,24 +239,6 @@ def _recompile(message: str) -> GraphBreak:
     reason = f"the guard {guard[1].partition('  #')[0].strip()} failed" if guard else "dynamo gave no reason"
     location = f"{Path(place['file']).name}:{place['line']} in {place['name']}" if place else ""
     return GraphBreak(reason, location)
-
-
-def _failed_frames(compiles: Iterable[Any]) -> Iterable[GraphBreak]:
-    """The functions that dynamo could not compile, such as one that breaks where it cannot resume."""
-    for metrics in compiles:
-        if metrics.fail_type is None or metrics.co_name is None:
-            continue  # without a function it is the recompile limit, for which `_limits` has more details
-        place = f"{Path(metrics.co_filename or '').name}:{metrics.co_firstlineno} in {metrics.co_name}"
-        reason = (metrics.fail_reason or metrics.fail_type).strip().splitlines()[0]
-        yield GraphBreak(reason, place)
-
-
-def _limits(warnings: Iterable[str]) -> Iterable[GraphBreak]:
-    """The functions that reached the recompile limit: from then on dynamo runs them in eager, with a warning only."""
-    for text in warnings:
-        if limit := _LIMIT.search(text):
-            place = f"{Path(limit['file']).name}:{limit['line']} in {limit['name']}"
-            yield GraphBreak(f"recompile limit ({limit['limit']}) reached", place)
 
 
 def use_empty_cache(folder: Path) -> None:
@@ -348,28 +275,6 @@ def _is_whole(library: Path) -> bool:
     return head.startswith(b"\x7fELF") and sections + entry * count <= library.stat().st_size
 
 
-def remove_broken(error: Exception, folder: Path, cached: Collection[str]) -> bool:
-    """Removes the entries of inductor's cache, `folder`, that the error of a first call names. Returns whether any was
-    there before, one of `cached`: then compiling again may help."""
-    text = "".join(traceback.format_exception(error))
-    named, headers = set(_ENTRY.findall(text)), set(_HEADER.findall(text) if _HEADER_FAILED.search(text) else ())
-    for entry in (*(folder / name[1:3] / name for name in named), *(Path(f"{header}.gch") for header in headers)):
-        entry.unlink(missing_ok=True)
-    torch._inductor.utils.clear_caches()
-    return bool(headers) or not named.isdisjoint(cached)
-
-
-def compile_with_retry(compile: Callable[[], T], cached: Collection[str]) -> tuple[T, bool]:
-    """What `compile` returns, and whether it took a second try, without entries of the cache that could not be read."""
-    try:
-        return compile(), False
-    except Exception as error:
-        if isinstance(error, torch.OutOfMemoryError) or not remove_broken(error, Path(cache_dir()), cached):
-            raise
-    reset_compiler()
-    return compile(), True
-
-
 def separate_instructions() -> None:
     """Keeps graphs in the cache apart by the vector instructions that they were compiled for, which inductor's own key
     of a graph lacks: code for AVX-512 that was found under ATEN_CPU_CAPABILITY=avx2 gave NaN.
@@ -390,15 +295,6 @@ def separate_instructions() -> None:
 def vectors() -> str:
     """What inductor writes vector code for on this CPU: 'avx512 avx512_vnni', or 'no vector instructions'."""
     return str(chosen) if (chosen := pick_vec_isa()).bit_width() else "no vector instructions"
-
-
-def caveats(device: torch.device, broken: bool) -> list[Caveat]:
-    """A broken compile cache; vectors of inductor's code, if it was asked, narrower than those of torch's kernels."""
-    found = [note(_BROKEN)] if broken else []
-    own, asked = torch.backends.cpu.get_cpu_capability(), valid_vec_isa_list.cache_info().currsize > 0
-    if device.type == "cpu" and asked and pick_vec_isa().bit_width() < _VECTOR_BITS.get(own, 1):
-        found.append(Caveat("narrow_vectors", {"compiled": vectors(), "own": own}))
-    return found
 
 
 def reset_compiler() -> None:

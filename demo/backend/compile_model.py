@@ -92,25 +92,20 @@ def has_changed(before: Any, after: Any) -> bool:
     """Whether calls of `after`, the twin of `before`, have changed an attribute or a hook on one of its modules.
 
     Only then can what torch.compile captures depend on whether eager was called first. Not covered: state outside of
-    the modules, and containers whose content changes but not their length.
+    the modules, tensors that are no parameters, and containers whose content changes but not their length.
     """
     return _state(before) != _state(after)
 
 
 def _state(model: Any) -> dict[tuple[str, str], Any]:
-    return {
-        (name, attribute): _comparable(value)
-        for name, module in model.named_modules()
-        for attribute, value in vars(module).items()
-    }
-
-
-def _comparable(value: Any) -> Any:
-    if value is None or isinstance(value, bool | int | float | str):
-        return value
-    if isinstance(value, torch.Tensor):
-        return tuple(value.shape), value.dtype
-    return type(value), len(value) if isinstance(value, dict | list | tuple | set) else None
+    """The attributes of its modules: numbers and texts by their value, others by their type and length."""
+    known: dict[tuple[str, str], Any] = {}
+    for name, module in model.named_modules():
+        for attribute, value in vars(module).items():
+            size = len(value) if isinstance(value, dict | list | tuple | set) else None
+            plain = value is None or isinstance(value, bool | int | float | str)
+            known[name, attribute] = value if plain else (type(value), size)
+    return known
 
 
 def compiled_first(
@@ -139,7 +134,7 @@ def build_package(workload: Workload, path: Path, folder: Path) -> dict[str, flo
     weights beside it. `folder` becomes the compile cache; it is empty, as on a machine that has built nothing before.
     """
     compilation.use_empty_cache(folder)
-    if workload.device.type == "cuda" and (homes := machine_probe.cuda_homes(*machine_probe.PACKAGE_HEADERS)):
+    if workload.device.type == "cuda" and (homes := machine_probe.cuda_homes()):
         from torch.utils import cpp_extension  # which has read the variable if it was imported before
 
         os.environ["CUDA_HOME"] = cpp_extension.CUDA_HOME = str(homes[0])  # for headers, and the driver's stub

@@ -19,28 +19,14 @@ from demo.backend import compilation
 from demo.core import catalog, format as fmt
 from demo.core.files import NO_ROOM
 from demo.core.record import PHASE_DOING, Failure, Status
-from demo.core.refusals import AGAIN, other_way_to_compile
+from demo.core.refusals import AGAIN, less_memory, other_way_to_compile
 from demo.core.result import RunResult
 from demo.core.spec import OWN_MODEL, BadInput, RunSpec
 
 OTHER = "choose another checkpoint"
-ASSETS_AGAIN = "Get the project's folder assets again."
 NO_ANSWER = (TimeoutError, ConnectionError, hub_errors.LocalEntryNotFoundError)
-NOT_WRITTEN = (*NO_ROOM, errno.EACCES, errno.EPERM)
-BUILD_REMEDIES = {
-    r"\b(Python|pyconfig)\.h\b": "Install the headers of Python {0} (Debian and Ubuntu: apt-get install python{0}-dev; "
-    "Fedora: dnf install python3-devel).",
-    "failed to map segment": "The folder's file system runs no programs (noexec). Set TORCHINDUCTOR_CACHE_DIR to "
-    "another folder, and TMPDIR for a package or an empty cache.",
-    r"\bC(\+\+)? compiler|\bcc1|fatal error: '?(?!cuda)[a-z]+(\.h)?[':] ": "Install a C++ compiler (Debian and Ubuntu: "
-    "apt-get install build-essential; Fedora: dnf install gcc-c++; macOS: xcode-select --install), or set CXX to one.",
-    r"(cannot|unable to) find .*-l|\blibrary .*not found": "Install this library's development files, or set "
-    "LIBRARY_PATH to its folder.",
-    "GLIBCXX_": "Python loads an older libstdc++ than the compiler's. Set CXX to a compiler of Python's environment.",
-    "|".join(map(os.strerror, NOT_WRITTEN)): "Make room and allow writing in the folders of TORCHINDUCTOR_CACHE_DIR "
-    "and TMPDIR.",
-}
-"""What mends a machine that cannot build code, by a pattern of `compilation.first_line`. {0} is Python's version."""
+NO_FILES_THERE = ("failed to map segment", *map(os.strerror, (*NO_ROOM, errno.EACCES, errno.EPERM)))
+"""What is said of a folder that is full, may not be written, or runs no programs (noexec)."""
 DAMAGED = (json.JSONDecodeError, UnicodeDecodeError, SafetensorError)
 OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "status_alloc_failed", "unable to find an engine")
 """In lower case: what the allocators of CUDA, C++, Linux, cuBLAS and cuDNN say, and cuDNN of a convolution whose
@@ -49,16 +35,18 @@ workspace does not fit."""
 
 def explain(error: Exception, phase: str, result: RunResult) -> tuple[Status, Failure]:
     """`result` is what is known so far: its spec, and its environment where the model was loaded."""
-    spec = result.spec
+    spec, environment = result.spec, result.environment
     if is_out_of_memory(error):
-        return "out_of_memory", _out_of_memory(phase, result)
+        device = f"{environment.device_name} ({fmt.size(environment.memory_bytes)})" if environment else spec.device
+        asked = "The model" if spec.task == OWN_MODEL else f"Batch size {spec.batch_size}"
+        what = f"{asked} ran out of memory on {device} while {PHASE_DOING[phase]}."
+        return "out_of_memory", Failure(phase, what, *less_memory(spec))
     text = compilation.first_line(error).rstrip(".")
-    if phase == "compile":
-        return "compile_failed", _compile_failed(text, spec)
-    if spec.task == OWN_MODEL:
-        text = where(error, catalog.own_model_parts(spec.checkpoint)[0])
     remedy, change = _remedy(phase, spec, text)
-    return "failed", Failure(phase, f"The run failed while {PHASE_DOING[phase]}: {text}", remedy, change)
+    if spec.task == OWN_MODEL and phase != "compile":
+        text = where(error, catalog.own_model_parts(spec.checkpoint)[0]).rstrip(".")
+    failure = Failure(phase, f"The run failed while {PHASE_DOING[phase]}: {text}.", remedy, change)
+    return "compile_failed" if phase == "compile" else "failed", failure
 
 
 def where(error: BaseException, file: Path) -> str:
@@ -72,20 +60,19 @@ def where(error: BaseException, file: Path) -> str:
 
 
 def _remedy(phase: str, spec: RunSpec, text: str) -> tuple[str, dict[str, Any]]:
-    """What to do where a phase but the compile failed with this text, and the settings that this names."""
-    if phase == "time":
+    """What to do where a phase failed with this text, and the settings that this names."""
+    if phase == "compile" and (mends := build_remedy(text)):
+        return mends, {}
+    if phase in ("compile", "time"):
         other, change = other_way_to_compile(spec)
-        return f"{AGAIN} {other}".strip(), change
-    half = spec.dtype in ("float16", "bfloat16") and re.search(r"(?i)half|float|dtype|scalar type|16b?f", text)
-    exact: dict[str, Any] = {"dtype": "float32"} if half else {}
+        return f"{AGAIN if phase == 'time' else 'Eager works and was timed.'} {other}".strip(), change
+    if phase == "check":
+        return AGAIN, {}
+    exact = {"dtype": "float32"} if spec.dtype in ("float16", "bfloat16") else {}
     if spec.task == OWN_MODEL:
         own = f"The module must run eagerly with the inputs that your function returns and weights of {spec.dtype}"
         return f"{own}: fix it, or choose another --dtype, and run again.", exact
-    if phase == "warm up" and exact:
-        return "Try dtype float32, or choose another checkpoint.", exact
-    if phase == "warm up" and spec.sees_picture:
-        return "Choose another checkpoint, or one whose preprocessor_config.json fits its config.json.", {}
-    return AGAIN if phase == "check" else f"{OTHER.capitalize()}.", {}
+    return f"Try dtype float32, or {OTHER}." if exact else f"{OTHER.capitalize()}.", exact
 
 
 def recompile_failure(events: int) -> Failure:
@@ -103,34 +90,18 @@ def is_out_of_memory(error: BaseException) -> bool:
     return isinstance(error, torch.OutOfMemoryError | MemoryError) or any(words in text for words in OUT_OF_MEMORY)
 
 
-def _out_of_memory(phase: str, result: RunResult) -> Failure:
-    spec, environment = result.spec, result.environment
-    device = f"{environment.device_name} ({fmt.size(environment.memory_bytes)})" if environment else spec.device
-    own, change = spec.task == OWN_MODEL, dict[str, Any]()
-    remedy = "Try smaller inputs or a smaller module." if own else "Try a smaller checkpoint."
-    if spec.batch_size > 1:
-        change["batch_size"] = max(1, spec.batch_size // 4)
-        remedy = f"Try batch size {change['batch_size']}."
-    if spec.dtype in ("float32", "tf32"):
-        change["dtype"] = "bfloat16" if spec.device == "cpu" else "float16"  # which every GPU computes in
-        remedy += f" Dtype {change['dtype']} takes half the memory."
-    asked = "The model" if own else f"Batch size {spec.batch_size}"
-    what = f"{asked} ran out of memory on {device} while {PHASE_DOING[phase]}."
-    return Failure(phase, what, remedy, change)
-
-
-def _compile_failed(text: str, spec: RunSpec) -> Failure:
-    what = "torch.export or AOTInductor" if spec.compiler == "aot" else "torch.compile"
-    if remedy := build_remedy(text):
-        return Failure("compile", f"{what} failed: {text}.", remedy, {})
-    other, change = other_way_to_compile(spec)
-    return Failure("compile", f"{what} failed: {text}.", f"Eager works and was timed. {other}".strip(), change)
-
-
 def build_remedy(said: str) -> str:
     """What mends this machine where building code failed with these words; '' where they name no known cause."""
-    remedies = (remedy for pattern, remedy in BUILD_REMEDIES.items() if re.search(pattern, said))
-    return next(remedies, "").format(sysconfig.get_python_version())
+    if re.search(r"\b(Python|pyconfig)\.h\b|\bC(\+\+)? compiler|\bcc1|find .*-l", said):
+        version = sysconfig.get_python_version()
+        packages = f"Debian and Ubuntu: apt-get install build-essential python{version}-dev"
+        return f"Install a C++ compiler and the headers of Python {version} ({packages}), or set CXX to a compiler."
+    if re.search("undefined symbol|invalid ELF|file too short|PCH file", said):
+        folder = "TORCHINDUCTOR_CACHE_DIR, or torchinductor_ with your user's name among the temporary files"
+        return f"The compile cache may be damaged: delete the folder of {folder}."
+    if any(words in said for words in NO_FILES_THERE):
+        return "Set TORCHINDUCTOR_CACHE_DIR and TMPDIR to folders with room, in which files may be written and run."
+    return ""
 
 
 # Loading a checkpoint
@@ -163,37 +134,35 @@ def in_sentences(checkpoint: str) -> Iterator[None]:
 
 def load_refusal(checkpoint: str, error: BaseException) -> BadInput:
     """What is wrong, and what to do. CannotLoad where the same request may work later or elsewhere."""
-    name, entry = short_name(checkpoint), catalog.find(checkpoint)
+    name, entry, causes = short_name(checkpoint), catalog.find(checkpoint), list(_causes(error))
     if "attention implementation" in str(error):
         return BadInput(f"{name} does not have the attention implementation that was asked for. Choose auto or eager.")
-    causes, bundled = tuple(_causes(error)), entry is not None and entry.bundled
     other, change = f"or {OTHER}.", dict[str, Any]()
     if entry is not None:  # the catalogue has a config for each of its checkpoints
-        other, change = (
-            "or choose weights: random, which times its architecture all the same.",
-            {"weights": "random"},
-        )
+        other, change = "or choose weights: random, which times its architecture all the same.", {"weights": "random"}
     if any(isinstance(cause, hub_errors.GatedRepoError) for cause in causes):
         login = f"Accept its licence at https://huggingface.co/{name} and log in (hf auth login)"
         return CannotLoad(f"{name} is gated on the Hub.", f"{login}, {other}", **change)
     if any(isinstance(cause, hub_errors.RepositoryNotFoundError) for cause in causes):
         what = f"{name} was not found on the Hub, or is private."
         return CannotLoad(what, "Check the spelling: owner/name, as microsoft/resnet-50.")
-    for cause in causes:
-        if isinstance(cause, hub_errors.HfHubHTTPError) and not isinstance(cause, hub_errors.EntryNotFoundError):
-            what = f"The Hub answered {cause.response.status_code} for {name}."
-            return CannotLoad(what, f"Try again later, log in, or {OTHER}.")
-        if isinstance(cause, OSError) and cause.errno in NOT_WRITTEN and not (bundled or catalog.is_folder(checkpoint)):
-            what = f"The Hugging Face cache cannot take {checkpoint}: {os.strerror(cause.errno)}."
-            return CannotLoad(what, "Make room and allow writing there, or set HF_HOME to another folder.")
-    if any(isinstance(cause, NO_ANSWER) or type(cause).__module__.startswith("http") for cause in causes):
-        what = f"The Hub cannot be reached and {name} is not complete in the local cache."
+    if any(map(_is_of_the_hub, causes)):
+        what = f"The Hub cannot be reached, or fails, and {name} is not complete in the local cache."
         return CannotLoad(what, f"Try again later, {other}", **change)
-    if any(isinstance(cause, DAMAGED) for cause in causes):
-        again = ASSETS_AGAIN if bundled else "Download or write the checkpoint again."
-        return CannotLoad(f"A file of {name} is damaged and cannot be read.", again)
-    what = f"{name} could not be loaded: {_reason(error)}."
-    return CannotLoad(what, ASSETS_AGAIN) if bundled else BadInput(f"{what} {OTHER.capitalize()}.")
+    file_error = next((one for one in causes if isinstance(one, DAMAGED) or getattr(one, "errno", None)), None)
+    what = f"{name} could not be loaded: {_reason(file_error or error)}."
+    if entry is not None and entry.bundled:
+        return CannotLoad(what, "Get the project's folder assets again.")
+    if file_error is not None:
+        return CannotLoad(what, f"Download or write it again where there is room, or {OTHER}.")
+    return BadInput(f"{what} {OTHER.capitalize()}.")
+
+
+def _is_of_the_hub(error: BaseException) -> bool:
+    """Whether the Hub gave no answer, or a failure that is none of a single file."""
+    no_answer = isinstance(error, NO_ANSWER) or type(error).__module__.startswith("http")
+    failed = isinstance(error, hub_errors.HfHubHTTPError) and not isinstance(error, hub_errors.EntryNotFoundError)
+    return no_answer or failed
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:

@@ -4,8 +4,8 @@ Covered: the wall time of one first call over a compile cache that another proce
 a server, and its compile steps; of a package, of loading it and calling it once. Not covered: importing torch, loading
 the model and the GPU's libraries, and the disk cache of the system, which is warm.
 
-An eager call comes first only if the job asks for it, because a model compiles to other graphs without one: the cache
-holds the graphs of a run, which calls eager first. The last line of standard output is the answer.
+An eager call comes first, as in a run: without one some models compile to other graphs than the cache holds. A package
+needs none. The last line of standard output is the answer.
 """
 
 import json
@@ -25,14 +25,14 @@ from demo.core.spec import RunSpec
 TIMEOUT_SECONDS = 600.0
 
 
-def measure_elsewhere(spec: RunSpec, input_file: Path | None, eager_first: bool, package: Path | None) -> CompileCost:
+def measure_elsewhere(spec: RunSpec, input_file: Path | None, package: Path | None) -> CompileCost:
     """Times the first call in a new process, from this run's cache or package.
 
     Raises RuntimeError where that process fails, takes too long, or does not find the graphs in the cache.
     """
     torch.cuda.empty_cache()  # the further process needs room for a model of its own
     files = {name: file and str(file) for name, file in (("input_file", input_file), ("package", package))}
-    job = json.dumps({"spec": codec.plain(spec), "eager_first": eager_first, **files})
+    job = json.dumps({"spec": codec.plain(spec), **files})
     command = [sys.executable, "-m", "demo.backend.first_call"]
     try:
         done = subprocess.run(command, input=job, capture_output=True, text=True, timeout=TIMEOUT_SECONDS)
@@ -47,7 +47,7 @@ def measure_elsewhere(spec: RunSpec, input_file: Path | None, eager_first: bool,
     return codec.load(CompileCost, answer["cost"])
 
 
-def measure(spec: RunSpec, input_file: Path | None, eager_first: bool, package: Path | None) -> tuple[CompileCost, str]:
+def measure(spec: RunSpec, input_file: Path | None, package: Path | None) -> tuple[CompileCost, str]:
     """The cost in this process, and the state of the compile cache as in `CompileLog`; with a package 'warm'."""
     workload = tasks.load(spec, input_file)
     with torch.no_grad():
@@ -58,8 +58,7 @@ def measure(spec: RunSpec, input_file: Path | None, eager_first: bool, package: 
             call = workload.call(compile_model.load_package(package))
             parts = {"load": time.perf_counter() - started, "first run": workload.clock.time(call)}
             return CompileCost(sum(parts.values()), parts), "warm"
-        if eager_first:
-            workload.eager()
+        workload.eager()
         log = compilation.CompileLog()
         seconds = workload.clock.time(workload.call(compile_model.compiled(workload.model, spec)))
         log.first_call_ended()
@@ -69,7 +68,7 @@ def measure(spec: RunSpec, input_file: Path | None, eager_first: bool, package: 
 def main() -> None:
     job = json.loads(sys.stdin.read())
     input_file, package = (Path(job[name]) if job[name] else None for name in ("input_file", "package"))
-    cost, cache = measure(codec.load(RunSpec, job["spec"]), input_file, job["eager_first"], package)
+    cost, cache = measure(codec.load(RunSpec, job["spec"]), input_file, package)
     print(json.dumps({"cost": codec.plain(cost), "cache": cache}), flush=True)
     os._exit(0)  # inductor's pool and CUDA's teardown take seconds that nobody should wait for
 

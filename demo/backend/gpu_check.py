@@ -16,9 +16,6 @@ from demo.core import catalog, format as fmt, refusals
 from demo.core.spec import DTYPES
 
 GPU = torch.device("cuda")
-COPY_SHARE = (0.4, 1.25)
-"""Of the memory's rate: what a copy may reach, above 1 because the cache keeps a part. A wrong clock is off by more."""
-COPIES = 20
 PEAK_BYTES = 256 * 2**20
 
 
@@ -28,7 +25,7 @@ def clocks() -> str:
     target = torch.empty_like(source)
 
     def long() -> None:
-        for _ in range(COPIES):
+        for _ in range(20):
             target.copy_(source)
 
     clock = timing.Clock(GPU)
@@ -39,15 +36,10 @@ def clocks() -> str:
 
 
 def rates() -> str:
-    """The copy rate against the card's memory, and half numbers against whole ones (from Volta on)."""
-    copied, card = profiling.copy_rate(GPU), torch.cuda.get_device_properties(GPU)
-    rate = 2 * card.memory_bus_width // 8 * card.memory_clock_rate * 1000  # two transfers a cycle; the clock is in kHz
-    in_part = "MIG" in card.name or card.is_integrated  # then the driver may tell the rate of other memory
-    if rate and not in_part and not COPY_SHARE[0] < copied / rate < COPY_SHARE[1]:
-        return f"Copies move {fmt.size(round(copied))} a second, and the memory of the {card.name} {fmt.size(rate)}."
+    """Products of half numbers against those of whole ones (from Volta on)."""
     torch_settings.apply(catalog.make_spec(catalog.DEFAULT))
     half, whole = (profiling.matrix_rate(GPU, dtype) for dtype in (torch.float16, torch.float32))
-    if card.major < 7 or half > whole:
+    if torch.cuda.get_device_capability(GPU) < (7, 0) or half > whole:
         return ""
     return f"Products of float16 reach {half / whole:.2f} times the rate of float32's."
 

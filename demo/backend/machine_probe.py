@@ -2,19 +2,14 @@
 
 import contextlib
 import ctypes
-import importlib.util
-import json
 import os
 import platform
 import re
 import shutil
 import subprocess
-import sys
-import sysconfig
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -23,30 +18,25 @@ import torch
 import transformers
 from torch._inductor import cpp_builder, exc, list_mode_options
 from torch._inductor.runtime.cache_dir_utils import cache_dir
-from torch._inductor.utils import is_big_gpu
 
 from demo.backend import compilation, failures
-from demo.core.limits import on_space
+from demo.core.cores import usable_cores
 from demo.core.machine import Environment, HostInfo
 
-MAXWELL, TURING, BLACKWELL = (5, 0), (7, 5), (10, 0)
-"""torch for CUDA 12.6 has code from Maxwell on to before Blackwell; for CUDA 13, the default, from Turing on."""
-CUDA_12_DRIVER, CUDA_13_DRIVER = 525, 580
-"""The oldest drivers that these run with."""
 CGROUP_MEMORY = Path("/sys/fs/cgroup/memory.max")
 CUDA_FOLDER = "/usr/local/cuda"
 PACKAGE_HEADERS = ("cuda.h", "crt/host_defines.h", "nv/target")
 """What the code of a package for a GPU includes. The wheels of CUDA 13 that torch installs have only the first."""
-WHEELS = 'Install two wheels: pip install "nvidia-cuda-crt=={0}.*" "nvidia-cuda-cccl=={0}.*".'
+OTHER_TORCH = "install the build of torch for this GPU and driver (https://pytorch.org/get-started), or a newer driver"
 EXTENSION = '#include <Python.h>\n#include <sstream>\nextern "C" const char *version() { return Py_GetVersion(); }\n'
 Answer = TypeVar("Answer")
 
 
 def warm_imports() -> None:
     """Imports what the bundled checkpoints need, so that the first run does not wait for it."""
-    models = ("ViTForImageClassification", "SegformerForSemanticSegmentation", "RTDetrForObjectDetection")
-    processors = ("ViTImageProcessorPil", "SegformerImageProcessorPil", "RTDetrImageProcessorPil")
-    for name in (*models, *processors):
+    for name in ("ViTForImageClassification", "SegformerForSemanticSegmentation", "RTDetrForObjectDetection"):
+        getattr(transformers, name, None)
+    for name in ("ViTImageProcessorPil", "SegformerImageProcessorPil", "RTDetrImageProcessorPil"):
         getattr(transformers, name, None)
 
 
@@ -78,50 +68,13 @@ def gpu_problem() -> str | None:
     visible = os.environ.get("CUDA_VISIBLE_DEVICES", "0").strip()
     if usable() or not visible:  # empty, it hides them on purpose
         return None
-    gpu, driver, cuda = first_gpu(), driver_version(), torch.version.cuda
-    if gpu is None:
-        return _hidden(visible)
-    number = int(driver.partition(".")[0]) if driver else CUDA_13_DRIVER
-    remedy = _other_torch(gpu.capability, number)
-    if cuda is None:
-        problem = f"is a CPU build although a {gpu.name} is present"
-    elif torch.cuda.is_available():
-        capability = ".".join(map(str, gpu.capability))
-        problem = f"for CUDA {cuda} has no code for the {gpu.name} (compute capability {capability})"
-    else:
-        problem = f"is built for CUDA {cuda} and cannot use the {gpu.name} with driver {driver or 'of unknown version'}"
-        if number >= (CUDA_12_DRIVER if cuda.startswith("12.") else CUDA_13_DRIVER):
-            remedy = "`python -c 'import torch; torch.cuda.init()'` says why"
-    return f"torch {torch.__version__} {problem}; {remedy}"
-
-
-def _other_torch(capability: tuple[int, int], driver: int) -> str:
-    """What to install for a GPU of this capability. 2.14 is the last torch for CUDA 12 (pytorch issue 190385)."""
-    version, build = torch.__version__.partition("+")[0], "cu126"
-    if capability < MAXWELL:
-        return f"no build of torch {version} has code for it"
-    if driver >= CUDA_13_DRIVER and capability >= TURING:
-        build = "cu130"
-    elif driver < CUDA_12_DRIVER or capability >= BLACKWELL:
-        return "choose other hardware" if on_space() else f"update the driver to {CUDA_13_DRIVER} or newer"
-    index = f"https://download.pytorch.org/whl/{build}"
-    if on_space():
-        lines = f"`--extra-index-url {index}` and `torch=={version}+{build}`"
-        return f"put two lines into the Space's requirements.txt in place of torch's: {lines}"
-    pip = f"`pip install --force-reinstall torch=={version} --index-url {index}` installs another build"
-    too_old = driver < CUDA_13_DRIVER and capability >= TURING and (torch.version.cuda or "").startswith("13.")
-    return f"update the driver to {CUDA_13_DRIVER} or newer, or {pip}" if too_old else pip
-
-
-def _hidden(visible: str) -> str | None:
-    """Why CUDA finds no GPU with this CUDA_VISIBLE_DEVICES; None where NVML finds none either."""
-    if (card := first_card()) is None:
-        return None
-    if visible.split(",")[0].strip() != "0":  # which is always there
-        return f"CUDA_VISIBLE_DEVICES={visible[:80]!r} hides the {card}; unset it, or name a GPU of `nvidia-smi -L`"
-    if ask_nvml(lambda nvml: nvml.nvmlDeviceGetMigMode(nvml.nvmlDeviceGetHandleByIndex(0))[0]):
-        return f"the {card} is in MIG mode without an instance for this process; create one with `nvidia-smi mig`"
-    return f"CUDA does not start on the {card}; restart the machine, or the container with `--gpus all`"
+    if (gpu := first_gpu()) is None:
+        card = ask_nvml(lambda nvml: str(nvml.nvmlDeviceGetName(nvml.nvmlDeviceGetHandleByIndex(0))))
+        check = "CUDA_VISIBLE_DEVICES, the instances of a card in MIG mode, and a container's `--gpus all`"
+        return f"CUDA does not start on the {card}; check {check}" if card else None
+    capability, driver = ".".join(map(str, gpu.capability)), driver_version() or "of unknown version"
+    card = f"{gpu.name} (compute capability {capability}, driver {driver})"
+    return f"torch {torch.__version__} cannot use the {card}; {OTHER_TORCH}"
 
 
 def ask_nvml(question: Callable[[Any], Answer]) -> Answer | None:
@@ -146,37 +99,41 @@ class Gpu(NamedTuple):
     capability: tuple[int, int]
 
 
-def first_card() -> str | None:
-    """The name of NVML's first card, which answers also where CUDA does not start; None where NVML does not answer."""
-    return ask_nvml(lambda nvml: str(nvml.nvmlDeviceGetName(nvml.nvmlDeviceGetHandleByIndex(0))))
-
-
 @cache
 def first_gpu() -> Gpu | None:
     """The GPU that torch calls cuda:0; None where the driver does not say.
 
     Asks CUDA's driver, as torch does. Unlike NVML it is present wherever torch can compute, respects
     CUDA_VISIBLE_DEVICES and the order of the cards, and names a part of a card (MIG) as a run's result will. The
-    questions make no context, but start CUDA, after which a process cannot fork another that uses it: so a child asks
-    them. The child does not import torch, which would add seconds to the start of every worker.
+    questions make no context, but start CUDA: a process forked after them cannot use it.
     """
-    command = [sys.executable, "-I", "-S", str(Path(__file__).with_name("first_gpu.py"))]
-    with contextlib.suppress(OSError, subprocess.TimeoutExpired, ValueError):
-        answer = subprocess.run(command, capture_output=True, text=True, timeout=30)
-        if answer.returncode == 0:
-            name, size, major, minor = json.loads(answer.stdout)
-            return Gpu(name, size, (major, minor))
-    return None
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return None
+    device, name, size = ctypes.c_int(), ctypes.create_string_buffer(256), ctypes.c_size_t()
+    major, minor = ctypes.c_int(), ctypes.c_int()
+    errors = (
+        driver.cuInit(0),
+        driver.cuDeviceGet(ctypes.byref(device), 0),
+        driver.cuDeviceGetName(name, len(name), device),
+        driver.cuDeviceTotalMem_v2(ctypes.byref(size), device),
+        driver.cuDeviceGetAttribute(ctypes.byref(major), 75, device),
+        driver.cuDeviceGetAttribute(ctypes.byref(minor), 76, device),
+    )
+    return None if any(errors) else Gpu(name.value.decode(), size.value, (major.value, minor.value))
 
 
 def environment(device: torch.device) -> Environment:
     """The machine as a result records it. With a CUDA device this makes a context."""
-    facts: dict[str, Any] = {"platform": platform.platform(terse=True), "threads": torch.get_num_threads()}
+    facts = host().facts() | {"device_name": host().cpu, "platform": platform.platform(terse=True)}
     if device.type == "cuda":
         card = torch.cuda.get_device_properties(device)
         facts |= {"device_name": card.name, "memory_bytes": card.total_memory, "cuda": torch.version.cuda}
         facts["compute_capability"] = f"{card.major}.{card.minor}"
-    return replace(Environment.of_host(host(), device.type), **facts)
+    else:
+        facts |= dict.fromkeys(("driver", "compute_capability", "cuda_toolkit"))
+    return Environment(**facts, cpu_count=usable_cores(), threads=torch.get_num_threads())
 
 
 def cpu_name() -> str:
@@ -188,11 +145,8 @@ def cpu_name() -> str:
 
 
 def machine_memory() -> int:
-    """Bytes of memory, those of the control group where it has fewer (v2); 0 where the system does not say."""
-    try:
-        physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (ValueError, OSError, AttributeError):
-        return 0
+    """Bytes of memory, those of the control group where it has fewer (v2)."""
+    physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     try:
         return min(physical, int(CGROUP_MEMORY.read_text()))
     except (OSError, ValueError):  # not there, or 'max'
@@ -200,11 +154,11 @@ def machine_memory() -> int:
 
 
 def _triton_version() -> str | None:
-    if importlib.util.find_spec("triton") is None:
+    try:
+        import triton
+    except ImportError:
         return None
-    import triton
-
-    return triton.__version__
+    return str(triton.__version__)
 
 
 def compiler() -> str | None:
@@ -236,32 +190,19 @@ def compile_problem(on_gpu: bool = False) -> str | None:
     return None
 
 
-def may_not_compile(folder: str) -> bool:
-    """Whether the compiler, Python.h, or the right to write or run files in `folder` seems to be missing."""
-    header = Path(sysconfig.get_path("include"), "Python.h")
-    noexec = os.statvfs(folder).f_flag & getattr(os, "ST_NOEXEC", 0)
-    return bool(noexec) or not (compiler() and header.is_file() and os.access(folder, os.W_OK))
-
-
-def cuda_homes(*headers: str) -> list[Path]:
-    """The folders that have these headers: where torch looks for CUDA's toolkit, then those of its own wheels."""
+def cuda_homes() -> list[Path]:
+    """The folders that have all headers: where torch looks for CUDA's toolkit, then those of its own wheels."""
     nvcc, wheels = shutil.which("nvcc"), Path(torch.__file__).parents[1].glob("nvidia/cu[0-9]*")
     named = os.environ.get("CUDA_HOME") or os.environ.get("CUDA_PATH")
     homes = [Path(home) for home in (named, nvcc and Path(nvcc).parents[1], CUDA_FOLDER, *sorted(wheels)) if home]
-    return [home for home in homes if all((home / "include" / header).is_file() for header in headers)]
-
-
-def too_few_multiprocessors() -> bool:
-    """True where inductor will refuse to autotune matrix products ('Not enough SMs'), as on a T4."""
-    return torch.cuda.is_available() and not is_big_gpu()
+    return [home for home in homes if all((home / "include" / header).is_file() for header in PACKAGE_HEADERS)]
 
 
 @cache
 def host() -> HostInfo:
     """What a waiting worker can tell of the machine without a CUDA context; found out once in a process."""
-    can_use, toolkits = usable(), cuda_homes(*PACKAGE_HEADERS)
+    can_use, toolkits, cpp_compiler = usable(), cuda_homes(), compiler()
     gpu = first_gpu() if can_use else None
-    wheels = [home for home in cuda_homes("cuda.h") if home.parent.name == "nvidia"]
     return HostInfo(
         torch=torch.__version__,
         transformers=transformers.__version__,
@@ -269,7 +210,7 @@ def host() -> HostInfo:
         cpu=cpu_name(),
         memory_bytes=machine_memory(),
         modes=tuple(list_mode_options()),
-        compiler=compiler(),
+        compiler=cpp_compiler,
         gpu=gpu.name if gpu else "NVIDIA GPU" if can_use else None,
         driver=driver_version(),
         gpu_problem=gpu_problem(),
@@ -278,9 +219,8 @@ def host() -> HostInfo:
         gpu_memory_bytes=gpu.memory_bytes if gpu else None,
         compute_capability=".".join(map(str, gpu.capability)) if gpu else None,
         cuda_toolkit=toolkits[0].name if toolkits else None,
-        toolkit_remedy=WHEELS.format(torch.version.cuda) if wheels else HostInfo.toolkit_remedy,
         threads=torch.get_num_threads(),
-        compile_problem=compile_problem() if may_not_compile(cache_dir()) else None,
+        compile_problem=None if cpp_compiler else compile_problem(),
     )
 
 

@@ -17,7 +17,10 @@ from demo.core.spec import PUBLISHED_CALLS, RunSpec
 
 MIN_SECONDS_BETWEEN = 0.25
 """Progress within one phase is sent four times a second at most."""
-COUNTERS = ("calls", "eager_seconds", "compiled_seconds", "first_seconds", "speedup", "timing_done")
+COUNTERS = (
+    *("calls", "eager_seconds", "compiled_seconds", "first_seconds", "compile_steps", "graphs", "breaks"),
+    *("speedup", "timing_done"),
+)
 """What later phases repeat, so that the page keeps showing the state at the end of the timing."""
 TIMING_STARTS, TIMING_SHARE = 0.5, 0.42
 """Where the timing begins on the progress bar of the whole run, and how much of the bar it takes."""
@@ -76,7 +79,10 @@ class Events:
         if phase == "compile" and self._raced_from is None:
             self._raced_from = now
         if self._raced_from is not None:
-            fields["racing_seconds"] = now - self._raced_from
+            fields["racing_seconds"] = racing = now - self._raced_from
+            code, steps = more.get("code"), self._last.compile_steps
+            if phase == "compile" and code and (not steps or steps[-1][0] != code):
+                fields["compile_steps"] = (*steps, (code, racing))
             if phase == "time" and self._last.phase == "compile":
                 fields["first_seconds"] = now - self._raced_from
         self._last = Progress(phase=phase, fraction=fraction, elapsed_seconds=now - self._start, **fields)
@@ -85,19 +91,14 @@ class Events:
 
     def block_timed(self, samples: timing.Samples, plan: timing.Plan, elapsed: float) -> None:
         """Progress after a block of the interleaved protocol, `elapsed` seconds after the timing began."""
-        forecast: dict[str, Any]
+        forecast: dict[str, Any] = {"code": "unclear"}  # from then on it ends as soon as the answer is clear
         if plan.iterations:
             done = len(samples.compiled) / plan.iterations
             forecast = {"remaining_seconds": max(0.0, elapsed / done - elapsed)}
         else:
-            # A slow model needs longer for its first blocks.
-            enough = elapsed * max(timing.MIN_BLOCKS / samples.blocks, timing.MIN_CALLS / len(samples.compiled))
-            first = min(plan.longest_seconds, max(plan.max_seconds, enough))
-            # From then on it ends as soon as the answer is clear: there is no forecast.
-            forecast = {"remaining_seconds": first - elapsed} if elapsed < first else {"code": "unclear"}
-            # The second stretch of time is rarely needed, so it gets the last tenth only.
-            second = min(1.0, max(0.0, elapsed - first) / max(plan.longest_seconds - first, 1e-9))
-            done = max(self._last.timing_done or 0.0, 0.9 * min(1.0, elapsed / first) + 0.1 * second)
+            done = elapsed / plan.max_seconds
+            if done < 1:
+                forecast = {"remaining_seconds": plan.max_seconds - elapsed}
         known = samples.estimate()
         self._timed(
             min(1.0, done),

@@ -38,7 +38,7 @@ MAX_ENTRIES = 100_000
 """Entries of a list or an object in a config, and labels: each costs 20 microseconds and a kilobyte. ImageNet-21k has
 21,843 labels."""
 MAX_TENSORS = 20_000
-"""Weight tensors, or layers, of a model that somebody named. The largest vision models have about two thousand."""
+"""Weight tensors of a model that somebody named. The largest vision models have about two thousand."""
 MAX_TEXT_BYTES = 50_000_000
 """Bytes of a file beside the weights. Gemma 3's tokenizer.json has 33 MB."""
 TEXT_FILES = (".json", ".txt", ".jinja")
@@ -90,9 +90,7 @@ def load(spec: RunSpec, device: torch.device) -> Loaded:
         options = {"config": config, "trust_remote_code": False, **source.options}
         model, missing = _model(spec, kind, source, options)
         reads_text = checkpoint.takes_text or spec.task == TEXT_GENERATION
-        # A bundled checkpoint's tokenizer lies at hand with random weights, too.
-        has_tokenizer = spec.weights == "pretrained" or (entry is not None and entry.bundled)
-        tokenizer = _tokenizer(source, options) if reads_text and has_tokenizer else None
+        tokenizer = _tokenizer(source, options) if reads_text and spec.weights == "pretrained" else None
         processor = None
         if spec.sees_picture:
             # Over Pillow, which needs no torchvision.
@@ -219,11 +217,8 @@ def _amounts(part: Any, name: str = "the config") -> Iterator[tuple[str, int, in
         yield f"the number of entries of {name}", len(part), MAX_ENTRIES
         for key, value in part.items() if isinstance(part, dict) else ((name, value) for value in part):
             yield from _amounts(value, key)
-    if isinstance(part, list) and "depth" in name:  # the layers of each stage
-        yield name, sum(layers for layers in part if isinstance(layers, int)), MAX_TENSORS
     if isinstance(part, int) and name != "rope_theta":
-        limit = MAX_TENSORS if re.search("layer|depth|blocks|stage", name) else MAX_NUMBER
-        yield name, abs(part), MAX_ENTRIES if re.search("label|classes", name) else limit
+        yield name, abs(part), MAX_ENTRIES if re.search("label|classes", name) else MAX_NUMBER
 
 
 def _class_of(model_type: Any) -> Any | None:
@@ -278,7 +273,7 @@ def refuse_large_files(source: Source) -> None:
     if weights > limit:
         raise BadInput(
             f"The weights of {source.name} have {fmt.size(weights)}, the limit here is {fmt.size(limit)}. Choose a "
-            f"smaller checkpoint, or raise {limits.variable('parameters')}."
+            f"smaller checkpoint, or raise {limits.VARIABLES['parameters']}."
         )
 
 
@@ -304,7 +299,7 @@ def refuse_large_model(kind: Any, config: Any, checkpoint: str) -> None:
         if counted > limit or tensors > MAX_TENSORS:
             raise BadInput(
                 f"{short_name(checkpoint)} is a model of more than {limit:,} parameters or {MAX_TENSORS:,} weight "
-                f"tensors, the limits here. Choose a smaller checkpoint, or raise {limits.variable('parameters')}."
+                f"tensors, the limits here. Choose a smaller checkpoint, or raise {limits.VARIABLES['parameters']}."
             )
 
     kinds = ("parameter", "buffer")

@@ -24,13 +24,8 @@ LATELY_SECONDS = 1.0
 """A core counts as taken after this long: a shorter burst of another program is no reason."""
 MIN_SECONDS = 0.25
 """/proc counts in hundredths of a second: over a shorter time they would not tell a quarter of a core."""
-_THROTTLES = {
-    "thermal": ("SwThermalSlowdown", "HwThermalSlowdown"),
-    "power": ("SwPowerCap", "HwPowerBrakeSlowdown"),
-    "hardware": ("HwSlowdown",),
-    "software": ("ApplicationsClocksSetting", "SyncBoost"),
-}
-"""Names in a result, and in NVML after the prefix nvmlClocksThrottleReason."""
+_THROTTLES = ("SwThermalSlowdown", "HwThermalSlowdown", "SwPowerCap", "HwPowerBrakeSlowdown", "HwSlowdown")
+"""NVML's names, after the prefix nvmlClocksThrottleReason."""
 
 
 class CoreTaken(Exception):
@@ -125,11 +120,7 @@ class Nvml:
 
     def _throttle_reasons(self) -> tuple[str, ...]:
         mask = self._ask("nvmlDeviceGetCurrentClocksThrottleReasons") or 0
-        return tuple(
-            reason
-            for reason, names in _THROTTLES.items()
-            if any(mask & getattr(self._nvml, f"nvmlClocksThrottleReason{name}") for name in names)
-        )
+        return tuple(name for name in _THROTTLES if mask & getattr(self._nvml, f"nvmlClocksThrottleReason{name}"))
 
     def _foreign_processes(self) -> int:
         """Those outside of this worker's group. In a container the driver gives the host's process numbers: one of them

@@ -17,7 +17,6 @@ from demo.backend import models, timing
 from demo.backend.failures import OTHER, short_name
 from demo.backend.workload import Batch, Workload, on_device
 from demo.core import images
-from demo.core.caveat import note
 from demo.core.outputs import EndToEnd, ImageInfo, Predictions
 from demo.core.size_log import Size
 from demo.core.spec import BadInput, RunSpec
@@ -47,35 +46,23 @@ class PictureWorkload(Workload):
         if on_image is not None:
             on_image(image)  # a run whose load fails is found again by its picture
         loaded = models.load(spec, device)
-        caveats = [*loaded.caveats, *([note(image.note)] if image.note else [])]
-        return cls(spec, device, loaded.model, loaded, picture, file, caveats=caveats)
+        return cls(spec, device, loaded.model, loaded, picture, file, caveats=loaded.caveats)
 
     @abstractmethod
-    def decode(self, outputs: Any) -> Any:
+    def decode(self, outputs: Any) -> Predictions:
         """What a server would answer with; `outputs` are those of one picture, in float32 on the CPU."""
-
-    @abstractmethod
-    def as_predictions(self, found: Any) -> Predictions:
-        """What `decode` found, in the form that is stored."""
 
     def preprocess(self) -> dict[str, torch.Tensor]:
         """The model's inputs, on the CPU: `pixel_values` [1, 3, height, width] of the picture, and `pixel_mask` if any.
 
         A text model's queries become `input_ids` [queries, 16]; with random weights there is no tokenizer, and queries
-        without words take the model the same time. Raises BadInput if the processor makes a side above `MAX_SIDE` of
-        this picture, or no pixels.
+        without words take the model the same time. Raises BadInput if the processor makes no pixels.
         """
         loaded = self.loaded
         inputs = dict(loaded.processor(images=[self.picture], return_tensors="pt"))
         if "pixel_values" not in inputs:
             name = short_name(loaded.checkpoint.id)
             raise BadInput(f"The processor of {name} makes no pixels of a picture; {OTHER}.")
-        height, width = inputs["pixel_values"].shape[-2:]
-        if max(height, width) > models.MAX_SIDE:
-            raise BadInput(
-                f"The checkpoint's processor makes of this picture one of {width} × {height} pixels, the limit is "
-                f"{models.MAX_SIDE} a side. Choose a smaller picture, or another checkpoint."
-            )
         inputs = {name: inputs[name] for name in ("pixel_values", "pixel_mask") if name in inputs}
         if loaded.checkpoint.takes_text:
             queries = list(self.spec.text)
@@ -112,7 +99,7 @@ class PictureWorkload(Workload):
         }
 
     def predictions(self, outputs: Any) -> Predictions | None:
-        return None if self.spec.weights == "random" else self.as_predictions(self.find(outputs))
+        return None if self.spec.weights == "random" else self.find(outputs)
 
     def end_to_end(self, outputs: Any) -> EndToEnd | None:
         """With random weights too: what finding predictions costs is known all the same."""
@@ -123,7 +110,7 @@ class PictureWorkload(Workload):
             postprocess_seconds=timing.median_of_few(lambda: self.find(outputs), timing.CPU_CLOCK),
         )
 
-    def find(self, outputs: Any) -> Any:
+    def find(self, outputs: Any) -> Predictions:
         """What `decode` finds in the outputs for the first picture of the batch."""
         read = {name: outputs[name] for name in self.outputs_read if isinstance(outputs.get(name), torch.Tensor)}
         return self.decode(type(outputs)(**{name: one[:1].detach().float().cpu() for name, one in read.items()}))

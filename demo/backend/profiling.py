@@ -32,12 +32,9 @@ BACK_TO_BACK_SECONDS = {"cpu": 0.2, "cuda": 1.0}
 """On CUDA long enough for the driver's energy counter, which moves some ten times a second."""
 CALLS = 3
 """Profiled calls of each variant, after one that takes the profiler's own start."""
-MAX_KERNELS = 5
-MAX_NAME = 120
 MARK = "worth compiling: "
 WORK = ("kernel", "gpu_memcpy", "gpu_memset")
 """The categories of a GPU's own activities in a trace of torch.profiler."""
-OPERATORS = ("cpu_op", "user_annotation")
 MATRIX_SIDE = {"cuda": 8192, "cpu": 1024}
 COPIED_BYTES = {"cuda": 256 * 2**20, "cpu": 64 * 2**20}
 """Several times the size of the device's caches, except on CPUs with very large ones."""
@@ -127,7 +124,7 @@ def should_profile(spec: RunSpec, device: torch.device) -> bool:
 
 
 def profiles(calls: dict[str, Call], device: torch.device, trace: Path | None = None) -> dict[str, Profile]:
-    """A profile of each variant; `trace`, a .json.gz, gets the whole trace. Raises RuntimeError as `summary` does."""
+    """A profile of each variant; `trace`, a .json.gz, gets the whole trace."""
     activities = [ProfilerActivity.CPU] + ([ProfilerActivity.CUDA] if device.type == "cuda" else [])
     wait = wait_for(device)
     with torch.profiler.profile(activities=activities) as session:
@@ -141,21 +138,28 @@ def profiles(calls: dict[str, Call], device: torch.device, trace: Path | None = 
     with tempfile.TemporaryDirectory(prefix="profile-") as folder:
         written = trace or Path(folder) / "trace.json.gz"
         session.export_chrome_trace(str(written))
+        if device.type == "cpu":
+            marks = [event for event in session.events() if event.name.startswith(MARK)]
+            return {mark.name.removeprefix(MARK): _of_operators(mark) for mark in marks}
         events = json.loads(gzip.decompress(written.read_bytes()))["traceEvents"]
-    return {name: summary(events, name, device.type) for name in calls}
+    return {name: summary(events, name) for name in calls}
 
 
-def summary(events: Sequence[dict[str, Any]], variant: str, device: str) -> Profile:
-    """A variant's profile from its mark in a Chrome trace (microseconds). Raises RuntimeError without work of a GPU."""
+def _of_operators(mark: Any) -> Profile:
+    """A variant's profile on a CPU, from the profiler's event of its mark."""
+    inside, times = list(mark.cpu_children), []
+    for event in inside:  # which grows by what each calls
+        inside += event.cpu_children
+        times.append((event.name, event.self_cpu_time_total))
+    return Profile(sum(not event.cpu_children for event in inside) / CALLS, None, _longest_kernels(times))
+
+
+def summary(events: Sequence[dict[str, Any]], variant: str) -> Profile:
+    """A variant's profile on a GPU, from its mark in a Chrome trace (in us). Raises RuntimeError without work."""
     spans = [event for event in events if event.get("ph") == "X"]
     mark = next(one for one in spans if one["name"] == MARK + variant and one.get("cat") == "user_annotation")
     start, end = mark["ts"], mark["ts"] + mark["dur"]
-    inside = [event for event in spans if start <= event["ts"] < end and event is not mark]
-    if device == "cpu":
-        timed = _own_times(one for one in inside if one.get("cat") in OPERATORS and one["tid"] == mark["tid"])
-        kernels = sum(leaf for _, _, leaf in timed)
-        return Profile(kernels / CALLS, None, _longest_kernels((name, own) for name, own, _ in timed))
-    work = [event for event in inside if event.get("cat") in WORK]
+    work = [event for event in spans if event.get("cat") in WORK and start <= event["ts"] < end]
     if not work:
         raise RuntimeError(
             "it saw no work of the GPU; a container may need permission for that (NVIDIA's CUPTI, profiling counters)"
@@ -164,21 +168,6 @@ def summary(events: Sequence[dict[str, Any]], variant: str, device: str) -> Prof
     launched = sum(1 for event in work if event["cat"] == "kernel")
     longest = _longest_kernels((event["name"], event["dur"]) for event in work)
     return Profile(launched / CALLS, busy / 1e6 / CALLS, longest)
-
-
-def _own_times(events: Iterable[dict[str, Any]]) -> list[tuple[str, float, bool]]:
-    """Each event of one thread: its name, its time without the events nested in it, and whether none is nested."""
-    times: list[tuple[str, float, list[float]]] = []
-    around: list[tuple[float, list[float]]] = []
-    for event in sorted(events, key=lambda event: (event["ts"], -event["dur"])):
-        while around and around[-1][0] <= event["ts"]:
-            around.pop()
-        if around:
-            around[-1][1].append(event["dur"])
-        nested: list[float] = []
-        around.append((event["ts"] + event["dur"], nested))
-        times.append((event["name"], event["dur"], nested))
-    return [(name, max(0.0, whole - sum(nested)), not nested) for name, whole, nested in times]
 
 
 def _union_length(spans: Iterable[tuple[float, float]]) -> float:
@@ -196,9 +185,9 @@ def _longest_kernels(timed: Iterable[tuple[str, float]]) -> tuple[Kernel, ...]:
     for name, microseconds in timed:
         times[name].append(microseconds)
     everything = sum(map(sum, times.values())) or 1.0
-    longest = sorted(times.items(), key=lambda item: -sum(item[1]))[:MAX_KERNELS]
+    longest = sorted(times.items(), key=lambda item: -sum(item[1]))[:5]
     return tuple(
-        Kernel(fmt.shortened(name, MAX_NAME), len(own) / CALLS, sum(own) / 1e6 / CALLS, sum(own) / everything)
+        Kernel(fmt.shortened(name, 120), len(own) / CALLS, sum(own) / 1e6 / CALLS, sum(own) / everything)
         for name, own in longest
     )
 

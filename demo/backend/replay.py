@@ -38,9 +38,9 @@ def replay(workload: Workload, sizes: list[Size], compiled: bool) -> dict[str, A
     model = compile_model.compiled(workload.model, workload.spec) if compiled else workload.model
     seconds, waited = [], []
     for size in sizes:
-        given, before = workload.batch_of(size), (log.events(), compilation.recorded_graphs())
+        given, before = workload.batch_of(size), (log.events(), compilation.cuda_graph_recordings())
         seconds.append(workload.clock.time(lambda given=given: model(**given)))  # type: ignore[misc]
-        waited.append((log.events(), compilation.recorded_graphs()) != before)
+        waited.append((log.events(), compilation.cuda_graph_recordings()) != before)
     counts = {"recompiles": len(log.recompiles), "fallbacks": len(log.fallbacks)}
     return {"seconds": seconds, "waited": waited, **counts}
 

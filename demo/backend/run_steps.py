@@ -37,9 +37,6 @@ from demo.core.result import RunResult
 from demo.core.spec import PUBLISHED_CALLS, BadInput, RunSpec
 from demo.tasks import BY_NAME
 
-MAX_RESTARTS = 2
-"""Times that a timing is begun anew because other programs took a core."""
-
 
 class Run:
     """One job. `execute` it once."""
@@ -61,16 +58,12 @@ class Run:
         self.events_before_timing = 0
         self.first_compilation: Compilation | None = None
         """The first one, once the model is compiled again for fewer threads; of a package, once it is built."""
-        self.fit_together = True
-        """Whether eager and compiled fit in memory together, as far as the warm-up tells."""
         self.package: Path | None = None
         """With compiler "aot", once it is built."""
         self.untouched: Any = None
         """A twin of the model from before its first call, where that call changed it; else None."""
         self.eager_outputs: Any = None
         """Of one call before the compile, cloned."""
-        self.compiled_outputs: Any = None
-        """If eager and compiled do not fit in memory together: then nothing else is left of the compiled model."""
         self.eager_peak: profiling.Peak | None = None
         """Of memory on a GPU, before the compile; None on a CPU, where it is measured after the timing."""
 
@@ -86,21 +79,16 @@ class Run:
                 self.load()
                 self.compile(self.warm_up_eager())
                 self.time()
-                together = self.compiled_outputs is None
-                if together:
-                    with self.tolerate():
-                        self.keep(**self.workload.time_more(self.variants, self.log, self.events))
+                with self.tolerate():
+                    self.keep(**self.workload.time_more(self.variants, self.log, self.events))
                 self.enter("check", 0.9)
-                for name in ("eager", "compiled") if together else ("eager",):
-                    self.examine(name)
+                self.examine("eager")
+                self.examine("compiled")
                 with self.tolerate():
                     self.check()
                 if self.result.predictions is not None and "compiled" not in self.result.predictions:
                     self.keep(predictions=None)  # eager's alone would look like a failure
-                if together:
-                    self.explain()
-                with self.tolerate():
-                    self.keep(**self.workload.time_last(self.result, self.events))
+                self.explain()
                 with self.tolerate():
                     self.capture_before_eager()
                 self.compile_again()
@@ -116,8 +104,7 @@ class Run:
 
     def answer(self) -> RunResult:
         """What is known so far, with all caveats."""
-        noise, spreads = caveats.of_growth(self.result), caveats.wide_spreads(self.result)
-        noise += caveats.of_machine(self.result.machine_states, *(({}, ()) if noise else (spreads, self.unsettled)))
+        noise = caveats.of_noise(self.result, self.unsettled)
         # What was busy before the timing says less than what was busy in it, and may contradict it.
         known = [one for one in self.caveats if not (self.result.oversubscribed and one.key == "busy_cores")]
         return replace(self.result, caveats=(*known, *noise))
@@ -169,10 +156,10 @@ class Run:
                     f"This answer was timed with {wanted} threads; free cores now: {free_cores}. A repeat would time "
                     "another setting. Stop other programs and repeat it, or start a run of its own."
                 )
-            gave_way = torch_settings.give_way(self.spec, workload.device, free_cores)
+            torch_settings.give_way(self.spec, workload.device, free_cores)
             self.add_to("environment", threads=torch.get_num_threads(), free_cores=free_cores)
             known = self.result.environment
-            if gave_way and free_cores is not None and known is not None and known.gave_way:
+            if self.spec.threads is None and free_cores is not None and known is not None and known.gave_way:
                 busy = {"busy": known.cpu_count - free_cores, "cores": known.cpu_count, "threads": known.threads}
                 self.caveats.append(Caveat("busy_cores", busy))
 
@@ -215,18 +202,13 @@ class Run:
         self.enter("compile", 0.2, eager_seconds=min(eager.warmup))
         if self.job.cache_folder is not None:
             compilation.use_empty_cache(Path(self.job.cache_folder))
-        cached, broken = compilation.remove_unfinished(Path(cache_dir()))
-        compiled, retried = compilation.compile_with_retry(lambda: self.compile_in_process(cached), cached)
-        self.caveats += compilation.caveats(workload.device, broken or retried)
+        cached, removed = compilation.remove_unfinished(Path(cache_dir()))
+        compiled = self.compile_in_process(cached)
+        if removed:
+            self.caveats.append(note("Unfinished libraries in the compile cache were removed, and compiled again."))
         # Now they tell what instructions inductor compiled for, too.
         self.add_to("environment", settings=torch_settings.in_force(workload.model, workload.batch))
-        eager_again = eager.warmup
-        try:
-            eager_again, _ = timing.warm_up(eager.call, workload.clock, self.log.events)
-        except Exception as error:
-            if not failures.is_out_of_memory(error):
-                raise
-            self.fit_together = False
+        eager_again, _ = timing.warm_up(eager.call, workload.clock, self.log.events)
         self.variants = Variants(eager, compiled, eager_again)
 
     def build(self) -> Variant:
@@ -253,9 +235,9 @@ class Run:
         if self.spec.compiler == "aot":
             return self.build()
         workload, self.log = self.workload, compilation.CompileLog(cached)
-        model = compile_model.compiled(workload.model, self.spec)
+        log, model = self.log, compile_model.compiled(workload.model, self.spec)
         call, min_calls = workload.call(model), timing.min_warmup_calls(self.spec, workload.device)
-        with compilation.tell_steps(lambda step: self.events.progress("compile", 0.3, code=step)):
+        with compilation.tell_steps(lambda step: self.events.progress("compile", 0.3, code=step, **log.so_far())):
             warmup = self.warm_up("compiled", call, min_calls=min_calls, first_call_ended=self.log.first_call_ended)
         return Variant(call, warmup, model)
 
@@ -270,11 +252,7 @@ class Run:
         self.enter("time", 0.5)
         if self.spec.protocol == "as published":
             self.caveats.append(Caveat("published"))
-            self.keep(interleaved=False)
-        samples = self.time_together()
-        if samples is None:
-            self.observer.begin()
-            samples = self.time_separately()
+        samples = self.time_until_undisturbed()
         seconds = self.observer.seconds
         self.observer.sample()
         self.keep(timing_seconds=seconds, machine_states=tuple(self.observer.samples))
@@ -282,17 +260,16 @@ class Run:
         self.keep(eager=samples.measurement("eager", variants.eager.warmup))
         if samples.control:
             self.keep(control_times=samples.measurement("control"))
-        if self.compiled_outputs is None:
-            self.keep_compiled(samples)
+        recompiles = self.log.events() - self.events_before_timing
+        self.keep(compilation=replace(self.compilation(), recompiles_while_timing=recompiles))
+        self.keep(compiled=samples.measurement("compiled", variants.compiled.warmup))
         self.caveats += caveats.of_timing(self.result)
-        compiled = self.result.compilation
-        if compiled is not None and compiled.recompiles_while_timing:
-            self.keep(status="failed", failure=failures.recompile_failure(compiled.recompiles_while_timing))
+        if recompiles:
+            self.keep(status="failed", failure=failures.recompile_failure(recompiles))
 
-    def time_together(self) -> timing.Samples | None:
-        """Begins anew with fewer threads if other programs take a core meanwhile, unless the number was asked for. None
-        if the variants are to take turns and do not fit in memory together."""
-        restarts = MAX_RESTARTS if self.workload.device.type == "cpu" and self.spec.threads is None else 0
+    def time_until_undisturbed(self) -> timing.Samples:
+        """Begins anew with fewer threads if other programs take a core meanwhile, unless the number was asked for."""
+        restarts = 2 if self.workload.device.type == "cpu" and self.spec.threads is None else 0
         while True:
             threads = torch.get_num_threads() if restarts else 0
             self.events_before_timing = self.log.events()
@@ -300,14 +277,10 @@ class Run:
             try:
                 if self.spec.protocol == "as published":
                     return self.as_published(threads)
-                return self.interleaved(threads) if self.fit_together else None
+                return self.interleaved(threads)
             except CoreTaken as taken:
                 restarts -= 1
                 self.with_fewer_threads(*taken.args)
-            except Exception as error:
-                if self.spec.protocol == "as published" or not failures.is_out_of_memory(error):
-                    raise
-                return None
 
     def as_published(self, threads: int) -> timing.Samples:
         """The guide's recipe, a fixed number of calls of one variant after the other. Raises CoreTaken."""
@@ -350,29 +323,6 @@ class Run:
             compiled = replace(compiled, warmup=[*compiled.warmup, *self.warm_up("compiled", compiled.call)])
         self.variants = Variants(eager, compiled, self.warm_up("eager", eager.call))
 
-    def time_separately(self) -> timing.Samples:
-        """Compiled first, with all its passes; then eager, once nothing of compiled is left on the GPU."""
-        workload, variants = self.workload, self.variants
-        self.keep(interleaved=False)
-        self.caveats.append(Caveat("separate"))
-        torch.cuda.empty_cache()
-        plan, half = timing.Plan.of(self.spec, 0.0), variants.calls_per_half_block(self.spec)
-        samples = timing.Samples(half, compiled=timing.time_one(variants.compiled.call, workload.clock, plan, half))
-        self.keep_compiled(samples)
-        self.examine("compiled")
-        self.compiled_outputs = workload.outputs(variants.compiled.model)
-        gone = replace(variants.compiled, call=variants.eager.call, model=None)  # a package's weights go with it
-        self.variants = variants = replace(variants, compiled=gone)
-        compilation.reset_compiler()
-        self.observer.sample()
-        samples.eager = timing.time_one(variants.eager.call, workload.clock, plan, half)
-        return samples
-
-    def keep_compiled(self, samples: timing.Samples) -> None:
-        compiled = samples.measurement("compiled", self.variants.compiled.warmup)
-        self.keep(compilation=self.compilation(), compiled=compiled)
-        self.add_to("compilation", recompiles_while_timing=self.log.events() - self.events_before_timing)
-
     # Examine and check
 
     def examine(self, name: str) -> None:
@@ -389,9 +339,8 @@ class Run:
 
     def check(self) -> None:
         """Compares the outputs of both, and times what a request needs beside the model."""
-        workload, variants, outputs = self.workload, self.variants, self.compiled_outputs
-        if outputs is None:
-            outputs = workload.outputs(variants.compiled.model)
+        workload, variants = self.workload, self.variants
+        outputs = workload.outputs(variants.compiled.model)
         again = workload.outputs(variants.eager.model)
         shares, fault = {}, ""
         if self.result.predictions is not None and (theirs := workload.predictions(outputs)) is not None:
@@ -439,5 +388,5 @@ class Run:
         spec = replace(self.spec, threads=known.threads) if self.workload.device.type == "cpu" else self.spec
         source = "the package" if self.package is not None else "the filled cache"
         with self.tolerate(f"The first call from {source} could not be measured"):
-            warm = first_call.measure_elsewhere(spec, self.job.seen_file, bool(compiled.compiled_first), self.package)
+            warm = first_call.measure_elsewhere(spec, self.job.seen_file, self.package)
             self.add_to("compilation", warm=warm)

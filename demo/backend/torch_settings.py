@@ -44,15 +44,13 @@ def apply(spec: RunSpec) -> None:
         compilation.separate_instructions()
 
 
-def give_way(spec: RunSpec, device: torch.device, free_cores: int | None) -> bool:
+def give_way(spec: RunSpec, device: torch.device, free_cores: int | None) -> None:
     """With threads 'auto' on a CPU: sets no more threads than cores are free, because all threads wait at barriers for
-    the one whose core is taken. Returns whether that made them fewer.
+    the one whose core is taken.
     """
-    asked = device.type != "cpu" or spec.threads is not None
-    if asked or free_cores is None or free_cores >= torch.get_num_threads():
-        return False
-    torch.set_num_threads(free_cores)
-    return True
+    auto = device.type == "cpu" and spec.threads is None
+    if auto and free_cores is not None and free_cores < torch.get_num_threads():
+        torch.set_num_threads(free_cores)
 
 
 def in_force(model: Any, batch: dict[str, Any]) -> dict[str, str]:

@@ -14,7 +14,6 @@ from demo.backend import compilation, timing
 from demo.backend.messages import Events
 from demo.core.caveat import Caveat
 from demo.core.outputs import EndToEnd, Predictions
-from demo.core.result import RunResult
 from demo.core.size_log import Size
 from demo.core.spec import RunSpec
 
@@ -141,8 +140,4 @@ class Workload(ABC):
 
     def time_more(self, variants: Variants, log: compilation.CompileLog, events: Events) -> dict[str, Any]:
         """Further figures of eager and compiled for the result, timed after their calls."""
-        return {}
-
-    def time_last(self, result: RunResult, events: Events) -> dict[str, Any]:
-        """Figures for the result that have to be timed after everything else, because that changes the process."""
         return {}

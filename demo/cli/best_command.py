@@ -1,7 +1,6 @@
 """`python -m demo best`: which way to run a model is best here, from eager to a package, and what each start costs."""
 
 import argparse
-import shlex
 import sys
 import threading
 from collections.abc import Iterator
@@ -10,8 +9,8 @@ from typing import Any
 
 from demo.cli import common, terminal
 from demo.cli.run_command import make_spec
-from demo.core import catalog, format as fmt
-from demo.core.spec import OWN_MODEL, RunSpec
+from demo.core import format as fmt
+from demo.core.spec import OWN_MODEL
 from demo.present.script import script
 from demo.store.history import History
 from demo.sweep import best_words
@@ -56,7 +55,7 @@ def _best(options: argparse.Namespace) -> int:
             print("Stopped: what was tried is stored, and the same command goes on from there.", file=sys.stderr)
             raise
     table = search.table()
-    print(common.to_json(best_words.as_json(table)) if options.json else report(table, search.complete, options.image))
+    print(common.to_json(best_words.as_json(table)) if options.json else report(table, search.complete))
     winner = table.winner
     if to is not None and winner is not None and winner.result is not None:
         to.write_text(script(winner.result), encoding="utf-8")
@@ -78,8 +77,8 @@ def _show(search: Search, events: Iterator[Event]) -> None:
             progress.say(f"So far {best_words.name(way)}: {text}, {left}")
 
 
-def report(table: BestTable, complete: bool, image: str | None = None) -> str:
-    """The answer, the table with a rank for each way that can win, the start of each, and the winner's command."""
+def report(table: BestTable, complete: bool) -> str:
+    """The answer, the table with a rank for each way that can win, and the winner's command."""
     lines = best_words.answer(table)
     if not complete:
         lines.append("The time was up before all was tried: the same command goes on, --minutes gives it more.")
@@ -92,33 +91,6 @@ def report(table: BestTable, complete: bool, image: str | None = None) -> str:
     lines += ["", *terminal.table([head, *rows])]
     if missing := [row for row in table.rows if row.way.refused]:
         lines += ["", *(f"Not here: {best_words.name(row.way)}. {row.way.refused}" for row in missing)]
-    if ladder := _ladder(table):
-        lines += ["", "From the start of the next process to its first answer:", *terminal.table(ladder)]
-    winner = table.winner
-    if winner is not None and winner.result is not None:
-        lines += ["", "The winner once more, and as a script of its own:"]
-        lines += [f"  {again(winner.way.spec, image)}", f"  {common.PROGRAM} script {winner.result.id} > run.py"]
+    if table.winner is not None and table.winner.result is not None:
+        lines += ["", f"The winner as a script of its own: {common.PROGRAM} script {table.winner.result.id} > run.py"]
     return "\n".join(lines)
-
-
-def _ladder(table: BestTable) -> list[tuple[str, ...]]:
-    """Seconds by part, for the ways whose next start is known."""
-    known = [(row, row.first_answers["next"]) for row in table.rows if row.rank and "next" in row.first_answers]
-    names = list(best_words.PARTS.values())
-    rows: list[tuple[str, ...]] = [("", *names, "together")]
-    for row, parts in known:
-        each = [*(parts[part] for part in best_words.PARTS), sum(parts.values())]
-        rows.append((best_words.name(row.way), *map(fmt.duration, each)))
-    return rows if known else []
-
-
-def again(spec: RunSpec, image: str | None = None) -> str:
-    """The command that runs exactly this, on this picture or on the one that both commands take by themselves."""
-    asked, own = catalog.arguments(spec), spec.task == OWN_MODEL
-    task = asked.pop("task", None)
-    parts = [*common.PROGRAM.split(), "run", "--model" if own else "--checkpoint", asked.pop("checkpoint")]
-    parts += ["--task", task] if task is not None and not own else []
-    for name, value in asked.items():
-        parts += common.flag(name, value)
-    parts += ["--image", image] if image else []
-    return shlex.join(parts)

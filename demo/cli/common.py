@@ -24,29 +24,16 @@ def add_options(parser: argparse.ArgumentParser, names: Iterable[str] = OPTIONS)
     """Adds the options of a run with these names. What is not given is None."""
     for option in (OPTIONS[name] for name in names):
         note: dict[str, Any] = {"dest": option.name, "help": _help(option)}
-        match option.kind:
-            case "switch":
-                parser.add_argument(*option.flags, action="store_true", default=None, **note)
-            case "queries":
-                parser.add_argument(*option.flags, action="append", metavar="QUERIES", **note)
-            case kind:
-                metavar = {"whole": "N", "number": "X"}.get(kind, option.name.upper())
-                parser.add_argument(*option.flags, metavar=metavar, **note)
+        if option.kind == "switch":
+            parser.add_argument(option.flag, action="store_true", default=None, **note)
+        else:
+            metavar = {"whole": "N", "number": "X"}.get(option.kind, option.name.upper())
+            parser.add_argument(option.flag, metavar=metavar, **note)
 
 
 def given_options(options: argparse.Namespace, names: Iterable[str] = OPTIONS) -> dict[str, Any]:
     """What was given of the options with these names, as it was typed: `make_spec` reads and checks it."""
-    given = {name: value for name in names if (value := getattr(options, name)) is not None}
-    return {name: ",".join(value) if OPTIONS[name].kind == "queries" else value for name, value in given.items()}
-
-
-def flag(name: str, value: Any) -> list[str]:
-    """The words of the command line that ask for an option's value: ['--mode', 'lite'], ['--freezing'], none for a
-    switch that is off, ['--prompt=-1 is'] for a value that would be taken for an option."""
-    option = OPTIONS[name].flags[0]
-    if isinstance(value, bool):
-        return [option] if value else []
-    return [f"{option}={value}"] if str(value).startswith("-") else [option, str(value)]
+    return {name: value for name in names if (value := getattr(options, name)) is not None}
 
 
 def _help(option: Option) -> str:

@@ -47,8 +47,6 @@ def add_to(commands: argparse._SubParsersAction) -> None:
 
 
 def _deploy(options: argparse.Namespace) -> int | None:
-    from huggingface_hub.errors import HfHubHTTPError
-
     if not is_hub_id(options.space):
         raise BadInput(f"A Space is named OWNER/NAME, at most 96 letters, digits, '-', '_', '.': {options.space!r}.")
     dataset, files = hub_dataset.dataset_name(), _files()
@@ -57,11 +55,9 @@ def _deploy(options: argparse.Namespace) -> int | None:
     print(f"{len(files)} files, {size / 1e6:.2f} MB", file=sys.stderr)
     if options.dry_run:
         print(address)
-        print(f"hardware: {options.hardware or 'as it is; a new Space gets the default of the Hub'}")
+        print(f"hardware: {options.hardware or 'as it is'}")
         print(f"visibility: {'private' if options.private else 'as it is'}")
         print(f"variables: {f'{hub_dataset.VARIABLE}={dataset}' if dataset else 'as they are'}")
-        given = "" if options.hardware else " without a GPU (a Space that is there gets what suits its hardware)"
-        print(f"requirements.txt{given}:", "; ".join(re.findall(".*torch.*", _requirements(options.hardware or ""))))
         print("Nothing was sent: this was a dry run.")
         return None
     try:
@@ -69,10 +65,8 @@ def _deploy(options: argparse.Namespace) -> int | None:
     except BadInput:
         raise
     except Exception as error:  # no network, no login, an unreadable file: the library and its transport have ten kinds
-        said = repr(error)
-        if isinstance(error, HfHubHTTPError):
-            said = f"the Hub answered {error.response.status_code}: {error.server_message}"
-        print(f"Not deployed: {fmt.printable(' '.join(said.split())[:200])}. {ADVICE}", file=sys.stderr)
+        said = fmt.printable(" ".join(str(error).split())[:400])
+        print(f"Not deployed: {type(error).__name__}: {said}. {ADVICE}", file=sys.stderr)
         return FAILED
     print(address)
     return None

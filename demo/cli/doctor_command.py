@@ -1,11 +1,9 @@
 """`python -m demo doctor`: would a run work on this machine? What is there, what is in the way, what to do about it."""
 
 import argparse
-import os
 import subprocess
 import sys
-from contextlib import closing, suppress
-from dataclasses import dataclass
+from contextlib import closing
 from typing import Any
 
 from demo.cli.common import FAILED, OK, to_json
@@ -13,7 +11,6 @@ from demo.cli.terminal import hanging
 from demo.core import catalog, format as fmt, hub, refusals
 from demo.core.machine import HostInfo
 from demo.runs.process import WorkerDied, child_process, ending
-from demo.store.history import FOLDER_VARIABLE, History, HistoryError
 
 
 def add_to(commands: Any) -> None:
@@ -24,72 +21,26 @@ def add_to(commands: Any) -> None:
 
 
 def _doctor(options: argparse.Namespace) -> int:
+    """Starts one worker process to ask it, and the Hub for at most 2 s. Changes nothing."""
     if options.gpu:
         return FAILED if subprocess.run([sys.executable, "-m", "demo.backend.gpu_check"]).returncode else OK
-    diagnosis = examine()
-    print(to_json(diagnosis) if options.json else report(diagnosis))
-    return FAILED if diagnosis.problems else OK
-
-
-@dataclass(frozen=True)
-class Folder:
-    path: str
-    bytes: int
-    """0 where there is no such folder yet."""
-
-
-@dataclass(frozen=True)
-class Diagnosis:
-    machine: HostInfo | None
-    """None where the worker process does not start."""
-    hub: str
-    """The address that is asked."""
-    hub_reachable: bool
-    cached: list[str]
-    """Checkpoints of the catalogue whose weights are on this machine."""
-    inductor_cache: Folder | None
-    hub_cache: Folder
-    results: str
-    """The file that results are stored in; '' where it cannot be read."""
-    stored: int
-    """How many it holds."""
-    problems: list[str]
-    """What makes a run fail, each with its remedy."""
-    notes: list[str]
-    """A run works all the same, but not as one might expect."""
-
-
-def examine() -> Diagnosis:
-    """Starts one worker process to ask it, and the Hub for at most 2 s. Changes nothing."""
-    from huggingface_hub import constants  # which no other command needs
-
-    problems: list[str] = []
-    notes: list[str] = []
+    problems: list[str] = []  # what makes a run fail, each with its remedy
+    notes: list[str] = []  # a run works all the same, but not as one might expect
     machine = _machine(problems, notes)
     if not (reachable := hub.reachable()):
         notes.append(
             "The Hugging Face Hub cannot be reached. Checkpoints that ship with the project or are in the cache still "
             "run, all others with --weights random."
         )
-    cached = [checkpoint.id for checkpoint in catalog.CHECKPOINTS if hub.holds_weights(checkpoint.id)]
-    history, results, stored = History(), "", 0
-    try:
-        stored = history.count()
-        folder = next(parent for parent in history.path.parents if os.path.exists(parent))
-        if not os.access(folder, os.W_OK):
-            raise HistoryError(
-                f"Results cannot be stored in {history.path}: {folder} does not allow writing. "
-                f"Set {FOLDER_VARIABLE} to a folder that can be written."
-            )
-        results = str(history.path)
-    except HistoryError as error:
-        notes.append(str(error))
-    inductor = _folder(machine.inductor_cache) if machine is not None else None
-    hubs = _folder(constants.HF_HUB_CACHE)
-    return Diagnosis(machine, hub.endpoint(), reachable, cached, inductor, hubs, results, stored, problems, notes)
+    if options.json:
+        print(to_json({"machine": machine, "hub_reachable": reachable, "problems": problems, "notes": notes}))
+    else:
+        print(report(machine, reachable, problems, notes))
+    return FAILED if problems else OK
 
 
 def _machine(problems: list[str], notes: list[str]) -> HostInfo | None:
+    """What a worker process says of the machine, and adds to both lists; None where none starts."""
     from demo.runs.runner import Runner
 
     with closing(Runner(None)) as runner:
@@ -105,7 +56,6 @@ def _machine(problems: list[str], notes: list[str]) -> HostInfo | None:
         problems.append(str(refused))
     else:
         problems += compile_problems()
-        notes += map(str, refusals.limits_of(machine))
     if machine.gpu_problem is not None:
         notes.append(f"The GPU cannot be used: {machine.gpu_problem}. Until then runs use the CPU.")
     return machine
@@ -119,20 +69,10 @@ def compile_problems() -> list[str]:
     return [found] * (found != "nothing")
 
 
-def _folder(path: str) -> Folder:
-    """The folder with the size of all files below; links are not followed, and a file that vanishes is left out."""
-    size = 0
-    for parent, _, names in os.walk(path):
-        for name in names:
-            with suppress(OSError):
-                size += os.lstat(os.path.join(parent, name)).st_size
-    return Folder(path, size)
-
-
-def report(diagnosis: Diagnosis) -> str:
+def report(machine: HostInfo | None, reachable: bool, problems: list[str], notes: list[str]) -> str:
     """What is there, then whether a run would work, then what to do."""
     rows: list[tuple[str, str]] = []
-    if machine := diagnosis.machine:
+    if machine is not None:
         memory = f", {fmt.size(machine.gpu_memory_bytes)} of memory" if machine.gpu_memory_bytes else ""
         gpu = f"{machine.gpu}{memory}, driver {machine.driver or 'not known'}"
         rows += [
@@ -141,18 +81,12 @@ def report(diagnosis: Diagnosis) -> str:
             ("gpu", gpu if machine.gpu else "none that torch can use"),
             ("triton", machine.triton or "not installed"),
             ("c++ compiler", machine.compiler or "not found"),
-            ("modes", ", ".join(machine.modes)),
+            ("compile cache", machine.inductor_cache),
         ]
-    rows.append(("hub", f"{diagnosis.hub}, {'reachable' if diagnosis.hub_reachable else 'not reachable'}"))
-    rows.append(("in its cache", ", ".join(diagnosis.cached) or "no checkpoint of the list"))
-    for name, folder in (("hub cache", diagnosis.hub_cache), ("compile cache", diagnosis.inductor_cache)):
-        if folder is not None:
-            rows.append((name, f"{folder.path}, {fmt.size(folder.bytes)}"))
-    if diagnosis.results:
-        rows.append(("results", f"{diagnosis.results}, {diagnosis.stored} stored"))
+    rows.append(("hub", f"{hub.endpoint()}, {'reachable' if reachable else 'not reachable'}"))
     lines = [line for name, value in rows for line in hanging(f"{name:<14}", value)]
-    lines += ["", "A run would fail here:" if diagnosis.problems else "A run would work here."]
-    lines += [line for problem in diagnosis.problems for line in hanging("- ", problem)]
-    if diagnosis.notes:
-        lines += ["", "Notes:", *(line for note in diagnosis.notes for line in hanging("- ", note))]
+    lines += ["", "A run would fail here:" if problems else "A run would work here."]
+    lines += [line for problem in problems for line in hanging("- ", problem)]
+    if notes:
+        lines += ["", "Notes:", *(line for note in notes for line in hanging("- ", note))]
     return "\n".join(lines)

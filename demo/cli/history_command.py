@@ -2,35 +2,38 @@
 
 import argparse
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from demo.cli import terminal
-from demo.cli.common import FAILED, find_stored
+from demo.cli.common import PROGRAM, find_stored
 from demo.core import format as fmt
 from demo.core.files import replacing
 from demo.core.format import parse_whole
 from demo.core.result import RunResult
 from demo.core.result_json import dumps
 from demo.core.spec import BadInput
-from demo.present import card, markdown, naming, race
+from demo.present import card, markdown, naming, race, race_picture
 from demo.present.script import script
-from demo.store import export, hub_dataset
+from demo.store import export
 from demo.store.history import History
 
 LISTED = 50
 """Results that are listed when no limit was given: each one's interval takes some hundredths of a second."""
 LARGEST = 999_999_999
-_FORMS = "export FILE, card ID FILE, race ID FILE, delete ID"
+RACE_PICTURES: dict[str, Callable[[RunResult], bytes]] = {
+    ".svg": lambda result: race.file(result).encode(),
+    ".png": race_picture.png,
+}
 _HELP = """the stored results, newest first
 
   history                       list them
   history ID                    show this one in full
   history export FILE           write them to a .csv, .json, .parquet or .md file
   history card ID FILE          draw its card as a .png
-  history race ID FILE          draw its race to break-even as an animated .svg
-  history delete ID [ID ...]    remove these for good
+  history race ID FILE          draw its race to break-even, animated as .svg or at rest as .png
+  history delete ID ... --yes   remove these for good
 """
 
 
@@ -42,12 +45,11 @@ def add_to(commands: Any) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     history.set_defaults(command=_history)
-    forms = f"ID | {_FORMS.replace(', ', ' | ')}"
-    history.add_argument("words", nargs="*", metavar=forms, help="nothing: the list")
+    history.add_argument("words", nargs="*", metavar="WORDS", help="as above; nothing: the list")
     history.add_argument("--limit", metavar="N", help=f"the newest N (default: {LISTED}, or with --json all)")
     history.add_argument("--search", default="", metavar="WORDS", help="only those that hold every one of these words")
     history.add_argument("--json", action="store_true", help="print them as JSON")
-    history.add_argument("--yes", action="store_true", help="delete without asking")
+    history.add_argument("--yes", action="store_true", help="delete for good; without it nothing is deleted")
     program = commands.add_parser(
         "script", help="a stored run as a script that needs torch and transformers, and pillow for a picture"
     )
@@ -59,7 +61,7 @@ def _script(options: argparse.Namespace) -> None:
     print(script(find_stored(History(), options.id)), end="")
 
 
-def _history(options: argparse.Namespace) -> int | None:
+def _history(options: argparse.Namespace) -> None:
     history = History()
     history.recover()
     match options.words:
@@ -68,25 +70,22 @@ def _history(options: argparse.Namespace) -> int | None:
         case ["export", file]:
             _export(history, Path(file), options)
         case ["card", id, file]:
-            _draw(find_stored(history, id), Path(file), ".png", card.card)
+            _draw(find_stored(history, id), Path(file), {".png": card.card})
         case ["race", id, file]:
-            _draw(find_stored(history, id), Path(file), ".svg", lambda result: race.file(result).encode())
+            _draw(find_stored(history, id), Path(file), RACE_PICTURES)
         case ["delete", _, *_]:
-            return _delete(history, options.words[1:], options)
+            _delete(history, options.words[1:], options)
         case [id] if id not in ("export", "card", "race", "delete"):
             _show(history, id, options)
         case words:
             given = " ".join(["history", *words])
-            raise BadInput(f"history takes nothing, one id, or {_FORMS}. Given: {given}.")
-    return None
+            raise BadInput(f"{PROGRAM} history --help lists what can be asked for. Given: {given}.")
 
 
 def _list(history: History, options: argparse.Namespace) -> None:
     limit = _limit(options.limit)
     if options.json:
-        for lines in export.json_lines(history.each(limit, options.search), indent=2):
-            sys.stdout.write(lines)
-        print()
+        sys.stdout.writelines(export.json_lines(history.each(limit, options.search)))
         return
     results = history.all(limit or LISTED, options.search)
     if results:
@@ -109,49 +108,30 @@ def _export(history: History, file: Path, options: argparse.Namespace) -> None:
     if format not in (*export.FORMATS, "md"):
         raise BadInput(f"The file's name says how to write it: .csv, .json, .parquet or .md. Given: {str(file)!r}.")
     export.check_place(file, "table")
-    limit = _limit(options.limit)
-    count = 0
-
-    def counted() -> Iterator[RunResult]:
-        nonlocal count
-        for result in history.each(limit, options.search):
-            count += 1
-            yield result
-
-    results = counted()  # rows that cannot be read are left out, and do not count
+    results = history.each(_limit(options.limit), options.search)
     with replacing(file) as draft:
         if format == "md":
             cells = ((result.spec, result, naming.status(result)) for result in results)
             draft.write(markdown.of_cells(cells).encode())
         else:
             export.write(results, format, draft)
-    print(f"{fmt.count(count, 'run')} written to {file}.", file=sys.stderr)
+    print(f"Written to {file}.", file=sys.stderr)
 
 
-def _draw(result: RunResult, file: Path, ending: str, draw: Callable[[RunResult], bytes]) -> None:
-    if file.suffix.lower() != ending:
-        raise BadInput(f"The picture is a {ending} file. Given: {str(file)!r}.")
+def _draw(result: RunResult, file: Path, by_ending: Mapping[str, Callable[[RunResult], bytes]]) -> None:
+    if (ending := file.suffix.lower()) not in by_ending:
+        raise BadInput(f"The picture is a {' or '.join(by_ending)} file. Given: {str(file)!r}.")
     export.check_place(file, "picture")
-    file.write_bytes(draw(result))
-    print(f"{card.title(result)}: written to {file}.", file=sys.stderr)
+    file.write_bytes(by_ending[ending](result))
+    print(f"Written to {file}.", file=sys.stderr)
 
 
-def _delete(history: History, ids: list[str], options: argparse.Namespace) -> int | None:
-    try:
-        results = [find_stored(history, id) for id in ids]
-    except BadInput as unknown:
-        raise BadInput(f"{unknown} Nothing was deleted.") from unknown
+def _delete(history: History, ids: list[str], options: argparse.Namespace) -> None:
+    results = [find_stored(history, id) for id in ids]
     if not options.yes:
-        print(terminal.history_table(results))
-        if not sys.stdin.isatty():
-            raise BadInput("Nobody can be asked here whether to delete these for good. Add --yes.")
-        print("Delete for good? [y/N] ", end="", flush=True)
-        if sys.stdin.readline().strip().lower() not in ("y", "yes"):  # which Ctrl-D is not
-            print("Nothing was deleted.", file=sys.stderr)
-            return FAILED
-    hub_dataset.withdraw(history.path.parent / hub_dataset.FOLDER, set(ids))
+        print(terminal.history_table(results), file=sys.stderr)
+        raise BadInput("Nothing was deleted. Add --yes to delete these for good.")
     print(f"{fmt.count(history.delete(ids), 'run')} deleted.", file=sys.stderr)
-    return None
 
 
 def _limit(given: str | None) -> int | None:

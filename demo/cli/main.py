@@ -7,7 +7,6 @@ output left.
 """
 
 import argparse
-import difflib
 import io
 import os
 import platform
@@ -40,14 +39,11 @@ READER_LEFT = 128 + signal.Signals["SIGPIPE"].value if hasattr(signal, "SIGPIPE"
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit code. An expected error is one sentence on standard error."""
-    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
-        if getattr(sys, name) is None:  # a closed one: `print` would write errors to standard output
-            setattr(sys, name, open(os.devnull, mode))
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # UTF-8 whatever the locale, and a broken file name as its escape
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")
     try:
-        options = _parsed(arguments)
+        options = parser().parse_args(arguments)
         code: int | None = (_version if options.version else options.command)(options)
         sys.stdout.flush()
         return code or OK
@@ -76,17 +72,6 @@ def _silence_output() -> None:
         sys.stdout.flush()
     except OSError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """The parsed options. Takes words behind an option, too: `history delete --yes ID`."""
-    program = parser()
-    options, rest = program.parse_known_args(arguments)
-    if rest and not hasattr(options, "words"):
-        program.error(f"unrecognized arguments: {' '.join(rest)}")
-    if rest:
-        options.words += rest
-    return options
 
 
 def parser() -> argparse.ArgumentParser:
@@ -144,14 +129,5 @@ class _Parser(argparse.ArgumentParser):
     def __init__(self, **options: Any) -> None:
         super().__init__(**options, allow_abbrev=False)
 
-    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Refuses an unknown option by the parser of its command: argparse would leave it to the parser of all."""
-        options, rest = super().parse_known_args(args, namespace)
-        for word in (word for word in rest if word.startswith("-")):
-            alike = difflib.get_close_matches(word.partition("=")[0], self._option_string_actions, n=1)
-            self.error(f"there is no option {word}{f'. Did you mean {alike[0]}?' if alike else ''}")
-        return options, rest
-
     def error(self, message: str) -> NoReturn:
-        end = "" if message.endswith("?") else "."
-        raise BadInput(f"{message[:1].upper()}{message[1:]}{end} See {self.prog} --help.")
+        raise BadInput(f"{message[:1].upper()}{message[1:]}. See {self.prog} --help.")

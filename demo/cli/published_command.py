@@ -43,20 +43,20 @@ def _published(options: argparse.Namespace) -> None:
 
 def _table(rows: list[PublishedRow]) -> str:
     lines: list[tuple[str, ...]] = [
-        ("gpu", "batch", "torch", "mode", "task", "model", "eager ms", "compiled ms", "speed-up", "saved", "")
+        ("gpu", "batch", "torch", "mode", "task", "model", "eager ms", "compiled ms", "speed-up", "")
     ]
-    noted = list(dict.fromkeys(note for row in rows for note in published.notes(row)))
+    noted = list(dict.fromkeys(note for row in rows for note in published.faults_at(row)))
     for row in rows:
         speedup = OOM if row.speedup is None else fmt.ratio(row.speedup)
-        saved = OOM if row.saved is None else f"{row.saved * 100:.1f} %"
-        times = map(published.cell_text, (row.eager_seconds, row.compiled_seconds))
-        marks = [f"[{noted.index(note) + 1}]" for note in published.notes(row)]
+        seconds = (row.eager_seconds, row.compiled_seconds)
+        times = [OOM if one is None else f"{fmt.milliseconds(one):.3f}" for one in seconds]
+        marks = [f"[{noted.index(note) + 1}]" for note in published.faults_at(row)]
         last = " ".join([*([_conditions(row)] if row.measured else []), *marks])
         settings = (row.gpu, str(row.batch_size), row.torch, row.mode, row.task, row.model)
-        lines.append((*settings, *times, speedup, saved, last))
+        lines.append((*settings, *times, speedup, last))
     notes = [f"[{number}] {note}" for number, note in enumerate(noted, 1)]
-    source = [f"Published: mean of 300 calls, {published.SOURCE}"] if any(not row.measured for row in rows) else []
-    return "\n".join([*terminal.table(lines), "", *notes, *source])
+    source = f"Published: mean of 300 calls, {published.SOURCE}"
+    return "\n".join([*terminal.table(lines), "", *notes, source])
 
 
 def _conditions(row: PublishedRow) -> str:

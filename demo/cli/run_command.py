@@ -2,17 +2,14 @@
 
 import argparse
 import os
-import signal
 import sys
-import threading
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 from demo.cli import common, terminal
 from demo.cli.summary import summary
-from demo.core import catalog, cores, format as fmt
+from demo.core import catalog, format as fmt
 from demo.core.result import RunResult
 from demo.core.result_json import dumps
 from demo.core.spec import TASKS, TEXT_GENERATION, BadInput, RunSpec
@@ -63,42 +60,31 @@ def make_spec(options: argparse.Namespace, given: dict[str, Any]) -> RunSpec:
 def _run(options: argparse.Namespace) -> int:
     spec = make_spec(options, asked(options))
     image = common.picture(options.image, [spec])
-    asked_trace = options.trace and options.trace.removesuffix(".gz").removesuffix(".json")
-    trace = _new_file(asked_trace, ".json.gz", "trace")  # Perfetto knows a packed trace by its name
+    trace = _new_file(options.trace, ".json.gz", "trace")  # Perfetto knows a packed trace by its name
     package = _new_file(options.package, ".pt2", "package")
-    files = Files(trace, package)
     table = common.file_to_write(options.export_markdown, "table")
     least = _ratio(options.at_least)
     history = History()
-    busy = cores.others_share() or 0.0
-    with _cancelled_by_signals() as (cancel, received):
-        result = _followed(history, busy, spec, image, cancel, files)
+    result = _followed(history, spec, image, Files(trace, package))
     if trace is not None and trace.is_file():
         print(f"The trace lies in {trace}: open it at https://ui.perfetto.dev.", file=sys.stderr)
     if package is not None and package.is_file():
         print(f"The package lies in {package}. Lines that load it:\n{loading_lines(package)}", file=sys.stderr)
-    print(_shown(result, options))
-    if options.json and result.failure is not None:
-        print(f"{result.failure.message} {result.failure.remedy}", file=sys.stderr)
+    if options.json:
+        print(dumps(result))
+    else:
+        print(
+            terminal.report(result)
+            if options.full
+            else summary(result, sys.stdout.isatty() and "NO_COLOR" not in os.environ)
+        )
     if stored := history.get(result.id) is not None:
         print(f"Stored as {result.id}: {common.PROGRAM} history {result.id}", file=sys.stderr)
-    if table is not None and verdict.outcome(result) is not None:
+    if table is not None:
         table.write_text(markdown.of_run(result), encoding="utf-8")
-    elif table is not None:
-        print(f"The run has no figures, so {table} was not written.", file=sys.stderr)
-    if received:
-        return 128 + received[0]
     if least is not None and not _passes(result, least):
         return common.FAILED
     return common.OK if result.status == "ok" and stored else common.FAILED
-
-
-def _shown(result: RunResult, options: argparse.Namespace) -> str:
-    if options.json:
-        return dumps(result)
-    if options.full:
-        return terminal.report(result)
-    return summary(result, colour=sys.stdout.isatty() and "NO_COLOR" not in os.environ)
 
 
 def _ratio(given: str | None) -> float | None:
@@ -113,68 +99,40 @@ def _passes(result: RunResult, least: float) -> bool:
     """Whether the speed-up is known to be at least this, by the near end of its interval. Says which on stderr."""
     differs = result.parity is not None and result.parity.verdict == "differ"
     known = verdict.outcome(result) not in (None, "void") and not differs
-    low = result.speedup.low if known and result.speedup is not None else None
-    passed = low is not None and low >= least
-    found = "not known, as the outputs differ" if differs else f"at least {low:.2f}×" if low else "not known"
+    low = result.speedup.low if known and result.speedup is not None else 0.0
+    passed = low >= least
+    found = f"at least {low:.2f}×" if low else "not known"
     print(f"{'Passed' if passed else 'Failed'}: the speed-up is {found}, asked {least:g}×.", file=sys.stderr)
     return passed
 
 
-def _followed(history: History, busy: float, spec: RunSpec, *run: Any) -> RunResult:
-    """The result of a run. Its progress is shown on standard error, and that others keep this share of cores `busy`."""
+def _followed(history: History, spec: RunSpec, image: Path, files: Files) -> RunResult:
+    """The result of a run, whose progress is shown on standard error. Ctrl-C ends it as cancelled."""
     from demo.runs.runner import Runner
 
-    started = False
+    told = False
     progress = terminal.ProgressLine(sys.stderr)
     try:
-        with closing(Runner(history)) as runner:
-            for event in runner.run(spec, *run):
-                if isinstance(event, RunResult):
-                    result = event
-                elif not started and runner.machine is not None:
-                    started = True
+        with closing(Runner(history)) as runner, closing(runner.run(spec, image, files=files)) as events:
+            for event in events:
+                if not told and runner.machine is not None:
+                    told = True
                     if problem := runner.machine.gpu_problem:
                         progress.say(f"The GPU cannot be used: {problem}. Until then runs use the CPU.")
-                    if busy >= cores.BUSY_CPU and (spec.device == "cpu" or runner.machine.gpu is None):
-                        progress.say(
-                            f"Other programs use {fmt.percent(busy)} of this machine: the answer will be rough."
-                        )
-                else:
-                    progress.show(event)
+                if isinstance(event, RunResult):
+                    return event
+                progress.show(event)
+    except KeyboardInterrupt:
+        progress.say("Cancelled. What was measured is stored.")
+        raise
     finally:
         progress.end()
-    return result
+    raise RuntimeError("The run ended without a result.")
 
 
 def _new_file(given: str | None, ending: str, what: str) -> Path | None:
     """The file that `given` names, with this ending. Raises BadInput where it is there, or cannot be written."""
-    if given is None:
-        return None
-    path = Path(given.removesuffix(ending) + ending)
-    if os.path.exists(path):
+    path = common.file_to_write(given and given.removesuffix(ending) + ending, what)
+    if path is not None and path.exists():
         raise BadInput(f"The {what} file {str(path)!r} exists already. Name a new one.")
-    return common.file_to_write(str(path), what)
-
-
-@contextmanager
-def _cancelled_by_signals() -> Iterator[tuple[threading.Event, list[int]]]:
-    """Ctrl-C and SIGTERM end the run, not the program: the cancelled result is still to be stored and printed.
-
-    A second Ctrl-C does not wait. A signal that the parent process ignores (nohup, a shell's `&`) stays ignored.
-    """
-    cancel, received = threading.Event(), []
-
-    def cancelled(number: int, frame: Any) -> None:
-        received.append(number)
-        cancel.set()
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    for number, handler in before.items():
-        if handler is not signal.SIG_IGN:
-            signal.signal(number, cancelled)
-    try:
-        yield cancel, received
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    return path

@@ -27,23 +27,8 @@ ASKED = ("device", "weights", "mode", "dtype", "threads", "text", "prompt")
 """The options of a run that are asked for."""
 SPREAD = 0.1
 """Share by which two totals must differ to count as different: each is that of one process."""
-STRATEGIES = {
-    "eager": "",
-    "auto": "model = torch.compile(model{mode})",
-    "on": """# else a first picture that is square would hold for square pictures only
-torch.fx.experimental._config.use_duck_shape = False
-model = torch.compile(model{mode}, dynamic=True)""",
-    "off": "model = torch.compile(model{mode}, dynamic=False)",
-    "padded": """model = torch.compile(model{mode}, dynamic=False)
-
-def padded(**inputs):
-    batch = len(next(iter(inputs.values())))
-    more = (1 << (batch - 1).bit_length()) - batch  # up to the next power of two
-    grown = [torch.cat([value, value[-1:].expand(more, *value.shape[1:])]) for value in inputs.values()]
-    return model(**dict(zip(inputs, grown)))  # of each output only the first `batch` count""",
-}
-"""By name the lines of code, with a place for the mode: torch.compile's `dynamic`, and the batch padded so that few
-sizes are compiled."""
+STRATEGIES = ("eager", "auto", "on", "off", "padded")
+"""Eager; torch.compile's `dynamic`; and the batch padded to a power of two, so that few sizes are compiled."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +79,7 @@ def _shapes(options: argparse.Namespace) -> int:
     if options.json:
         print(to_json({"checkpoint": spec.checkpoint, "calls": len(sizes), "cheapest": best, "rows": replays}))
     else:
-        print(report(replays, best, spec.mode))
+        print(report(replays, best))
     return OK if best else FAILED
 
 
@@ -136,7 +121,7 @@ def cheapest(replays: list[Replay]) -> list[str]:
     return [one.strategy for one in ended if one.total <= ended[0].total * (1 + SPREAD)]
 
 
-def report(replays: list[Replay], best: list[str], mode: str) -> str:
+def report(replays: list[Replay], best: list[str]) -> str:
     head = ("strategy", "total", "median", "99th percentile", "recompiles", "left to eager", "calls that waited")
     table = terminal.table([head, *map(_row, replays)])
     if not best:
@@ -145,12 +130,7 @@ def report(replays: list[Replay], best: list[str], mode: str) -> str:
     said = f"Cheapest for this log: {name}."
     if equal:
         said += f" Within {fmt.percent(SPREAD)} of it, which one process each cannot tell apart: {', '.join(equal)}."
-    return "\n".join([*table, "", said, *(["", lines(name, mode)] if STRATEGIES[name] else [])])
-
-
-def lines(strategy: str, mode: str) -> str:
-    """The lines of code of a strategy that compiles."""
-    return STRATEGIES[strategy].replace("{mode}", "" if mode == "default" else f', mode="{mode}"')
+    return "\n".join([*table, "", said])
 
 
 def _row(one: Replay) -> tuple[str, ...]:
@@ -161,8 +141,8 @@ def _row(one: Replay) -> tuple[str, ...]:
         one.strategy,
         fmt.duration(one.total),
         fmt.latency(float(middle)),
-        fmt.latency(float(late)) if late < 1 else fmt.duration(float(late)),
-        str(one.recompiles) if one.strategy != "eager" else "–",
-        str(one.fallbacks) if one.strategy != "eager" else "–",
+        fmt.latency(float(late)),
+        str(one.recompiles),
+        str(one.fallbacks),
         fmt.percent(sum(one.waited) / len(one.waited)),
     )

@@ -1,7 +1,6 @@
 """`python -m demo sweep`: the runs of a grid, resumed from what is stored."""
 
 import argparse
-import signal
 import sys
 import threading
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
@@ -12,7 +11,6 @@ from typing import Any
 
 from demo.cli import common, terminal
 from demo.core import format as fmt
-from demo.core.result import RunResult
 from demo.core.spec import BadInput, RunSpec
 from demo.present import markdown, verdict
 from demo.runs.forecast import SweepForecast, forecast_sweep
@@ -90,27 +88,21 @@ def _sweep(options: argparse.Namespace) -> int:
     text = common.file_to_write(options.export_markdown, "table")
     if options.engine != "ray" and (options.address or options.gpu_type):
         raise BadInput("--address and --gpu-type are for a cluster: give --engine ray with them.")
-    engine = _on_cluster if options.engine == "ray" else _here
-    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # the table is still written
-    with engine(options, specs, image) as (cells, plan, run):
+    with _planned(options, specs, image) as (cells, plan, run):
         print(plan, file=sys.stderr)
         if not options.yes and not common.confirm():
             return common.OK
         try:
             with closing(run(image, threading.Event())) as events:
                 _follow(events, cells)
-        except (KeyboardInterrupt, SystemExit):
-            stored = sum(cell.result is not None for cell in cells)
-            again = "the same command without --fresh" if options.fresh else "the same command"
-            print(f"Stopped: {stored} of {len(cells)} stored; {again} resumes.", file=sys.stderr)
+        except KeyboardInterrupt:
+            print("Stopped. What is done is stored: the same command without --fresh goes on.", file=sys.stderr)
             raise
-        finally:
-            if any(cell.done for cell in cells):  # an earlier table is worth more than an empty one
-                if out is not None:
-                    grids.write_table(out, cells)
-                if text is not None:
-                    rows = ((cell.spec, cell.result, cell.value or "not run") for cell in cells)
-                    text.write_text(markdown.of_cells(rows), encoding="utf-8")
+    if out is not None:
+        grids.write_table(out, cells)
+    if text is not None:
+        rows = ((cell.spec, cell.result, cell.value) for cell in cells)
+        text.write_text(markdown.of_cells(rows), encoding="utf-8")
     if options.measured:
         print(f"Kept as {grids.write_device_table(cells)}: `published` and the page show it.", file=sys.stderr)
     return common.OK if any(cell.result and cell.result.status == "ok" for cell in cells) else common.FAILED
@@ -121,30 +113,24 @@ Planned = tuple[list[Cell], str, Callable[[Path, threading.Event], Generator[Eve
 
 
 @contextmanager
-def _here(options: argparse.Namespace, specs: Sequence[RunSpec], image: Path) -> Iterator[Planned]:
-    """The sweep on this machine."""
+def _planned(options: argparse.Namespace, specs: Sequence[RunSpec], image: Path) -> Iterator[Planned]:
+    """The sweep over a Ray cluster or on this machine."""
     from demo.runs.runner import Runner
+    from demo.sweep import ray_cluster as cluster
 
     history = History()
+    if options.engine == "ray":
+        with cluster.connect(options.address):
+            needs = cluster.needs()
+            machines = cluster.machines(options.gpu_type, needs)
+            cells = cluster.make_cells(specs, machines, history.all(), image, options.fresh)
+            yield cells, plan_text(cells), partial(cluster.run_cells, cells, needs, history)
+        return
     with closing(Runner(history)) as runner:
         machine, stored = runner.inspect(), history.all()
         cells = make_cells(specs, stored, machine, image, options.fresh)
         plan = plan_text(cells, forecast_sweep(unfinished(cells), stored, machine))
         yield cells, plan, partial(run_cells, cells, runner)
-
-
-@contextmanager
-def _on_cluster(options: argparse.Namespace, specs: Sequence[RunSpec], image: Path) -> Iterator[Planned]:
-    """The sweep over a Ray cluster."""
-    from demo.sweep import ray_cluster as cluster
-
-    history = History()
-    with cluster.connect(options.address):
-        fleet = cluster.fleet(options.gpu_type)
-        cells = cluster.make_cells(specs, fleet, history.all(), image, options.fresh)
-        todo = len(unfinished(cells))
-        plan = f"{len(cells)} cells, {todo} to run, {fleet.slots} at a time on {fleet.nodes} nodes."
-        yield cells, plan, partial(cluster.run_cells, cells, fleet, history)
 
 
 def _follow(events: Iterable[Event], cells: list[Cell]) -> None:
@@ -163,26 +149,19 @@ def _follow(events: Iterable[Event], cells: list[Cell]) -> None:
     print(table(cells))
 
 
-def plan_text(cells: list[Cell], forecast: SweepForecast) -> str:
-    """'72 cells, 12 of them stored already. 60 to run: about 41 min (a rough guess for 48 of them).'"""
-    stored = len(cells) - forecast.cells
-    count = fmt.count(len(cells), "cell")
-    parts = [f"{count}, {stored} of them stored already." if stored else f"{count}."]
-    if forecast.cells:
+def plan_text(cells: list[Cell], forecast: SweepForecast | None = None) -> str:
+    """'72 cells, 12 of them stored already: 60 to run, about 41 min (a rough guess for 48 of them).'"""
+    todo = len(unfinished(cells))
+    said = f"{fmt.count(len(cells), 'cell')}, {len(cells) - todo} of them stored already: {todo} to run"
+    if forecast is not None and todo:
         guess = f" (a rough guess for {forecast.guessed} of them)" if forecast.guessed else ""
-        duration = fmt.rounded_duration(forecast.seconds)
-        parts.append(f"{forecast.cells} to run: about {duration} one after another{guess}.")
-    return " ".join(parts)
+        said = f"{said}, about {fmt.rounded_duration(forecast.seconds)}{guess}"
+    return f"{said}."
 
 
 def cell_text(cell: Cell) -> str:
     spec = cell.spec
-    settings = f"{spec.checkpoint}, batch {spec.batch_size}, {spec.mode}, {spec.dtype}"
-    return f"{settings}: {cell.value}{_latencies(cell.result)}"
-
-
-def _latencies(result: RunResult | None) -> str:
-    return f" ({times})" if result and result.failure is None and (times := verdict.times(result)) else ""
+    return f"{spec.checkpoint}, batch {spec.batch_size}, {spec.mode}, {spec.dtype}: {cell.value}"
 
 
 def table(cells: list[Cell]) -> str:
@@ -190,6 +169,6 @@ def table(cells: list[Cell]) -> str:
     rows = [("checkpoint", "batch", "mode", "dtype", "eager → compiled", "speed-up", "id")]
     for cell in cells:
         asked = (cell.spec.checkpoint, str(cell.spec.batch_size), cell.spec.mode, cell.spec.dtype)
-        times, id = _latencies(cell.result).strip(" ()"), cell.result.id if cell.result else ""
+        times, id = (verdict.times(cell.result), cell.result.id) if cell.result else ("", "")
         rows.append((*asked, times, cell.value[:60] or "not run", id))
     return "\n".join(terminal.table(rows))

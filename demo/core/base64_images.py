@@ -22,8 +22,7 @@ def decode_mask(mask_png: str) -> np.ndarray:
 
 def encode_preview(image: Image.Image) -> str:
     small = image.resize(small_size(image.size), Image.Resampling.LANCZOS, reducing_gap=2.0)
-    quality = 95 if max(small.size) <= 256 else 85  # Small ones cost little, and are enlarged where they are shown.
-    return encode(small, format="JPEG", quality=quality, subsampling=0)
+    return encode(small, format="JPEG", quality=90, subsampling=0)
 
 
 def decode_preview(preview_jpeg: str) -> Image.Image:

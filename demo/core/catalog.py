@@ -82,9 +82,6 @@ OWN_MODEL_ELSEWHERE = (
 # `input_size` is what the processor makes of a landscape photograph of 640 x 480 pixels. Three checkpoints keep the
 # aspect ratio, so other photographs give other sizes: the DETRs (shortest edge 800, longest at most 1333) and
 # MaskFormer (shortest edge 640, then both sides up to the next multiple of 32).
-#
-# `parameters` are those that `model.parameters()` counts. The DETRs' frozen batch norms are buffers and not among
-# them, which is why the Hub, counting every tensor, says 0.1 to 0.2 million more.
 CHECKPOINTS: tuple[Checkpoint, ...] = _read_table(ASSETS / "checkpoints.csv")
 PUBLISHED = tuple(one for one in CHECKPOINTS if not one.bundled and one.task != TEXT_GENERATION)
 """The twelve of the guide's tables."""
@@ -272,5 +269,4 @@ def _fits(spec: RunSpec, entry: Checkpoint) -> None:
     if entry.takes_text and not spec.text:
         raise BadInput(TEXT_MISSING.format(checkpoint=entry.id))
     if spec.text and not entry.takes_text:
-        takers = ", ".join(checkpoint.id for checkpoint in CHECKPOINTS if checkpoint.takes_text)
-        raise BadInput(f"{entry.id} takes no text queries. Leave them out, or choose {takers}.")
+        raise BadInput(f"{entry.id} takes no text queries. Leave them out.")

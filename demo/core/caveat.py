@@ -11,10 +11,6 @@ WORDS = {
         "Timed by the guide's recipe, eager first and then compiled: a machine that drifts meanwhile moves the "
         "speed-up, its interval does not show that, and there is no noise floor."
     ),
-    "separate": (
-        "Eager and compiled do not fit in memory together: they were timed one after the other, so drift of the "
-        "machine is not cancelled."
-    ),
     "compiles_itself": (
         "The model calls torch.compile for a part of itself: that part is compiled in eager, too, and the "
         "speed-up leaves it out."
@@ -32,48 +28,22 @@ WORDS = {
         "difference counts only beyond 1.75×. Stop other programs, or choose fewer threads."
     ),
     "random_weights": "Random weights: latency stands, but predictions would mean nothing and are not shown.",
-    "few_multiprocessors": (
-        "This GPU has too few multiprocessors for inductor's matrix-product autotuning: max-autotune tunes less "
-        "here than on a larger GPU."
-    ),
     "busy_cores": "Cores that others keep busy: {busy} of {cores}. Threads used for the timing: {threads}.",
     "timed_again": "Another program took a core while it was timed. Timed again with fewer threads: {threads}.",
     "no_graph": "torch.compile captured no graph at all: “compiled” ran as eager.",
     "breaks": "Graph breaks: {breaks}. Graphs, with Python in between: {graphs}.",
-    "no_cudagraphs": "CUDA graphs, which mode {mode} asks for, were not used: {reason}.",
-    "some_cudagraphs": "CUDA graphs, which mode {mode} asks for, were used in part only: {reason}.",
+    "cudagraphs": "CUDA graphs, which mode {mode} asks for, were {used}.",
     "fallbacks": "Functions that dynamo left to eager: {count}. The first: {place}, {reason}.",
     "tail": "The slowest compiled calls are slower than eager's: of 20 calls one takes longer than {slow}, with eager"
     " longer than {usual}.",
     "unsettled": "Not settled when the warm-up ended ({variants}): the last three calls were more than 10 % apart.",
     "others": "Other programs kept {busy} of the processor busy while it was timed.",
-    "wide": "The calls vary widely (the middle half spans, as a share of the median: {calls}): the machine's speed "
-    "was not steady.",
-    "wide_by_others": (
-        "The calls vary widely (the middle half spans, as a share of the median: {calls}): other programs kept "
-        "{busy} of the processor busy while it was timed."
-    ),
-    "wide_though_idle": (
-        "The calls vary widely (the middle half spans, as a share of the median: {calls}): the machine's speed "
-        "was not steady, though other programs kept only {busy} of the processor busy."
-    ),
+    "wide": "The calls vary widely (the middle half spans, as a share of the median: {calls}): the speed of "
+    "the machine or of the model was not steady.",
     "gpu_others": "Other processes that used this GPU as well: {count}.",
-    "gpu_clock_moved": "The GPU's clock moved between {low} and {high} while it was timed.",
-    "gpu_clock_low": "The GPU ran at {clock}, well below its {most}.",
-    "gpu_hot": "The GPU slowed down because it was hot.",
-    "gpu_hot_at": "The GPU slowed down because it was hot ({temperature}).",
-    "gpu_power": "The GPU slowed down at its power limit.",
-    "gpu_hardware": "The GPU's hardware slowed it down (heat or power supply).",
+    "gpu_clock": "The GPU's clock was between {low} and {high} while it was timed, and can be {most}.",
+    "gpu_slowed": "The GPU's driver lowered its clock ({reasons}).",
     "same_tensor": "The same tensor comes back from each call of {variant}: nothing may have been computed.",
-    "subnormal": "Subnormal numbers, slow on many CPUs: {share} of weights and inputs. torch.set_flush_denormal(True), "
-    "before anything is computed, takes them for zero.",
-    "growth": "Each call takes longer than the one before ({rises} from the first third to the last): the model keeps "
-    "something from call to call.",
-    "came_compiled": "The model came with torch.compile on parts of it ({parts}): eager is the model without that.",
-    "beginning_twice": "The prompt begins with {mark} twice: leave out yours, the tokenizer adds one.",
-    "end_at_end": "The prompt ends with {mark}: the answer is the beginning of another text.",
-    "narrow_vectors": "Inductor compiled for {compiled}, though torch's own kernels use {own}: compiled is slower than "
-    "it could be. Run once with --cache empty; if this line stays, install another C++ compiler.",
     "not_counted": (
         "Earlier processes with other threads, versions, instructions or outputs, not counted here: {count}."
     ),
@@ -82,9 +52,8 @@ WORDS = {
 
 
 IMPORTANT = (
-    "note", "no_graph", "same_tensor", "growth", "missing_weights", "came_compiled", "compiles_itself", "subnormal",
-    "narrow_vectors", "no_cudagraphs", "some_cudagraphs", "fallbacks", "breaks", "separate", "beginning_twice",
-    "end_at_end", "not_counted"
+    "note", "no_graph", "same_tensor", "missing_weights", "compiles_itself", "cudagraphs",
+    "fallbacks", "breaks", "not_counted"
 )  # fmt: skip
 """Caveats that change what an answer means, the most important first. One of them stands beside the answer."""
 

@@ -72,8 +72,6 @@ class Comparison(Difference):
     deviation: float = 0.0
     """Standard deviation between processes that the interval counts in, of the logarithm of the speed-up."""
     open_because: OpenBecause = ""
-    widened: bool = False
-    """This run's process lies so far from those before it that the interval is wider with it than without."""
 
     @property
     def floor(self) -> float:
@@ -101,12 +99,11 @@ def compare_variants(
     figures = [*before, own]
     basis: Basis = "repeats" if before else spread.basis if spread else "within one process"
 
-    def pooled(some: Sequence[ProcessFigure]) -> Pooled:
+    if basis == "within one process":
+        found = Pooled(own.within.ratio, own.within.low, own.within.high, 0.0, (1.0,))
+    else:
         known = spread or ASSUMED
-        return stats.rerun_ratio([one.within for one in some], known.deviation, known.freedom or math.inf)
-
-    alone = Pooled(own.within.ratio, own.within.low, own.within.high, 0.0, (1.0,))
-    found = alone if basis == "within one process" else pooled(figures)
+        found = stats.rerun_ratio([one.within for one in figures], known.deviation, known.freedom or math.inf)
     controls = [one.control for one in figures if one.control is not None]
     both = stats.rerun_ratio(controls, 0.0, math.inf) if controls else None
     control = Interval(both.ratio, both.low, both.high) if both is not None else None
@@ -129,7 +126,6 @@ def compare_variants(
         processes=len(figures),
         deviation=found.deviation,
         open_because=because,
-        widened=bool(before) and found.half_width > pooled(before).half_width,
     )
 
 

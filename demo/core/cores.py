@@ -1,10 +1,10 @@
 """How many cores this process may use, and how many other programs leave free, by Linux's count of processor time.
 
-Covered: the cores that this process may use, by its affinity and its control group's quota; what other programs and a
-hypervisor took of them between two readings; with a quota below the affinity, as on a shared node, what others in the
-group took of the quota. This program is no other one: the app with all that it started, or, in a worker, which must
-read quickly, the worker and the app. Not covered: other tenants of such a node; processes that a worker has started and
-that still run, which count as others there; systems without /proc, where nothing is known.
+Covered: the cores that this process may use, by its affinity and its container's quota; what other programs and a
+hypervisor took of them between two readings. This program is no other one: the app with all that it started, or, in a
+worker, which must read quickly, the worker and the app. Not covered: processes that a worker has started and that still
+run, which count as others there; a quota below the affinity, as on a shared node, and systems without /proc, where
+nothing is known of others.
 """
 
 import contextlib
@@ -17,53 +17,44 @@ from pathlib import Path
 PROC, PROC_STAT = Path("/proc"), Path("/proc/stat")
 TAKEN = 0.25
 """A core counts as taken when others use a quarter of it: threads that meet at a barrier wait for the slowest one."""
-CGROUPS = Path("/sys/fs/cgroup")
+QUOTA = Path("/sys/fs/cgroup/cpu.max")
+"""A container's quota, of control groups of version 2: microseconds in each period, and the period."""
 BUSY_CPU = 0.10
 """From this share of the cores on that others use a run is told to be disturbed."""
 APP_VARIABLE = "DEMO_APP_PID"
 """In a worker's environment: the process that started it."""
-WINDOWS, WINDOW_SECONDS = 3, 0.25
-"""In which the share of other programs is looked for, and the length of each."""
-IDLE_LOOKS, IDLE_SECONDS = 3, 0.3
-"""Windows of the second look, in which this process idles, and the length of each."""
+LOOKS, LOOK_SECONDS = 3, 0.3
+"""Windows in which this process idles and looks for others, and the length of each."""
 
 
 def usable_cores() -> int:
     """The CPU cores that this process may use, which in a container can be fewer than the machine has.
 
-    A quota of the control group counts in whole cores: with 1.5 cores two threads would be paused in turns.
+    A quota counts in whole cores: with 1.5 cores two threads would be paused in turns.
     """
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(1, math.floor(min(cores, _quota()[0])))
+    return max(1, math.floor(min(cores, _quota())))
 
 
-def _quota(cgroups: Path = CGROUPS, own: Path = Path("/proc/self/cgroup")) -> tuple[float, Path]:
-    """Cores' worth of time that this process's control groups allow it, and the group that limits it most; infinite
-    without a limit, and in version 1."""
-    quotas = [(math.inf, cgroups)]
+def _quota() -> float:
+    """Cores' worth of time that the container allows this process; infinite without a limit."""
     try:
-        (path,) = (line[3:] for line in own.read_text().splitlines() if line.startswith("0::"))
-    except (OSError, ValueError):
-        return quotas[0]
-    # Every group above limits as well. In a container the path may be the host's: what is mounted is then the root.
-    group = cgroups / path.lstrip("/")
-    for one in (group, *group.parents):
-        with contextlib.suppress(OSError, ValueError):  # not there, or 'max'
-            quota, period = (one / "cpu.max").read_text().split()
-            quotas.append((int(quota) / int(period), one))
-    return min(quotas)
+        quota, period = QUOTA.read_text().split()
+        return int(quota) / int(period)
+    except (OSError, ValueError):  # not there, or 'max'
+        return math.inf
 
 
 @dataclass(frozen=True)
 class Reading:
     """Seconds of processor time so far."""
 
-    cores: float
-    """Cores that this process may use, or its quota where that is less."""
+    cores: int
+    """Cores that this process may use."""
     total: float
     """Seconds of all these cores together, idle time included."""
     busy: float
-    """What any process used of them, and what a hypervisor kept back (steal); with a quota, what its group used."""
+    """What any process used of them, and what a hypervisor kept back (steal)."""
     own: float
     """What this program used."""
 
@@ -75,19 +66,18 @@ class Reading:
         return min(1.0, max(0.0, (later.busy - self.busy - later.own + self.own) / total))
 
     def free(self, later: "Reading") -> float | None:
-        """The cores that others left until `later`, as a fraction, at most the quota; None where no time had passed."""
+        """The cores that others left until `later`, as a fraction; None where no time had passed."""
         share = self.foreign_share(later)
-        return None if share is None else min(usable_cores(), later.cores * (1 - share))
+        return None if share is None else later.cores * (1 - share)
 
 
 def read() -> Reading | None:
-    """None where /proc does not say."""
+    """None where /proc does not say, and under a quota: what others use of the node takes nothing of that."""
     try:
-        usable, (quota, group), children = os.sched_getaffinity(0), _quota(), os.times()
+        usable, children = os.sched_getaffinity(0), os.times()
+        if _quota() < len(usable):
+            return None
         own = time.process_time() + children.children_user + children.children_system + _relatives_seconds()
-        if quota < len(usable):
-            used = int((group / "cpu.stat").read_text().split()[1]) / 1e6  # its first line: usage_usec and the number
-            return Reading(quota, quota * time.monotonic(), used, own)
         ticks = [
             [int(value) for value in times[:8]]
             for name, *times in map(str.split, PROC_STAT.read_text().splitlines())
@@ -107,9 +97,9 @@ def others_share() -> float | None:
     """The share of the cores, 0 to 1, that other programs use now; None if not known. The least of several windows: a
     moment of work is no busy machine."""
     shares = []
-    for _ in range(WINDOWS):
+    for _ in range(LOOKS):
         before = read()
-        time.sleep(WINDOW_SECONDS)
+        time.sleep(LOOK_SECONDS)
         after = read()
         if before is None or after is None or (share := before.foreign_share(after)) is None:
             return None
@@ -148,11 +138,11 @@ def free_cores(since: Reading | None) -> int | None:
     looks again while it idles, and takes the least busy window: a click on a page keeps server and browser busy.
     """
     found = left(since, read())
-    for _ in range(IDLE_LOOKS):
+    for _ in range(LOOKS):
         if found is None or found >= usable_cores():
             return found
         before = read()
-        time.sleep(IDLE_SECONDS)
+        time.sleep(LOOK_SECONDS)
         found = max(found, left(before, read()) or 0)
     return found
 
@@ -160,7 +150,7 @@ def free_cores(since: Reading | None) -> int | None:
 def free_now() -> int | None:
     """As `free_cores`, for a window that begins now."""
     before = read()
-    time.sleep(IDLE_SECONDS)
+    time.sleep(LOOK_SECONDS)
     return free_cores(before)
 
 

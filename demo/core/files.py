@@ -1,10 +1,9 @@
-"""Files that are complete or not there, and machines whose disk or memory takes nothing more."""
+"""Files that are complete or not there, and disks that take nothing more."""
 
 import errno
 import fcntl
 import os
 import shutil
-import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -13,19 +12,6 @@ from typing import BinaryIO
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 """`OSError.errno` of a disk that takes nothing more."""
-NO_MEMORY = ("failed to map segment", "annot allocate memory", "can't start new thread")
-"""What imports, the system and threads say where memory is short."""
-
-
-@contextmanager
-def memory_told() -> Iterator[None]:
-    """Ends the program in one sentence if its memory runs out."""
-    try:
-        yield
-    except (MemoryError, ImportError, OSError, RuntimeError) as error:
-        if not isinstance(error, MemoryError) and not any(words in str(error) for words in NO_MEMORY):
-            raise
-        sys.exit("Memory ran out. End other programs, or raise the limit of this one (ulimit -v), and try again.")
 
 
 @contextmanager

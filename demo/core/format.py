@@ -1,20 +1,13 @@
-"""Numbers to text and back. The only place that turns seconds into milliseconds.
-
-Numbers are read as people and tables write them: Python's own `int` and `float` also take '1_000', '²' or 'nan'.
-"""
+"""Numbers to text and back. The only place that turns seconds into milliseconds."""
 
 import math
 import re
 import unicodedata
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any
 
 _PATH = re.compile(r"""(?<![\w/.:~-])(?:file://|~)?(?:/[^\s/'"`,;:()<>|]+)+/([^\s/'"`,;:()<>|]*)""")
-_WHOLE = re.compile(r"\s*[+-]?[0-9]{1,18}\s*")
-_DECIMAL = re.compile(r"\s*[+-]?(?:[0-9]{1,18}\.?[0-9]{0,30}|\.[0-9]{1,30})(?:[eE][+-]?[0-9]{1,3})?\s*")
-_JOINERS = "\N{ZERO WIDTH NON-JOINER}\N{ZERO WIDTH JOINER}"
-_UNSEEN = "\N{COMBINING GRAPHEME JOINER}\N{HANGUL CHOSEONG FILLER}\N{HANGUL JUNGSEONG FILLER}\N{HANGUL FILLER}\uffa0"
-"""Invisible, although Unicode calls them letters and a mark."""
 
 
 def capital(phrase: str) -> str:
@@ -24,12 +17,6 @@ def capital(phrase: str) -> str:
 def sentence(phrase: str) -> str:
     """The phrase with a capital letter and a full stop."""
     return f"{capital(phrase)}."
-
-
-def clause(sentence: str) -> str:
-    """The sentence without its capital letter and full stop, unless it begins with an abbreviation: 'GPU', 'CUDA'."""
-    first = sentence[:1] if sentence[1:2].isupper() else sentence[:1].lower()
-    return first + sentence[1:].removesuffix(".")
 
 
 def milliseconds(seconds: float) -> float:
@@ -164,34 +151,29 @@ def redact(text: str) -> str:
 
 
 def printable(text: str, kept: str = "\n\t") -> str:
-    """`text` with characters that could mislead a reader replaced by U+FFFD.
+    """`text` with characters that could mislead a reader replaced by U+FFFD, but for those of `kept`.
 
-    Replaced: control characters, characters that change the direction of writing, and invisible ones such as the
-    zero-width space, with which two different names look the same.
-    Kept: `kept`; visible letters, marks, symbols and spaces; joiners (U+200C, U+200D) after a character that is not
-    ASCII, because Persian, Hindi and composed emoji need them. Not covered: the flags of regions, such as Scotland's,
-    and emoji that are newer than the Unicode that Python knows, which are replaced.
+    Replaced: control characters, and those that are invisible or change the direction of writing. So are the joiners
+    within some emoji and in Persian and Hindi.
     """
 
-    def shown(before: str, character: str) -> bool:
-        if character in _JOINERS:
-            return before > "\x7f"
-        seen = character.isprintable() or unicodedata.category(character) == "Zs"
-        return character in kept or (seen and character not in _UNSEEN)
+    def seen(character: str) -> bool:
+        return character.isprintable() or character in kept or unicodedata.category(character) == "Zs"
 
-    return "".join(
-        character if shown(before, character) else "\N{REPLACEMENT CHARACTER}"
-        for before, character in zip(" " + text, text, strict=False)
-    )
+    return "".join(character if seen(character) else "\N{REPLACEMENT CHARACTER}" for character in text)
 
 
 def parse_whole(given: Any) -> Any:
-    """An int where `given` is the text of one, of up to 18 digits, or a whole float; anything else as it came."""
-    is_whole = _WHOLE.fullmatch(given) if isinstance(given, str) else isinstance(given, float) and given.is_integer()
-    return int(given) if is_whole else given
+    """An int where `given` is the text of one, or a whole float; anything else as it came."""
+    if not isinstance(given, str):
+        return int(given) if isinstance(given, float) and given.is_integer() else given
+    with suppress(ValueError):
+        return int(given)
+    return given
 
 
 def parse_number(given: Any) -> Any:
     """A float where `given` is the text of a finite number; anything else as it came."""
-    value = float(given) if isinstance(given, str) and _DECIMAL.fullmatch(given) else math.nan
-    return value if math.isfinite(value) else given
+    with suppress(ValueError):
+        return float(given) if isinstance(given, str) and math.isfinite(float(given)) else given
+    return given

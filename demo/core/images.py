@@ -6,7 +6,6 @@ Only the decoders named in `FORMATS` are ever reached; Pillow knows forty more, 
 
 import hashlib
 import io
-import re
 import stat
 import threading
 import warnings
@@ -16,7 +15,7 @@ from pathlib import Path
 from unittest import mock
 
 import numpy as np
-from PIL import Image, ImageFile, ImageOps, UnidentifiedImageError
+from PIL import Image, ImageOps
 
 from demo.core import format as fmt, limits
 from demo.core.base64_images import encode_preview
@@ -25,9 +24,6 @@ from demo.core.spec import BadInput
 
 FORMATS = ("PNG", "JPEG", "WEBP", "AVIF", "GIF", "BMP", "TIFF")
 """Pillow's names of the decoders that may run. The JPEG one also opens MPO, a phone's two pictures in one file."""
-DEPTHS = (8, 10, 12, 14, 16)
-OTHER_ORDER = {f"{kind};16{a}": f"{kind};16{b}" for kind in ("RGB", "RGBA") for a, b in ("BL", "LB", "NB")}
-"""Pillow's names of colours with 16 bits a channel, by that of the other byte order. N is little-endian here."""
 MAX_ASPECT = 20
 """Longer side over shorter. Processors that bring the shorter side to 513 pixels make of 20:1 a picture of 5 Mpx, of
 20 000:1 one of 5 Gpx."""
@@ -36,23 +32,23 @@ MAX_ASPECT = 20
 def read(path: Path) -> tuple[Image.Image, ImageInfo]:
     """The file as an upright RGB image of 8 bits a channel, and what a stored result keeps of it.
 
-    Transparency is laid on white; of an animation the first frame is taken; 16 bits become 8 (`_load`). Colour profiles
-    are ignored, as the processors of the checkpoints ignore them. Pictures of 32-bit integers or floats, which have no
-    agreed white, are refused.
+    Transparency is laid on white; of an animation the first frame is taken; of 16 bits the upper 8. Colour profiles are
+    ignored, as the processors of the checkpoints ignore them. Pictures of 32-bit integers or floats, which have no
+    agreed white, are refused, and those of 16 bits that hardly use the upper ones.
 
     Raises `BadInput`, naming the file but never its folder, for everything that cannot be read: see `demo.core.limits`
     and `MAX_ASPECT`. The pixel limit is checked on the header, before anything is decoded.
     """
     name = _shown(path)
     data = _bytes(path, name)
-    image, note = _decode(data, name)
-    return image, ImageInfo(name, *image.size, hashlib.sha256(data).hexdigest(), encode_preview(image), note)
+    image = _decode(data, name)
+    return image, ImageInfo(name, *image.size, hashlib.sha256(data).hexdigest(), encode_preview(image))
 
 
 def decode(path: Path) -> Image.Image:
     """The picture alone, as `read` gives it: what a request pays before the processor. Raises BadInput."""
     name = _shown(path)
-    return _decode(_bytes(path, name), name)[0]
+    return _decode(_bytes(path, name), name)
 
 
 def _bytes(path: Path, name: str) -> bytes:
@@ -93,35 +89,32 @@ def _strict_pillow() -> Iterator[None]:
         yield
 
 
-def _decode(data: bytes, name: str) -> tuple[Image.Image, str]:
-    """The picture, and what to say of how it was read: '' for nothing."""
+def _decode(data: bytes, name: str) -> Image.Image:
     with _strict_pillow():
         try:
             with Image.open(io.BytesIO(data), formats=FORMATS) as image:
                 _check_shape(image.size, name)
                 if image.mode in ("I", "F"):
                     raise BadInput(f"'{name}' has 32 bits a pixel and no agreed white. Save it with 8 or 16 bits.")
-                note = _load(image, data, name)
+                deep = ";16" in f"{image.mode} {image.tile}"
+                image.load()
                 upright: Image.Image = image
                 with suppress(Exception):  # an EXIF block that Pillow cannot read, or rewrite, is ignored
                     upright = ImageOps.exif_transpose(image)
-                return _rgb(upright), note
+                picture = _rgb(upright)
         except BadInput:
             raise
         except (Image.DecompressionBombWarning, Image.DecompressionBombError):
             most = f"{limits.current().pixels:,}"
             raise BadInput(f"'{name}' has more than {most} pixels, the limit. Resize it and try again.") from None
-        except UnidentifiedImageError:
-            known, what = ", ".join(FORMATS), "is not a picture that can be read"
-            if re.match(rb"....ftyp(hei|hev|mif1|msf1)(?!.{,60}avi[fs])", data, re.DOTALL):
-                what = "is a HEIC picture, which is not read here; an iPhone saves JPEGs with Formats: Most Compatible"
-            raise BadInput(f"'{name}' {what}. Give one of these: {known}.") from None
-        except MemoryError:
-            raise BadInput(f"'{name}' needs more memory than there is: decoding it failed. Resize it.") from None
         except Exception:  # Decoders raise a dozen kinds on malformed data, struct.error and IndexError too.
             raise BadInput(
-                f"'{name}' is damaged or cut short: decoding it failed. Save or download the picture again."
+                f"'{name}' cannot be read as a picture. Give one of these, neither damaged nor cut short: "
+                f"{', '.join(FORMATS)}."
             ) from None
+    if deep and np.asarray(picture).max() < 64:  # of 10, 12 or 14 bits
+        raise BadInput(f"'{name}' has 16 bits a channel, and hardly uses the upper ones. Save it with 8 bits.")
+    return picture
 
 
 def _check_shape(size: tuple[int, int], name: str) -> None:
@@ -133,40 +126,6 @@ def _check_shape(size: tuple[int, int], name: str) -> None:
             f"'{name}' is {width} × {height} pixels; one side may be at most {MAX_ASPECT} times the other, "
             "because models see a picture as nearly square. Crop it and try again."
         )
-
-
-def _load(image: ImageFile.ImageFile, data: bytes, name: str) -> str:
-    """Decodes, and scales values that fill fewer than their 16 bits. Returns a sentence if their depth was guessed.
-
-    Not covered: grey with transparency, and colours that are opaque by a larger value than theirs.
-    """
-    tiles = [(tile, tile.args if isinstance(tile.args, tuple) else (tile.args,)) for tile in image.tile]
-    raw = tiles[0][1][0] if tiles and tiles[0][1] else ""
-    image.load()
-    values, grey = np.asarray(image), image.mode.startswith("I;16")
-    if raw in OTHER_ORDER and values.max() < 64:
-        # Pillow keeps the high byte of a colour. Of the other byte order it keeps what is the low one.
-        with Image.open(io.BytesIO(data), formats=FORMATS) as low:
-            low.tile = [tile._replace(args=(OTHER_ORDER[raw], *args[1:])) for tile, args in tiles]
-            low.load()
-            values = values.astype(np.uint16) << 8 | np.asarray(low)
-    elif not grey:
-        return ""
-    most, named = int(values.max()), _named_depth(image, data)
-    depth = next(depth for depth in (range(min(named, 16), 17) if named else DEPTHS) if most < 1 << depth)
-    values = (values << 16 - depth).astype(values.dtype)  # in the byte order of the picture
-    image.frombytes((values if grey else (values >> 8).astype(np.uint8)).tobytes())
-    guess = f"'{name}' has 16 bits a channel and no value above {most:,}: it was read as one of {depth} bits."
-    return "" if named or depth == 16 or not most else guess
-
-
-def _named_depth(image: Image.Image, data: bytes) -> int:
-    """Bits by a TIFF's MaxSampleValue or BitsPerSample, or a PNG's sBIT, whose values may fill more; 0 if not told."""
-    if tags := getattr(image, "tag_v2", {}):
-        stored = max(tags.get(258, (16,)))
-        return int(max(tags.get(281, (0,)))).bit_length() or (stored if stored < 16 else 0)
-    found = re.search(rb"\0\0\0[\1-\4]sBIT(.)", data[: data.find(b"IDAT")], re.DOTALL)
-    return found[1][0] if found else 0
 
 
 def _rgb(image: Image.Image) -> Image.Image:

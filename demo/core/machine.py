@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from demo.core.cores import TAKEN, usable_cores
+from demo.core.cores import TAKEN
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,16 +47,6 @@ class Environment(Machine):
     free_cores: int | None = None
     """Cores that others left free when the timing began, at least 1; None on a GPU and without /proc."""
 
-    @classmethod
-    def of_host(cls, host: "HostInfo", device: str) -> "Environment":
-        """What is known of a run that ended before its worker recorded the machine; `threads` are 0 then."""
-        facts, name = host.facts(), host.cpu
-        if device != "cpu" and host.gpu:
-            facts["memory_bytes"], name = host.gpu_memory_bytes or 0, host.gpu
-        else:
-            facts |= dict.fromkeys(("driver", "compute_capability", "cuda_toolkit"))
-        return cls(**facts, platform="", device_name=name, cpu_count=usable_cores(), threads=0)
-
     @property
     def gave_way(self) -> bool:
         """Whether torch got fewer threads because other processes kept cores busy."""
@@ -88,8 +78,6 @@ class HostInfo(Machine):
     """Why a small C++ extension was not built and loaded here, with what to do; None where nothing hints at that."""
     threads: int | None = None
     """Those that torch uses by itself."""
-    toolkit_remedy: str = "Install the toolkit of the CUDA version that torch was built for, and set CUDA_HOME to it."
-    """What brings the headers of a package where `cuda_toolkit` is None."""
 
     @property
     def device_name(self) -> str:
@@ -105,7 +93,7 @@ class GpuSample:
     temperature_celsius: float | None
     power_watts: float | None
     throttle_reasons: tuple[str, ...] = ()
-    """'thermal', 'power', 'hardware', 'software': why the clock is below its target. Idling is not listed."""
+    """NVML's names of what keeps the clock below its target, such as 'SwPowerCap'."""
     foreign_processes: int = 0
     """Other processes that hold a context on this GPU."""
 

@@ -151,21 +151,6 @@ class Pair:
     """Eager timed against eager in the same blocks: the A/A control."""
 
 
-@dataclass(frozen=True)
-class Generation:
-    """What a text model was asked for beside its timed steps."""
-
-    prompt_tokens: int
-    cache_tokens: int
-    """Places of the static cache: prompt and answer."""
-    cache_bytes: int
-    """Keys and values of all layers, at this batch."""
-    generate_seconds: float | None = None
-    """The user's whole call of transformers' generate(), over a static cache, not compiled; None if not measured."""
-    automatic_seconds: float | None = None
-    """The user's call of generate() that compiles by itself, as on a GPU. None where it does not."""
-
-
 REGISTRY = "https://meta-pytorch.github.io/compile-graph-break-site/gb/"
 
 
@@ -223,9 +208,6 @@ class CompiledFirst:
     graph_breaks: tuple[GraphBreak, ...] = ()
 
 
-CUDAGRAPHS_SKIPPED, CUDAGRAPHS_PARTLY = "skipped: ", "in part: "
-
-
 @dataclass(frozen=True)
 class Compilation:
     """What torch.compile did during the real compile, as counted by dynamo and inductor themselves."""
@@ -238,7 +220,7 @@ class Compilation:
     graph_breaks: tuple[GraphBreak, ...] = ()
     recompiles_while_timing: int = 0
     cudagraphs: str = "not asked"
-    """'used', 'not asked', or `CUDAGRAPHS_SKIPPED` or `CUDAGRAPHS_PARTLY` and the reason."""
+    """'used', 'not asked', or 'not used: ' or 'used in part: ' and the reason."""
     cold: CompileCost | None = None
     """With nothing of this model in the cache, or a package to be built; None where neither this run nor an earlier one
     on this machine measured it. C++ headers that were compiled before are used all the same."""
@@ -251,30 +233,11 @@ class Compilation:
     """Why dynamo compiled a frame again, before the timing or in it."""
     fallbacks: tuple[GraphBreak, ...] = ()
     """Frames that dynamo gave up and left to eager."""
-    kernels: int | None = None
-    """Kernels that inductor generated (C++ on a CPU, Triton on a GPU)."""
-    extern_kernels: int | None = None
-    """Calls that inductor left to a library, such as a matrix product or a convolution."""
-    cache_hits: int = 0
-    cache_misses: int = 0
-    """Graphs found in, and missing from, inductor's cache."""
     compiled_first: CompiledFirst | None = None
     """Where compiling before any eager call captures other graphs than this run's, which called eager first; None
     where it captures the same."""
     package_bytes: int | None = None
     """Size of the package of AOTInductor; None with compiler "jit"."""
-
-    @property
-    def cudagraphs_skipped(self) -> str | None:
-        """Why CUDA graphs were asked for and not used; None where they were used, or not asked for."""
-        skipped = self.cudagraphs.startswith(CUDAGRAPHS_SKIPPED)
-        return self.cudagraphs.removeprefix(CUDAGRAPHS_SKIPPED) if skipped else None
-
-    @property
-    def cudagraphs_partly(self) -> str | None:
-        """Which part of the kernels is in CUDA graphs, and why not all; None where all are, or none."""
-        partly = self.cudagraphs.startswith(CUDAGRAPHS_PARTLY)
-        return self.cudagraphs.removeprefix(CUDAGRAPHS_PARTLY) if partly else None
 
     @property
     def known_costs(self) -> dict[str, float]:

@@ -87,8 +87,6 @@ class ImageInfo:
     """Checksum of the file's bytes."""
     preview_jpeg: str
     """Base64 of a JPEG, long side at most `base64_images.LONG_SIDE` pixels: lets a stored result be drawn again."""
-    note: str = ""
-    """What a reader should know of how the file was read; '' for nothing."""
 
 
 @dataclass(frozen=True)
@@ -108,8 +106,5 @@ def with_own_eager(parity: Parity | None) -> str:
     the float64 reference is missing (there is a `max_abs_error`)."""
     if parity is None:
         return "was not compared with its own eager"
-    if parity.verdict == "match":
-        return ""
-    if parity.verdict == "differ":
-        return f"differs from its own eager: {parity.reason}"
-    return f"cannot be compared with its own eager: {parity.reason}" if parity.max_abs_error is None else ""
+    agrees = parity.verdict == "match" or (parity.verdict == "not comparable" and parity.max_abs_error is not None)
+    return "" if agrees else f"is not known to agree with its own eager: {parity.reason}"

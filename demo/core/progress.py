@@ -26,6 +26,11 @@ class Progress:
     """Since the compile began, which is when eager's first times are known; None before."""
     first_seconds: float | None = None
     """What compiling and its warm-up took, once that is over."""
+    compile_steps: tuple[tuple[str, float], ...] = ()
+    """The parts of the compile so far, as in `CompileCost.parts`, and at which of the `racing_seconds` each began."""
+    graphs: int = 0
+    breaks: int = 0
+    """Graphs that were captured, and graph breaks, when the last part began."""
     speedup: Interval | None = None
     timing_done: float | None = None
     """Share of the timing that is over, 0 to 1; an estimate. None before it."""

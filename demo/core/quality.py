@@ -19,7 +19,7 @@ from demo.core.result import RunResult
 ROUGH, SOLID = 0.20, 0.05
 """Half-widths of the interval."""
 PROCESSES = 3
-GPU_TROUBLE = ("gpu_others", "gpu_clock_moved", "gpu_clock_low", "gpu_hot", "gpu_hot_at", "gpu_power", "gpu_hardware")
+GPU_TROUBLE = ("gpu_others", "gpu_clock", "gpu_slowed")
 """Caveats of a GPU that was not at its usual speed."""
 
 
@@ -44,8 +44,8 @@ def quality(result: RunResult) -> Quality | None:
         return Quality("rough", f"other programs used {fmt.percent(others)} of the processor", "quiet")
     for caveat in result.caveats:
         if caveat.key in GPU_TROUBLE:
-            return Quality("rough", fmt.clause(str(caveat)), "quiet" if caveat.key == "gpu_others" else "repeat")
-    if not result.interleaved:
+            return Quality("rough", str(caveat).removesuffix("."), "quiet" if caveat.key == "gpu_others" else "repeat")
+    if result.spec.protocol == "as published":
         return Quality("rough", "eager and compiled were timed one after the other")
     width = f"the interval is ±{fmt.percent(speedup.half_width)} wide"
     if speedup.half_width > ROUGH:

@@ -1,21 +1,65 @@
-"""A run with all that follows from its stored times: comparisons, latencies, the break-even."""
+"""A run as it is stored, with all that follows from its times: comparisons, latencies, the break-even.
 
-from dataclasses import dataclass
+Stored are plain values in seconds and bytes, and raw times: a better statistic needs no new run.
+"""
+
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from demo.core import stats
-from demo.core.comparison import BreakEven, Comparison, ProcessFigure, ProcessResult, compare_variants
-from demo.core.measurement import Measurement, Pair
-from demo.core.record import RunRecord
-from demo.core.spec import TEXT_GENERATION
+from demo.core.caveat import Caveat
+from demo.core.comparison import BreakEven, Comparison, ProcessFigure, ProcessResult, Spread, compare_variants
+from demo.core.machine import Environment, HostSample
+from demo.core.measurement import Compilation, Measurement, Pair, Roofline, StartUp
+from demo.core.outputs import EndToEnd, ImageInfo, Parity, Predictions
+from demo.core.record import Failure, Status
+from demo.core.spec import RunSpec
 from demo.core.stats import Interval
 
+SCHEMA_VERSION = 3
 FIRST_TOKEN = "first_token"
 
 
 @dataclass(frozen=True)
-class RunResult(RunRecord):
+class RunResult:
     """A finished run. Of one that failed, `failure` says in which phase and what to do."""
+
+    id: str
+    started_at: str
+    """UTC, ISO 8601: '2026-11-21T09:00:00Z'."""
+    status: Status
+    spec: RunSpec
+    failure: Failure | None = None
+    environment: Environment | None = None
+    eager: Measurement | None = None
+    compiled: Measurement | None = None
+    control_times: Measurement | None = None
+    """Eager timed against eager in the same blocks: the A/A control."""
+    further: dict[str, Pair] = field(default_factory=dict)
+    """What else was timed of both, by the name of its comparison: 'first_token', the call that reads a prompt."""
+    prompt_tokens: int | None = None
+    """Of a text model."""
+    start_up: StartUp | None = None
+    compilation: Compilation | None = None
+    parity: Parity | None = None
+    predictions: dict[str, Predictions] | None = None
+    """'eager' and 'compiled'. None with random weights on a hub checkpoint: they would mean nothing."""
+    image: ImageInfo | None = None
+    end_to_end: EndToEnd | None = None
+    roofline: Roofline | None = None
+    machine_states: tuple[HostSample, ...] = ()
+    timing_seconds: float | None = None
+    """Wall clock of the timing, calls and what lies between them."""
+    caveats: tuple[Caveat, ...] = ()
+    elapsed_seconds: float = 0.0
+    """Wall clock of the whole run, loading and compiling included."""
+    spread: Spread | None = None
+    """None before a result is completed from the history."""
+    earlier: tuple[ProcessResult, ...] = ()
+    """The processes before this one that the answer rests on, too: all that the history had when the run ended."""
+    without_breaks: Comparison | None = None
+    """With added graph breaks: the latest answer that the history had for these settings without them."""
+    schema_version: int = SCHEMA_VERSION
 
     @cached_property
     def own_figures(self) -> dict[str, ProcessFigure]:
@@ -34,10 +78,7 @@ class RunResult(RunRecord):
         if self.spec.protocol == "as published":
             within = stats.mean_ratio(slow.wall_seconds, fast.wall_seconds)
             return ProcessFigure(slow.mean_seconds, fast.mean_seconds, within, control)
-        if self.interleaved:
-            return _of_blocks(Pair(slow, fast, self.control_times))
-        seconds = stats.trimmed_seconds(slow.blocks), stats.trimmed_seconds(fast.blocks)
-        return ProcessFigure(*seconds, stats.unpaired_ratio(slow.blocks, fast.blocks), control)
+        return _of_blocks(Pair(slow, fast, self.control_times))
 
     @cached_property
     def comparisons(self) -> dict[str, Comparison]:
@@ -154,10 +195,9 @@ class RunResult(RunRecord):
 
     @property
     def request_seconds(self) -> tuple[float, float] | None:
-        """Seconds of a whole request, eager and compiled: pictures, or prompts with their answers, from end to end."""
-        parts, batch = self.end_to_end, self.spec.batch_size
-        calls = self.answer_seconds if self.spec.task == TEXT_GENERATION else tuple(self.latencies.values())
-        if parts is None or calls is None or len(calls) < 2:
+        """Seconds of a whole request, eager and compiled, of pictures from end to end; None for other models."""
+        parts, batch, calls = self.end_to_end, self.spec.batch_size, tuple(self.latencies.values())
+        if parts is None or len(calls) < 2:
             return None
         around = parts.copy_seconds + batch * (parts.preprocess_seconds + parts.postprocess_seconds)
         return around + calls[0], around + calls[1]

@@ -8,8 +8,7 @@ from demo.core.codec import load, plain
 from demo.core.comparison import Comparison
 from demo.core.format import milliseconds
 from demo.core.measurement import Measurement
-from demo.core.record import SCHEMA_VERSION
-from demo.core.result import RunResult
+from demo.core.result import SCHEMA_VERSION, RunResult
 from demo.tasks import BY_NAME
 
 

@@ -1,10 +1,9 @@
 """A short log of input sizes, as a service might see them: one line a call, read from a text file.
 
-A line is a batch size, with height and width for pictures (`4 480 640`) or the prompt's tokens for text (`4 128`), and
-may begin with how often that size comes in a row (`20x 4 480 640`). Empty lines and what follows a # do not count.
+A line is a batch size, with height and width for pictures (`4 480 640`) or the prompt's tokens for text (`4 128`).
+Empty lines and what follows a # do not count.
 """
 
-import re
 from dataclasses import dataclass, replace
 
 from demo.core.limits import MAX_BATCH_SIZE
@@ -13,7 +12,6 @@ from demo.core.spec import BadInput
 MAX_CALLS = 1000
 MAX_PIXELS, MAX_TOKENS = 2048, 4096
 """Largest height or width of a model's input, and longest prompt."""
-_COUNT = re.compile(r"(\d{1,6})\s*[x×]\s+(.+)")
 
 
 @dataclass(frozen=True)
@@ -37,11 +35,9 @@ def read_log(text: str, of_text: bool) -> tuple[Size, ...]:
     """The sizes in the order of the calls; `of_text` where they are prompts. Raises BadInput."""
     calls: list[Size] = []
     for number, line in enumerate(text.splitlines(), start=1):
-        if rest := line.partition("#")[0].strip():
-            counted = _COUNT.fullmatch(rest)
-            count, size = (int(counted[1]), counted[2]) if counted else (1, rest)
+        if size := line.partition("#")[0].strip():
             try:
-                calls += [_size(size, of_text)] * count
+                calls.append(_size(size, of_text))
             except ValueError as problem:
                 raise BadInput(f"Line {number} of the sizes: {problem}. Given: {line.strip()[:80]!r}.") from problem
             if len(calls) > MAX_CALLS:

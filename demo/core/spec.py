@@ -68,8 +68,6 @@ class Option:
     low: float = 0
     high: float = 0
     """The least and the largest value of a number, both allowed."""
-    aliases: tuple[str, ...] = ()
-    """Further flags of the command line, the one to show first; `--name` always works."""
     fold: str | None = None
     """Its group in the form's fold 'Advanced', one of `FOLDS`; None: the form lays it out itself."""
     timing: bool = False
@@ -78,9 +76,9 @@ class Option:
     """It may make calls faster without changing what is asked of the model; plain eager has its default."""
 
     @property
-    def flags(self) -> tuple[str, ...]:
-        """Its flags on the command line."""
-        return (*self.aliases, f"--{self.name.replace('_', '-')}")
+    def flag(self) -> str:
+        """On the command line."""
+        return f"--{self.name.replace('_', '-')}"
 
     def parsed(self, given: Any) -> Any:
         """`given` with numbers and queries that were typed as text read; `check` refuses what cannot be read."""
@@ -194,7 +192,6 @@ class RunSpec:
         "Stop timing after so many seconds, twice that where the verdict is unsure. Left alone, a slow model may "
         "take as long as its first compiled call, a minute at most.",
         label="Seconds of timing",
-        aliases=("--max-seconds",),
         fold="timing",
     )
     channels_last: bool = switch(
@@ -369,12 +366,9 @@ def _check_passage(text: Any) -> None:
 
 
 def _check_queries(text: Any) -> None:
-    if not isinstance(text, tuple) or not all(isinstance(query, str) and query.strip() for query in text):
+    texts = isinstance(text, tuple) and all(isinstance(query, str) and query.strip() for query in text)
+    if not texts or len(text) > MAX_QUERIES or any(len(query) > MAX_QUERY_LENGTH for query in text):
         raise BadInput(
-            "The text queries are a list of short texts, none of them empty, such as: a cat, a remote control."
-        )
-    if len(text) > MAX_QUERIES or any(len(query) > MAX_QUERY_LENGTH for query in text):
-        raise BadInput(
-            f"At most {MAX_QUERIES} text queries of at most {MAX_QUERY_LENGTH} characters each. "
-            f"Given: {len(text)} queries, the longest of {max(map(len, text))} characters."
+            f"The text queries are at most {MAX_QUERIES} texts of 1 to {MAX_QUERY_LENGTH} characters, such as: a cat, "
+            f"a remote control. Given: {shown(text)}."
         )

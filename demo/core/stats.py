@@ -105,20 +105,6 @@ def control_ratio(eager: Sequence[float], control: Sequence[float], calls: int, 
     return paired_ratio(*side_by_side(beside, control, calls))
 
 
-def unpaired_ratio(slow: Sequence[float] | np.ndarray, fast: Sequence[float] | np.ndarray) -> Interval:
-    """How many times longer `slow` takes than `fast` where the two were timed one after the other.
-
-    By Yuen's interval for the difference of two trimmed means (1974), so slow drift of the machine is *not* cancelled.
-    Raises ValueError when either holds fewer than two times.
-    """
-    if min(len(slow), len(fast)) < 2:
-        raise ValueError(f"two times of each are needed at least: given {len(slow)} and {len(fast)}")
-    (above, first, few), (below, second, fewer) = (_trimmed(np.log(np.asarray(times))) for times in (slow, fast))
-    error = math.hypot(first, second)
-    freedom = error**4 / (first**4 / few + second**4 / fewer) if error else 1.0
-    return _interval(above - below, error * t_quantile(freedom))
-
-
 def paired_seconds(slow: Sequence[float] | np.ndarray, fast: Sequence[float] | np.ndarray) -> tuple[float, float]:
     """One call of each in seconds, whose quotient is the estimate of `paired_ratio` for the same blocks.
 
@@ -128,12 +114,6 @@ def paired_seconds(slow: Sequence[float] | np.ndarray, fast: Sequence[float] | n
     above, below = np.log(np.asarray(slow, dtype=float)), np.log(np.asarray(fast, dtype=float))
     kept = _kept(above - below)
     return math.exp(above[kept].mean()), math.exp(below[kept].mean())
-
-
-def trimmed_seconds(times: Sequence[float] | np.ndarray) -> float:
-    """One call in seconds: of two such variants the quotient is the estimate of `unpaired_ratio`."""
-    logs = np.log(np.asarray(times, dtype=float))
-    return math.exp(logs[_kept(logs)].mean())
 
 
 @dataclass(frozen=True)

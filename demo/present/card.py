@@ -1,29 +1,23 @@
 """The card of a run: one picture with its answer, to take home; and the title of the run's page."""
 
 import io
-import textwrap
 
 from PIL import Image, ImageDraw
 
 from demo.core import catalog, format as fmt
 from demo.core.result import RunResult
 from demo.present import naming, pictures, verdict
-from demo.present.pictures import COMPILED, EAGER, PAGE_INK, PAGE_MUTED, cut, font_for, printable_label
+from demo.present.pictures import COMPILED, EAGER, PAGE_INK, PAGE_MUTED, font_for, printable_label
 
-MAX_NAME = 300
-"""Characters of a model's name."""
 WIDTH, HEIGHT = 1200, 630
 _EDGE = 48
-_ROOM = WIDTH - 2 * _EDGE
-_MAX_TEXT = 400
-"""Letters of a failure's message that are laid out."""
 _BAR_START, _BESIDE = _EDGE + 170, 330
 """Where the bars begin, and the room for the texts beside the longer one."""
 
 
 def title(result: RunResult) -> str:
     """'shapes-vit 1.14× faster', 'shapes-vit: Too noisy to tell', 'shapes-vit: Out of memory'; without tags."""
-    named, text = printable_label(naming.short(result.spec.checkpoint), MAX_NAME), answer(result)
+    named, text = printable_label(naming.short(result.spec.checkpoint)), answer(result)
     colon = "" if verdict.outcome(result) in ("faster", "slower") else ":"
     return f"{named}{colon} {text}"
 
@@ -39,17 +33,10 @@ def model(result: RunResult) -> str:
     return naming.short(named) if catalog.is_folder(named) else named
 
 
-def device(result: RunResult) -> str:
-    """The device that was timed, or the one that was asked for; '' for any."""
-    if result.environment is not None:
-        return result.environment.device_name
-    return "" if result.spec.device == "auto" else result.spec.device
-
-
 def card(result: RunResult) -> bytes:
     """A PNG of `WIDTH` x `HEIGHT` pixels, in English: what was asked, on which machine, the answer, what it rests on.
 
-    Readable at a third of its size, in which chats show it: the smallest letters are 24 pixels high.
+    Readable at a third of its size, in which chats show it. A run without figures has no more than its status.
     """
     image = Image.new("RGB", (WIDTH, HEIGHT), pictures.PAGE_PAPER)
     pen = ImageDraw.Draw(image)
@@ -58,19 +45,13 @@ def card(result: RunResult) -> bytes:
     pen.rectangle((_EDGE, 92, WIDTH - _EDGE - 1, 94), PAGE_INK)
     pen.rectangle((0, HEIGHT - 10, WIDTH, HEIGHT), pictures.PAGE_LINE)
     torch = f"torch {result.environment.torch}" if result.environment is not None else ""
-    where = " · ".join(filter(None, (device(result), torch, result.started_at[:10])))
+    where = " · ".join(filter(None, (naming.where(result), torch, result.started_at[:10])))
     _line(pen, 66, "Worth compiling?", 36, bold=True, x=_EDGE + 66)
     _line(pen, 141, model(result), 38, bold=True)
     _line(pen, 182, naming.run_settings(result), 30, colour=PAGE_MUTED)
     _line(pen, 222, where, 28, colour=PAGE_MUTED)
     _line(pen, 350, fmt.capital(answer(result)), 130, bold=True)
-    if verdict.outcome(result) is None:
-        failed = result.failure
-        text = f"{failed.message} {failed.remedy}" if failed else "The run gave no figures."
-        lines = textwrap.wrap(printable_label(text, _MAX_TEXT), 2 * _ROOM // 38, max_lines=4, placeholder="…")
-        for number, line in enumerate(lines):
-            _line(pen, 414 + 48 * number, line, 38)
-    else:
+    if verdict.outcome(result) is not None:
         _bars(result, pen)
         _line(pen, 553, verdict.worth(result), 32)
         text = fmt.capital(verdict.interval(result))
@@ -97,12 +78,12 @@ def _bars(result: RunResult, pen: ImageDraw.ImageDraw) -> None:
 def _line(
     pen: ImageDraw.ImageDraw, y: int, text: str, size: int, bold: bool = False, colour: str = PAGE_INK, x: float = _EDGE
 ) -> float:
-    """Writes a line with its baseline at `y`, where it is too wide smaller (24 pixels) and cut; returns its width."""
-    text, room = printable_label(text, 120), WIDTH - _EDGE - x
+    """Writes a line with its baseline at `y`, smaller where it is too wide; returns its width."""
+    room = WIDTH - _EDGE - x
+    text = printable_label(text, int(room / 10))
     width = font_for(size, bold).getlength(text)
     if width > room:
-        size = max(24, int(size * room / width))
+        size = int(size * room / width)
     font = font_for(size, bold)
-    text = cut(text, font, room)
     pen.text((x, y), text, colour, font, "ls")
     return font.getlength(text)

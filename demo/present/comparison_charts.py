@@ -14,7 +14,7 @@ import plotly.graph_objects as go
 
 from demo.core import format as fmt
 from demo.core.stats import Interval
-from demo.present.figure import LINE, TEXT, add_line, error_bar, layout, mark_crossing, room, scale_of
+from demo.present.figure import LINE, TEXT, error_bar, layout, room, scale_of
 from demo.present.pictures import COMPILED, EAGER, rgb
 
 # ---- a comparison
@@ -57,23 +57,11 @@ def intervals(runs: Sequence[RunInterval]) -> go.Figure | None:
     figure.add_vline(x=1, line={"color": LINE, "width": 2}, layer="below")
     reach = 1.05 * max(max(speedup.high, 1 / speedup.low) for *_, speedup in known)
     ends = math.log10(reach)
-    ticks = _ticks(reach)
-    figure.update_xaxes(
-        type="log", range=[-ends, ends], tickvals=ticks, ticktext=[f"{tick:.3g}×" for tick in ticks], showgrid=True
-    )
+    figure.update_xaxes(type="log", range=[-ends, ends], nticks=5, ticksuffix="×", showgrid=True)
     figure.update_yaxes(range=[len(runs) - 0.6, -0.9], showticklabels=False, showgrid=False, zeroline=False)
     source = ["Line: 95 % interval. Right of 1× compiled is faster"]
     words = [f"{run.name}: {fmt.ratio(speedup.low)} to {fmt.ratio(speedup.high)}" for _, run, speedup in known]
     return layout(figure, "Speed-up", source, words, left=16, right=24, plot=INTERVAL_HEIGHT * len(runs))
-
-
-def _ticks(reach: float) -> list[float]:
-    """Round ratios between 1 / `reach` and `reach`, so far apart that their names fit on a phone."""
-    found = [1.0]
-    for ratio in (1.05, 1.1, 1.25, 1.5, 2, 3, 5, 10, 20, 50, 100):
-        if ratio <= reach and math.log(ratio / max(found)) > math.log(reach) / 4:
-            found += [ratio, 1 / ratio]
-    return sorted(found)
 
 
 # ---- a sweep
@@ -106,20 +94,27 @@ def heatmap(cells: Sequence[HeatCell]) -> go.Figure | None:
     if not cells:
         return None
     columns = list(dict.fromkeys(cell.column for cell in cells))
-    lines: list[tuple[str, str]] = []  # group and row; the title of a group is a line of its own
+    lines: dict[tuple[str, str], dict[str, HeatCell]] = {}  # by group and row; a group's title is a line of its own
     for group in dict.fromkeys(cell.group for cell in cells):
-        rows = dict.fromkeys(cell.row for cell in cells if cell.group == group)
-        lines += [(group, ""), *((group, row) for row in rows)]
-    places = {line: place for place, line in enumerate(lines)}
-    colours: list[list[float | None]] = [[None] * len(columns) for _ in lines]
-    figure = go.Figure()
-    for cell in cells:
-        place, column = places[cell.group, cell.row], columns.index(cell.column)
-        colours[place][column] = _colour(cell.ratio)
-        figure.add_annotation(text=html.escape(cell.text, quote=False), x=column, y=place, font={"size": 13})
-    gaps = {"xgap": 3, "ygap": 3}
-    figure.add_trace(
-        go.Heatmap(z=colours, zmin=-1, zmax=1, colorscale=SHADES, showscale=False, hoverinfo="skip", **gaps)
+        lines[group, ""] = {}
+        for cell in cells:
+            if cell.group == group:
+                lines.setdefault((group, cell.row), {})[cell.column] = cell
+    of_cells = [[line.get(column) for column in columns] for line in lines.values()]
+    figure = go.Figure(
+        go.Heatmap(
+            z=[[None if cell is None else math.log(cell.ratio or 1.0) for cell in line] for line in of_cells],
+            zmin=-math.log(FULL_COLOUR_AT),
+            zmax=math.log(FULL_COLOUR_AT),
+            colorscale=SHADES,
+            showscale=False,
+            text=[["" if cell is None else html.escape(cell.text, quote=False) for cell in line] for line in of_cells],
+            texttemplate="%{text}",
+            textfont={"size": 13},
+            hoverinfo="skip",
+            xgap=3,
+            ygap=3,
+        )
     )
     names = [html.escape(fmt.shortened(row, 22), quote=False) or f"<b>{group}</b>" for group, row in lines]
     figure.update_xaxes(side="top", tickvals=list(range(len(columns))), ticktext=columns)
@@ -129,20 +124,8 @@ def heatmap(cells: Sequence[HeatCell]) -> go.Figure | None:
     words = [f"{cell.row}, {cell.column}, {cell.group}: {cell.text}" for cell in cells]
     source = ["Blue: compiled is faster. Orange: compiled is slower"]
     height = ROW_HEIGHT * len(lines)
-    figure = layout(figure, "Speed-up", source, words, left=room(names, 13), right=8, plot=height)
-    return figure.update_layout(margin_t=TITLE_AND_TICKS, height=figure.layout.height + TITLE_AND_TICKS - 46)
-
-
-TITLE_AND_TICKS = 72
-"""Pixels above the heat map: the figure's title, then the batch sizes."""
-
-
-def _colour(ratio: float | None) -> float:
-    """From -1, much slower, to 1, much faster; 0 where no difference is known."""
-    if ratio is None or ratio == 1:
-        return 0.0
-    full = math.log(ratio) / math.log(FULL_COLOUR_AT)
-    return math.copysign(min(1.0, max(0.01, abs(full))), full)
+    # top: the title, then the batch sizes
+    return layout(figure, "Speed-up", source, words, left=room(names, 13), right=8, plot=height, top=72)
 
 
 # ---- the ways to run one model
@@ -194,13 +177,31 @@ def crossover(ways: Sequence[WayLine], crossed: Interval | None, source: Sequenc
         colour, dash = _STYLES[way.kind]
         name = "the other ways" if way.kind == "other" else way.name
         times = [way.start + step * way.seconds for step in steps]
-        add_line(figure, steps, times, colour, 4 if way.kind == "winner" else 2, dash, name)
-        figure.data[-1].showlegend = name not in {trace.name for trace in figure.data[:-1]}
+        figure.add_trace(
+            go.Scatter(
+                name=name,
+                x=steps,
+                y=times,
+                mode="lines",
+                line={"color": colour, "width": 4 if way.kind == "winner" else 2, "dash": dash},
+                hoverinfo="skip",
+                showlegend=name not in {trace.name for trace in figure.data},
+            )
+        )
     figure.update_layout(showlegend=True, legend={"x": 0.02, "y": 1, "traceorder": "reversed"})
     winner = next((way for way in ways if way.kind == "winner"), None)
     if crossed is not None and winner is not None:
-        height = winner.start + crossed.ratio * winner.seconds
-        mark_crossing(figure, crossed.ratio, height, crossed.low, crossed.high, steps[-1])
+        figure.add_trace(
+            go.Scatter(
+                x=[crossed.ratio],
+                y=[winner.start + crossed.ratio * winner.seconds],
+                mode="markers",
+                marker={"color": TEXT, "size": 11},
+                error_x=error_bar([min(crossed.high, steps[-1]) - crossed.ratio], [crossed.ratio - crossed.low]),
+                hoverinfo="skip",
+                showlegend=False,
+            )
+        )
     low = math.log10(min(way.start for way in ways) / 1.5)
     high = math.log10(1.1 * max(way.start + steps[-1] * way.seconds for way in ways))
     figure.update_xaxes(type="log", range=[0, decades], dtick=1, tickformat="~s", tickangle=0, showgrid=False)

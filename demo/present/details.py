@@ -70,44 +70,17 @@ def calls(result: RunResult) -> Part | None:
     number = fmt.grouped(max(len(side.wall_seconds) for side in sides))
     table = table_of((shown for _, shown, _ in variants), lines)
     rows = [*_of_text(result), *_processes(result)]
-    return Part(f"{number} timed calls of each", _slower_back_to_back(result), table, rows)
-
-
-def _slower_back_to_back(result: RunResult) -> list[str]:
-    """A sentence where calls queued behind each other were slower than one by one."""
-    slower = [
-        shown
-        for name, shown, side in naming.variants(result)
-        if (run := side.back_to_back) is not None and run.seconds / run.calls > result.latencies[name] * 1.02
-    ]
-    if not slower:
-        return []
-    return [
-        f"Back to back was slower than one by one ({', '.join(slower)}): it was timed later, in one pass, "
-        "so the machine's speed at that moment counts."
-    ]
+    return Part(f"{number} timed calls of each", (), table, rows)
 
 
 def _of_text(result: RunResult) -> list[Row]:
-    """What a text model's run tells beside its times: the speed-up of the first token, the cache, generate()."""
-    known, asked = result.comparisons.get(FIRST_TOKEN), result.generation
-    if asked is None:
+    """The speed-up of a text model's first token."""
+    known = result.comparisons.get(FIRST_TOKEN)
+    if known is None:
         return []
-    found = []
-    if known is not None:
-        gained = verdict.with_ends(fmt.ratio(known.ratio), known)
-        words = f"The call that reads the prompt of {asked.prompt_tokens} tokens, timed apart by the same protocol."
-        found.append((naming.COMPARISONS[FIRST_TOKEN], gained, words))
-    words = f"Static, with {asked.cache_tokens} places for prompt and answer. Part of both peaks of memory."
-    found.append(("Key-value cache", fmt.size(asked.cache_bytes), words))
-    if asked.generate_seconds is not None:
-        seconds = [one for one in (asked.generate_seconds, asked.automatic_seconds) if one is not None]
-        words = (
-            "The whole answer by one call: without compiling and, on a GPU, with the compile that generate() does by "
-            "itself."
-        )
-        found.append(("transformers' generate()", fmt.latencies(seconds), words))
-    return found
+    gained = verdict.with_ends(fmt.ratio(known.ratio), known)
+    words = f"The call that reads the prompt of {result.prompt_tokens} tokens, timed apart by the same protocol."
+    return [(naming.COMPARISONS[FIRST_TOKEN], gained, words)]
 
 
 def _processes(result: RunResult) -> list[Row]:
@@ -195,15 +168,9 @@ def compiled(result: RunResult) -> Part | None:
     rows += [*_places("Fallback to eager", found.fallbacks), *_places("Recompile", found.recompiles)]
     if found.recompiles_while_timing:
         rows.append(("Recompiles while timing", str(found.recompiles_while_timing), ""))
-    skipped = found.cudagraphs_skipped is not None
-    if (reason := found.cudagraphs_skipped if skipped else found.cudagraphs_partly) is not None:
-        rows.append(("CUDA graphs", "not used" if skipped else "used in part", reason))
-    elif found.cudagraphs != "not asked":
-        rows.append(("CUDA graphs", found.cudagraphs, ""))
-    if found.kernels is not None:
-        rows.append(("Kernels", f"{found.kernels} generated, {found.extern_kernels} of libraries", ""))
-    if found.cache_hits or found.cache_misses:
-        rows.append(("Compile cache", f"{found.cache_hits} found, {found.cache_misses} missing", ""))
+    if found.cudagraphs != "not asked":
+        used, _, reason = found.cudagraphs.partition(": ")
+        rows.append(("CUDA graphs", used, reason))
     return Part(f"Did it really compile? {_really_compiled(result, found)}", texts, rows=rows)
 
 
@@ -375,7 +342,7 @@ def request(result: RunResult) -> Part | None:
     if around is None or requests is None:
         return None
     before, after = batch * around.preprocess_seconds, batch * around.postprocess_seconds
-    model = result.answer_seconds or tuple(result.latencies.values())
+    model = tuple(result.latencies.values())
     lines = {
         "Prepare the input": (before, before),
         "Copy to the device": (around.copy_seconds, around.copy_seconds),
@@ -394,9 +361,8 @@ def request(result: RunResult) -> Part | None:
 
 def guide(result: RunResult) -> Part | None:
     """The run beside the guide's rows; None where the guide has none for its checkpoint."""
-    if found := compare_with_guide(result):
-        return Part("Compared with the published table", [*found.sentences, found.here, *found.differences])
-    return None
+    found = compare_with_guide(result)
+    return Part("Compared with the published table", found) if found else None
 
 
 FOLDS = {

@@ -66,19 +66,14 @@ def bars(
     source: list[str],
     right: int,
     left: int | None = None,
-    ranges: Sequence[tuple[float, float] | None] = (),
-    size: int = NAMES,
 ) -> go.Figure:
     """Horizontal bars from zero, eager and compiled in turn, a gap after each pair; `texts` at their ends.
 
-    `ranges` are lines on the bars. `left` and `right` are the pixels kept free for `names`, in letters of `size`
-    pixels, and for `texts`.
+    `left` and `right` are the pixels kept free for `names` and `texts`.
     """
     scale, unit = scale_of(seconds)
     places = [bar + 0.5 * (bar // 2) for bar in range(len(names))]
     values = [value or 0.0 for value in seconds]
-    spans = [span or (value, value) for value, span in zip(values, ranges or [None] * len(values), strict=True)]
-    ends = [max(value, high) for value, (_, high) in zip(values, spans, strict=True)]
     figure = go.Figure(
         go.Bar(
             orientation="h",
@@ -89,21 +84,16 @@ def bars(
                 "color": [EAGER if bar % 2 == 0 else COMPILED for bar in range(len(names))],
                 "line": {"width": 0},
             },
-            error_x=error_bar(
-                [(end - value) * scale for value, end in zip(values, ends, strict=True)],
-                [max(0.0, value - low) * scale for value, (low, _) in zip(values, spans, strict=True)],
-            )
-            | {"visible": any(ranges)},
             hoverinfo="skip",
         )
     )
-    for place, end, text in zip(places, ends, texts, strict=True):
-        figure.add_annotation(x=end * scale, y=place, text=text, xanchor="left", xshift=8)
-    figure.update_yaxes(tickvals=places, ticktext=list(names), range=[places[-1] + 0.6, -0.6], tickfont={"size": size})
+    for place, value, text in zip(places, values, texts, strict=True):
+        figure.add_annotation(x=value * scale, y=place, text=text, xanchor="left", xshift=8)
+    figure.update_yaxes(tickvals=places, ticktext=list(names), range=[places[-1] + 0.6, -0.6], tickfont={"size": NAMES})
     figure.update_yaxes(ticks="", showgrid=False, zeroline=False)
-    figure.update_xaxes(range=[0, max(ends) * scale or 1], nticks=5, showgrid=True, zeroline=True)
+    figure.update_xaxes(range=[0, max(values) * scale or 1], nticks=5, showgrid=True, zeroline=True)
     words = [f"{name} {text}" for name, text in zip(names, texts, strict=True)]
-    left = room(names, size) if left is None else left
+    left = room(names) if left is None else left
     return layout(figure, f"{title}, {unit}", source, words, left, right, plot=round(34 * (places[-1] + 1.2)))
 
 
@@ -111,9 +101,7 @@ Pair = tuple[str, Sequence[float | None], float | None]
 """What two bars stand for: a name, the seconds of eager and of compiled, and the speed-up where it is known."""
 
 
-def paired_bars(
-    title: str, shown: Sequence[Pair], source: list[str], right: int, left: int | None = None, size: int = NAMES
-) -> go.Figure:
+def paired_bars(title: str, shown: Sequence[Pair], source: list[str], right: int, left: int | None = None) -> go.Figure:
     """Two of `bars` for each of `shown`. The speed-up stands at the compiled one; a missing time is out of memory."""
     names: list[str] = []
     seconds: list[float | None] = []
@@ -124,7 +112,7 @@ def paired_bars(
         texts += ["out of memory" if value is None else fmt.latency(value) for value in pair]
         if speedup is not None:
             texts[-1] += f"  <b>{fmt.ratio(speedup)}</b>"
-    return bars(title, names, seconds, texts, source, right, left=left, size=size)
+    return bars(title, names, seconds, texts, source, right, left=left)
 
 
 def error_bar(above: Sequence[float], below: Sequence[float]) -> dict[str, Any]:
@@ -133,31 +121,15 @@ def error_bar(above: Sequence[float], below: Sequence[float]) -> dict[str, Any]:
     return {"type": "data", "symmetric": False, "array": list(above), "arrayminus": list(below), **line}
 
 
-def add_line(
-    figure: go.Figure, x: list[float], y: list[float], colour: str, width: float, dash: str, name: str
-) -> None:
-    line = {"color": colour, "width": width, "dash": dash}
-    figure.add_trace(go.Scatter(name=name, x=x, y=y, mode="lines", line=line, hoverinfo="skip"))
-
-
-def mark_crossing(figure: go.Figure, x: float, y: float, low: float, high: float | None, most: float) -> None:
-    """A point with the interval of its x; the line ends at `most`, also where `high` is not known."""
-    last = most if high is None else min(most, high)
-    figure.add_trace(
-        go.Scatter(
-            x=[x],
-            y=[y],
-            mode="markers",
-            marker={"color": TEXT, "size": 11},
-            error_x=error_bar([max(0.0, last - x)], [max(0.0, x - low)]),
-            hoverinfo="skip",
-            showlegend=False,
-        )
-    )
-
-
 def layout(
-    figure: go.Figure, title: str, source: list[str], words: list[str], left: int, right: int, plot: int = PLOT_HEIGHT
+    figure: go.Figure,
+    title: str,
+    source: list[str],
+    words: list[str],
+    left: int,
+    right: int,
+    plot: int = PLOT_HEIGHT,
+    top: int = TOP,
 ) -> go.Figure:
     """Title, source lines, fonts, fixed margins and `plot` pixels of height between them.
 
@@ -177,8 +149,8 @@ def layout(
     figure.update_layout(
         template=_TEMPLATE,
         title={"text": f"<b>{title}</b>"},
-        margin={"l": left, "r": right, "t": TOP, "b": bottom, "pad": 6},
-        height=TOP + plot + bottom,
+        margin={"l": left, "r": right, "t": top, "b": bottom, "pad": 6},
+        height=top + plot + bottom,
         autosize=True,
         meta={"aloud": paragraph.replace("<", "‹").replace(">", "›")},  # so that it is never read as HTML
     )
@@ -191,12 +163,9 @@ def _plain(text: str) -> str:
 
 
 def scale_of(seconds: Iterable[float | None]) -> tuple[float, str]:
-    """Factor from seconds, and the unit of the longest: 'ms', 's', 'min' or 'h'."""
+    """Factor from seconds, and the unit of the longest: 'ms' or 's'."""
     longest = max((value for value in seconds if value is not None), default=0.0)
-    for least, factor, unit in ((7200, 1 / 3600, "h"), (120, 1 / 60, "min"), (1, 1.0, "s")):
-        if longest >= least:
-            return factor, unit
-    return fmt.milliseconds(1.0), "ms"
+    return (1.0, "s") if longest >= 1 else (fmt.milliseconds(1.0), "ms")
 
 
 def provenance(result: RunResult) -> list[str]:

@@ -5,11 +5,10 @@ picture and precision.
 """
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 from typing import Any
 
-from demo.core import catalog, format as fmt
+from demo.core import format as fmt
 from demo.core.result import RunResult
 from demo.core.spec import OPTIONS, PUBLISHED_CALLS, RunSpec
 from demo.present import naming, verdict
@@ -17,31 +16,15 @@ from demo.store import published
 from demo.store.published import PublishedRow
 
 
-@dataclass(frozen=True)
-class GuideComparison:
-    """The guide's nearest row for each GPU, and the settings in which the run differs."""
-
-    rows: tuple[PublishedRow, ...]
-    sentences: tuple[str, ...]
-    """'On an A100 with torch 2.0.1 the guide saw 1.52×.', one for each row."""
-    ratio: float | None
-    """This run's speed-up; None where none may be stated: out of memory, void, too noisy to tell, or no difference."""
-    here: str
-    """This run's result: 'Here: 1.61× (1.58 to 1.64×), with torch 2.13.0 on Tesla T4.'"""
-    differences: tuple[str, ...]
-
-
-def compare_with_guide(result: RunResult) -> GuideComparison | None:
-    """How a run compares; None where the guide lacks the checkpoint or the run a result, as which out of memory counts,
-    and a void run."""
+def compare_with_guide(result: RunResult) -> list[str]:
+    """Returns 'On an A100 with torch 2.0.1 the guide saw 1.52×.' for each GPU, the run's own answer, and a sentence for
+    each difference; nothing where the guide lacks the checkpoint or the run a result. Out of memory is one."""
     spec = result.spec
     nearest = nearest_rows(spec.checkpoint, spec.mode, spec.batch_size)
     answered = result.status == "out_of_memory" or (result.status == "ok" and result.speedup is not None)
     if not answered or not nearest:
-        return None
-    ratio = result.speedup.ratio if result.speedup and verdict.outcome(result) in ("faster", "slower") else None
-    texts = tuple(_sentence(row, spec) for row in nearest)
-    return GuideComparison(nearest, texts, ratio, _here(result), tuple(_differences(result, nearest)))
+        return []
+    return [*(_sentence(row, spec) for row in nearest), _here(result), *_differences(result, nearest)]
 
 
 def nearest_rows(checkpoint: str, mode: str = "default", batch_size: int = 1) -> tuple[PublishedRow, ...]:
@@ -94,15 +77,11 @@ def _differences(result: RunResult, rows: tuple[PublishedRow, ...]) -> Iterator[
             yield f"{OPTIONS[name].label}: {naming.shown_value(here)} here, {there_too} in the guide."
     if machine is not None and "sdpa" in machine.settings.get("attention", ""):
         yield "Attention: SDPA here, plain (eager) in the guide of 2023. --attention eager compares like with like."
-    if result.eager is not None and (result.eager.launch_seconds or 0.0) > 0.5 * result.eager.median_seconds:
-        yield "More than half of an eager call is launching kernels here: the host's processor decides the speed-up."
     if spec.device == "cpu":
         yield "This run used the CPU; the guide measured GPUs. Their latencies cannot be compared."
-    known = catalog.find(spec.checkpoint)
-    queries = ", text queries that are not known," if known is not None and known.takes_text else ""
     yield (
-        f"The guide's input: a picture of 640 × 480 pixels{queries} and torch's default precision, "
-        "with which its A100 may have used TF32."
+        f"The guide took two means of {PUBLISHED_CALLS} calls with a picture of 640 × 480 pixels; "
+        "its A100 may have used TF32."
     )
     ours = f"torch {machine.torch}, transformers {machine.transformers}" if machine else "–"
     torch = sorted({row.torch for row in rows})
@@ -110,14 +89,3 @@ def _differences(result: RunResult, rows: tuple[PublishedRow, ...]) -> Iterator[
         f"The versions differ: {ours} here, torch {fmt.enumerated(map(str, torch))} and the "
         "Transformers of 2023 in the guide."
     )
-    if spec.protocol != "as published":
-        yield (
-            "The timing differs: here interleaved, the speed-up being the trimmed mean of paired ratios; "
-            f"in the guide two means of {PUBLISHED_CALLS} calls."
-        )
-
-
-def versions(rows: Sequence[PublishedRow]) -> str:
-    """'torch 2.0.1, mode default', of rows in one mode."""
-    torch = [f"torch {name}" for name in dict.fromkeys(row.torch for row in rows)]
-    return ", ".join([fmt.enumerated(torch), f"mode {rows[0].mode}"])

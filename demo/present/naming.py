@@ -26,7 +26,6 @@ WORKER_WORDS = {
     "capture": "Capturing the model as it is before its first eager call",
     "unclear": "Not clear yet: timing goes on",
     "prefill": "Timing how long the prompt takes",
-    "generate": "Timing the whole of generate()",
     "dynamo": "tracing Python (dynamo)",
     "aot_autograd": "lowering (AOTAutograd)",
     "inductor": "generating code (inductor)",

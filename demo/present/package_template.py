@@ -1,7 +1,6 @@
 import importlib
 import os
 import platform
-import sys
 
 import torch
 import transformers
@@ -13,13 +12,6 @@ here = {"torch": torch.__version__, "transformers": transformers.__version__}
 here["processor"] = f"{platform.machine()} {torch.backends.cpu.get_cpu_capability()}"
 if here != {name: built.get(name) for name in here}:
     raise SystemExit(f"{package} was built for {built}, and this is {here}: build it here.")
-libc, version = platform.libc_ver()
-if libc == "glibc" and [*map(int, built.get("glibc", "0").split("."))] > [*map(int, version.split("."))]:
-    raise SystemExit(f"{package} needs glibc {built['glibc']}, this system has {version}: build on the older system.")
-if "gpu" in built:
-    gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else "no GPU that torch can use"
-    if gpu != built["gpu"]:
-        print(f"{package} was built for {built['gpu']}, and this is {gpu}: build it here if it fails.", file=sys.stderr)
 importlib.import_module(built["outputs"])  # the class of what the model returns
 os.environ["AOTI_RUNTIME_CHECK_INPUTS"] = "1"  # else it answers inputs of another size or dtype with wrong numbers
 model = AOTICompiledModel(loader(package, "model", False, 1, -1))

@@ -10,7 +10,7 @@ from importlib import metadata
 from typing import Literal, NamedTuple
 
 import numpy as np
-from PIL import Image, ImageColor, ImageDraw, ImageFont
+from PIL import Image, ImageColor, ImageDraw, ImageFilter, ImageFont
 
 from demo.core.base64_images import decode_mask
 from demo.core.format import percent, printable
@@ -30,6 +30,8 @@ protanopia and deuteranopia. Eight is what can be told apart; more labels share,
 CHANGED = "#FF2E93"
 PAPER = "#FFFFFF"
 INK = "#000000"
+LIGHT = 100
+"""From this lightness on, of 255, black has the higher WCAG contrast on each colour of `PALETTE`."""
 PAGE_INK, PAGE_PAPER, PAGE_SOFT, PAGE_LINE, PAGE_MUTED = "#15181d", "#f4f3ee", "#ebe9e1", "#d5d2c8", "#565b64"
 """Colours of the page in its light theme."""
 
@@ -40,20 +42,8 @@ def label_colours(labels: Iterable[str]) -> dict[str, str]:
 
 
 def text_on(colour: str) -> str:
-    """`INK` or `PAPER`, whichever has the higher WCAG contrast on `colour`."""
-    return max((INK, PAPER), key=lambda text: contrast(text, colour))
-
-
-def contrast(one: str, other: str) -> float:
-    """WCAG 2 contrast ratio of two hex colours, 1 to 21."""
-
-    def luminance(colour: str) -> float:
-        channels = [value / 255 for value in rgb(colour)]
-        linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
-        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-
-    high, low = sorted((luminance(one), luminance(other)), reverse=True)
-    return (high + 0.05) / (low + 0.05)
+    """`INK` or `PAPER`, whichever can be read on `colour`."""
+    return INK if ImageColor.getcolor(colour, "L") > LIGHT else PAPER  # type: ignore[operator]
 
 
 # Annotations: where a variant sees what, and in which colour
@@ -62,8 +52,6 @@ MIN_SIDE = 320
 """Smaller pictures are enlarged by a whole factor until their long side has at least this many pixels."""
 DRAWN_SIDE = 640
 """The same for pictures with captions drawn on them."""
-PIXEL_ART = 128
-"""Up to this long side a picture is enlarged pixel by pixel, to be seen as the model gets it; smoothly above."""
 ALPHA = 0.5
 """Opacity of the label's colour in the pixels of a segment."""
 UNTINTED = ("background",)
@@ -115,8 +103,9 @@ def difference(preview: Image.Image, info: ImageInfo, eager: Predictions, compil
             return None
         share = float(changed.mean())
         shown = "under 0.1 %" if share < 0.0005 else percent(share)
-        wider = ~eroded(~_of_size(changed, image), _line(image) // 2)
-        return _annotated(image, [(wider * 1.0, f"{shown} of the pixels differ", CHANGED)])
+        picture = Image.fromarray(_of_size(changed, image)).convert("L")
+        wider = np.asarray(picture.filter(ImageFilter.MaxFilter(_line(image) // 2 * 2 + 1))) / 255
+        return _annotated(image, [(wider, f"{shown} of the pixels differ", CHANGED)])
     ours, theirs = eager.boxes or (), compiled.boxes or ()
     pairs = match(ours, theirs, SAME_IOU)
     found: list[tuple[Rect | np.ndarray, str, str]] = []
@@ -135,8 +124,8 @@ def _annotated(image: Image.Image, found: Sequence[tuple[Rect | np.ndarray, str,
 
 def _enlarged(picture: Image.Image, least: int = MIN_SIDE) -> Image.Image:
     factor = math.ceil(least / max(picture.size))
-    how = Image.Resampling.BICUBIC if max(picture.size) > PIXEL_ART else Image.Resampling.NEAREST
-    return picture.convert("RGB").resize((picture.width * factor, picture.height * factor), how)
+    size = picture.width * factor, picture.height * factor
+    return picture.convert("RGB").resize(size, Image.Resampling.NEAREST)  # to be seen as the model gets it
 
 
 def _line(image: Image.Image) -> int:
@@ -180,44 +169,21 @@ def draw(shown: Annotated) -> Image.Image:
     image = _enlarged(shown.image, DRAWN_SIDE)
     pen, line, factor = ImageDraw.Draw(image), _line(image), image.width // shown.image.width
     font = font_for(max(16, round(max(image.size) * 0.036)))
-    captions = []
     for place, caption in reversed(shown.marks):
         colour = shown.colours[caption]
-        text = cut(caption, font, 0.9 * image.width)
-        left, top, right, bottom = font.getbbox(text)
-        width, height = round(right - left) + 2 * line, round(bottom - top) + 2 * line
         if isinstance(place, np.ndarray):
             mask = place.repeat(factor, 0).repeat(factor, 1)
             image.paste(colour, mask=Image.fromarray((mask * 255).astype(np.uint8)))
-            image.paste(colour, mask=Image.fromarray((mask > 0) & ~eroded(mask > 0, (line + 1) // 2)))
-            x, y = thickest_point(mask > 0)
-            x, y = x - width // 2, y - height // 2
+            y, x = np.argwhere(mask).mean(axis=0)
+            at, anchor = (float(x), float(y)), "mm"
         else:
-            x, y, x1, y1 = (edge * factor for edge in place)
-            pen.rectangle((x, y, x1 - 1, y1 - 1), outline=colour, width=line)
-            y -= height
-        x, y = max(0, min(x, image.width - width)), max(0, min(y, image.height - height))
-        captions.append(((x, y, x + width - 1, y + height - 1), (x + line - left, y + line - top), text, colour))
-    for rect, at, text, colour in captions:
-        pen.rectangle(rect, fill=colour, outline=text_on(colour))
-        pen.text(at, text, fill=text_on(colour), font=font)
+            x0, y0, x1, y1 = (edge * factor for edge in place)
+            pen.rectangle((x0, y0, x1 - 1, y1 - 1), outline=colour, width=line)
+            at, anchor = (x0, y0), "la"
+        left, top, right, bottom = pen.textbbox(at, caption, font, anchor)
+        pen.rectangle((left - line, top - line, right + line, bottom + line), fill=colour)
+        pen.text(at, caption, text_on(colour), font, anchor)
     return image
-
-
-def thickest_point(mask: np.ndarray) -> tuple[int, int]:
-    """x and y of a pixel of `mask` that is as far as any from the mask's edges and the picture's."""
-    from scipy.ndimage import distance_transform_cdt  # imported here: the page's start needs none of it
-
-    distance = distance_transform_cdt(np.pad(mask, 1))[1:-1, 1:-1]
-    y, x = np.unravel_index(np.argmax(distance), mask.shape)
-    return int(x), int(y)
-
-
-def eroded(mask: np.ndarray, pixels: int) -> np.ndarray:
-    """A bool mask without its outer `pixels` (a square brush); the picture's border is not an edge."""
-    from scipy.ndimage import minimum_filter
-
-    return minimum_filter(mask, size=2 * pixels + 1, mode="nearest")
 
 
 def printable_label(label: str, most: int = MAX_LABEL_LENGTH) -> str:
@@ -229,11 +195,9 @@ def printable_label(label: str, most: int = MAX_LABEL_LENGTH) -> str:
 
 def cut(text: str, font: Font, room: float) -> str:
     """`text` on one line of at most `room` pixels."""
-    if font.getlength(text) <= room:
-        return text
-    while text and font.getlength(f"{text}…") > room:
-        text = text[:-1]
-    return f"{text.rstrip()}…"
+    while font.getlength(text) > room:
+        text = f"{text[:-2].rstrip()}…"
+    return text
 
 
 @lru_cache(maxsize=64)

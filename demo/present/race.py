@@ -17,6 +17,8 @@ from demo.core.spec import BadInput, RunSpec
 from demo.present import naming, verdict
 from demo.present.pictures import COMPILED, EAGER
 
+TITLE = "Calls answered over time"
+NO_RACE = "This run has no race: it takes a known speed-up and a first call that was measured."
 PLAYED_SECONDS = 9
 WIDTHS = {"wide": 720, "narrow": 430}
 """In the picture's own units, for a page and for a phone."""
@@ -70,19 +72,34 @@ class Line:
 
 
 def file(result: RunResult) -> str:
-    """The picture as a file of its own, with where and when it was measured. Raises BadInput where there is none."""
-    source = f"{naming.run_line(result)} · {naming.where(result)} · {result.started_at[:10]}"
-    if not (drawn := of_result(result, source=source)):
-        raise BadInput("This run has no race: it takes a known speed-up and a first call that was measured.")
+    """The picture as an SVG file of its own. Raises BadInput where there is none."""
+    if not (drawn := of_result(result, source=source_of(result))):
+        raise BadInput(NO_RACE)
     return drawn
+
+
+def source_of(result: RunResult) -> str:
+    """What was run, where and when."""
+    return f"{naming.run_line(result)} · {naming.where(result)} · {result.started_at[:10]}"
 
 
 def of_result(result: RunResult, size: str = "wide", source: str = "", plays: bool = True) -> str:
     """'' without a speed-up, where it is too noisy to tell, or without a first call."""
+    lines = lines_of(result)
+    if not lines:
+        return ""
+    end = horizon(lines)
+    told = fmt.rounded_duration(end)
+    told = f"{told}, played in {PLAYED_SECONDS} s" if plays else told
+    return _drawn(lines, end, end, TITLE, told, size, source, plays)
+
+
+def lines_of(result: RunResult) -> list[Line]:
+    """Eager's line, then one of compiled for each start that is known; none where `of_result` has no picture."""
     speedup, compilation = result.speedup, result.compilation
     outcome = verdict.outcome(result)
     if speedup is None or compilation is None or outcome not in ("faster", "same", "slower"):
-        return ""
+        return []
     eager, compiled = speedup.latencies
     lines = [Line("eager", "Eager", "answers from the start", 0.0, eager)]
     for state, seconds in compilation.known_costs.items():
@@ -95,12 +112,13 @@ def of_result(result: RunResult, size: str = "wide", source: str = "", plays: bo
             crossing, said = (ends[0], ends[1], ends[2]), f"pays after {verdict.calls_to_pay(even)}"
         kind = "compiled kept" if state == "warm" else "compiled"
         lines.append(Line(kind, f"Compiled {start}", said, seconds, compiled, crossing))
+    return lines
+
+
+def horizon(lines: Sequence[Line]) -> float:
+    """The seconds at which the picture of a result ends."""
     crossings = [one.crossing[1] for one in lines if one.crossing is not None]
-    first = max(one.first for one in lines)
-    horizon = max([BEYOND_COMPILE * first, *(BEYOND_CROSSING * seconds for seconds in crossings)])
-    end = fmt.rounded_duration(horizon)
-    played = f"{end}, played in {PLAYED_SECONDS} s"
-    return _drawn(lines, horizon, horizon, "Calls answered over time", played if plays else end, size, source, plays)
+    return max([BEYOND_COMPILE * max(one.first for one in lines), *(BEYOND_CROSSING * end for end in crossings)])
 
 
 def of_progress(progress: Progress, spec: RunSpec, size: str = "wide") -> str:

@@ -1,17 +1,15 @@
-"""A run as a stand-alone Python program: the lines that load, compile and call its model, or these and a timing.
+"""A run as a stand-alone Python program that times its model again, and the lines to change in a user's own code.
 
-Both are the file `script_template.py`, filled in: its `# {%` lines are statements of Jinja, `fill("...")` stands for a
-value. Text of users and of the Hub appears in a program only as a literal of `repr`.
+The program is the file `script_template.py`, filled in: its `# {%` lines are statements of Jinja, `fill("...")` stands
+for a value. Text of users and of the Hub appears in it only as a literal of `repr`.
 """
 
-import re
-import shlex
 from pathlib import Path
 from typing import Any
 
 import jinja2
 
-from demo.core import catalog, limits
+from demo.core import catalog
 from demo.core.catalog import KEY_MAPPINGS, Checkpoint
 from demo.core.result import RunResult
 from demo.core.spec import OPTIONS, OWN_MODEL, TEXT_GENERATION, BadInput, RunSpec
@@ -23,8 +21,6 @@ APPLIED = (
     *("compiler", "scope", "freezing", "prompt", "tokens"),
 )
 """The options that a program applies."""
-
-
 DYNAMIC = {"auto": None, "on": True, "off": False}
 """torch.compile's argument, by the option's value."""
 
@@ -57,33 +53,14 @@ def script(result: RunResult) -> str:
     outputs lie apart, or the text that both write.
 
     A failed run has a script, too: it fails the same way, for a report. What a script leaves out stands in
-    docs/command-line.md. Raises BadInput where the two variants did not fit in memory together, and for an option that
-    a script does not apply.
+    docs/command-line.md. Raises BadInput for an option that a script does not apply.
     """
-    if not result.interleaved and result.spec.protocol == "interleaved":
-        raise BadInput(
-            "Eager and compiled did not fit in memory together and were timed one after the other, which no script "
-            "does. Choose a run with a smaller batch."
-        )
-    if refused := _refused(result.spec):
-        raise BadInput(refused)
-    return _program(result, timed=True)
-
-
-def snippet(result: RunResult) -> str:
-    """The program that loads the model of `result`, compiles it with the run's settings and calls it once; a comment
-    that says why, where no program can."""
-    refused = _refused(result.spec)
-    return f"# {refused}\n" if refused else _program(result, timed=False)
-
-
-def _refused(spec: RunSpec) -> str:
-    for name in spec.departures():
+    for name in result.spec.departures():
         if not (name in APPLIED or OPTIONS[name].timing):
-            return f"A program does not apply the option {name}, so none repeats this run."
-    if spec.text and spec.weights == "random":
-        return "A program that looks for texts needs trained weights, so none repeats this run."
-    return ""
+            raise BadInput(f"A program does not apply the option {name}, so none repeats this run.")
+    if (result.spec.text or result.spec.prompt) and result.spec.weights == "random":
+        raise BadInput("A program with a text needs trained weights, so none repeats this run.")
+    return _TEMPLATES.get_template("script_template.py").render(**_facts(result)).strip() + "\n"
 
 
 def loading_lines(package: Path) -> str:
@@ -92,32 +69,11 @@ def loading_lines(package: Path) -> str:
     return _TEMPLATES.get_template("package_template.py").render(package=str(package)).strip()
 
 
-def short_starts(spec: RunSpec) -> str:
-    """Shell commands that spare the next process of a spec the compile. A text model has no package."""
-    given = f"--checkpoint {shlex.quote(spec.checkpoint)} --batch-size {spec.batch_size} --device {spec.device}"
-    given += f" --weights {spec.weights}" if spec.weights != "pretrained" else ""
-    cache = """# Keep the compile cache: give every process the same folder, which outlives them.
-export TORCHINDUCTOR_CACHE_DIR=/path/that/stays
-"""
-    package = f"""
-# Load a package, on a machine without a compiler, too: this builds it and prints the lines that load it.
-python -m demo run --package model.pt2 {given}
-"""
-    return cache + ("" if spec.task == TEXT_GENERATION else package)
-
-
 def needs_folder(spec: RunSpec) -> bool:
     """Whether weights or config come with this project, so that the program is started in its folder."""
     checkpoint = catalog.find(spec.checkpoint)
     own = spec.weights == "random" or _has_own_config(spec, checkpoint)
     return checkpoint is not None and (checkpoint.bundled or own)
-
-
-def places() -> list[str]:
-    """Where a script looks for this project: the folder in which it is started, and on its own machine this one."""
-    here = Path(__file__).resolve().parents[2]
-    home = here.is_relative_to(Path.home())
-    return ["."] if limits.on_space() else [".", f"~/{here.relative_to(Path.home())}" if home else str(here)]
 
 
 def change(spec: RunSpec) -> str:
@@ -149,36 +105,30 @@ def device(spec: RunSpec) -> str:
     return spec.device.replace("auto", "cpu")
 
 
-def _program(result: RunResult, timed: bool) -> str:
+def _facts(result: RunResult) -> dict[str, Any]:
+    """What the template asks for."""
     spec, machine, image = result.spec, result.environment, result.image
     scene = catalog.find_scene(image.sha256) if image else None
     answer = verdict.speedup_in_full(result) or result.status
-    spinning = machine.settings.get("spinning", "") if machine else ""
     where = f" on {machine.device_name}, torch {machine.torch}" if machine else ""
-    # With random weights the prompt has as many tokens as the run's, or one a word where the run did not get there.
-    tokens = result.generation.prompt_tokens if result.generation else len(spec.prompt.split())
     layout = ", memory_format=torch.channels_last" if spec.channels_last else ""
-    facts = {
+    return {
         "spec": spec,
-        "timed": timed,
         "device": device(spec),
         "dtype": Code(f"torch.{'float32' if spec.dtype == 'tf32' else spec.dtype}"),
-        "waiting": re.findall(r"(OMP_WAIT_POLICY|GOMP_SPINCOUNT)=(\w+)", spinning) if timed else [],
         "threads": spec.threads or (machine.threads or None if machine is not None and device(spec) == "cpu" else None),
         "then": f"{answer}{where}, run {result.id}",
         "own": spec.task == OWN_MODEL,
         "text": spec.task == TEXT_GENERATION,
         "random": spec.weights == "random",
-        "prompt_tokens": tokens,
         "picture": scene.relative_to(catalog.ASSETS.parent).as_posix() if scene else None,
         "size": (image.width, image.height) if image else (640, 480),
         "place": Code(f"DEVICE{layout}"),
         "converted": Code(f"DTYPE{layout}"),
         "layers": spec.compiler == "jit" and spec.scope == "layers",
-        "project": places() if needs_folder(spec) or scene else None,
+        "project": needs_folder(spec) or scene is not None,
         **_model(spec),
     }
-    return _TEMPLATES.get_template("script_template.py").render(**facts).strip() + "\n"
 
 
 def _model(spec: RunSpec) -> dict[str, Any]:

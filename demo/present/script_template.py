@@ -1,24 +1,17 @@
-# {% if timed %}
 """Times a model eager and compiled, in turns. The interval of their ratio is what `python -m demo run` is for."""
 
-# {% endif %}
-# {% if timed and layers %}
+# {% if layers %}
 import copy
 # {% endif %}
-# {% if spec.compiler == "aot" or waiting or project %}
+# {% if spec.compiler == "aot" or project %}
 import os
 # {% endif %}
 # {% if own %}
 import runpy
 # {% endif %}
-# {% if timed %}
 import statistics
 import timeit
-# {% endif %}
 
-# {% for name, value in waiting %}
-os.environ.setdefault(fill("name"), fill("value"))  # before torch: how long waiting threads spin, as in the run
-# {% endfor %}
 import torch
 # {% if not own or layers %}
 import transformers
@@ -44,14 +37,14 @@ torch.backends.cudnn.allow_tf32 = False
 model, inputs = runpy.run_path(fill("file"))[fill("function")]()
 # {% else %}
 # {% if project %}
-places = [place for place in map(os.path.expanduser, fill("project")) if os.path.isdir(f"{place}/assets")]
-os.chdir(places[0] if places else exit("It needs files of the project Worth Compiling?: start it in its folder."))
+if not os.path.isdir("assets"):
+    raise SystemExit("It needs files of the project Worth Compiling?: start it in its folder.")
 # {% endif %}
 source, files = fill("source"), fill("files")
 # {% if spec.sees_picture %}
 processor = transformers.AutoImageProcessor.from_pretrained(source, backend="pil", **files)
 # {% endif %}
-# {% if (text or spec.text) and not random %}
+# {% if text or spec.text %}
 tokenizer = transformers.AutoTokenizer.from_pretrained(source, **files)
 # {% endif %}
 # {% if config %}
@@ -86,11 +79,7 @@ def run(one):
 
 # {% elif text %}
 
-# {% if random %}
-ids = torch.randint(model.config.get_text_config(decoder=True).vocab_size, (1, fill("prompt_tokens")))
-# {% else %}
 ids = tokenizer(fill("spec.prompt"), return_tensors="pt")["input_ids"]
-# {% endif %}
 prompt = ids.repeat(BATCH_SIZE, 1).to(DEVICE)
 length = prompt.shape[1] + fill("spec.tokens")
 cache = transformers.StaticCache(config=model.config, max_cache_len=length)
@@ -130,9 +119,7 @@ def run(one):
 
 # {% endif %}
 run(model)  # eager first: compiled first, a model may become other graphs
-# {% if timed %}
 start = timeit.default_timer()
-# {% endif %}
 # {% if spec.compiler == "aot" %}
 options = torch._inductor.list_mode_options(fill("spec.mode"))
 # {% if own %}
@@ -144,18 +131,13 @@ torch._inductor.aoti_compile_and_package(program, package_path="model.pt2", indu
 os.environ["AOTI_RUNTIME_CHECK_INPUTS"] = "1"  # else it answers inputs of other sizes with wrong numbers
 compiled = torch._inductor.aoti_load_package("model.pt2")  # here, or in another process
 # {% elif layers %}
-# {% if timed %}
 compiled = copy.deepcopy(model, {id(one): one for one in (*model.parameters(), *model.buffers())})  # the same weights
-# {% else %}
-compiled = model  # its layers are compiled in place
-# {% endif %}
 layers = [one for one in compiled.modules() if isinstance(one, transformers.GradientCheckpointingLayer)]
 for layer in [one for one in layers if not any(inner in layers for inner in one.modules() if inner is not one)]:
     layer.compile(mode=fill("spec.mode"), fullgraph=fill("spec.fullgraph"))
 # {% else %}
 compiled = torch.compile(model, mode=fill("spec.mode"), fullgraph=fill("spec.fullgraph"))
 # {% endif %}
-# {% if timed %}
 run(compiled)
 print(f"First compiled call, with all that was compiled for it: {timeit.default_timer() - start:.1f} s.")
 
@@ -177,13 +159,7 @@ print(f"ratio    {ratio:.2f}. The run said:", fill("then"))
 outputs = (torch.utils._pytree.tree_leaves(run(one)) for one in (model, compiled))
 apart = max(float((x.float() - y.float()).abs().max()) for x, y in zip(*outputs) if torch.is_tensor(x))
 print(f"The outputs lie {apart:.2g} apart at most.")
-# {% elif not random %}
+# {% else %}
 for name, one in (("eager", model), ("compiled", compiled)):
     print(name, repr(tokenizer.decode(run(one), skip_special_tokens=True)))
-# {% endif %}
-# {% else %}
-outputs = run(compiled)
-# {% if text and not random %}
-print(tokenizer.decode(outputs, skip_special_tokens=True))
-# {% endif %}
 # {% endif %}

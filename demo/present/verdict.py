@@ -170,10 +170,8 @@ def basis(known: Comparison) -> str:
 
 
 def doubts(known: Comparison) -> str:
-    """What left the verdict open, and whether this process disagrees with those before it; '' where neither is so."""
-    because = OPEN_BECAUSE.get(known.open_because, "").format(floor=fmt.percent(known.floor))
-    grown = "This process lies so far from the ones before it that the range grew." if known.widened else ""
-    return " ".join(filter(None, [because, grown]))
+    """What left the verdict open; '' where nothing did."""
+    return OPEN_BECAUSE.get(known.open_because, "").format(floor=fmt.percent(known.floor))
 
 
 def noise_floor(known: Comparison) -> str:

@@ -1,8 +1,7 @@
 """The environment variables that a process started here gets.
 
-On a Space, where visitors choose what is loaded, that are only those known to be needed (`NEEDED`), none that looks
-like a secret (`SECRETS`), and no token file of the Hub's library. `block_proc_access` keeps a process from reading the
-app's own environment under /proc.
+On a Space, where visitors choose what is loaded, that are only those known to be needed (`NEEDED`), and no token file
+of the Hub's library. `block_proc_access` keeps a process from reading the app's own environment under /proc.
 
 Not covered: anywhere else a process gets the whole environment. It runs as the same user, with the same files and
 network. Root with the capability to trace processes can still read the app's environment.
@@ -21,18 +20,17 @@ from demo.core import limits
 from demo.core.cores import APP_VARIABLE
 
 ROOT = Path(__file__).resolve().parents[2]
-NEEDED = re.compile(
-    "PATH|HOME|USER|LOGNAME|LANG|LANGUAGE|LC_[A-Z]+|TZ|TMPDIR|XDG_CACHE_HOME|VIRTUAL_ENV|CONDA_PREFIX|SPACE_ID"
-    "|CC|CXX|CPATH|C_INCLUDE_PATH|CPLUS_INCLUDE_PATH|LIBRARY_PATH|LD_LIBRARY_PATH|LD_PRELOAD"
-    "|SSL_CERT_FILE|SSL_CERT_DIR|HF_HOME|HF_ENDPOINT"
-    "|TORCH_(HOME|LOGS)|TORCHINDUCTOR_(CACHE_DIR|COMPILE_THREADS|WORKER_START)|PYTORCH_(CUDA_)?ALLOC_CONF"
-    "|TRITON_(CACHE_DIR|PTXAS_PATH)"
-    "|(?!.*(TORCH|DYNAMO|INDUCTOR|TRITON))(HF_HUB|PYTHON|CUDA|NVIDIA|OMP|GOMP|KMP|MKL|WORTH_COMPILING)[A-Z0-9_]*"
-)
-"""What Python, torch, the compilers and the Hub's library read. Names with TORCH, DYNAMO, INDUCTOR or TRITON are listed
-one by one: torch writes the values of all of them into its compile cache, which the runs of later visitors share."""
-SECRETS = re.compile("TOKEN|SECRET|PASSW|CREDENTIAL|KEY|AUTH|WORTH_COMPILING_DATASET")
-"""Names that are left out even if `NEEDED` matches them."""
+NEEDED = """
+    PATH HOME USER LOGNAME LANG LC_ALL LC_CTYPE TZ TMPDIR XDG_CACHE_HOME PYTHONPATH VIRTUAL_ENV CONDA_PREFIX SPACE_ID
+    CC CXX CPATH LIBRARY_PATH LD_LIBRARY_PATH LD_PRELOAD SSL_CERT_FILE SSL_CERT_DIR
+    HF_HOME HF_HUB_CACHE HF_HUB_OFFLINE HF_ENDPOINT
+    TORCH_LOGS TORCHINDUCTOR_CACHE_DIR TRITON_CACHE_DIR PYTORCH_ALLOC_CONF PYTORCH_CUDA_ALLOC_CONF
+    CUDA_HOME CUDA_PATH CUDA_VISIBLE_DEVICES NVIDIA_TF32_OVERRIDE
+    OMP_NUM_THREADS OMP_WAIT_POLICY GOMP_SPINCOUNT MKL_NUM_THREADS
+    WORTH_COMPILING_PIXELS WORTH_COMPILING_BATCH WORTH_COMPILING_PARAMETERS WORTH_COMPILING_HUB_IDS
+""".split()
+"""What Python, torch, the compilers, the Hub's library and the limits read. torch writes the values of all names with
+TORCH or TRITON into its compile cache, which the runs of later visitors share: so no pattern lets others in."""
 SPIN_COUNT = "3000"
 """Turns that an OpenMP thread spins before it sleeps. Unbounded, a thread whose core another program takes makes all
 others spin: on two cores with one of them taken a call of 10 ms took 1.5 s, and a thirtieth of that with this bound. On
@@ -45,9 +43,7 @@ def worker_environment(folder: str) -> dict[str, str]:
     put it without `folder`, so that all processes share it."""
     environment = dict(os.environ)
     if limits.on_space():
-        environment = {
-            name: value for name, value in environment.items() if NEEDED.fullmatch(name) and not SECRETS.search(name)
-        }
+        environment = {name: environment[name] for name in NEEDED if name in environment}
         environment |= {"HF_HUB_DISABLE_IMPLICIT_TOKEN": "1", "HF_TOKEN_PATH": os.devnull}
     if limits.on_zero_gpu():  # no GPU may be asked for there outside of a function that holds one
         environment["CUDA_VISIBLE_DEVICES"] = ""

@@ -20,7 +20,7 @@ from demo.core.caveat import Caveat, note
 from demo.core.comparison import ProcessResult
 from demo.core.progress import Progress
 from demo.core.record import PHASE_DOING, PHASES, Failure, Status
-from demo.core.refusals import AGAIN, other_way_to_compile
+from demo.core.refusals import AGAIN, less_memory, other_way_to_compile
 from demo.core.result import RunResult
 from demo.core.spec import OWN_MODEL, RunSpec
 from demo.runs.process import Worker, ending
@@ -79,16 +79,11 @@ class OngoingRun:
         down, and None below 0."""
         if new is not None:
             self.progress, self.progress_at = new, elapsed
-        remaining = self.progress.remaining_seconds
-        if remaining is not None:
-            remaining -= elapsed - self.progress_at
-            remaining = remaining if remaining > 0 else None
-        racing = self.progress.racing_seconds
-        if racing is not None:
-            racing += elapsed - self.progress_at
-        return dataclasses.replace(
-            self.progress, elapsed_seconds=elapsed, remaining_seconds=remaining, racing_seconds=racing
-        )
+        known, passed = self.progress, elapsed - self.progress_at
+        remaining = (known.remaining_seconds or 0.0) - passed
+        racing = known.racing_seconds + passed if known.racing_seconds is not None else None
+        left = remaining if remaining > 0 else None
+        return dataclasses.replace(known, elapsed_seconds=elapsed, remaining_seconds=left, racing_seconds=racing)
 
     def job(self, folder: str) -> dict[str, Any]:
         """What the worker reads, whose temporary files lie in `folder`. Raises OSError where an empty compile cache
@@ -122,31 +117,22 @@ class OngoingRun:
             "timed_out",
             f"The run was stopped while {self._doing} after {fmt.duration(limit)}, the limit of one run.",
             f"Choose {'mode default or ' if change else ''}a smaller checkpoint, or raise "
-            f"{limits.variable('seconds')} (seconds).",
+            f"{limits.VARIABLES['seconds']} (seconds).",
             change,
         )
 
     def crashed(self, worker: Worker) -> RunResult:
         """For a worker, not yet closed, that ended without a result or sent something that cannot be read."""
-        own = self.spec.task == OWN_MODEL
         code = None if worker.unreadable else worker.child.exit_code()
         _log.warning("the worker %s; it printed last: %s", ending(code), worker.child.last_words() or "nothing")
         change: dict[str, Any] = {}
         if code == -signal.SIGKILL:
-            remedy = "Try smaller inputs or a smaller module." if own else "Try a smaller checkpoint."
-            if self.spec.batch_size > 1:
-                change = {"batch_size": max(1, self.spec.batch_size // 4)}
-                remedy = f"Try batch size {change['batch_size']}."
+            remedy, change = less_memory(self.spec)
             remedy = f"A kill often means that the machine ran out of memory. {remedy}"
         elif self.progress.phase == "start":
             remedy = "python -m demo doctor says what it needs to start."
-        elif own and self.progress.phase == "load":
-            remedy = "Your file ran there: look for what ends a process, such as os._exit or a crash of native code."
         elif self.progress.phase in PHASES[: PHASES.index("compile")]:
             remedy = AGAIN  # nothing was compiled yet
-        elif code in (-signal.SIGILL, -signal.SIGBUS) and self.spec.compiler == "jit" and self.spec.cache == "keep":
-            change = {"cache": "empty"}
-            remedy = "The compile cache may hold code of another processor: empty it, or choose cache empty."
         else:
             other, change = other_way_to_compile(self.spec)
             remedy = f"{AGAIN} {other}".strip()

@@ -6,7 +6,7 @@
 - A full disk, a read-only folder and a sound file of another program are errors with the way out.
 
 Not covered: network file systems, where neither SQLite's locks nor `flock` can be relied on; damage inside a value, as
-SQLite keeps no checksums (`History` skips a row whose JSON cannot be read).
+SQLite keeps no checksums (`History` skips a row whose JSON cannot be read); a file cut to nothing, which is a new one.
 """
 
 import contextlib
@@ -28,7 +28,7 @@ BUSY_SECONDS = 30.0
 PAGE_BYTES = 4096
 """SQLite's default."""
 TABLE = """
-CREATE TABLE results (
+CREATE TABLE IF NOT EXISTS results (
     id TEXT PRIMARY KEY,
     started_at TEXT NOT NULL,
     checkpoint TEXT NOT NULL,
@@ -41,10 +41,10 @@ CREATE TABLE results (
     rerun TEXT,           -- the JSON of a StoredRun
     result TEXT NOT NULL  -- the JSON of all: long, and last, so that SQLite reads the others without it
 );
-CREATE INDEX results_by_words ON results (started_at, words);  -- a search reads nothing else
+CREATE INDEX IF NOT EXISTS results_by_words ON results (started_at, words);  -- a search reads nothing else
 """
-_FILE_ERRORS = (0, sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
-"""SQLite's codes of errors after which the file is checked; 0 where it gives none. Others are the machine's."""
+_FILE_ERRORS = (0, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+"""SQLite's codes of errors after which the file is checked; 0 for the error of `_prepare`."""
 
 
 class HistoryError(Exception):
@@ -68,7 +68,7 @@ def open_database(path: Path, purpose: str) -> Iterator[sqlite3.Connection]:
                 database.executescript(TABLE)
                 yield database
             return
-        _make_if_missing(path)
+        path.parent.mkdir(parents=True, exist_ok=True)
         # Nobody renames an open file: when closed, SQLite would remove the log of the one that took its name.
         with locked(path.parent, fcntl.LOCK_SH), contextlib.closing(_connect(path)) as database:
             _prepare(database)
@@ -77,52 +77,39 @@ def open_database(path: Path, purpose: str) -> Iterator[sqlite3.Connection]:
         _set_aside_unusable(path, error)
         reason = (isinstance(error, OSError) and error.strerror) or error
         raise HistoryError(
-            f"Results cannot be {purpose} in {path}: {reason}. Make room on its disk, raise "
-            f"{limits.variable('history_bytes')}, allow writing there, end the program that holds the file or move "
-            f"the file away, or set {FOLDER_VARIABLE} to another folder."
+            f"Results cannot be {purpose} in {path}: {reason}. Make room on its disk, allow "
+            f"writing there, end the program that holds the file or move the file away, or set {FOLDER_VARIABLE} to "
+            "another folder."
         ) from error
 
 
-def _make_if_missing(path: Path) -> None:
-    """Makes the file under another name, so that it appears whole or, on a full disk, not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if path.exists():
-        return
-    new = path.with_name(f"{path.name}.new")
-    with locked(path.parent):
-        if path.exists():  # by another process, meanwhile
-            return
-        new.unlink(missing_ok=True)  # by a program that was killed
-        try:
-            with contextlib.closing(sqlite3.connect(new, isolation_level=None)) as database:
-                database.executescript(f"BEGIN; {TABLE} PRAGMA user_version = {FILE_VERSION}; COMMIT;")
-                # Last: what stood in a log could be lost without an error.
-                database.execute("PRAGMA journal_mode = WAL")
-            new.rename(path)
-        finally:
-            new.unlink(missing_ok=True)
-
-
 def _connect(path: Path) -> sqlite3.Connection:
-    if path.is_file() and not path.stat().st_size:  # SQLite would make a new one of it, and remove the log
-        raise sqlite3.DatabaseError("it is empty: 0 bytes")
-    address = f"{path.absolute().as_uri()}?mode=rw"  # makes no file
-    database = sqlite3.connect(address, uri=True, timeout=BUSY_SECONDS, isolation_level=None)
+    database = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None)
     database.text_factory = bytes  # one row of broken UTF-8 must not end the listing of the others
     return database
 
 
 def _prepare(database: sqlite3.Connection) -> None:
-    """Raises sqlite3.DatabaseError for a file of another version of this program or of another program."""
-    (version,) = database.execute("PRAGMA user_version").fetchone()
-    if version != FILE_VERSION:
+    """Makes the table of an empty file. Raises sqlite3.DatabaseError for a file of another version or program."""
+    version, tables = _version(database)
+    if not version and not tables:
+        database.executescript(f"BEGIN IMMEDIATE; {TABLE} PRAGMA user_version = {FILE_VERSION}; COMMIT;")
+    elif version != FILE_VERSION:
         raise sqlite3.DatabaseError(
             f"another version of this program, or another program, wrote it "
             f"(format {version}, this one knows {FILE_VERSION})"
         )
+    database.execute("PRAGMA journal_mode = WAL")
     database.execute("PRAGMA synchronous = FULL")
     most_pages = max(1, limits.current().history_bytes // PAGE_BYTES)  # 0 would set no limit
     database.execute(f"PRAGMA max_page_count = {most_pages}")
+
+
+def _version(database: sqlite3.Connection) -> tuple[int, list[bytes]]:
+    """Returns the format of a file and the names of its tables and indexes."""
+    tables = [name for (name,) in database.execute("SELECT name FROM sqlite_master")]
+    (version,) = database.execute("PRAGMA user_version").fetchone()  # last: another process may make them just now
+    return version, tables
 
 
 def _set_aside_unusable(path: Path, error: Exception) -> None:
@@ -147,12 +134,10 @@ def _find_fault(path: Path) -> str:
     """Returns 'damaged' or, for an older version of ours, 'version-N'; '' if neither is known."""
     try:
         with contextlib.closing(_connect(path)) as database:
-            (version,) = database.execute("PRAGMA user_version").fetchone()
+            version, tables = _version(database)
             if version == FILE_VERSION:
                 return "" if database.execute("PRAGMA quick_check").fetchone() == (b"ok",) else "damaged"
-            columns = {name for (name,) in database.execute("SELECT name FROM pragma_table_info('results')")}
-            is_older = 0 < version < FILE_VERSION and columns >= {b"id", b"started_at", b"result"}
-            return f"version-{version}" if is_older else ""
+            return f"version-{version}" if 0 < version < FILE_VERSION and b"results" in tables else ""
     except (sqlite3.Error, UnicodeDecodeError) as error:
         return "damaged" if _is_of_file(error) else ""
 

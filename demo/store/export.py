@@ -1,8 +1,8 @@
 """Results as files for other programs: one flat table (CSV, Parquet), or the whole results (JSON).
 
-CSV is safe to open in a spreadsheet. That runs a cell that begins with =, +, -, @ or their full-width forms, or with
-such a character after white space, a tab or a line's end: an apostrophe in front makes it a text. Numbers stay as they
-are, -0.5 too. Not covered: a program that splits the lines at another character than the comma.
+CSV is safe to open in a spreadsheet. That runs a cell that begins with =, +, -, @ or their full-width forms, also after
+white space: an apostrophe in front makes it a text. Not covered: a program that splits the lines at another character
+than the comma.
 """
 
 import csv
@@ -12,14 +12,11 @@ import json
 import os
 import re
 import typing
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import chain
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from demo.core.format import milliseconds
-from demo.core.measurement import Measurement
-from demo.core.result import FIRST_TOKEN, RunResult
+from demo.core.result import RunResult
 from demo.core.result_json import to_json
 from demo.core.spec import BadInput, RunSpec, without_meaning
 
@@ -32,112 +29,69 @@ _TEXT, _WHOLE, _NUMBER, _SWITCH = "string", "Int64", "Float64", "boolean"
 """pandas' types that have a value for 'not measured', so that a column has the same type in every export."""
 
 
-@dataclasses.dataclass(frozen=True)
-class Column:
-    kind: str
-    """The type of its values, as pandas calls it."""
-    read: Callable[[RunResult], Any]
-    """None where it was not measured."""
-
-
-def _option(name: str, annotation: Any) -> Column:
+def _option(annotation: Any) -> str:
     kinds = {str: _TEXT, int: _WHOLE, float: _NUMBER, bool: _SWITCH}
     kind, *_ = (*typing.get_args(annotation), annotation)  # of `int | None` int, of `tuple[str, ...]` str
-
-    def value(result: RunResult) -> Any:
-        if name in without_meaning(result.spec.task):
-            return None
-        found = getattr(result.spec, name)
-        return ", ".join(found) if isinstance(found, tuple) else found
-
-    return Column(kinds[kind], value)
+    return kinds[kind]
 
 
-def _part(kind: str, path: str, convert: Callable[[Any], Any] = lambda found: found) -> Column:
-    """What the result has at this path of attributes, converted; None where a part of it is missing."""
-
-    def value(result: RunResult) -> Any:
-        found: Any = result
-        for name in path.split("."):
-            found = getattr(found, name) if found is not None else None
-        return convert(found) if found is not None else None
-
-    return Column(kind, value)
-
-
-def _timing(variant: str) -> dict[str, Column]:
-    def latency(result: RunResult) -> float | None:
-        seconds = result.latencies.get(variant)
-        return milliseconds(seconds) if seconds is not None else None
-
-    def measured(kind: str, read: Callable[[Measurement], Any]) -> Column:
-        return _part(kind, variant, lambda found: read(found) if found.wall_seconds else None)
-
+def _timing(variant: str) -> dict[str, tuple[str, str]]:
     return {
-        f"{variant}_ms": Column(_NUMBER, latency),
-        f"{variant}_median_ms": measured(_NUMBER, lambda found: milliseconds(found.median_seconds)),
-        f"{variant}_mean_ms": measured(_NUMBER, lambda found: milliseconds(found.mean_seconds)),
-        f"{variant}_p95_ms": measured(_NUMBER, lambda found: milliseconds(found.p95_seconds)),
-        f"{variant}_images_per_second": Column(_NUMBER, lambda result: _rate(result, variant, "image")),
-        f"{variant}_calls": measured(_WHOLE, lambda found: len(found.wall_seconds)),
-        f"{variant}_peak_memory_bytes": measured(_WHOLE, lambda found: found.peak_memory_bytes),
+        f"{variant}_ms": (_NUMBER, f"{variant}_ms"),
+        f"{variant}_median_ms": (_NUMBER, f"{variant}.median_ms"),
+        f"{variant}_mean_ms": (_NUMBER, f"{variant}.mean_ms"),
+        f"{variant}_p95_ms": (_NUMBER, f"{variant}.p95_ms"),
+        f"{variant}_images_per_second": (_NUMBER, f"{variant}.images_per_second"),
+        f"{variant}_calls": (_WHOLE, f"{variant}.wall_seconds"),
+        f"{variant}_peak_memory_bytes": (_WHOLE, f"{variant}.peak_memory_bytes"),
     }
 
 
-def _generation(side: int, variant: str) -> dict[str, Column]:
-    def first_token(result: RunResult) -> float | None:
-        first = result.comparisons.get(FIRST_TOKEN)
-        return milliseconds(first.latencies[side]) if first is not None else None
-
+def _generation(variant: str) -> dict[str, tuple[str, str]]:
     return {
-        f"{variant}_first_token_ms": Column(_NUMBER, first_token),
-        f"{variant}_answer_ms": _part(_NUMBER, "answer_seconds", lambda both: milliseconds(both[side])),
-        f"{variant}_tokens_per_second": Column(_NUMBER, lambda result: _rate(result, variant, "token")),
+        f"{variant}_first_token_ms": (_NUMBER, f"comparisons.first_token.{variant}_ms"),
+        f"{variant}_answer_ms": (_NUMBER, f"answer_ms.{variant}"),
+        f"{variant}_tokens_per_second": (_NUMBER, f"{variant}.tokens_per_second"),
     }
 
 
-def _rate(result: RunResult, variant: str, unit: str) -> float | None:
-    seconds = result.latencies.get(variant)
-    return result.spec.batch_size / seconds if seconds is not None and result.spec.unit == unit else None
-
-
-EXPORTED: dict[str, Column] = {
-    **{name: _part(_TEXT, name) for name in ("id", "started_at", "status")},
+EXPORTED: dict[str, tuple[str, str]] = {
+    **{name: (_TEXT, name) for name in ("id", "started_at", "status")},
     **{  # 'threads' is what torch used
-        "threads_asked" if field.name == "threads" else field.name: _option(field.name, field.type)
+        "threads_asked" if field.name == "threads" else field.name: (_option(field.type), f"spec.{field.name}")
         for field in dataclasses.fields(RunSpec)
     },
     **{
-        name: _part(_TEXT, f"environment.{name}")
+        name: (_TEXT, f"environment.{name}")
         for name in ("torch", "transformers", "python", "platform", "device_name", "cpu", "driver", "cuda")
     },
-    "threads": _part(_WHOLE, "environment.threads"),
+    "threads": (_WHOLE, "environment.threads"),
     **_timing("eager"),
     **_timing("compiled"),
-    "speedup": _part(_NUMBER, "speedup.ratio"),
-    "speedup_low": _part(_NUMBER, "speedup.low"),
-    "speedup_high": _part(_NUMBER, "speedup.high"),
-    "verdict": _part(_TEXT, "speedup.verdict"),
-    "speedup_within_low": _part(_NUMBER, "speedup.within.low"),
-    "speedup_within_high": _part(_NUMBER, "speedup.within.high"),
-    "speedup_basis": _part(_TEXT, "speedup.basis"),
-    "control_low": _part(_NUMBER, "control.low"),
-    "control_high": _part(_NUMBER, "control.high"),
-    "first_call_seconds": _part(_NUMBER, "compilation.first_call_seconds"),
-    "first_call_cache": _part(_TEXT, "compilation.cache"),
-    "graphs": _part(_WHOLE, "compilation.graphs"),
-    "graph_breaks": _part(_WHOLE, "compilation.graph_breaks", len),
-    "break_even_calls": _part(_WHOLE, "own_break_even.calls"),
-    "break_even_seconds": _part(_NUMBER, "own_break_even.seconds"),
-    "parity": _part(_TEXT, "parity.verdict"),
-    "elapsed_seconds": _part(_NUMBER, "elapsed_seconds"),
-    "failure_stage": _part(_TEXT, "failure.stage"),
-    "failure_message": _part(_TEXT, "failure.message"),
-    "warnings": _part(_TEXT, "warnings", " ".join),
-    **_generation(0, "eager"),
-    **_generation(1, "compiled"),
+    "speedup": (_NUMBER, "speedup.ratio"),
+    "speedup_low": (_NUMBER, "speedup.low"),
+    "speedup_high": (_NUMBER, "speedup.high"),
+    "verdict": (_TEXT, "speedup.verdict"),
+    "speedup_within_low": (_NUMBER, "speedup.within.low"),
+    "speedup_within_high": (_NUMBER, "speedup.within.high"),
+    "speedup_basis": (_TEXT, "speedup.basis"),
+    "control_low": (_NUMBER, "control.low"),
+    "control_high": (_NUMBER, "control.high"),
+    "first_call_seconds": (_NUMBER, "compilation.first_call_seconds"),
+    "first_call_cache": (_TEXT, "compilation.cache"),
+    "graphs": (_WHOLE, "compilation.graphs"),
+    "graph_breaks": (_WHOLE, "compilation.graph_breaks"),
+    "break_even_calls": (_WHOLE, "break_even_calls"),
+    "break_even_seconds": (_NUMBER, "break_even_seconds"),
+    "parity": (_TEXT, "parity.verdict"),
+    "elapsed_seconds": (_NUMBER, "elapsed_seconds"),
+    "failure_stage": (_TEXT, "failure.stage"),
+    "failure_message": (_TEXT, "failure.message"),
+    "warnings": (_TEXT, "warnings"),
+    **_generation("eager"),
+    **_generation("compiled"),
 }
-"""All columns of a run, in their order."""
+"""All columns of a run, in their order: the type as pandas calls it, and the place in the JSON of a result."""
 
 
 def check_place(path: Path, what: str) -> None:
@@ -150,11 +104,17 @@ def check_place(path: Path, what: str) -> None:
 
 def row(result: RunResult) -> dict[str, Any]:
     """The `EXPORTED` columns of one result, None where not measured; a lone surrogate (of a file name) is escaped."""
-    values = {name: column.read(result) for name, column in EXPORTED.items()}
-    return {
-        name: value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else value
-        for name, value in values.items()
-    }
+    data, values = to_json(result), {}
+    for name, (kind, path) in EXPORTED.items():
+        value: Any = data
+        for key in path.split("."):
+            value = (value or {}).get(key)
+        if isinstance(value, list):
+            value = len(value) if kind == _WHOLE else "; ".join(value)
+        if isinstance(value, str):
+            value = value.encode("utf-8", "backslashreplace").decode()
+        values[name] = value
+    return values | dict.fromkeys(without_meaning(result.spec.task))
 
 
 def table(results: Iterable[RunResult]) -> "pd.DataFrame":
@@ -163,21 +123,20 @@ def table(results: Iterable[RunResult]) -> "pd.DataFrame":
 
     rows = [row(result) for result in results]
     return pd.DataFrame(
-        {name: pd.array([one[name] for one in rows], dtype=column.kind) for name, column in EXPORTED.items()}  # type: ignore[call-overload]
+        {name: pd.array([one[name] for one in rows], dtype=kind) for name, (kind, _) in EXPORTED.items()}  # type: ignore[call-overload]
     )
 
 
 def write(results: Iterable[RunResult], format: str, file: BinaryIO) -> None:
     """Writes a file of one of `FORMATS`: JSON has the whole results. Raises BadInput for another format.
 
-    One result is in memory at a time, and all rows for Parquet.
+    One result is in memory at a time, and the rows of all for CSV and Parquet.
     """
     if format == "json":
-        for line in json_lines(results, indent=1):
-            file.write(line.encode("utf-8", "backslashreplace"))
+        for text in json_lines(results):
+            file.write(text.encode("utf-8", "backslashreplace"))
     elif format == "csv":
-        for line in csv_lines(list(EXPORTED), map(row, results)):
-            file.write(line.encode())
+        file.write(csv_text(list(EXPORTED), map(row, results)).encode())
     elif format == "parquet":
         table(results).to_parquet(file, index=False)
     else:
@@ -190,49 +149,44 @@ def to_bytes(results: Iterable[RunResult], format: str) -> bytes:
     return file.getvalue()
 
 
-def json_lines(results: Iterable[RunResult], indent: int) -> Iterator[str]:
-    """The text that `json.dumps` gives for the list of the results, in pieces of one result each."""
-    margin = "\n" + " " * indent
-    before = "["
+def json_lines(results: Iterable[RunResult]) -> Iterator[str]:
+    """The list of the results as JSON, in pieces of a result and a line each."""
+    before = "[\n"
     for result in results:
-        text = json.dumps(to_json(result), allow_nan=False, ensure_ascii=False, indent=indent)
-        yield before + margin + text.replace("\n", margin)  # a line's end within a string is escaped
-        before = ","
-    yield "[]" if before == "[" else "\n]"
+        yield before + json.dumps(to_json(result), allow_nan=False, ensure_ascii=False)
+        before = ",\n"
+    yield "[]\n" if before == "[\n" else "\n]\n"
 
 
 # CSV
 
-_FORMULA = re.compile(r"'*(?:[\t\r\n]|\s*[=+\-@＝＋－＠])")
+_FORMULA = re.compile(r"'*\s*[=+\-@＝＋－＠]")
 """Includes apostrophes in front, so that `unescape_formula` gives back exactly what `escape_formula` was given."""
-_PLAIN_NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
-_BOTH = "\r\n"
-"""The csv module quotes a cell for the characters of the line's end only, and a spreadsheet takes either for one."""
-
-
-def csv_lines(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    """The rows as lines of CSV, the names of the columns first.
-
-    None, and a column that a row lacks, is an empty cell. Raises ValueError for a row with a further column.
-    """
-    for row in chain([{name: name for name in columns}], rows):
-        line = io.StringIO()
-        csv.DictWriter(line, columns, lineterminator=_BOTH).writerow({name: escape_formula(row[name]) for name in row})
-        yield line.getvalue().removesuffix(_BOTH) + "\n"
 
 
 def csv_text(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> str:
-    """All `csv_lines` in one text."""
-    return "".join(csv_lines(columns, rows))
+    """The rows as CSV, the names of the columns first.
+
+    None, and a column that a row lacks, is an empty cell. Raises ValueError for a row with a further column.
+    """
+    file = io.StringIO()
+    writer = csv.DictWriter(file, columns, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows({name: escape_formula(row[name]) for name in row} for row in rows)
+    return file.getvalue()
 
 
 def escape_formula(value: Any) -> Any:
-    """A text that a spreadsheet would take for a formula, with an apostrophe in front; anything else as it is."""
-    if isinstance(value, str) and _FORMULA.match(value) and not _PLAIN_NUMBER.fullmatch(value):
-        return f"'{value}"
-    return value
+    """A text that a spreadsheet would take for a formula, with an apostrophe in front; anything else as it is.
+
+    A carriage return becomes a space: the csv module leaves it unquoted, and readers take it for a line's end.
+    """
+    if not isinstance(value, str):
+        return value
+    text = value.replace("\r", " ")
+    return f"'{text}" if _FORMULA.match(text) else text
 
 
-def unescape_formula(cell: Any) -> Any:
+def unescape_formula(cell: str) -> str:
     """What `escape_formula` was given for this cell."""
-    return cell[1:] if isinstance(cell, str) and cell.startswith("'") and _FORMULA.match(cell) else cell
+    return cell[1:] if cell.startswith("'") and _FORMULA.match(cell) else cell

@@ -15,7 +15,6 @@ import json
 import logging
 import os
 import sqlite3
-import sys
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
@@ -39,34 +38,18 @@ _CACHED_RESULTS = 256
 _SAME_MACHINE = "device_name = :device_name AND torch = :torch"
 _SAME_MODEL = "checkpoint = :checkpoint AND batch_size = :batch_size AND mode = :mode AND dtype = :dtype"
 _NEWEST_FIRST = "ORDER BY started_at DESC, rowid DESC"
-_PAGE_WORDS = {
-    "ok": "finished",
-    "compile_failed": "did not compile",
-    "timed_out": "took too long",
-    "same": "no difference",
-    "unsure": "too noisy to tell, no clear difference",
-}
-"""What the page calls a status or a verdict that is stored under another name."""
-
 _log = logging.getLogger(__name__)
 
 
 def default_folder() -> Path:
-    """The platform's folder for an app's data, or what the environment names. Raises HistoryError without a home."""
-    if chosen := os.environ.get(FOLDER_VARIABLE):
-        return Path(chosen).expanduser()
+    """Returns the user's folder for data, or what the environment names. Raises HistoryError without a home."""
+    data = os.environ.get("XDG_DATA_HOME") or "~/.local/share"
     try:
-        home = Path.home()
+        return Path(os.environ.get(FOLDER_VARIABLE) or f"{data}/worth-compiling").expanduser()
     except RuntimeError as error:
         raise HistoryError(
             f"This user has no home folder to keep results in. Set {FOLDER_VARIABLE} to a folder that can be written."
         ) from error
-    if sys.platform == "darwin":
-        base = home / "Library" / "Application Support"
-    else:
-        named = os.environ.get("XDG_DATA_HOME", "")
-        base = Path(named) if os.path.isabs(named) else home / ".local" / "share"
-    return base / "worth-compiling"
 
 
 class History:
@@ -253,22 +236,14 @@ class History:
 
     @contextmanager
     def _database(self, purpose: str) -> Iterator[sqlite3.Connection]:
-        """Opens a new file where a damaged or older one is set aside. Found out later, in the middle, that raises."""
+        """Opens the file. If it is set aside, that is also what the next `append` returns, as few who read tell it."""
         try:
-            with contextlib.ExitStack() as opened:
-                try:
-                    database = opened.enter_context(open_database(self.path, purpose))
-                except SetAside as notice:
-                    self._note(notice)
-                    database = opened.enter_context(open_database(self.path, purpose))
+            with open_database(self.path, purpose) as database:
                 yield database
         except SetAside as notice:
-            self._note(notice)
+            self._notice = str(notice)
+            _log.warning("%s: %s", self.path, notice)
             raise
-
-    def _note(self, notice: SetAside) -> None:
-        self._notice = str(notice)
-        _log.warning("%s: %s", self.path, notice)
 
 
 def _places(values: Collection[object]) -> str:
@@ -290,7 +265,6 @@ def _searched_text(result: RunResult) -> str:
     texts += [spec.mode, spec.dtype, spec.device, spec.weights]
     texts += [machine.device_name, machine.torch] if machine is not None else []
     texts += [result.speedup.verdict] if result.speedup is not None else []
-    texts += [_PAGE_WORDS[text] for text in texts if text in _PAGE_WORDS]
     for name, value in spec.departures().items():
         texts += [name, *(value if isinstance(value, tuple) else [value])]
     return "\n".join(map(str, texts)).lower()

@@ -4,14 +4,15 @@ For a page on a machine whose disk does not last, such as a Space. The page only
 for the Hub: while it does not answer, results stay in a local folder, and a later push takes them, also of the next
 program with this folder.
 
-Not covered: a disk that is lost before the next push.
+Not covered: a disk that is lost before the next push; a run that is deleted here stays in the dataset.
 """
 
 import logging
 import os
 import re
 import threading
-from collections.abc import Callable, Iterable, Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -57,18 +58,15 @@ class PushedHistory(History):
     """A history that also writes each result to a folder, which huggingface_hub pushes every few minutes.
 
     A result is a JSON file and, as a row of an export, a Parquet file, both named by its day and id. The scheduler asks
-    the Hub when it is made, which may take long or fail. So a thread makes it, and again with the next result if that
-    failed.
+    the Hub when it is made, which may take long or fail: so a thread makes it, and tries again.
     """
 
     def __init__(self, dataset: str, scheduler: Callable[..., Any] | None = None) -> None:
         super().__init__()
         self.dataset = dataset
-        self._make = scheduler
         self._scheduler: Any = None
-        self.connecting = threading.Lock()
-        """Held while a thread makes the scheduler."""
-        self._start()
+        self.connecting = threading.Thread(target=self._connect, args=[scheduler], daemon=True)
+        self.connecting.start()
 
     def append(self, result: RunResult) -> str | None:
         """Stores the result here and prepares it for the next push, also where the local file cannot take it."""
@@ -76,27 +74,19 @@ class PushedHistory(History):
             return super().append(result)
         finally:
             try:
-                self._start()
                 self._write(result)
             except Exception as error:  # no failure of the dataset may harm the run
                 _log.warning("a result was not prepared for the dataset %s: %s", self.dataset, error)
 
-    def delete(self, ids: Iterable[str]) -> int:
-        """Removes results here, and their rows from the dataset by the next push. A JSON file that was pushed stays."""
-        ids = set(ids)
-        withdraw(self.path.parent / FOLDER, ids)
-        return super().delete(ids)
-
     def close(self) -> None:
         """Pushes the last results, if that takes a few seconds only; else the next program does."""
-        scheduler, self._scheduler = self._scheduler, None
-        if scheduler is None:
+        if self._scheduler is None:
             return
         try:
-            scheduler.trigger().result(LAST_PUSH_SECONDS)
+            self._scheduler.trigger().result(LAST_PUSH_SECONDS)
         except Exception as error:
             _log.warning("the last results were not pushed to %s: %s", self.dataset, error or "no answer in time")
-        scheduler.stop()
+        self._scheduler.stop()
 
     def _write(self, result: RunResult) -> None:
         folder, name = self.path.parent / FOLDER, f"{result.started_at[:10]}/{result.id}"
@@ -106,26 +96,23 @@ class PushedHistory(History):
             with _pushed_file(folder / "rows" / f"{name}.parquet") as draft:
                 export.write([result], "parquet", draft)
 
-    def _start(self) -> None:
-        if self._scheduler is None and self.connecting.acquire(blocking=False):
-            threading.Thread(target=self._connect, daemon=True).start()
+    def _connect(self, scheduler: Callable[..., Any] | None) -> None:
+        from huggingface_hub import CommitScheduler
 
-    def _connect(self) -> None:
-        try:
-            from huggingface_hub import CommitScheduler
-
-            self._scheduler = (self._make or CommitScheduler)(
-                repo_id=self.dataset,
-                repo_type="dataset",
-                folder_path=self.path.parent / FOLDER,
-                every=EVERY_MINUTES,
-                private=True,
-                ignore_patterns=["**/.*"],
-            )
-        except Exception as error:
-            _log.warning("results cannot be pushed to the dataset %s yet: %s", self.dataset, error)
-        finally:
-            self.connecting.release()
+        while True:
+            try:
+                self._scheduler = (scheduler or CommitScheduler)(
+                    repo_id=self.dataset,
+                    repo_type="dataset",
+                    folder_path=self.path.parent / FOLDER,
+                    every=EVERY_MINUTES,
+                    private=True,
+                    ignore_patterns=["**/.*"],
+                )
+                return
+            except Exception as error:
+                _log.warning("results cannot be pushed to the dataset %s yet: %s", self.dataset, error)
+                time.sleep(EVERY_MINUTES * 60)
 
 
 @contextmanager
@@ -134,14 +121,3 @@ def _pushed_file(path: Path) -> Iterator[BinaryIO]:
     path.parent.mkdir(parents=True, exist_ok=True)
     with replacing(path) as draft:
         yield draft
-
-
-def withdraw(folder: Path, ids: set[str]) -> None:
-    """Removes these results from what this folder pushes."""
-    for file in folder.glob("runs/*/*.json"):
-        if file.stem in ids:
-            file.unlink(missing_ok=True)
-    for file in folder.glob("rows/*/*.parquet"):
-        if file.stem in ids:
-            with replacing(file) as draft:  # without the row: a push removes no file from the Hub
-                export.write([], "parquet", draft)

@@ -6,7 +6,6 @@ the files `assets/measured/*.csv`: the guide's columns, the interval, and what t
 
 import csv
 import json
-import operator
 import re
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,7 +19,6 @@ from demo.core.files import replacing
 from demo.core.format import milliseconds
 from demo.core.result import RunResult
 from demo.core.spec import OPTIONS, BadInput, RunSpec
-from demo.core.stats import geometric_mean
 from demo.store.export import csv_text, unescape_formula
 
 SOURCE = "https://huggingface.co/docs/transformers/perf_torch_compile"
@@ -60,11 +58,11 @@ class PublishedRow:
     checkpoint: str
     eager_seconds: float | None
     compiled_seconds: float | None
+    speedup: float | None = None
     measured: bool = False
-    estimate: float | None = None
     speedup_low: float | None = None
     speedup_high: float | None = None
-    """The estimate and the ends of its 95 % interval; None where either variant ran out of memory."""
+    """The ends of the 95 % interval of the speed-up; None where either variant ran out of memory."""
     dtype: str = ""
     weights: str = ""
     transformers: str = ""
@@ -88,17 +86,6 @@ class PublishedRow:
     def origin(self) -> str:
         return MEASURED if self.measured else "published"
 
-    @property
-    def speedup(self) -> float | None:
-        if self.eager_seconds is None or self.compiled_seconds is None:
-            return None
-        return self.estimate if self.estimate is not None else self.eager_seconds / self.compiled_seconds
-
-    @property
-    def saved(self) -> float | None:
-        """Share of the eager time that compiling saves: 0.23 is 23 %; below 0 where compiled is slower."""
-        return None if self.speedup is None else 1 - 1 / self.speedup
-
 
 GUIDE = ("subset", "gpu", "torch", "mode", "batch_size", "task", "model", "checkpoint", "eager_ms", "compiled_ms")
 """The columns of the guide's CSV."""
@@ -115,14 +102,15 @@ def read_row(cells: Mapping[str, str], measured: bool = False) -> PublishedRow:
         if name in ("eager_ms", "compiled_ms"):
             values[name.replace("_ms", "_seconds")] = None if cell == OOM else float(cell) / 1e3
         elif name in ("speedup", "speedup_low", "speedup_high"):
-            values["estimate" if name == "speedup" else name] = float(cell) if cell else None
+            values[name] = float(cell) if cell else None
         elif name in ("repeats", "threads"):
             values[name] = int(cell) if cell else None
         elif name == "settings":
             values[name] = {OPTIONS[key].name: value for key, value in json.loads(cell or "{}").items()}
         else:
             values[name] = int(cell) if name == "batch_size" else cell
-    return PublishedRow(**values)
+    eager, compiled = values["eager_seconds"], values["compiled_seconds"]
+    return PublishedRow(**{"speedup": eager and compiled and eager / compiled, **values})
 
 
 # The guide's tables
@@ -153,15 +141,8 @@ def sources() -> list[dict[str, str]]:
     return list(json.loads((_GUIDE_FOLDER / "sources.json").read_text(encoding="utf-8")))
 
 
-def notes(row: PublishedRow) -> tuple[str, ...]:
-    """Caveats of a row; most have none."""
-    if row.weights == "random":
-        return ("Random weights: latency does not depend on their values.",)
-    return faults_at(row)
-
-
 def faults_at(row: PublishedRow) -> tuple[str, ...]:
-    """What is known to be wrong of a row of the guide."""
+    """What is known to be wrong of a row of the guide; most have nothing."""
     of_rows = [] if row.measured else [fault for fault in faults() if fault["rows"] is not None]
     return tuple(fault["note"] for fault in of_rows if fault["rows"].items() <= vars(row).items())
 
@@ -179,21 +160,15 @@ def select(
 ) -> list[PublishedRow]:
     """The rows that match every filter; None or '' is no filter. Upper and lower case are the same.
 
-    `model` matches a part of a model's or a checkpoint's name. Raises BadInput for a value that no row has. Values that
-    exist, but in no row together, give an empty list.
+    `model` matches a part of a model's or a checkpoint's name. Raises BadInput for any other value that no row has.
     """
     every = found = list(given)
     for column, asked in (("subset", subset), ("gpu", gpu), ("batch_size", batch_size), ("task", task)):
-        if every and asked not in (None, ""):
+        if asked not in (None, ""):
             value = _known(column, asked, every)
             found = [row for row in found if getattr(row, column) == value]
-    if every and (part := str(model or "").strip().lower()):
-        fitting = [row for row in every if part in row.model.lower() or part in row.checkpoint.lower()]
-        if not fitting:
-            known = ", ".join(values(every, "model"))
-            raise BadInput(f"No model of the tables is called {str(model)[:80]!r}. They have: {known}.")
-        found = [row for row in found if row in fitting]
-    return found
+    part = str(model or "").strip().lower()
+    return [row for row in found if part in row.model.lower() or part in row.checkpoint.lower()]
 
 
 def values(given: Iterable[PublishedRow], column: str) -> list[Any]:
@@ -211,31 +186,7 @@ def _known(column: str, asked: object, every: Sequence[PublishedRow]) -> Any:
     raise BadInput(f"The tables have no {name} {str(asked)[:80]!r}. They have: {', '.join(map(str, allowed))}.")
 
 
-# What the charts need
-
-
-def newest(given: Iterable[PublishedRow]) -> list[PublishedRow]:
-    """One row for each subset, GPU, batch size and checkpoint: of several measurements the one of the latest day."""
-    kept: dict[tuple[Any, ...], PublishedRow] = {}
-    for row in given:
-        key = (row.measured, row.subset, row.gpu, row.batch_size, row.checkpoint)
-        if key not in kept or row.date >= kept[key].date:
-            kept[key] = row
-    return list(kept.values())
-
-
-def mean_speedup(given: Iterable[PublishedRow]) -> float | None:
-    """The geometric mean of the rows that have times; None where none has."""
-    ratios = [row.speedup for row in given if row.speedup is not None]
-    return geometric_mean(ratios) if ratios else None
-
-
 # Export
-
-
-def cell_text(seconds: float | None) -> str:
-    """A time in milliseconds as in the guide's tables: '14.400', 'OOM'."""
-    return OOM if seconds is None else f"{milliseconds(seconds):.3f}"
 
 
 def record(row: PublishedRow) -> dict[str, Any]:
@@ -249,9 +200,8 @@ def record(row: PublishedRow) -> dict[str, Any]:
         "speedup": None if row.speedup is None else round(row.speedup, 4),
         "speedup_low": row.speedup_low,
         "speedup_high": row.speedup_high,
-        "saved_percent": None if row.saved is None else round(row.saved * 100, 2),
         **{name: own.get(name) for name in (*_TEXTS, "repeats", "threads", "settings")},
-        "notes": list(notes(row)),
+        "notes": list(faults_at(row)),
     }
 
 
@@ -266,7 +216,7 @@ def to_csv(given: Iterable[PublishedRow]) -> str:
 def _cells(row: PublishedRow) -> dict[str, Any]:
     """The record of a row, its settings and notes as one text each."""
     settings = json.dumps(dict(row.settings), ensure_ascii=False) if row.settings else ""
-    return record(row) | {"settings": settings, "notes": " ".join(notes(row))}
+    return record(row) | {"settings": settings, "notes": " ".join(faults_at(row))}
 
 
 # This project's tables
@@ -367,23 +317,6 @@ def subset_words(subset: str, rows: Iterable[PublishedRow]) -> str:
     return f"Measured here: {', '.join([*settings, *setting_words(row)]) or 'as the guide'}"
 
 
-def gain(row: PublishedRow, rows: Iterable[PublishedRow]) -> float | None:
-    """How many times as fast compiled is with the row's `settings` as without: 1.4.
-
-    The quotient of two speed-ups and not of two compiled times, as a machine may have another speed on another day. The
-    newest row of the same device without those settings counts. None without such a row, or if either ran out of
-    memory.
-    """
-    if not row.measured or not row.settings:
-        return None
-    place = operator.attrgetter("measured", "checkpoint", "batch_size", "mode", "dtype", "device")
-    alike = [other for other in rows if place(other) == place(row) and not other.settings]
-    plain = max(alike, key=lambda other: other.date, default=None)
-    if plain is None or not plain.speedup or not row.speedup:
-        return None
-    return row.speedup / plain.speedup
-
-
 def device_label(name: str) -> str:
     """'T4' for 'Tesla T4', 'H200' for 'NVIDIA H200'; any other name as it is."""
     return name.removeprefix("NVIDIA ").removeprefix("Tesla ").strip() or name
@@ -424,4 +357,4 @@ def _measured_row(result: RunResult, commit: str) -> PublishedRow | None:
     if out_of_memory or speedup is None:
         return row
     ratio, low, high = (round(value, 4) for value in (speedup.ratio, speedup.low, speedup.high))
-    return replace(row, estimate=ratio, speedup_low=low, speedup_high=high, speedup_basis=speedup.basis)
+    return replace(row, speedup=ratio, speedup_low=low, speedup_high=high, speedup_basis=speedup.basis)

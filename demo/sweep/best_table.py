@@ -23,6 +23,7 @@ from typing import Any
 from demo.core import catalog, outputs, stats
 from demo.core.comparison import ProcessFigure
 from demo.core.machine import HostInfo
+from demo.core.measurement import StartUp
 from demo.core.refusals import checked, on_machine, refusal
 from demo.core.result import RunResult
 from demo.core.spec import CUDA_GRAPH_MODES, OPTIONS, BadInput, RunSpec
@@ -34,11 +35,11 @@ WAYS: dict[str, dict[str, Any]] = {
     EAGER: {},
     DEFAULT: {},
     "freezing": {"freezing": True},
-    "package": {"compiler": "aot"},
-    "layers": {"scope": "layers"},
     "reduce-overhead": {"mode": "reduce-overhead"},
+    "layers": {"scope": "layers"},
     "channels_last": {"channels_last": True},
     "lite": {"mode": "lite"},
+    "package": {"compiler": "aot"},
     "max-autotune-no-cudagraphs": {"mode": "max-autotune-no-cudagraphs"},
     "max-autotune": {"mode": "max-autotune"},
     "tf32": {"dtype": "tf32"},
@@ -46,12 +47,10 @@ WAYS: dict[str, dict[str, Any]] = {
     "float16": {"dtype": "float16"},
 }
 """The options in which a way departs from plain torch.compile, by the way's name. A search tries them in this order:
-those that try kernels out while they compile take minutes, and come late."""
+those that try kernels out while they compile take minutes, and come late. Of two equal ways the earlier is taken, as it
+asks less of the code around it."""
 OTHER_FORMATS = ("tf32", "bfloat16", "float16")
 """Ways in another number format. They change the outputs, so they are tried only where they are asked for."""
-SIMPLEST = (EAGER, DEFAULT, "reduce-overhead", "layers", "channels_last", "freezing", "lite", "package")
-"""Which of two equal ways is taken: the one that asks least of the code around it. Those that are not listed come last,
-in the order of `WAYS`."""
 
 
 @dataclass(frozen=True)
@@ -62,11 +61,6 @@ class Way:
     """What is run for it. Eager needs no run of its own: every run measures it."""
     refused: str = ""
     """Why it cannot be run here, as a sentence; '' where it can."""
-
-    @property
-    def simplicity(self) -> int:
-        """The lower, the simpler."""
-        return [*SIMPLEST, *WAYS].index(self.name)
 
     @property
     def changes_eager(self) -> bool:
@@ -134,17 +128,6 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Crossover:
-    """From how many calls of one process on the steady winner has overtaken the way that answers first."""
-
-    rival: Row
-    calls: int
-    low: int
-    high: int | None
-    """From the 95 % intervals of both; None where the winner may never overtake it."""
-
-
-@dataclass(frozen=True)
 class BestTable:
     rows: tuple[Row, ...]
     """The best first; those that cannot win last."""
@@ -152,7 +135,6 @@ class BestTable:
     """None where nothing could be compared. Eager, where no way is known to be better."""
     equals: tuple[Row, ...] = ()
     """The ways, beside the winner, that cannot be told from it; the winner is then the simplest of the good ones."""
-    crossover: Crossover | None = None
 
     @property
     def disturbed(self) -> bool:
@@ -167,37 +149,31 @@ def best_table(ways: Sequence[Way], results: Mapping[str, RunResult], refused: M
     plain_runs = [results[way.name] for way in ways if way.name in results and not way.changes_eager]
     eagers = [one.eager_seconds for run in plain_runs for one in _processes(run)]
     reference = next((run for run in plain_runs if run.predictions and "eager" in run.predictions), None)
-    # Runs of a machine that was too busy are no basis of an answer, but show what a call took.
-    shown = eagers or [run.latencies["eager"] for run in plain_runs if run.speedup is not None]
-    eager = statistics.median(shown) if shown else None
-    # Every way loads the same libraries: what one process took longer for it is chance.
-    starts = [one.import_seconds + one.gpu_seconds for run in results.values() if (one := run.start_up) is not None]
-    imports = statistics.median(starts) if starts else 0.0
+    eager = statistics.median(eagers) if eagers else None
 
     def row(way: Way) -> Row:
         result, refusal = results.get(way.name), way.refused or refused.get(way.name, "")
         if way.name == EAGER:
-            return _eager_row(way, plain_runs, eager, imports)
+            return _eager_row(way, plain_runs, eager)
         if refusal or result is None:
             return Row(way, out=refusal)
         speedup = _over_plain_eager(result, eagers) if way.changes_eager else result.speedup
         speedup = stats.compare(speedup, questions=len(results)) if speedup is not None else None
         seconds = result.latencies.get("compiled") if result.failure is None else None
         memory = result.compiled.peak_memory_bytes if result.compiled is not None else None
-        out, answers = why_out(result, reference), first_answers(result, imports)
-        return Row(way, result, out, speedup, seconds, answers, memory)
+        return Row(way, result, why_out(result, reference), speedup, seconds, first_answers(result), memory)
 
     return _ranked([row(way) for way in ways])
 
 
-def _eager_row(way: Way, runs: Sequence[RunResult], seconds: float | None, imports: float) -> Row:
+def _eager_row(way: Way, runs: Sequence[RunResult], seconds: float | None) -> Row:
     """Eager's figures from the runs of the other ways."""
     measured = next((run for run in runs if run.eager is not None and run.eager.warmup_seconds), None)
     if seconds is None or measured is None or measured.eager is None:
         return Row(way)
     answers: dict[str, dict[str, float]] = {}
     if measured.start_up is not None:
-        parts = _parts(imports, measured.start_up.load_seconds, 0.0, measured.eager.warmup_seconds[0])
+        parts = _parts(measured.start_up, 0.0, measured.eager.warmup_seconds[0])
         answers = {"nothing": parts, "next": parts}
     one = Interval(1.0, 1.0, 1.0)
     return Row(way, None, "", one, seconds, answers, measured.eager.peak_memory_bytes)
@@ -241,9 +217,9 @@ def _processes(result: RunResult) -> list[ProcessFigure]:
     return [next(iter(one.figures.values())) for one in result.as_processes()]
 
 
-def first_answers(result: RunResult, imports: float) -> dict[str, dict[str, float]]:
-    """The start ladders of a run's way, as in `Row.first_answers`, with so many seconds for the imports and the load of
-    its own process. A way whose graphs no cache holds compiles in each process anew."""
+def first_answers(result: RunResult) -> dict[str, dict[str, float]]:
+    """The start ladders of a run's way, as in `Row.first_answers`. A way whose graphs no cache holds compiles in each
+    process anew."""
     start, compilation = result.start_up, result.compilation
     if start is None or compilation is None:
         return {}
@@ -252,14 +228,15 @@ def first_answers(result: RunResult, imports: float) -> dict[str, dict[str, floa
     for state, seconds in compilation.known_costs.items():
         cost = costs.get(state)
         run = cost.parts.get("first run", 0.0) if cost is not None else 0.0
-        found[state] = _parts(imports, start.load_seconds, seconds - run, run)
+        found[state] = _parts(start, seconds - run, run)
     if "warm" not in found and found and result.spec.compiler == "jit" and not result.spec.cached:
         found["warm"] = next(iter(found.values()))
     return {name: found[state] for name, state in (("nothing", "cold"), ("next", "warm")) if state in found}
 
 
-def _parts(imports: float, load: float, compiles: float, run: float) -> dict[str, float]:
-    return {"import": imports, "load": load, "compile": compiles, "first run": run}
+def _parts(start: StartUp, compiles: float, run: float) -> dict[str, float]:
+    imports = start.import_seconds + start.gpu_seconds
+    return {"import": imports, "load": start.load_seconds, "compile": compiles, "first run": run}
 
 
 def _ranked(rows: Sequence[Row]) -> BestTable:
@@ -274,13 +251,12 @@ def _ranked(rows: Sequence[Row]) -> BestTable:
     ranks = {name: 1 + sum(better(other, name) for other in known) for name in known}
     ranked = [dataclasses.replace(row, rank=ranks.get(row.way.name)) for row in rows]
 
-    def order(row: Row) -> tuple[float, float, int]:
-        rank = row.rank or math.inf
-        return rank, -row.speedup.ratio if row.rank and row.speedup else 0.0, row.way.simplicity
+    def order(row: Row) -> tuple[float, float]:
+        return row.rank or math.inf, -row.speedup.ratio if row.rank and row.speedup else 0.0
 
     in_order = sorted(ranked, key=order)
     winner, equals = _winner([row for row in in_order if row.rank == 1])
-    return BestTable(tuple(in_order), winner, equals, _crossover(winner, in_order))
+    return BestTable(tuple(in_order), winner, equals)
 
 
 def _winner(first: Sequence[Row]) -> tuple[Row, tuple[Row, ...]]:
@@ -289,25 +265,5 @@ def _winner(first: Sequence[Row]) -> tuple[Row, tuple[Row, ...]]:
     ratios = {row.way.name: row.speedup.ratio for row in first if row.speedup is not None}
     least = max(ratios.values()) / CLOSE_RATIO
     close = [row for row in first if ratios[row.way.name] >= least or row.way.name == EAGER]
-    winner = min(close, key=lambda row: row.way.simplicity)
+    winner = min(close, key=lambda row: list(WAYS).index(row.way.name))
     return winner, tuple(row for row in first if row is not winner)
-
-
-def _crossover(winner: Row, rows: Sequence[Row]) -> Crossover | None:
-    """None where the winner also answers first, or its first answer is not known."""
-    answers = {row.way.name: row.first_answer("next") or math.inf for row in rows if row.rank}
-    rival = min((row for row in rows if row.rank), key=lambda row: answers[row.way.name])
-    later = (winner.first_answer("next") or 0.0) - answers[rival.way.name]
-    if later <= 0 or not winner.seconds or not winner.speedup or not rival.seconds or not rival.speedup:
-        return None
-    eager = next(row.seconds for row in rows if row.way.name == EAGER and row.seconds)
-
-    def calls(fast: float, slow: float) -> int | None:
-        saved = eager / slow - eager / fast
-        return math.ceil(later / saved) if saved > 0 else None
-
-    middle = calls(winner.speedup.ratio, rival.speedup.ratio)
-    soonest = calls(winner.speedup.high, rival.speedup.low)
-    if middle is None or soonest is None:
-        return None
-    return Crossover(rival, middle, soonest, calls(winner.speedup.low, rival.speedup.high))

@@ -73,7 +73,6 @@ class Search:
         self._runs: dict[str, list[RunResult]] = {way.name: [] for way in self.ways}
         """By way, the oldest first."""
         self._refused: dict[str, str] = {}
-        self._took: list[float] = []
         self._spent = 0.0
         self._threads: int | None = None
         """What each process on a CPU gets, decided when the search begins; None before, and if it is not known."""
@@ -99,11 +98,6 @@ class Search:
         return max(0.0, self.seconds - self._spent)
 
     @property
-    def expected_seconds(self) -> float | None:
-        """How long the runs to come will take, as far as they can be foreseen; None before the first has ended."""
-        return min(self.left_seconds, len(self._missing()) * statistics.median(self._took)) if self._took else None
-
-    @property
     def complete(self) -> bool:
         """Whether there is nothing left to try, however much time there is."""
         return not self._missing()
@@ -127,8 +121,8 @@ class Search:
         place, stop = self.ways.index(way), threading.Event()
         before = self._runs[way.name][-1].as_processes() if self._runs[way.name] else ()
         spent, began = self._spent, time.monotonic()
-        cell, more = Cell(spec, earlier=before), {"to_come": len(self._missing()) - 1, "threads": self._threads}
-        for event in run_one(place, cell, runner, self._picture, stop, turn, files=files, **more):
+        options = {"files": files, "threads": self._threads}
+        for event in run_one(place, Cell(spec, earlier=before), runner, self._picture, stop, turn, **options):
             if isinstance(event, Waiting):
                 began = time.monotonic()
             self._spent = spent + time.monotonic() - began
@@ -139,19 +133,17 @@ class Search:
                     self._refused[way.name] = event.cell.refused
                 else:
                     self._runs[way.name].append(event.cell.result)
-                self._took.append(self._spent - spent)
             self.doing = event
             yield event
         if stop.is_set():
             self._spent = max(self._spent, self.seconds)
 
     def _next(self) -> tuple[Way, RunSpec] | None:
-        """The next run; None where nothing is left to try, or no time for it."""
+        """The next run; None where nothing is left to try, or no time."""
         missing = self._missing()
         if self._spent > FIRST_SHARE * self.seconds:
             missing = [(way, spec) for way, spec in missing if self._runs[way.name]] or missing
-        shortest = min(self._took, default=0.0)
-        return missing[0] if missing and self.left_seconds > shortest else None
+        return missing[0] if missing and self.left_seconds > 0 else None
 
     def _missing(self) -> list[tuple[Way, RunSpec]]:
         """All that is to be tried by what is known now, in its order; later runs may change what the best ones are."""
@@ -162,9 +154,7 @@ class Search:
         quick = {row.way.name for row in good if all(run.spec != row.way.spec for run in known[row.way.name])}
         without_next = set()
         for row in good:
-            most = 2 if row.way.spec.compiler == "aot" else 1  # built in a search that was stopped, and in this one
-            partly = any(run.compilation is not None and run.compilation.partly for run in known[row.way.name])
-            if (row.first_answers or partly) and "next" not in row.first_answers and len(known[row.way.name]) <= most:
+            if row.first_answers and "next" not in row.first_answers and len(known[row.way.name]) == 1:
                 without_next.add(row.way.name)
         for row in good[:2]:
             if row.way.name in quick | without_next or len(known[row.way.name]) < FINAL_RUNS:

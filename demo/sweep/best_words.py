@@ -6,10 +6,11 @@ Page and terminal show the same.
 from typing import Any
 
 from demo.core import codec, format as fmt
-from demo.core.spec import DTYPES, MODES, OPTIONS
-from demo.sweep.best_table import CLOSE_RATIO, DEFAULT, EAGER, WAYS, BestTable, Crossover, Row, Way
+from demo.core.spec import MODES, OPTIONS
+from demo.present import verdict
+from demo.sweep.best_table import CLOSE_RATIO, EAGER, WAYS, BestTable, Row, Way
 
-BEST_WAY = {"default": "default mode", "package": "a package", "layers": "layer by layer"}
+NAMES = {"default": "default mode", "package": "a package", "layers": "layer by layer"}
 COLUMNS = {
     "way": "Way",
     "speedup": "Speed-up over eager",
@@ -25,12 +26,11 @@ PARTS = {"import": "import", "load": "weights and inputs", "compile": "compile o
 
 
 def name(way: Way) -> str:
-    """'Freezing', 'mode lite', 'bfloat16'."""
-    if way.name in MODES and way.name != DEFAULT:
-        return f"mode {way.name}"
-    if way.name in (EAGER, *DTYPES):
-        return way.name
-    return OPTIONS[way.name].label.lower() if way.name in OPTIONS else BEST_WAY[way.name]
+    """'freezing', 'mode lite', 'bfloat16'."""
+    if way.name in OPTIONS:
+        return OPTIONS[way.name].label.lower()
+    known = NAMES.get(way.name, way.name)
+    return f"mode {known}" if known in MODES else known
 
 
 def _speedup(row: Row) -> tuple[str, str]:
@@ -61,11 +61,7 @@ def answer(table: BestTable) -> list[str]:
     winner = table.winner
     if winner is None:
         return ["There is no answer yet: no way could be compared with eager."]
-    first = (
-        "Nothing is known to be better than eager here."
-        if winner.way.name == EAGER
-        else _steady(winner, table.crossover)
-    )
+    first = "Nothing is known to be better than eager here." if winner.way.name == EAGER else _steady(winner)
     said = [fmt.capital(first)]
     guess = table.rows[0]  # the way that looks best; it cannot be told from eager where eager wins
     if winner.way.name != EAGER and table.equals:
@@ -76,40 +72,28 @@ def answer(table: BestTable) -> list[str]:
     elif table.equals and guess.way.name != EAGER and guess.speedup is not None:
         ratio, interval = _speedup(guess)
         said.append(f"The best estimate is that of {name(guess.way)}: {ratio} ({interval}).")
+    if winner.result is not None and not winner.way.changes_eager and (pays := verdict.worth(winner.result)):
+        said.append(f"{pays}.")
     if table.disturbed:
         said.append("Other programs kept the cores busy while ways were timed: nothing is sure of those.")
     return said
 
 
-def _steady(winner: Row, crossover: Crossover | None) -> str:
+def _steady(winner: Row) -> str:
     """The way and what it brings."""
     ratio, interval = _speedup(winner)
     said = f"{name(winner.way)}: {ratio} as fast as eager ({interval})"
     if (start := winner.first_answer("next")) is not None:
         said = f"{said}, first answer after {fmt.duration(start)} in each process"
-    if crossover is not None:
-        rival = name(crossover.rival.way)
-        said = f"{said}; from {_calls(crossover)} calls between restarts on it beats {rival}"
     return said
-
-
-def _calls(crossover: Crossover) -> str:
-    """'20 000 to 60 000', 'at least 20 000'."""
-    low = fmt.grouped(fmt.two_digits(crossover.low))
-    if crossover.high is None:
-        return f"{low} or more"
-    high = fmt.grouped(fmt.two_digits(crossover.high))
-    return low if low == high else f"{low} to {high}"
 
 
 def as_json(table: BestTable) -> dict[str, Any]:
     """The table for other programs: seconds and bytes, null for what is not known; `id` names the stored run."""
-    crossover = table.crossover
     return {
         "answer": answer(table),
         "winner": table.winner and table.winner.way.name,
         "equals": [row.way.name for row in table.equals],
-        "crossover": crossover and vars(crossover) | {"rival": crossover.rival.way.name},
         "rows": [
             {
                 "way": row.way.name,

@@ -125,7 +125,7 @@ class Cell:
     gpu_type: str = ""
     """On a cluster: the type of GPU to run on, '' for any."""
     earlier: tuple[ProcessResult, ...] = ()
-    """The repeats that are stored, if not all are: the run goes on from them."""
+    """Processes of the same settings that the run's answer rests on, too."""
 
     @property
     def done(self) -> bool:
@@ -152,13 +152,18 @@ def make_cells(
 
     A stored result counts if it has the same spec, picture (if the model sees one), versions (torch, transformers,
     triton) and device (its name, and a GPU's driver), and no file of a local checkpoint was written after it. `stored`
-    is newest first; the newest counts. A cell of which some repeats are stored goes on from them.
+    is newest first; the newest counts. A cell of which too few repeats are stored is run.
     """
     specs = [on_machine(spec, machine) for spec in specs]
     results: dict[RunSpec, RunResult] = {}
     for result in valid_results([] if fresh else stored, {spec.checkpoint for spec in specs}, machine, picture):
         results.setdefault(dataclasses.replace(result.spec, repeats=1), result)
-    return [_cell(spec, results.get(dataclasses.replace(spec, repeats=1))) for spec in specs]
+    cells = []
+    for spec in specs:
+        found = results.get(dataclasses.replace(spec, repeats=1))
+        enough = found is not None and (found.status != "ok" or max(1, len(found.as_processes())) >= spec.repeats)
+        cells.append(Cell(spec, found, stored=True) if enough else Cell(spec))
+    return cells
 
 
 def valid_results(
@@ -173,16 +178,6 @@ def valid_results(
         if result.status in FINAL and measured_on(result, machine) and same_picture:
             if result.spec.checkpoint in written and result.started_at >= written[result.spec.checkpoint]:
                 yield result
-
-
-def _cell(spec: RunSpec, found: RunResult | None) -> Cell:
-    """Done if a run failed for good, or its answer rests on as many processes as are asked for."""
-    if found is None:
-        return Cell(spec)
-    processes = found.as_processes()
-    if found.status != "ok" or len(processes) >= spec.repeats or spec.repeats == 1:
-        return Cell(spec, found, stored=True)
-    return Cell(spec, earlier=processes)
 
 
 def _last_written(checkpoint: str) -> str:

@@ -12,7 +12,6 @@ import tempfile
 import threading
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -31,20 +30,6 @@ INSPECT_SECONDS = 180.0
 """How long the nodes have to describe their machines: others may be using the GPUs."""
 RETRIES = 2
 """How many lost nodes or processes are taken for bad luck before the cell is given up."""
-_PREFIX = "accelerator_type:"
-
-
-@dataclass(frozen=True)
-class Fleet:
-    """What the cluster has for a sweep."""
-
-    machines: Mapping[str, HostInfo]
-    """By each type of GPU that was asked for, '' for any: one such machine, as a worker describes it."""
-    needs: Mapping[str, Any]
-    """What Ray keeps free for one cell: a GPU, or all cores of a large node."""
-    slots: int
-    """How many cells run at a time."""
-    nodes: int
 
 
 @contextmanager
@@ -67,57 +52,50 @@ def connect(address: str | None) -> Iterator[None]:
         ray.shutdown()
 
 
-def fleet(gpu_types: Sequence[str], worker_module: str = WORKER_MODULE) -> Fleet:
-    """What can run cells on these types of GPU, or on any, or on the CPUs of a cluster without GPUs.
+def needs() -> dict[str, int]:
+    """What Ray keeps free for one cell: a GPU, or all cores of one of the largest nodes."""
+    import ray
 
-    The types are Ray's names, such as 'T4' and 'A100'. Raises BadInput where nothing can.
+    nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+    if any(node.get("GPU", 0) >= 1 for node in nodes):
+        return {"num_cpus": 0, "num_gpus": 1}
+    return {"num_cpus": max(int(node.get("CPU", 1)) for node in nodes)}
+
+
+def machines(
+    gpu_types: Sequence[str], needs: Mapping[str, int], worker_module: str = WORKER_MODULE
+) -> dict[str, HostInfo]:
+    """By each of these types of GPU, in Ray's words such as 'T4', one such machine; without types under '' any.
+
+    Raises BadInput where no node answers, such as for a type that the cluster does not have.
     """
     import ray
 
-    alive = [node for node in ray.nodes() if node["Alive"]]
-    with_gpu = [node for node in alive if node["Resources"].get("GPU", 0) >= 1]
-    there = {gpu_type for node in with_gpu for gpu_type in _types(node)}
-    if missing := sorted(set(gpu_types) - there):
-        has = ", ".join(sorted(there)) or "no GPU at all"
-        raise BadInput(f"The cluster has no GPU of type {' or '.join(missing)}. It has: {has}.")
-    if with_gpu:
-        chosen = [node for node in with_gpu if not gpu_types or not _types(node).isdisjoint(gpu_types)]
-        needs, slots = {"num_cpus": 0, "num_gpus": 1}, sum(int(node["Resources"]["GPU"]) for node in chosen)
-    else:
-        most = max(int(node["Resources"].get("CPU", 1)) for node in alive)
-        chosen = [node for node in alive if int(node["Resources"].get("CPU", 1)) == most]
-        needs, slots = {"num_cpus": most}, len(chosen)
     asked = list(gpu_types) or [""]
     calls = [_task(_inspect, needs, name).remote(worker_module) for name in asked]
     try:
-        machines = dict(zip(asked, ray.get(calls, timeout=INSPECT_SECONDS), strict=True))
+        return dict(zip(asked, ray.get(calls, timeout=INSPECT_SECONDS), strict=True))
     except ray.exceptions.RayError as error:
         raise BadInput(
             "No node of the cluster could start a worker. Is the project there, at the same path as here, and is a GPU "
-            "free?"
+            "of the type free?"
         ) from error
-    return Fleet(machines, needs, slots, len(chosen))
-
-
-def _types(node: dict[str, Any]) -> set[str]:
-    return {name.removeprefix(_PREFIX) for name in node["Resources"] if name.startswith(_PREFIX)}
 
 
 def make_cells(
-    specs: Sequence[RunSpec], fleet: Fleet, stored: Sequence[RunResult], picture: Path, fresh: bool = False
+    specs: Sequence[RunSpec], machines: Mapping[str, HostInfo], stored: Sequence[RunResult], picture: Path, fresh: bool
 ) -> list[Cell]:
-    """One cell for each spec and type of GPU that was asked for, with its result where the history has one of such a
-    machine."""
-    found = []
-    for gpu_type, machine in fleet.machines.items():
-        for cell in grid.make_cells(specs, stored, machine, picture, fresh):
-            found.append(dataclasses.replace(cell if cell.done else Cell(cell.spec), gpu_type=gpu_type))
-    return found
+    """One cell for each spec and type of GPU, with its result where the history has one of such a machine."""
+    return [
+        dataclasses.replace(cell, gpu_type=gpu_type)
+        for gpu_type, machine in machines.items()
+        for cell in grid.make_cells(specs, stored, machine, picture, fresh)
+    ]
 
 
 def run_cells(
     cells: Sequence[Cell],
-    fleet: Fleet,
+    needs: Mapping[str, int],
     history: History,
     picture: Path,
     cancel: threading.Event,
@@ -129,7 +107,7 @@ def run_cells(
 
     seen = ray.put(picture.read_bytes())
     running = {
-        _task(_run, fleet.needs, cell.gpu_type).remote(cell.spec, picture.name, seen, worker_module): place
+        _task(_run, needs, cell.gpu_type).remote(cell.spec, picture.name, seen, worker_module): place
         for place, cell in enumerate(cells)
         if not cell.done
     }
@@ -138,29 +116,21 @@ def run_cells(
             ended, _ = ray.wait(list(running), timeout=POLL_SECONDS)
             for call in ended:
                 place = running.pop(call)
-                yield Done(place, _with_value(cells[place], call, history))
+                try:
+                    answer = ray.get(call)
+                except ray.exceptions.RayError as error:
+                    answer = f"The cluster could not run it: {' '.join(str(error).split())[-300:]}"
+                if isinstance(answer, str):
+                    yield Done(place, dataclasses.replace(cells[place], refused=answer))
+                else:
+                    result = outcome.store(answer, history)
+                    yield Done(place, dataclasses.replace(cells[place], spec=result.spec, result=result))
     finally:
         for call in running:
             ray.cancel(call, force=True)
 
 
-def _with_value(cell: Cell, call: Any, history: History) -> Cell:
-    """The cell whose call has ended, with its value; a result is appended to the history."""
-    import ray
-
-    try:
-        answer = ray.get(call)
-    except ray.exceptions.RayTaskError as error:
-        answer = f"The node could not run it: {str(error.cause).strip()[:300]}"
-    except ray.exceptions.RayError:
-        answer = f"Its node or its process was lost {RETRIES + 1} times."
-    if isinstance(answer, str):
-        return dataclasses.replace(cell, refused=answer)
-    result = outcome.store(answer, history)
-    return dataclasses.replace(cell, spec=result.spec, result=result)
-
-
-def _task(function: Any, needs: Mapping[str, Any], gpu_type: str) -> Any:
+def _task(function: Any, needs: Mapping[str, int], gpu_type: str) -> Any:
     """`function` as a task with these resources, on this type of GPU where one is named."""
     import ray
 

@@ -33,6 +33,6 @@ class Task:
     takes_queries: bool = False
     """Whether some of its models look for what a text names."""
     published: str = ""
-    """The checkpoint whose published figures are shown beside one that has none; '' for a task without."""
+    """A checkpoint of the published tables, trained on photographs; '' for a task without."""
     predictions: type[Predictions] = Predictions
     """What is stored. A task whose predictions are of another kind brings a subclass with a field for it."""

@@ -6,7 +6,7 @@ from pathlib import Path
 
 # gradio reads both when it is imported
 os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
-# A folder of our own: `gradio_workarounds.sweep` removes old files from it, which must not be another gradio app's.
+# a folder for each user: gradio's own belongs to the first who started an app on this machine
 os.environ.setdefault(
     "GRADIO_TEMP_DIR", str(Path(tempfile.gettempdir(), f"gradio-worth-compiling-{os.getuid()}").resolve())
 )

@@ -1,10 +1,9 @@
 """The API: `/benchmark` runs one setting, `/best` searches for the best, `/history` and `/published` list results."""
 
 import contextlib
-import functools
 import inspect
 import logging
-import threading
+import uuid
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Literal
@@ -22,7 +21,7 @@ from demo.store import export, published
 from demo.store.history import History, HistoryError
 from demo.sweep import best_way, best_words
 from demo.tasks import BY_NAME
-from demo.ui.jobs import RunQueue, is_closing, make_search
+from demo.ui.jobs import BestSearch, RunQueue, Supervisor, make_search
 from demo.ui.tabs.form import default_picture, example as named_example, uploaded
 
 _log = logging.getLogger(__name__)
@@ -100,7 +99,8 @@ def _refusals() -> Iterator[None]:
         raise gr.Error(fmt.redact(str(refused)), print_exception=False) from refused
     except Exception as error:
         _log.exception("a run failed inside the API")
-        raise gr.Error("The server met an error that it did not expect; it is in its log.") from error
+        sentence = "The server met an error that it did not expect; it is in its log."
+        raise gr.Error(sentence, print_exception=False) from error
 
 
 def _asked_for(asked: dict[str, Any]) -> tuple[RunSpec, Path | None]:
@@ -162,7 +162,7 @@ Searches for the best way to run a model on this server's machine: eager, torch.
 freezing, a package, channels last. Each way is a stored run; what is stored already is not run again.
 
 The answer is JSON with complete (whether everything was tried), answer (sentences), winner, equals (ways that cannot be
-told from it), crossover, and rows, the best first: way, settings, rank (null where it cannot win), speedup
+told from it), and rows, the best first: way, settings, rank (null where it cannot win), speedup
 over eager with low and high, seconds of a call, first_answers (seconds from the start of a process, from nothing and
 in the next process, by part), memory_bytes, out (why it cannot win), processes and the id of its run.
 """
@@ -172,24 +172,18 @@ _HOW_BEST: list[Argument] = [("minutes", float, best_way.MINUTES), ("other_forma
 
 
 def best(runner: Runner, queue: RunQueue, history: History) -> Callable[..., dict[str, Any]]:
-    """The function behind `/best`. Each of its runs stands in the queue of the page. A search occupies a thread, so as
-    many go on as the queue has places."""
-    places = threading.Semaphore(queue.longest)
+    """The function behind `/best`. Each of its runs stands in the queue of the page."""
+    searches = Supervisor()
 
     def best(asked: dict[str, Any]) -> dict[str, Any]:
         spec, picture = _asked_for(asked)
         search = make_search(runner, history, spec, picture, asked["other_formats"] is True, asked["minutes"])
-        visitor, cancel = asked["request"].session_hash, threading.Event()
-        turn = functools.partial(queue.join, f"search of {visitor}" if visitor else "", patient=True)
-        if not places.acquire(blocking=False):
-            raise BadInput(f"{queue.longest} searches are going on here already. Try again in a few minutes.")
-        try:
-            with contextlib.closing(search.run(runner, cancel, turn)) as events:
-                for event in events:
-                    if is_closing(event):
-                        cancel.set()
-        finally:
-            places.release()
+        visitor = asked["request"].session_hash or uuid.uuid4().hex
+        work = searches.start(BestSearch(runner, queue, visitor, search, spec, picture))
+        for _ in work.watch():
+            pass
+        if (problem := work.outcome()) is not None:
+            raise problem
         return {"complete": search.complete, **best_words.as_json(search.table())}
 
     return _described(best, _ABOUT_BEST, *_MODEL, *_HOW_BEST, *_options(_OF_BEST))
@@ -205,9 +199,8 @@ def history_endpoint(kept: History) -> Callable[..., list[dict[str, Any]]]:
     def history(id: str = "", search: str = "", limit: int = 20, whole: bool = False) -> "list[dict[str, Any]]":
         """Lists the runs stored on this server's machine, newest first: finished, failed, cancelled and interrupted.
 
-        The answer is a list of rows with id, started_at, status, checkpoint, task, batch_size, mode, dtype, device,
-        device_name, torch, eager_ms, compiled_ms, speedup with speedup_low, speedup_high and verdict,
-        first_call_seconds, break_even_calls, parity, failure_message and more; null where it was not measured.
+        The answer is a list of flat rows with settings, machine, times in ms, speedup with its interval and verdict,
+        costs, parity and failure; null where it was not measured.
 
         Args:
             id: Give this run only, and give it whole, as /benchmark answered it.
@@ -242,11 +235,9 @@ def published_table(
 ) -> "dict[str, Any]":  # as text: gradio then describes the answer as any JSON
     """The published speed-ups of torch.compile for vision models, and those that this project measured itself.
 
-    The answer holds rows, each with origin ("published" or "measured by this project"), subset, gpu, torch, mode,
-    batch_size, task, model, checkpoint, eager_ms and compiled_ms (milliseconds, or "OOM"), speedup, saved_percent and
-    notes, and for measured rows speedup_low, speedup_high, dtype, weights, versions, device, driver, commit and date;
-    faults, which is what is known to be wrong in the guide; sources; and problems, the measured tables that could not
-    be read.
+    The answer holds rows, whose origin is "published" or "measured by this project" and whose times are milliseconds or
+    "OOM"; faults, which is what is known to be wrong in the guide; sources; and problems, the measured tables that
+    could not be read.
 
     Args:
         subset: "release" (torch 2.0.1), "nightly" or "reduce-overhead" (2.1.0.dev), or "measured" and more; else all.

@@ -13,7 +13,7 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 from demo.core import cores, limits
 from demo.core.comparison import ProcessResult
@@ -34,12 +34,6 @@ from demo.sweep.run_grid import Done, Event, Waiting, run_cells
 WAITING_SECONDS = 0.5
 UPDATE_SECONDS = 1.0
 """Between two updates that a browser gets: one costs some 20 ms of CPU time on the machine that is timed."""
-OFTEN_SECONDS = 0.25
-"""Between two updates of a run, except while a CPU is timed, a first call measured, or a quiet machine waited for."""
-KEPT_SECONDS = 3600.0
-"""How long ended work can be found. Its results stay in the history."""
-AGAIN_SECONDS = 10.0
-"""A page opened this soon after a run shows it again: a reload may predate the run's id in the address."""
 MOST_QUIET_SECONDS = 300.0
 """The longest wait for a quiet machine."""
 UNWATCHED_SECONDS = 120.0
@@ -71,32 +65,24 @@ class RunQueue:
     def join(self, visitor: str = "", patient: bool = False) -> Iterator[Iterator[int]]:
         """A place at the end of the queue. Yields the numbers of runs ahead, every WAITING_SECONDS until its turn.
 
-        Raises BadInput if this visitor has too many, and if there is no place, unless it is `patient`: then it waits.
+        Raises BadInput if this visitor has too many, and if the queue is full; a run of a series is `patient`, and
+        stands behind a full queue, too.
         """
         ticket = object()
-        if not patient and not self._take_place(ticket, visitor):
-            raise BadInput(f"The queue is full: {self.longest} runs are waiting. Try again in a few minutes.")
+        with self._changed:
+            if not patient and len(self) >= self.longest:
+                raise BadInput(f"The queue is full: {self.longest} runs are waiting. Try again in a few minutes.")
+            if visitor and list(self._places.values()).count(visitor) >= limits.current().runs_a_visitor:
+                raise BadInput("Your last run is not over yet. Wait for its result, or cancel it, and try again.")
+            self._places[ticket] = visitor
         try:
-            yield self._ahead(ticket, visitor)
+            yield self._ahead(ticket)
         finally:
             with self._changed:
                 self._places.pop(ticket, None)
                 self._changed.notify_all()
 
-    def _take_place(self, ticket: object, visitor: str) -> bool:
-        """False where the queue has no place left, for anybody."""
-        with self._changed:
-            if len(self) >= self.longest:
-                return False
-            if visitor and list(self._places.values()).count(visitor) >= limits.current().runs_a_visitor:
-                raise BadInput("Your last run is not over yet. Wait for its result, or cancel it, and try again.")
-            self._places[ticket] = visitor
-            return True
-
-    def _ahead(self, ticket: object, visitor: str) -> Iterator[int]:
-        while ticket not in self._places and not self._take_place(ticket, visitor):
-            time.sleep(WAITING_SECONDS)
-            yield self.longest
+    def _ahead(self, ticket: object) -> Iterator[int]:
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: next(iter(self._places)) is ticket, WAITING_SECONDS)
@@ -124,12 +110,9 @@ class Work:
     runner: Runner
     queue: RunQueue
     visitor: str
-    title: str = field(default="", init=False)
-    """What it works on, for a sentence that begins with 'A run of yours is going on already'."""
     doing: Any = field(default=None, init=False)
     delivered: bool = field(default=False, init=False)
     """Whether a page has shown the outcome."""
-    ended_at: float = field(default=0.0, init=False)
     answer: RunResult | None = field(default=None, init=False)
     """Of a run, once only its later start is still measured."""
     runs_ended: int = field(default=0, init=False)
@@ -144,10 +127,6 @@ class Work:
         return self._ended.is_set()
 
     @property
-    def ended_just_now(self) -> bool:
-        return self.ended and time.monotonic() - self.ended_at < AGAIN_SECONDS
-
-    @property
     def stopped(self) -> bool:
         return self._cancel.is_set()
 
@@ -156,16 +135,12 @@ class Work:
         self._cancel.set()
 
     def watch(self) -> Iterator[Any]:
-        """Yields the latest event, at once and then every `pause_seconds`, until the work ends. An unchanged one comes
+        """Yields the latest event, at once and then every UPDATE_SECONDS, until the work ends. An unchanged one comes
         again: gradio notices a closed page only when it sends something."""
         while not self.ended:
             self._watched_at = time.monotonic()
             yield self.doing
-            self._ended.wait(self.pause_seconds)
-
-    @property
-    def pause_seconds(self) -> float:
-        return UPDATE_SECONDS
+            self._ended.wait(UPDATE_SECONDS)
 
     def outcome(self) -> Any:
         """Returns a result or an exception, which then counts as delivered; None while there is neither."""
@@ -181,7 +156,6 @@ class Work:
     def run(self) -> None:
         """Works to the end, on a thread of its own."""
         self._outcome = attempted(self._work)
-        self.ended_at = time.monotonic()
         self._ended.set()
 
     def _work(self) -> RunResult | None:
@@ -218,8 +192,12 @@ class Job(Work):
     """Repeats of this spec, from which the run goes on."""
     when_quiet: bool = False
     """It is to begin when no other program keeps the machine busy."""
-    meanwhile: str = field(default="", init=False)
-    """HTML for a visitor who waits for the run."""
+    expected_seconds: float | None = None
+    """What the form announced."""
+    recorded: RunResult | None = None
+    """The latest stored answer of these settings on this machine."""
+    show_recorded: bool = field(default=False, init=False)
+    """It was cancelled to show the recorded answer."""
     _turn: ExitStack = field(default_factory=ExitStack, init=False)
     """Its place in the queue, until it ends."""
     _files: Files = field(default=NO_FILES, init=False)
@@ -227,18 +205,11 @@ class Job(Work):
     """The folder of the run's files, if it is to leave any."""
 
     def __post_init__(self) -> None:
-        self.title = f", {self.spec.checkpoint} with batch size {self.spec.batch_size}"
         repeat = len(self.earlier) + 1
         self.at_the_start = Progress("start", 0.0, 0.0, repeat=repeat, repeats=max(repeat, self.spec.repeats))
         self.doing = Waiting(ahead) if (ahead := len(self.queue)) else self.at_the_start
         machine = self.runner.machine
         self._on_gpu = machine is not None and machine.gpu is not None and self.spec.device != "cpu"
-
-    @property
-    def pause_seconds(self) -> float:
-        timing = isinstance(self.doing, Progress) and self.doing.phase == "time" and not self._on_gpu
-        seldom = timing or self.answer is not None or isinstance(self.doing, WaitingForQuiet)
-        return UPDATE_SECONDS if seldom else OFTEN_SECONDS
 
     def files_of(self, id: str) -> Files:
         """The files that the run of this id left, if this job ended with it."""
@@ -291,18 +262,14 @@ class Series(Work):
     def _note(self, event: Event) -> None:
         super()._note(event)
         self.runs_ended += isinstance(event, Done)
+        result = event.cell.result if isinstance(event, Done) else None
+        closing = result is not None and result.status == "interrupted"  # each further run would be, too
         unwatched = time.monotonic() - self._watched_at > UNWATCHED_SECONDS
-        if is_closing(event) or (unwatched and limits.on_space()):
+        if closing or (unwatched and limits.on_space()):
             self.cancel()
 
     def _next_turn(self) -> AbstractContextManager[Iterator[int]]:
-        return self.queue.join(f"{type(self).__name__} of {self.visitor}", patient=True)
-
-
-def is_closing(event: Event) -> bool:
-    """Whether the app is closing: each further run would start only to be ended."""
-    result = event.cell.result if isinstance(event, Done) else None
-    return result is not None and result.status == "interrupted"
+        return self.queue.join(patient=True)
 
 
 @dataclass(eq=False)
@@ -336,21 +303,12 @@ class BestSearch(Series):
     """What the form asked for, to fill it again, as `image`."""
     image: Path | None
 
-    def __post_init__(self) -> None:
-        spec = self.spec
-        self.title = f", the search for the best way to run {spec.checkpoint} with batch size {spec.batch_size}"
-
     def _events(self) -> Generator[Event, None, None]:
         return self.search.run(self.runner, self._cancel, self._next_turn)
 
     @property
     def other_formats(self) -> bool:
         return any(way.name in OTHER_FORMATS for way in self.search.ways)
-
-    @property
-    def others(self) -> int:
-        """Runs that wait while one of this search goes on; each goes before the next run of it."""
-        return len(self.queue) - 1
 
 
 def make_search(
@@ -377,8 +335,7 @@ class Supervisor:
     As many go on at once as the queue has places, and as many ended ones are kept: a client can send any number of ids.
     """
 
-    def __init__(self, kind: Literal["run", "sweep"]) -> None:
-        self._kind = kind
+    def __init__(self) -> None:
         self._works: dict[str, Work] = {}
         self._lock = threading.Lock()
 
@@ -387,10 +344,7 @@ class Supervisor:
         with self._lock:
             current = self._works.get(work.visitor)
             if current is not None and not current.ended:
-                raise BadInput(
-                    f"A {self._kind} of yours is going on already{current.title}: wait until it has ended, or cancel "
-                    "it. It is shown where this page is opened anew."
-                )
+                raise BadInput("Your last run, search or sweep goes on: wait until it has ended, or cancel it.")
             self._make_room()
             work.begin()
             try:
@@ -404,18 +358,16 @@ class Supervisor:
         return work
 
     def _make_room(self) -> None:
-        """Forgets old work, and all but the newest of what has ended. Raises BadInput where too much goes on."""
+        """Forgets all but the newest of what has ended. Raises BadInput where too much goes on."""
         places = limits.current().queue
         ended = [name for name, work in self._works.items() if work.ended]
         if (going := len(self._works) - len(ended)) >= places:
-            raise BadInput(f"{going} {self._kind}s are going on here already. Try again in a few minutes.")
-        for name in ended:
-            newer = len(ended) - ended.index(name)
-            if newer > places or self._works[name].ended_at < time.monotonic() - KEPT_SECONDS:
-                self._works.pop(name).forget()
+            raise BadInput(f"{going} others are going on here already. Try again in a few minutes.")
+        for name in ended[:-places]:
+            self._works.pop(name).forget()
 
     def of(self, visitor: str) -> Work | None:
-        """The latest work of this visitor: running, or ended within KEPT_SECONDS."""
+        """The latest work of this visitor, running or ended."""
         return self._works.get(visitor)
 
 

@@ -6,11 +6,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import gradio as gr
-from fastapi.exceptions import RequestValidationError
 
 from demo.core import catalog, hub, limits
 from demo.core.machine import HostInfo
-from demo.core.spec import BadInput
+from demo.core.spec import BadInput, RunSpec
 from demo.runs.runner import Runner
 from demo.store.history import History
 from demo.ui import api
@@ -20,14 +19,15 @@ from demo.ui.look.theme import CSS, HEAD, theme
 from demo.ui.tabs import links
 from demo.ui.tabs.best_pane import BestPane
 from demo.ui.tabs.events import AT_ONCE, LATEST, QUIET, UNREAD
-from demo.ui.tabs.form import GALLERIES, default_picture, examples, read_spec, servable
+from demo.ui.tabs.form import default_picture, read_spec, servable, thumbnails
 from demo.ui.tabs.history_tab import HistoryTab
+from demo.ui.tabs.pre_flight import PreFlightScreen
 from demo.ui.tabs.published_tab import PublishedTab
 from demo.ui.tabs.run_tab import RunTab
 from demo.ui.tabs.sweep_tab import SweepTab
 from demo.ui.templates import render
 from demo.ui.web import gradio_workarounds
-from demo.ui.web.guard import Guard, unreadable
+from demo.ui.web.guard import Guard
 
 PRESETS = ("Segformer on this machine", "Graph breaks, live", "max-autotune", "Text, word by word")
 """What the keys 1 to 4 of stage mode run: the words on their buttons."""
@@ -38,17 +38,13 @@ SPARE_THREADS = 40
 SESSIONS = 128
 """Sessions whose state, such as a sweep's cells, the server keeps. A new one removes the one that was idle longest."""
 
-NAME_THUMBNAILS = name_thumbnails(
-    {gallery: [path.stem for path in examples(drawn)] for gallery, drawn in GALLERIES.items()},
-)
+NAME_THUMBNAILS = name_thumbnails([path.stem for path in thumbnails()])
 
 
 def launch(page: "Page", **settings: Any) -> Any:
     """Serves a page with this project's settings; `settings` for gradio's `launch` take precedence."""
     listening = settings.get("server_name") or os.environ.get("GRADIO_SERVER_NAME", "")
     names = (*limits.current().hosts, *([listening.lower()] if listening else []))  # besides localhost, its addresses
-    if settings.get("mcp_server"):
-        gradio_workarounds.install_mcp_server()
     gradio_workarounds.start_on_busy_machine()
     gradio_workarounds.set_queue(page)
     page.api_open = False  # closes the routes that bypass gradio's queue
@@ -64,9 +60,7 @@ def launch(page: "Page", **settings: Any) -> Any:
         "state_session_capacity": SESSIONS,
         "allowed_paths": [],
         "app_kwargs": {
-            "middleware": [(Guard, (page, names), {})],
-            "exception_handlers": {RequestValidationError: unreadable},
-            "lifespan": gradio_workarounds.upkeep,
+            "middleware": [(Guard, (names,), {})],
         },
         "run_history": False,
         "ssr_mode": False,
@@ -98,7 +92,6 @@ class Page(gradio_workarounds.Blocks):
                     self.published_tab = PublishedTab(published)
                 with gr.Tab("Sweep", id="sweep") as sweeps:
                     self.sweep_tab = SweepTab(self.run_tab, tabs, sweeps)
-            self.run_tab.follow_links()
             StageBar(runner, self.run_tab)
             # what happens when a visitor opens the page
             self.load(None, js=links.TO_TAB, api_visibility="private")
@@ -178,6 +171,7 @@ class StageBar:
             number = len(PRESETS) + 1
             search = gr.Button(f"{number}  Find the best way", elem_id=f"preset-{number}")
             search.click(None, js=press("best"), api_visibility="private")
+            PreFlightScreen(run_tab, self._presets)
             recorded = gr.Button("S  Recorded", elem_id="preset-s")
             asked = [run_tab.visitor, *form.inputs.values()]
             recorded.click(run_tab.recorded, asked, run_tab.showing, **UNREAD)
@@ -208,9 +202,13 @@ class StageBar:
                     return str(number)
         return ""
 
-    def _choose(self, number: int) -> dict[Any, Any]:
-        """Makes the form ask for a preset, with its model's default picture."""
+    def _presets(self) -> list[RunSpec]:
+        """The presets' settings on this machine."""
         machine = self._runner.machine
         gpu = machine is not None and machine.gpu is not None
-        spec = catalog.make_spec(**presets(gpu, loadable=gpu and hub.can_load(SEGFORMER))[number - 1])
+        return [catalog.make_spec(**preset) for preset in presets(gpu, loadable=gpu and hub.can_load(SEGFORMER))]
+
+    def _choose(self, number: int) -> dict[Any, Any]:
+        """Makes the form ask for a preset, with its model's default picture."""
+        spec = self._presets()[number - 1]
         return links.filled(self._form, spec) | {self._form.inputs["image"]: servable(default_picture(spec.checkpoint))}

@@ -15,7 +15,7 @@ from support import tiny_text, tiny_vit
 from support.own_workload import result_of, workload_of
 from torch._dynamo.mutation_guard import GenerationTracker
 
-from demo.backend import first_call, timing
+from demo.backend import first_call
 from demo.backend.workload import tensors
 from demo.core import catalog
 from demo.core.measurement import CompileCost
@@ -104,18 +104,3 @@ def test_a_run_reads_no_output_that_was_overwritten(
     result = run(checkpoint, task, **asked)
     assert (result.status, result.failure, result.parity.verdict) == ("ok", None, "match") and graphs.replays > 20
     assert not any("Not all could be examined" in warning for warning in result.warnings)
-
-
-def test_nor_does_one_whose_variants_are_timed_apart(graphs: CudaGraphs, monkeypatch) -> None:
-    def full(*_: Any) -> Any:
-        raise RuntimeError("CUDA error: out of memory")  # of the driver's own, which is no torch.OutOfMemoryError
-
-    monkeypatch.setattr(timing, "time_interleaved", full)
-    result = run()
-    assert (result.status, result.interleaved, result.parity.verdict) == ("ok", False, "match")
-
-
-def test_layers_read_what_the_next_one_overwrites(graphs: CudaGraphs) -> None:
-    """So a GPU is refused this: see `demo.core.refusals`."""
-    result = run(scope="layers")
-    assert result.status == "compile_failed" and "overwritten" in result.failure.message

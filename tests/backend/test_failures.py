@@ -1,7 +1,6 @@
 """What a run says of its failure, and which settings it offers as the way out."""
 
 import errno
-import re
 
 import pytest
 import torch
@@ -16,22 +15,19 @@ from demo.core.spec import OWN_MODEL, RunSpec
 HUB = "microsoft/resnet-50"
 
 
-MEMORY, SIZE = torch.OutOfMemoryError("no room"), ValueError("Input image size (48*48)")
+MEMORY = torch.OutOfMemoryError("no room")
 
 
 @pytest.mark.parametrize(
     ("phase", "error", "asked", "change"),
     [
-        ("time", MEMORY, {"batch_size": 64}, {"batch_size": 16, "dtype": "bfloat16"}),
+        ("time", MEMORY, {"batch_size": 64}, {"batch_size": 16}),
         ("load", RuntimeError("DefaultCPUAllocator: can't allocate memory"), {}, {"dtype": "bfloat16"}),
         ("compile", RuntimeError(), {"fullgraph": True, "mode": "lite"}, {"fullgraph": False, "mode": "default"}),
-        ("compile", RuntimeError(), {"freezing": True, "dynamic": "on"}, {"freezing": False, "dynamic": "auto"}),
-        ("compile", RuntimeError(), {"compiler": "aot", "freezing": True}, {"compiler": "jit", "freezing": False}),
-        ("compile", RuntimeError(), {"graph_break": True, "cache": "empty"}, {"graph_break": False}),
         ("time", RuntimeError(), {"freezing": True}, {"freezing": False}),
         ("compile", OSError(errno.ENOSPC, "No space left on device"), {"mode": "max-autotune"}, {}),
-        ("warm up", SIZE, {"dtype": "float16"}, {}),
         ("warm up", RuntimeError("\"nms\" not implemented for 'Half'"), {"dtype": "float16"}, {"dtype": "float32"}),
+        ("warm up", RuntimeError(), {}, {}),
     ],
     ids=repr,
 )
@@ -49,11 +45,16 @@ def test_a_remedy_hands_over_the_settings_it_names(phase: str, error: Exception,
 @pytest.mark.parametrize(
     ("checkpoint", "error", "message", "remedy"),
     [
-        (HUB, OSError(errno.ENOSPC, "full"), f"The Hugging Face cache cannot take {HUB}: No space left", "HF_HOME"),
-        (HUB, SafetensorError("incomplete metadata"), "is damaged and cannot be read.", "Download or write"),
+        (
+            HUB,
+            OSError(errno.ENOSPC, "No space left"),
+            "could not be loaded: [Errno 28] No space left.",
+            "where there is",
+        ),
+        (HUB, SafetensorError("incomplete metadata"), "could not be loaded: incomplete metadata.", "Download or write"),
         ("shapes-vit", PermissionError(errno.EACCES, "Permission denied"), "shapes-vit could not", "folder assets"),
-        ("shapes-vit", SafetensorError("incomplete metadata"), "A file of shapes-vit is damaged", "folder assets"),
     ],
+    ids=["no room", "damaged", "bundled"],
 )
 def test_a_checkpoint_that_may_load_later_is_no_refusal(checkpoint, error, message, remedy):
     """As transformers tells it: an error of its own, from that one."""
@@ -87,18 +88,15 @@ NO_HEADER = CppCompileError(
 @pytest.mark.parametrize(
     ("error", "message", "remedy"),
     [
-        (NO_HEADER, "fatal error: Python.h: No such file or directory.", "-dev; Fedora"),
-        (CppCompileError(["g++"], "ld: cannot find -lgomp: No such file\n"), "cannot find -lgomp", "LIBRARY_PATH"),
-        (OSError("/tmp/me/ab/cab.so: failed to map segment from shared object"), "cab.so: failed", "TORCHINDUCTOR"),
-        (ImportError("/usr/lib/libstdc++.so.6: version `GLIBCXX_3.4.32' not found"), "GLIBCXX", "set CXX|Set CXX"),
+        (NO_HEADER, "fatal error: Python.h: No such file or directory.", "-dev"),
+        (ImportError("/tmp/a/cab.main.so: undefined symbol: gone"), "undefined symbol", "cache may be damaged: delete"),
         (RuntimeError("Failed to find C compiler. Please specify via CC"), "C compiler", "build-essential"),
+        (OSError("/tmp/me/ab/cab.so: failed to map segment from shared object"), "cab.so: failed", "TORCHINDUCTOR"),
     ],
-    ids=["header", "library", "noexec", "libstdc++", "Triton's compiler"],
+    ids=["header", "damaged cache", "compiler", "noexec"],
 )
-@pytest.mark.parametrize("checkpoint", ["shapes-vit", "/somewhere/mine.py:build"])
-def test_a_failure_of_the_machine_is_told_with_its_cause(error, message, remedy, checkpoint):
-    task = OWN_MODEL if ".py:" in checkpoint else "image-classification"
-    spec = RunSpec(checkpoint, task, mode="max-autotune", device="cpu")
+def test_a_failure_of_the_machine_is_told_with_its_cause(error, message, remedy):
+    spec = RunSpec("shapes-vit", "image-classification", mode="max-autotune", device="cpu")
     _, failure = failures.explain(error, "compile", RunResult("one", "", "ok", spec))
-    assert message in failure.message and re.search(remedy, failure.remedy)
+    assert message in failure.message and remedy in failure.remedy
     assert "mode" not in failure.remedy and failure.change == {} and "/" not in failure.message

@@ -79,7 +79,7 @@ def test_a_code_is_sent_at_once_and_does_not_stay() -> None:
 
 
 def test_the_share_of_the_timing_never_falls(monkeypatch) -> None:
-    """Also not when the first stretch is over and the verdict is still unsure; the figures sent with it agree."""
+    """Also not when the verdict is still unsure after its time; the figures sent with it agree."""
     monkeypatch.setattr(messages, "MIN_SECONDS_BETWEEN", 0.0)
     stream = SentLines()
     sent = Events(stream)
@@ -88,6 +88,7 @@ def test_the_share_of_the_timing_never_falls(monkeypatch) -> None:
         sent.block_timed(samples, timing.Plan(max_seconds=3.5), elapsed)
     for one in stream.progress:
         assert one["eager_seconds"] / one["compiled_seconds"] == pytest.approx(one["speedup"]["ratio"])
+    assert [one["remaining_seconds"] is None for one in stream.progress] == [False] * 3 + [True] * 4  # the end is open
     shares = [one["timing_done"] for one in stream.progress]
     assert shares == sorted(shares) and 0 < shares[0] and shares[-1] == 1.0
 
@@ -97,7 +98,8 @@ def test_the_race_begins_with_the_compile_and_compiled_joins_when_the_timing_beg
     monkeypatch.setattr(messages.time, "monotonic", lambda: next(seconds))
     stream = SentLines()
     events = Events(stream)
-    for phase in ("warm up", "compile", "compile", "time", "check"):
-        events.progress(phase, 0.5)
+    for phase, code in (("warm up", ""), ("compile", ""), ("compile", "dynamo"), ("time", ""), ("check", "explain")):
+        events.progress(phase, 0.5, code=code)
     told = [(one["racing_seconds"], one["first_seconds"]) for one in stream.progress]
     assert told == [(None, None), (0, None), (10, None), (20, 20), (30, 20)]
+    assert [one["compile_steps"] for one in stream.progress] == [[], [], *3 * [[["dynamo", 10]]]]

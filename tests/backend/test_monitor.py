@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from demo.backend import caveats, monitor
+from demo.backend import monitor
 from demo.core.machine import GpuSample
 
 CPU = torch.device("cpu")
@@ -32,7 +32,6 @@ def nvml(**answers: Any) -> SimpleNamespace:
     questions = ["ClockInfo", "MaxClockInfo", "PowerUsage", "Temperature", "CurrentClocksThrottleReasons"]
     questions += ["ComputeRunningProcesses", "TotalEnergyConsumption"]
     bits = ["SwThermalSlowdown", "HwThermalSlowdown", "SwPowerCap", "HwPowerBrakeSlowdown", "HwSlowdown"]
-    bits += ["ApplicationsClocksSetting", "SyncBoost"]
     names: dict[str, Any] = {f"nvmlDeviceGet{question}": ask(question) for question in questions}
     names |= {f"nvmlClocksThrottleReason{bit}": 1 << place for place, bit in enumerate(bits)}
     return SimpleNamespace(NVMLError=NVMLError, NVML_CLOCK_SM=1, NVML_TEMPERATURE_GPU=0, **names)
@@ -46,7 +45,7 @@ def test_the_driver_s_answers_become_hertz_watts_and_reasons() -> None:
     found = monitor.Nvml(answers, None).sample()
     helper.kill()
     helper.wait()
-    assert found == GpuSample(1.41e9, 1.98e9, 61.0, 250.5, ("thermal", "power"), 1)
+    assert found == GpuSample(1.41e9, 1.98e9, 61.0, 250.5, ("SwThermalSlowdown", "SwPowerCap"), 1)
 
 
 @pytest.mark.parametrize(("holders", "foreign"), [(1, 0), (2, 1)])
@@ -95,4 +94,3 @@ def test_what_others_leave_is_not_told_over_a_moment(clock: SimpleNamespace, mon
     clock.pass_time(2.0, 1.0)
     on_gpu.sample()
     assert on_gpu.samples[0].free_cores is on_gpu.samples[0].foreign_cpu is None
-    assert caveats.of_machine(on_gpu.samples, {}, []) == []

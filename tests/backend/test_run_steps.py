@@ -5,7 +5,6 @@ import dataclasses
 import io
 import json
 import subprocess
-import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,11 +18,8 @@ from support.samples import ok_result
 from transformers.modeling_outputs import ImageClassifierOutput
 
 from demo.backend import (
-    caveats,
-    compilation,
     compile_model,
     first_call,
-    machine_probe,
     messages,
     models,
     parity,
@@ -35,10 +31,9 @@ from demo.backend import (
 from demo.backend.failures import CannotLoad
 from demo.backend.messages import Events, Job
 from demo.backend.monitor import Observer
-from demo.backend.picture_workload import PictureWorkload
 from demo.backend.run_steps import Run
 from demo.core import catalog, codec, cores
-from demo.core.caveat import Caveat, note
+from demo.core.caveat import Caveat
 from demo.core.machine import HostSample
 from demo.core.measurement import Compilation, CompileCost
 from demo.core.record import PHASES
@@ -120,66 +115,13 @@ def loaded(monkeypatch) -> list[Tiny]:
     return made
 
 
-def test_a_run_in_which_nothing_fails_has_every_figure_and_a_noise_floor(monkeypatch) -> None:
-    monkeypatch.setattr(compilation, "reset_compiler", failing(AssertionError("the compiled model is still needed")))
+def test_a_run_in_which_nothing_fails_has_every_figure_and_a_noise_floor() -> None:
     whole = result_of()
     assert is_whole(whole)
-    assert whole.interleaved and whole.control is not None
+    assert whole.control is not None
     assert (whole.id, whole.started_at) == ("made-up", "2026-11-21T09:00:00Z")
     assert whole.environment.settings["weights"] == "float32"
     assert whole.roofline is None
-
-
-@pytest.mark.parametrize("at_warm_up", [False, True], ids=["while they take turns", "before they do, too"])
-def test_models_that_do_not_fit_in_memory_together_are_timed_separately_with_every_figure(
-    at_warm_up: bool, monkeypatch
-) -> None:
-    full = failing(torch.OutOfMemoryError("made up"))
-    warm_ups = iter((timing.warm_up, timing.warm_up, full))
-    resets = []
-    real = compilation.reset_compiler
-    if at_warm_up:
-        monkeypatch.setattr(timing, "warm_up", lambda *given, **more: next(warm_ups)(*given, **more))
-    turns = failing(AssertionError("it is known that there is no room")) if at_warm_up else full
-    monkeypatch.setattr(timing, "time_interleaved", turns)
-    monkeypatch.setattr(compilation, "reset_compiler", lambda: resets.append(real()))
-    result = result_of()
-    assert is_whole(result)
-    assert resets == [None]  # eager is timed once nothing of compiled is left
-    assert not result.interleaved and result.control is None
-    assert any("do not fit in memory together" in warning for warning in result.warnings)
-
-
-def test_nothing_of_the_compiled_model_is_left_when_eager_is_timed_alone(monkeypatch) -> None:
-    """A package frees its weights on the GPU with the last reference to it."""
-    made: list[Any] = []
-    alive: list[bool] = []
-    real = timing.time_one
-
-    class Compiled:
-        def __init__(self, model: Any) -> None:
-            self.model = model
-
-        def __call__(self, **batch: Any) -> Any:
-            return self.model(**batch)
-
-    def compiled(model: Any, spec: Any) -> Compiled:
-        found = Compiled(model)
-        made.append(weakref.ref(found))
-        return found
-
-    def full(*_: Any) -> None:
-        raise torch.OutOfMemoryError("made up")  # a new one: one that is kept holds the frames it went through
-
-    def time_one(*given: Any) -> list[float]:
-        alive.append(made[-1]() is not None)
-        return real(*given)
-
-    monkeypatch.setattr(compile_model, "compiled", compiled)
-    monkeypatch.setattr(timing, "time_interleaved", full)
-    monkeypatch.setattr(timing, "time_one", time_one)
-    assert result_of().status == "ok"
-    assert alive == [True, False]
 
 
 def test_a_gpus_libraries_are_loaded_before_eagers_first_call_and_timed(monkeypatch) -> None:
@@ -193,25 +135,21 @@ def test_a_gpus_libraries_are_loaded_before_eagers_first_call_and_timed(monkeypa
 
 
 @pytest.mark.parametrize(
-    ("package", "eager_first", "before"),
-    [
-        (None, False, ["libraries", "compile"]),
-        (None, True, ["libraries", "call", "compile"]),
-        (Path("model.pt2"), False, ["libraries", "load"]),
-    ],
-    ids=["from the cache", "of a model that eager changes", "from a package"],
+    ("package", "before"),
+    [(None, ["libraries", "call", "compile"]), (Path("model.pt2"), ["libraries", "load"])],
+    ids=["from the cache", "from a package"],
 )
 def test_a_first_call_comes_after_what_is_no_part_of_it(
-    package: Path | None, eager_first: bool, before: list[str], loaded: list[Tiny], monkeypatch
+    package: Path | None, before: list[str], loaded: list[Tiny], monkeypatch
 ) -> None:
-    """Without its eager call such a model would become other graphs than the cache holds."""
+    """Without an eager call some models would become other graphs than the cache holds."""
     order: list[str] = []
     forward = Tiny.forward
     monkeypatch.setattr(Tiny, "forward", lambda self, **batch: order.append("call") or forward(self, **batch))
     monkeypatch.setattr(torch_settings, "load_gpu_libraries", lambda spec, device: order.append("libraries"))
     monkeypatch.setattr(compile_model, "compiled", lambda model, _: order.append("compile") or model)
     monkeypatch.setattr(compile_model, "load_package", lambda _: order.append("load") or loaded[-1])
-    first_call.measure(catalog.make_spec("shapes-vit", device="cpu"), SCENE, eager_first, package)
+    first_call.measure(catalog.make_spec("shapes-vit", device="cpu"), SCENE, package)
     assert order == [*before, "call"]
 
 
@@ -223,7 +161,7 @@ def test_frozen_graphs_that_are_not_in_the_cache_are_no_warm_call_on_a_gpu(
     monkeypatch.setattr(subprocess, "run", lambda *_, **__: SimpleNamespace(returncode=0, stdout=answer))
     spec = catalog.make_spec("shapes-vit", device=device, freezing=True)
     with pytest.raises(RuntimeError, match="did not find") if refused else contextlib.nullcontext():
-        assert ELSEWHERE(spec, None, False, None).first_call_seconds == 9.0
+        assert ELSEWHERE(spec, None, None).first_call_seconds == 9.0
 
 
 def test_what_fails_beside_the_timing_costs_its_own_figures_only(monkeypatch) -> None:
@@ -238,24 +176,6 @@ def test_what_fails_beside_the_timing_costs_its_own_figures_only(monkeypatch) ->
     told = " ".join(result.warnings)
     assert "no throughput" in told and "no parity" in told
     assert "The profiler gave nothing: CUPTI_ERROR_INSUFFICIENT_PRIVILEGES." in told and result.roofline.operations > 0
-
-
-def test_outputs_that_cannot_be_decoded_cost_the_predictions_only(monkeypatch) -> None:
-    monkeypatch.setattr(PictureWorkload, "predictions", failing(ValueError("made up for the test")))
-    result = result_of()
-    assert (result.status, result.failure, result.predictions) == ("ok", None, None)
-    assert result.eager.peak_memory_bytes and result.parity.verdict == "match"
-    assert any("made up for the test" in warning for warning in result.warnings)
-
-
-def test_a_gpu_too_small_for_tuning_is_told_of_where_the_run_uses_it(monkeypatch) -> None:
-    """Asking inductor starts CUDA, which a run on the CPU has no use for either."""
-    monkeypatch.setattr(machine_probe, "too_few_multiprocessors", lambda: True)
-    spec = catalog.make_spec("shapes-vit", mode="max-autotune")
-    for device in ("cpu", "cuda"):
-        workload: Any = SimpleNamespace(spec=spec, device=torch.device(device), caveats=[])
-        told = any("multiprocessors" in str(caveat) for caveat in caveats.of_workload(workload))
-        assert told == (device == "cuda")
 
 
 def test_the_guides_recipe_tells_how_far_it_is_through_every_phase(monkeypatch) -> None:
@@ -301,27 +221,14 @@ def test_a_core_that_is_taken_meanwhile_starts_the_timing_anew_with_fewer_thread
     known, compiled = result.environment, result.compilation
     assert (known.threads, known.free_cores) == ((threads[-1],) * 2 if threads else (2, None))
     assert torch.get_num_threads() == known.threads
-    told = [warning for warning in result.warnings if warning.startswith("Another program took a core")]
-    assert told == [
-        f"Another program took a core while it was timed. Timed again with fewer threads: {number}."
-        for number in threads
-    ]
+    told = [one.values["threads"] for one in result.caveats if one.key == "timed_again"]
+    assert told == threads
     assert (compiled.recompiles, compiled.recompiles_while_timing) == ((), 0)
     assert compiled.first_call_seconds == result.compiled.warmup_seconds[0]
     calls = range(PUBLISHED_CALLS, PUBLISHED_CALLS + 1) if "protocol" in asked else range(10, 13)
     assert len(result.compiled.wall_seconds) in calls  # one timing's: blocks of a slow machine hold fewer calls than 4
     codes = [json.loads(line)["progress"]["code"] for line in stream.getvalue().splitlines()]
     assert codes.count("fewer_threads") == len(threads)
-
-
-@pytest.mark.parametrize(("elapsed", "left"), [(1.0, 2.5), (5.0, None)], ids=["first stretch", "until it is clear"])
-def test_the_time_left_of_a_timing_is_told_while_its_end_is_known(elapsed: float, left: float | None) -> None:
-    stream = io.StringIO()
-    plan: Any = SimpleNamespace(iterations=None, max_seconds=3.5, longest_seconds=60.0)
-    known = SimpleNamespace(eager_seconds=0.1, compiled_seconds=0.1, speedup=None)
-    samples: Any = SimpleNamespace(blocks=99, compiled=[0.1] * 99, estimate=lambda: known)
-    Events(stream).block_timed(samples, plan, elapsed)
-    assert json.loads(stream.getvalue())["progress"]["remaining_seconds"] == left
 
 
 def test_a_timing_is_begun_anew_twice_at_most(monkeypatch) -> None:
@@ -340,7 +247,7 @@ def test_a_core_that_is_busy_from_the_start_gets_no_thread_unless_asked_for(
 ) -> None:
     torch.set_num_threads(2)
     monkeypatch.setattr(cores, "free_cores", lambda since: 1)
-    monkeypatch.setattr("demo.core.machine.usable_cores", lambda: 2)
+    monkeypatch.setattr("demo.backend.machine_probe.usable_cores", lambda: 2)
     elsewhere: list[RunSpec] = []
     monkeypatch.setattr(first_call, "measure_elsewhere", lambda spec, *_: elsewhere.append(spec))
     for variable in ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR"):
@@ -413,11 +320,6 @@ def test_of_busy_cores_only_those_during_the_timing_are_told() -> None:
         assert [one.key for one in run.answer().caveats if one.key == "busy_cores"] == told
 
 
-def test_a_half_type_is_recorded() -> None:
-    result = result_of(dtype="bfloat16")
-    assert (result.status, result.environment.settings["weights"]) == ("ok", "bfloat16")
-
-
 def test_random_weights_are_said_and_see_nothing() -> None:
     result = result_of(weights="random")
     assert (result.status, result.predictions, result.compilation.graphs) == ("ok", None, 1)
@@ -449,21 +351,6 @@ def test_a_compiled_model_that_answers_otherwise_is_found_out(monkeypatch) -> No
     assert result.predictions["eager"] != result.predictions["compiled"]
 
 
-def test_a_model_that_becomes_slower_is_not_taken_for_an_unsteady_machine(monkeypatch) -> None:
-    grows = note("It grows.")
-    monkeypatch.setattr(caveats, "of_growth", lambda result: [grows])
-    monkeypatch.setattr(caveats, "wide_spreads", lambda result: {"eager": 0.5})
-    found = result_of().caveats
-    assert grows in found and "spread" not in " ".join(one.key for one in found)
-
-
-def test_a_machine_that_cannot_compile_is_refused_with_the_remedy(monkeypatch) -> None:
-    machine = dataclasses.replace(machine_probe.host(), compile_problem="No Python.h. Install python3-dev.")
-    monkeypatch.setattr(machine_probe, "host", lambda: machine)
-    with pytest.raises(BadInput, match="python3-dev"):
-        result_of()
-
-
 def test_a_failed_compile_is_told_and_still_shows_what_eager_does(monkeypatch) -> None:
     monkeypatch.setattr(compile_model, "compiled", COMPILED)
     monkeypatch.setattr("torch._inductor.compile_fx.compile_fx", failing(RuntimeError("no such kernel")))
@@ -475,7 +362,7 @@ def test_a_failed_compile_is_told_and_still_shows_what_eager_does(monkeypatch) -
 
 def test_a_failure_keeps_what_is_known_of_the_run(monkeypatch) -> None:
     monkeypatch.setattr(timing, "warm_up", failing(ValueError("Input image size (48*48) doesn't match model (64*64).")))
-    result = result_of(dtype="float16")
+    result = result_of()
     assert (result.status, result.failure.stage) == ("failed", "warm up")
     assert "48*48" in result.failure.message and result.failure.remedy
     assert result.spec.device == "cpu" and result.image is not None and result.environment is not None
@@ -501,7 +388,7 @@ def test_a_package_is_built_timed_and_loaded_once_more_elsewhere(monkeypatch, tm
         path.write_bytes(bytes(5000))
         return {"export": 0.5, "build": 9.0}
 
-    def elsewhere(spec: Any, image: Path, eager_first: bool, package: Path | None) -> CompileCost:
+    def elsewhere(spec: Any, image: Path, package: Path | None) -> CompileCost:
         loaded_elsewhere.append(package)
         return CompileCost(0.03, {"load": 0.01, "first run": 0.02})
 
@@ -529,21 +416,3 @@ def test_a_package_is_built_timed_and_loaded_once_more_elsewhere(monkeypatch, tm
     assert len(models_built) == 2 and len(loaded_elsewhere) == 1
     own_workload.result_of(dataclasses.replace(spec, threads=2), **kept)
     assert len(models_built) == 3  # its code is for another number of threads
-
-
-@pytest.mark.parametrize("found", [True, False], ids=["found in the cache", "of this compile"])
-def test_a_broken_entry_of_the_cache_costs_one_recompile_and_a_sentence(found: bool, monkeypatch) -> None:
-    """Of a library that this very compile has made, the failure is the compiler's."""
-    name, compiles = f"c{51 * 'a'}.main.so", []
-
-    def once(model: Any, spec: Any) -> Any:
-        compiles.append(spec)
-        if len(compiles) == 1:
-            raise ImportError(f"{name}: undefined symbol: gone")
-        return torch.compile(model, backend="eager", dynamic=False)
-
-    monkeypatch.setattr(compile_model, "compiled", once)
-    monkeypatch.setattr(compilation, "remove_unfinished", lambda folder: ({name} if found else set(), 0))
-    result = result_of()
-    told = any("Broken entries of the compile cache" in warning for warning in result.warnings)
-    assert (result.status, told, len(compiles)) == (("ok", True, 2) if found else ("compile_failed", False, 1))

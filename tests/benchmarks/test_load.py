@@ -10,7 +10,7 @@ pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="lo
 
 
 def test_every_visitor_of_a_crowd_gets_a_result_or_is_told_to_try_again_and_nothing_is_left_over() -> None:
-    with load.served(load.QUICK, queue=3) as server:
+    with load.served(queue=3) as server:
         server.run()
         before = server.descriptors()
         answers, served_at_last, pages = load.crowd(server, visitors=12)

@@ -33,7 +33,7 @@ def test_run_pressed_with_nothing_changed_answers_in_every_size_and_theme(
     tab.emulate_media(reduced_motion="no-preference")
     tab.goto(f"{address}?__theme=light")
     run = tab.get_by_role("button", name="Run", exact=True)
-    tab.locator("#chart .plot-container").wait_for()
+    tab.locator("#forecast .forecast").wait_for()
     tab.screenshot(path=shots / "before-light-1440.png", full_page=True)
     run.click()
     tab.locator(".live .steps li.now").wait_for()

@@ -8,15 +8,13 @@ from typing import Any
 from unittest.mock import Mock
 
 import pytest
-from support import samples
+from support.samples import MACHINE
 
 from demo.cli import doctor_command
 from demo.cli.main import main
 from demo.core.machine import HostInfo
 from demo.runs import runner
 from demo.runs.process import WorkerDied, child_process
-
-MACHINE = dataclasses.replace(samples.MACHINE, modes=("default", "reduce-overhead"), inductor_cache="/no/such/cache")
 
 
 @pytest.fixture
@@ -39,7 +37,7 @@ def machine(monkeypatch) -> Any:
 @pytest.mark.parametrize(
     ("lacks", "code", "parts"),
     [
-        ({}, 0, ("torch 2.13.0", "g++ 12.2.0", "reduce-overhead", "reachable", "A run would work here.")),
+        ({}, 0, ("torch 2.13.0", "g++ 12.2.0", "reachable", "A run would work here.")),
         ({"compile_problem": "No Python.h. Install it."}, 1, ("A run would fail here", "No Python.h. Install it.")),
         ({"gpu_problem": "torch is built for CUDA 13 and the driver is too old"}, 0, ("the driver is too old",)),
     ],
@@ -59,14 +57,6 @@ def test_the_doctor_as_json(machine: Any, capsys) -> None:
     assert not found["hub_reachable"] and "The Hugging Face Hub cannot be reached" in found["notes"][0]
 
 
-def test_the_doctor_says_that_results_cannot_be_stored(machine: Any, monkeypatch, capsys) -> None:
-    machine(MACHINE)
-    monkeypatch.setattr("os.access", lambda *_: False)
-    assert main(["doctor"]) == 0
-    out = " ".join(capsys.readouterr().out.split())
-    assert "A run would work here" in out and "WORTH_COMPILING_DATA to a" in out
-
-
 def test_the_doctor_ends_as_its_checks_of_a_gpu_do(monkeypatch) -> None:
     run = Mock(return_value=SimpleNamespace(returncode=1))
     monkeypatch.setattr(subprocess, "run", run)
@@ -77,18 +67,17 @@ def test_the_doctor_ends_as_its_checks_of_a_gpu_do(monkeypatch) -> None:
 @pytest.mark.parametrize(
     ("code", "says"),
     [
-        ("print('a warning'); print('nothing')", "A run would work here."),
-        ("print('No -lgomp. Install it.')", "A run would fail here: - No -lgomp. Install it."),
-        ("import os; os.kill(os.getpid(), 4)", "loads a small C++ extension was killed by signal SIGILL."),
+        ("print('a warning'); print('nothing')", []),
+        ("print('No -lgomp. Install it.')", ["No -lgomp. Install it."]),
+        (
+            "import os; os.kill(os.getpid(), 4)",
+            ["A process that loads a small C++ extension was killed by signal SIGILL."],
+        ),
     ],
     ids=["it works", "it fails", "it dies"],
 )
-def test_the_doctor_tells_what_a_real_compile_says(code, says, machine, monkeypatch, capsys, tmp_path):
-    compiles = doctor_command.compile_problems
-    machine(MACHINE)
+def test_the_doctor_tells_what_a_real_compile_says(code: str, says: list[str], monkeypatch, tmp_path) -> None:
     (tmp_path / "said_by_compile.py").write_text(code)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     monkeypatch.setattr(doctor_command, "child_process", lambda _, **more: child_process("said_by_compile", **more))
-    monkeypatch.setattr(doctor_command, "compile_problems", compiles)
-    assert main(["doctor"]) == ("work" not in says)
-    assert says in " ".join(capsys.readouterr().out.split())
+    assert doctor_command.compile_problems() == says

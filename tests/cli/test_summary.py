@@ -31,9 +31,15 @@ def test_a_line_for_each_variant_has_latency_spread_range_and_calls() -> None:
     assert compiled.split()[:2] == ["Compiled", "1.02"]
 
 
-def test_colour_adds_codes_and_changes_no_word() -> None:
-    coloured = summary(ok_result(), colour=True)
-    assert "\x1b[" in coloured and re.sub(r"\x1b\[[\d;]*m", "", coloured) == summary(ok_result())
+def test_colours_mark_the_variants_and_the_answer() -> None:
+    lines = summary(ok_result(), colour=True).splitlines()
+    assert [re.findall(r"\x1b\[([\d;]+)m", line) for line in lines[:4]] == [
+        ["1", "0"],
+        ["33", "0"],
+        ["34", "0"],
+        ["1;32", "0"],
+    ]
+    assert re.sub(r"\x1b\[[\d;]+m", "", "\n".join(lines)) == summary(ok_result())
 
 
 def test_a_name_from_outside_sends_no_code_to_the_terminal() -> None:

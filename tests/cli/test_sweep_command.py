@@ -1,6 +1,7 @@
 """The command `sweep`: what it says and what it writes."""
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -36,11 +37,11 @@ def said(data: Path, *arguments: str, **environment: str) -> tuple[str, str]:
 def test_the_command_says_how_many_cells_and_how_long(tmp_path) -> None:
     grid = ("--batch-size", "1,101", "--batch-size", "2", "--cache", "empty")
     table, told = said(tmp_path, *grid)
-    assert told.startswith("3 cells. 3 to run: about ")
+    assert told.startswith("3 cells, 0 of them stored already: 3 to run, about ")
     assert "a rough guess for 3 of them" in told and "Start?" not in told  # without a terminal
     assert [line.split()[-2] for line in table.splitlines()[1:]] == ["2.0×", "OOM", "2.0×"]
-    assert said(tmp_path, *grid) == (table, "3 cells, 3 of them stored already.\n")
-    assert said(tmp_path, *grid, "--fresh")[1].startswith("3 cells. 3 to run")
+    assert said(tmp_path, *grid) == (table, "3 cells, 3 of them stored already: 0 to run.\n")
+    assert said(tmp_path, *grid, "--fresh")[1].startswith("3 cells, 0 of them stored already")
     assert len(History(tmp_path / "history.sqlite3").all()) == 6
 
 
@@ -53,7 +54,6 @@ def test_the_command_says_how_many_cells_and_how_long(tmp_path) -> None:
         (("{grid}/unknown.yaml",), "unknown.yaml"),
         (("--preset", "smoke", "--out", "table.txt"), ".parquet"),
         (("--preset", "smoke", "--image", "/no/such.png"), "cannot be opened: No such file"),
-        (("--checkpoint", "shapes-vit,shapes-gemma"), "needs a prompt"),
         (("--checkpoint", "shapes-gemma", "--prompt", "The", "--image", "x.png"), "sees no picture: leave out --image"),
     ],
 )
@@ -75,16 +75,18 @@ def test_options_go_before_the_grid_of_a_file(tmp_path) -> None:
     assert grid(asked).specs(folders=True)[1].tokens == 9  # of the file alone
 
 
-def test_sigterm_ends_a_sweep_with_the_table_of_what_it_has(tmp_path) -> None:
-    out, text = tmp_path / "table.csv", tmp_path / "table.md"
-    asked = ["--cache", "empty", "--batch-size", "1,2,3", "--out", str(out), "--export-markdown", str(text)]
-    process = started(tmp_path, *asked, QUICK_SECONDS="2")
+def test_ctrl_c_ends_a_sweep_whose_cells_are_stored(tmp_path) -> None:
+    process = started(tmp_path, "--cache", "empty", "--batch-size", "1,2,3", QUICK_SECONDS="2")
     while not process.stderr.readline().startswith("[1/3]"):
         assert process.poll() is None
-    process.terminate()
+    process.send_signal(signal.SIGINT)
     told = process.communicate(timeout=60)[1]
-    assert process.returncode == 143
-    assert "Traceback" not in told
-    assert told.endswith("Stopped: 1 of 3 stored; the same command resumes.\n")
-    assert len(out.read_text().splitlines()) == 1 + 1
-    assert text.read_text().count("| not run |") == 2
+    assert process.returncode == 130 and "Traceback" not in told and "Stopped." in told
+    assert "ok" in [one.status for one in History(tmp_path / "history.sqlite3").all()]
+
+
+def test_a_sweep_writes_its_tables(tmp_path) -> None:
+    out, text = tmp_path / "table.csv", tmp_path / "table.md"
+    said(tmp_path, "--batch-size", "1,101", "--out", str(out), "--export-markdown", str(text))
+    assert len(out.read_text().splitlines()) == 1 + 2
+    assert text.read_text().count("| OOM |") == 1

@@ -5,7 +5,6 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -20,7 +19,7 @@ def stat(tmp_path, monkeypatch) -> Path:
     monkeypatch.setattr(cores, "PROC_STAT", file)
     monkeypatch.setattr(cores.os, "sched_getaffinity", lambda _: {1, 2})
     monkeypatch.setattr(cores.os, "sysconf", lambda _: 100)
-    monkeypatch.setattr(cores, "_quota", lambda: (math.inf, tmp_path))
+    monkeypatch.setattr(cores, "_quota", lambda: math.inf)
     return file
 
 
@@ -32,44 +31,16 @@ def test_only_the_usable_cores_are_read_and_steal_is_busy(stat: Path) -> None:
     assert (reading.cores, reading.total, reading.busy) == (2, 12.0, pytest.approx(2.5))
 
 
-@pytest.mark.parametrize(
-    ("quota", "others", "share", "whole"),
-    [(1.0, 0.0, 0.0, 1), (1.5, 0.6, 0.4, 1), (1.5, 0.0, 0.0, 1), (2.0, 0.0, 0.75, 1)],
-    ids=["none in the group", "one in the group", "a part of a core", "a quota of all cores"],
-)
-def test_with_a_quota_below_the_affinity_the_others_are_those_of_the_group(
-    quota: float, others: float, share: float, whole: int, stat: Path, tmp_path, monkeypatch
-) -> None:
-    """All four cores of the node are busy with other tenants."""
-    now = SimpleNamespace(wall=100.0, own=0.0)
-    monkeypatch.setattr(cores, "_quota", lambda: (quota, tmp_path))
-    monkeypatch.setattr(cores.time, "monotonic", lambda: now.wall)
-    monkeypatch.setattr(cores.time, "process_time", lambda: now.own)
-    readings = []
-    for second in range(2):
-        now.wall, now.own = 100.0 + second, 0.5 * second
-        stat.write_text("\n".join(f"cpu{core} {100 * second} 0 0 0 0 0 0 0 0 0" for core in range(4)))
-        used = int(1e6 * second * (0.5 + others))
-        (tmp_path / "cpu.stat").write_text(f"usage_usec {used}\nuser_usec 1\nnr_throttled 0\nthrottled_usec 0\n")
-        readings.append(cores.read())
-    before, after = readings
-    assert before.foreign_share(after) == pytest.approx(share)
-    assert cores.left(before, after) == whole
+def test_under_a_quota_nothing_is_known_of_others(stat: Path, monkeypatch) -> None:
+    stat.write_text("cpu1 10 20 30 400 50 6 7 77 0 0\n")
+    assert cores.read() is not None
+    monkeypatch.setattr(cores, "_quota", lambda: 1.5)
+    assert cores.read() is None
 
 
-@pytest.mark.parametrize(
-    ("cores", "usable", "others", "whole"),
-    [
-        *[(4, 4, others, whole) for others, whole in [(0.0, 4), (0.25, 4), (0.3, 3), (1.3, 2), (2.4, 1), (4.0, 1)]],
-        (8, 2, 3.0, 2),  # a quota bounds what is free, and leaves room for others
-        (8, 2, 7.0, 1),
-    ],
-)
-def test_a_core_counts_as_taken_from_a_quarter_on_and_one_is_always_left(
-    cores: int, usable: int, others: float, whole: int, monkeypatch
-) -> None:
-    monkeypatch.setattr("demo.core.cores.usable_cores", lambda: usable)
-    before, after = Reading(cores, 0.0, 0.0, 0.0), Reading(cores, float(cores), others + 0.5, 0.5)
+@pytest.mark.parametrize(("others", "whole"), [(0.0, 4), (0.25, 4), (0.3, 3), (1.3, 2), (2.4, 1), (4.0, 1)])
+def test_a_core_counts_as_taken_from_a_quarter_on_and_one_is_always_left(others: float, whole: int) -> None:
+    before, after = Reading(4, 0.0, 0.0, 0.0), Reading(4, 4.0, others + 0.5, 0.5)
     assert after.free(after) is None
     assert left(before, after) == whole
 
@@ -97,7 +68,7 @@ def test_it_looks_again_only_where_the_first_window_was_busy(
     monkeypatch.setattr(cores, "read", lambda: next(readings))
     monkeypatch.setattr(cores.time, "sleep", slept.append)
     assert cores.free_cores(cores.read()) == free
-    assert slept == [cores.IDLE_SECONDS] * looks
+    assert slept == [cores.LOOK_SECONDS] * looks
 
 
 @pytest.mark.skipif(cores.read() is None, reason="no /proc here")
@@ -141,29 +112,13 @@ def test_this_programs_other_processes_are_no_others(app: str, seconds: float, t
 
 
 @pytest.mark.parametrize(
-    ("own", "files", "quota", "limited"),
-    [
-        ("0::/\n", {}, math.inf, "."),
-        ("0::/\n", {"cpu.max": "max 100000"}, math.inf, "."),
-        ("0::/\n", {"cpu.max": "150000 100000"}, 1.5, "."),
-        ("0::/a/b\n", {"a/cpu.max": "200000 100000", "a/b/cpu.max": "max 100000"}, 2.0, "a"),
-        ("0::/of/the/host\n", {"cpu.max": "300000 100000"}, 3.0, "."),
-        ("7:memory:/\n", {"memory/cpu.max": "100000 100000"}, math.inf, "."),
-    ],
+    ("said", "whole"),
+    [(None, 6), ("max 100000", 6), ("400000 100000", 4), ("150000 100000", 1), ("50000 100000", 1)],
+    ids=["no container", "no limit", "four", "one and a half", "half a core"],
 )
-def test_the_tightest_quota_of_a_control_group_counts(
-    own: str, files: dict[str, str], quota: float, limited: str, tmp_path
-) -> None:
-    (tmp_path / "own").write_text(own)
-    for name, text in files.items():
-        (tmp_path / "groups" / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / "groups" / name).write_text(f"{text}\n")
-    found, group = cores._quota(tmp_path / "groups", tmp_path / "own")
-    assert (found, group.relative_to(tmp_path / "groups").as_posix()) == (quota, limited)
-
-
-def test_a_quota_counts_in_whole_cores(monkeypatch) -> None:
+def test_a_quota_counts_in_whole_cores(said: str | None, whole: int, tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(cores.os, "sched_getaffinity", lambda _: set(range(6)), raising=False)
-    for quota, whole in [(math.inf, 6), (4.0, 4), (1.5, 1), (0.5, 1)]:
-        monkeypatch.setattr(cores, "_quota", lambda quota=quota: (quota, Path()))
-        assert cores.usable_cores() == whole
+    monkeypatch.setattr(cores, "QUOTA", tmp_path / "cpu.max")
+    if said is not None:
+        cores.QUOTA.write_text(f"{said}\n")
+    assert cores.usable_cores() == whole

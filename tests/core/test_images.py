@@ -106,86 +106,34 @@ def test_every_kind_of_pixel_becomes_rgb_on_white(given, kind, image, how, seen)
     assert np.abs(read_back - wanted).max() <= (15 if kind == "JPEG" else 0)
 
 
-def deep_png(values: np.ndarray, significant: int | None = None) -> bytes:
-    """A PNG of 16 bits a channel; `values` are (height, width, channels)."""
-    height, width, channels = values.shape
-    kind = {1: 0, 3: 2, 4: 6}[channels]
+def png(width: int, height: int, bits: int, channels: int, rows: bytes = b"") -> bytes:
+    """Without `rows` one that only claims a size: decoding it would fail, so a refusal for its size came before."""
 
     def chunk(name: bytes, data: bytes) -> bytes:
         return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
 
-    rows = b"".join(b"\0" + row.astype(">u2").tobytes() for row in values)
-    told = chunk(b"sBIT", bytes([significant] * channels)) if significant else b""
-    header = chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 16, kind, 0, 0, 0))
-    return b"\x89PNG\r\n\x1a\n" + header + told + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
+    header = chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, bits, {1: 0, 3: 2}[channels], 0, 0, 0))
+    return b"\x89PNG\r\n\x1a\n" + header + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
 
 
-def deep_tiff(values: np.ndarray, order: str = "<", white: int | None = None) -> bytes:
-    height, width, channels = values.shape
-    tags = {256: width, 257: height, 259: 1, 262: 2 if channels > 1 else 1, 277: channels, 278: height}
-    tags |= {279: values.size * 2} | ({281: white} if white else {})
-    start = 8 + 2 + 12 * (len(tags) + 2) + 4
-    depths = (258, 3, channels, 16 if channels == 1 else start)
-    pixels_at = start + 2 * channels
-    entries = [*((tag, 4, 1, value) for tag, value in tags.items()), (273, 4, 1, pixels_at)]
-    listed = b""
-    for tag, kind, count, value in sorted([*entries, depths]):
-        packed = struct.pack(f"{order}HH", value, 0) if kind == 3 and count == 1 else struct.pack(f"{order}I", value)
-        listed += struct.pack(f"{order}HHI", tag, kind, count) + packed
-    head = (b"II" if order == "<" else b"MM") + struct.pack(f"{order}HI", 42, 8)
-    head += struct.pack(f"{order}H", len(tags) + 2) + listed + bytes(4)
-    return head + struct.pack(f"{order}H", 16) * channels + values.astype(f"{order}u2").tobytes()
+def deep(most: int, channels: int) -> bytes:
+    """A PNG of 16 bits a channel, from black to `most`."""
+    row = np.linspace(0, most, 20).astype(">u2").repeat(channels)
+    return png(20, 1, 16, channels, b"\0" + row.tobytes())
 
 
-def ramp(most: int, channels: int = 1) -> np.ndarray:
-    """(16, 256, channels): from black to `most`; a fourth channel is opaque."""
-    values = np.linspace(0, most, 256).astype(np.uint16).reshape(1, 256, 1).repeat(16, 0).repeat(channels, 2)
-    values[..., 3:] = most
-    return values
+@pytest.mark.parametrize("channels", [1, 3], ids=["grey", "colour"])
+def test_of_16_bits_the_upper_ones_are_taken_or_it_is_refused(given, channels: int) -> None:
+    assert given(deep(20_000, channels)).getextrema() == ((0, 78),) * 3
+    assert "hardly uses the upper ones" in refusal_of(given, deep(4095, channels))
 
 
-@pytest.mark.parametrize(
-    ("data", "white", "note"),
-    [
-        pytest.param(deep_png(ramp(4095)), 255, "no value above 4,095: it was read as one of 12 bits", id="grey"),
-        pytest.param(deep_png(ramp(4095, 3)), 255, "read as one of 12 bits", id="colour"),
-        pytest.param(deep_png(ramp(4095, 4)), 255, "read as one of 12 bits", id="colour with transparency"),
-        pytest.param(deep_png(ramp(16383, 3)), 255, "read as one of 14 bits", id="14 bits"),
-        pytest.param(deep_png(ramp(2047), 11), 255, "", id="sBIT"),
-        pytest.param(deep_png(ramp(1000, 3), 12), 62, "", id="dark by sBIT"),
-        pytest.param(deep_png(ramp(65535), 12), 255, "", id="sBIT of scaled values"),
-        pytest.param(deep_png(ramp(4095), 16), 15, "", id="dark and 16 bits"),
-        pytest.param(deep_png(ramp(20000)), 78, "", id="a dark photograph"),
-        pytest.param(deep_png(ramp(20000, 3)), 78, "", id="a dark photograph in colour"),
-        pytest.param(deep_png(ramp(0)), 0, "", id="black"),
-        pytest.param(deep_tiff(ramp(4095)), 255, "read as one of 12 bits", id="TIFF"),
-        pytest.param(deep_tiff(ramp(4095), ">"), 255, "read as one of 12 bits", id="TIFF, big-endian"),
-        pytest.param(deep_tiff(ramp(4095, 3)), 255, "read as one of 12 bits", id="TIFF in colour"),
-        pytest.param(deep_tiff(ramp(4095, 3), ">"), 255, "read as one of 12 bits", id="TIFF in colour, big-endian"),
-        pytest.param(deep_tiff(ramp(1000), "<", 4095), 62, "", id="MaxSampleValue"),
-        pytest.param(deep_tiff(ramp(4095), "<", 65535), 15, "", id="MaxSampleValue of 16 bits"),
-    ],
-)
-def test_fewer_bits_than_16_are_scaled_to_white(tmp_path, data: bytes, white: int, note: str) -> None:
-    (tmp_path / "deep").write_bytes(data)
-    image, info = read(tmp_path / "deep")
-    assert image.getextrema() == ((0, white),) * 3
-    assert note in info.note and bool(note) == bool(info.note)
+LYING = Image.Exif()
+LYING[ExifTags.Base.Orientation] = 6
 
 
-HOW_IT_LIES = "FLIP_LEFT_RIGHT ROTATE_180 FLIP_TOP_BOTTOM TRANSPOSE ROTATE_90 TRANSVERSE ROTATE_270".split()
-"""By EXIF's orientations from 2 to 8."""
-
-
-def lying(orientation: int) -> Image.Exif:
-    exif = Image.Exif()
-    exif[ExifTags.Base.Orientation] = orientation
-    return exif
-
-
-@pytest.mark.parametrize(("orientation", "how"), [*enumerate(HOW_IT_LIES, start=2)], ids=HOW_IT_LIES)
-def test_a_rotated_photograph_comes_out_upright(given, orientation: int, how: str) -> None:
-    image = given(encoded(scene().transpose(Image.Transpose[how]), "JPEG", exif=lying(orientation)))
+def test_a_rotated_photograph_comes_out_upright(given) -> None:
+    image = given(encoded(scene().transpose(Image.Transpose.ROTATE_90), "JPEG", exif=LYING))
     assert image.size == (48, 32)
     assert image.getpixel((4, 16))[0] > 150 and image.getpixel((44, 16))[2] > 150
 
@@ -225,29 +173,14 @@ OFF_THE_LIST = ("EPS", "PDF", "ICO", "PPM", "TGA", "SGI", "PCX", "IM", "MSP", "X
 def test_a_format_off_the_list_reaches_no_decoder(given, kind: str) -> None:
     texts = {"text": b"hello, this is a text", "SVG": b"<svg xmlns='http://www.w3.org/2000/svg'/>"}
     data = texts.get(kind) or encoded(scene().convert("1" if kind in ("MSP", "XBM") else "RGB"), kind)
-    message = refusal_of(given, data)
-    assert "not a picture" in message and "PNG, JPEG" in message
-
-
-@pytest.mark.parametrize("brand", [b"heic", b"mif1"])
-def test_a_heic_file_is_named_with_the_way_out(given, brand: bytes) -> None:
-    message = refusal_of(given, b"\0\0\0\x18ftyp" + brand + b"\0\0\0\0mif1heic" + bytes(200), "IMG_1.JPG")
-    assert "is a HEIC picture" in message and "Most Compatible" in message and "JPEG" in message
+    assert "cannot be read as a picture" in refusal_of(given, data)
 
 
 @pytest.mark.parametrize("kind", images.FORMATS)
 def test_a_truncated_file_is_refused(given, kind: str) -> None:
     data = encoded(Image.effect_noise((64, 64), 80).convert("RGB"), kind)
     for share in (0.02, 0.5, 0.9):
-        message = refusal_of(given, data[: int(len(data) * share)])
-        assert "cut short" in message or "not a picture" in message, share
-
-
-def png_header(width: int, height: int) -> bytes:
-    """A PNG that claims a size and holds nothing: decoding it would fail, so a refusal for its size came before."""
-    header = b"IHDR" + struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
-    chunk = struct.pack(">I", 13) + header + struct.pack(">I", zlib.crc32(header))
-    return b"\x89PNG\r\n\x1a\n" + chunk + b"\0\0\0\0IDAT\x35\xaf\x06\x1e"
+        assert "cut short" in refusal_of(given, data[: int(len(data) * share)])
 
 
 def test_a_picture_of_too_many_pixels_or_of_floats_is_refused(given) -> None:
@@ -256,7 +189,7 @@ def test_a_picture_of_too_many_pixels_or_of_floats_is_refused(given) -> None:
     grown[frame + 5 : frame + 9] = b"\xff\xff\xff\xff"
     floats = Image.fromarray(np.array([[0.0, 0.5, 1.0]], np.float32))
     for data, said in [
-        (png_header(60_000, 60_000), f"{MAX_PIXELS:,}"),
+        (png(60_000, 60_000, 8, 3), f"{MAX_PIXELS:,}"),
         (bytes(grown), f"{MAX_PIXELS:,}"),
         (encoded(Image.new("L", (1, 20_000)), "PNG"), "1 × 20000 pixels; one side may be at most 20 times"),
         (encoded(floats, "TIFF", compression=None), "32 bits a pixel"),
@@ -270,8 +203,7 @@ def test_whatever_a_decoder_raises_becomes_a_sentence(given, monkeypatch, error:
         raise error("/secret/path exploded")
 
     monkeypatch.setattr(Image, "open", fail)
-    message = refusal_of(given, encoded(scene(), "PNG"))
-    assert "secret" not in message and ("more memory than there is" in message) == (error is MemoryError)
+    assert "secret" not in refusal_of(given, encoded(scene(), "PNG"))
 
 
 def mutant(data: bytes, rng: random.Random) -> bytes:
@@ -290,7 +222,7 @@ def test_a_mutated_file_is_a_picture_or_a_sentence(given, kind: str) -> None:
     source = Image.effect_noise((40, 30), 60)
     files = [encoded(source.convert("RGB"), kind)]
     files += [encoded(source.convert("P"), kind)] if kind in ("GIF", "PNG") else []
-    files += [encoded(source, kind, exif=lying(6))] if kind in ("JPEG", "TIFF", "WEBP", "PNG") else []
+    files += [encoded(source, kind, exif=LYING)] if kind in ("JPEG", "TIFF", "WEBP", "PNG") else []
     for data in 24 * files:
         try:
             image = given(mutant(data, rng))

@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 from support.samples import measurement
 
-from demo.core.measurement import Compilation, Profile
+from demo.core.measurement import Profile
 
 
 def test_launching_is_the_wall_time_without_the_work_and_never_negative():
@@ -22,8 +22,3 @@ def test_launching_is_the_wall_time_without_the_work_and_never_negative():
         profile = Profile(1200, busy, ())
         side = dataclasses.replace(measurement(0.002), device_seconds=(events,) * 3, profile=profile)
         assert side.launch_seconds == pytest.approx(wall - work)
-
-
-def test_why_cuda_graphs_were_skipped_is_read_from_what_is_stored() -> None:
-    for stored, reason in {"used": None, "skipped: mutated inputs": "mutated inputs", "a newer word": None}.items():
-        assert Compilation(1.0, "cold", 1, cudagraphs=stored).cudagraphs_skipped == reason

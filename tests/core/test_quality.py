@@ -17,6 +17,9 @@ CALLS = tuple(0.001 * (1 + 0.6 * (block % 2)) for block in range(12) for _ in ra
 WIDE = dataclasses.replace(measurement(0.001), wall_seconds=CALLS)
 
 
+PUBLISHED = dataclasses.replace(ok_result().spec, protocol="as published")
+
+
 def pooled(count: int, **changes: Any) -> RunResult:
     """A run that rests on so many processes."""
     own = ok_result(**{"spread": Spread("assumed", 0.01, None)} | changes)
@@ -25,6 +28,9 @@ def pooled(count: int, **changes: Any) -> RunResult:
 
 def states(foreign: float, free: float = 2.0) -> tuple[HostSample, ...]:
     return tuple(HostSample(at / 2, foreign, None, free) for at in range(4))
+
+
+SLOWED = Caveat("gpu_slowed", {"reasons": "power"})
 
 
 @pytest.mark.parametrize(
@@ -39,8 +45,8 @@ def states(foreign: float, free: float = 2.0) -> tuple[HostSample, ...]:
         pytest.param(pooled(3, machine_states=states(0.05)), "solid", "", id="others that hardly do anything"),
         pytest.param(pooled(3, machine_states=states(0.05, 1.0)), "rough", "quiet", id="taken cores"),
         pytest.param(pooled(3, caveats=(Caveat("gpu_others", {"count": 1}),)), "rough", "quiet", id="a shared GPU"),
-        pytest.param(pooled(3, caveats=(Caveat("gpu_power"),)), "rough", "repeat", id="a slow GPU"),
-        pytest.param(pooled(3, interleaved=False), "rough", "", id="one after the other"),
+        pytest.param(pooled(3, caveats=(SLOWED,)), "rough", "repeat", id="a slow GPU"),
+        pytest.param(pooled(3, spec=PUBLISHED), "rough", "", id="one after the other"),
     ],
 )
 def test_the_mark_and_its_way_out(result: RunResult, mark: str, remedy: str) -> None:

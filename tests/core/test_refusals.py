@@ -28,7 +28,6 @@ MACHINES = {
     "T4 in 8 GB of memory": machine("Tesla T4", "7.5", memory_bytes=8 * 10**9),
     "A100": machine("NVIDIA A100", "8.0"),
     "a tenth of an A100 (MIG)": machine("NVIDIA A100 MIG 1g.5gb", "8.0", gpu_memory_bytes=5 * 10**9),
-    "H100 from pip alone": machine("NVIDIA H100", "9.0", cuda_toolkit=None),
     "RTX 5090": machine("NVIDIA GeForce RTX 5090", "12.0"),
     "a driver that says nothing": machine("NVIDIA GPU", None, gpu_memory_bytes=None),
     "an old torch": machine("NVIDIA A100", "8.0", modes=("default",)),
@@ -64,7 +63,6 @@ MATRIX: dict[str, dict[str, str]] = {
         "layers with graphs": "layers with CUDA graphs",
         "gemma": "weights over the GPU's memory", "gemma bfloat16": "weights over the GPU's memory",
     },
-    "H100 from pip alone": {"layers with graphs": "layers with CUDA graphs", "aot": "no CUDA toolkit"},
     "RTX 5090": {"layers with graphs": "layers with CUDA graphs"},
     "a driver that says nothing": {"layers with graphs": "layers with CUDA graphs"},
     "an old torch": {"layers with graphs": "no mode", "autotune": "no mode"},
@@ -94,19 +92,6 @@ def test_why_the_gpu_cannot_be_used_stands_in_the_refusal() -> None:
 def test_a_search_leaves_out_what_its_machine_refuses() -> None:
     found = ways(catalog.make_spec("shapes-vit"), MACHINES["T4 small"], other_formats=True)
     assert {way.spec.dtype for way in found if not way.refused} == {"float32", "float16"}
-
-
-def test_the_doctor_tells_what_a_gpu_refuses() -> None:
-    told = [one.name for one in refusals.limits_of(MACHINES["T4 small"])]
-    assert told == ["no tf32", "no bfloat16", "no CUDA toolkit"]
-    assert refusals.limits_of(MACHINES["A100"]) == refusals.limits_of(MACHINES["CPU"]) == []
-
-
-def test_a_package_is_refused_with_what_brings_this_machine_its_headers() -> None:
-    wheels = 'Install its wheels: pip install "nvidia-cuda-crt==13.0.*".'
-    told = machine("NVIDIA H100", "9.0", cuda_toolkit=None, toolkit_remedy=wheels)
-    spec = catalog.make_spec("shapes-vit", compiler="aot", device="cuda")
-    assert str(refusals.refusal(spec, told)).endswith(f"{wheels} Or choose compiler jit.")
 
 
 @pytest.mark.parametrize(

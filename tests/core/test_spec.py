@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from demo.core.spec import MAX_BATCH_SIZE, MAX_PROMPT, OPTIONS, TEXT_GENERATION, BadInput, RunSpec
+from demo.core.spec import MAX_PROMPT, TEXT_GENERATION, BadInput, RunSpec
 
 garbage: st.SearchStrategy[Any] = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.binary(),
@@ -26,26 +26,16 @@ def test_a_spec_of_garbage_is_refused_with_a_sentence(values: dict[str, Any]) ->
 def test_a_refusal_says_what_was_given_and_what_is_allowed() -> None:
     for field, value, allowed in [
         ("task", "image-captioning", "object-detection"),
-        ("batch_size", 0, "from 1 to"),
+        ("batch_size", 0, "Batch size must be a whole number from 1 to 256"),
         ("batch_size", 1.5, "whole number"),
-        ("batch_size", 10_000, str(MAX_BATCH_SIZE)),
         ("batch_size", True, "whole number"),
         ("mode", "fastest", "max-autotune"),
-        ("dtype", "int8", "bfloat16"),
-        ("device", "tpu", "cuda"),
-        ("weights", "none", "random"),
+        ("cache", True, "compile cache"),
         ("fullgraph", 1, "true or false"),
-        ("iterations", 1, "from 10 to"),
         ("precision", 0.0, "Precision must be a number from 0.001 to 0.2"),
         ("precision", "fine", "Precision"),
         ("precision", float("nan"), "Precision"),
         ("most_seconds", 1e9, "Seconds of timing"),
-        ("threads", 0, "Threads"),
-        ("attention", "flash", "attention"),
-        ("protocol", "quick", "protocol"),
-        ("cache", "off", "compile cache"),
-        ("compiler", "tvm", "compiler"),
-        ("dynamic", True, "dynamic"),
     ]:
         with pytest.raises(BadInput) as refusal:
             RunSpec(**{"checkpoint": "shapes-vit", "task": "image-classification", field: value})
@@ -101,8 +91,6 @@ def test_prompt_and_tokens_check_themselves() -> None:
         ({"prompt": None}, "The prompt is a text. Given: None."),
         ({"prompt": "half \ud83d"}, "The prompt holds half a character (a lone surrogate). Type it anew."),
         ({"prompt": "a" * 30_000}, f"The prompt may have {MAX_PROMPT:,} characters. Given: 30,000."),
-        ({"tokens": 1}, "Tokens to generate must be a whole number from 2 to 4096. Given: 1."),
-        ({"tokens": 100_000}, "from 2 to 4096. Given: 100000."),
         ({"channels_last": True}, "cannot use channels_last. Leave that out."),
         ({"compiler": "aot"}, "choose compiler jit"),
         ({"scope": "layers"}, "choose scope model"),
@@ -119,9 +107,3 @@ def test_a_spec_of_text_generation_sees_no_picture_and_counts_tokens() -> None:
     assert (text.sees_picture, text.unit, text.prompt) == (False, "token", " The \N{CAT FACE}\n")
     picture = RunSpec("shapes-vit", "image-classification")
     assert (picture.sees_picture, picture.unit) == (True, "image")
-
-
-def test_every_option_has_its_own_flag_and_an_older_name_still_works() -> None:
-    flags = [flag for option in OPTIONS.values() for flag in option.flags]
-    assert len(set(flags)) == len(flags)
-    assert OPTIONS["most_seconds"].flags == ("--max-seconds", "--most-seconds")

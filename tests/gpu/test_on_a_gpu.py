@@ -1,6 +1,5 @@
 """What only a GPU can show. No test takes a fixture, so that `tools/gpu_evidence.py` can call them without pytest."""
 
-import io
 import statistics
 import tempfile
 import threading
@@ -8,14 +7,11 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import torch
 
 from demo.backend import compilation, compile_model, models, profiling, timing, torch_settings, workload
-from demo.backend.messages import Events, Job
 from demo.backend.monitor import Observer
-from demo.backend.run_steps import Run
 from demo.core import catalog, refusals
 from demo.core.progress import Progress
 from demo.core.result import RunResult
@@ -183,7 +179,6 @@ def test_a_text_model_writes_the_same_with_cuda_graphs() -> None:
     assert result.compilation.cudagraphs == "used" and result.compilation.recompiles_while_timing == 0
     assert result.predictions["eager"].text == result.predictions["compiled"].text != ""
     assert result.parity.verdict == "match"
-    assert 0 < result.generation.automatic_seconds < result.generation.generate_seconds
 
 
 def test_the_memory_of_a_cuda_graph_is_not_eagers() -> None:
@@ -191,14 +186,3 @@ def test_the_memory_of_a_cuda_graph_is_not_eagers() -> None:
     assert graphs.compilation.cudagraphs == "used"
     assert graphs.compiled.peak_memory_bytes > 0.5 * plain.compiled.peak_memory_bytes
     assert 0.8 < graphs.eager.peak_memory_bytes / plain.eager.peak_memory_bytes < 1.25
-    assert graphs.compilation.kernels == plain.compilation.kernels > 0
-
-
-def test_a_model_that_does_not_fit_twice_is_timed_apart() -> None:
-    spec = spec_of(FULL_SIZE, batch_size=32, mode="reduce-overhead")
-    seen = Run(Job(spec, str(SCENE), "separately", "2026-11-21T09:00:00Z"), Events(io.StringIO()))
-    with mock.patch.object(timing, "time_interleaved", side_effect=torch.OutOfMemoryError("made up")):
-        result = seen.execute()
-    assert result.status == "ok" and not result.interleaved
-    assert result.speedup is not None and result.parity is not None and result.parity.verdict != "differ"
-    assert result.eager.peak_memory_bytes and result.compiled.peak_memory_bytes

@@ -5,6 +5,7 @@ import dataclasses
 import pytest
 from support.samples import ok_result
 
+from demo.core.spec import OWN_MODEL, RunSpec
 from demo.present import naming
 
 
@@ -16,3 +17,7 @@ from demo.present import naming
 def test_the_threads_of_a_cpu_stand_once_in_a_run_s_line(changes: dict[str, object], threads: int) -> None:
     result = ok_result(spec=dataclasses.replace(ok_result().spec, **changes))
     assert naming.run_line(result).count("2 threads") == threads
+
+
+def test_no_batch_is_named_of_a_model_of_ones_own() -> None:
+    assert "batch" not in naming.settings(RunSpec("/home/me/mine.py:build", OWN_MODEL, device="cpu"))

@@ -1,17 +1,20 @@
 """The race to break-even: where its lines begin and cross, and what it tells while a run goes on."""
 
 import dataclasses
+import io
 import math
 import re
 import xml.etree.ElementTree as xml
 
 import pytest
+from PIL import Image, ImageColor
 from support.samples import full_result, measurement, text_result
 
 from demo.core.progress import Progress
 from demo.core.result import RunResult
 from demo.core.spec import BadInput, RunSpec
-from demo.present import race
+from demo.present import race, race_picture
+from demo.present.pictures import COMPILED, EAGER
 
 SPEC = RunSpec("shapes-vit", "image-classification")
 SVG = "{http://www.w3.org/2000/svg}"
@@ -55,6 +58,28 @@ def test_a_file_says_where_and_when_it_was_measured_and_a_run_without_an_answer_
     assert race.of_result(noisy()) == ""
     with pytest.raises(BadInput, match="no race"):
         race.file(noisy())
+    with pytest.raises(BadInput, match="no race"):
+        race_picture.png(noisy())
+
+
+@pytest.mark.parametrize(("share", "eager_leads"), [(0.5, True), (1.4, False)], ids=["before it pays", "after"])
+def test_the_picture_at_rest_shows_who_leads(share: float, eager_leads: bool) -> None:
+    result = full_result()
+    assert result.compilation is not None
+    result = dataclasses.replace(result, compilation=dataclasses.replace(result.compilation, warm=None))
+    lines = race.lines_of(result)
+    at = share * lines[1].crossing[1] / race.horizon(lines)
+    image = Image.open(io.BytesIO(race_picture.png(result)))
+    x = race_picture.EDGE + round(at * (race_picture.WIDTH - 2 * race_picture.EDGE))
+    column = [image.getpixel((x, y)) for y in range(race_picture.GROUND + 5)]
+
+    def height(colour: str) -> int:
+        """Of its highest pixel, in pixels from above."""
+        wanted = ImageColor.getrgb(colour)
+        return next(y for y, seen in enumerate(column) if math.dist(seen, wanted) < 30)
+
+    assert image.size == (race_picture.WIDTH, race_picture.HEIGHT)
+    assert (height(EAGER) < height(COMPILED)) is eager_leads
 
 
 def test_where_compiling_never_pays_the_lines_do_not_cross() -> None:

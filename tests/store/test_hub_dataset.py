@@ -3,7 +3,6 @@
 import io
 import json
 import threading
-import time
 from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
@@ -16,7 +15,6 @@ from huggingface_hub import CommitScheduler
 from pyarrow import parquet
 from support.samples import failed_result, ok_result, text_result
 
-from demo.cli.main import main
 from demo.core.measurement import Compilation
 from demo.core.result_json import from_json
 from demo.core.spec import BadInput
@@ -64,18 +62,12 @@ class Hub:
 
 
 @contextmanager
-def opened(scheduler: Any) -> Iterator[History]:
-    """The history, once its thread has made, or failed to make, its scheduler; `scheduler` may be a `Hub`."""
-    make = (lambda **asked: CommitScheduler(**asked, hf_api=scheduler)) if isinstance(scheduler, Hub) else scheduler
-    with hub_dataset.open_history(make) as history:
-        connected(history)
+def opened(hub: Hub) -> Iterator[History]:
+    """The history, once it is connected to this Hub."""
+    with hub_dataset.open_history(lambda **asked: CommitScheduler(**asked, hf_api=hub)) as history:
+        assert isinstance(history, hub_dataset.PushedHistory)
+        history.connecting.join(20)
         yield history
-
-
-def connected(history: History) -> None:
-    assert isinstance(history, hub_dataset.PushedHistory)
-    with history.connecting:
-        pass
 
 
 def test_without_the_variable_nothing_is_pushed(monkeypatch) -> None:
@@ -108,16 +100,13 @@ def test_what_was_not_pushed_is_pushed_by_the_next_program(caplog) -> None:
     def unreachable(**_: Any) -> Any:
         raise ConnectionError("no way to the Hub")
 
-    with opened(unreachable) as history:
+    with hub_dataset.open_history(unreachable) as history:
         assert history.append(ok_result()) is None
     assert "no way to the Hub" in caplog.text
-    assert pushed_by_the_next_program().runs() == [FIRST]
-
-
-def pushed_by_the_next_program() -> Hub:
     hub = Hub()
     with opened(hub):
-        return hub
+        pass
+    assert hub.runs() == [FIRST]
 
 
 def test_a_push_that_fails_harms_no_run(caplog) -> None:
@@ -131,7 +120,7 @@ def test_a_push_that_fails_harms_no_run(caplog) -> None:
 
 def test_a_folder_that_cannot_be_written_harms_no_run(data_folder: Path, caplog) -> None:
     (data_folder / hub_dataset.FOLDER).write_text("a file in the way")
-    with opened(Hub()) as history:
+    with hub_dataset.open_history(lambda **_: None) as history:
         history.append(failed_result())
         assert history.all() == [failed_result()]
     assert "was not prepared" in caplog.text
@@ -150,30 +139,6 @@ def test_a_hub_that_does_not_answer_holds_up_nothing() -> None:
         assert history.all() == [ok_result()]
     assert not answered.is_set()
     answered.set()
-    connected(history)
-
-
-def test_a_run_deleted_before_it_was_pushed_is_never_pushed() -> None:
-    with hub_dataset.open_history(lambda **_: time.sleep(0)) as history:
-        history.append(ok_result())
-        history.append(failed_result())
-        history.delete([ok_result().id])
-    hub = pushed_by_the_next_program()
-    assert hub.runs() == [SECOND] and [row["id"] for row in hub.rows()] == [failed_result().id]
-
-
-@pytest.mark.parametrize("by", ["page", "command line"])
-def test_a_deleted_row_leaves_the_hub_too(by: str) -> None:
-    hub = Hub()
-    with opened(hub) as history:
-        history.append(ok_result())
-    assert [row["id"] for row in hub.rows()] == [ok_result().id]
-    with opened(hub) as history:
-        if by == "page":
-            history.delete([ok_result().id])
-        else:
-            main(["history", "delete", "--yes", ok_result().id])
-    assert hub.rows() == []
 
 
 def test_a_row_is_what_a_table_exports() -> None:

@@ -4,14 +4,11 @@ import contextlib
 import dataclasses
 import hashlib
 import json
-import re
 from collections.abc import Callable, Iterator
-from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
-from urllib.parse import parse_qsl
 
 import gradio as gr
 from gradio.helpers import special_args
@@ -156,8 +153,6 @@ def opened(page: Page, session: str = "one", **query: str) -> Iterator[dict[Any,
     """What a page gets when this visitor opens it by a link with this query; nothing if it stays as it is."""
     tab = page.run_tab
     updates = arrived(page, visitor(session), **query)
-    if updates[tab.pane.chart] == {"visible": True, "__type__": "update"}:
-        del updates[tab.pane.chart]  # the page's own chart, which every page gets
     if updates.keys() - {tab.visitor, tab.watched}:
         yield from followed(page, tab, updates)
 
@@ -167,12 +162,11 @@ def cancel(page: Page, session: str) -> None:
 
 
 def chosen(page: Page, checkpoint: str, task: str, has_run: bool = False) -> list[Any]:
-    """What a change of the checkpoint sends: task, note, queries, the pane's top, note and chart, the thumbnails."""
+    """What a change of the checkpoint sends: task, note, queries and the pane's top."""
     tab = page.run_tab
-    change = handler(page, changes=tab.pane.chart_note, of=(tab.form.inputs["checkpoint"], "change"))
+    change = handler(page, changes=tab.pane.top, of=(tab.form.inputs["checkpoint"], "change"))
     changed, fields = change(checkpoint, task, has_run), tab.form.inputs
-    told = [fields["task"], tab.form.checkpoint_note, fields["text"], tab.pane.top, tab.pane.chart_note, tab.pane.chart]
-    told += tab.form.galleries.values()
+    told = [fields["task"], tab.form.checkpoint_note, fields["text"], tab.pane.top]
     assert set(changed) <= set(told)
     return [changed.get(component, gr.skip()) for component in told]
 
@@ -225,9 +219,3 @@ def noisy_result(**changes: Any) -> RunResult:
     steady = ok_result().eager
     times = tuple(seconds * (0.5, 2.0, 1.1, 0.8)[place // 4 % 4] for place, seconds in enumerate(steady.wall_seconds))
     return ok_result(compiled=dataclasses.replace(steady, wall_seconds=times), **changes)
-
-
-def asked_by(html: str, way: str = "run") -> list[dict[str, str]]:
-    """The queries of the links in this HTML that press Run, or go another way."""
-    found = re.findall(rf'href="\?([^"]*)" data-follow="{way}"', html)
-    return [dict(parse_qsl(unescape(query))) for query in found]

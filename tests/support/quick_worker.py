@@ -43,10 +43,6 @@ def result(job: dict[str, Any]) -> RunResult:
     return made
 
 
-def hang() -> None:
-    time.sleep(600)
-
-
 def fault(events: Events, job: dict[str, Any]) -> None:
     events.send("progress", progress=PROGRESS)
     good = to_json(result(job))
@@ -66,8 +62,7 @@ def fault(events: Events, job: dict[str, Any]) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
     elif FAULT == "hangs with a child":
         child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
-        print("child", child.pid, file=open(os.environ["CHILD_FILE"], "w"), flush=True)
-        hang()
+        Path(os.environ["CHILD_FILE"]).write_text(f"{child.pid}\n")
     elif FAULT == "temporary files left over":
         folder = Path(os.environ["TMPDIR"])
         (folder / "left").write_text("over")
@@ -105,7 +100,7 @@ def fault(events: Events, job: dict[str, Any]) -> None:
     else:
         raise RuntimeError(f"no such fault: {FAULT}")
     if "pipe" not in FAULT:
-        hang()
+        time.sleep(600)
 
 
 def main() -> None:

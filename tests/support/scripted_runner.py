@@ -3,8 +3,7 @@
 import io
 import subprocess
 import sys
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,13 +27,12 @@ class Terminal(io.StringIO):
 
 
 class ScriptedRunner:
-    """Stands in for `demo.runs.runner.Runner`: stores and yields what it was told and remembers what it was asked. A
-    function among the events is called with the event of the cancel."""
+    """Stands in for `demo.runs.runner.Runner`: stores and yields what it was told and remembers what it was asked."""
 
     stores = True
     machine: HostInfo | None = None
 
-    def __init__(self, *events: Progress | RunResult | BaseException | Callable[[threading.Event], object]) -> None:
+    def __init__(self, *events: Progress | RunResult | BaseException) -> None:
         self.events = events
         self.specs: list[RunSpec] = []
         self.files = NO_FILES
@@ -45,22 +43,12 @@ class ScriptedRunner:
         self.history = history
         return self
 
-    def run(
-        self,
-        spec: RunSpec,
-        image: Path,
-        cancel: threading.Event,
-        files: Files = NO_FILES,
-        **more: Any,
-    ) -> Iterator[Progress | RunResult]:
+    def run(self, spec: RunSpec, image: Path, files: Files = NO_FILES, **more: Any) -> Iterator[Progress | RunResult]:
         self.specs.append(spec)
         self.files = files
         for event in self.events:
             if isinstance(event, BaseException):
                 raise event
-            if callable(event):
-                event(cancel)
-                continue
             if isinstance(event, RunResult) and self.history is not None and self.stores:
                 self.history.append(event)
             yield event

@@ -48,22 +48,13 @@ CONFIGS: dict[str, dict[str, Any]] = {
         "n_layer": 2,
         "n_positions": CONTEXT,
     },
-    "mamba": {
-        "architectures": ["MambaForCausalLM"],
-        "model_type": "mamba",
-        "hidden_size": 16,
-        "intermediate_size": 32,
-        "num_hidden_layers": 2,
-        "state_size": 4,
-        "time_step_rank": 1,
-    },
 }
 
 
 def written(folder: Path, kind: str, **changes: Any) -> Path:
     """A checkpoint of one of the kinds in `CONFIGS`; `changes` are entries of its config.json."""
     folder.mkdir(parents=True)
-    tokenizer, told = byte_level() if kind in ("gpt2", "mamba") else byte_fallback()
+    tokenizer, told = byte_level() if kind == "gpt2" else byte_fallback()
     tokenizer.save(str(folder / "tokenizer.json"))
     (folder / "tokenizer_config.json").write_text(json.dumps(told))
     entries = CONFIGS[kind] | {"vocab_size": tokenizer.get_vocab_size()} | changes

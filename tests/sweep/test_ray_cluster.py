@@ -63,10 +63,11 @@ def wait_for_lines(log: Path, count: int) -> None:
 def test_a_lost_nodes_cells_are_run_again_and_none_is_stored_twice(two_nodes: Any, history: History) -> None:
     made, log = two_nodes
     (second,) = made.worker_nodes
-    fleet = ray_cluster.fleet([], QUICK)
-    assert (fleet.slots, fleet.nodes, fleet.needs) == (2, 2, {"num_cpus": 1})
+    needs = ray_cluster.needs()
+    assert needs == {"num_cpus": 1}
+    machines = ray_cluster.machines([], needs, QUICK)
     specs = Grid(("shapes-vit",), tuple(range(4, 11))).specs()
-    grid = ray_cluster.make_cells(specs, fleet, [], PICTURE)
+    grid = ray_cluster.make_cells(specs, machines, [], PICTURE, fresh=False)
     hold = log.with_name("hold")
     hold.touch()  # each node keeps a cell in hand
 
@@ -76,12 +77,12 @@ def test_a_lost_nodes_cells_are_run_again_and_none_is_stored_twice(two_nodes: An
         hold.unlink()
 
     threading.Thread(target=lose_the_second, daemon=True).start()
-    done = list(ray_cluster.run_cells(grid, fleet, history, PICTURE, threading.Event(), QUICK))
+    done = list(ray_cluster.run_cells(grid, needs, history, PICTURE, threading.Event(), QUICK))
     assert sorted(event.place for event in done) == list(range(7))
     assert {event.cell.value for event in done} == {"2.0×"}
     assert Counter(result.spec.batch_size for result in history.all()) == Counter(range(4, 11))
     assert len(log.read_text().splitlines()) == 8  # the lost cell twice
-    again = ray_cluster.make_cells(specs, fleet, history.all(), PICTURE)
+    again = ray_cluster.make_cells(specs, machines, history.all(), PICTURE, fresh=False)
     assert all(cell.done and cell.stored for cell in again)
 
 
@@ -92,10 +93,10 @@ def test_failures_on_a_node_and_a_store_that_refuses_are_told_and_cancel_ends_th
     _, log = two_nodes
     (tmp_path / "file").touch()
     refusing = History(tmp_path / "file" / "history.sqlite3")
-    fleet = ray_cluster.fleet([], QUICK)
+    needs = ray_cluster.needs()
     cells = [Cell(spec) for spec in Grid(("shapes-vit",), (103, 104, 1, 4, 5)).specs()]
     done = {}
-    for event in ray_cluster.run_cells(cells[:3], fleet, refusing, PICTURE, threading.Event(), QUICK):
+    for event in ray_cluster.run_cells(cells[:3], needs, refusing, PICTURE, threading.Event(), QUICK):
         done[event.place] = event.cell
     assert done[0].value.startswith("crashed: ")
     assert done[1].value == "refused: This one is not to be had."
@@ -109,17 +110,15 @@ def test_failures_on_a_node_and_a_store_that_refuses_are_told_and_cancel_ends_th
         cancel.set()
 
     threading.Thread(target=cancel_both, daemon=True).start()
-    assert list(ray_cluster.run_cells(cells[3:], fleet, refusing, PICTURE, cancel, QUICK)) == []
+    assert list(ray_cluster.run_cells(cells[3:], needs, refusing, PICTURE, cancel, QUICK)) == []
     hold.unlink()
 
 
 @needs_ray
-def test_a_type_of_gpu_that_the_cluster_lacks_or_that_is_busy_for_hours_is_refused(two_nodes: Any, monkeypatch) -> None:
-    with pytest.raises(BadInput, match="no GPU of type T4"):
-        ray_cluster.fleet(["T4"], QUICK)
-    monkeypatch.setattr(ray_cluster, "INSPECT_SECONDS", 0.01)  # the task that asks for the machine does not start
-    with pytest.raises(BadInput, match="is a GPU free"):
-        ray_cluster.fleet([], QUICK)
+def test_a_type_of_gpu_that_no_node_has_free_is_refused(two_nodes: Any, monkeypatch) -> None:
+    monkeypatch.setattr(ray_cluster, "INSPECT_SECONDS", 0.5)
+    with pytest.raises(BadInput, match="is a GPU of the type free"):
+        ray_cluster.machines(["T4"], ray_cluster.needs(), QUICK)
 
 
 def test_a_cell_leaves_no_worker_on_its_node(monkeypatch) -> None:

@@ -1,17 +1,16 @@
 """What visitors have started: its queue, how often a page hears of it, and what becomes of a run without a place."""
 
-import dataclasses
+import contextlib
 import itertools
 import threading
 import time
 from typing import Any
 
 import pytest
-from support.fake_runner import MACHINE, FakeRunner
+from support.fake_runner import FakeRunner
 from support.page_support import answering
 from support.samples import ok_result
 
-from demo.core.progress import Progress
 from demo.core.result import RunResult
 from demo.core.spec import BadInput, RunSpec
 from demo.ui import jobs
@@ -24,21 +23,8 @@ def job(runner: FakeRunner, queue: RunQueue, **changes: Any) -> Job:
     return Job(runner, queue, "one", RunSpec("shapes-vit", "image-classification"), None, **changes)
 
 
-@pytest.mark.parametrize(("gpu", "often"), [(None, False), ("Tesla T4", True)], ids=["a CPU", "a GPU"])
-def test_a_page_hears_little_while_the_cores_of_its_browser_may_be_timed(
-    gpu: str | None, often: bool, monkeypatch
-) -> None:
-    monkeypatch.setattr(jobs, "OFTEN_SECONDS", 0.01)
-    monkeypatch.setattr(jobs, "UPDATE_SECONDS", 0.6)
-    runner = FakeRunner(lambda *_: OK, seconds=2.0, machine=dataclasses.replace(MACHINE, gpu=gpu))
-    going = Supervisor("run").start(job(runner, RunQueue()))
-    heard = [news.phase for news in going.watch() if isinstance(news, Progress)]
-    assert (heard.count("time") > 3) is often
-    assert heard.count("compile") > 3
-
-
 def test_a_full_queue_refuses_a_run_at_once_and_before_the_visitors_last_one_is_forgotten() -> None:
-    queue, works = RunQueue(longest=1), Supervisor("run")
+    queue, works = RunQueue(longest=1), Supervisor()
     first, second = (job(answering(OK), queue) for _ in range(2))
     works.start(first)
     list(first.watch())
@@ -51,10 +37,10 @@ def test_a_full_queue_refuses_a_run_at_once_and_before_the_visitors_last_one_is_
 
 
 def test_a_visitor_has_one_run_at_a_time() -> None:
-    queue, works, runner = RunQueue(), Supervisor("run"), answering(OK, seconds=0.1)
+    queue, works, runner = RunQueue(), Supervisor(), answering(OK, seconds=0.1)
     runner.hold = True
     first = works.start(job(runner, queue))
-    with pytest.raises(BadInput, match="A run of yours is going on already, shapes-vit"):
+    with pytest.raises(BadInput, match="Your last run, search or sweep goes on"):
         works.start(job(runner, queue))
     assert works.of("one") is first and len(queue) == 1
     other = works.start(Job(runner, queue, "another", first.spec, None))
@@ -65,18 +51,19 @@ def test_a_visitor_has_one_run_at_a_time() -> None:
         assert isinstance(one.outcome(), RunResult)
 
 
-def test_one_that_is_patient_waits_for_a_place() -> None:
+def test_a_run_of_a_series_stands_behind_a_full_queue() -> None:
     queue = RunQueue(longest=1)
-    with queue.join(patient=True) as patient:
-        with queue.join():
-            assert next(patient) == 1
-        assert list(patient) == []
-        assert len(queue) == 1
+    with contextlib.ExitStack() as first:
+        first.enter_context(queue.join())
+        with queue.join(patient=True) as turn:
+            assert next(turn) == 1
+            first.close()
+            assert list(turn) == []
     assert len(queue) == 0
 
 
 def test_a_run_whose_thread_cannot_start_gives_its_place_back(monkeypatch) -> None:
-    queue, works = RunQueue(longest=1), Supervisor("run")
+    queue, works = RunQueue(longest=1), Supervisor()
 
     def refused(self: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
@@ -104,9 +91,9 @@ def test_a_run_that_waits_for_a_quiet_machine_tells_the_share_of_others_and_ends
         return next(shares)
 
     monkeypatch.setattr(jobs.cores, "others_share", share)
-    monkeypatch.setattr(jobs, "OFTEN_SECONDS", 0.01)
+    monkeypatch.setattr(jobs, "UPDATE_SECONDS", 0.01)
     monkeypatch.setattr(jobs, "MOST_QUIET_SECONDS", 0.3 if ends_by == "time" else 60.0)
-    going = Supervisor("run").start(job(answering(OK, seconds=0.5), queue, when_quiet=True))
+    going = Supervisor().start(job(answering(OK, seconds=0.5), queue, when_quiet=True))
     heard = []
     for news in going.watch():
         heard.append(news)
@@ -121,12 +108,3 @@ def test_new_visitors_have_ids_of_their_own_which_their_browser_keeps() -> None:
     one, two = visitor_name(None, "page 1"), visitor_name(None, "page 2")
     assert one != two and one == visitor_name("not an id", "page 1")
     assert visitor_name(one, "page 2") == one
-
-
-@pytest.mark.parametrize(
-    "seen", [jobs.WaitingForQuiet(0.3), Progress("check", 0.95, 9.0, answer=OK)], ids=["of others", "later start"]
-)
-def test_a_page_hears_little_while_its_own_load_would_count(seen: Any) -> None:
-    going = job(answering(OK), RunQueue())
-    going._note(seen)
-    assert going.pause_seconds == jobs.UPDATE_SECONDS

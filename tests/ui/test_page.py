@@ -13,12 +13,11 @@ from pathlib import Path
 
 import gradio.networking
 import pytest
-from support.page_support import answering, field_values
+from support.page_support import answering
 from support.samples import MACHINE, ok_result
 
 from demo.core import catalog
-from demo.ui.page import PRESETS, SEGFORMER, SESSIONS, Page, launch, masthead, presets
-from demo.ui.tabs import form
+from demo.ui.page import SEGFORMER, SESSIONS, Page, launch, masthead, presets
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -99,23 +98,7 @@ def test_the_page_asks_nothing_of_the_outside(address: str) -> None:
     assert [url for url in fetched if not url.startswith(address)] == []
 
 
-def test_a_preset_fills_the_form_with_a_valid_spec_and_needs_no_network() -> None:
-    values = field_values(Page(answering(ok_result())))
-    for gpu in [False, True]:
-        for _, chosen in zip(PRESETS, presets(gpu, loadable=False), strict=True):
-            assert set(chosen) <= set(values)
-            values |= {"task": catalog.find(chosen["checkpoint"]).task}
-            assert form.read(values | chosen)[0] == catalog.make_spec(**chosen)
-    for preset in presets(gpu=False):
-        found = catalog.find(preset["checkpoint"])
-        assert found is not None and found.bundled
+def test_a_preset_needs_no_network() -> None:
+    assert all(catalog.find(preset["checkpoint"]).bundled for preset in presets(gpu=False))
     first = presets(gpu=True, loadable=False)[0]
     assert (first["checkpoint"], first["weights"]) == (SEGFORMER, "random")
-
-
-def test_no_parameter_of_the_page_has_a_language_or_a_request_by_default() -> None:
-    """A text is in the visitor's language: no function falls back to one."""
-    default = re.compile(r"\b(?:lang|language|request): [\w.| ]+ = |lambda[^:]*\b(?:lang|language|request)=")
-    assert default.search("def told(lang: Language = ENGLISH)") and default.search("lambda lang=ENGLISH: ''")
-    files = list((ROOT / "demo" / "ui").rglob("*.py"))
-    assert [file.name for file in files if default.search(file.read_text(encoding="utf-8"))] == []

@@ -7,23 +7,19 @@ import torch
 from demo.backend.picture_workload import PictureWorkload
 from demo.core.outputs import Label, Predictions
 
-TOP = 5
-
 
 class ImageClassification(PictureWorkload):
     outputs_read = ("logits",)
 
-    def decode(self, outputs: Any) -> tuple[Label, ...]:
+    def decode(self, outputs: Any) -> Predictions:
         scores = outputs.logits[0].softmax(-1)
-        top = scores.topk(min(TOP, len(scores)))
-        return tuple(
+        top = scores.topk(min(5, len(scores)))
+        labels = (
             Label(self.label(int(index)), float(score))
             for score, index in zip(top.values, top.indices, strict=True)
             if torch.isfinite(score)
         )
-
-    def as_predictions(self, found: tuple[Label, ...]) -> Predictions:
-        return Predictions(labels=found)
+        return Predictions(labels=tuple(labels))
 
 
 load = ImageClassification.load

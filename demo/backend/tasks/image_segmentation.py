@@ -1,7 +1,7 @@
 """Image segmentation: masks of classes, of objects, or of both (semantic, instance, panoptic)."""
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,16 +17,6 @@ KINDS = ("semantic", "instance", "panoptic")
 MIN_SEGMENT = 0.002
 """A semantic class with less than this share of the image is left out as stray pixels."""
 MAX_SEGMENTS = 40
-
-
-@dataclass(frozen=True)
-class Mask:
-    label: str
-    score: float | None
-    area: float
-    """Share of the picture."""
-    pixels: np.ndarray
-    """(height, width), bool."""
 
 
 class ImageSegmentation(PictureWorkload):
@@ -47,7 +37,7 @@ class ImageSegmentation(PictureWorkload):
             workload.loaded.checkpoint = replace(checkpoint, segmentation=kinds[0])
         return workload
 
-    def decode(self, outputs: Any) -> tuple[Mask, ...]:
+    def decode(self, outputs: Any) -> Predictions:
         processor, inputs = self.loaded.processor, self.inputs
         width, height = base64_images.small_size(self.picture.size)
         left, top, right, bottom = crop_of(processor, *self.picture.size)
@@ -69,7 +59,7 @@ class ImageSegmentation(PictureWorkload):
         else:
             numbers = decoded["segmentation"]
             parts = [(part["id"], part["label_id"], float(part["score"])) for part in decoded["segments_info"]]
-        masks = []
+        segments = []
         for number, label, score in parts:
             inner = (numbers == number).numpy()
             if kind == "semantic" and inner.mean() < MIN_SEGMENT:
@@ -78,12 +68,10 @@ class ImageSegmentation(PictureWorkload):
             cut = inner[:inner_height, :inner_width][: height - row, : width - column]
             mask[row : row + cut.shape[0], column : column + cut.shape[1]] = cut
             if mask.any():
-                masks.append(Mask(self.label(int(label)), score, float(mask.mean()), mask))
-        return tuple(sorted(masks, key=lambda mask: -mask.area)[:MAX_SEGMENTS])
-
-    def as_predictions(self, found: tuple[Mask, ...]) -> Predictions:
-        segments = (Segment(one.label, one.score, one.area, base64_images.encode_mask(one.pixels)) for one in found)
-        return Predictions(segments=tuple(segments), segmentation=self.loaded.checkpoint.segmentation)
+                png = base64_images.encode_mask(mask)
+                segments.append(Segment(self.label(int(label)), score, float(mask.mean()), png))
+        largest = sorted(segments, key=lambda segment: -segment.area)[:MAX_SEGMENTS]
+        return Predictions(segments=tuple(largest), segmentation=kind)
 
 
 load = ImageSegmentation.load

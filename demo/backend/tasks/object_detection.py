@@ -16,7 +16,7 @@ MAX_BOXES = 100
 class ObjectDetection(PictureWorkload):
     outputs_read = ("logits", "pred_boxes")
 
-    def decode(self, outputs: Any) -> tuple[Box, ...]:
+    def decode(self, outputs: Any) -> Predictions:
         threshold = ZERO_SHOT_THRESHOLD if self.loaded.checkpoint.takes_text else THRESHOLD
         decoded = self.loaded.processor.post_process_object_detection(
             outputs, threshold=threshold, target_sizes=[(self.picture.height, self.picture.width)]
@@ -26,10 +26,7 @@ class ObjectDetection(PictureWorkload):
             x0, y0, x1, y1 = torch.minimum(corners.clamp(min=0), edges).tolist()
             name = self.spec.text[int(label)] if self.loaded.checkpoint.takes_text else self.label(int(label))
             boxes.append(Box(name, float(score), (x0, y0, x1, y1)))
-        return tuple(sorted(boxes, key=lambda box: -box.score)[:MAX_BOXES])
-
-    def as_predictions(self, found: tuple[Box, ...]) -> Predictions:
-        return Predictions(boxes=found)
+        return Predictions(boxes=tuple(sorted(boxes, key=lambda box: -box.score)[:MAX_BOXES]))
 
 
 load = ObjectDetection.load

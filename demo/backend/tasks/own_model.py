@@ -10,7 +10,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from types import FunctionType, ModuleType
+from types import ModuleType
 from typing import Any
 
 import torch
@@ -20,7 +20,6 @@ from torch.utils import _pytree as pytree
 from demo.backend.failures import where
 from demo.backend.workload import Batch, Workload, dtype_of, on_device, tensors
 from demo.core.catalog import own_model_parts
-from demo.core.caveat import Caveat
 from demo.core.spec import BadInput, RunSpec
 
 EXPECTED = "It must return (module, inputs): a torch.nn.Module, and a tensor, a tuple of arguments or a dict by name"
@@ -50,36 +49,15 @@ def load(spec: RunSpec, device: torch.device) -> OwnModel:
         raise BadInput(f"{called} failed: {where(error, file)}. Fix it, and run it again.") from error
     if not isinstance(answer, tuple) or len(answer) != 2:
         raise BadInput(f"{called} returned {_kind(answer)}. {EXPECTED}.")
-    returned, given = answer
-    model = _original(returned)
+    model, given = answer
     if not isinstance(model, torch.nn.Module):
         raise BadInput(f"{called} returned {_kind(model)} as its module. {EXPECTED}.")
-    parts = _undo_compile(model) + (model is not returned)
-    caveats = [Caveat("came_compiled", {"parts": parts})] if parts else []
+    # Eager would be compiled, too. The first eager calls tell of others, such as a compiled function that it calls.
+    if any(isinstance(one, OptimizedModule) or one._compiled_call_impl is not None for one in model.modules()):
+        raise BadInput(f"The module of {called} is compiled already, or a part of it. Return it before torch.compile.")
     batch = _by_name(model, given, called)
     inputs = pytree.tree_map_only(torch.Tensor, lambda tensor: on_device(tensor, spec, device), batch)
-    return OwnModel(spec, device, _place(model, spec, device, called), inputs, caveats=caveats)
-
-
-def _undo_compile(model: torch.nn.Module) -> int:
-    """Takes torch.compile off the modules of a model, their methods and attributes. Returns how many had it. The first
-    eager calls tell of others, such as compiled functions in a closure."""
-    parts = 0
-    for holder in (holder for module in model.modules() for holder in (module, *type(module).__mro__)):
-        for name, value in [*vars(holder).items(), *getattr(holder, "_modules", {}).items()]:
-            if (original := _original(value)) is not value:
-                setattr(holder, name, None if name == "_compiled_call_impl" else original)
-                parts += 1
-    return parts
-
-
-def _original(value: Any) -> Any:
-    """What was given to torch.compile, if this is its answer; else, as after `torch.compiler.disable`, the value."""
-    known = vars(value) if isinstance(value, FunctionType | OptimizedModule) else {}
-    # `functools.wraps` copies these marks to wrappers that do more.
-    if "get_compiler_config" not in known or known.get("_torchdynamo_wrapper_id") != id(value):
-        return value
-    return _original(getattr(value, "_orig_mod", known["_torchdynamo_orig_callable"]))
+    return OwnModel(spec, device, _place(model, spec, device, called), inputs)
 
 
 def _place(model: Any, spec: RunSpec, device: torch.device, called: str) -> Any:
@@ -97,8 +75,7 @@ def _place(model: Any, spec: RunSpec, device: torch.device, called: str) -> Any:
 def _import_file(file: Path) -> ModuleType:
     """The file as a module that finds its neighbours."""
     sys.path.insert(0, str(file.parent))
-    # torch.export looks up classes by their module, so it is registered; never in place of another one.
-    name = file.stem if file.stem not in sys.modules else f"own_{file.stem}"
+    name = f"own_{file.stem}"  # torch.export looks up classes by their module, so it is registered
     spec: Any = importlib.util.spec_from_file_location(name, file)
     module = sys.modules[name] = importlib.util.module_from_spec(spec)
     try:

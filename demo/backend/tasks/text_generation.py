@@ -1,7 +1,7 @@
 """A causal language model that answers a prompt over a static cache, token by token.
 
 A call is one greedy step of the decoding. Eager and compiled take turns over one cache and one place in it. The call of
-the prompt, the prefill, is timed apart, and so is the whole answer by generate().
+the prompt, the prefill, is timed apart.
 
 Covered: one prompt, repeated to a batch; keys and values of full and of sliding attention whose window holds prompt and
 answer. Not covered: models that keep another state, padding, sampling, an answer that ends before its last token, and
@@ -22,20 +22,14 @@ from transformers.cache_utils import StaticLayer
 from demo.backend import compilation, failures, models, timing
 from demo.backend.messages import Events
 from demo.backend.workload import Batch, Variants, Workload
-from demo.core.caveat import Caveat
-from demo.core.measurement import Generation, Pair
-from demo.core.outputs import EndToEnd, Predictions
-from demo.core.result import FIRST_TOKEN, RunResult
+from demo.core.measurement import Pair
+from demo.core.outputs import Predictions
+from demo.core.result import FIRST_TOKEN
 from demo.core.size_log import Size
 from demo.core.spec import BadInput, RunSpec
 
 COMPARED_TOKENS = 64
 """Tokens of an answer whose logits are compared. A vocabulary has up to some 260,000 words, each with a logit."""
-PREFILL_SHARE = 0.25
-"""The prefill's share of the time for the steps, which are what most of an answer's time goes into."""
-LONGEST_ANSWER = 10.0
-"""Seconds of eager's answer beyond which generate() is left out: it takes as long, three times over."""
-GENERATE_CALLS = 3
 CACHE_TOLERANCE = {"float32": 1e-3, "tf32": 0.02, "float16": 0.1, "bfloat16": 0.1}
 """How far a step over the cache may be from a call without one, as a share of the largest logit."""
 
@@ -106,10 +100,6 @@ class Decoding:
         self.restart()
         return torch.cat(tokens).cpu(), torch.cat(rows)
 
-    def bytes(self) -> int:
-        """Size of the keys and values."""
-        return sum(layer.keys.nbytes + layer.values.nbytes for layer in self.cache.layers)
-
     def _logits(self, model: Any, tokens: torch.Tensor) -> torch.Tensor:
         return model(input_ids=tokens, **self.options).logits
 
@@ -130,13 +120,10 @@ class TextWorkload(Workload):
     ids: torch.Tensor
     """The prompt's tokens, [1, prompt tokens], on the CPU."""
 
-    def on_device(self) -> torch.Tensor:
-        """The prompt repeated to a batch."""
-        return self.ids.repeat(self.spec.batch_size, 1).to(self.device)
-
     @cached_property
     def decoding(self) -> Decoding:
-        return Decoding(self.model, self.on_device(), self.spec.tokens)
+        """Over the prompt repeated to a batch."""
+        return Decoding(self.model, self.ids.repeat(self.spec.batch_size, 1).to(self.device), self.spec.tokens)
 
     def make_batch(self) -> Batch:
         """The arguments of one step."""
@@ -190,22 +177,11 @@ class TextWorkload(Workload):
         return {"logits": exact(input_ids=text, use_cache=False, logits_to_keep=len(answer)).logits[0]}
 
     def predictions(self, outputs: Any) -> Predictions | None:
-        if self.spec.weights == "random":
-            return None
-        return as_text(self.loaded.tokenizer, outputs["tokens"])
-
-    def end_to_end(self, outputs: Any) -> EndToEnd | None:
-        tokenizer = self.loaded.tokenizer
-        if tokenizer is None:
-            return None
-        return EndToEnd(
-            preprocess_seconds=timing.median_of_few(lambda: tokenize(tokenizer, self.spec), timing.CPU_CLOCK),
-            copy_seconds=timing.median_of_few(self.on_device, self.clock),
-            postprocess_seconds=timing.median_of_few(lambda: tokenizer.decode(outputs["tokens"]), timing.CPU_CLOCK),
-        )
+        random = self.spec.weights == "random"
+        return None if random else as_text(self.loaded.tokenizer, outputs["tokens"])
 
     def time_more(self, variants: Variants, log: compilation.CompileLog, events: Events) -> dict[str, Any]:
-        """The prefill of both variants in turns, and the cache's size."""
+        """The prefill of both variants in turns."""
         events.progress("time", 0.85, code="prefill")
         eager, compiled = (
             functools.partial(self.decoding.prefill, one.model) for one in (variants.eager, variants.compiled)
@@ -214,9 +190,8 @@ class TextWorkload(Workload):
         warmup, _ = timing.warm_up(compiled, self.clock, log.events, min_calls)
         eager_warmup, _ = timing.warm_up(eager, self.clock, log.events)
         plan = timing.Plan.of(self.spec, variants.compiled.warmup[0])
-        plan = replace(
-            plan, max_seconds=plan.max_seconds * PREFILL_SHARE, longest_seconds=plan.longest_seconds * PREFILL_SHARE
-        )
+        # A quarter of the time for the steps, which are what most of an answer's time goes into.
+        plan = replace(plan, max_seconds=plan.max_seconds / 4, longest_seconds=plan.longest_seconds / 4)
         half = timing.calls_per_half_block(eager_warmup, warmup, plan.iterations)
         samples = timing.time_interleaved(eager, compiled, self.clock, plan, half, lambda _: None)
         pair = Pair(
@@ -224,35 +199,7 @@ class TextWorkload(Workload):
             samples.measurement("compiled", warmup),
             samples.measurement("control") if samples.control else None,
         )
-        tokens = self.ids.shape[1]
-        generation = Generation(tokens, tokens + self.spec.tokens, self.decoding.bytes())
-        return {"further": {FIRST_TOKEN: pair}, "generation": generation}
-
-    def time_last(self, result: RunResult, events: Events) -> dict[str, Any]:
-        """transformers' own generate(), if its answer does not take too long. What it compiles by itself on a GPU stays
-        in the process, so nothing is measured afterwards."""
-        answer = result.answer_seconds
-        if result.generation is None or answer is None or answer[0] > LONGEST_ANSWER:
-            return {}
-        events.progress("check", 0.948, code="generate")
-        plain = self.generate_seconds(disable_compile=True)
-        automatic = self.generate_seconds(disable_compile=False) if self.device.type == "cuda" else None
-        return {"generation": replace(result.generation, generate_seconds=plain, automatic_seconds=automatic)}
-
-    def generate_seconds(self, disable_compile: bool) -> float:
-        """Median seconds of generate() for the whole answer, after a call that is not counted."""
-        generate = functools.partial(
-            self.model.generate,
-            self.decoding.prompt,
-            attention_mask=torch.ones_like(self.decoding.prompt),
-            max_new_tokens=self.spec.tokens,
-            min_new_tokens=self.spec.tokens,
-            do_sample=False,
-            cache_implementation="static",
-            disable_compile=disable_compile,
-        )
-        generate()
-        return timing.median_of_few(generate, self.clock, GENERATE_CALLS, seconds=LONGEST_ANSWER)
+        return {"further": {FIRST_TOKEN: pair}, "prompt_tokens": self.ids.shape[1]}
 
 
 def load(spec: RunSpec, device: torch.device) -> TextWorkload:
@@ -260,8 +207,7 @@ def load(spec: RunSpec, device: torch.device) -> TextWorkload:
     loaded = models.load(spec, device)
     config = loaded.model.config.get_text_config(decoder=True)
     if loaded.tokenizer is not None:
-        ids = tokenize(loaded.tokenizer, spec)
-        loaded.caveats.extend(_misplaced_marks(loaded.tokenizer, ids[0].tolist()))
+        ids = loaded.tokenizer(spec.prompt, return_tensors="pt")["input_ids"].long()
     else:  # as with random weights: a token for the beginning, each word and each mark
         ids = torch.arange(1 + len(re.findall(r"\w+|[^\w\s]", spec.prompt))).remainder(config.vocab_size).unsqueeze(0)
     _check_length(config, ids.shape[1], spec)
@@ -299,21 +245,6 @@ def _check_cache(workload: TextWorkload) -> None:
             f"{name} does not write token by token over a static cache of keys and values ({why}), so it is not timed "
             f"here; {failures.OTHER}."
         )
-
-
-def tokenize(tokenizer: Any, spec: RunSpec) -> torch.Tensor:
-    """[1, prompt tokens], the marks that the tokenizer puts around a text included."""
-    return tokenizer(spec.prompt, return_tensors="pt")["input_ids"].long()
-
-
-def _misplaced_marks(tokenizer: Any, ids: list[int]) -> list[Caveat]:
-    """A prompt that begins with two beginnings of a text, or ends with the end of one, blanks aside."""
-    found, read = [], [one for one in ids if tokenizer.decode([one]).strip()]
-    if read[:2] == [tokenizer.bos_token_id] * 2:
-        found.append(Caveat("beginning_twice", {"mark": tokenizer.bos_token}))
-    if len(read) > 1 and read[-1] == tokenizer.eos_token_id:
-        found.append(Caveat("end_at_end", {"mark": tokenizer.eos_token}))
-    return found
 
 
 def as_text(tokenizer: Any, ids: list[int]) -> Predictions:

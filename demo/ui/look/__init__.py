@@ -1,7 +1,7 @@
 """How the page looks: theme, style sheets, and the scripts that run in the browser."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from markupsafe import Markup
@@ -40,15 +40,10 @@ def press(id: str) -> str:
     return f"() => document.getElementById({id!r}).click()"
 
 
-def focus(id: str) -> str:
-    """Gives an element the focus when the one that had it is gone."""
-    return f"() => document.getElementById({id!r}).focus({{ preventScroll: true }})"
-
-
 def scroll_to(id: str) -> str:
     return f"() => document.getElementById({id!r})?.scrollIntoView({{ block: 'start' }})"
 
 
-def name_thumbnails(names: Mapping[str, Sequence[str]]) -> str:
-    """Labels '#examples-GALLERY' with `names[GALLERY]`."""
+def name_thumbnails(names: Sequence[str]) -> str:
+    """Labels the thumbnails of the form."""
     return f"() => pageEvents.nameThumbnails({json.dumps(names)})"

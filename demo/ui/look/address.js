@@ -4,7 +4,6 @@
 // query whose names begin with the tab's, and reads it from the address when the tab is opened.
 window.address = (() => {
   const SETTLED = 50;  // milliseconds after which gradio has drawn the result of an event
-  const LOST = 10_000;  // milliseconds after which a missing answer is given up
   let shown = '';  // the stored run that is shown
 
   const here = () => new URL(location);
@@ -61,49 +60,30 @@ window.address = (() => {
     await later();
     title();
   };
-  // Follows a link to this page: 'fill' fills the form, 'run' and 'quiet' also press that button, 'back' is for an address that the browser has
-  // set already. One at a time; of those that come meanwhile only the last is followed.
-  let begun = -Infinity, next = null;
-  const follow = (...asked) => {
-    if (performance.now() - begun < LOST) next = asked;
-    else if (window.followLink) {
-      begun = performance.now();
-      window.followLink(...asked);
-    }
-  };
-
   document.addEventListener('click', event => {
     const chosen = event.target.closest?.('#rooms [data-tab-id]');
-    if (chosen) {
-      write(chosen.dataset.tabId, runOf(here()));
-      retitle();
-    }
-    const link = event.target.closest?.('a[data-follow], #picture-note a');
-    if (!link || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
-    event.preventDefault();
-    go(link.search, link.dataset.follow ?? 'fill');
+    if (!chosen) return;
+    write(chosen.dataset.tabId, event.isTrusted ? shown : runOf(here()));  // Back presses a tab, too, and has set the address
+    retitle();
   });
-  const go = (query, way) => {
-    tab('run')?.click();
-    if (way === 'fill') {  // so that a reload fills the form again
-      history.replaceState(history.state, '', query);
-      window.tellTheSpace?.(here());
-    }
-    follow(query, way);
-  };
 
   window.addEventListener('popstate', () => {
     const url = here(), id = tabOf(url);
     window.tellTheSpace?.(url);
     if (id === openTab()) writeChoices(id);  // it is not opened anew, so its choices stay
     else tab(id)?.click();
-    if (runOf(url) !== shown) follow(url.search, 'back');
+    if (id === 'run' && runOf(url) !== shown) location.reload();
     retitle();
   });
 
   return {
     toTab: () => { tab(tabOf(here()))?.click(); },
-    fill: query => { if (query) go(`?${query}`, 'fill'); },
+    fill: query => {
+      if (!query) return;
+      const asked = new URLSearchParams(query);
+      for (const [name, value] of here().searchParams) if (name.startsWith('__')) asked.set(name, value);  // of a Space
+      location.search = asked;
+    },
     arrived: id => { shown = id; return retitle(); },
     shown: id => now(id),
     opened: id => now(id, 'run'),  // the tab may not be drawn yet
@@ -114,16 +94,5 @@ window.address = (() => {
       if (openTab() === id) writeChoices(id);
     },
     remember: id => (id ? now(id) : retitle()),
-    followed: (id, way) => {
-      shown = id;
-      begun = -Infinity;
-      const asked = next;
-      next = null;
-      if (asked && (asked[1] !== 'back' || (new URLSearchParams(asked[0]).get('run') || '') !== shown)) follow(...asked);
-      if (way === 'run') document.getElementById('run')?.click();
-      if (way === 'quiet') (document.getElementById('run-when-quiet') || document.getElementById('run'))?.click();
-      if (way === 'fill') document.getElementById('run')?.focus();
-      return retitle();
-    },
   };
 })();

@@ -54,12 +54,11 @@
         button.setAttribute('aria-pressed', button.id === `preset-${number}`);
     },
 
-    // The thumbnails of `gr.Examples` have no accessible name. `names` has a gallery's pictures in order.
+    // The thumbnails of `gr.Examples` have no accessible name.
     nameThumbnails(names) {
-      for (const [gallery, named] of Object.entries(names))
-        document.querySelectorAll(`#examples-${gallery} button.gallery-item`).forEach((button, place) => {
-          button.setAttribute('aria-label', `Example: ${named[place]}`);
-        });
+      document.querySelectorAll('#examples button.gallery-item').forEach((button, place) => {
+        button.setAttribute('aria-label', `Example: ${names[place]}`);
+      });
     },
 
     // Clicks a hidden DownloadButton once gradio has given it its new file.

@@ -11,7 +11,7 @@ window.tellTheSpace = (address, at = location.hostname) => {
 // has no room for stage mode and opens the page without it.
 (() => {
   const root = document.documentElement;
-  const keys = { r: 'run', c: 'cancel', s: 'preset-s', 1: 'preset-1', 2: 'preset-2', 3: 'preset-3', 4: 'preset-4', 5: 'preset-5' };  // to buttons
+  const keys = { r: 'run', c: 'cancel', s: 'preset-s', 0: 'preset-0', 1: 'preset-1', 2: 'preset-2', 3: 'preset-3', 4: 'preset-4', 5: 'preset-5' };  // to buttons
   const typing = 'input:not([type=range], [type=radio]), textarea, select, [contenteditable], [role=textbox], [role=combobox]';
   const inFront = 'dialog[open], [role=dialog], [role=alertdialog], [role=menu], [role=listbox], [popover], .api-docs';
   const isOpen = () => [...document.querySelectorAll(inFront)].some(part => part.checkVisibility());
@@ -55,7 +55,7 @@ window.tellTheSpace = (address, at = location.hostname) => {
     const key = named(event);
     if (key === 'escape') turn(false);
     else if (key === 'd') document.body.classList.toggle('dark');
-    else if (/^[\ds]$/.test(key) && document.querySelector('#cancel:not(:disabled)')) return;  // the bar shows the run
+    else if (/^\d$/.test(key) && document.querySelector('#cancel:not(:disabled)')) return;  // the bar shows the run
     else if (keys[key]) document.getElementById(keys[key])?.click();
     else return;
     event.preventDefault();

@@ -1,6 +1,5 @@
 """The search for the best way on the tab Run: its button, and its stage in the result pane."""
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,12 +8,11 @@ import plotly.graph_objects as go
 from markupsafe import Markup
 
 from demo.core import format as fmt
-from demo.core.stats import Interval
 from demo.present import naming
 from demo.present.comparison_charts import Kind, WayLine, crossover, ladder
 from demo.present.figure import provenance
 from demo.present.markdown import escaped
-from demo.present.script import short_starts, snippet
+from demo.present.script import change
 from demo.sweep import best_words
 from demo.sweep.best_table import EAGER, BestTable, Row
 from demo.sweep.run_grid import Timing, Waiting
@@ -39,14 +37,13 @@ class BestPane(Watching):
             self.head = gr.Markdown(elem_id="best-head")
             self.table = tables.table("best-table", "Ways; press a row to see its run", COLUMNS)
             self.code = code_to_copy("python", label="The lines of code for this way", visible=False)
-            self.starts = code_to_copy("shell", label="A shorter start for the next process", visible=False)
             with gr.Row(elem_id="best-charts"):
                 self.charts = {
                     draw: gr.Plot(visible=False, show_label=False, elem_id=f"best-{draw.__name__.strip('_')}")
                     for draw in (_crossover, _ladder)
                 }
             self.opened = gr.Markdown(elem_id="best-opened", elem_classes="section")
-        self._ended = [self.head, self.table, self.code, self.starts, *self.charts.values()]
+        self._ended = [self.head, self.table, self.code, *self.charts.values()]
         pane, buttons = run_tab.pane, run_tab.form.buttons
         super().__init__(run_tab.works, [self.head, self.table], [*self._ended, *buttons, pane.notice])
         shown = [pane.best, pane.notice, pane.live, *buttons, run_tab.has_run, run_tab.opened]
@@ -101,11 +98,10 @@ class BestPane(Watching):
         """Answer and table; of a search that has ended its charts and code."""
         table = going.search.table()
         run = table.winner.result if table.winner is not None and going.ended else None
-        code, starts = (snippet(run), short_starts(run.spec)) if run is not None else ("", "")
+        code = change(run.spec) if run is not None else ""
         figures = {plot: draw(table) if going.ended else None for draw, plot in self.charts.items()}
         changes: dict[Any, Any] = {
             self.code: gr.update(value=code, visible=bool(code)),
-            self.starts: gr.update(value=starts, visible=bool(starts)),
             **{plot: gr.update(value=figure, visible=figure is not None) for plot, figure in figures.items()},
         }
         return self._now(going) | self._cells(going) | changes
@@ -156,8 +152,7 @@ def head(going: BestSearch) -> str:
     asked = escaped(" · ".join([spec.checkpoint, *every, state if going.ended else "so far"]))
     said = [asked, f"## {answer}", *more]
     if not going.ended:
-        to_go = search.left_seconds if search.expected_seconds is None else search.expected_seconds
-        said.append(f"{_doing(going)} · about {fmt.rounded_duration(to_go)} left")
+        said.append(f"{_doing(going)} · {fmt.rounded_duration(search.left_seconds)} left at most")
     elif not search.complete:
         cancelled, late = "Cancelled. What was measured is kept", "The time is up before everything was tried"
         said.append(f"{cancelled if going.stopped else late}: press “Find the best way” again to go on.")
@@ -170,8 +165,7 @@ def _doing(going: BestSearch) -> str:
             return f"Runs ahead of yours: {ahead}."
         case Timing(place, timing):
             way = fmt.capital(best_words.name(going.search.ways[place]))
-            others = f" · Other runs that wait: {going.others}. They go between the runs of this search."
-            return f"**{way}** · {doing(timing)}{others if going.others > 0 else ''}"
+            return f"**{way}** · {doing(timing)}"
     return "Choosing what to try next"
 
 
@@ -202,19 +196,13 @@ def _crossover(table: BestTable) -> go.Figure | None:
         for row in table.rows
         if row.rank is not None and row.seconds and (start := row.first_answer("next"))
     ]
-    crossed = table.crossover
-    calls = None
-    if crossed is not None:
-        calls = Interval(crossed.calls, crossed.low, math.inf if crossed.high is None else crossed.high)
-    return crossover(known, calls, _source(table))
+    return crossover(known, None, _source(table))
 
 
 def _kind(row: Row, table: BestTable) -> Kind:
     if table.winner is not None and row.way == table.winner.way:
         return "winner"
-    if row.way.name == EAGER:
-        return "eager"
-    return "rival" if table.crossover is not None and row.way == table.crossover.rival.way else "other"
+    return "eager" if row.way.name == EAGER else "other"
 
 
 def _ladder(table: BestTable) -> go.Figure | None:

@@ -2,7 +2,6 @@
 
 import dataclasses
 import html
-import itertools
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
@@ -58,14 +57,7 @@ def _differences(results: Sequence[RunResult]) -> str:
     alone = {name for result in results for name in without_meaning(result.spec.task)}
     different = [_named(name) for name in facts[0] if name not in alone and len({each[name] for each in facts}) > 1]
     if not different:
-        return (
-            "Same settings on the same machine each time: the differences are noise."
-            if _agree(results)
-            else (
-                "Same settings on the same machine each time, yet the answers differ by more than noise: "
-                "something else was different, such as other programs that ran."
-            )
-        )
+        return "Same settings on the same machine each time."
     return f"They differ in: {', '.join(different)}."
 
 
@@ -92,23 +84,11 @@ def _winner(runs: dict[str, RunResult]) -> str:
     return " ".join(told)
 
 
-def _difference(ratio: float, first: Interval, second: Interval, questions: int = 1) -> stats.Difference:
+def _difference(ratio: float, first: Interval, second: Interval, questions: int) -> stats.Difference:
     """Whether the compiled models of two runs differ; their latencies differ by chance as their speed-ups do."""
     noise = stats.quotient(first, second)
     around = Interval(ratio, ratio * noise.low / noise.ratio, ratio * noise.high / noise.ratio)
     return stats.compare(around, questions=questions)
-
-
-def _agree(results: Sequence[RunResult]) -> bool:
-    """Whether noise explains how the answers of equal runs differ: they ended alike, and no two differ.
-
-    Intervals of one process alone do not say where a rerun lies, and are no ground to deny that.
-    """
-    speedups = [result.speedup for result in results if result.speedup is not None]
-    rerun = [one for one in speedups if one.basis != "within one process"]
-    pairs = list(itertools.combinations(rerun, 2))
-    differ = [stats.compare(stats.quotient(*pair), questions=len(pairs)).verdict for pair in pairs]
-    return not {"faster", "slower"} & {*differ} and len({result.status for result in results}) == 1
 
 
 def _facts(result: RunResult) -> dict[str, str]:
@@ -165,15 +145,6 @@ def _latency(result: RunResult, variant: str) -> str:
     return fmt.latency(seconds) if seconds else ""
 
 
-def _throughput(result: RunResult) -> str:
-    spec, seconds = result.spec, result.latencies.get("compiled")
-    return f"{fmt.significant(spec.batch_size / seconds)} {spec.unit}s/s" if seconds else ""
-
-
-def _floor(result: RunResult) -> str:
-    return fmt.percent(result.speedup.floor) if result.control and result.speedup else ""
-
-
 def _first_token(result: RunResult) -> Sequence[float]:
     first = result.comparisons.get(FIRST_TOKEN)
     return first.latencies if first is not None else ()
@@ -198,10 +169,8 @@ _FIGURES: dict[str, Callable[[RunResult], str]] = {
     "Compiled latency": partial(_latency, variant="compiled"),
     "Time to the first token": lambda result: fmt.latencies(_first_token(result)),
     "Whole answer": lambda result: fmt.latencies(result.answer_seconds or ()),
-    "Compiled throughput": _throughput,
     "Speed-up": verdict.speedup,
     "95 % interval": verdict.interval,
-    "Noise floor": _floor,
     "First compiled call": _first_call,
     "When it pays": verdict.worth,
     "Outputs": _outputs,

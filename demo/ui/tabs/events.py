@@ -21,20 +21,15 @@ UNREAD = AT_ONCE | {"preprocess": False}
 one; the worker reads it and says what is wrong."""
 
 
-def error_card(error: Exception, way_out: str = "", title: str = "This cannot be run") -> Markup:
-    """The card for work that had no result; `title`, and `way_out`, which is HTML, are for a refusal."""
+def error_card(error: Exception, title: str = "This cannot be run") -> Markup:
+    """The card for work that had no result; `title` is that of a refusal."""
     if isinstance(error, BadInput | HistoryError):
-        return problem(title, fmt.redact(str(error)), way_out)
+        return problem(title, fmt.redact(str(error)))
     return problem(
         "Something went wrong on the server",
         "An unexpected error occurred. It is written to the server's log. Nothing you entered is lost.",
         "Press Run again. If it happens again, tell whoever runs this server.",
     )
-
-
-def data_of(event: gr.EventData) -> dict[str, Any]:
-    """What came with an event. It comes from the browser, so it may be missing or anything."""
-    return event._data if isinstance(event._data, dict) else {}
 
 
 class Watching:

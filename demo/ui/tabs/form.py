@@ -1,8 +1,6 @@
 """The form: its fields, what they hold of each other, and how they become a `RunSpec` and perhaps a picture."""
 
-import contextlib
 import hashlib
-import re
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -13,7 +11,6 @@ from gradio.utils import get_upload_folder, is_in_or_equal
 
 from demo.core import catalog, hub, limits
 from demo.core.catalog import scenes
-from demo.core.images import FORMATS
 from demo.core.machine import HostInfo
 from demo.core.outputs import ImageInfo
 from demo.core.spec import FOLDS, OPTIONS, TASKS, TEXT_GENERATION, BadInput, Option, RunSpec, without_meaning
@@ -21,8 +18,8 @@ from demo.present.markdown import escaped
 from demo.sweep import best_way
 from demo.tasks import BY_NAME
 from demo.ui.look import TO_ADVANCED
-from demo.ui.tabs.events import LATEST, QUIET, UNREAD
-from demo.ui.tabs.form_notes import checkpoint_note, drawn_only_note, mode_note
+from demo.ui.tabs.events import AT_ONCE, LATEST, QUIET, UNREAD
+from demo.ui.tabs.form_notes import checkpoint_note, drawn_only_note, for_photographs, mode_note
 from demo.ui.web.gradio_workarounds import NOT_UPLOADED
 
 TASK_NAMES = {task: BY_NAME[task].label for task in TASKS}
@@ -44,8 +41,6 @@ PROMPTS = (
 FIRST = next(entry for entry in catalog.CHECKPOINTS if entry.id == catalog.DEFAULT)
 """What the form holds at first."""
 VIT = "google/vit-base-patch16-224"
-GALLERIES = {"drawn": True, "photographs": False}
-"""The galleries of thumbnails by name, and whether each suits models of drawn shapes."""
 
 
 @cache
@@ -59,14 +54,14 @@ def drawn_only(checkpoint: str) -> bool:
     return known is not None and known.drawn_only
 
 
-def examples(drawn: bool) -> tuple[Path, ...]:
-    """The pictures offered as thumbnails for a model of drawn shapes, or for any other."""
-    return scenes()[:5] if drawn else photographs()
+def thumbnails() -> tuple[Path, ...]:
+    """The pictures that the form offers."""
+    return (*scenes()[:3], *photographs())
 
 
 def default_picture(checkpoint: str) -> Path:
     """The picture for a run for which nobody chose one: an example that suits the model."""
-    return examples(drawn_only(checkpoint))[0]
+    return (scenes() if drawn_only(checkpoint) else photographs())[0]
 
 
 @cache
@@ -82,15 +77,11 @@ def example(name: str) -> Path:
     return named[name]
 
 
-def find_picture(sha256: str, *own: Path | None) -> Path | None:
-    """The file with this checksum: one of the examples or of `own`; None for any other."""
-    if found := _example_of().get(sha256):
-        return found
-    for file in filter(None, own):
-        with contextlib.suppress(OSError):  # gradio removes uploads after a day
-            if hashlib.sha256(file.read_bytes()).hexdigest() == sha256:
-                return file
-    return None
+def find_picture(sha256: str, own: Path | None = None) -> Path | None:
+    """The file with this checksum: one of the examples or `own`; None for any other."""
+    if own is not None and own.is_file() and hashlib.sha256(own.read_bytes()).hexdigest() == sha256:
+        return own
+    return _example_of().get(sha256)
 
 
 def servable(picture: Path) -> str:
@@ -118,11 +109,6 @@ def takes_text(checkpoint: str, task: str) -> bool:
     """True for zero-shot detectors, and for detectors outside the catalogue, which may be such."""
     entry = catalog.find(checkpoint or "")
     return entry.takes_text if entry else task in TASKS and BY_NAME[task].takes_queries
-
-
-def shown(visible: bool) -> Any:
-    """The `visible` of a component that stays in the page when hidden, for the script that names the thumbnails."""
-    return True if visible else "hidden"
 
 
 def _note(text: str = "", **settings: Any) -> gr.Markdown:
@@ -198,37 +184,23 @@ def read_spec(values: dict[str, Any]) -> RunSpec:
 
 
 def picture_for(checkpoint: str | None, image: dict[str, Any] | None) -> Any:
-    """The default picture of a model that was just chosen, where there is none or that of the other kind of model.
+    """The default picture of a model that was just chosen, unless the visitor chose a picture.
 
-    gradio keeps equal files at one path, so any other path is a picture that the visitor chose.
+    gradio keeps equal files at one path, so any path but those of the defaults is a visitor's choice.
     """
-    drawn = drawn_only((checkpoint or "").strip())
-    chosen = image is not None and image.get("path") != servable(examples(not drawn)[0])
-    return gr.skip() if chosen else servable(examples(drawn)[0])
+    defaults = [servable(scenes()[0]), servable(photographs()[0])]
+    chosen = image is not None and image.get("path") not in defaults
+    return gr.skip() if chosen else servable(default_picture((checkpoint or "").strip()))
 
 
-def check_picture(checkpoint: str | None, image: dict[str, Any] | None) -> tuple[Any, Any]:
-    """Updates of the picture and of the note below it. A file that is no picture is told and goes. A model of drawn
-    shapes that is to see a photograph is told, with a press to a model for that."""
+def picture_note(checkpoint: str | None, image: dict[str, Any] | None) -> tuple[Any, Any]:
+    """Below the picture: that a model of drawn shapes is to see a photograph, and a button to one for photographs."""
     entry = catalog.find((checkpoint or "").strip())
-    file = uploaded(image) if image else None
-    if file is not None and not _begins_as_picture(file):
-        refused = f"{file.name} is not a picture that can be read. Give one of these: {', '.join(FORMATS)}."
-        return None, gr.update(value=escaped(refused), visible=True)
-    if entry is None or file is None or entry.task == TEXT_GENERATION:
-        return gr.skip(), gr.update(visible=False)
-    beyond = catalog.is_beyond(entry.id, hashlib.sha256(file.read_bytes()).hexdigest())
-    return gr.skip(), gr.update(value=drawn_only_note(entry) if beyond else "", visible=beyond)
-
-
-_BEGINNINGS = rb"\x89PNG|\xff\xd8\xff|RIFF....WEBP|....ftyp.{,60}avi[fs]|GIF8|BM|II[*+]\0|MM\0[*+]"
-"""The first bytes of `FORMATS`."""
-
-
-def _begins_as_picture(file: Path) -> bool:
-    """By its first bytes alone: only the worker decodes what a visitor sends."""
-    with file.open("rb") as opened:
-        return re.match(_BEGINNINGS, opened.read(80), re.DOTALL) is not None
+    if entry is None or not image or entry.task == TEXT_GENERATION:
+        return gr.update(visible=False), gr.update(visible=False)
+    beyond = catalog.is_beyond(entry.id, hashlib.sha256(uploaded(image).read_bytes()).hexdigest())
+    words = for_photographs(entry.task)
+    return gr.update(value=drawn_only_note(entry), visible=beyond), gr.update(value=words, visible=beyond)
 
 
 class Form:
@@ -268,28 +240,32 @@ class Form:
             **LATEST,
         ).then(*suit, **UNREAD)
         inputs["checkpoint"].input(*suit, **UNREAD, **LATEST)
-        pictures = [inputs["image"].input, *(thumbnails.click for thumbnails in self.thumbnails)]
-        checked = [inputs["image"], self.picture_note]
-        gr.on(pictures, check_picture, [inputs["checkpoint"], inputs["image"]], checked, **UNREAD, **LATEST)
+        seen = [inputs["checkpoint"], inputs["image"]]
+        gr.on(
+            [inputs["image"].input, self.examples.dataset.click],
+            picture_note,
+            seen,
+            self.picture_notes,
+            **UNREAD,
+            **LATEST,
+        )
+        other = self.for_photographs.click(lambda task: BY_NAME[task].published, inputs["task"], seen[0], **AT_ONCE)
+        other.then(picture_note, seen, self.picture_notes, **UNREAD)
         inputs["mode"].change(mode_note, inputs["mode"], self.mode_note, **QUIET)
-
-    def gallery_for(self, checkpoint: str) -> dict[Any, Any]:
-        """Updates that show the thumbnails that suit the model: drawn scenes, or photographs."""
-        chosen = drawn_only(checkpoint)
-        return {gallery: gr.update(visible=shown(drawn is chosen)) for drawn, gallery in self.galleries.items()}
 
     def with_picture(self, picture: Path | None) -> dict[Any, Any]:
         """Updates that put the picture of a run into the form again, if it had one and its file still exists."""
-        note = {self.picture_note: gr.update(visible=False)}
+        note = {part: gr.update(visible=False) for part in self.picture_notes}
         return note | {self.inputs["image"]: servable(picture)} if picture and picture.is_file() else note
 
-    def with_picture_of(self, info: ImageInfo | None, own: Path | None) -> dict[Any, Any]:
-        """The same for a stored run, or a note that it used another one. `own` is that of the visitor's latest run."""
-        picture = find_picture(info.sha256, own) if info is not None else None
+    def with_picture_of(self, info: ImageInfo | None) -> dict[Any, Any]:
+        """The same for a stored run whose picture is an example, or a note that it used another one."""
+        picture = find_picture(info.sha256) if info is not None else None
         if info is None or picture:
             return self.with_picture(picture)
         note = f"The result shown used a different picture: {info.name}."
-        return {self.picture_note: gr.update(value=escaped(note), visible=True)}
+        told, button = self.picture_notes
+        return {told: gr.update(value=escaped(note), visible=True), button: gr.update(visible=False)}
 
     def pressable(self, running: bool) -> dict[Any, Any]:
         """Updates of the buttons while something of this visitor runs, or nothing does."""
@@ -328,23 +304,16 @@ class Form:
             )
             if limits.on_space():
                 _note(PICTURE_PUBLIC, elem_id="picture-public")
-            self.galleries: dict[bool, gr.Column] = {}
-            """The columns of thumbnails, by whether they suit models of drawn shapes. They are hidden and shown as an
-            update of a `gr.Dataset` sends its pictures again, which gradio refuses for files in its own package."""
-            self.thumbnails: list[gr.Dataset] = []
-            for name, drawn in GALLERIES.items():
-                first = shown(drawn is FIRST.drawn_only)
-                with gr.Column(visible=first) as self.galleries[drawn]:
-                    offered = gr.Examples(
-                        [[str(path)] for path in examples(drawn)],
-                        [self.inputs["image"]],
-                        label="Examples",
-                        elem_id=f"examples-{name}",
-                        api_visibility="private",
-                        visible=first,  # a column hides what it holds when it changes, not from the beginning
-                    )
-                    self.thumbnails.append(offered.dataset)
-            self.picture_note = _note(visible=False, elem_id="picture-note")
+            self.examples = gr.Examples(
+                [[str(path)] for path in thumbnails()],
+                [self.inputs["image"]],
+                label="Examples",
+                elem_id="examples",
+                api_visibility="private",
+            )
+            note = _note(visible=False, elem_id="picture-note")
+            self.for_photographs = gr.Button(visible=False, size="sm", elem_id="for-photographs")
+            self.picture_notes = [note, self.for_photographs]
 
     def _run_fields(self) -> None:
         inputs = self.inputs

@@ -11,21 +11,14 @@ from demo.present import naming
 from demo.present.markdown import escaped
 from demo.runs.forecast import Forecast
 from demo.tasks import BY_NAME
-from demo.ui.tabs.actions import query
 from demo.ui.templates import render
 
 DOUBT = {
-    "no gpu": "There is no GPU here that torch can use: choose the device auto or cpu.",
     "no cuda graphs on a cpu": (
         "reduce-overhead uses CUDA graphs, which need a GPU: on a CPU it does the same as default."
     ),
     "float16 on a cpu": "Most CPUs convert float16 to float32 to compute: slower than float32 and bfloat16.",
-    "no tf32": "TensorFloat-32 needs a GPU of compute capability 8.0 or more, such as an A100: choose float32.",
-    "no bfloat16": "On this GPU torch.compile leaves bfloat16 to eager: choose float16.",
     "threads on a gpu": "The number of threads matters on a CPU only.",
-    "lost before": "Compiled was slower every time this ran here.",
-    "will not fit": "This needs more memory than the machine has: it will probably run out of memory.",
-    "may not fit": "This may need more memory than is free.",
 }
 MODES = {
     "default": "Fuses operations into fewer kernels. Start with this one.",
@@ -65,13 +58,14 @@ def checkpoint_note(checkpoint: str) -> str:
 
 
 def drawn_only_note(checkpoint: Checkpoint) -> str:
-    """That its predictions mean nothing on a photograph, with a press to a model for photographs of the same task."""
-    text = escaped(f"{checkpoint.id} knows drawn shapes only: on this picture its predictions would mean nothing.")
-    other = catalog.find(BY_NAME[checkpoint.task].published)
-    if other is None:
-        return text
-    words = escaped(f"Use {naming.short(other.id)}, for photographs ({source(other)})")
-    return f"{text}\n\n[{words}](?{query(catalog.make_spec(other.id))})"
+    """That its predictions mean nothing on a photograph."""
+    return escaped(f"{checkpoint.id} knows drawn shapes only: on this picture its predictions would mean nothing.")
+
+
+def for_photographs(task: str) -> str:
+    """The words on a button that chooses a model of `task` for photographs."""
+    other = catalog.find(BY_NAME[task].published)
+    return f"Use {naming.short(other.id)}, for photographs ({source(other)})" if other is not None else ""
 
 
 def source(checkpoint: Checkpoint) -> str:
@@ -86,16 +80,14 @@ def source(checkpoint: Checkpoint) -> str:
 def forecast(
     expected: Forecast | None, checkpoint: Checkpoint | None, doubts: Iterable[str], asked: str = ""
 ) -> Markup:
-    """Time, memory, what they rest on, doubts, and the query `asked` of the link that copy.js copies."""
+    """Time, what it rests on, doubts, and the query `asked` of the link that copy.js copies."""
     text, basis = "No estimate yet: this checkpoint has not been run here.", ""
     if expected is not None:
         text = f"about {fmt.rounded_duration(expected.seconds)}"
         basis = f"based on earlier runs with these settings: {expected.runs}"
-        if expected.basis == "parameters" and checkpoint is not None:
+        if not expected.runs and checkpoint is not None:
             basis = (
                 f"rough estimate from model size ({fmt.parameters(checkpoint.parameters)} parameters), "
                 "download not counted"
             )
-        if expected.memory_bytes:
-            text = f"{text}, about {fmt.size(expected.memory_bytes)} of memory"
     return render("results.forecast", fmt.capital(text), basis, [DOUBT[doubt] for doubt in doubts], asked)

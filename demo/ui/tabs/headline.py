@@ -4,17 +4,14 @@ import functools
 import json
 import math
 from collections.abc import Callable, Iterable, Sequence
-from html import escape
 
 from markupsafe import Markup
 
 from demo.core import catalog, format as fmt
-from demo.core.quality import quality
 from demo.core.result import RunResult
 from demo.core.result_json import from_json
 from demo.core.stats import Interval
 from demo.present import card, naming, race, verdict
-from demo.ui.tabs.actions import again, when_quiet
 from demo.ui.tabs.form_notes import description
 from demo.ui.templates import percentage, render
 
@@ -34,7 +31,7 @@ def recorded() -> RunResult:
 def headline(result: RunResult, recorded: bool = False) -> Markup:
     """The verdict: the speed-up as a large figure, when compiling pays, what the answer rests on, and its quality.
     `recorded` says above it that nothing was run now."""
-    outcome, speedup, known = verdict.outcome(result), result.speedup, quality(result)
+    outcome, speedup = verdict.outcome(result), result.speedup
     if outcome is None or speedup is None:
         return failure(result)
     repeats = [next(iter(one.figures.values())).within.ratio for one in result.as_processes()]
@@ -48,18 +45,16 @@ def headline(result: RunResult, recorded: bool = False) -> Markup:
         verdict.worth_why(result),
         certain=certain,
         ruler=ruler(speedup, certain, speedup.floor, None if several else speedup.within, several),
-        button=when_quiet(result.spec) if known is not None and known.remedy == "quiet" else "",
         title=card.title(result),
     )
 
 
-def failure(result: RunResult) -> Markup:
-    """A run without figures: what happened, with which settings, and what to do."""
+def failure(result: RunResult, ways_out: str = "") -> Markup:
+    """A run without figures: what happened, with which settings, and what to do; `ways_out` are links to that."""
     failed = result.failure
     message = failed.message if failed else "The run gave no figures."
-    way_out = Markup()
-    if failed and result.status != "cancelled":
-        way_out = Markup(escape(failed.remedy)) + again(result.spec, failed.change)
+    way_out = failed.remedy if failed and result.status != "cancelled" else ""
+    way_out = Markup("{} {}").format(way_out, ways_out) if way_out else ""
     return render("results.card", naming.status(result), message, way_out, kicker(result), card.title(result))
 
 
@@ -81,8 +76,8 @@ def kicker(result: RunResult) -> Markup:
 
 
 def problem(title: str, message: str, way_out: str = "") -> Markup:
-    """A card for what was not run or did not work; `way_out` is HTML."""
-    return render("results.card", title, message, Markup(way_out))
+    """A card for what was not run or did not work."""
+    return render("results.card", title, message, way_out)
 
 
 # ---- the ruler

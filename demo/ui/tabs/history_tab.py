@@ -5,19 +5,16 @@ from typing import Any
 from urllib.parse import urlencode
 
 import gradio as gr
-from gradio.processing_utils import save_bytes_to_cache
-from gradio.utils import get_upload_folder
 
 from demo.core import format as fmt, hub, limits
 from demo.core.result import RunResult
 from demo.core.spec import BadInput
 from demo.present import naming, verdict
 from demo.present.comparison_charts import intervals
-from demo.present.markdown import escaped
 from demo.store import export
 from demo.store.history import HistoryError
 from demo.store.hub_dataset import PushedHistory
-from demo.ui.look import TO_OPENED, download, focus, scroll_to
+from demo.ui.look import TO_OPENED, download, scroll_to
 from demo.ui.tabs import compare, links, tables
 from demo.ui.tabs.events import AT_ONCE, UNREAD
 from demo.ui.tabs.run_tab import RunTab
@@ -28,8 +25,10 @@ LISTED = 200
 MAX_AT_ONCE = 1000
 """Runs in one export or deletion. Each takes up to some hundred kilobytes of memory."""
 
-NAMED = 5
-"""Runs that the question before a deletion names. It counts the others."""
+CONFIRM = """(ids, search) => {
+  const sure = ids?.length && confirm(`Delete the selected runs (${ids.length}) for good?`);
+  return [sure ? ids : [], search];
+}"""
 
 COMPARE = "history_compare"
 """The parameter of a link with the ids of the runs that it compares."""
@@ -74,10 +73,6 @@ class HistoryTab:
                 }
                 self.delete_button = gr.Button("Delete …", visible=self._may_delete, elem_id="delete")
             self.message = gr.Markdown("", elem_id="history-message")
-            with gr.Row(visible=False, elem_id="sure") as self.sure:
-                self.question = gr.Markdown("")
-                self.for_good_button = gr.Button("Delete for good", variant="primary", elem_id="for-good")
-                self.keep_button = gr.Button("Keep", elem_id="keep")
             with gr.Column(visible=False, elem_id="compared") as self.compared:
                 self.answer = gr.Markdown("")
                 self.chart = gr.Plot(show_label=False, elem_id="compared-intervals")
@@ -92,8 +87,6 @@ class HistoryTab:
             self.shown = gr.Markdown("", elem_id="history-shown")
             self.runs = tables.table("runs", "Stored runs", COLUMNS, column_widths=WIDTHS)
             self.file = gr.DownloadButton("The file", elem_id="exported", elem_classes="unseen")
-        self.questioned = gr.State([])
-        """The ids that the question names: those are deleted, even if the selection has changed."""
         self.asked = gr.Textbox("", visible=False)  # filled by links.QUERY
         self.chosen = gr.Textbox("", visible=False)  # the runs of the comparison that is shown, as a query
         self.comparing = [self.compared, self.answer, self.chart, self.table, self.chosen]
@@ -136,17 +129,14 @@ class HistoryTab:
                 [self.file, self.message],
                 **(UNREAD | {"concurrency_limit": 1, "concurrency_id": "export"}),
             ).success(None, js=download("exported"), api_visibility="private")
-        asked = [self.sure, self.question, self.questioned, self.message]
-        self.delete_button.click(self._ask, selected, asked, **UNREAD)
-        deleted = self.for_good_button.click(
-            self._delete_questioned,
-            [self.questioned, search],
-            [self.sure, self.message, *self.comparing, *self.listing],
-            **AT_ONCE,
+        deleted = self.delete_button.click(
+            self._delete,
+            [selected, search],
+            [self.message, *self.comparing, *self.listing],
+            js=CONFIRM,
+            **UNREAD,
         )
         deleted.then(None, self.chosen, **address)
-        for event in (deleted, self.keep_button.click(lambda: gr.update(visible=False), None, self.sure, **AT_ONCE)):
-            event.then(None, js=focus("delete"), api_visibility="private")
 
     # ---- the table
 
@@ -225,35 +215,22 @@ class HistoryTab:
             content = export.to_bytes(results, format)
         except (HistoryError, BadInput) as error:
             raise gr.Error(fmt.redact(str(error)), print_exception=False) from error
-        path = save_bytes_to_cache(content, f"worth-compiling-runs.{format}", get_upload_folder())
+        path = tables.file(content, f"worth-compiling-runs.{format}")
         message = f"{fmt.count(len(results), 'run')} written to worth-compiling-runs.{format}."
         if stored > MAX_AT_ONCE:
             message += f" They are the newest of {stored}; on the command line, history export writes all."
         return path, tables.status(message)
 
-    def _ask(self, selected: Any, request: gr.Request) -> tuple[Any, str, list[str], str]:
-        """The question, which names the runs, and their ids."""
+    def _delete(self, selected: Any, search: str, request: gr.Request) -> dict[Any, Any]:
+        """Deletes the selected runs; none if the visitor denied the browser's question."""
         try:
-            ids = _ids(selected)
-            named = [result for id in ids[:NAMED] if (result := self._history.get(id)) is not None]
-        except (HistoryError, BadInput) as refused:
-            return gr.update(visible=False), "", [], _reason(refused)
-        doomed = [*(result.id for result in named), *ids[NAMED:]]
-        if not doomed:
-            return gr.update(visible=False), "", [], tables.status("Select runs to delete.")
-        question = [f"**Delete {fmt.count(len(doomed), 'run')}? This can't be undone.**", ""]
-        question += [f"- {escaped(f'{_label(result)} · {result.id}')}" for result in named]
-        question += [f"- and {len(doomed) - len(named)} more"] if len(doomed) > len(named) else []
-        return gr.update(visible=True), "\n".join(question), doomed, ""
-
-    def _delete_questioned(self, ids: list[str], search: str, request: gr.Request) -> dict[Any, Any]:
-        try:
-            deleted = self._history.delete(ids) if self._may_delete else 0
-            message = tables.status(f"{fmt.capital(fmt.count(deleted, 'run'))} deleted.")
+            deleted = self._history.delete(_ids(selected)) if selected and self._may_delete else 0
         except (HistoryError, BadInput) as error:
-            message = _reason(error)
-        updates = self._nothing_compared() | self._show(search, [], request)
-        return updates | {self.sure: gr.update(visible=False), self.message: message}
+            return {self.message: _reason(error)}
+        if not deleted:
+            return {self.message: tables.status("No run was deleted.")}
+        message = tables.status(f"{fmt.capital(fmt.count(deleted, 'run'))} deleted.")
+        return self._nothing_compared() | self._show(search, [], request) | {self.message: message}
 
     def _results(self, ids: Sequence[str]) -> list[RunResult]:
         """These runs, oldest first, without those deleted meanwhile."""

@@ -1,15 +1,17 @@
 """Links to this page: the run that a link's query asks for, and the calls of `address.js`."""
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
 import gradio as gr
+from markupsafe import Markup
 
 from demo.core import catalog, format as fmt
 from demo.core.result import RunResult
 from demo.core.spec import OPTIONS, OWN_MODEL, TASKS, TEXT_GENERATION, BadInput, RunSpec, without_meaning
-from demo.present import markdown
+from demo.present import markdown, naming
 from demo.sweep import best_way
 from demo.ui.tabs.form import OPTIONAL, Form, checkpoints, first, takes_text
 
@@ -34,9 +36,26 @@ REMEMBER = "(id) => window.address.remember(id)"
 QUERY = "(_, ...rest) => [location.search, ...rest]"
 """The address's query as an event's first input."""
 FILL = "query => window.address.fill(query)"
-"""Fills the form of the first tab with what this query asks for; nothing for ''."""
-FOLLOWED = "(id, press) => window.address.followed(id, press)"
-"""A link inside the page was followed; `press` is 'run' or 'quiet' where that button is to be pressed then."""
+"""Opens the page anew with its form filled by this query; nothing for ''."""
+
+
+def query(spec: RunSpec) -> str:
+    """What follows the question mark of a link that makes the form ask for `spec`."""
+    asked = catalog.arguments(spec)
+    return urlencode({name: str(value).lower() if isinstance(value, bool) else value for name, value in asked.items()})
+
+
+def changed(spec: RunSpec, changes: dict[str, Any]) -> Markup:
+    """For each change of a setting a link that fills the form with `spec` and it; none for a folder, which has none."""
+    found = Markup()
+    for name, value in changes.items() if not catalog.is_folder(spec.checkpoint) else ():
+        try:
+            other = dataclasses.replace(spec, **{name: value})
+        except (BadInput, TypeError):  # a stored result may hold anything
+            continue
+        words = f"Set {OPTIONS[name].label} to {naming.shown_value(value)}"
+        found += Markup('<a class="action" href="?{}">{}</a>').format(query(other), words)
+    return found
 
 
 def read_query(text: str) -> dict[str, str]:
@@ -82,14 +101,6 @@ def spec_of(query: Mapping[str, str], checkpoint: str) -> RunSpec | None:
     return catalog.make_spec(given.pop("checkpoint", checkpoint), task, **given)
 
 
-def asks_for_another(query: Mapping[str, str], spec: RunSpec) -> bool:
-    """Whether a link asks for another run than this, or for what is refused."""
-    try:
-        return spec_of(query, spec.checkpoint) not in (None, spec)
-    except BadInput:
-        return True
-
-
 def filled(form: Form, spec: RunSpec) -> dict[Any, Any]:
     """Updates that make the form ask for `spec`, without its picture; none for a user's own model."""
     if spec.task == OWN_MODEL:
@@ -108,10 +119,7 @@ def filled(form: Form, spec: RunSpec) -> dict[Any, Any]:
 
 
 def read(query: Mapping[str, str], checkpoint: str, form: Form) -> tuple[RunSpec | None, dict[Any, Any], str]:
-    """What the form is to ask for, the updates that put it there, and the sentence of a refusal ('' if none).
-
-    Of a refused link the form takes the model, if it is one of the catalogue, so that Run does not time another one.
-    """
+    """What the form is to ask for, the updates that put it there, and the sentence of a refusal ('' if none)."""
     try:
         spec = spec_of(query, checkpoint)
         updates = filled(form, spec) if spec is not None else {}
@@ -122,6 +130,4 @@ def read(query: Mapping[str, str], checkpoint: str, form: Form) -> tuple[RunSpec
             updates |= {form.minutes: minutes, form.other_formats: formats}
         return spec, updates, ""
     except BadInput as refused:
-        known = catalog.find(query.get("checkpoint", ""))
-        model = spec_of({"checkpoint": known.id}, known.id) if known is not None else None
-        return model, filled(form, model) if model is not None else {}, str(refused)
+        return None, {}, str(refused)

@@ -1,7 +1,6 @@
 """The run that goes on or waits, as HTML: its phases, the race so far and the interval so far."""
 
-import statistics
-from collections.abc import Sequence
+import itertools
 from html import escape
 from urllib.parse import urlencode
 
@@ -9,9 +8,9 @@ from markupsafe import Markup
 
 from demo.core import format as fmt
 from demo.core.progress import Progress
-from demo.core.result import RunResult
 from demo.core.spec import RunSpec
 from demo.present import naming, race, verdict
+from demo.ui.jobs import Job
 from demo.ui.tabs.headline import both_sizes, ruler
 from demo.ui.templates import render
 
@@ -26,8 +25,8 @@ STEPS = {
 STEP_OF_PHASE = {"start": 0, "load": 0, "prepare": 0, "warm up": 1, "compile": 2, "time": 3, "check": 4, "done": 5}
 
 
-def strip(progress: Progress, spec: RunSpec) -> Markup:
-    """Phases, time, the race and the interval so far.
+def strip(progress: Progress, spec: RunSpec, late: str = "") -> Markup:
+    """Phases, time, the race and the interval so far; `late` is for a speaker whose run takes too long.
 
     gradio replaces only the nodes that differ. So the order and number of elements must not depend on the progress:
     then lines only grow.
@@ -35,7 +34,37 @@ def strip(progress: Progress, spec: RunSpec) -> Markup:
     speedup, step = progress.speedup, STEP_OF_PHASE.get(progress.phase, 0)
     axis = ruler(speedup, not speedup.too_wide, 0.0) if speedup is not None else ""
     running = both_sizes(lambda size: race.of_progress(progress, spec, size))
-    return render("progress.strip", spec, progress, list(STEPS), step, doing(progress), running, axis)
+    told = doing(progress), compile_parts(progress)
+    return render("progress.strip", spec, progress, list(STEPS), step, *told, running, axis, late)
+
+
+def meanwhile(job: Job) -> Markup:
+    """For who waits in the line: how long a run takes here, and the latest stored answer of these settings."""
+    texts = []
+    if job.expected_seconds is not None:
+        texts.append(Markup("A run takes about {}.").format(fmt.rounded_duration(job.expected_seconds)))
+    if (run := job.recorded) is not None:
+        words = "The latest answer of these settings, {} UTC: {}. <a href='?{}'>Open it</a>"
+        at, query = fmt.minute(run.started_at), urlencode({"run": run.id})
+        texts.append(Markup(words).format(at, verdict.speedup_in_full(run), query))
+    return render("results.note", Markup(" ").join(texts)) if texts else Markup()
+
+
+PARTS = {"dynamo": "tracing", "aot_autograd": "lowering", "inductor": "code", "backend compile": "C++ or Triton"}
+"""Short names of the parts of a compile."""
+
+
+def compile_parts(progress: Progress) -> str:
+    """'Tracing 2.1 s · lowering 0.6 s · code 4.0 s. Graphs so far: 2, breaks: 1.'; '' before the compile."""
+    steps = progress.compile_steps
+    if not steps:
+        return ""
+    end = progress.first_seconds if progress.first_seconds is not None else progress.racing_seconds or 0.0
+    seconds: dict[str, float] = {}
+    for (name, begin), (_, next_begin) in itertools.pairwise((*steps, ("", end))):
+        seconds[name] = seconds.get(name, 0.0) + max(0.0, next_begin - begin)
+    parts = " · ".join(f"{PARTS.get(name, name)} {fmt.duration(taken)}" for name, taken in seconds.items())
+    return f"{fmt.capital(parts)}. Graphs so far: {progress.graphs}, breaks: {progress.breaks}."
 
 
 def doing(progress: Progress) -> Markup:
@@ -43,17 +72,3 @@ def doing(progress: Progress) -> Markup:
     if progress.code:
         return Markup(escape(fmt.capital(naming.worker_word(progress.code))))
     return Markup([*STEPS.values(), "Done"][STEP_OF_PHASE.get(progress.phase, 0)])
-
-
-def meanwhile(spec: RunSpec, runs: Sequence[RunResult]) -> Markup:
-    """What is known of a run that waits: how long the latest `runs` of this machine took, and the newest answer of its
-    settings."""
-    took = [run.elapsed_seconds for run in runs if run.status == "ok"][:5]
-    texts = [f"A run takes about {fmt.rounded_duration(statistics.median(took))} here."] if took else []
-    known = next((run for run in runs if run.spec == spec and verdict.outcome(run)), None)
-    if known is None:
-        return render("results.note", " ".join(texts))
-    at = fmt.minute(known.started_at)
-    texts.append(f"The latest answer of these settings, {at} UTC: {verdict.speedup_in_full(known)}.")
-    link = Markup('<a href="?{}">Open it</a>').format(urlencode({"run": known.id}))
-    return render("results.note", " ".join(texts)) + link

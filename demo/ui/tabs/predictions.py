@@ -17,8 +17,7 @@ MAX_MARKS = 30
 """Boxes or masks that are shown of one variant: gradio takes some 20 ms to draw each."""
 RANDOM_WEIGHTS = "The weights are random, so predictions are meaningless and not drawn. The latency is valid."
 NO_PICTURE = "The picture of this result cannot be drawn again."
-SAME_BOXES = "Every box has a match: there is no difference to draw."
-SAME_PIXELS = "No pixel changed its label: there is no difference to draw."
+NO_DIFFERENCE = "There is no difference to draw."
 
 
 class Outputs:
@@ -112,7 +111,7 @@ class Outputs:
         values[self.slider] = {"value": tuple(drawn)}
         differing = pictures.difference(preview, info, seen["eager"], seen["compiled"])
         if differing is None:
-            return values, SAME_PIXELS if noun == "segment" else SAME_BOXES
+            return values, NO_DIFFERENCE
         values[self.difference] = _marked(differing._replace(marks=differing.marks[:MAX_MARKS]))
         return values, ""
 

@@ -8,18 +8,14 @@ from typing import Any
 from urllib.parse import urlencode
 
 import gradio as gr
-from gradio.processing_utils import save_bytes_to_cache
-from gradio.utils import get_upload_folder
 
 from demo.core import catalog, format as fmt
 from demo.core.spec import PUBLISHED_CALLS, TEXT_GENERATION, BadInput
 from demo.present import charts
 from demo.present.markdown import escaped
 from demo.store import published
-from demo.store.published import OOM, PublishedRow, gain
-from demo.ui.look import download
+from demo.store.published import OOM, PublishedRow
 from demo.ui.tabs import links, tables
-from demo.ui.tabs.actions import query
 from demo.ui.tabs.events import AT_ONCE
 from demo.ui.tabs.form import TASK_NAMES
 
@@ -31,8 +27,8 @@ LISTS = {"subset": "Table", "gpu": "GPU", "batch_size": "Batch size", "task": "T
 FIRST = {"subset": "release", "gpu": "A100", "batch_size": "1", "task": ALL, "model": ALL}
 """What the lists and the search hold at first."""
 COLUMNS = (
-    "Model", "GPU", "Batch", "Eager, ms", "Compiled, ms", "Speed-up", "Saved, %", "torch", "Mode", "Number format",
-    "Settings", "Against without", "Threads", "Date", "Checkpoint", "Note",
+    "Model", "GPU", "Batch", "Eager, ms", "Compiled, ms", "Speed-up", "torch", "Mode", "Number format",
+    "Settings", "Threads", "Date", "Checkpoint", "Note",
 )  # fmt: skip
 KINDS = {"csv": published.to_csv, "json": published.to_json}
 
@@ -60,8 +56,7 @@ class PublishedTab:
                 self.by_batch = gr.Plot(show_label=False, elem_id="published-by-batch", min_width=320)
             self.table = tables.table("published-table", "Rows", COLUMNS, show_search="filter")
             with gr.Row(elem_id="published-exports"):
-                self.exports = {kind: gr.Button(f"Export {kind.upper()}", size="sm") for kind in KINDS}
-                self.file = gr.DownloadButton("The file", elem_id="published-file", elem_classes="unseen")
+                self.exports = [gr.DownloadButton(f"Export {kind.upper()}", size="sm") for kind in KINDS]
             gr.Markdown(_about())
         self.chosen = gr.Textbox("", visible=False)
         """What is chosen, as a query."""
@@ -69,7 +64,7 @@ class PublishedTab:
         """The rows of the table."""
         self.pressed = gr.Textbox("", visible=False)
         """The query of the pressed row."""
-        self.outputs = [self.scope, self.durations, self.by_batch, self.table, self.rows]
+        self.outputs = [self.scope, self.durations, self.by_batch, self.table, self.rows, *self.exports]
         self._wire(tab)
 
     def _wire(self, tab: gr.Tab) -> None:
@@ -88,10 +83,6 @@ class PublishedTab:
         self.table.select(self._press, self.rows, [self.pressed, self.scope], **AT_ONCE).then(
             None, self.pressed, js=links.FILL, api_visibility="private"
         )
-        for kind, button in self.exports.items():
-            button.click(lambda rows, kind=kind: _file(rows, kind), self.rows, self.file, **AT_ONCE).then(
-                None, js=download("published-file"), api_visibility="private"
-            )
 
     def _update(self, request: gr.Request, query: str, *held: str) -> list[Any]:
         """Shows what the address's `query` chooses, else what the filters hold. A search that is being typed stays."""
@@ -119,13 +110,13 @@ class PublishedTab:
 
 
 def shown(asked: dict[str, str]) -> tuple[Choices, dict[str, str], list[Any]]:
-    """The lists, their choices (what the chosen table lacks becomes "all"), and scope, charts, table and its rows."""
+    """The lists, their choices (what the chosen table lacks becomes "all"), scope, charts, table, rows and files."""
     every = published.all_rows()
     choices = _choices(every, asked["subset"])
     chosen, model = _fitted(choices, asked), asked["model"]
     one: list[PublishedRow] = []
     """Rows with the subset, GPU and batch size of the first one: what one chart of models can show."""
-    comparable: list[PublishedRow] = []
+    table: list[PublishedRow] = []
     try:
         rows = published.select(every, **chosen, model=model)
         scope = "No row matches all of these. Choose All in one of the lists."
@@ -133,9 +124,9 @@ def shown(asked: dict[str, str]) -> tuple[Choices, dict[str, str], list[Any]]:
         rows, scope = [], str(refused)
     if rows:
         alike = (rows[0].subset, rows[0].gpu, rows[0].batch_size, rows[0].measured)
-        one = published.newest(row for row in rows if (row.subset, row.gpu, row.batch_size, row.measured) == alike)
-        first = one[0]  # of several measurements the newest, which the charts show
-        comparable = charts.comparable_rows(first, published.select(every, task=chosen["task"], model=model))
+        one = [row for row in rows if (row.subset, row.gpu, row.batch_size, row.measured) == alike]
+        first = one[0]
+        table = published.select(every, first.subset, task=chosen["task"], model=model)
         scope = f"{fmt.count(len(rows), 'row')}. Press one to fill the form with what it measured."
         if len(one) < len(rows):
             scope += (
@@ -144,14 +135,15 @@ def shown(asked: dict[str, str]) -> tuple[Choices, dict[str, str], list[Any]]:
             )
         if any(row.weights == "random" for row in rows):
             scope += " This project's own rows have random weights: latency does not depend on their values."
-    figures = [charts.durations(one), charts.by_batch(comparable)]
+    figures = [charts.durations(one), charts.by_batch(table)]
     plots = [gr.update(value=figure, visible=figure is not None) for figure in figures]
-    return choices, chosen, [tables.status(scope), *plots, _table(rows, every), tuple(rows)]
+    files = [tables.file(write(rows).encode(), f"worth-compiling-published.{kind}") for kind, write in KINDS.items()]
+    return choices, chosen, [tables.status(scope), *plots, _table(rows), tuple(rows), *files]
 
 
-def _table(rows: Sequence[PublishedRow], every: Sequence[PublishedRow]) -> dict[str, Any]:
+def _table(rows: Sequence[PublishedRow]) -> dict[str, Any]:
     """Without the columns that are empty for all these rows."""
-    lines = [_line(row, gain(row, every)) for row in rows]
+    lines = list(map(_line, rows))
     used = [place for place in range(len(COLUMNS)) if any(line[place].shown != "" for line in lines)]
     return tables.filled([COLUMNS[place] for place in used], [[line[place] for place in used] for line in lines])
 
@@ -181,13 +173,12 @@ def _choices(rows: Sequence[PublishedRow], subset: str) -> Choices:
     }
 
 
-def _line(row: PublishedRow, brought: float | None) -> list[tables.Cell]:
-    """The cells of a row; `brought` is what its further settings brought: see `gain`."""
+def _line(row: PublishedRow) -> list[tables.Cell]:
+    """The cells of a row."""
     faults = published.faults_at(row)
     speedup = OOM if row.speedup is None else fmt.ratio(row.speedup)
     if row.speedup is not None and row.speedup_low and row.speedup_high:
         speedup = f"{speedup} ({fmt.ends(row.speedup_low, row.speedup_high)})"
-    saved = None if row.saved is None else row.saved * 100
     model = f"{row.model} †" if faults else row.model
     cells = [
         tables.Cell(model, model, tables.BOLD),
@@ -196,12 +187,10 @@ def _line(row: PublishedRow, brought: float | None) -> list[tables.Cell]:
         tables.milliseconds(row.eager_seconds, OOM),
         tables.milliseconds(row.compiled_seconds, OOM),
         tables.Cell(row.speedup, speedup, tables.BOLD),
-        tables.Cell(saved, OOM if saved is None else f"{saved:.1f}".replace("-", "−")),
         row.torch,
         row.mode,
         row.dtype or "float32",
         ", ".join(published.setting_words(row)),
-        tables.Cell(brought, "" if brought is None else fmt.ratio(brought)),
         row.threads if row.threads is not None else "",
         row.date,
         row.checkpoint,
@@ -221,12 +210,7 @@ def here(row: PublishedRow) -> str:
         asked["text"] = catalog.QUERIES
     if row.task == TEXT_GENERATION:
         asked.setdefault("prompt", catalog.PROMPT)
-    return query(catalog.make_spec(row.checkpoint, row.task, **asked))
-
-
-def _file(rows: Sequence[PublishedRow], kind: str) -> str:
-    content = KINDS[kind](rows).encode()
-    return save_bytes_to_cache(content, f"worth-compiling-published.{kind}", get_upload_folder())
+    return links.query(catalog.make_spec(row.checkpoint, row.task, **asked))
 
 
 def _about() -> str:
@@ -236,8 +220,7 @@ def _about() -> str:
         [
             "### About these figures",
             f"In 2023 the guide warmed up, then took the mean of {PUBLISHED_CALLS} calls with one image. Its figures "
-            "are shown as published. OOM: out of memory. Time saved is 1 − 1 / speed-up. *Against without* is the "
-            "speed-up over that of the same run without the settings beside it. † marks a row with a note.",
+            "are shown as published. OOM: out of memory. † marks a row with a note.",
             "### Known faults of the guide",
             *(f"- {escaped(fault['note'])} *{escaped(fault['source'])}.*" for fault in faults),
             "### Sources",

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import gradio as gr
-from gradio.processing_utils import save_bytes_to_cache
-from gradio.utils import get_upload_folder
+from markupsafe import Markup
 
 from demo.core import catalog
 from demo.core.machine import HostInfo
@@ -19,19 +18,17 @@ from demo.core.result import RunResult
 from demo.core.result_json import to_json
 from demo.core.spec import BadInput, RunSpec
 from demo.present import card, charts, details, markdown, naming, race
-from demo.present.script import change, needs_folder, script, snippet
+from demo.present.script import change, needs_folder, script
 from demo.runs.outcome import Files
-from demo.store import published
 from demo.sweep.grid import measured_on
-from demo.tasks import BY_NAME
+from demo.ui.tabs import links, tables
 from demo.ui.tabs.form import find_picture, uploaded
 from demo.ui.tabs.headline import failure, headline, intro, race_of
 from demo.ui.tabs.predictions import Outputs
 
-CHARTS = dict(zip(details.FOLDS, ((charts.latency_bars, charts.trace, charts.run_and_guide), ()), strict=True))
+CHARTS = dict(zip(details.FOLDS, ((charts.latency_bars, charts.trace), ()), strict=True))
 """The makers of the charts in each fold; a maker gives None if a result has nothing to draw."""
 CODE = {
-    "snippet": ("All lines: load, compile and call this model", "python"),
     "script": ("Python script that times this model again", "python"),
     "table": ("Markdown of this result", "markdown"),
 }
@@ -52,20 +49,15 @@ class ResultPane:
     """The right side of the Run tab. While `live` or `best` is visible, the style sheet hides everything below it. That
     keeps its content: a refused run can bring it back."""
 
-    def __init__(self, checkpoint: str, task: str) -> None:
-        """As a page opens: the question, and the guide's chart for this checkpoint, which becomes visible when the page
-        has loaded. Plotly keeps a browser busy for about a second, and the question and the form need not wait."""
+    def __init__(self, checkpoint: str) -> None:
+        """As a page opens: the question whether this checkpoint is worth compiling."""
         self.notice = gr.HTML(visible=False, elem_id="notice", apply_default_css=False)
         """Why nothing was run. Stands above the previous content."""
         self.live = gr.HTML(visible=False, elem_id="live", apply_default_css=False)
         self.best = gr.Column(visible=False, elem_id="best-stage")
         self.top = gr.HTML(intro(checkpoint), elem_id="top", apply_default_css=False)
         self.repeat = gr.Button("Repeat in a fresh process", visible=False, size="sm", elem_id="repeat")
-        note = published_note(checkpoint, task)
-        self.chart_note = gr.Markdown(note, elem_id="chart-note")
-        figure = published_chart(checkpoint, task)
         self.race = gr.HTML(visible=False, elem_id="race", apply_default_css=False)
-        self.chart = gr.Plot(figure, visible=False, show_label=False, elem_id="chart")
         self.outputs = Outputs()
         self.folds: dict[str, gr.Accordion] = {}
         self.sections: dict[str, gr.Markdown] = {}
@@ -86,7 +78,7 @@ class ResultPane:
                     self.code[name] = code_to_copy(language, show_label=False)
             with gr.Row():
                 self.files = {name: gr.DownloadButton(words, size="sm", elem_id=name) for name, words in FILES.items()}
-        above = [self.notice, self.live, self.best, self.top, self.repeat, self.race, self.chart_note, self.chart]
+        above = [self.notice, self.live, self.best, self.top, self.repeat, self.race]
         self.elements = [*above, self.outputs.column, *self.folds.values(), self.take]
         """The components that are shown or hidden as a whole."""
         in_folds: list[Any] = [*self.charts.values(), *self.sections.values(), self.change, self.hint]
@@ -106,24 +98,15 @@ class ResultPane:
         """Updates that show `html` and remove everything else."""
         return {part: gr.update(visible=False) for part in self.elements if part is not self.top} | {self.top: html}
 
-    def before_a_run(self, checkpoint: str, task: str) -> dict[Any, Any]:
-        """Updates that show the question, and what the guide measured."""
-        figure = published_chart(checkpoint, task)
-        return self.only(intro(checkpoint)) | {
-            self.chart_note: gr.update(value=published_note(checkpoint, task), visible=True),
-            self.chart: gr.update(value=figure, visible=figure is not None),
-        }
-
     def result(self, result: RunResult, files: Files, stored: bool, machine: HostInfo | None) -> dict[Any, Any]:
         """Updates that show a result; `stored` says whether Repeat finds it, `machine` is this one."""
         shown = self._folds_of(result) | self._to_take(result, files)
         words = "Repeat in a fresh process" if result.as_processes() else "Run it again"
         again = gr.update(value=words, visible=stored and can_repeat(result, machine))
         if result.speedup is None or result.failure is not None:
-            return self.only(failure(result)) | shown | {self.repeat: again}
-        hidden = {
-            part: gr.update(visible=False) for part in (self.notice, self.live, self.best, self.chart_note, self.chart)
-        }
+            ways_out = links.changed(result.spec, result.failure.change) if result.failure is not None else Markup()
+            return self.only(failure(result, ways_out)) | shown | {self.repeat: again}
+        hidden = {part: gr.update(visible=False) for part in (self.notice, self.live, self.best)}
         # It plays once the run is over: an animation would take a core from the later start that is still measured.
         picture = race_of(result, plays=stored)
         answer: dict[Any, Any] = {
@@ -157,7 +140,7 @@ class ResultPane:
         except BadInput as refused:
             source = ""
             hints.append(markdown.escaped(str(refused)))
-        texts = {"snippet": snippet(result) if timed else "", "script": source, "table": markdown.of_run(result)}
+        texts = {"script": source, "table": markdown.of_run(result)}
         stored = json.dumps(to_json(result), allow_nan=False, indent=2)
         contents = {"json": stored.encode(), "script": source.encode()}
         if result.status != "cancelled":
@@ -177,7 +160,7 @@ class ResultPane:
         for kind, button in self.files.items():
             path = getattr(files, kind, None)
             if content := contents.get(kind):
-                path = save_bytes_to_cache(content, f"{name}.{ENDINGS[kind]}", get_upload_folder())
+                path = tables.file(content, f"{name}.{ENDINGS[kind]}")
             updates[button] = gr.update(value=path and str(path), visible=path is not None)
         return updates
 
@@ -191,30 +174,6 @@ def code_to_copy(language: Any, **settings: Any) -> gr.Code:
 
 def _fold(title: str, **settings: Any) -> gr.Accordion:
     return gr.Accordion(title, open=False, **settings)
-
-
-def published_for(checkpoint: str, task: str) -> tuple[str, str]:
-    """The checkpoint whose published rows are shown, '' for a task without, and a sentence on that as plain text."""
-    if any(row.checkpoint == checkpoint for row in published.rows()):
-        return checkpoint, (
-            f"What the guide measured for {naming.short(checkpoint)} in 2023, on GPUs. Yours will differ."
-        )
-    if not (relative := BY_NAME[task].published):
-        return "", f"The guide's tables hold no model of {BY_NAME[task].label.lower()}."
-    return relative, (
-        f"The Hugging Face guide has no figures for {naming.short(checkpoint)}. "
-        f"Its 2023 GPU results for {naming.short(relative)}:"
-    )
-
-
-def published_note(checkpoint: str, task: str) -> str:
-    return markdown.escaped(published_for(checkpoint, task)[1])
-
-
-def published_chart(checkpoint: str, task: str) -> Any:
-    """What the guide measured for this checkpoint, or for a similar one, as bars; None for a text model."""
-    measured, _ = published_for(checkpoint, task)
-    return charts.published_bars(measured)
 
 
 # ---- Repeat
@@ -239,15 +198,16 @@ def one_more(result: RunResult, machine: HostInfo | None) -> RunSpec:
     return catalog.make_spec(**catalog.arguments(dataclasses.replace(result.spec, repeats=1)))
 
 
-def picture_of(result: RunResult, latest: Path | None, in_form: dict[str, Any] | None) -> Path | None:
-    """The file of the run's picture: an example, that of the visitor's latest run, or the form's; None for a prompt.
-    Of a run that ended before it read its picture it is the form's. Raises BadInput if there is none."""
+def picture_of(result: RunResult, in_form: dict[str, Any] | None) -> Path | None:
+    """The file of the run's picture: an example, or the form's; None for a prompt. Raises BadInput if there is none.
+
+    A run that ended before it read its picture takes the form's.
+    """
     if not result.spec.sees_picture:
         return None
-    chosen, name = uploaded(in_form) if in_form else None, ""
-    file = chosen
+    file, name = uploaded(in_form) if in_form else None, ""
     if result.image is not None:
-        file, name = find_picture(result.image.sha256, latest, chosen), f", {result.image.name},"
+        file, name = find_picture(result.image.sha256, file), f", {result.image.name},"
     if file is None:
         raise BadInput(f"Its picture{name} is not here. Choose it in the form, then press the button once more.")
     return file

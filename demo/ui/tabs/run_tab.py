@@ -1,13 +1,14 @@
 """The tab of one run: the form on the left, the result pane on the right, and the events between them."""
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import gradio as gr
 from markupsafe import Markup
 
 from demo.core import catalog, cores, format as fmt
+from demo.core.quality import quality
 from demo.core.refusals import on_machine, refusal
 from demo.core.result import RunResult
 from demo.core.spec import BadInput, RunSpec
@@ -18,9 +19,9 @@ from demo.runs.runner import Runner
 from demo.store.history import History, HistoryError
 from demo.sweep.run_grid import Waiting
 from demo.ui.jobs import Job, RunQueue, Supervisor, WaitingForQuiet, Work, attempted, visitor_name
-from demo.ui.look import FOCUS_STAGE, REDRAW, TO_ANSWER, TO_STAGE, source
-from demo.ui.tabs import actions, form as forms, form_notes, links, tables
-from demo.ui.tabs.events import AT_ONCE, LATEST, QUIET, UNREAD, Watching, data_of, error_card
+from demo.ui.look import FOCUS_STAGE, REDRAW, TO_ANSWER, TO_STAGE
+from demo.ui.tabs import form as forms, form_notes, links, tables
+from demo.ui.tabs.events import AT_ONCE, LATEST, QUIET, UNREAD, Watching, error_card
 from demo.ui.tabs.form import FIRST
 from demo.ui.tabs.headline import headline, intro, problem
 from demo.ui.tabs.live_strip import meanwhile, strip
@@ -37,6 +38,7 @@ WAITING = (
 )
 WAITING_FOR_QUIET = "The run starts by itself when they leave it alone, or after five minutes. Cancel to give up."
 LATER_START = "The answer stands. Measuring how long the next start takes …"
+LATE = "This takes longer than announced. Key S stops it and shows the recorded answer."
 MAX_RUNS = 100
 """Runs that a forecast looks at. `History` keeps as many in memory, so that after a run only the new one is read."""
 
@@ -50,17 +52,17 @@ class RunTab(Watching):
             with gr.Column(elem_id="form", scale=0, min_width=320):
                 self.form = forms.Form()
             with gr.Column(elem_id="stage", min_width=320):
-                self.pane = ResultPane(FIRST.id, FIRST.task)
+                self.pane = ResultPane(FIRST.id)
         self.has_run = gr.State(False)
         self.visitor = gr.BrowserState(None, storage_key=BROWSER_KEY, secret=BROWSER_KEY)
         self.opened = gr.Textbox("", visible=False)
         self.opened_from = gr.Textbox("", visible=False)
         """The run that the last press on a row of another tab has opened; '' if it opened none."""
         """The id of the stored run that is shown, for `links.REMEMBER`."""
-        fields = [*self.form.inputs.values(), self.form.minutes, self.form.other_formats, self.form.picture_note]
+        fields = [*self.form.inputs.values(), self.form.minutes, self.form.other_formats, *self.form.picture_notes]
         self.showing = [*self.pane.components, *fields, self.has_run, self.opened]
-        """The components that `open` and `follow` may change."""
-        works = Supervisor("run")  # and searches for the best way: a visitor has one of both at a time
+        """The components that `open` may change."""
+        works = Supervisor()  # and searches for the best way: a visitor has one of both at a time
         super().__init__(works, [self.pane.live], [*self.pane.components, *self.form.buttons, self.opened])
         self._ending.append(self.watched)
         self._wire()
@@ -90,11 +92,10 @@ class RunTab(Watching):
 
     def _wire(self) -> None:
         form, pane, inputs = self.form, self.pane, self.form.inputs
-        guide = [pane.top, pane.chart_note, pane.chart]
         inputs["checkpoint"].change(
             self._chosen,
             [inputs["checkpoint"], inputs["task"], self.has_run],
-            [inputs["task"], form.checkpoint_note, inputs["text"], *form.galleries.values(), *guide],
+            [inputs["task"], form.checkpoint_note, inputs["text"], pane.top],
             **QUIET,
         )
         gr.on(
@@ -111,7 +112,7 @@ class RunTab(Watching):
         gr.on(begins, None, js=TO_STAGE, api_visibility="private")
         gr.on([*begins, form.cancel.click], None, js=FOCUS_STAGE, api_visibility="private")
         changed = [
-            *(pane.notice, pane.live, pane.best, form.picture_note, *form.buttons),
+            *(pane.notice, pane.live, pane.best, *form.picture_notes, *form.buttons),
             *(self.has_run, self.opened, self.watched),
         ]
         for begun in (
@@ -147,8 +148,8 @@ class RunTab(Watching):
     # ---- the form
 
     def _chosen(self, checkpoint: str | None, task: str, has_run: bool, request: gr.Request) -> dict[Any, Any]:
-        """After a change of the checkpoint: its task, note, thumbnails and queries, and the pane before a run."""
-        form, pane = self.form, self.pane
+        """After a change of the checkpoint: its task, note and queries, and the question before a run."""
+        form = self.form
         name = (checkpoint or "").strip()
         entry = catalog.find(name)
         its_task = task if entry is None else entry.task  # a checkpoint of the catalogue decides the task
@@ -156,22 +157,15 @@ class RunTab(Watching):
             form.inputs["task"]: its_task if its_task != task else gr.skip(),
             form.checkpoint_note: form_notes.checkpoint_note(name),
             form.inputs["text"]: gr.update(visible=forms.takes_text(name, its_task)),
-            **form.gallery_for(name),
         }
-        if has_run or not name:
-            return updates
-        refused = catalog.refusal(name)
-        shown = pane.only(intro(name)) if refused else pane.before_a_run(name, its_task)
-        # not the rest of the pane: a run may have begun meanwhile, and a notice stays
-        return updates | {part: shown[part] for part in (pane.top, pane.chart_note, pane.chart)}
+        return updates if has_run or not name else updates | {self.pane.top: intro(name)}
 
     def _asked(self, request: gr.Request, opened: str, *values: Any) -> tuple[Any, Any]:
         """After a change of the form: its forecast, and a note above an answer that is of other settings."""
         shown = attempted(lambda: self.history.get(opened)) if opened else None
-        note = gr.update(visible=False)
+        note, machine = gr.update(visible=False), self.runner.machine
         with contextlib.suppress(BadInput):
             spec = forms.read_spec(dict(zip(self.form.inputs, values, strict=True)))
-            machine = self.runner.machine
             if isinstance(shown, RunResult) and machine is not None and on_machine(spec, machine) != shown.spec:
                 told = f"This answer is of {naming.run_line(shown)}. The form asks for another run now."
                 note = gr.update(value=render("results.note", told), visible=True)
@@ -194,27 +188,22 @@ class RunTab(Watching):
             spec = forms.read_spec(fields)
         except BadInput as refused:
             return render("results.no_forecast", str(refused))
-        query = actions.query(spec)
+        query = links.query(spec)
         spec = on_machine(spec, machine)
-        if (here_not := refusal(spec, machine)) and here_not.name not in forecast.REFUSED:
+        if here_not := refusal(spec, machine):
             return render("results.no_forecast", str(here_not))
-        here = forecast.on_this_machine(self._latest_runs(), machine, spec.device)
+        here = self._here(spec)
         likely = forecast.forecast(spec, checkpoint, here)
-        return form_notes.forecast(likely, checkpoint, forecast.doubts(spec, machine, likely, here), query)
+        return form_notes.forecast(likely, checkpoint, forecast.doubts(spec), query)
 
-    def _latest_runs(self) -> list[RunResult]:
-        """The newest stored runs; none where the history cannot be read."""
-        with contextlib.suppress(HistoryError):
-            return self.history.all(limit=MAX_RUNS)
-        return []
-
-    def _meanwhile(self, spec: RunSpec) -> Markup:
-        """For a visitor who waits: how long a run takes here, and the latest stored answer of these settings."""
+    def _here(self, spec: RunSpec) -> list[RunResult]:
+        """The newest stored runs of this machine on the device of `spec`; none where the history cannot be read."""
         machine = self.runner.machine
         if machine is None:
-            return Markup()
-        spec = on_machine(spec, machine)
-        return meanwhile(spec, forecast.on_this_machine(self._latest_runs(), machine, spec.device))
+            return []
+        with contextlib.suppress(HistoryError):
+            return forecast.on_this_machine(self.history.all(limit=MAX_RUNS), machine, spec.device)
+        return []
 
     def _settle(
         self, checkpoint: str, image: dict[str, Any] | None, has_run: bool, request: gr.Request
@@ -240,7 +229,19 @@ class RunTab(Watching):
 
     def _job(self, name: str, values: tuple[Any, ...], when_quiet: bool = False) -> Job:
         spec, image = forms.read(dict(zip(self.form.inputs, values, strict=True)))
-        return Job(self.runner, self.queue, name, spec, image, when_quiet=when_quiet)
+        machine = self.runner.machine
+        asked = spec if machine is None else on_machine(spec, machine)
+        likely = forecast.forecast(asked, catalog.find(spec.checkpoint), self._here(asked))
+        return Job(
+            self.runner,
+            self.queue,
+            name,
+            spec,
+            image,
+            when_quiet=when_quiet,
+            expected_seconds=likely.seconds if likely is not None else None,
+            recorded=self._latest_answer(asked),
+        )
 
     def _repeat(
         self, request: gr.Request, visitor: str | None, id: str, in_form: dict[str, Any] | None
@@ -251,38 +252,48 @@ class RunTab(Watching):
             result = self.history.get(str(id))
             if result is None:
                 raise BadInput("This run is not stored any more, so nothing can be added to it.")
-            spec, latest = one_more(result, self.runner.machine), self.latest(request, visitor)
-            picture = picture_of(result, latest.image if latest is not None else None, in_form)
+            spec, picture = one_more(result, self.runner.machine), picture_of(result, in_form)
             return Job(self.runner, self.queue, name, spec, picture, result.as_processes())
 
         return self._start(request, visitor, one_more_process)
 
     def recorded(self, request: gr.Request, visitor: str | None, *values: Any) -> dict[Any, Any]:
-        """Updates for `showing`: the latest stored answer of the form's settings here, marked as recorded."""
-        machine = self.runner.machine
+        """Updates for `showing`: the latest stored answer of the form's settings here, marked as recorded. A run that
+        goes on is cancelled for that of its settings."""
+        if self.is_running(request, visitor):
+            job = self.latest(request, visitor)
+            if job is not None and job.recorded is not None:
+                job.show_recorded = True
+                job.cancel()
+            return {}
         try:
             spec = forms.read(dict(zip(self.form.inputs, values, strict=True)))[0]
         except BadInput as refused:
             return self.pane.refused(error_card(refused))
-        if machine is None or self.is_running(request, visitor):
-            return {}
-        spec = on_machine(spec, machine)
-        known = forecast.on_this_machine(self._latest_runs(), machine, spec.device)
-        run = next((one for one in known if one.spec == spec and verdict.outcome(one)), None)
+        machine = self.runner.machine
+        run = self._latest_answer(on_machine(spec, machine)) if machine is not None else None
         if run is None:
             told = "No answer of these settings is stored on this machine."
             return self.pane.refused(problem("Nothing recorded", told, "Press R to run it."))
-        return self.open(run.id, self.latest(request, visitor)) | {self.pane.top: headline(run, recorded=True)}
+        return self._recorded(run.id, self.latest(request, visitor))
+
+    def _latest_answer(self, spec: RunSpec) -> RunResult | None:
+        """The latest stored answer of these settings on this machine; `spec` is that of `on_machine`."""
+        return next((one for one in self._here(spec) if one.spec == spec and verdict.outcome(one)), None)
+
+    def _recorded(self, id: str, latest: Job | None) -> dict[Any, Any]:
+        shown = self.open(id, latest)
+        run = attempted(lambda: self.history.get(id))
+        return shown | ({self.pane.top: headline(run, recorded=True)} if isinstance(run, RunResult) else {})
 
     def _refused(self, card: Markup) -> dict[Any, Any]:
         return self.form.pressable(running=False) | self.pane.refused(card) | {self.watched: None}
 
     def _begun(self, job: Job) -> dict[Any, Any]:
         form = self.form
-        job.meanwhile = self._meanwhile(job.spec) if isinstance(job.doing, Waiting) else ""
         return {
             **form.pressable(running=True),
-            form.picture_note: gr.update(visible=False),
+            **{part: gr.update(visible=False) for part in form.picture_notes},
             self.has_run: True,
             self.opened: "",
             self.watched: job,
@@ -291,101 +302,63 @@ class RunTab(Watching):
     def _now(self, job: Job) -> dict[Any, Any]:
         match job.doing:
             case Waiting(ahead):
-                html = render("progress.waiting", f"Runs ahead of yours: {ahead}.", WAITING) + job.meanwhile
+                html = render("progress.waiting", f"Runs ahead of yours: {ahead}.", WAITING) + meanwhile(job)
             case WaitingForQuiet(share):
                 busy = f"Other programs use {fmt.percent(share)} of this machine."
                 html = render("progress.waiting", busy, WAITING_FOR_QUIET)
             case doing:
-                html = strip(doing, job.spec)
+                late = job.expected_seconds is not None and doing.elapsed_seconds > job.expected_seconds
+                html = strip(doing, job.spec, LATE if late and job.recorded else "")
         return {self.pane.live: html}
 
     def _end(self, job: Job) -> dict[Any, Any]:
         pane, machine, ready = self.pane, self.runner.machine, self.form.pressable(running=False)
+        if job.show_recorded and job.recorded is not None:
+            shown = self._recorded(job.recorded.id, None)
+            return ready | {part: update for part, update in shown.items() if part in self._ending}
         match outcome := job.outcome():
             case RunResult():
                 stored = isinstance(attempted(lambda: self.history.get(outcome.id)), RunResult)
                 shown = pane.result(outcome, job.files_of(outcome.id), stored, machine)
                 for fold in pane.folds.values() if job.answer is not None else ():
                     del shown[fold]["open"]  # who reads the answer already may have opened it
+                if (known := quality(outcome)) is not None and known.remedy == "quiet":
+                    ready[self.form.run_when_quiet] = gr.update(interactive=True, visible=True)
                 return ready | shown | {self.opened: outcome.id if stored else ""}
             case None:
                 card = problem("Cancelled", "You left the queue.")
             case _:
-                card = error_card(outcome, actions.other_device(job.spec, machine))
+                card = error_card(outcome)
         return ready | pane.refused(card)
 
     # ---- links
 
     def _arrive(self, request: gr.Request, visitor: str | None) -> dict[Any, Any]:
-        """A page has opened: it shows the stored run that its link names; else the visitor's run that goes on, ended
-        unseen, or ended just now and the link asks for nothing else; else the link fills the form."""
-        query = request.query_params
+        """A page has opened: it shows the stored run that its link names; else the visitor's run that goes on, or
+        ended unseen; else the link fills the form."""
+        query, form = request.query_params, self.form
         name = visitor_name(visitor, request.session_hash)
-        updates: dict[Any, Any] = {self.visitor: name, self.watched: None, self.pane.chart: gr.update(visible=True)}
+        updates: dict[Any, Any] = {self.visitor: name, self.watched: None}
         job = self.latest(request, visitor)
-        if not query.get(links.RUN) and job is not None and self._to_be_shown(job, query):
-            filled = links.filled(self.form, job.spec) | self.form.with_picture(job.image)
-            return updates | self._begun(job) | filled
-        followed, refusal = self.follow(query, job)
-        if refusal:
-            followed |= {self.has_run: True} | self.pane.only(refusal)
-        return updates | followed
-
-    def _to_be_shown(self, job: Job, query: Mapping[str, str]) -> bool:
-        """Whether a page that opens with this query shows the visitor's latest run."""
-        if not (job.ended and job.delivered):
-            return True
-        return job.ended_just_now and links.SEARCH not in query and not links.asks_for_another(query, job.spec)
-
-    def follow(self, query: Mapping[str, str], latest: Job | None) -> tuple[dict[Any, Any], str]:
-        """Updates for `showing` that a link with this query asks for, and its refusal as HTML ('' if none)."""
-        spec, fields, refusal = links.read(query, FIRST.id, self.form)
+        run = query.get(links.RUN)
+        if not run and job is not None and not (job.ended and job.delivered):
+            return updates | self._begun(job) | links.filled(form, job.spec) | form.with_picture(job.image)
+        spec, fields, refusal = links.read(query, FIRST.id, form)
+        updates |= fields
         if links.SEARCH in query:
-            fields |= self.pane.refused(render("results.note", BEST_LINK))
-        if run := query.get(links.RUN):
-            return self.open(run, latest) | fields, ""
-        if spec is not None and not forms.drawn_only(spec.checkpoint):  # the form opens with a drawn picture
-            fields[self.form.inputs["image"]] = gr.update(value=forms.servable(forms.default_picture(spec.checkpoint)))
-        if not refusal:
-            return fields, ""
-        return fields, problem(
-            "The link cannot be followed",
-            refusal,
-            "<p>Choose the settings in the form: it has at most the link's checkpoint.</p>",
-        )
-
-    def follow_links(self) -> None:
-        """Makes what hears of a link followed inside the page: a button under an answer, a row, the browser's Back."""
-        requests = gr.HTML("", elem_id="requests", apply_default_css=False, js_on_load=source("requests.js"))
-        self.way = gr.Textbox("", visible=False)
-        """What the browser does when the form is filled: see `address.js`."""
-        requests.select(
-            self._followed,
-            [self.visitor, self.form.inputs["checkpoint"], self.form.inputs["task"]],
-            [*self.showing, self.way],
-            trigger_mode="multiple",  # address.js sends one at a time; "always_last" would lose the event's data
-            **AT_ONCE,
-        ).then(None, [self.opened, self.way], js=links.FOLLOWED, api_visibility="private")
-
-    def _followed(
-        self, event: gr.EventData, request: gr.Request, visitor: str | None, checkpoint: str | None, task: str
-    ) -> dict[Any, Any]:
-        way = str(data_of(event).get("way"))
-        query = links.read_query(str(data_of(event).get("query") or ""))
-        if self.is_running(request, visitor):
-            return {self.way: ""}  # a run that goes on stays shown, and its settings stay in the form
-        run = query.pop(links.RUN, None)
-        if way != "back":
-            updates, refusal = self.follow(query, None)
-            return updates | (self.pane.refused(refusal) | {self.way: ""} if refusal else {self.way: way})
+            updates |= self.pane.refused(render("results.note", BEST_LINK))
         if run:
-            return self.open(run, self.latest(request, visitor)) | {self.way: ""}
-        unopened = {self.has_run: False, self.opened: "", self.way: ""}
-        return unopened | self.pane.before_a_run((checkpoint or "").strip(), task)
+            return updates | self.open(run, job)
+        if spec is not None and not forms.drawn_only(spec.checkpoint):  # the form opens with a drawn picture
+            updates[form.inputs["image"]] = gr.update(value=forms.servable(forms.default_picture(spec.checkpoint)))
+        if refusal:
+            card = problem("The link cannot be followed", refusal, "Choose the settings in the form.")
+            updates |= {self.has_run: True} | self.pane.only(card)
+        return updates
 
     def open(self, id: str, latest: Job | None) -> dict[Any, Any]:
         """Updates for `showing` that show a stored run, and the form, as they were when it ended; of `latest`, the
-        visitor's latest run, the picture and the files still exist."""
+        visitor's latest run, the files still exist."""
         self.history.recover()
         result = attempted(lambda: self.history.get(id))
         if not isinstance(result, RunResult):
@@ -398,7 +371,7 @@ class RunTab(Watching):
             {self.has_run: True, self.opened: id}
             | self.pane.result(result, files, True, self.runner.machine)
             | links.filled(self.form, result.spec)
-            | self.form.with_picture_of(result.image, latest.image if latest is not None else None)
+            | self.form.with_picture_of(result.image)
         )
 
     def open_from(

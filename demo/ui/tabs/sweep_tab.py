@@ -6,11 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import gradio as gr
-from gradio.processing_utils import save_bytes_to_cache
-from gradio.utils import get_upload_folder
 from markupsafe import Markup
 
-from demo.core import catalog, format as fmt, hub, limits
+from demo.core import catalog, format as fmt, limits
 from demo.core.spec import DTYPES, MODES, WEIGHTS, BadInput
 from demo.present import naming, verdict
 from demo.present.comparison_charts import HeatCell, heatmap
@@ -25,11 +23,10 @@ from demo.sweep.grid import (
     downloads,
     make_cells,
     read_grid,
-    write_device_table,
     write_table,
 )
 from demo.sweep.run_grid import Timing, Waiting
-from demo.ui.jobs import Supervisor, Sweep, attempted, machine_of
+from demo.ui.jobs import Supervisor, Sweep, machine_of
 from demo.ui.look import TO_OPENED, TO_SWEEP
 from demo.ui.tabs import tables
 from demo.ui.tabs.events import AT_ONCE, LATEST, QUIET, Watching, error_card
@@ -91,15 +88,11 @@ class SweepTab(Watching):
                         ending: gr.DownloadButton(f"Export {ending[1:].upper()}", visible=False, size="sm")
                         for ending in (".csv", ".json")
                     }
-                    self.keep_button = gr.Button(
-                        "Save as this machine's table", visible=False, size="sm", elem_id="sweep-keep"
-                    )
                 self.message = gr.Markdown("", elem_id="sweep-message")
         cells, buttons = [self.map, self.table], [self.start_button, self.stop_button]
-        after = [self.keep_button, *self.exports.values()]
-        super().__init__(Supervisor("sweep"), [self.status, *cells], [self.status, *cells, *buttons, *after])
+        ending = [self.status, *cells, *buttons, *self.exports.values()]
+        super().__init__(Supervisor(), [self.status, *cells], ending)
         self._beginning = [*self._ending, self.message, self.watched]
-        self._planning = [self.plan, self.status, *cells, *after, self.message, self.watched]
         self._wire(tab)
 
     def arrive(self, blocks: gr.Blocks) -> None:
@@ -110,23 +103,15 @@ class SweepTab(Watching):
     def _wire(self, tab: gr.Tab) -> None:
         fields: list[Any] = [*self.axes.values(), self._weights, self._fresh]
         visitor = self._run_tab.visitor
-        asked = [visitor, self.watched, *fields]
-        gr.on(
-            [tab.select, *(field.change for field in fields)],
-            self._planned,
-            asked,
-            self._planning,
-            **AT_ONCE,
-            **LATEST,
-        )
+        choices = [tab.select, *(field.change for field in fields)]
+        gr.on(choices, self._planned, fields, self.plan, **AT_ONCE, **LATEST)
         for name, button in self._presets.items():
             values = list(_choices_of(PRESETS[name]).values())
             button.click(lambda values=values: values, None, list(self.axes.values()), **QUIET)
         self.start_button.click(None, js=TO_SWEEP, api_visibility="private")
         begun = self.start_button.click(self._run, [visitor, *fields], self._beginning, **AT_ONCE)
-        self._watch_after(begun).then(self._planned, asked, self._planning, **AT_ONCE)
+        self._watch_after(begun).then(self._planned, fields, self.plan, **AT_ONCE)
         self.stop_button.click(self._cancel, visitor, self.stop_button, queue=False, **QUIET)
-        self.keep_button.click(self._as_measured, self.watched, self.message, concurrency_limit=1, **QUIET)
         shown_in = self._run_tab
         opening = [self.tabs, self.message, shown_in.opened_from, *shown_in.showing]
         opened = self.table.select(self._open, visitor, opening, **AT_ONCE)
@@ -147,27 +132,19 @@ class SweepTab(Watching):
         if len(specs) > (max_cells := limits.current().sweep_cells):
             raise BadInput(
                 f"A sweep from this page has at most {max_cells} cells. Given: {len(specs)}. Choose fewer, or run the "
-                f"sweep on a machine of your own; {limits.variable('sweep_cells')} sets the limit."
+                f"sweep on a machine of your own; {limits.VARIABLES['sweep_cells']} sets the limit."
             )
         tab, checkpoints = self._run_tab, {spec.checkpoint for spec in specs}
         stored = tab.history.all(min(STORED_A_CELL * len(specs), MAX_STORED), checkpoints=checkpoints)
         cells = make_cells(specs, stored, machine_of(tab.runner), PICTURE, bool(fresh))
         return Sweep(tab.runner, tab.queue, visitor, tuple(cells), stored)
 
-    def _planned(self, request: gr.Request, visitor: str | None, watched: Sweep | None, *values: Any) -> dict[Any, Any]:
-        """What Start would do: cells, time and downloads, or why it would be refused. If the page shows no sweep of
-        these choices, and none goes on, the cells are shown, too, with what is stored already."""
+    def _planned(self, request: gr.Request, *values: Any) -> str:
+        """What Start would do: cells, time and downloads, or why it would be refused."""
         try:
-            sweep = self._sweep(values)
+            return plan(self._sweep(values))
         except (BadInput, HistoryError) as refused:
-            return {self.plan: tables.status(fmt.redact(str(refused)))}
-        updates: dict[Any, Any] = {self.plan: plan(sweep)}
-        chosen = [cell.spec for cell in sweep.cells]
-        if self.is_running(request, visitor) or (watched and chosen == [cell.spec for cell in watched.cells]):
-            return updates
-        hidden = {button: gr.update(visible=False) for button in (self.keep_button, *self.exports.values())}
-        updates |= hidden | self._cells(sweep) | {self.status: OPENING, self.message: ""}
-        return updates | ({self.watched: None} if watched else {})
+            return tables.status(fmt.redact(str(refused)))
 
     def _arrive(self, request: gr.Request, visitor: str | None) -> dict[Any, Any]:
         """A page has opened: it shows its visitor's sweep that goes on, or whose end no page has shown."""
@@ -185,7 +162,6 @@ class SweepTab(Watching):
     def _begun(self, going: Sweep) -> dict[Any, Any]:
         cleared: dict[Any, Any] = {
             self.message: "",
-            self.keep_button: gr.update(visible=False),
             self.start_button: gr.update(interactive=False),
             self.stop_button: gr.update(interactive=True),
             **{button: gr.update(visible=False) for button in self.exports.values()},
@@ -231,18 +207,7 @@ class SweepTab(Watching):
         if any(cell.done for cell in going.cells):
             for ending, button in self.exports.items():
                 updates[button] = gr.update(value=_file(going.cells, ending), visible=True)
-            # on a Space visitors may not change the project's tables
-            updates[self.keep_button] = gr.update(visible=not limits.on_space())
         return updates
-
-    def _as_measured(self, shown: Sweep | None, request: gr.Request) -> str:
-        """Adds the sweep to the tab of published tables."""
-        if shown is None or limits.on_space():
-            return ""
-        path = attempted(lambda: write_device_table(shown.cells))
-        if isinstance(path, Exception):
-            return error_card(path)
-        return tables.status(f"Saved as {path.name}: the tab Published shows it beside the guide's tables.")
 
     def _open(self, visitor: str | None, event: gr.EventData, request: gr.Request) -> dict[Any, Any]:
         row = tables.pressed_row(event)
@@ -256,20 +221,15 @@ class SweepTab(Watching):
 
 
 def plan(sweep: Sweep) -> str:
-    """What Start would do, as Markdown: cells, time, and the checkpoints that it would download, or cannot."""
+    """What Start would do, as Markdown: cells, time, and the checkpoints that it would download."""
     wanted, forecast = downloads(sweep.cells), sweep.forecast()
     stored = sum(cell.done for cell in sweep.cells)
     said = [f"**Cells: {len(sweep.cells)}. Stored already: {stored}. To run: {forecast.cells}.**"]
     if forecast.cells:
         said.append(f"Time: about {fmt.rounded_duration(forecast.seconds)}.")
-    if wanted and hub.reachable():
+    if wanted:
         size = fmt.size(sum(entry.parameters for entry in wanted) * BYTES_A_PARAMETER)
         said.append(f"Checkpoints to download: {len(wanted)}, about {size}.")
-    elif wanted:
-        said.append(
-            f"Checkpoints not on this machine: {len(wanted)}. The Hugging Face Hub cannot be reached; random weights "
-            "need no download."
-        )
     if forecast.guessed:
         cells = f"{forecast.guessed} of {forecast.cells} cells"
         said.append(f"The time of {cells} is a rough guess: nothing like them was run here.")
@@ -356,4 +316,4 @@ def _file(cells: Sequence[Cell], ending: str) -> str:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"sweep{ending}"
         write_table(path, cells)
-        return save_bytes_to_cache(path.read_bytes(), path.name, get_upload_folder())
+        return tables.file(path.read_bytes(), path.name)

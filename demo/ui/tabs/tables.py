@@ -5,6 +5,8 @@ from html import escape
 from typing import Any, NamedTuple
 
 import gradio as gr
+from gradio.processing_utils import save_bytes_to_cache
+from gradio.utils import get_upload_folder
 
 from demo.core import format as fmt
 
@@ -54,6 +56,11 @@ def filled(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> dict[str, A
         },
     }
     return gr.update(value=value, visible=bool(cells))
+
+
+def file(content: bytes, name: str) -> str:
+    """The path of a new file of this name and content in the folder from which gradio serves."""
+    return save_bytes_to_cache(content, name, get_upload_folder())
 
 
 def milliseconds(seconds: float | None, unknown: str = UNKNOWN) -> Cell:

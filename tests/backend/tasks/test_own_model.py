@@ -7,7 +7,7 @@ import pytest
 import torch
 from support.own_workload import result_of
 
-from demo.backend import compilation, first_call
+from demo.backend import first_call
 from demo.backend.tasks import own_model
 from demo.core import catalog
 from demo.core.measurement import CompileCost
@@ -44,11 +44,6 @@ class Bare(torch.nn.Module):
     def forward(self, *given):
         return given[0]
 
-class Outer(torch.nn.Module):
-    def __init__(self, inner):
-        super().__init__()
-        self.inner = inner
-    def forward(self, x): return self.inner(x)
 helper = torch.compile(lambda x: x.relu(), backend="eager")
 class Helped(torch.nn.Module):
     def __init__(self):
@@ -59,7 +54,7 @@ def in_place():
     model = Net()
     model.compile()
     return model, X
-def within(): return Outer(torch.compile(Net())), X
+def within(): return torch.nn.Sequential(torch.compile(Net())), {"input": X}
 def helped(): return Helped(), X
 
 X = torch.ones(2, 3, 8, 8)
@@ -81,21 +76,6 @@ def failing():
     raise ValueError("no such size\\nmore")
 def leaving(): raise SystemExit("bye")
 no_function = 5
-
-class Decorated(torch.nn.Module):
-    @torch.compile(backend="eager")
-    def forward(self, x): return x.relu()
-class Disabled(torch.nn.Module):
-    @torch.compiler.disable
-    def forward(self, x): return x.relu()
-def decorated(): return torch.nn.Sequential(Decorated(), Decorated()), {"input": X}
-def disabled(): return Outer(Disabled()), X
-def wrapped_twice(): return torch.compile(Outer(torch.compile(Net()))), X
-def attribute():
-    model = Net()
-    model.forward = torch.compile(model.forward, backend="eager")
-    return model, X
-def by_optimize(): return torch._dynamo.optimize("eager")(Net()), X
 """
 
 
@@ -117,7 +97,7 @@ def test_inputs_by_position_or_by_name_become_arguments_by_name(file: Path) -> N
     for function, names in [("one", ["x"]), ("by_position", ["x", "parts", "scale"]), ("by_mapping", ["x"])]:
         assert list(loaded(file, function).batch) == names
     assert loaded(file, "by_name").eager()["y"].shape == (2, 4, 6, 6)
-    assert not loaded(file, "wrapped").model.training and list(loaded(file, "wrapped").batch) == ["x"]
+    assert not loaded(file, "one").model.training
 
 
 def test_module_and_nested_inputs_get_the_runs_number_and_memory_format(file: Path) -> None:
@@ -142,8 +122,8 @@ def test_what_a_function_may_not_return_is_one_sentence(file: Path) -> None:
         ("no_tensor", "hold no tensor: an object of class int"),
         ("misfit", "do not fit its module's forward: missing a required argument: 'x'"),
         ("starred", "takes 'given' by position only"),
-        ("failing", "failed: ValueError: no such size (mine.py, line 62)"),
-        ("leaving", "failed: SystemExit: bye (mine.py, line 63)"),
+        ("failing", "failed: ValueError: no such size (mine.py, line 57)"),
+        ("leaving", "failed: SystemExit: bye (mine.py, line 58)"),
     ]:
         with pytest.raises(BadInput) as refused:
             loaded(file, function)
@@ -171,27 +151,10 @@ def run_of(file: Path, function: str, **asked: Any) -> RunResult:
     return result_of(catalog.own_model_spec(f"{file}:{function}", device="cpu", iterations=10, **asked))
 
 
-@pytest.mark.parametrize(
-    ("function", "parts"),
-    [("wrapped_twice", 2), *((one, 1) for one in ("in_place within wrapped decorated attribute by_optimize".split()))],
-)
-def test_eager_is_the_model_without_its_own_compile(file: Path, function: str, parts: int) -> None:
-    workload = loaded(file, function)
-    assert list(map(str, workload.caveats)) == [
-        f"The model came with torch.compile on parts of it ({parts}): eager is the model without that."
-    ]
-    torch._dynamo.reset()
-    log = compilation.CompileLog()
-    workload.eager()
-    assert log.events() == 0
-
-
-def test_what_must_not_be_compiled_stays_so(file: Path) -> None:
-    workload = loaded(file, "disabled")
-    graphs: list[Any] = []
-    torch._dynamo.reset()
-    torch.compile(workload.model, backend=lambda graph, inputs: graphs.append(graph) or graph)(X)
-    assert workload.caveats == graphs == []
+@pytest.mark.parametrize("function", ["wrapped", "in_place", "within"])
+def test_a_module_that_is_compiled_already_is_refused(file: Path, function: str) -> None:
+    with pytest.raises(BadInput, match="is compiled already, or a part of it"):
+        loaded(file, function)
 
 
 def test_a_part_that_compiles_itself_is_told(file: Path, monkeypatch) -> None:

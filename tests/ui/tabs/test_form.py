@@ -5,13 +5,11 @@ from pathlib import Path
 
 import gradio as gr
 import pytest
-from PIL import Image
 from support.fake_runner import MACHINE
-from support.page_support import answering, chosen, field_values, forecast, in_the_form, opened
+from support.page_support import answering, field_values, forecast, in_the_form, opened
 from support.samples import ENVIRONMENT, ok_result
 
 from demo.core import catalog
-from demo.core.images import FORMATS
 from demo.core.spec import RunSpec
 from demo.store.history import History
 from demo.ui.page import Page
@@ -30,14 +28,7 @@ def test_the_form_as_it_stands_is_a_valid_spec(page: Page) -> None:
     assert image.is_file()
 
 
-def test_a_machine_with_a_gpu_and_weights_starts_with_vit_any_other_with_the_bundled_model(monkeypatch) -> None:
-    gpu, vit = dataclasses.replace(MACHINE, gpu="Tesla T4"), "google/vit-base-patch16-224"
-    for machine, ok, first in [(gpu, True, vit), (gpu, False, "shapes-vit"), (MACHINE, True, "shapes-vit")]:
-        monkeypatch.setattr(form.hub, "can_load", lambda checkpoint, ok=ok: ok)
-        assert form.default_checkpoint(machine) == first
-
-
-def test_picture_and_thumbnails_follow_the_model_until_the_visitor_chose_one(tmp_path, page: Page) -> None:
+def test_the_picture_follows_the_model_until_the_visitor_chose_one(tmp_path, page: Page) -> None:
     scene, lion, own = form.scenes()[0], form.photographs()[0], tmp_path / "lion.jpg"
     own.write_bytes(lion.read_bytes() + b"mine")
     detr = "facebook/detr-resnet-50"
@@ -46,19 +37,13 @@ def test_picture_and_thumbnails_follow_the_model_until_the_visitor_chose_one(tmp
         ("somebody/model", None, lion),
         ("shapes-rtdetr", lion, scene),
         ("shapes-vit", None, scene),
-        ("shapes-vit", scene, None),
-        (detr, lion, None),
+        (detr, lion, lion),
         (detr, form.scenes()[1], None),
         ("shapes-vit", form.photographs()[1], None),
         ("shapes-vit", own, None),
     ):
         suits = form.picture_for(checkpoint, in_the_form(held) if held is not None else None)
         assert suits == (gr.skip() if picture is None else form.servable(picture))
-    galleries = page.run_tab.form.galleries
-    assert [galleries[drawn].visible for drawn in (True, False)] == [True, "hidden"]
-    assert [len(gallery.samples) for gallery in page.run_tab.form.thumbnails] == [5, 3]
-    for checkpoint, seen in (("shapes-vit", [True, "hidden"]), (detr, ["hidden", True]), (None, ["hidden", True])):
-        assert [update["visible"] for update in chosen(page, checkpoint, "object-detection")[-2:]] == seen
     (linked,) = opened(page, checkpoint=detr)
     assert Path(linked[page.run_tab.form.inputs["image"]]["value"]).name == "lion.jpg"
 
@@ -94,34 +79,8 @@ def test_a_stored_run_of_this_machine_narrows_the_forecast(history: History, tmp
     ids=["of drawn shapes", "for photographs", "of text"],
 )
 def test_a_photograph_before_a_model_of_drawn_shapes_is_told_at_once(checkpoint: str, told: bool) -> None:
-    photograph = {"path": form.servable(form.examples(drawn=False)[0])}
-    picture, note = form.check_picture(checkpoint, photograph)
-    assert picture == gr.skip() and note["visible"] is told
-
-
-def test_the_note_leads_to_a_model_for_photographs() -> None:
-    _, note = form.check_picture("shapes-vit", {"path": form.servable(form.examples(drawn=False)[0])})
-    assert "](?checkpoint=google%2Fvit-base-patch16-224)" in note["value"]
-
-
-def test_a_drawn_scene_needs_no_note() -> None:
-    _, note = form.check_picture("shapes-vit", {"path": form.servable(form.examples(drawn=True)[0])})
-    assert note["visible"] is False
-
-
-@pytest.mark.parametrize("kind", FORMATS)
-def test_a_picture_of_each_kind_stays_in_the_form(tmp_path: Path, kind: str) -> None:
-    file = tmp_path / f"picture.{kind.lower()}"
-    Image.new("RGB", (8, 8)).save(file, kind)
-    assert form.check_picture("google/vit-base-patch16-224", in_the_form(file))[0] == gr.skip()
-
-
-def test_a_file_that_is_no_picture_is_told_and_leaves_the_form(tmp_path: Path) -> None:
-    file = tmp_path / "holiday.jpg"
-    file.write_text("Dear diary, these are no pixels.")
-    picture, note = form.check_picture("shapes-vit", in_the_form(file))
-    assert picture is None
-    assert note["visible"] and "holiday.jpg is not a picture" in note["value"]
+    photograph = {"path": form.servable(form.photographs()[0])}
+    assert form.picture_note(checkpoint, photograph)["visible"] is told
 
 
 @pytest.mark.parametrize("checkpoint", ["shapes-vit", "shapes-rtdetr", "shapes-segformer"])
@@ -139,5 +98,5 @@ def test_the_note_of_a_model_of_the_hub_says_whether_it_is_here(monkeypatch, cac
 
 def test_a_picture_that_comes_while_the_last_one_is_looked_at_is_not_dropped() -> None:
     page = Page(answering(ok_result()))
-    modes = {event.trigger_mode for event in page.fns.values() if event.fn is form.check_picture}
+    modes = {event.trigger_mode for event in page.fns.values() if event.fn is form.picture_note}
     assert modes == {"always_last"}

@@ -12,7 +12,7 @@ from support.samples import failed_result, measurement, ok_result
 
 from demo.store.history import History
 from demo.ui.page import Page
-from demo.ui.tabs import history_tab
+from demo.ui.tabs import history_tab, tables
 
 FAST, FAILED = ok_result(), failed_result()
 SLOWER = ok_result(id="slower", compiled=measurement(0.004), started_at="2026-11-21T10:00:00Z")
@@ -59,11 +59,6 @@ def test_a_row_says_what_came_of_its_run(page: Page) -> None:
     assert slower[3] == "2.00× slower ▼" and failed[2:7] == ["batch 256 · default · float32", "Out of memory", *"–––"]
 
 
-def test_latencies_sort_as_numbers(page: Page) -> None:
-    rows = listed(page)[page.history_tab.runs]["value"]["data"]
-    assert [row[6] for row in rows] == [pytest.approx(4.08, rel=0.01), None, pytest.approx(1.02, rel=0.01)]
-
-
 def test_a_search_leaves_what_fits(page: Page) -> None:
     assert [row[-1] for row in shown(listed(page, "owlvit")[page.history_tab.runs])] == [FAILED.id]
     assert shown(listed(page, HOSTILE)[page.history_tab.runs]) == []
@@ -93,12 +88,6 @@ def test_a_selection_belongs_to_runs_and_not_to_rows(page: Page, history: Histor
     history.delete([FAST.id])
     selected = listed(page, search, ["slower", FAST.id, HOSTILE])[page.history_tab.selected]
     assert selected["value"] == ["slower"] and "slower" in dict(map(reversed, selected["choices"]))
-
-
-def test_opening_a_run_shows_it_in_the_run_tab(page: Page) -> None:
-    updates = pressed_run(page, FAST.id)
-    assert updates[page.history_tab.tabs]["selected"] == "run"
-    assert "2.00×" in stage_of(page, updates) and updates[page.run_tab.opened] == FAST.id
 
 
 @pytest.mark.parametrize("data", [None, [], {}, {"row_value": ["gone"]}, {"row_value": 3, "index": "x"}], ids=str)
@@ -185,29 +174,29 @@ def test_a_selection_is_not_read_without_end(page: Page, monkeypatch) -> None:
     with pytest.raises(gr.Error, match="At most 1000 runs at once"):
         exported(page, *many)
     assert "At most 1000 runs at once" in compared(page, *many)[page.history_tab.message]
-    assert "At most 1000 runs at once" in press(page, page.history_tab.delete_button, many)[3]
+    assert "At most 1000 runs at once" in deleted(page, many)[page.history_tab.message]
     assert read == []
 
 
-def test_deleting_asks_first_and_removes_what_the_question_named(page: Page, history: History) -> None:
-    tab = page.history_tab
-    sure, question, doomed, _ = press(page, tab.delete_button, ["slower"])
-    assert sure["visible"] and "Delete 1 run?" in question and "2026-11-21 10:00 UTC · slower" in question
-    assert history.count() == 3
-    updates = press(page, tab.for_good_button, doomed, "")
-    assert updates[tab.sure]["visible"] is False and "1 run deleted." in updates[tab.message]
+def deleted(page: Page, selected: Any) -> dict[Any, Any]:
+    return press(page, page.history_tab.delete_button, selected, "")
+
+
+def test_deleted_runs_are_gone_from_the_list_and_the_selection(page: Page, history: History) -> None:
+    tab, updates = page.history_tab, deleted(page, ["slower"])
+    assert "1 run deleted." in updates[tab.message]
     assert [row[-1] for row in shown(updates[tab.runs])] == [FAILED.id, FAST.id]
     assert updates[tab.selected]["value"] == [] and history.get("slower") is None
 
 
-def test_without_a_selection_there_is_nothing_to_delete(page: Page) -> None:
-    sure, question, doomed, message = press(page, page.history_tab.delete_button, ["gone"])
-    assert sure["visible"] is False and question == "" and doomed == [] and "Select runs to delete" in message
+@pytest.mark.parametrize("selected", [[], None, ["gone"]], ids=["none", "nothing", "gone"])
+def test_without_a_selection_nothing_is_deleted(page: Page, selected: Any) -> None:
+    assert deleted(page, selected) == {page.history_tab.message: tables.status("No run was deleted.")}
 
 
 def test_on_a_space_nothing_can_be_deleted_from_the_page(history: History, monkeypatch) -> None:
     monkeypatch.setenv("SPACE_ID", "somebody/space")
     page = Page(FakeRunner(lambda *_: ok_result()), history=history)
     assert page.history_tab.delete_button.visible is False
-    assert "0 runs deleted." in press(page, page.history_tab.for_good_button, ["slower"], "")[page.history_tab.message]
+    assert "No run was deleted." in deleted(page, ["slower"])[page.history_tab.message]
     assert history.count() == 3

@@ -3,10 +3,9 @@
 from pathlib import Path
 
 import pytest
-from support.page_support import HOSTILE, answering, field_values, in_the_form, opened, pressed, stage_of
+from support.page_support import HOSTILE, answering, field_values, opened, pressed, stage_of
 from support.samples import failed_result, info_of, ok_result
 
-from demo.core.outputs import ImageInfo
 from demo.core.spec import RunSpec
 from demo.store.history import History
 from demo.ui.page import Page
@@ -47,23 +46,6 @@ def test_opening_a_run_restores_its_picture_or_says_that_it_was_another(page: Pa
     (shown,) = opened(page, run="known")
     assert Path(shown[fields["image"]]).read_bytes() == example.read_bytes()
     assert shown[note] == {"visible": False, "__type__": "update"}
-    history.append(ok_result(id="hostile", image=ImageInfo(HOSTILE, 320, 240, "00" * 32, "/9j/")))
-    (shown,) = opened(page, run="hostile")
-    assert HOSTILE not in shown[note]["value"]
-
-
-def test_opening_the_visitors_own_latest_run_gives_the_uploaded_picture_back(history: History, tmp_path) -> None:
-    own = tmp_path / "own.png"
-    own.write_bytes(form.scenes()[1].read_bytes() + b"mine")
-    mine = ok_result(id="mine", image=info_of(own))
-    history.append(mine)
-    page = Page(answering(mine), history=history)
-    uploaded = in_the_form(own)
-    list(pressed(page, image=uploaded))
-    (shown,) = opened(page, run="mine")
-    assert shown[page.run_tab.form.inputs["image"]] == uploaded["path"]
-    (other,) = opened(page, "two", run="mine")
-    assert page.run_tab.form.inputs["image"] not in other
 
 
 def test_a_link_fills_the_form_and_what_is_no_field_of_it_is_passed_over(page: Page) -> None:
@@ -81,7 +63,6 @@ def test_a_link_fills_the_form_and_what_is_no_field_of_it_is_passed_over(page: P
 def test_a_link_with_a_bad_value_is_answered_with_a_sentence(page: Page) -> None:
     for link, sentence in [
         ({"batch_size": HOSTILE}, "Batch size must be a whole number"),
-        ({"checkpoint": "/etc/passwd"}, "Only the command line runs a checkpoint from a folder"),
         ({"checkpoint": "somebody/model"}, "its task must be given too"),
         ({"fullgraph": "perhaps"}, "fullgraph is a switch"),
         ({"prompt": "A ring"}, "cannot use prompt"),
@@ -90,22 +71,6 @@ def test_a_link_with_a_bad_value_is_answered_with_a_sentence(page: Page) -> None
         assert sentence in stage_of(page, shown) and HOSTILE not in stage_of(page, shown)
         fields = page.run_tab.form.inputs
         assert HOSTILE not in [shown[field].get("value") for field in fields.values() if field in shown]
-
-
-def test_of_a_refused_link_the_form_takes_the_model_if_it_is_of_the_table(page: Page) -> None:
-    for link, held in [
-        ({"checkpoint": "google/owlvit-base-patch32", "batch_size": "many", "dtype": "bfloat16"}, "object-detection"),
-        ({"checkpoint": "microsoft/resnet-50", "task": "object-detection"}, "image-classification"),
-        ({"checkpoint": "shapes-gemma", "batch_size": "0"}, "text-generation"),
-        ({"checkpoint": "no such thing", "task": "object-detection", "batch_size": "4"}, None),
-    ]:
-        (shown,) = opened(page, **link)
-        assert "The link cannot be followed" in stage_of(page, shown)
-        fields = [page.run_tab.form.inputs[name] for name in ("task", "checkpoint", "batch_size", "dtype")]
-        now = [shown[field]["value"] for field in fields if field in shown]
-        assert now == ([held, link["checkpoint"], 1, "float32"] if held else [])
-    (shown,) = opened(page, checkpoint="google/vit-base-patch16-224", batch_size="0")
-    assert Path(shown[page.run_tab.form.inputs["image"]]["value"]).name == form.photographs()[0].name
 
 
 def test_the_address_of_a_run_is_told_only_where_it_can_be_opened_again(page: Page, history: History) -> None:

@@ -9,7 +9,7 @@ from support.page_support import Tags
 from demo.core.progress import Progress
 from demo.core.spec import RunSpec
 from demo.core.stats import Interval
-from demo.ui.tabs.live_strip import doing, strip
+from demo.ui.tabs.live_strip import compile_parts, doing, strip
 
 SPEC = RunSpec("shapes-vit", "image-classification", batch_size=4)
 BROKEN = dataclasses.replace(SPEC, graph_break=True)
@@ -29,6 +29,13 @@ def test_phases_times_and_latencies_are_told() -> None:
     assert "5.0 s elapsed · about 2 s left" in html
     assert all(words in html for words in ("Eager, 12.0 ms", "Compiled, with breaks, 6.00 ms"))
     assert "Eager: is warming up" in strip(Progress("load", 0.0, 0.1), SPEC)
+
+
+def test_the_parts_of_a_compile_are_told_with_their_seconds_while_the_last_goes_on() -> None:
+    steps = (("dynamo", 0.5), ("inductor", 1.5), ("dynamo", 3.5), ("backend compile", 4.0))
+    going = Progress("compile", 0.3, 9.0, racing_seconds=6.0, compile_steps=steps, graphs=2, breaks=1)
+    assert compile_parts(going) == "Tracing 1.5 s · code 2.0 s · C++ or Triton 2.0 s. Graphs so far: 2, breaks: 1."
+    assert "C++ or Triton 1.0 s" in compile_parts(dataclasses.replace(going, first_seconds=5.0))
 
 
 def test_a_code_of_a_worker_has_words_and_an_unknown_one_is_quoted() -> None:

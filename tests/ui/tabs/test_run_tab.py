@@ -12,39 +12,31 @@ import pytest
 from support.fake_runner import MACHINE, FakeRunner
 from support.page_support import (
     answering,
-    arrived,
-    asked_by,
     cancel,
     chosen,
     ended,
     field_values,
     forecast,
-    from_browser,
     handler,
     in_the_form,
     is_ready,
     opened,
-    press,
-    press_run,
     pressed,
     stage_of,
-    visitor,
 )
 from support.samples import failed_result, full_result, ok_result
 
 from demo.core import catalog, cores, format as fmt, refusals
 from demo.core.caveat import note
+from demo.core.machine import HostSample
 from demo.core.progress import Progress
 from demo.core.result import RunResult
-from demo.core.spec import BadInput, RunSpec
+from demo.core.spec import BadInput
 from demo.store.history import History
-from demo.ui import jobs
 from demo.ui.page import Page
 from demo.ui.tabs import form
-from demo.ui.tabs.live_strip import meanwhile
 
 ROOT = Path(__file__).resolve().parents[3]
-TEXT = {"task": "text-generation", "checkpoint": "shapes-gemma"}
 
 
 @pytest.fixture
@@ -62,7 +54,9 @@ def test_a_gpu_machine_changes_only_a_form_that_nobody_touched(monkeypatch) -> N
     checkpoint, picture = settle("shapes-vit", untouched, False)
     assert (checkpoint, Path(picture).name) == ("google/vit-base-patch16-224", "lion.jpg")
     for given in (("microsoft/resnet-50", untouched, False), ("shapes-vit", untouched, True)):
-        assert all(isinstance(update, dict) and "value" not in update for update in settle(*given))
+        assert settle(*given) == (gr.skip(), gr.skip())
+    monkeypatch.setattr("demo.core.hub.can_load", lambda checkpoint: False)
+    assert settle("shapes-vit", untouched, False) == (gr.skip(), gr.skip())
 
 
 @pytest.mark.parametrize(("gpu", "told"), [(None, True), ("Tesla T4", False)], ids=["a CPU", "a GPU"])
@@ -76,23 +70,18 @@ def test_a_busy_processor_is_told_where_runs_use_it(gpu: str | None, told: bool,
 
 def test_what_names_no_model_is_not_asked_about_but_refused(page: Page) -> None:
     for named in ["not a model!!", "../etc", ""]:
-        _, note, _, top, *guides = chosen(page, named, "image-classification", False)[:6]
+        _, note, _, top = chosen(page, named, "image-classification", False)
         refused = str(markupsafe.escape(catalog.refusal(named)))
         assert refused and note == "" and refused in forecast(page, checkpoint=named)  # said once
         if named:
             assert refused not in top and "this model" not in top and "Which model" in top
-            assert [update["visible"] for update in guides] == [False, False]
 
 
-def test_choosing_a_checkpoint_shows_what_the_guide_measured_until_there_is_a_result(page: Page) -> None:
-    task, _, text, top, note, chart = chosen(page, "google/owlvit-base-patch32", "object-detection", False)[:6]
+def test_choosing_a_checkpoint_asks_about_it_until_there_is_a_result(page: Page) -> None:
+    task, _, text, top = chosen(page, "google/owlvit-base-patch32", "object-detection", False)
     assert text["visible"] is True and "value" not in task
     assert "owlvit-base-patch32" in top
-    assert "What the guide measured" in note["value"]
-    assert chart["visible"] is True
-    assert all(
-        "value" not in update for update in chosen(page, "microsoft/resnet-50", "image-classification", True)[3:6]
-    )
+    assert "value" not in chosen(page, "microsoft/resnet-50", "image-classification", True)[3]
     typed = chosen(page, "microsoft/resnet-50", "object-detection", False)
     assert typed[0] == "image-classification" and typed[2]["visible"] is False
 
@@ -109,13 +98,12 @@ def test_bad_input_is_a_sentence_on_the_stage(page: Page) -> None:
         assert is_ready(page, only)
 
 
-def test_a_refusal_stands_above_what_was_there_before_and_takes_nothing_away(page: Page) -> None:
-    for changes, of in (({"checkpoint": "no such thing"}, page), ({}, Page(answering(BadInput("Not that one."))))):
-        stage = of.run_tab.pane
-        *_, last = pressed(of, **changes)
-        assert last[stage.notice]["visible"] and "This cannot be run" in last[stage.notice]["value"]
-        assert last[stage.live]["visible"] is False
-        assert not {stage.top, stage.chart, stage.outputs.column} & set(last)
+def test_a_refusal_stands_above_what_was_there_before_and_takes_nothing_away() -> None:
+    page = Page(answering(BadInput("Not that one.")))
+    stage, (*_, last) = page.run_tab.pane, pressed(page)
+    assert last[stage.notice]["visible"] and "This cannot be run" in last[stage.notice]["value"]
+    assert last[stage.live]["visible"] is False
+    assert not {stage.top, stage.outputs.column} & set(last)
 
 
 def test_run_shows_its_answer_with_three_folds_and_a_failure_leaves_what_is_known() -> None:
@@ -131,6 +119,14 @@ def test_run_shows_its_answer_with_three_folds_and_a_failure_leaves_what_is_know
     page = Page(answering(failed_result()))
     pane, (*_, last) = page.run_tab.pane, pressed(page)
     assert [last[fold]["visible"] for fold in (*pane.folds.values(), pane.take)] == [True, False, True]
+
+
+@pytest.mark.parametrize("share", [0.0, 0.4], ids=["quiet", "busy"])
+def test_an_answer_of_a_busy_machine_offers_a_run_when_it_is_quiet(share: float) -> None:
+    states = tuple(HostSample(float(at), share, None, 2.0) for at in range(4))
+    page = Page(answering(ok_result(machine_states=states)))
+    *_, last = pressed(page)
+    assert last[page.run_tab.form.run_when_quiet].get("visible", False) is (share > 0)
 
 
 def answering_early(early: RunResult, last: RunResult) -> tuple[FakeRunner, threading.Event]:
@@ -201,8 +197,7 @@ def test_leaving_the_page_ends_no_run_and_opening_it_again_brings_the_run_back()
     assert "2.00×" in stage_of(page, last) and is_ready(page, last)
 
 
-def test_a_run_that_ended_while_nobody_watched_is_shown_once(monkeypatch) -> None:
-    monkeypatch.setattr(jobs, "AGAIN_SECONDS", 0.0)
+def test_a_run_that_ended_while_nobody_watched_is_shown_once() -> None:
     page = Page(answering(ok_result(), seconds=0.5))
     updates = pressed(page)
     job = next(updates)[page.run_tab.watched]
@@ -211,55 +206,6 @@ def test_a_run_that_ended_while_nobody_watched_is_shown_once(monkeypatch) -> Non
     *_, last = opened(page)
     assert "2.00×" in stage_of(page, last)
     assert list(opened(page)) == []
-
-
-def test_a_page_loaded_anew_shows_its_answer_again_unless_the_link_asks_for_something_else(page: Page) -> None:
-    list(pressed(page, batch_size=4))
-    for same in ({}, {"lang": "ja"}, {"batch_size": "4"}):
-        *_, last = opened(page, **same)
-        assert "2.00×" in stage_of(page, last) and is_ready(page, last)
-    for another in ({"batch_size": "2"}, {"batch_size": "many"}, {"best": ""}, {"run": "gone"}):
-        *_, last = opened(page, **another)
-        assert "2.00×" not in stage_of(page, last) and last[page.run_tab.watched] is None
-    assert list(opened(page, "two")) == []
-
-
-def test_a_run_of_text_generation_has_no_picture_and_a_reload_gives_its_prompt_back() -> None:
-    seen: list[tuple[RunSpec, Any]] = []
-    page = Page(FakeRunner(lambda spec, image: seen.append((spec, image)) or ok_result(spec=spec), seconds=60))  # type: ignore[func-returns-value]
-    updates = pressed(page, **TEXT, prompt="A ring", tokens=8)
-    next(updates), next(updates)
-    again = opened(page)
-    filled, fields = next(again), page.run_tab.form.inputs
-    assert (filled[fields["prompt"]]["value"], filled[fields["tokens"]]["value"]) == ("A ring", 8)
-    assert fields["image"] not in filled
-    assert seen == [(RunSpec("shapes-gemma", "text-generation", prompt="A ring", tokens=8), None)]
-    cancel(page, "one")
-    list(updates), list(again)
-
-
-def test_a_run_that_was_begun_before_the_browser_had_its_id_is_found_by_it() -> None:
-    page = Page(answering(ok_result(), seconds=60))
-    tab = page.run_tab
-    updates = press_run(page, None)
-    next(updates), next(updates)
-    assert tab.is_running(from_browser(), None)
-    given = arrived(page, None)[tab.visitor]  # the page's first answer comes after the press
-    elsewhere = from_browser("another page")
-    assert tab.is_running(elsewhere, given) and not tab.is_running(elsewhere, None)
-    press(page, tab.form.cancel, given, request=elsewhere)
-    *_, last = updates
-    assert "Cancelled" in stage_of(page, last)
-    assert not tab.is_running(from_browser(), None)
-
-
-def test_a_gpu_that_is_not_there_is_answered_with_a_button_for_the_choice_of_the_device() -> None:
-    page = Page(answering(BadInput("There is no GPU here.")))
-    *_, last = pressed(page, device="cuda")
-    (query,) = asked_by(stage_of(page, last))
-    assert "device" not in query
-    *_, last = pressed(Page(answering(BadInput("It is no picture."))), "two")
-    assert asked_by(str(last)) == []
 
 
 def test_the_second_visitor_waits_is_told_so_and_may_leave_or_runs_in_turn() -> None:
@@ -278,40 +224,6 @@ def test_the_second_visitor_waits_is_told_so_and_may_leave_or_runs_in_turn() -> 
     assert "2.00×" in stage_of(page, last)
 
 
-def follow(page: Page, data: Any, session: str = "one") -> dict[Any, Any]:
-    return handler(page, changes=page.run_tab.way)(visitor(session), "shapes-vit", "image-classification", data=data)
-
-
-def test_a_link_inside_the_page_fills_the_form_presses_run_or_goes_back_to_a_run(history: History) -> None:
-    history.append(ok_result())
-    page = Page(answering(ok_result(), seconds=60), history=history)
-    tab = page.run_tab
-    way = tab.way
-    filled = follow(page, {"query": "?checkpoint=microsoft%2Fresnet-50&batch_size=4", "way": "run"})
-    assert filled[way] == "run" and filled[tab.form.inputs["batch_size"]]["value"] == 4
-    refused = follow(page, {"query": "?batch_size=0", "way": "run"})
-    assert refused[way] == "" and "Batch size must be" in stage_of(page, refused)
-    assert tab.pane.top not in refused  # what was shown is shown still
-    back = follow(page, {"query": f"?run={ok_result().id}&tab=history", "way": "back"})
-    assert back[tab.opened] == ok_result().id and "2.00×" in stage_of(page, back)
-    before = follow(page, {"query": "", "way": "back"})
-    assert before[tab.opened] == "" and "for this model?" in stage_of(page, before)
-    for data in (None, [], {}, {"way": "run"}, {"query": 3, "way": "fly"}, {"query": "?run=%00&run", "way": "back"}):
-        assert set(follow(page, data)) <= {way, *tab.showing}
-    next(iter(pressed(page)))
-    assert follow(page, {"query": "?batch_size=4", "way": "run"}) == {way: ""}  # the run that goes on is not touched
-    cancel(page, "one")
-
-
-@pytest.mark.parametrize(("changes", "told"), [({}, False), ({"batch_size": 8}, True)], ids=["the same", "another"])
-def test_an_answer_of_other_settings_than_the_form_s_is_told(changes: Any, told: bool, history: History) -> None:
-    page = Page(answering(ok_result()), history=history)
-    history.append(ok_result())
-    values = field_values(page, **changes).values()
-    note = page.run_tab._asked(gr.Request(), ok_result().id, *values)[1]
-    assert note["visible"] is told and ("batch 1" in note.get("value", "")) is told
-
-
 def test_the_recorded_answer_is_the_latest_of_the_form_s_settings_and_is_marked(history: History) -> None:
     page = Page(answering(ok_result()), history=history)
     pane, values = page.run_tab.pane, field_values(page).values()
@@ -325,10 +237,3 @@ def test_the_recorded_answer_is_the_latest_of_the_form_s_settings_and_is_marked(
     history.append(dataclasses.replace(ok_result(spec=dataclasses.replace(run.spec, batch_size=2)), id="another"))
     shown = page.run_tab.recorded(gr.Request(), None, *values)
     assert f"Recorded {fmt.minute(run.started_at)} UTC" in shown[pane.top] and shown[page.run_tab.opened] == run.id
-
-
-def test_who_waits_is_told_how_long_and_the_latest_answer() -> None:
-    run = ok_result(elapsed_seconds=21.0)
-    told = meanwhile(run.spec, [run])
-    assert "about 20 s here" in told and "2.00×" in told and run.id in told
-    assert "?run=" not in meanwhile(dataclasses.replace(run.spec, batch_size=4), [run])

@@ -2,21 +2,18 @@
 
 import csv
 import os
-import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from support.fake_runner import FakeRunner, measured
+from support.fake_runner import FakeRunner
 from support.page_support import HOSTILE, ended, followed, from_browser, handler, press, press_row, shown, stage_of
 from support.samples import failed_result, ok_result
 
 from demo.core import catalog, format as fmt, limits
 from demo.core.result import RunResult
 from demo.core.spec import BadInput, RunSpec
-from demo.store import published
 from demo.store.history import History
 from demo.sweep.grid import AXES, PRESETS
 from demo.ui import jobs
@@ -63,7 +60,7 @@ def buttons(page: Page, updates: dict[Any, Any]) -> tuple[bool, bool]:
 def filled(page: Page, updates: dict[Any, Any]) -> int:
     """How many cells have a value, in the table as in the map."""
     values = [row[4] for row in shown(updates[page.sweep_tab.table])]
-    texts = [note.text for note in updates[page.sweep_tab.map]["value"].layout.annotations]
+    texts = [text for line in updates[page.sweep_tab.map]["value"].data[0].text for text in line]
     assert len(values) - values.count("–") == len(values) - texts.count("·")
     return len(values) - values.count("–")
 
@@ -99,7 +96,7 @@ def test_failures_fill_cells_and_a_refusal_too() -> None:
 
     page, tab = page_of(answer)
     *_, last = started(page)
-    texts = [note.text for note in last[tab.map]["value"].layout.annotations]
+    texts = [text for line in last[tab.map]["value"].data[0].text for text in line]
     assert (texts.count("OOM"), texts.count("refused")) == (4, 1)
     refused = next(row for row in shown(last[tab.table]) if row[-2] == "refused")
     assert "Not to be had" in refused[4]
@@ -131,41 +128,6 @@ def test_stop_ends_the_sweep_and_offers_what_is_there() -> None:
     assert buttons(page, updates[-1]) == (True, False)
     rows = list(csv.DictReader(open(updates[-1][tab.exports[".csv"]]["value"])))
     assert [row["value"] for row in rows] == ["2.00×"] * done
-
-
-def test_a_sweep_stands_in_the_line_for_each_cell() -> None:
-    """Somebody else's run goes between two cells of a sweep, not after all of them."""
-    order: list[str] = []
-    page, _ = page_of(lambda spec, image: order.append("cell") or ok_result(spec=spec), seconds=0.5)
-
-    def visitor() -> None:
-        with page.run_queue.join() as places:
-            for _ in places:
-                pass
-            order.append("visitor")
-
-    thread = None
-    for _ in started(page):
-        if thread is None and order == ["cell"]:
-            thread = threading.Thread(target=visitor)
-            thread.start()
-            while len(page.run_queue) < 2:
-                time.sleep(0.01)
-    thread.join()
-    assert order.index("visitor") in (1, 2) and order.count("cell") == 8
-
-
-def test_a_visitor_has_one_sweep_at_a_time_and_another_visitor_too() -> None:
-    page, tab = page_of(seconds=60)
-    going, other = started(page), started(page, session="two")
-    next(going)
-    (only,) = started(page)
-    assert "A sweep of yours is going on already" in only[tab.status]
-    assert tab.start_button not in only  # the one that goes on keeps its buttons
-    assert tab.map in next(other)
-    for session, sweep in (("one", going), ("two", other)):
-        stop(page, session)
-        assert "Stopped" in list(sweep)[-1][tab.status]
 
 
 def test_leaving_the_page_ends_no_sweep_and_opening_it_again_brings_it_back() -> None:
@@ -205,86 +167,38 @@ def test_many_names_start_no_more_sweeps_than_the_queue_has_places(monkeypatch) 
     page, tab = page_of(seconds=60)
     two = [next(started(page, session=name))[tab.watched] for name in ("one", "two")]
     (refused,) = started(page, session="three")
-    assert "2 sweeps are going on here already" in refused[tab.status]
+    assert "2 others are going on here already" in refused[tab.status]
     for name, going in zip(("one", "two"), two, strict=True):
         stop(page, name)
         ended(going)
-    page.run_tab.runner.seconds = 0.0
-    for number in range(5):
-        finished(page, session=f"later {number}")
-    assert len(tab.works._works) <= 3
 
 
 def test_a_grid_that_is_too_large_or_cannot_be_run_is_told_to_the_visitor(monkeypatch) -> None:
     monkeypatch.setattr(limits, "current", lambda: limits.read({"SPACE_ID": "somebody/space"}))
     page, tab = page_of()
-    sizes = [str(size) for size in range(1, 10)]
-    (only,) = started(page, batch_sizes=sizes)
-    assert "at most 24 cells. Given: 36" in only[tab.status]
-    assert "24 of 24 cells finished" in list(started(page, batch_sizes=sizes[:6]))[-1][tab.status]
-    (only,) = started(page, batch_sizes=["1", HOSTILE])
-    assert tab.start_button not in only
-    assert "from 1 to 256" in only[tab.status] and HOSTILE not in only[tab.status]
-    (only,) = started(page, modes=[])
-    assert "no modes" in only[tab.status]
-
-
-def test_a_finished_sweep_can_stand_beside_the_guides_tables_but_not_on_a_space(own: Path, monkeypatch) -> None:
-    page, tab = page_of()
-    *_, last = started(page)
-    assert last[tab.keep_button]["visible"]
-    assert "example-cpu.csv" in press(page, tab.keep_button, finished(page))
-    assert len(published.measured_rows(own)[0]) == 8
-    (own / "example-cpu.csv").unlink()
-    monkeypatch.setenv("SPACE_ID", "somebody/space")
-    *_, last = started(page)
-    assert not last[tab.keep_button]["visible"]
-    assert press(page, tab.keep_button, finished(page)) == ""
-    assert not list(own.iterdir())
-
-
-def plan(page: Page, weights: str = "pretrained", watched: Any = None, **axes: Any) -> dict[Any, Any]:
-    """What a change of the choices shows."""
-    tab = page.sweep_tab
-    values = {name: field.value for name, field in tab.axes.items()} | axes
-    change = handler(page, of=(tab.axes["modes"], "change"))
-    return change(None, watched, *values.values(), weights, False, request=from_browser("one"))
+    for sizes, told in (
+        ([str(size) for size in range(1, 10)], "at most 24 cells. Given: 36"),
+        (["1", HOSTILE], "from 1 to 256"),
+        ([], "no batch sizes"),
+    ):
+        (only,) = started(page, batch_sizes=sizes)
+        assert told in only[tab.status] and HOSTILE not in only[tab.status]
+        assert tab.start_button not in only
 
 
 def test_cells_time_and_downloads_are_told_before_start(monkeypatch) -> None:
     page, tab = page_of()
 
     def planned(weights: str = "pretrained", **axes: Any) -> str:
-        return plan(page, weights, **axes)[tab.plan]
+        values = {name: field.value for name, field in tab.axes.items()} | axes
+        change = handler(page, of=(tab.axes["modes"], "change"))
+        return change(*values.values(), weights, False)
 
     guides = {name: [str(value) for value in getattr(PRESETS["published"], name)] for name in AXES}
-    monkeypatch.setattr("demo.core.hub.reachable", lambda: True)
     monkeypatch.setattr("demo.core.hub.holds_weights", lambda checkpoint: checkpoint == "microsoft/resnet-50")
     told = planned(**guides)
     assert "Cells: 72. Stored already: 0. To run: 72." in told and "Time: about " in told
     size = 4 * sum(one.parameters for one in catalog.PUBLISHED if one.id != "microsoft/resnet-50")
     assert f"Checkpoints to download: 11, about {fmt.size(size)}." in told
     assert "download" not in planned("random", **guides)
-    assert "download" not in planned()
     assert "The sweep has no checkpoints" in planned(checkpoints=[])
-    monkeypatch.setattr("demo.core.hub.reachable", lambda: False)
-    assert "Checkpoints not on this machine: 11." in planned(**guides)
-
-
-def test_what_is_stored_already_is_shown_before_start(history: History) -> None:
-    runner = FakeRunner(lambda spec, image: measured(spec), history=history)
-    page = Page(runner, history=history)
-    list(started(page, checkpoints=["shapes-vit"]))
-    updates = plan(page, checkpoints=["shapes-vit"], batch_sizes=["1", "2", "4"])
-    states = [row[-2] for row in shown(updates[page.sweep_tab.table])]
-    assert states == ["stored already", "to run", "stored already"]
-    assert "Stored already: 2. To run: 1." in updates[page.sweep_tab.plan]
-
-
-def test_a_change_of_the_choices_leaves_a_sweep_that_goes_on(history: History) -> None:
-    page, tab = page_of(seconds=60)
-    going = next(started(page))[tab.watched]
-    assert plan(page, watched=going, batch_sizes=["2"]).keys() == {tab.plan}
-    stop(page, "one")
-    assert plan(page, watched=ended(going)).keys() == {tab.plan}
-    assert plan(page, watched=ended(going), batch_sizes=["2"])[tab.watched] is None

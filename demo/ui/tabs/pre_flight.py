@@ -1,0 +1,110 @@
+"""The pre-flight of a talk: each preset of the stage is run once, so that its caches are filled and its answer stored.
+
+Not covered: a page that is opened anew while it goes on shows nothing of it.
+"""
+
+from collections.abc import Callable, Generator, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import gradio as gr
+from markupsafe import Markup
+
+from demo.core import format as fmt
+from demo.core.refusals import on_machine
+from demo.core.spec import RunSpec
+from demo.present import naming, verdict
+from demo.sweep.grid import Cell
+from demo.sweep.run_grid import Done, Event, Timing, Waiting, run_one
+from demo.ui.jobs import Series, machine_of
+from demo.ui.tabs.events import AT_ONCE, Watching, error_card
+from demo.ui.tabs.form import default_picture
+from demo.ui.tabs.live_strip import doing
+from demo.ui.tabs.run_tab import RunTab
+from demo.ui.templates import render
+
+
+@dataclass(eq=False)
+class PreFlight(Series):
+    """One run of each cell with the picture that its model is shown first."""
+
+    cells: list[Cell]
+
+    def __post_init__(self) -> None:
+        self.title = ", the pre-flight of the presets"
+
+    def _events(self) -> Generator[Event, None, None]:
+        threads = self.runner.free_threads()
+        for place, cell in enumerate(self.cells):
+            picture = default_picture(cell.spec.checkpoint)
+            yield from run_one(place, cell, self.runner, picture, self._cancel, self._next_turn, threads=threads)
+
+    def _note(self, event: Event) -> None:
+        if isinstance(event, Done):
+            self.cells[event.place] = event.cell
+        super()._note(event)
+
+
+class PreFlightScreen(Watching):
+    """The button of key 0, and what the stage shows after its press, in the place of a run that goes on."""
+
+    def __init__(self, run_tab: RunTab, specs: Callable[[], Iterable[RunSpec]]) -> None:
+        """`specs` gives the presets' settings on this machine."""
+        self._tab, self._specs = run_tab, specs
+        pane, buttons = run_tab.pane, run_tab.form.buttons
+        super().__init__(run_tab.works, [pane.live], [pane.live, pane.notice, *buttons])
+        button = gr.Button("0  Pre-flight", elem_id="preset-0")
+        changed = [pane.notice, pane.live, pane.best, *buttons, self.watched]
+        self._watch_after(button.click(self._run, run_tab.visitor, changed, **AT_ONCE))
+
+    def _run(self, request: gr.Request, visitor: str | None) -> dict[Any, Any]:
+        tab = self._tab
+
+        def make(name: str) -> PreFlight:
+            machine = machine_of(tab.runner)
+            cells = [Cell(on_machine(spec, machine)) for spec in self._specs()]
+            return PreFlight(tab.runner, tab.queue, name, cells)
+
+        return self._start(request, visitor, make)
+
+    def _refused(self, card: Markup) -> dict[Any, Any]:
+        return self._tab.form.pressable(running=False) | self._tab.pane.refused(card) | {self.watched: None}
+
+    def _begun(self, going: PreFlight) -> dict[Any, Any]:
+        running = self._tab.form.pressable(running=True) | self._tab.pane.running(screen(going))
+        return running | {self.watched: going}
+
+    def _now(self, going: PreFlight) -> dict[Any, Any]:
+        return {self._tab.pane.live: screen(going)}
+
+    def _end(self, going: PreFlight) -> dict[Any, Any]:
+        problem, ready = going.outcome(), self._tab.form.pressable(running=False)
+        return ready | (self._now(going) if problem is None else self._tab.pane.refused(error_card(problem)))
+
+
+def screen(going: PreFlight) -> Markup:
+    """A line for each preset: its state, its answer, and how long a run and its later start take."""
+    ready = sum(cell.result is not None and verdict.outcome(cell.result) is not None for cell in going.cells)
+    heading = f"Pre-flight: {ready} of {len(going.cells)} ready"
+    return render("progress.pre_flight", heading, [_row(going, place) for place in range(len(going.cells))])
+
+
+def _row(going: PreFlight, place: int) -> tuple[str, str, str]:
+    """The preset's key and model, its state in a word, and what is known of it."""
+    cell = going.cells[place]
+    named = f"{place + 1}  {naming.short(cell.spec.checkpoint)} · {cell.spec.mode}"
+    if cell.refused:
+        return named, "refused", cell.refused
+    if (result := cell.result) is not None:
+        if verdict.outcome(result) is None:
+            return named, "failed", naming.status(result)
+        told = [verdict.answer(result), f"a run takes {fmt.rounded_duration(result.elapsed_seconds)}"]
+        kept = result.compilation.known_costs.get("warm") if result.compilation is not None else None
+        told += [f"starts in {fmt.duration(kept)} with the kept cache"] if kept is not None else []
+        return named, "ready", " · ".join(told)
+    match going.doing:
+        case Timing(at, progress) if at == place and not going.ended:
+            return named, "now", doing(progress)
+        case Waiting(ahead) if not going.ended and place == going.runs_ended:
+            return named, "waits", f"Runs ahead of yours: {ahead}."
+    return named, "not run" if going.ended else "next", ""
