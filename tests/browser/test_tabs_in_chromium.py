@@ -417,7 +417,7 @@ def test_a_sweep_goes_on_while_its_page_is_opened_anew_and_its_cells_open(tab: A
     tab.locator("#top", has_text="ran out of memory").wait_for()
     tab.wait_for_url("**run=*")
     tab.go_back()
-    tab.locator("#sweep-map .annotation", has_text="OOM").wait_for()
+    tab.locator("#sweep-map .heatmap-label", has_text="OOM").wait_for()
 
 
 # ---- History
