@@ -69,7 +69,6 @@ class CompileLog:
         CompileLog.probe_seconds = 0.0
         counters.clear()
         clear_compilation_metrics()
-        self.first_capture: tuple[int, tuple[GraphBreak, ...]] = (0, ())
         self.cached = cached
         self._parts: dict[str, float] = {}
         self._recorded_before = cuda_graph_recordings()
@@ -92,12 +91,11 @@ class CompileLog:
         return int(counters["frames"]["total"]) + int(counters["aot_autograd"]["total"])
 
     def first_call_ended(self) -> None:
-        """Notes what the first call captured and where its time went, before a further compile adds to both.
+        """Notes where the first call's time went, before a further compile adds to it.
 
         In torch's metrics each compile step contains the next: dynamo asks for the instructions and calls AOTAutograd,
         which calls inductor, which waits for the compiler. Here each step is given without the next.
         """
-        self.first_capture = self.captured()
         compiles = get_compilation_metrics()
 
         def seconds(step: str) -> float:

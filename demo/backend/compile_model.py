@@ -26,7 +26,6 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 
 from demo.backend import compilation, machine_probe
 from demo.backend.workload import Workload
-from demo.core.measurement import CompiledFirst, GraphBreak
 from demo.core.spec import BadInput, RunSpec
 
 DYNAMIC = {"auto": None, "on": True, "off": False}
@@ -83,45 +82,6 @@ def with_breaks(model: Any) -> Any:
 
 def _break(module: torch.nn.Module, inputs: Any, outputs: Any) -> None:
     torch._dynamo.graph_break("asked for by the run's own switch")
-
-
-# Compiled before its first eager call
-
-
-def has_changed(before: Any, after: Any) -> bool:
-    """Whether calls of `after`, the twin of `before`, have changed an attribute or a hook on one of its modules.
-
-    Only then can what torch.compile captures depend on whether eager was called first. Not covered: state outside of
-    the modules, tensors that are no parameters, and containers whose content changes but not their length.
-    """
-    return _state(before) != _state(after)
-
-
-def _state(model: Any) -> dict[tuple[str, str], Any]:
-    """The attributes of its modules: numbers and texts by their value, others by their type and length."""
-    known: dict[tuple[str, str], Any] = {}
-    for name, module in model.named_modules():
-        for attribute, value in vars(module).items():
-            size = len(value) if isinstance(value, dict | list | tuple | set) else None
-            plain = value is None or isinstance(value, bool | int | float | str)
-            known[name, attribute] = value if plain else (type(value), size)
-    return known
-
-
-def compiled_first(
-    untouched: Any, workload: Workload, usual: tuple[int, tuple[GraphBreak, ...]]
-) -> CompiledFirst | None:
-    """What torch.compile captures of a model that was never called, without generating code. None where that is
-    `usual`: the graphs and breaks after an eager call. Resets dynamo, so call it after the timing.
-    """
-    torch._dynamo.reset()
-    log = compilation.CompileLog()
-    model = with_breaks(untouched) if workload.spec.graph_break else untouched
-    workload.call(torch.compile(model, backend="eager"))()
-    first = CompiledFirst(*log.captured())
-    # Breaks are compared by their places: their reasons may quote addresses in memory.
-    own, others = ([one.location for one in breaks] for breaks in (first.graph_breaks, usual[1]))
-    return None if (first.graphs, own) == (usual[0], others) else first
 
 
 # Packages
