@@ -1,7 +1,7 @@
-"""`doctor --gpu`: five checks of what this project measures on a GPU, in two minutes and without a download.
+"""`doctor --gpu`: four checks of what this project measures on a GPU, in two minutes and without a download.
 
 Each would have caught a fault that was found by reading. Not covered: whole models, for which there are `tests/gpu`.
-Run so far on one NVIDIA H200 (torch 2.11, driver 580): all five as expected, in 28 s.
+Run so far on one NVIDIA H200 (torch 2.11, driver 580): all as expected, in 28 s.
 """
 
 import statistics
@@ -33,15 +33,6 @@ def clocks() -> str:
     wall = statistics.median(clock.time(long) for _ in range(7))
     ratio = statistics.median(profiling.device_times(long, wall, 7)) / wall
     return "" if 0.95 < ratio < 1.05 else f"CUDA events tell {ratio:.2f} times the wall time of long copies."
-
-
-def rates() -> str:
-    """Products of half numbers against those of whole ones (from Volta on)."""
-    torch_settings.apply(catalog.make_spec(catalog.DEFAULT))
-    half, whole = (profiling.matrix_rate(GPU, dtype) for dtype in (torch.float16, torch.float32))
-    if torch.cuda.get_device_capability(GPU) < (7, 0) or half > whole:
-        return ""
-    return f"Products of float16 reach {half / whole:.2f} times the rate of float32's."
 
 
 def replays() -> str:
@@ -94,7 +85,7 @@ def formats() -> str:
     return f"Not compiled, or with other outputs than eager's: {', '.join(failed)}." if failed else ""
 
 
-CHECKS: tuple[Callable[[], str], ...] = (clocks, rates, replays, peak, formats)
+CHECKS: tuple[Callable[[], str], ...] = (clocks, replays, peak, formats)
 
 
 def main() -> int:
