@@ -14,7 +14,7 @@ from demo.core.spec import RunSpec
 from demo.store.history import History
 from demo.ui.page import Page
 from demo.ui.tabs import form, form_notes
-from demo.ui.tabs.form_notes import checkpoint_note
+from demo.ui.tabs.form_notes import checkpoint_note, doubts
 
 
 @pytest.fixture(scope="module")
@@ -100,3 +100,17 @@ def test_a_picture_that_comes_while_the_last_one_is_looked_at_is_not_dropped() -
     page = Page(answering(ok_result()))
     modes = {event.trigger_mode for event in page.fns.values() if event.fn is form.picture_note}
     assert modes == {"always_last"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"mode": "reduce-overhead"}, "reduce-overhead uses CUDA graphs"),
+        ({"dtype": "float16"}, "Most CPUs convert float16"),
+        ({"device": "cuda", "threads": 4}, "The number of threads"),
+        ({"device": "cuda", "mode": "reduce-overhead", "dtype": "float16"}, ""),
+    ],
+)
+def test_a_pointless_choice_gets_a_word(changes: dict, told: str) -> None:
+    said = " ".join(doubts(dataclasses.replace(catalog.make_spec("shapes-vit", device="cpu"), **changes)))
+    assert said.startswith(told) and bool(said) == bool(told)
