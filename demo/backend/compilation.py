@@ -246,23 +246,21 @@ def use_empty_cache(folder: Path) -> None:
     torch._inductor.utils.clear_caches()
 
 
-def remove_unfinished(folder: Path) -> tuple[set[str], bool]:
+def remove_unfinished(folder: Path) -> set[str]:
     """Removes the libraries that a killed linker or a full disk has left unfinished in inductor's cache, `folder`:
-    inductor would use them. Returns the names of the files left, and whether any was removed.
+    inductor would use them. Returns the names of the files left.
 
     Inductor locks a library while it links it; a locked one stays. It writes its other files whole or not at all.
     """
     files = [file for entries in ("??/[!.]*.*", "triton/*/*/*.*") for file in folder.glob(entries)]
     libraries = [file for file in files if file.suffix in (".so", ".cubin") and sys.platform == "linux"]
-    removed = False
     for file in libraries:
         with contextlib.suppress(OSError):
             if not _is_whole(file):
                 with FileLock(folder / "locks" / f"{file.name.partition('.')[0]}.lock", timeout=0):
                     file.unlink()
                     file.with_suffix(".cpp").unlink(missing_ok=True)
-                removed = True
-    return {file.name for file in files if file.exists()}, removed
+    return {file.name for file in files if file.exists()}
 
 
 def _is_whole(library: Path) -> bool:

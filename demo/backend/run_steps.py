@@ -193,10 +193,7 @@ class Run:
         self.enter("compile", 0.2, eager_seconds=min(eager.warmup))
         if self.job.cache_folder is not None:
             compilation.use_empty_cache(Path(self.job.cache_folder))
-        cached, removed = compilation.remove_unfinished(Path(cache_dir()))
-        compiled = self.compile_in_process(cached)
-        if removed:
-            self.caveats.append(note("Unfinished libraries in the compile cache were removed, and compiled again."))
+        compiled = self.compile_in_process(compilation.remove_unfinished(Path(cache_dir())))
         # Now they tell what instructions inductor compiled for, too.
         self.add_to("environment", settings=torch_settings.in_force(workload.model, workload.batch))
         eager_again, _ = timing.warm_up(eager.call, workload.clock, self.log.events)
