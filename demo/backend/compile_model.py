@@ -105,7 +105,12 @@ def build_package(workload: Workload, path: Path, folder: Path) -> dict[str, flo
     program = torch.export.export(workload.model, (), kwargs=batch, dynamic_shapes=shapes)
     exported = time.perf_counter()
     kind = program.call_spec.out_spec.type if program.call_spec.out_spec is not None else None
-    metadata = {**_built_for(), "outputs": getattr(kind, "__module__", None) or "torch"}
+    metadata = {  # where it was built, for a loader to compare, and what defines its outputs
+        "torch": torch.__version__,
+        "transformers": transformers.__version__,
+        "processor": f"{platform.machine()} {torch.backends.cpu.get_cpu_capability()}",
+        "outputs": getattr(kind, "__module__", None) or "torch",
+    }
     configs = {
         **torch._inductor.list_mode_options(spec.mode),
         "aot_inductor.metadata": metadata,
@@ -127,13 +132,6 @@ def build_package(workload: Workload, path: Path, folder: Path) -> dict[str, flo
 
 def _any_size(value: Any) -> dict[int, Any] | None:
     return dict.fromkeys(range(value.dim()), torch.export.Dim.AUTO) if isinstance(value, torch.Tensor) else None
-
-
-def _built_for() -> dict[str, str]:
-    """What a package notes of where it was built, for a loader to compare."""
-    instructions = torch.backends.cpu.get_cpu_capability()
-    versions = {"torch": torch.__version__, "transformers": transformers.__version__}
-    return {**versions, "processor": f"{platform.machine()} {instructions}"}
 
 
 def load_package(path: Path) -> Any:
