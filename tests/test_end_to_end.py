@@ -79,14 +79,6 @@ def test_a_bundled_checkpoint_is_timed_with_interval_and_noise_floor_compiles_wi
     assert set(shares.values()) <= {0.0, 1.0}
 
 
-def test_only_the_segmentation_model_compiles_otherwise_where_it_is_compiled_first(results: dict[str, RunResult]):
-    """Found with torch.compile as the first call of a fresh process: 2 graphs, breaks at 2 places."""
-    first = {name: result.compilation.compiled_first for name, result in results.items()}
-    segformer = first.pop("shapes-segformer")
-    assert (segformer.graphs, len(segformer.graph_breaks)) == (2, 2)
-    assert set(first.values()) == {None}
-
-
 def test_an_empty_cache_measures_a_cold_and_a_warm_first_call(results: dict[str, RunResult]):
     emptied = results["shapes-gemma"].compilation
     cold, warm = emptied.cold, emptied.warm

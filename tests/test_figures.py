@@ -60,7 +60,7 @@ RESULTS = {kind: run(kind) for kind in ("faster", "slower", "same", "unsure", "v
 def timing(result: RunResult) -> Progress:
     eager, compiled = result.latencies.values()
     seconds = {"eager_seconds": eager, "compiled_seconds": compiled}
-    return Progress("time", 0.7, 3.0, calls=96, speedup=result.speedup, **seconds)
+    return Progress("time", 0.7, 3.0, speedup=result.speedup, **seconds)
 
 
 def cell(result: RunResult) -> Cell:

@@ -69,7 +69,6 @@ class CompileLog:
         CompileLog.probe_seconds = 0.0
         counters.clear()
         clear_compilation_metrics()
-        self.first_capture: tuple[int, tuple[GraphBreak, ...]] = (0, ())
         self.cached = cached
         self._parts: dict[str, float] = {}
         self._recorded_before = cuda_graph_recordings()
@@ -92,12 +91,11 @@ class CompileLog:
         return int(counters["frames"]["total"]) + int(counters["aot_autograd"]["total"])
 
     def first_call_ended(self) -> None:
-        """Notes what the first call captured and where its time went, before a further compile adds to both.
+        """Notes where the first call's time went, before a further compile adds to it.
 
         In torch's metrics each compile step contains the next: dynamo asks for the instructions and calls AOTAutograd,
         which calls inductor, which waits for the compiler. Here each step is given without the next.
         """
-        self.first_capture = self.captured()
         compiles = get_compilation_metrics()
 
         def seconds(step: str) -> float:
@@ -248,23 +246,21 @@ def use_empty_cache(folder: Path) -> None:
     torch._inductor.utils.clear_caches()
 
 
-def remove_unfinished(folder: Path) -> tuple[set[str], bool]:
+def remove_unfinished(folder: Path) -> set[str]:
     """Removes the libraries that a killed linker or a full disk has left unfinished in inductor's cache, `folder`:
-    inductor would use them. Returns the names of the files left, and whether any was removed.
+    inductor would use them. Returns the names of the files left.
 
     Inductor locks a library while it links it; a locked one stays. It writes its other files whole or not at all.
     """
     files = [file for entries in ("??/[!.]*.*", "triton/*/*/*.*") for file in folder.glob(entries)]
     libraries = [file for file in files if file.suffix in (".so", ".cubin") and sys.platform == "linux"]
-    removed = False
     for file in libraries:
         with contextlib.suppress(OSError):
             if not _is_whole(file):
                 with FileLock(folder / "locks" / f"{file.name.partition('.')[0]}.lock", timeout=0):
                     file.unlink()
                     file.with_suffix(".cpp").unlink(missing_ok=True)
-                removed = True
-    return {file.name for file in files if file.exists()}, removed
+    return {file.name for file in files if file.exists()}
 
 
 def _is_whole(library: Path) -> bool:

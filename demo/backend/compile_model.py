@@ -26,7 +26,6 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 
 from demo.backend import compilation, machine_probe
 from demo.backend.workload import Workload
-from demo.core.measurement import CompiledFirst, GraphBreak
 from demo.core.spec import BadInput, RunSpec
 
 DYNAMIC = {"auto": None, "on": True, "off": False}
@@ -85,45 +84,6 @@ def _break(module: torch.nn.Module, inputs: Any, outputs: Any) -> None:
     torch._dynamo.graph_break("asked for by the run's own switch")
 
 
-# Compiled before its first eager call
-
-
-def has_changed(before: Any, after: Any) -> bool:
-    """Whether calls of `after`, the twin of `before`, have changed an attribute or a hook on one of its modules.
-
-    Only then can what torch.compile captures depend on whether eager was called first. Not covered: state outside of
-    the modules, tensors that are no parameters, and containers whose content changes but not their length.
-    """
-    return _state(before) != _state(after)
-
-
-def _state(model: Any) -> dict[tuple[str, str], Any]:
-    """The attributes of its modules: numbers and texts by their value, others by their type and length."""
-    known: dict[tuple[str, str], Any] = {}
-    for name, module in model.named_modules():
-        for attribute, value in vars(module).items():
-            size = len(value) if isinstance(value, dict | list | tuple | set) else None
-            plain = value is None or isinstance(value, bool | int | float | str)
-            known[name, attribute] = value if plain else (type(value), size)
-    return known
-
-
-def compiled_first(
-    untouched: Any, workload: Workload, usual: tuple[int, tuple[GraphBreak, ...]]
-) -> CompiledFirst | None:
-    """What torch.compile captures of a model that was never called, without generating code. None where that is
-    `usual`: the graphs and breaks after an eager call. Resets dynamo, so call it after the timing.
-    """
-    torch._dynamo.reset()
-    log = compilation.CompileLog()
-    model = with_breaks(untouched) if workload.spec.graph_break else untouched
-    workload.call(torch.compile(model, backend="eager"))()
-    first = CompiledFirst(*log.captured())
-    # Breaks are compared by their places: their reasons may quote addresses in memory.
-    own, others = ([one.location for one in breaks] for breaks in (first.graph_breaks, usual[1]))
-    return None if (first.graphs, own) == (usual[0], others) else first
-
-
 # Packages
 
 
@@ -145,7 +105,12 @@ def build_package(workload: Workload, path: Path, folder: Path) -> dict[str, flo
     program = torch.export.export(workload.model, (), kwargs=batch, dynamic_shapes=shapes)
     exported = time.perf_counter()
     kind = program.call_spec.out_spec.type if program.call_spec.out_spec is not None else None
-    metadata = {**_built_for(), "outputs": getattr(kind, "__module__", None) or "torch"}
+    metadata = {  # where it was built, for a loader to compare, and what defines its outputs
+        "torch": torch.__version__,
+        "transformers": transformers.__version__,
+        "processor": f"{platform.machine()} {torch.backends.cpu.get_cpu_capability()}",
+        "outputs": getattr(kind, "__module__", None) or "torch",
+    }
     configs = {
         **torch._inductor.list_mode_options(spec.mode),
         "aot_inductor.metadata": metadata,
@@ -167,13 +132,6 @@ def build_package(workload: Workload, path: Path, folder: Path) -> dict[str, flo
 
 def _any_size(value: Any) -> dict[int, Any] | None:
     return dict.fromkeys(range(value.dim()), torch.export.Dim.AUTO) if isinstance(value, torch.Tensor) else None
-
-
-def _built_for() -> dict[str, str]:
-    """What a package notes of where it was built, for a loader to compare."""
-    instructions = torch.backends.cpu.get_cpu_capability()
-    versions = {"torch": torch.__version__, "transformers": transformers.__version__}
-    return {**versions, "processor": f"{platform.machine()} {instructions}"}
 
 
 def load_package(path: Path) -> Any:

@@ -4,7 +4,6 @@ Nothing that a library prints can get between them. The messages are listed in `
 """
 
 import json
-import statistics
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,13 +12,13 @@ from typing import Any, TextIO
 from demo.backend import timing
 from demo.core import codec
 from demo.core.progress import Progress
-from demo.core.spec import PUBLISHED_CALLS, RunSpec
+from demo.core.spec import RunSpec
 
 MIN_SECONDS_BETWEEN = 0.25
 """Progress within one phase is sent four times a second at most."""
 COUNTERS = (
-    *("calls", "eager_seconds", "compiled_seconds", "first_seconds", "compile_steps", "graphs", "breaks"),
-    *("speedup", "timing_done"),
+    *("eager_seconds", "compiled_seconds", "first_seconds", "compile_steps", "graphs", "breaks", "speedup"),
+    "timing_done",
 )
 """What later phases repeat, so that the page keeps showing the state at the end of the timing."""
 TIMING_STARTS, TIMING_SHARE = 0.5, 0.42
@@ -100,25 +99,14 @@ class Events:
             if done < 1:
                 forecast = {"remaining_seconds": plan.max_seconds - elapsed}
         known = samples.estimate()
-        self._timed(
+        self.timed(
             min(1.0, done),
-            calls=len(samples.compiled),
             eager_seconds=known.eager_seconds,
             compiled_seconds=known.compiled_seconds,
             speedup=known.speedup,
             **forecast,
         )
 
-    def calls_timed(self, variant: str, place: int, variants: int, times: list[float]) -> None:
-        """Progress of the guide's recipe: seconds of the calls of `variant`; `place` of the `variants` came before."""
-        done = (len(times) / PUBLISHED_CALLS + place) / variants
-        seconds = statistics.fmean(times)
-        self._timed(
-            done,
-            remaining_seconds=seconds * PUBLISHED_CALLS * variants * (1 - done),
-            calls=len(times),
-            **{f"{variant}_seconds": seconds},
-        )
-
-    def _timed(self, done: float, **more: Any) -> None:
+    def timed(self, done: float, **more: Any) -> None:
+        """Progress within the timing, of which the share `done` is over."""
         self.progress("time", TIMING_STARTS + TIMING_SHARE * done, timing_done=done, **more)

@@ -60,8 +60,6 @@ class Run:
         """The first one, once the model is compiled again for fewer threads; of a package, once it is built."""
         self.package: Path | None = None
         """With compiler "aot", once it is built."""
-        self.untouched: Any = None
-        """A twin of the model from before its first call, where that call changed it; else None."""
         self.eager_outputs: Any = None
         """Of one call before the compile, cloned."""
         self.eager_peak: profiling.Peak | None = None
@@ -89,8 +87,6 @@ class Run:
                 if self.result.predictions is not None and "compiled" not in self.result.predictions:
                     self.keep(predictions=None)  # eager's alone would look like a failure
                 self.explain()
-                with self.tolerate():
-                    self.capture_before_eager()
                 self.compile_again()
                 self.enter("done", 1.0)
         except failures.CannotLoad as refusal:
@@ -168,14 +164,9 @@ class Run:
     def warm_up_eager(self) -> Variant:
         self.enter("warm up", 0.1)
         workload, model, events = self.workload, self.workload.model, self.log.events()
-        if self.spec.compiler == "jit" and self.spec.scope == "model":
-            with self.tolerate("Compiling before the first eager call was not tried: the model cannot be copied"):
-                self.untouched = compile_model.twin(model)
         warmup = self.warm_up("eager", workload.eager)
         if self.log.events() > events:
             self.caveats.append(Caveat("compiles_itself"))
-        if self.untouched is not None and not compile_model.has_changed(self.untouched, model):
-            self.untouched = None
         self.eager_outputs = workload.outputs(model)
         # Already kept here, so that a failed compile still shows what eager does.
         self.keep(eager=Measurement(tuple(warmup[1:]), None, tuple(warmup), 1))
@@ -202,10 +193,7 @@ class Run:
         self.enter("compile", 0.2, eager_seconds=min(eager.warmup))
         if self.job.cache_folder is not None:
             compilation.use_empty_cache(Path(self.job.cache_folder))
-        cached, removed = compilation.remove_unfinished(Path(cache_dir()))
-        compiled = self.compile_in_process(cached)
-        if removed:
-            self.caveats.append(note("Unfinished libraries in the compile cache were removed, and compiled again."))
+        compiled = self.compile_in_process(compilation.remove_unfinished(Path(cache_dir())))
         # Now they tell what instructions inductor compiled for, too.
         self.add_to("environment", settings=torch_settings.in_force(workload.model, workload.batch))
         eager_again, _ = timing.warm_up(eager.call, workload.clock, self.log.events)
@@ -287,9 +275,9 @@ class Run:
         samples, variants = timing.Samples(1), self.variants.by_name
         for place, (name, variant) in enumerate(variants.items()):
 
-            def between_calls(so_far: list[float], name: str = name, place: int = place) -> None:
+            def between_calls(so_far: list[float], place: int = place) -> None:
                 self.observer.look(threads)
-                self.events.calls_timed(name, place, len(variants), so_far)
+                self.events.timed((len(so_far) / PUBLISHED_CALLS + place) / len(variants))
 
             times = timing.time_fixed_count(variant.call, self.workload.clock, PUBLISHED_CALLS, between_calls)
             getattr(samples, name).extend(times)
@@ -368,13 +356,6 @@ class Run:
                 self.add_to(name, profile=profile)
         with self.tolerate("The roofline could not be measured"):
             self.keep(roofline=profiling.roofline(self.workload))
-
-    def capture_before_eager(self) -> None:
-        """It comes late because it resets dynamo. Skipped if the first eager call changed nothing on the model."""
-        if self.result.compilation is not None and self.untouched is not None:
-            self.events.progress("check", 0.95, code="capture")
-            first = compile_model.compiled_first(self.untouched, self.workload, self.log.first_capture)
-            self.add_to("compilation", compiled_first=first)
 
     def compile_again(self) -> None:
         """The first call once more in a further process, if this one's had to compile: from the cache that it filled,

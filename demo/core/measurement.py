@@ -201,14 +201,6 @@ class StartUp:
 
 
 @dataclass(frozen=True)
-class CompiledFirst:
-    """What torch.compile captures of a model that was never called eager before."""
-
-    graphs: int
-    graph_breaks: tuple[GraphBreak, ...] = ()
-
-
-@dataclass(frozen=True)
 class Compilation:
     """What torch.compile did during the real compile, as counted by dynamo and inductor themselves."""
 
@@ -233,9 +225,6 @@ class Compilation:
     """Why dynamo compiled a frame again, before the timing or in it."""
     fallbacks: tuple[GraphBreak, ...] = ()
     """Frames that dynamo gave up and left to eager."""
-    compiled_first: CompiledFirst | None = None
-    """Where compiling before any eager call captures other graphs than this run's, which called eager first; None
-    where it captures the same."""
     package_bytes: int | None = None
     """Size of the package of AOTInductor; None with compiler "jit"."""
 

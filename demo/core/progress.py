@@ -18,8 +18,6 @@ class Progress:
     remaining_seconds: float | None = None
     code: str = ""
     """What the worker does beyond its phase, the end of a text's key: 'explain'; '' where the phase says it all."""
-    calls: int = 0
-    """Timed calls of each variant so far."""
     eager_seconds: float | None = None
     compiled_seconds: float | None = None
     racing_seconds: float | None = None

@@ -151,20 +151,12 @@ def compiled(result: RunResult) -> Part | None:
     if found is None:
         return None
     texts = []
-    if (first := found.compiled_first) is not None:
-        becomes = f"{fmt.count(first.graphs, 'graph')}, {fmt.count(len(first.graph_breaks), 'break')}"
-        texts.append(
-            f"Compiled before any eager call, this model becomes {becomes}, and its first call takes another time."
-        )
-        if (len(first.graph_breaks), first.graphs) > (len(found.graph_breaks), found.graphs):
-            texts.append("Call the model once in eager before compiling.")
     if FIRST_TOKEN in result.further and found.recompiles:
         texts.append(
             "One graph reads the prompt and one writes a token: dynamo calls the second a recompile, "
             "since its input has another length."
         )
     rows = _places("Graph break", found.graph_breaks)
-    rows += _places("Compiled before eager: graph break", first.graph_breaks if first is not None else ())
     rows += [*_places("Fallback to eager", found.fallbacks), *_places("Recompile", found.recompiles)]
     if found.recompiles_while_timing:
         rows.append(("Recompiles while timing", str(found.recompiles_while_timing), ""))

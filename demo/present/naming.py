@@ -23,7 +23,6 @@ WORKER_WORDS = {
     "fewer_threads": "Another program took a core: timing again with fewer threads",
     "explain": "Looking for the reason: kernels, operations, bytes",
     "compile_again": "Compiling once more, in a further process, from the cache",
-    "capture": "Capturing the model as it is before its first eager call",
     "unclear": "Not clear yet: timing goes on",
     "prefill": "Timing how long the prompt takes",
     "dynamo": "tracing Python (dynamo)",

@@ -76,17 +76,6 @@ def on_this_machine(earlier: Sequence[RunResult], machine: HostInfo, device: str
     ]
 
 
-def doubts(spec: RunSpec) -> tuple[str, ...]:
-    """Why these settings, on the device 'cpu' or 'cuda', are known to be of no use."""
-    on_gpu = spec.device == "cuda"
-    found = {
-        "no cuda graphs on a cpu": not on_gpu and spec.mode == "reduce-overhead",
-        "float16 on a cpu": not on_gpu and spec.dtype == "float16",
-        "threads on a gpu": on_gpu and spec.threads is not None,
-    }
-    return tuple(name for name, holds in found.items() if holds)
-
-
 def comparable(spec: RunSpec) -> RunSpec:
     """The queries of a zero-shot detector change neither time nor memory much; repeats are processes of their own."""
     return dataclasses.replace(spec, text=(), repeats=1)

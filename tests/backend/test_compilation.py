@@ -220,14 +220,14 @@ def entry(tmp_path) -> Path:
 
 
 def test_a_whole_entry_of_the_cache_stays(entry: Path, tmp_path) -> None:
-    assert compilation.remove_unfinished(tmp_path) == ({entry.name, f"{KEY}.main.cpp"}, 0)
-    assert compilation.remove_unfinished(tmp_path / "no such folder") == (set(), 0)
+    assert compilation.remove_unfinished(tmp_path) == {entry.name, f"{KEY}.main.cpp"}
+    assert compilation.remove_unfinished(tmp_path / "no such folder") == set()
 
 
 @pytest.mark.parametrize("content", [b"", WHOLE[:-1], bytes(len(WHOLE))], ids=["empty", "cut off", "zeros"])
 def test_a_library_of_a_killed_compile_is_removed(content: bytes, entry: Path, tmp_path) -> None:
     entry.write_bytes(content)
-    assert compilation.remove_unfinished(tmp_path) == (set(), 1)
+    assert compilation.remove_unfinished(tmp_path) == set()
     assert not entry.exists() and not entry.with_suffix(".cpp").exists()
 
 
@@ -235,7 +235,7 @@ def test_a_library_in_the_making_stays(entry: Path, tmp_path) -> None:
     entry.with_name(".123.tmp").touch()  # a draft of another process
     entry.write_bytes(b"")
     with FileLock(tmp_path / "locks" / f"{KEY}.lock"):
-        assert compilation.remove_unfinished(tmp_path)[1] == 0
+        assert entry.name in compilation.remove_unfinished(tmp_path)
     assert entry.exists() and entry.with_name(".123.tmp").exists()
 
 

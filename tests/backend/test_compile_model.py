@@ -1,4 +1,4 @@
-"""A model compiled whole, by layers, with breaks, before an eager call and as a package: modules of a few weights."""
+"""A model compiled whole, by layers, with breaks and as a package: modules of a few weights."""
 
 import os
 import struct

@@ -181,8 +181,7 @@ def test_what_fails_beside_the_timing_costs_its_own_figures_only(monkeypatch) ->
 def test_the_guides_recipe_tells_how_far_it_is_through_every_phase(monkeypatch) -> None:
     assert PUBLISHED_CALLS == 300
     calls = 30  # a tenth of them: the test waits for each
-    for place in (run_steps, messages):
-        monkeypatch.setattr(place, "PUBLISHED_CALLS", calls)
+    monkeypatch.setattr(run_steps, "PUBLISHED_CALLS", calls)
     monkeypatch.setattr(timing, "REPORT_SECONDS", 0.0)
     monkeypatch.setattr(messages, "MIN_SECONDS_BETWEEN", 0.0)
     stream = io.StringIO()
@@ -191,7 +190,6 @@ def test_the_guides_recipe_tells_how_far_it_is_through_every_phase(monkeypatch) 
     done = [one["timing_done"] for one in sent if one["timing_done"] is not None]
     assert result.status == "ok"
     assert done == sorted(done) and done[0] < 0.1 and done[-1] == 1.0
-    assert {one["phase"] for one in sent if one["remaining_seconds"] is not None} == {"time"}  # else none is known
     assert list(dict.fromkeys(one["phase"] for one in sent)) == list(PHASES[1:])  # in "start" there is no worker yet
     assert len(result.eager.wall_seconds) == len(result.compiled.wall_seconds) == calls
     assert result.speedup.ratio == pytest.approx(result.eager.mean_seconds / result.compiled.mean_seconds)

@@ -7,7 +7,7 @@ from support.samples import BOXES, failed_result, full_result, measurement, ok_r
 
 from demo.cli import terminal
 from demo.core import catalog
-from demo.core.measurement import Compilation, CompiledFirst, GraphBreak
+from demo.core.measurement import GraphBreak
 from demo.core.outputs import Parity
 from demo.core.result import RunResult
 from demo.present import details, markdown, verdict
@@ -68,18 +68,6 @@ def test_beside_it_stands_the_stored_answer_without_them(seconds: float, told: s
     result = dataclasses.replace(BROKEN, without_breaks=compiled_at(seconds).speedup)
     assert verdict.without_breaks(result) == line
     assert line in terminal.report(result) and line in markdown.of_run(result)
-
-
-def test_what_compiling_before_eager_gives_is_told_with_what_to_do() -> None:
-    first = CompiledFirst(2, (GraphBreak("a lock", "hooks.py:27"),) * 2)
-    page = markdown.section(details.compiled(ok_result(compilation=Compilation(5.5, "cold", 1, compiled_first=first))))
-    assert "Compiled before any eager call, this model becomes 2 graphs, 2 breaks," in page
-    assert "Call the model once in eager before compiling." in page and "hooks.py:27" in page
-
-
-def test_no_remedy_is_told_where_compiling_first_is_better() -> None:
-    better = details.compiled(ok_result(compilation=Compilation(5.5, "cold", 3, compiled_first=CompiledFirst(1))))
-    assert better is not None and not any("Call the model once" in one for one in better.sentences)
 
 
 @pytest.mark.parametrize(

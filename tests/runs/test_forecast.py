@@ -8,7 +8,7 @@ from support.samples import ENVIRONMENT, failed_result, ok_result
 
 from demo.core import catalog
 from demo.core.spec import TEXT_GENERATION, RunSpec
-from demo.runs.forecast import Forecast, SweepForecast, doubts, forecast, forecast_sweep, on_this_machine
+from demo.runs.forecast import Forecast, SweepForecast, forecast, forecast_sweep, on_this_machine
 
 VIT = catalog.find("google/vit-base-patch16-224")
 CPU_SPEC = RunSpec("shapes-vit", "image-classification", device="cpu")
@@ -61,16 +61,3 @@ def test_a_sweep_takes_as_long_as_its_runs() -> None:
     assert forecast_sweep(specs, earlier, samples.MACHINE) == SweepForecast(3, pytest.approx(50 + rough.seconds), 1)
     unknown = [RunSpec("somebody/model", "image-classification", device="cpu")]
     assert forecast_sweep(unknown, [], samples.MACHINE).guessed == 1
-
-
-@pytest.mark.parametrize(
-    ("changes", "told"),
-    [
-        ({"mode": "reduce-overhead"}, ("no cuda graphs on a cpu",)),
-        ({"dtype": "float16"}, ("float16 on a cpu",)),
-        ({"device": "cuda", "threads": 4}, ("threads on a gpu",)),
-        ({"device": "cuda", "mode": "reduce-overhead", "dtype": "float16"}, ()),
-    ],
-)
-def test_a_pointless_choice_gets_a_word(changes: dict, told: tuple) -> None:
-    assert doubts(dataclasses.replace(CPU_SPEC, **changes)) == told

@@ -119,10 +119,9 @@ def progress(elapsed: float, total: float, result: RunResult | None) -> Progress
         return now
     done = min(1.0, (share - 0.5) / 0.4)
     widening = 1 + 0.25 * (1 - done) ** 2
-    eager, measured = result.eager, result.speedup.within
+    measured = result.speedup.within
     return dataclasses.replace(
         now,
-        calls=round(done * len(eager.wall_seconds)) if eager else 0,
         eager_seconds=result.latencies["eager"],
         compiled_seconds=result.latencies["compiled"],
         speedup=Interval(measured.ratio, measured.low / widening, measured.high * widening),

@@ -1,25 +1,16 @@
 """What stands below the fields of the form, as Markdown, and beside its Run button, as HTML."""
 
-from collections.abc import Iterable
-
 from markupsafe import Markup
 
 from demo.core import catalog, format as fmt, hub
 from demo.core.catalog import Checkpoint
-from demo.core.spec import TEXT_GENERATION
+from demo.core.spec import TEXT_GENERATION, RunSpec
 from demo.present import naming
 from demo.present.markdown import escaped
 from demo.runs.forecast import Forecast
 from demo.tasks import BY_NAME
 from demo.ui.templates import render
 
-DOUBT = {
-    "no cuda graphs on a cpu": (
-        "reduce-overhead uses CUDA graphs, which need a GPU: on a CPU it does the same as default."
-    ),
-    "float16 on a cpu": "Most CPUs convert float16 to float32 to compute: slower than float32 and bfloat16.",
-    "threads on a gpu": "The number of threads matters on a CPU only.",
-}
 MODES = {
     "default": "Fuses operations into fewer kernels. Start with this one.",
     "reduce-overhead": "On a GPU, records the kernels of a call and replays them with one launch: helps small batches.",
@@ -77,10 +68,23 @@ def source(checkpoint: Checkpoint) -> str:
     return f"download about {fmt.size(4 * checkpoint.parameters)}" if checkpoint.parameters else "from the Hub"
 
 
-def forecast(
-    expected: Forecast | None, checkpoint: Checkpoint | None, doubts: Iterable[str], asked: str = ""
-) -> Markup:
-    """Time, what it rests on, doubts, and the query `asked` of the link that copy.js copies."""
+def doubts(spec: RunSpec) -> list[str]:
+    """Why these settings, on the device 'cpu' or 'cuda', are known to be of no use."""
+    on_gpu = spec.device == "cuda"
+    found = {
+        "reduce-overhead uses CUDA graphs, which need a GPU: on a CPU it does the same as default.": (
+            not on_gpu and spec.mode == "reduce-overhead"
+        ),
+        "Most CPUs convert float16 to float32 to compute: slower than float32 and bfloat16.": (
+            not on_gpu and spec.dtype == "float16"
+        ),
+        "The number of threads matters on a CPU only.": on_gpu and spec.threads is not None,
+    }
+    return [sentence for sentence, holds in found.items() if holds]
+
+
+def forecast(expected: Forecast | None, checkpoint: Checkpoint | None, spec: RunSpec, asked: str = "") -> Markup:
+    """Time, what it rests on, doubts of `spec`, and the query `asked` of the link that copy.js copies."""
     text, basis = "No estimate yet: this checkpoint has not been run here.", ""
     if expected is not None:
         text = f"about {fmt.rounded_duration(expected.seconds)}"
@@ -90,4 +94,4 @@ def forecast(
                 f"rough estimate from model size ({fmt.parameters(checkpoint.parameters)} parameters), "
                 "download not counted"
             )
-    return render("results.forecast", fmt.capital(text), basis, [DOUBT[doubt] for doubt in doubts], asked)
+    return render("results.forecast", fmt.capital(text), basis, doubts(spec), asked)

@@ -194,7 +194,7 @@ class RunTab(Watching):
             return render("results.no_forecast", str(here_not))
         here = self._here(spec)
         likely = forecast.forecast(spec, checkpoint, here)
-        return form_notes.forecast(likely, checkpoint, forecast.doubts(spec), query)
+        return form_notes.forecast(likely, checkpoint, spec, query)
 
     def _here(self, spec: RunSpec) -> list[RunResult]:
         """The newest stored runs of this machine on the device of `spec`; none where the history cannot be read."""

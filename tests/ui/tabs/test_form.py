@@ -6,7 +6,7 @@ from pathlib import Path
 import gradio as gr
 import pytest
 from support.fake_runner import MACHINE
-from support.page_support import answering, field_values, forecast, in_the_form, opened
+from support.page_support import answering, field_values, forecast, in_the_form, opened, press
 from support.samples import ENVIRONMENT, ok_result
 
 from demo.core import catalog
@@ -14,7 +14,7 @@ from demo.core.spec import RunSpec
 from demo.store.history import History
 from demo.ui.page import Page
 from demo.ui.tabs import form, form_notes
-from demo.ui.tabs.form_notes import checkpoint_note
+from demo.ui.tabs.form_notes import checkpoint_note, doubts
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +80,14 @@ def test_a_stored_run_of_this_machine_narrows_the_forecast(history: History, tmp
 )
 def test_a_photograph_before_a_model_of_drawn_shapes_is_told_at_once(checkpoint: str, told: bool) -> None:
     photograph = {"path": form.servable(form.photographs()[0])}
-    assert form.picture_note(checkpoint, photograph)["visible"] is told
+    note, button = form.picture_note(checkpoint, photograph)
+    assert note["visible"] is button["visible"] is told
+
+
+def test_a_press_chooses_a_model_for_photographs() -> None:
+    page = Page(answering(ok_result()))
+    chosen = press(page, page.run_tab.form.for_photographs, "image-segmentation")
+    assert not catalog.find(chosen).drawn_only and catalog.find(chosen).task == "image-segmentation"
 
 
 @pytest.mark.parametrize("checkpoint", ["shapes-vit", "shapes-rtdetr", "shapes-segformer"])
@@ -98,5 +105,21 @@ def test_the_note_of_a_model_of_the_hub_says_whether_it_is_here(monkeypatch, cac
 
 def test_a_picture_that_comes_while_the_last_one_is_looked_at_is_not_dropped() -> None:
     page = Page(answering(ok_result()))
-    modes = {event.trigger_mode for event in page.fns.values() if event.fn is form.picture_note}
+    tab = page.run_tab.form
+    picture = (tab.inputs["image"]._id, "input")
+    modes = {event.trigger_mode for event in page.fns.values() if picture in event.targets}
     assert modes == {"always_last"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"mode": "reduce-overhead"}, "reduce-overhead uses CUDA graphs"),
+        ({"dtype": "float16"}, "Most CPUs convert float16"),
+        ({"device": "cuda", "threads": 4}, "The number of threads"),
+        ({"device": "cuda", "mode": "reduce-overhead", "dtype": "float16"}, ""),
+    ],
+)
+def test_a_pointless_choice_gets_a_word(changes: dict, told: str) -> None:
+    said = " ".join(doubts(dataclasses.replace(catalog.make_spec("shapes-vit", device="cpu"), **changes)))
+    assert said.startswith(told) and bool(said) == bool(told)
