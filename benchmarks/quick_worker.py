@@ -77,7 +77,7 @@ def work(events: Events, job: dict[str, Any]) -> None:
 
 def main() -> None:
     events = Events()
-    events.send("ready", version=codec.WIRE_VERSION, machine=dataclasses.asdict(MACHINE))
+    events.send("ready", machine=dataclasses.asdict(MACHINE))
     line = sys.stdin.buffer.readline()
     if line:
         work(events, json.loads(line))

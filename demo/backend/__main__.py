@@ -3,7 +3,7 @@
 It imports torch and transformers, says what machine this is, and waits. One JSON line on standard input is the job, a
 `Job` of `demo.backend.messages`. Its messages are JSON lines on the pipe EVENTS_FD:
 
-    {"event": "ready", "version": 1, "machine": {...}}   once, before the job: the messages' version, a HostInfo
+    {"event": "ready", "machine": {...}}        once, before the job: a HostInfo
     {"event": "progress", "progress": {...}}    a Progress
     {"event": "refused", "message": "..."}      a BadInput: the job cannot be run as given
     {"event": "result", "result": {...}}        a RunResult, of a failed run too
@@ -31,7 +31,7 @@ def main() -> None:
     events = Events(os.fdopen(int(sys.argv[1]), "w", encoding="utf-8"))
     machine_probe.warm_imports()
     import_seconds = machine_probe.seconds_since_start()
-    events.send("ready", version=codec.WIRE_VERSION, machine=codec.plain(machine_probe.host()))
+    events.send("ready", machine=codec.plain(machine_probe.host()))
     line = sys.stdin.buffer.readline()
     if not line:
         return

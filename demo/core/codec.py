@@ -7,10 +7,6 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import to_jsonable_python
 
-WIRE_VERSION = 1
-"""The version of the messages between the app and its worker, which the worker's `ready` holds. It grows when a field
-changes its meaning or a message that the other side must know is added."""
-
 
 def shown(value: Any) -> str:
     """`repr`, at most 80 characters of it, for a message."""

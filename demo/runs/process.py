@@ -140,8 +140,6 @@ class Worker:
         """Raises OSError as `child_process` does."""
         self.machine: HostInfo | None = None
         """What the worker said of the machine; None until it is ready."""
-        self.refusal = ""
-        """Why it cannot be used: its messages are of another version."""
         self.unreadable = False
         """Whether it sent a whole message that is no event, or an endless one. One cut short shows that it died."""
         self.ready = threading.Event()
@@ -175,13 +173,7 @@ class Worker:
     def _receive(self, message: dict[str, Any]) -> None:
         kind = message["event"]
         if kind == "ready":
-            if (version := message.get("version")) == codec.WIRE_VERSION:
-                self.machine = codec.load(HostInfo, message["machine"])
-            else:
-                self.refusal = (
-                    f"it sends messages of version {version}, and this program reads version {codec.WIRE_VERSION}"
-                )
-                self._events.put(BadInput(f"The worker cannot be used: {self.refusal}. Start the program again."))
+            self.machine = codec.load(HostInfo, message["machine"])
             self.ready.set()
         elif kind == "progress":
             self._events.put(codec.load(Progress, message["progress"]))
@@ -198,8 +190,8 @@ class Worker:
         self.ready.wait(READY_SECONDS)
         if self.machine is not None:
             return self.machine
-        if self.refusal or self.unreadable:
-            raise WorkerDied(self.refusal or "it sent a message that cannot be read")
+        if self.unreadable:
+            raise WorkerDied("it sent a message that cannot be read")
         code, words = self.child.exit_code(), self.child.last_words()
         if code is None:
             raise WorkerDied(f"it was not ready after {READY_SECONDS:.0f} s")

@@ -11,7 +11,6 @@ import pytest
 from support.worker_processes import needs_linux
 
 from demo.core import catalog
-from demo.core.spec import BadInput
 from demo.runs import process
 from demo.runs.environment import worker_environment
 from demo.runs.process import WorkerDied
@@ -28,15 +27,6 @@ def test_a_worker_that_is_never_ready_is_given_up(history: History, monkeypatch)
     with closing(Runner(history, worker_module="tests.support.endless_import")) as runner:
         with pytest.raises(WorkerDied, match="it was not ready after 1 s"):
             runner.inspect()
-
-
-def test_a_worker_of_another_version_is_refused(history: History, monkeypatch) -> None:
-    """As after the checkout was updated while its page ran."""
-    monkeypatch.setenv("FAULT", "messages of another version")
-    with closing(Runner(history, worker_module="tests.support.quick_worker")) as runner:
-        with pytest.raises(BadInput, match=r"messages of version 2.*Start the program again\."):
-            list(runner.run(TINY, SCENE))
-    assert history.all() == []
 
 
 SECRETS = """

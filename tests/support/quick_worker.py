@@ -105,8 +105,7 @@ def fault(events: Events, job: dict[str, Any]) -> None:
 
 def main() -> None:
     events = Events()
-    version = codec.WIRE_VERSION + (FAULT == "messages of another version")
-    events.send("ready", version=version, machine=codec.plain(samples.MACHINE))
+    events.send("ready", machine=codec.plain(samples.MACHINE))
     line = sys.stdin.buffer.readline()
     if not line:
         return
