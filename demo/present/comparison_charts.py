@@ -1,12 +1,12 @@
-"""Charts of several runs: the intervals of a comparison, the heat map of a sweep, and the total time by calls of the
-ways to run one model.
+"""Charts of several runs: the intervals of a comparison, the heat map of a sweep, and two charts of the ways to run
+one model, total time by calls and the time to the first answer.
 
 They take plain values, so that a caller decides what a line is. All return None if there is nothing to draw.
 """
 
 import html
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -14,7 +14,7 @@ import plotly.graph_objects as go
 
 from demo.core import format as fmt
 from demo.core.stats import Interval
-from demo.present.figure import LINE, error_bar, layout, room
+from demo.present.figure import LINE, TEXT, error_bar, layout, room, scale_of
 from demo.present.pictures import COMPILED, EAGER, rgb
 
 # ---- a comparison
@@ -130,6 +130,8 @@ def heatmap(cells: Sequence[HeatCell]) -> go.Figure | None:
 
 # ---- the ways to run one model
 
+HEIGHT, BAR_HEIGHT = 260, 46
+"""Pixels: between the axes of `crossover`, and a bar of `ladder` with the name above it."""
 BEYOND = 10
 """`crossover` ends at so many times the calls after which calls outweigh every start."""
 TOTAL_WHY = (
@@ -143,6 +145,8 @@ _STYLES: dict[str, tuple[str, str]] = {
     "other": (LINE, "5px 3px"),
 }
 """Colour and dashes of a line of `crossover`, by what its way is."""
+_PART_SHADES = ((LINE, 0.4), (LINE, 0.85), (COMPILED, 1.0), (TEXT, 1.0))
+"""Colour and opacity of each part of a first answer, in their order."""
 
 
 @dataclass(frozen=True)
@@ -191,4 +195,39 @@ def crossover(ways: Sequence[WayLine], source: Sequence[str]) -> go.Figure | Non
         for way in ways
     ]
     below = [TOTAL_WHY, *source]
-    return layout(figure, "Total time by number of calls", below, left=62, right=12, plot=260, words=words)
+    return layout(figure, "Total time by number of calls", below, left=62, right=12, plot=HEIGHT, words=words)
+
+
+def ladder(ways: Mapping[str, Mapping[str, float]], source: Sequence[str]) -> go.Figure | None:
+    """A bar a way: the seconds of the parts, by their names and in their order, from the start of a process to its
+    first answer, over what an earlier process left."""
+    if not ways:
+        return None
+    totals = {name: sum(parts.values()) for name, parts in ways.items()}
+    scale, unit = scale_of(totals.values())
+    parts = list(next(iter(ways.values())))
+    figure = go.Figure()
+    for part, (colour, opacity) in zip(parts, _PART_SHADES, strict=True):
+        figure.add_trace(
+            go.Bar(
+                orientation="h",
+                y=list(range(len(ways))),
+                x=[seconds[part] * scale for seconds in ways.values()],
+                width=0.36,
+                marker={"color": colour, "opacity": opacity, "line": {"width": 0}},
+                hoverinfo="skip",
+            )
+        )
+    for place, (name, total) in enumerate(totals.items()):
+        figure.add_annotation(x=total * scale, y=place, text=fmt.duration(total), xanchor="left", xshift=8)
+        figure.add_annotation(x=0, y=place, text=name, xanchor="left", yanchor="bottom", yshift=8)
+    figure.update_layout(barmode="stack")
+    figure.update_yaxes(range=[len(ways) - 0.6, -0.8], showticklabels=False, ticks="", showgrid=False, zeroline=False)
+    figure.update_xaxes(range=[0, max(totals.values()) * scale], nticks=5, showgrid=True, zeroline=True)
+    words = [
+        f"{name}: {', '.join(f'{part} {fmt.latency(seconds)}' for part, seconds in ways[name].items())}"
+        for name in ways
+    ]
+    below = [f"In one process, from the left: {', '.join(parts)}. Over what an earlier process left", *source]
+    title = f"Start to first answer, {unit}"
+    return layout(figure, title, below, words, left=8, right=72, plot=BAR_HEIGHT * len(ways))

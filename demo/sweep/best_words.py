@@ -21,6 +21,8 @@ COLUMNS = {
     "agreement": "Outputs",
 }
 """The columns of the table and their titles."""
+PARTS = {"import": "import", "load": "weights and inputs", "compile": "compile or load", "first run": "first call"}
+"""The parts of a first answer in their order, and what they are called."""
 
 
 def name(way: Way) -> str:

@@ -252,7 +252,7 @@ def test_a_search_outlives_a_reload_and_gives_the_stage_to_a_run(
     opened(tab)
     tab.locator("#best-head", has_text=" left").wait_for()
     runner.hold = False
-    tab.locator("#best-crossover .plot-container").wait_for()
+    tab.locator("#best-ladder .plot-container").wait_for()
     tab.locator("#best-head h2", has_text="Freezing").wait_for()
     assert tab.locator("#best-table [role=gridcell]").all_inner_texts()[:2] == ["Freezing", "1"]
     tab.screenshot(path=shots / "best-over.png", full_page=True)
@@ -263,7 +263,7 @@ def test_a_search_outlives_a_reload_and_gives_the_stage_to_a_run(
     tab.locator("#best:not([disabled])").wait_for(state="attached")
     tab.keyboard.press("5")
     tab.get_by_text("everything was tried").wait_for()  # it is all stored
-    assert tab.locator("#best-table").is_visible() and not tab.locator("#best-crossover").is_visible()
+    assert tab.locator("#best-table").is_visible() and not tab.locator("#best-charts").is_visible()
 
 
 # ---- stage mode

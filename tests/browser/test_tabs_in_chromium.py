@@ -168,7 +168,7 @@ def best_after(tab: Any) -> None:
     """With a row opened and a way that is out."""
     _batch(tab, SEARCHED)
     tab.locator("#best:not([disabled])").click()
-    tab.locator("#best-crossover .plot-container").wait_for()
+    tab.locator("#best-ladder .plot-container").wait_for()
     tab.locator("#best-table").get_by_role("gridcell", name="Freezing").click()
     tab.locator("#best-opened h4").first.wait_for()
 

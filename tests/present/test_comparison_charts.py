@@ -5,7 +5,7 @@ import plotly.graph_objects as go
 import pytest
 
 from demo.core.stats import Interval
-from demo.present.comparison_charts import HeatCell, RunInterval, WayLine, crossover, heatmap, intervals
+from demo.present.comparison_charts import HeatCell, RunInterval, WayLine, crossover, heatmap, intervals, ladder
 from demo.present.pictures import EAGER
 
 WAYS = [
@@ -13,6 +13,7 @@ WAYS = [
     WayLine("Eager", "eager", 3.0, 0.004),
     WayLine("Mode lite", "other", 8.0, 0.004),
 ]
+PARTS = {"import": 2.0, "weights": 1.0, "compile": 19.5, "first call": 0.5}
 HOSTILE = "<a href=x>y</a>"
 
 
@@ -26,6 +27,12 @@ def test_a_line_is_the_start_and_the_calls() -> None:
     eager = next(trace for trace in lines(figure) if trace.line.color == EAGER)
     assert np.allclose(winner.y, 23.0 + 0.002 * np.array(winner.x))
     assert np.allclose(eager.y, 3.0 + 0.004 * np.array(eager.x))
+
+
+def test_a_bar_s_parts_add_up_to_the_first_answer() -> None:
+    figure = ladder({"Freezing": PARTS, "Eager": dict.fromkeys(PARTS, 1.0)}, [])
+    assert np.sum([trace.x for trace in figure.data], axis=0).tolist() == pytest.approx([23.0, 4.0])
+    assert "23 s" in [note.text for note in figure.layout.annotations]
 
 
 @pytest.mark.parametrize("ratio, slower", [(2.0, 0.5), (1.2, 1 / 1.2), (9.0, 1 / 9.0)])
@@ -54,7 +61,7 @@ def test_a_point_states_no_ratio_where_the_verdict_is_open() -> None:
     assert points_of.x[1] - points_of.error_x.arrayminus[1] == pytest.approx(0.8)
 
 
-@pytest.mark.parametrize("draw", [intervals, heatmap, lambda ways: crossover(ways, [])])
+@pytest.mark.parametrize("draw", [intervals, heatmap, lambda ways: crossover(ways, []), lambda ways: ladder({}, [])])
 def test_nothing_is_drawn_of_nothing(draw) -> None:
     assert draw([]) is None
 

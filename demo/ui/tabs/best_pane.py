@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from demo.core import format as fmt
 from demo.present import naming
-from demo.present.comparison_charts import Kind, WayLine, crossover
+from demo.present.comparison_charts import Kind, WayLine, crossover, ladder
 from demo.present.figure import provenance
 from demo.present.markdown import escaped
 from demo.present.script import change
@@ -37,9 +37,13 @@ class BestPane(Watching):
             self.head = gr.Markdown(elem_id="best-head")
             self.table = tables.table("best-table", "Ways; press a row to see its run", COLUMNS)
             self.code = code_to_copy("python", label="The lines of code for this way", visible=False)
-            self.chart = gr.Plot(visible=False, show_label=False, elem_id="best-crossover")
+            with gr.Row(elem_id="best-charts"):
+                self.charts = {
+                    draw: gr.Plot(visible=False, show_label=False, elem_id=f"best-{draw.__name__.strip('_')}")
+                    for draw in (_crossover, _ladder)
+                }
             self.opened = gr.Markdown(elem_id="best-opened", elem_classes="section")
-        self._ended = [self.head, self.table, self.code, self.chart]
+        self._ended = [self.head, self.table, self.code, *self.charts.values()]
         pane, buttons = run_tab.pane, run_tab.form.buttons
         super().__init__(run_tab.works, [self.head, self.table], [*self._ended, *buttons, pane.notice])
         shown = [pane.best, pane.notice, pane.live, *buttons, run_tab.has_run, run_tab.opened]
@@ -91,14 +95,14 @@ class BestPane(Watching):
         )
 
     def _shown(self, going: BestSearch) -> dict[Any, Any]:
-        """Answer and table; of a search that has ended its chart and code."""
+        """Answer and table; of a search that has ended its charts and code."""
         table = going.search.table()
         run = table.winner.result if table.winner is not None and going.ended else None
         code = change(run.spec) if run is not None else ""
-        figure = _crossover(table) if going.ended else None
+        figures = {plot: draw(table) if going.ended else None for draw, plot in self.charts.items()}
         changes: dict[Any, Any] = {
             self.code: gr.update(value=code, visible=bool(code)),
-            self.chart: gr.update(value=figure, visible=figure is not None),
+            **{plot: gr.update(value=figure, visible=figure is not None) for plot, figure in figures.items()},
         }
         return self._now(going) | self._cells(going) | changes
 
@@ -199,6 +203,17 @@ def _kind(row: Row, table: BestTable) -> Kind:
     if table.winner is not None and row.way == table.winner.way:
         return "winner"
     return "eager" if row.way.name == EAGER else "other"
+
+
+def _ladder(table: BestTable) -> go.Figure | None:
+    """A bar for each way that is not out."""
+    parts = best_words.PARTS
+    bars = {
+        fmt.capital(best_words.name(row.way)): {word: answer.get(part, 0.0) for part, word in parts.items()}
+        for row in table.rows
+        if not row.out and (answer := row.first_answers.get("next"))
+    }
+    return ladder(bars, _source(table))
 
 
 def _source(table: BestTable) -> Sequence[str]:

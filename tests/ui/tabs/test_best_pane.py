@@ -71,7 +71,7 @@ def tried(table: dict[str, Any]) -> int:
     return sum(row[-1] == "agrees" for row in shown(table))
 
 
-def test_a_search_fills_its_table_row_by_row_and_ends_with_the_answer_its_chart_and_its_code() -> None:
+def test_a_search_fills_its_table_row_by_row_and_ends_with_the_answer_its_charts_and_its_code() -> None:
     page, _ = page_of(seconds=0.05)
     pane, begun = page.best_pane, pressed(page)
     assert begun[page.run_tab.pane.best]["visible"] and "so far" in begun[pane.head]
@@ -83,7 +83,7 @@ def test_a_search_fills_its_table_row_by_row_and_ends_with_the_answer_its_chart_
     last = updates[-1]
     assert "\n## Freezing: 2" in last[pane.head] and " left" not in last[pane.head]
     assert order(last[pane.table])[:2] == ["Freezing", "A package"]
-    assert last[pane.chart]["visible"] and last[pane.chart]["value"] is not None
+    assert all(last[plot]["visible"] and last[plot]["value"] is not None for plot in pane.charts.values())
     assert "freezing" in last[pane.code]["value"]
     assert last[page.run_tab.form.run]["interactive"] and not last[page.run_tab.form.cancel]["interactive"]
 
