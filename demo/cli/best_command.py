@@ -47,7 +47,7 @@ def _best(options: argparse.Namespace) -> int:
         stored = [] if spec.task == OWN_MODEL else history.all(checkpoints={spec.checkpoint})
         search = Search(spec, runner.inspect(), stored, image, options.other_formats, minutes)
         tried = ", ".join(best_words.name(way) for way in search.ways if not way.refused)
-        print(f"At most {fmt.duration(search.seconds)}, for {tried}.", file=sys.stderr)
+        print(f"At most {fmt.rounded_duration(search.seconds)}, for {tried}.", file=sys.stderr)
         try:
             with closing(search.run(runner, threading.Event())) as events:
                 _show(search, events)
@@ -73,7 +73,7 @@ def _show(search: Search, events: Iterator[Event]) -> None:
             way = search.ways[event.place]
             row = next(row for row in search.table().rows if row.way is way)
             text = row.out or best_words.cells(row)["speedup"]
-            left = f"{fmt.duration(search.left_seconds)} left at most"
+            left = f"{fmt.rounded_duration(search.left_seconds)} left at most"
             progress.say(f"So far {best_words.name(way)}: {text}, {left}")
 
 

@@ -65,5 +65,5 @@ def _graphs(result: RunResult) -> str:
     if found is None:
         return ""
     breaks = fmt.count(len(found.graph_breaks), "break")
-    first = fmt.duration(found.first_call_seconds)
+    first = fmt.start_time(found.first_call_seconds)
     return f"{fmt.count(found.graphs, 'graph')}, {breaks}, first call {first}"

@@ -155,7 +155,7 @@ def plan_text(cells: list[Cell], forecast: SweepForecast | None = None) -> str:
     said = f"{fmt.count(len(cells), 'cell')}, {len(cells) - todo} of them stored already: {todo} to run"
     if forecast is not None and todo:
         guess = f" (a rough guess for {forecast.guessed} of them)" if forecast.guessed else ""
-        said = f"{said}, about {fmt.duration(forecast.seconds)}{guess}"
+        said = f"{said}, about {fmt.rounded_duration(forecast.seconds)}{guess}"
     return f"{said}."
 
 

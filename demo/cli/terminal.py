@@ -51,7 +51,7 @@ def progress_text(progress: Progress) -> str:
     """'42 %  run 2 of 3 · time · 3.2 s, about 12 s left · eager 1.47 ms, compiled 1.02 ms'."""
     waited = fmt.duration(progress.elapsed_seconds)
     if progress.remaining_seconds is not None:
-        waited += f", about {fmt.duration(progress.remaining_seconds)} left"
+        waited += f", about {fmt.rounded_duration(progress.remaining_seconds)} left"
     repeat = [f"run {progress.repeat} of {progress.repeats}"] if progress.repeats > 1 else []
     parts = [*repeat, progress.phase, waited]
     if progress.code:

@@ -43,17 +43,27 @@ def latencies(seconds: Iterable[float]) -> str:
 
 
 def duration(seconds: float) -> str:
-    """A waiting time: '9.20 ms', '0.4 s', '12 s', '4 min 20 s', '2.5 h'."""
-    if 0 < seconds < 0.1:  # a first call may be as short as any other
-        return latency(seconds)
+    """A waiting time: '0.4 s', '12 s', '4 min 20 s'."""
     if seconds < 10:
         return f"{seconds:.1f} s"
     if seconds < 90:
         return f"{seconds:.0f} s"
-    if seconds >= 2 * 3600:
-        return f"{seconds / 3600:.1f} h"
     minutes, rest = divmod(round(seconds), 60)
     return f"{minutes} min {rest} s" if rest else f"{minutes} min"
+
+
+def rounded_duration(seconds: float) -> str:
+    """An estimate's precision: whole seconds up to 10 s, steps of 5 s up to 90 s, then whole minutes, then hours."""
+    if seconds < 10:
+        return f"{max(1, round(seconds))} s"
+    if seconds < 90:
+        return f"{5 * round(seconds / 5)} s"
+    return f"{round(seconds / 60)} min" if seconds < 2 * 3600 else f"{round(seconds / 3600)} h"
+
+
+def start_time(seconds: float) -> str:
+    """A first call, or a part of one, which may be as short as a call: '9.20 ms', '0.4 s', '28 s'."""
+    return latency(seconds) if 0 < seconds < 0.1 else duration(seconds)
 
 
 def two_digits(number: float) -> int:

@@ -304,7 +304,7 @@ def pays(result: RunResult) -> Part | None:
     for name in dict.fromkeys(name for cost in measured.values() for name in cost.parts):
         seconds = [cost.parts.get(name) for cost in measured.values()]
         word = naming.worker_word(name)
-        lines[word] = [fmt.duration(one) if one is not None else "" for one in seconds]
+        lines[word] = [fmt.start_time(one) if one is not None else "" for one in seconds]
     rows = [("Package", fmt.size(found.package_bytes), "")] if found.package_bytes is not None else []
     texts, table = verdict.when_it_pays(result), table_of(heads, lines)
     return Part("When does compiling pay?", texts, table, rows) if texts or table or rows else None

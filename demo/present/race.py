@@ -89,7 +89,7 @@ def of_result(result: RunResult, size: str = "wide", source: str = "", plays: bo
     if not lines:
         return ""
     end = horizon(lines)
-    told = fmt.duration(end)
+    told = fmt.rounded_duration(end)
     told = f"{told}, played in {PLAYED_SECONDS} s" if plays else told
     return _drawn(lines, end, end, TITLE, told, size, source, plays)
 
@@ -133,7 +133,7 @@ def of_progress(progress: Progress, spec: RunSpec, size: str = "wide") -> str:
     ]
     horizon = next((end for end in LIVE_HORIZONS if end >= 1.1 * now), 1.2 * now)
     title = "Calls each would have answered by now"
-    return _drawn(lines, now, horizon, title, fmt.duration(horizon), size)
+    return _drawn(lines, now, horizon, title, fmt.rounded_duration(horizon), size)
 
 
 def _live(kind: str, name: str, waits: str, each: float | None, first: float | None, now: float) -> Line:

@@ -50,7 +50,7 @@ def png(result: RunResult) -> bytes:
     small = font_for(24)
     pen.text((EDGE, TOP - 22), race.TITLE, PAGE_MUTED, small, "ls")
     pen.text((EDGE, GROUND + 34), "0 s", PAGE_MUTED, small, "ls")
-    pen.text((WIDTH - EDGE, GROUND + 34), fmt.duration(end), PAGE_MUTED, small, "rs")
+    pen.text((WIDTH - EDGE, GROUND + 34), fmt.rounded_duration(end), PAGE_MUTED, small, "rs")
     for number, one in enumerate(lines):
         text = cut(f"{one.name}: {one.said}", font_for(30), WIDTH - 2 * EDGE - 64)
         pen.text((EDGE + 64, GROUND + ROW * (number + 2)), text, PAGE_INK, font_for(30), "ls")

@@ -221,7 +221,7 @@ def worth_why(result: RunResult) -> str:
     if compiled is None or outcome(result) in (None, "void"):
         return ""
     costs = compiled.known_costs.items()
-    return f"A start takes {', '.join(f'{fmt.duration(one)} {start(compiled, state)}' for state, one in costs)}"
+    return f"A start takes {', '.join(f'{fmt.start_time(one)} {start(compiled, state)}' for state, one in costs)}"
 
 
 def when_it_pays(result: RunResult) -> list[str]:
@@ -230,7 +230,7 @@ def when_it_pays(result: RunResult) -> list[str]:
     if compiled is None:
         return texts
     for state, seconds in compiled.known_costs.items():
-        cost = f"A first call {start(compiled, state)} takes {fmt.duration(seconds)}"
+        cost = f"A first call {start(compiled, state)} takes {fmt.start_time(seconds)}"
         even = result.break_even(seconds)
         if even is not None and verdict in ("faster", "slower", "same"):
             pays = even.calls is not None and verdict == "faster"

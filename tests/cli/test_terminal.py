@@ -57,5 +57,5 @@ def test_progress_in_a_file_is_a_line_a_phase() -> None:
 
 def test_progress_tells_the_figures_so_far() -> None:
     looked = Progress("time", 0.42, 3.2, 12.0, "", 80, 0.00147, 0.00102, repeat=2, repeats=3)
-    told = " 42 %  run 2 of 3 · time · 3.2 s, about 12 s left · eager 1.47 ms, compiled 1.02 ms"
+    told = " 42 %  run 2 of 3 · time · 3.2 s, about 10 s left · eager 1.47 ms, compiled 1.02 ms"
     assert terminal.progress_text(looked) == told

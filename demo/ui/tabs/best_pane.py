@@ -152,7 +152,7 @@ def head(going: BestSearch) -> str:
     asked = escaped(" · ".join([spec.checkpoint, *every, state if going.ended else "so far"]))
     said = [asked, f"## {answer}", *more]
     if not going.ended:
-        said.append(f"{_doing(going)} · {fmt.duration(search.left_seconds)} left at most")
+        said.append(f"{_doing(going)} · {fmt.rounded_duration(search.left_seconds)} left at most")
     elif not search.complete:
         cancelled, late = "Cancelled. What was measured is kept", "The time is up before everything was tried"
         said.append(f"{cancelled if going.stopped else late}: press “Find the best way” again to go on.")

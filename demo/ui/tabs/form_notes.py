@@ -83,7 +83,7 @@ def forecast(
     """Time, what it rests on, doubts, and the query `asked` of the link that copy.js copies."""
     text, basis = "No estimate yet: this checkpoint has not been run here.", ""
     if expected is not None:
-        text = f"about {fmt.duration(expected.seconds)}"
+        text = f"about {fmt.rounded_duration(expected.seconds)}"
         basis = f"based on earlier runs with these settings: {expected.runs}"
         if not expected.runs and checkpoint is not None:
             basis = (

@@ -42,7 +42,7 @@ def meanwhile(job: Job) -> Markup:
     """For who waits in the line: how long a run takes here, and the latest stored answer of these settings."""
     texts = []
     if job.expected_seconds is not None:
-        texts.append(Markup("A run takes about {}.").format(fmt.duration(job.expected_seconds)))
+        texts.append(Markup("A run takes about {}.").format(fmt.rounded_duration(job.expected_seconds)))
     if (run := job.recorded) is not None:
         words = "The latest answer of these settings, {} UTC: {}. <a href='?{}'>Open it</a>"
         at, query = fmt.minute(run.started_at), urlencode({"run": run.id})

@@ -98,7 +98,7 @@ def _row(going: PreFlight, place: int) -> tuple[str, str, str]:
     if (result := cell.result) is not None:
         if verdict.outcome(result) is None:
             return named, "failed", naming.status(result)
-        told = [verdict.answer(result), f"a run takes {fmt.duration(result.elapsed_seconds)}"]
+        told = [verdict.answer(result), f"a run takes {fmt.rounded_duration(result.elapsed_seconds)}"]
         kept = result.compilation.known_costs.get("warm") if result.compilation is not None else None
         told += [f"starts in {fmt.duration(kept)} with the kept cache"] if kept is not None else []
         return named, "ready", " · ".join(told)

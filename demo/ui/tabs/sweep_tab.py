@@ -185,7 +185,7 @@ class SweepTab(Watching):
         done = sum(cell.done for cell in cells)
         so_far = f"{step}: {done} of {len(cells)} cells finished"
         if not going.ended and done < len(cells) and forecast.seconds:
-            so_far += f", about {fmt.duration(forecast.seconds)} to go"
+            so_far += f", about {fmt.rounded_duration(forecast.seconds)} to go"
         return {self.status: f"### {so_far}\n\n{now}"}
 
     def _cells(self, going: Sweep) -> dict[Any, Any]:
@@ -226,7 +226,7 @@ def plan(sweep: Sweep) -> str:
     stored = sum(cell.done for cell in sweep.cells)
     said = [f"**Cells: {len(sweep.cells)}. Stored already: {stored}. To run: {forecast.cells}.**"]
     if forecast.cells:
-        said.append(f"Time: about {fmt.duration(forecast.seconds)}.")
+        said.append(f"Time: about {fmt.rounded_duration(forecast.seconds)}.")
     if wanted:
         size = fmt.size(sum(entry.parameters for entry in wanted) * BYTES_A_PARAMETER)
         said.append(f"Checkpoints to download: {len(wanted)}, about {size}.")
