@@ -92,11 +92,10 @@ PLACES: dict[str, Callable[[RunResult], str]] = {
     "history": lambda result: " ".join(tables.cell(one).shown for one in history_tab.row_of(result)),
     "compare": lambda result: compared([result, result]),
     "guide": lambda result: " ".join(guide_comparison.compare_with_guide(result)),
-    "latency chart": lambda result: figure(charts.latency_bars(result)),
     "trace chart": lambda result: figure(charts.trace(result)),
     "race": race.of_result,
 }
-TELLING = set(PLACES) - {"latency chart", "trace chart", "race", "heat map"}
+TELLING = set(PLACES) - {"trace chart", "race", "heat map"}
 """Where a reader looks for the answer."""
 
 

@@ -31,7 +31,7 @@ import torch  # isort: skip
 from PIL import Image
 from torch._inductor.output_code import CompiledFxGraph
 
-from demo.backend import profiling, timing
+from demo.backend import timing
 from demo.backend.messages import Events, Job
 from demo.backend.run_steps import Run
 from demo.backend.workload import Variant
@@ -51,8 +51,6 @@ CPU_SECONDS = 240.0
 RECIPE_SECONDS = 1.5
 """The guide's 300 calls of one variant are cut short after about so long; how many there were stands beside them."""
 MIN_RECIPE_CALLS = 10
-BACK_TO_BACK_SECONDS = 0.3
-"""Too short for the driver's energy counter, so no energy is told."""
 DIE_WITH_PARENT = 1
 """Linux's PR_SET_PDEATHSIG."""
 
@@ -168,7 +166,6 @@ def _life(task: Task, image: Path, noise: Path, up: int, down: int) -> None:
 
     try:
         Image.MAX_IMAGE_PIXELS = None  # images.read holds its own, stricter limit
-        profiling.BACK_TO_BACK_SECONDS = {"cpu": BACK_TO_BACK_SECONDS, "cuda": BACK_TO_BACK_SECONDS}
         threads = torch._inductor.config.compile_threads
         torch._inductor.config.compile_threads = 1  # the cells share the cores already
         cell: Cell | None = None

@@ -1,7 +1,7 @@
 """Samples what else the machine does during the timing.
 
 Covered: what other processes leave of the usable cores, if the run is on the CPU (Linux, see `demo.core.cores`); on an
-NVIDIA GPU its clock, temperature, power, throttle reasons and other processes, through NVML (`nvidia-ml-py`). Not
+NVIDIA GPU its clock, throttle reasons and other processes, through NVML (`nvidia-ml-py`). Not
 covered: what happens within a block, since samples are taken between blocks; memory bandwidth and caches that others
 use. If /proc or NVML does not answer, that part is unknown and the run goes on.
 """
@@ -33,7 +33,7 @@ class CoreTaken(Exception):
 
 
 class Observer:
-    """Samples the machine, and reads the GPU's energy counter."""
+    """Samples the machine."""
 
     def __init__(self, device: torch.device) -> None:
         self._on_cpu = device.type == "cpu"
@@ -81,10 +81,6 @@ class Observer:
         (first_at, first), (last_at, last) = self._readings[0], self._readings[-1]
         return cores.left(first, last) if last_at - first_at >= LATELY_SECONDS else None
 
-    def energy_joules(self) -> float | None:
-        """The GPU's counter since its driver was loaded; None if it has none (before Volta)."""
-        return self._gpu.number("nvmlDeviceGetTotalEnergyConsumption", 1e-3) if self._gpu else None
-
 
 class Nvml:
     """A GPU in NVML, found by its UUID: CUDA and NVML count devices in different orders."""
@@ -104,19 +100,16 @@ class Nvml:
         return ask_nvml(found) if device.type == "cuda" else None
 
     def sample(self) -> GpuSample:
-        nvml = self._nvml
         return GpuSample(
-            sm_clock_hz=self.number("nvmlDeviceGetClockInfo", 1e6, nvml.NVML_CLOCK_SM),
-            largest_sm_clock_hz=self.number("nvmlDeviceGetMaxClockInfo", 1e6, nvml.NVML_CLOCK_SM),
-            temperature_celsius=self.number("nvmlDeviceGetTemperature", 1.0, nvml.NVML_TEMPERATURE_GPU),
-            power_watts=self.number("nvmlDeviceGetPowerUsage", 1e-3),
+            sm_clock_hz=self._hertz("nvmlDeviceGetClockInfo"),
+            largest_sm_clock_hz=self._hertz("nvmlDeviceGetMaxClockInfo"),
             throttle_reasons=self._throttle_reasons(),
             foreign_processes=self._foreign_processes(),
         )
 
-    def number(self, question: str, unit: float, *more: Any) -> float | None:
-        answer = self._ask(question, *more)
-        return None if answer is None else float(answer * unit)
+    def _hertz(self, question: str) -> float | None:
+        megahertz = self._ask(question, self._nvml.NVML_CLOCK_SM)
+        return None if megahertz is None else megahertz * 1e6
 
     def _throttle_reasons(self) -> tuple[str, ...]:
         mask = self._ask("nvmlDeviceGetCurrentClocksThrottleReasons") or 0

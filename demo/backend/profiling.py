@@ -1,6 +1,6 @@
 """The passes over a variant after its timing, since they slow it down or make calls of their own.
 
-Covered: the GPU's work in a call without the gaps between launches, throughput with a full queue and its energy, the
+Covered: the GPU's work in a call without the gaps between launches, throughput with a full queue, the
 peak of memory of one call, its kernels by torch.profiler, and its least work and traffic. Not covered: a model that
 waits for the GPU within its forward is still timed with its gaps; on a CPU the memory is that of the whole process.
 """
@@ -10,7 +10,7 @@ import json
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +28,7 @@ from demo.core.spec import RunSpec
 
 DEVICE_CALLS, MIN_DEVICE_CALLS = 20, 3
 DEVICE_SECONDS = 1.0
-BACK_TO_BACK_SECONDS = {"cpu": 0.2, "cuda": 1.0}
-"""On CUDA long enough for the driver's energy counter, which moves some ten times a second."""
+BACK_TO_BACK_SECONDS = 0.3
 CALLS = 3
 """Profiled calls of each variant, after one that takes the profiler's own start."""
 MARK = "worth compiling: "
@@ -67,20 +66,17 @@ def device_times(call: Call, wall_seconds: float, max_calls: int = DEVICE_CALLS)
     return tuple(times)
 
 
-def back_to_back(
-    call: Call, device: torch.device, wall_seconds: float, energy: Callable[[], float | None]
-) -> BackToBack:
-    """At least three calls that do not wait for one another. `energy` reads the device's counter, in joules."""
-    calls, wait = max(3, round(BACK_TO_BACK_SECONDS[device.type] / wall_seconds)), wait_for(device)
+def back_to_back(call: Call, device: torch.device, wall_seconds: float) -> BackToBack:
+    """At least three calls that do not wait for one another."""
+    calls, wait = max(3, round(BACK_TO_BACK_SECONDS / wall_seconds)), wait_for(device)
     with garbage_collection_off():
         wait()
-        before, start = energy(), time.perf_counter()
+        start = time.perf_counter()
         for _ in range(calls):
             call()
         wait()
-        seconds, after = time.perf_counter() - start, energy()
-    joules = after - before if before is not None and after is not None else None
-    return BackToBack(calls, seconds, joules)
+        seconds = time.perf_counter() - start
+    return BackToBack(calls, seconds)
 
 
 def peak_memory(call: Call, device: torch.device, besides: torch.nn.Module | None = None) -> Peak:

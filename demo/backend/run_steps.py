@@ -314,14 +314,14 @@ class Run:
     # Examine and check
 
     def examine(self, name: str) -> None:
-        """The passes of their own over a variant: work on the GPU, back-to-back calls with their energy, memory."""
+        """The passes of their own over a variant: work on the GPU, back-to-back calls, memory."""
         timed, call, device = getattr(self.result, name), self.variants.by_name[name].call, self.workload.device
         known = self.eager_peak if name == "eager" else None
         besides = self.workload.model if name == "compiled" and self.package else None
         with self.tolerate():
             in_use, reserved = known or profiling.peak_memory(call, device, besides)
             work = profiling.device_times(call, min(timed.wall_seconds)) if device.type == "cuda" else None
-            queue = profiling.back_to_back(call, device, timed.median_seconds, self.observer.energy_joules)
+            queue = profiling.back_to_back(call, device, timed.median_seconds)
             self.add_to(name, peak_memory_bytes=in_use, peak_reserved_bytes=reserved)
             self.add_to(name, device_seconds=work, back_to_back=queue)
 

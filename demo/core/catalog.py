@@ -5,7 +5,6 @@ torch nor transformers is imported here. `make_spec` makes a `RunSpec` of what s
 """
 
 import csv
-import difflib
 import hashlib
 import json
 import os
@@ -235,9 +234,7 @@ def _checkpoint(given: str, folders: bool) -> tuple[Checkpoint | None, str]:
             raise BadInput(f"The folder {shown(named)} {what}.")
         return None, os.path.abspath(folder)  # a link keeps its own name, which may tell the task
     if not is_hub_id(named):
-        alike = _alike(named)
-        hint = f"Did you mean {alike}?" if alike else "Pick one from the list, or type a Hub id: owner/name."
-        raise BadInput(f"Unknown checkpoint {shown(named)}. {hint}")
+        raise BadInput(f"Unknown checkpoint {shown(named)}. Pick one from the list, or type a Hub id: owner/name.")
     if not folders and not limits.current().hub_ids:
         raise BadInput(f"{named} is not in the list, and this page runs no other checkpoints. Pick one from the list.")
     return None, named
@@ -254,12 +251,6 @@ def is_hub_id(named: str) -> bool:
     part = r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]*[A-Za-z0-9_])?"
     allowed = re.fullmatch(f"{part}/{part}", named) and len(named) <= 96
     return bool(allowed) and "--" not in named and ".." not in named and not named.endswith(".git")
-
-
-def _alike(named: str) -> str | None:
-    ids = {part: checkpoint.id for checkpoint in CHECKPOINTS for part in (checkpoint.id, checkpoint.id.split("/")[-1])}
-    close = difflib.get_close_matches(named.lower(), ids, n=1)
-    return ids[close[0]] if close else None
 
 
 def _fits(spec: RunSpec, entry: Checkpoint) -> None:

@@ -90,8 +90,6 @@ class GpuSample:
 
     sm_clock_hz: float | None
     largest_sm_clock_hz: float | None
-    temperature_celsius: float | None
-    power_watts: float | None
     throttle_reasons: tuple[str, ...] = ()
     """NVML's names of what keeps the clock below its target, such as 'SwPowerCap'."""
     foreign_processes: int = 0

@@ -19,8 +19,6 @@ class BackToBack:
     calls: int
     seconds: float
     """From the first launch until the last result is there."""
-    energy_joules: float | None = None
-    """Energy of the GPU meanwhile, by the driver's counter; None where it has none."""
 
 
 @dataclass(frozen=True)

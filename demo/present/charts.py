@@ -23,26 +23,6 @@ _DOTS = {"eager": (EAGER, "circle"), "compiled": (COMPILED, "diamond")}
 """Colour and shape of the calls of `trace`: the colour never stands alone."""
 
 
-def latency_bars(result: RunResult) -> go.Figure | None:
-    """Latency of one call, of a text model of one token a prompt, eager above compiled; None without both."""
-    sides = [side for *_, side in naming.variants(result) if side.wall_seconds]
-    if len(sides) < 2:
-        return None
-    latencies = list(result.latencies.values())
-    batch = result.spec.batch_size
-    title = "Latency per token" if result.spec.unit == "token" else "Latency of one call"
-    names = [naming.variant_name(name, result.spec).lower() for name in ("eager", "compiled")]
-    counts = [str(calls) for calls in sorted({len(side.wall_seconds) for side in sides})]
-    return style.bars(
-        title=f"{title}, batch {batch}" if batch > 1 else title,
-        names=names,
-        seconds=latencies,
-        texts=list(map(fmt.latency, latencies)),
-        source=[f"{fmt.enumerated(counts)} calls each", *style.provenance(result)],
-        right=78,
-    )
-
-
 def trace(result: RunResult) -> go.Figure | None:
     """Every timed call of both variants in the order timed, which shows drift, steps and outliers; None without any.
 
@@ -86,13 +66,20 @@ def durations(rows: Sequence[PublishedRow]) -> go.Figure | None:
     """Time of one call by model; `rows` are of one subset, one GPU and one batch size. None without rows."""
     if not rows:
         return None
-    shown: list[style.Pair] = []
+    names: list[str] = []
+    seconds: list[float | None] = []
+    texts: list[str] = []
     for row in rows:
         name = html.escape(fmt.shortened(row.model, 18), quote=False) + (" †" if published.faults_at(row) else "")
-        shown.append((name, (row.eager_seconds, row.compiled_seconds), row.speedup))
+        names += [name, "compiled"]
+        pair = (row.eager_seconds, row.compiled_seconds)
+        seconds += pair
+        texts += ["out of memory" if value is None else fmt.latency(value) for value in pair]
+        if row.speedup is not None:
+            texts[-1] += f"  <b>{fmt.ratio(row.speedup)}</b>"
     noted = ["† has a note at its row of the table"] if any(map(published.faults_at, rows)) else []
     source = [f"{rows[0].gpu}, batch {rows[0].batch_size}", *noted, *_source(rows)]
-    return style.paired_bars("Time of one call", shown, source, right=110, left=150)
+    return style.bars("Time of one call", names, seconds, texts, source)
 
 
 def _source(rows: Sequence[PublishedRow]) -> list[str]:

@@ -57,9 +57,6 @@ def calls(result: RunResult) -> Part | None:
         "slowest": [fmt.latency(max(side.wall_seconds)) for side in sides],
         rate: [fmt.significant(batch / seconds) for seconds in latencies],
         f"{rate}, back to back": [run and fmt.significant(run.calls * batch / run.seconds) for run in queued],
-        "energy for each": [
-            run and run.energy_joules and f"{run.energy_joules / (run.calls * batch):.3g} J" for run in queued
-        ],
         "on the GPU": [seconds and fmt.latency(seconds) for seconds in clocks],
     }
     further = {name: one.latencies for name, one in result.comparisons.items() if one is not result.speedup}
@@ -271,8 +268,6 @@ def _machine_states(result: RunResult) -> list[Row]:
     sampled: dict[str, tuple[list[float | None], Callable[[float], str]]] = {
         "Processor kept busy by others": ([state.foreign_cpu for state in result.machine_states], fmt.percent),
         "GPU clock": ([gpu.sm_clock_hz for gpu in gpus], lambda hertz: f"{hertz / 1e6:.0f} MHz"),
-        "GPU temperature": ([gpu.temperature_celsius for gpu in gpus], lambda degrees: f"{degrees:.0f} °C"),
-        "GPU power": ([gpu.power_watts for gpu in gpus], lambda watts: f"{watts:.0f} W"),
     }
     rows: list[Row] = []
     for name, (values, show) in sampled.items():

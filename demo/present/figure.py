@@ -64,13 +64,8 @@ def bars(
     seconds: Sequence[float | None],
     texts: Sequence[str],
     source: list[str],
-    right: int,
-    left: int | None = None,
 ) -> go.Figure:
-    """Horizontal bars from zero, eager and compiled in turn, a gap after each pair; `texts` at their ends.
-
-    `left` and `right` are the pixels kept free for `names` and `texts`.
-    """
+    """Horizontal bars from zero, eager and compiled in turn, a gap after each pair; `texts` at their ends."""
     scale, unit = scale_of(seconds)
     places = [bar + 0.5 * (bar // 2) for bar in range(len(names))]
     values = [value or 0.0 for value in seconds]
@@ -93,26 +88,8 @@ def bars(
     figure.update_yaxes(ticks="", showgrid=False, zeroline=False)
     figure.update_xaxes(range=[0, max(values) * scale or 1], nticks=5, showgrid=True, zeroline=True)
     words = [f"{name} {text}" for name, text in zip(names, texts, strict=True)]
-    left = room(names) if left is None else left
-    return layout(figure, f"{title}, {unit}", source, words, left, right, plot=round(34 * (places[-1] + 1.2)))
-
-
-Pair = tuple[str, Sequence[float | None], float | None]
-"""What two bars stand for: a name, the seconds of eager and of compiled, and the speed-up where it is known."""
-
-
-def paired_bars(title: str, shown: Sequence[Pair], source: list[str], right: int, left: int | None = None) -> go.Figure:
-    """Two of `bars` for each of `shown`. The speed-up stands at the compiled one; a missing time is out of memory."""
-    names: list[str] = []
-    seconds: list[float | None] = []
-    texts: list[str] = []
-    for name, pair, speedup in shown:
-        names += [name, "compiled"]
-        seconds += pair
-        texts += ["out of memory" if value is None else fmt.latency(value) for value in pair]
-        if speedup is not None:
-            texts[-1] += f"  <b>{fmt.ratio(speedup)}</b>"
-    return bars(title, names, seconds, texts, source, right, left=left)
+    height = round(34 * (places[-1] + 1.2))
+    return layout(figure, f"{title}, {unit}", source, words, left=150, right=110, plot=height)
 
 
 def error_bar(above: Sequence[float], below: Sequence[float]) -> dict[str, Any]:

@@ -6,6 +6,7 @@ the files `assets/measured/*.csv`: the guide's columns, the interval, and what t
 
 import csv
 import json
+import logging
 import re
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
@@ -37,6 +38,7 @@ _UNNAMED = ("batch_size", "device", "weights", "text", "fullgraph")
 """Options with a column of their own, and those that the name of a subset has never held."""
 _WORDS = {("compiler", "aot"): "package (AOTInductor)", ("scope", "layers"): "layer by layer"}
 """Settings whose names in the form say little."""
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -125,7 +127,7 @@ def rows() -> tuple[PublishedRow, ...]:
 
 def all_rows() -> tuple[PublishedRow, ...]:
     """The guide's rows, then those that this project measured. The latter are read at each call: a new table shows."""
-    return (*rows(), *measured_rows()[0])
+    return (*rows(), *measured_rows())
 
 
 @cache
@@ -232,16 +234,15 @@ def current_commit() -> str:
         return ""
 
 
-def measured_rows(folder: Path | None = None) -> tuple[list[PublishedRow], list[str]]:
-    """The rows of every table of a folder, `MEASURED_FOLDER` if None, and a sentence for each that cannot be read."""
+def measured_rows() -> list[PublishedRow]:
+    """The rows of every table in `MEASURED_FOLDER`. One that cannot be read is left out and logged."""
     rows: list[PublishedRow] = []
-    problems: list[str] = []
-    for path in sorted((folder or MEASURED_FOLDER).glob("*.csv")):
+    for path in sorted(MEASURED_FOLDER.glob("*.csv")):
         try:
             rows += read_measured(path)
         except BadInput as error:
-            problems.append(str(error))
-    return rows, problems
+            _log.warning("%s", error)
+    return rows
 
 
 def read_measured(path: Path) -> list[PublishedRow]:

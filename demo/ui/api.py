@@ -236,8 +236,7 @@ def published_table(
     """The published speed-ups of torch.compile for vision models, and those that this project measured itself.
 
     The answer holds rows, whose origin is "published" or "measured by this project" and whose times are milliseconds or
-    "OOM"; faults, which is what is known to be wrong in the guide; sources; and problems, the measured tables that
-    could not be read.
+    "OOM"; faults, which is what is known to be wrong in the guide; and sources.
 
     Args:
         subset: "release" (torch 2.0.1), "nightly" or "reduce-overhead" (2.1.0.dev), or "measured" and more; else all.
@@ -247,11 +246,9 @@ def published_table(
         model: A part of a model's name or checkpoint, such as "vit" or "facebook/detr".
     """
     with _refusals():
-        own, problems = published.measured_rows()
-        rows = published.select((*published.rows(), *own), subset, gpu, batch_size, task, model)
+        rows = published.select(published.all_rows(), subset, gpu, batch_size, task, model)
         return {
             "rows": [published.record(row) for row in rows],
             "faults": published.faults(),
             "sources": published.sources(),
-            "problems": problems,
         }

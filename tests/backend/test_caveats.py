@@ -17,7 +17,7 @@ from demo.core.result import RunResult
 
 
 def gpu(clock: float = 1.9e9, **more: Any) -> HostSample:
-    return HostSample(0.0, 0.0, GpuSample(clock, 1.98e9, 70.0, 300.0, **more))
+    return HostSample(0.0, 0.0, GpuSample(clock, 1.98e9, **more))
 
 
 BUSY = (HostSample(0.0, 0.2), HostSample(0.5, 0.4))

@@ -35,9 +35,7 @@ def test_a_bad_value_is_one_sentence_and_exit_code_2(capsys) -> None:
 
 def test_a_measured_table_is_listed(own: Path, capsys) -> None:
     write(own / "h200.csv", {"speedup_basis": "repeats", "repeats": "3", "threads": "2"})
-    (own / "broken.csv").write_text("gpu,batch_size\nT4\n")
     assert main(["published", "--gpu", "h200"]) == OK
-    shown, told = capsys.readouterr()
-    assert "broken.csv" in told
+    shown = capsys.readouterr().out
     assert "measured by this project: 1.60 to 1.64×, float32, 2 threads, 3 repeats, 2026-11-21" in shown
     assert "1.62×" in shown

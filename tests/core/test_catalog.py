@@ -100,7 +100,6 @@ def test_a_folder_may_be_named_on_the_command_line_only(tmp_path, monkeypatch) -
 def test_bad_input_is_answered_with_a_sentence() -> None:
     for asked, said in [
         ({"checkpoint": ""}, "No checkpoint was given"),
-        ({"checkpoint": "vit-base-patch16-224"}, "Did you mean google/vit-base-patch16-224"),
         ({"checkpoint": "owner/name/more", "task": "object-detection"}, "Unknown checkpoint"),
         ({"checkpoint": "google/../secret", "task": "object-detection"}, "Unknown checkpoint"),
         ({"checkpoint": "shapes-vit", "task": "object-detection"}, "shapes-vit does image-classification"),

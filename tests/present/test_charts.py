@@ -10,7 +10,7 @@ from demo.core.measurement import Measurement
 from demo.core.result import RunResult
 from demo.core.spec import RunSpec
 from demo.present import pictures
-from demo.present.charts import by_batch, durations, latency_bars, trace
+from demo.present.charts import by_batch, durations, trace
 from demo.present.figure import TEXT
 from demo.present.pictures import COMPILED, EAGER
 from demo.store import published
@@ -32,21 +32,6 @@ def texts(figure) -> list[str]:
     return [re.sub(r"</?(b|span)\b[^>]*>", "", note.text) for note in figure.layout.annotations]
 
 
-def test_the_bar_of_compiled_says_that_it_has_added_breaks() -> None:
-    broken = RunSpec("shapes-vit", "image-classification", graph_break=True)
-    figure = latency_bars(result(measured(0.03), measured(0.01), spec=broken))
-    assert list(figure.layout.yaxis.ticktext) == ["eager", "compiled, with breaks"]
-
-
-def test_the_bars_are_the_latencies_eager_above_compiled() -> None:
-    figure = latency_bars(result(measured(0.02, 0.0201, 0.0202), measured(0.010, 0.011, 0.9)))
-    (bars,) = figure.data
-    assert bars.x == pytest.approx([20.1, 11]) and "ms" in figure.layout.title.text
-    assert list(figure.layout.yaxis.ticktext) == ["eager", "compiled"]
-    (eager, compiled), (bottom, top) = bars.y, figure.layout.yaxis.range
-    assert bottom > compiled > eager > top and list(bars.marker.color) == [EAGER, COMPILED]
-
-
 def test_every_call_of_both_variants_is_a_dot_in_order() -> None:
     figure = trace(result(measured(0.03, 0.02, 0.025), measured(0.011, 0.012)))
     assert [list(part.x) for part in figure.data] == [[1, 2, 3], [1, 2]]
@@ -59,7 +44,7 @@ def test_names_from_outside_are_text_and_not_markup() -> None:
     for figure in (durations(table), by_batch(table)):
         assert "<a href" not in figure.to_json() and "<b>m" not in figure.to_json()
     spec = RunSpec("<a href='javascript:1'>x</a>\n<b>", "image-classification")
-    source = texts(latency_bars(result(measured(0.02), measured(0.01), spec=spec)))[-1]
+    source = texts(trace(result(measured(0.02), measured(0.01), spec=spec)))[-1]
     assert "<a" not in source and "&lt;a href" in source and "\n" not in source
 
 
@@ -72,12 +57,12 @@ def test_the_page_recolours_the_colours_that_the_figures_have() -> None:
 
 def test_every_figure_is_strict_json_and_told_in_words_with_neither_tags_nor_signs() -> None:
     both = result(measured(0.02, 0.03, 0.02), measured(0.01, 0.01, 0.5))
-    for figure in (latency_bars(both), trace(both)):
-        json.loads(figure.to_json(), parse_constant=lambda name: pytest.fail(name))
-        said = figure.layout.meta["aloud"]
-        title = re.sub("<.*?>", "", figure.layout.title.text)
-        assert said.startswith(title) and len(said) > len(title)
-        assert not re.search("[<>●◆━┄]", said)
+    figure = trace(both)
+    json.loads(figure.to_json(), parse_constant=lambda name: pytest.fail(name))
+    said = figure.layout.meta["aloud"]
+    title = re.sub("<.*?>", "", figure.layout.title.text)
+    assert said.startswith(title) and len(said) > len(title)
+    assert not re.search("[<>●◆━┄]", said)
 
 
 def guide_rows(gpu: str, batch_size: int) -> list[PublishedRow]:

@@ -7,7 +7,7 @@ from support.samples import GPU, failed_result, ok_result
 from demo.core.measurement import Compilation
 from demo.core.result import RunResult
 from demo.core.spec import RunSpec
-from demo.present.guide_comparison import compare_with_guide, nearest_rows
+from demo.present.guide_comparison import compare_with_guide
 
 VIT = "google/vit-base-patch16-224"
 
@@ -17,28 +17,15 @@ def run(checkpoint: str = VIT, task: str = "image-classification", **changes: An
     return ok_result(spec=RunSpec(checkpoint, task, **given), image=None)
 
 
-@pytest.mark.parametrize(("asked", "taken"), [(1, 1), (2, 1), (3, 4), (256, 16)], ids=str)
-def test_the_nearest_batch_is_taken_by_ratio(asked: int, taken: int) -> None:
-    """Of two equally far the smaller."""
-    assert {row.batch_size for row in nearest_rows(VIT, batch_size=asked)} == {taken}
-
-
-def test_the_mode_is_taken_where_a_gpu_has_it_and_default_elsewhere() -> None:
-    rows = nearest_rows("microsoft/resnet-50", "reduce-overhead", 16)
-    assert [(row.gpu, row.mode, row.batch_size) for row in rows] == [
-        ("A100", "reduce-overhead", 4),
-        ("V100", "default", 16),
-        ("T4", "reduce-overhead", 4),
-    ]
-
-
 def test_a_void_run_is_called_one() -> None:
     void = ok_result(spec=run().spec, compilation=Compilation(5.5, "cold", 1, recompiles_while_timing=2))
     assert any("recompiled while timed" in one for one in compare_with_guide(void))
 
 
 @pytest.mark.parametrize(
-    "result", [ok_result(), failed_result(status="cancelled", spec=run().spec)], ids=["not in the guide", "no result"]
+    "result",
+    [ok_result(), run(batch_size=8), failed_result(status="cancelled", spec=run().spec)],
+    ids=["not in the guide", "no row of its batch size", "no result"],
 )
 def test_where_there_is_nothing_to_compare_nothing_is_said(result: RunResult) -> None:
     assert compare_with_guide(result) == []
@@ -47,7 +34,6 @@ def test_where_there_is_nothing_to_compare_nothing_is_said(result: RunResult) ->
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"batch_size": 8}, "Batch size: 8 here, 4 in the guide"),
         ({"dtype": "tf32"}, "Number format: tf32 here, float32 in the guide"),
         ({"device": "cpu"}, "This run used the CPU; the guide measured GPUs"),
         ({"channels_last": True}, "Channels last: on here, off in the guide"),

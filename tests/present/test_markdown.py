@@ -50,7 +50,7 @@ def test_texts_from_models_and_machines_cannot_become_html_or_links() -> None:
         good,
         environment=dataclasses.replace(ENVIRONMENT, device_name=hostile, cpu=hostile, compiler=hostile),
         compilation=dataclasses.replace(good.compilation, graph_breaks=places, recompiles=places, fallbacks=places),
-        machine_states=(HostSample(0.0, 0.0, GpuSample(None, None, None, None, (hostile,))),),
+        machine_states=(HostSample(0.0, 0.0, GpuSample(None, None, (hostile,))),),
     )
     failed = failed_result(failure=Failure("load", hostile, hostile))
     for text in (markdown.of_run(result), markdown.of_run(failed)):
@@ -130,7 +130,7 @@ def test_memory_is_shown_where_it_differs_with_what_was_reserved() -> None:
 
 
 def test_the_machine_says_what_disturbed_it() -> None:
-    hot = GpuSample(900e6, 1_590e6, 92.0, 70.0, ("thermal",), 1)
+    hot = GpuSample(900e6, 1_590e6, ("thermal",), 1)
     assert "GPU throttled: thermal" in shown(full_result(machine_states=(HostSample(0.0, 0.0, hot),)))["machine"]
 
 

@@ -151,7 +151,7 @@ def test_the_api_gives_published_rows_faults_and_sources(served: Any) -> None:
     given = served[0].predict(gpu="T4", subset="nightly", batch_size=16, api_name="/published")
     assert [(row["model"], row["eager_ms"]) for row in given["rows"]] == [("BeiT", 42.179), ("DETR", "OOM")]
     assert "Repeats" in given["rows"][0]["notes"][0]
-    assert len(given["faults"]) == len(published.faults()) and given["sources"] and given["problems"] == []
+    assert len(given["faults"]) == len(published.faults()) and given["sources"]
 
 
 def called(served: Any, tool: str = "", **arguments: Any) -> Any:

@@ -26,7 +26,7 @@ from demo.ui.tabs.form import find_picture, uploaded
 from demo.ui.tabs.headline import failure, headline, intro, race_of
 from demo.ui.tabs.predictions import Outputs
 
-CHARTS = dict(zip(details.FOLDS, ((charts.latency_bars, charts.trace), ()), strict=True))
+CHARTS = dict(zip(details.FOLDS, ((charts.trace,), ()), strict=True))
 """The makers of the charts in each fold; a maker gives None if a result has nothing to draw."""
 CODE = {
     "script": ("Python script that times this model again", "python"),

@@ -98,7 +98,7 @@ def test_a_row_that_ships_asks_for_what_it_measured(row: published.PublishedRow)
 def test_a_row_that_this_page_cannot_run_says_why(own: Path, monkeypatch, changes: dict[str, str]) -> None:
     monkeypatch.setattr(limits, "current", lambda: limits.Limits(batch=4, hub_ids=False))
     measured_tables.write(own / "a.csv", changes)
-    (row,), _ = published.measured_rows(own)
+    (row,) = published.measured_rows()
     with pytest.raises(BadInput):
         published_tab.here(row)
     page = Page(answering(ok_result()))

@@ -46,7 +46,7 @@ def test_the_folds_show_the_sections_as_the_export_has_them_and_charts(page: Pag
     for fold, section in pane.sections.items():
         assert updates[pane.folds[fold]]["visible"] and updates[section] in markdown.of_run(stored("detection"))
     drawn = [make.__name__ for make, plot in pane.charts.items() if updates[plot]["visible"]]
-    assert drawn[:2] == ["latency_bars", "trace"] and updates[pane.race]["visible"]
+    assert drawn == ["trace"] and updates[pane.race]["visible"]
 
 
 def test_a_failed_run_tells_of_its_machine_and_has_no_chart(page: Page) -> None:
