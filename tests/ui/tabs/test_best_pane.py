@@ -7,7 +7,6 @@ import pytest
 from support.fake_runner import SearchRunner, measured
 from support.page_support import (
     HOSTILE,
-    arrived,
     cancel,
     ended,
     field_values,
@@ -167,15 +166,3 @@ def test_a_row_opens_its_run_and_one_of_a_way_that_fails_says_why_and_never_wins
     for nowhere in ("Layer by layer", None, 1.5, []):
         assert row_at(page, going, nowhere) == ""
     assert "compiler aot" in row_at(page, going, "A package")
-
-
-def test_a_link_to_the_search_fills_its_form_and_starts_nothing() -> None:
-    page, runner = page_of()
-    form_of = page.run_tab.form
-    linked = arrived(page, ME, checkpoint="shapes-segformer", best="7", other_formats="1")
-    assert linked[form_of.inputs["checkpoint"]]["value"] == "shapes-segformer"
-    assert (linked[form_of.minutes], linked[form_of.other_formats]) == (7.0, True)
-    assert "This link asks for the best way" in stage_of(page, linked) and not runner.runs
-    assert arrived(page, ME, best="")[form_of.minutes] == 3.0
-    refused = arrived(page, ME, best=HOSTILE)
-    assert "A search takes 1 to 60 minutes" in stage_of(page, refused) and HOSTILE not in stage_of(page, refused)

@@ -37,7 +37,7 @@ def test_a_link_with_a_run_opens_it_as_it_was_shown_with_the_form_as_it_was(page
 
 
 def test_opening_a_run_restores_its_picture_or_says_that_it_was_another(page: Page, history: History) -> None:
-    fields, note = page.run_tab.form.inputs, page.run_tab.form.picture_note
+    fields, (note, _) = page.run_tab.form.inputs, page.run_tab.form.picture_notes
     (shown,) = opened(page, run=ok_result().id)
     assert fields["image"] not in shown
     assert shown[note]["visible"] and "scene.png" in shown[note]["value"]
