@@ -65,14 +65,6 @@ def _example_of() -> dict[str, Path]:
     return {hashlib.sha256(path.read_bytes()).hexdigest(): path for path in (*scenes(), *photographs())}
 
 
-def example(name: str) -> Path:
-    """A picture that comes with the page, by its name without an ending. Raises BadInput."""
-    named = {path.stem: path for path in _example_of().values()}
-    if name not in named:
-        raise BadInput(f"There is no example {name[:80]!r}. There are: {', '.join(named)}.")
-    return named[name]
-
-
 def find_picture(sha256: str, own: Path | None = None) -> Path | None:
     """The file with this checksum: one of the examples or `own`; None for any other."""
     if own is not None and own.is_file() and hashlib.sha256(own.read_bytes()).hexdigest() == sha256:
