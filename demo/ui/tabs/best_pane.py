@@ -36,7 +36,7 @@ class BestPane(Watching):
         with run_tab.pane.best:
             self.head = gr.Markdown(elem_id="best-head")
             self.table = tables.table("best-table", "Ways; press a row to see its run", COLUMNS)
-            self.code = code_to_copy("python", label="The lines of code for this way", visible=False)
+            self.code = code_to_copy(label="The lines of code for this way", visible=False)
             with gr.Row(elem_id="best-charts"):
                 self.charts = {
                     draw: gr.Plot(visible=False, show_label=False, elem_id=f"best-{draw.__name__.strip('_')}")
