@@ -130,21 +130,6 @@ def test_a_visitor_has_a_run_or_a_search_and_not_both_at_once() -> None:
     assert "Your last run, search or sweep goes on" in stage_of(page, refused)
     cancel(page, "me")
     ended(going)
-    run = press_run(page, ME)
-    next(run)
-    refused = pressed(page, "a second page")
-    assert "Your last run, search or sweep goes on" in stage_of(page, refused)
-    assert page.best_pane.watched not in refused
-    cancel(page, "me")
-    list(run)
-
-
-def test_bad_input_is_a_sentence_and_leaves_the_form_as_it_is() -> None:
-    page, _ = page_of()
-    refused = pressed(page, minutes=0.5)
-    assert "A search takes 1 to 60 minutes. Given: 0.5." in stage_of(page, refused)
-    assert refused[page.run_tab.form.best]["interactive"]
-    assert not refused.keys() & {page.best_pane.watched, *page.run_tab.form.inputs.values()}
 
 
 def test_a_row_opens_its_run_and_one_of_a_way_that_fails_says_why_and_never_wins() -> None:

@@ -179,7 +179,6 @@ def test_a_grid_that_is_too_large_or_cannot_be_run_is_told_to_the_visitor(monkey
     for sizes, told in (
         ([str(size) for size in range(1, 10)], "at most 24 cells. Given: 36"),
         (["1", HOSTILE], "from 1 to 256"),
-        ([], "no batch sizes"),
     ):
         (only,) = started(page, batch_sizes=sizes)
         assert told in only[tab.status] and HOSTILE not in only[tab.status]
