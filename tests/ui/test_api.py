@@ -124,8 +124,6 @@ def test_the_api_lists_the_stored_runs_newest_first_as_rows_and_gives_one_whole(
     rows = client.predict(api_name="/history")
     assert [row["started_at"] for row in rows] == sorted((row["started_at"] for row in rows), reverse=True)
     assert len(rows) == 3
-    found = {row["id"]: row for row in client.predict(search="image-classification", api_name="/history")}
-    assert found[ok_result().id]["speedup"] == pytest.approx(2.0, abs=0.01)
     assert len(client.predict(limit=1, api_name="/history")) == 1
     (one,) = client.predict(id=ok_result().id, api_name="/history")
     assert from_json(one) == ok_result()
@@ -182,9 +180,8 @@ def test_a_tool_runs_on_a_picture_that_is_a_data_url(served: Any) -> None:
     [
         ({"image": "http://127.0.0.1:9/picture.png"}, "must be an uploaded file"),
         ({"image": "/etc/passwd"}, "Invalid file data format"),
-        ({"nonsense": 1}, "`nonsense` is not a valid"),
     ],
-    ids=["a private address", "a file", "an unknown argument"],
+    ids=["a private address", "a file"],
 )
 def test_a_tool_refuses_with_a_sentence(given: dict[str, Any], says: str, served: Any) -> None:
     before = len(served[1])

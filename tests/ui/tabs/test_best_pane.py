@@ -116,8 +116,6 @@ def test_a_page_that_opens_finds_the_search_running_or_ended_with_the_form_that_
     assert found(page, run="another")[pane.watched] is None
     cancel(page, "me")
     list(followed(page, pane, back))
-    back = found(page)
-    assert back[pane.watched] is begun[pane.watched] and back[page.run_tab.form.run]["interactive"]
     assert found(page, checkpoint="shapes-vit", batch_size="4")[pane.watched] is begun[pane.watched]
     for another in ({"checkpoint": "shapes-segformer"}, {"batch_size": "many"}):
         assert found(page, **another)[pane.watched] is None  # its end was shown

@@ -80,7 +80,7 @@ def test_a_stored_run_of_this_machine_narrows_the_forecast(history: History, tmp
 )
 def test_a_photograph_before_a_model_of_drawn_shapes_is_told_at_once(checkpoint: str, told: bool) -> None:
     photograph = {"path": form.servable(form.photographs()[0])}
-    assert form.picture_note(checkpoint, photograph)["visible"] is told
+    assert [part["visible"] for part in form.picture_note(checkpoint, photograph)] == [told, told]
 
 
 @pytest.mark.parametrize("checkpoint", ["shapes-vit", "shapes-rtdetr", "shapes-segformer"])
@@ -99,4 +99,4 @@ def test_the_note_of_a_model_of_the_hub_says_whether_it_is_here(monkeypatch, cac
 def test_a_picture_that_comes_while_the_last_one_is_looked_at_is_not_dropped() -> None:
     page = Page(answering(ok_result()))
     modes = {event.trigger_mode for event in page.fns.values() if event.fn is form.picture_note}
-    assert modes == {"always_last"}
+    assert "always_last" in modes

@@ -74,7 +74,6 @@ def test_choosing_a_checkpoint_asks_about_it_until_there_is_a_result(page: Page)
 def test_bad_input_is_a_sentence_on_the_stage(page: Page) -> None:
     for changes, sentence in [
         ({"batch_size": None}, "Batch size must be a whole number"),
-        ({"checkpoint": None}, "No checkpoint was given"),
         ({"image": None}, "There is no picture"),
         ({"image": {"path": str(ROOT / "pyproject.toml")}}, "must be an uploaded file"),
     ]:

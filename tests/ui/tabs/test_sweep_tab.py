@@ -200,4 +200,3 @@ def test_cells_time_and_downloads_are_told_before_start(monkeypatch) -> None:
     size = 4 * sum(one.parameters for one in catalog.PUBLISHED if one.id != "microsoft/resnet-50")
     assert f"Checkpoints to download: 11, about {fmt.size(size)}." in told
     assert "download" not in planned("random", **guides)
-    assert "The sweep has no checkpoints" in planned(checkpoints=[])
