@@ -9,8 +9,9 @@ import gradio as gr
 from gradio.processing_utils import save_file_to_cache
 from gradio.utils import get_upload_folder, is_in_or_equal
 
-from demo.core import catalog, limits
+from demo.core import catalog, hub, limits
 from demo.core.catalog import scenes
+from demo.core.machine import HostInfo
 from demo.core.outputs import ImageInfo
 from demo.core.spec import FOLDS, OPTIONS, TASKS, TEXT_GENERATION, BadInput, Option, RunSpec, without_meaning
 from demo.present.markdown import escaped
@@ -39,6 +40,7 @@ PROMPTS = (
 )
 FIRST = next(entry for entry in catalog.CHECKPOINTS if entry.id == catalog.DEFAULT)
 """What the form holds at first."""
+VIT = "google/vit-base-patch16-224"
 
 
 @cache
@@ -73,6 +75,12 @@ def find_picture(sha256: str, own: Path | None = None) -> Path | None:
 def servable(picture: Path) -> str:
     """The path of a copy that gradio serves: it serves no file outside its cache and the current folder."""
     return save_file_to_cache(picture, get_upload_folder())
+
+
+def default_checkpoint(machine: HostInfo | None) -> str:
+    """ViT with a GPU and its weights at hand, else the bundled one: the first press of Run has to succeed."""
+    gpu = machine is not None and machine.gpu is not None
+    return VIT if gpu and hub.can_load(VIT) else catalog.DEFAULT
 
 
 def checkpoints(task: str) -> list[str]:

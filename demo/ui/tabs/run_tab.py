@@ -79,9 +79,15 @@ class RunTab(Watching):
 
     def settle_after(self, greeted: Any) -> None:
         """Connects what happens after the event `greeted`, at whose end the machine is known."""
-        form = self.form
-        expected = greeted.then(self._forecast, list(form.inputs.values()), form.forecast, **UNREAD)
-        expected.then(self._others, None, [form.busy, form.run_when_quiet], **UNREAD)
+        inputs = self.form.inputs
+        greeted.then(
+            self._settle,
+            [inputs["checkpoint"], inputs["image"], self.has_run],
+            [inputs["checkpoint"], inputs["image"]],
+            **UNREAD,
+        ).then(self._forecast, list(inputs.values()), self.form.forecast, **UNREAD).then(
+            self._others, None, [self.form.busy, self.form.run_when_quiet], **UNREAD
+        )
 
     def _wire(self) -> None:
         form, pane, inputs = self.form, self.pane, self.form.inputs
@@ -197,6 +203,14 @@ class RunTab(Watching):
         with contextlib.suppress(HistoryError):
             return forecast.on_this_machine(self.history.all(limit=MAX_RUNS), machine, spec.device)
         return []
+
+    def _settle(
+        self, checkpoint: str, image: dict[str, Any] | None, has_run: bool, request: gr.Request
+    ) -> tuple[Any, Any]:
+        """When the machine is known: its default checkpoint and picture, if the visitor has not changed the form."""
+        untouched = checkpoint == FIRST.id and not has_run and "checkpoint" not in request.query_params
+        default = forms.default_checkpoint(self.runner.machine) if untouched else FIRST.id
+        return (gr.skip(), gr.skip()) if default == FIRST.id else (default, forms.picture_for(default, image))
 
     # ---- a run
 

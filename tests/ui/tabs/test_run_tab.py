@@ -18,6 +18,7 @@ from support.page_support import (
     field_values,
     forecast,
     handler,
+    in_the_form,
     is_ready,
     opened,
     pressed,
@@ -42,6 +43,20 @@ ROOT = Path(__file__).resolve().parents[3]
 def page() -> Page:
     """Its runs take no time."""
     return Page(answering(ok_result()))
+
+
+def test_a_gpu_machine_changes_only_a_form_that_nobody_touched(monkeypatch) -> None:
+    monkeypatch.setattr("demo.core.hub.can_load", lambda checkpoint: True)
+    page = Page(FakeRunner(lambda *_: ok_result(), machine=dataclasses.replace(MACHINE, gpu="Tesla T4")))
+    untouched = in_the_form(form.scenes()[0])
+    fields = page.run_tab.form.inputs
+    settle = handler(page, takes=page.run_tab.has_run, changes=fields["image"])
+    checkpoint, picture = settle("shapes-vit", untouched, False)
+    assert (checkpoint, Path(picture).name) == ("google/vit-base-patch16-224", "lion.jpg")
+    for given in (("microsoft/resnet-50", untouched, False), ("shapes-vit", untouched, True)):
+        assert settle(*given) == (gr.skip(), gr.skip())
+    monkeypatch.setattr("demo.core.hub.can_load", lambda checkpoint: False)
+    assert settle("shapes-vit", untouched, False) == (gr.skip(), gr.skip())
 
 
 @pytest.mark.parametrize(("gpu", "told"), [(None, True), ("Tesla T4", False)], ids=["a CPU", "a GPU"])
