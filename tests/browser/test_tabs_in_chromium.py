@@ -441,6 +441,7 @@ def test_runs_are_searched_compared_exported_and_opened_and_back_brings_the_comp
     pick(tab, "slower", failed_result().id, ok_result().id)
     tab.locator("#compare").click()
     tab.locator("#compared").get_by_text("3 runs compared").wait_for()
+    tab.wait_for_url("**?tab=history&history_compare=*")
     with tab.expect_download() as download:
         tab.get_by_role("button", name="Export CSV", exact=True).click()
     assert download.value.suggested_filename == "worth-compiling-runs.csv"
@@ -454,6 +455,7 @@ def test_runs_are_searched_compared_exported_and_opened_and_back_brings_the_comp
     tab.go_back()
     tab.locator("#runs").wait_for()
     tab.wait_for_function("document.title.startsWith('History')")
+    assert "tab=history&history_compare=" in tab.url
     tab.locator("#compared").get_by_text("3 runs compared").wait_for()
     row_of(tab, ok_result().id).get_by_role("gridcell").nth(1).click()
     tab.wait_for_url(f"**run={ok_result().id}*")

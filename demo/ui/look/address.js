@@ -1,6 +1,6 @@
 // Keeps the open tab and the shown stored run in the address bar, for Back and Forward, and sets the window's title. A run
 // that ends is written into the current entry of the browser's history if that entry has no run yet. Any other run or tab
-// is a new entry. What is chosen in a tab (filters) stands in the entry of that tab: the server says it as a
+// is a new entry. What is chosen in a tab (filters, compared runs) stands in the entry of that tab: the server says it as a
 // query whose names begin with the tab's, and reads it from the address when the tab is opened.
 window.address = (() => {
   const SETTLED = 50;  // milliseconds after which gradio has drawn the result of an event
@@ -14,7 +14,7 @@ window.address = (() => {
   const later = () => new Promise(done => setTimeout(done, SETTLED));
 
   const put = (url, name, value) => (value ? url.searchParams.set(name, value) : url.searchParams.delete(name));
-  const CHOOSING = ['published'];  // tabs with something to choose
+  const CHOOSING = ['history', 'published'];  // tabs with something to choose
   const chosen = {};  // of each of them its query
   const choicesOf = (url, id) =>
     new URLSearchParams([...url.searchParams].filter(([name]) => name.startsWith(`${id}_`))).toString();

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from typing import Any
+from urllib.parse import urlencode
 
 import gradio as gr
 
@@ -14,7 +15,7 @@ from demo.store import export
 from demo.store.history import HistoryError
 from demo.store.hub_dataset import PushedHistory
 from demo.ui.look import TO_OPENED, download, scroll_to
-from demo.ui.tabs import compare, tables
+from demo.ui.tabs import compare, links, tables
 from demo.ui.tabs.events import AT_ONCE, UNREAD
 from demo.ui.tabs.run_tab import RunTab
 
@@ -28,6 +29,9 @@ CONFIRM = """(ids, search) => {
   const sure = ids?.length && confirm(`Delete the selected runs (${ids.length}) for good?`);
   return [sure ? ids : [], search];
 }"""
+
+COMPARE = "history_compare"
+"""The parameter of a link with the ids of the runs that it compares."""
 
 COLUMNS = (
     "Select", "Checkpoint", "Settings", "Result", "Interval, 95 %", "Eager, ms", "Compiled, ms", "Started (UTC)",
@@ -83,7 +87,9 @@ class HistoryTab:
             self.shown = gr.Markdown("", elem_id="history-shown")
             self.runs = tables.table("runs", "Stored runs", COLUMNS, column_widths=WIDTHS)
             self.file = gr.DownloadButton("The file", elem_id="exported", elem_classes="unseen")
-        self.comparing = [self.compared, self.answer, self.chart, self.table]
+        self.asked = gr.Textbox("", visible=False)  # filled by links.QUERY
+        self.chosen = gr.Textbox("", visible=False)  # the runs of the comparison that is shown, as a query
+        self.comparing = [self.compared, self.answer, self.chart, self.table, self.chosen]
         self.listing = [self.shown, self.runs, self.selected]
         self._wire(tab)
 
@@ -105,12 +111,17 @@ class HistoryTab:
         tab.select(self._show, [search, selected], self.listing, **UNREAD)
         search.change(self._show, [search, selected], self.listing, trigger_mode="always_last", **UNREAD)
         # a comparison stands above the list and would hide what the search finds
-        search.change(self._nothing_compared, None, self.comparing, **AT_ONCE)
+        address: dict[str, Any] = {"js": links.chosen("history"), "api_visibility": "private"}
+        search.change(self._nothing_compared, None, self.comparing, **AT_ONCE).then(None, self.chosen, **address)
+        compared = [*self.comparing, self.message]
+        reopened = tab.select(self._compare_linked, [self.asked, self.chosen], compared, js=links.QUERY, **AT_ONCE)
+        reopened.then(None, self.chosen, **address)
         opening = [selected, self.tabs, self.message, self._run_tab.opened_from, *self._run_tab.showing]
         opened = self.runs.select(self._press, [visitor, selected], opening, **UNREAD)
         opened.then(None, self._run_tab.opened_from, js=TO_OPENED, api_visibility="private")
-        pressed = self.compare_button.click(self._compare, selected, [*self.comparing, self.message], **UNREAD)
+        pressed = self.compare_button.click(self._compare, selected, compared, **UNREAD)
         pressed.then(None, js=scroll_to("compared"), api_visibility="private")
+        pressed.then(None, self.chosen, **address)
         for format, button in self.exports.items():
             button.click(
                 lambda selected, asked, format=format: self._export(format, selected, asked),
@@ -118,13 +129,14 @@ class HistoryTab:
                 [self.file, self.message],
                 **(UNREAD | {"concurrency_limit": 1, "concurrency_id": "export"}),
             ).success(None, js=download("exported"), api_visibility="private")
-        self.delete_button.click(
+        deleted = self.delete_button.click(
             self._delete,
             [selected, search],
             [self.message, *self.comparing, *self.listing],
             js=CONFIRM,
             **UNREAD,
         )
+        deleted.then(None, self.chosen, **address)
 
     # ---- the table
 
@@ -139,7 +151,7 @@ class HistoryTab:
             return {self.shown: _reason(error), self.runs: gr.update(visible=False)}
         choices = {result.id: _label(result) for result in (*results, *kept)}
         return {
-            self.shown: tables.status(f"{fmt.count(stored, 'run')} found. The table has at most the newest {LISTED}."),
+            self.shown: tables.status(_counted(len(results), stored, search)),
             self.runs: tables.filled(COLUMNS, map(row_of, results)),
             self.selected: gr.update(
                 choices=[(label, id) for id, label in choices.items()], value=[result.id for result in kept]
@@ -157,7 +169,7 @@ class HistoryTab:
     # ---- a comparison
 
     def _nothing_compared(self) -> dict[Any, Any]:
-        return {self.compared: gr.update(visible=False)}
+        return {self.compared: gr.update(visible=False), self.chosen: ""}
 
     def _compare(self, selected: Any, request: gr.Request) -> dict[Any, Any]:
         least, most = compare.MIN_COMPARED, compare.MAX_COMPARED
@@ -175,8 +187,22 @@ class HistoryTab:
             self.answer: compare.answer(results),
             self.chart: gr.update(value=(figure := intervals(compare.bars(results))), visible=figure is not None),
             self.table: tables.filled(("Figure", *letters), lines),
+            self.chosen: urlencode({COMPARE: " ".join(ids)}),
             self.message: "",
         }
+
+    def _compare_linked(self, query: str, chosen: str, request: gr.Request) -> dict[Any, Any]:
+        """Shows the comparison that the address names, if it is not the one that is shown."""
+        asked = links.read_query(query).get(COMPARE, "")
+        if asked == links.read_query(chosen).get(COMPARE, ""):
+            return {self.message: gr.skip()}
+        if not asked:
+            return self._nothing_compared() | {self.message: ""}
+        shown = self._compare(asked.split(), request)
+        if shown[self.message]:
+            shown = self._nothing_compared()
+            shown[self.message] = tables.status("The runs that this link compares are not all stored here.")
+        return shown
 
     # ---- export and deletion
 
@@ -232,6 +258,15 @@ def row_of(result: RunResult) -> list[Any]:
 
 def _label(result: RunResult) -> str:
     return f"{naming.run_line(result)} · {fmt.minute(result.started_at)} UTC"
+
+
+def _counted(listed: int, stored: int, search: str) -> str:
+    if not stored:
+        searched = search.strip()
+        return f"No stored run holds “{searched}”." if searched else "No runs yet. Each one is kept here."
+    if listed < stored:
+        return f"The newest {listed} of {stored} runs. A search finds the others."
+    return fmt.count(stored, "run")
 
 
 def _ids(selected: Any) -> list[str]:

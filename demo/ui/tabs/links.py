@@ -30,10 +30,8 @@ BEGUN = "(id) => window.address.shown(id)"
 """A run has begun, and a reload shows it. A refused press of Run leaves the run that was shown."""
 REMEMBER = "(id) => window.address.remember(id)"
 """Puts the shown run into the address bar, so that it can be sent to somebody; other parameters stay."""
-WITH_CHOICES = "(_, ...rest) => [window.address.asked('published'), ...rest]"
-"""The address's query as an event's first input, if it chooses something else than the tab shows."""
-CHOSEN = "query => window.address.chosen('published', query)"
-"""Puts a tab's choices, an event's only input, into the address bar."""
+QUERY = "(_, ...rest) => [location.search, ...rest]"
+"""The address's query as an event's first input."""
 FILL = "query => window.address.fill(query)"
 """Opens the page anew with its form filled by this query; nothing for ''."""
 
@@ -65,6 +63,16 @@ def opened(result: RunResult) -> str:
     """A stored run as Markdown, as a pressed cell or row of a table shows it."""
     link = f"[Open this run with its charts and predictions](?{urlencode({RUN: result.id})})"
     return f"{link}\n\n{markdown.of_run(result)}"
+
+
+def with_choices(tab: str) -> str:
+    """JavaScript for an event's first input: the address's query if it chooses something else than the tab shows."""
+    return f"(_, ...rest) => [window.address.asked({tab!r}), ...rest]"
+
+
+def chosen(tab: str) -> str:
+    """JavaScript that puts a tab's choices, an event's only input, into the address bar."""
+    return f"(query) => window.address.chosen({tab!r}, query)"
 
 
 def spec_of(query: Mapping[str, str], checkpoint: str) -> RunSpec | None:

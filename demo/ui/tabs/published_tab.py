@@ -70,10 +70,10 @@ class PublishedTab:
             self._update,
             [self.chosen, *filters],
             [self.chosen, *filters, *self.outputs],
-            js=links.WITH_CHOICES,
+            js=links.with_choices("published"),
             trigger_mode="always_last",
             **AT_ONCE,
-        ).then(None, self.chosen, js=links.CHOSEN, api_visibility="private")
+        ).then(None, self.chosen, js=links.chosen("published"), api_visibility="private")
         self.table.select(self._press, self.rows, [self.pressed, self.scope], **AT_ONCE).then(
             None, self.pressed, js=links.FILL, api_visibility="private"
         )

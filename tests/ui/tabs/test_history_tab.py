@@ -66,7 +66,9 @@ def test_a_search_leaves_what_fits(page: Page) -> None:
 
 def test_only_the_newest_of_many_runs_are_listed(page: Page, monkeypatch) -> None:
     monkeypatch.setattr(history_tab, "LISTED", 2)
-    assert len(shown(listed(page)[page.history_tab.runs])) == 2
+    updates = listed(page)
+    assert len(shown(updates[page.history_tab.runs])) == 2
+    assert "The newest 2 of 3 runs" in updates[page.history_tab.shown]
 
 
 def test_a_press_on_the_first_column_selects_the_run(page: Page) -> None:
@@ -122,6 +124,28 @@ def test_no_other_number_of_runs_is_compared(page: Page, selected: str, here: in
     updates = compared(page, *selected.split())
     assert set(updates) == {page.history_tab.message}
     assert f"Select 2 to 4 runs to compare. Selected: {here}." in updates[page.history_tab.message]
+
+
+def linked(page: Page, query: str, chosen: str = "") -> dict[Any, Any]:
+    """What a link brings to a page that shows the comparison of `chosen`."""
+    return handler(page, takes=page.history_tab.asked, changes=page.history_tab.compared)(query, chosen)
+
+
+def test_a_link_shows_the_comparison_that_it_was_copied_from(page: Page) -> None:
+    tab = page.history_tab
+    by_hand = compared(page, "slower", FAST.id)
+    chosen = by_hand[tab.chosen]
+    by_link = linked(page, f"?tab=history&{chosen}&lang=en")
+    assert by_link[tab.answer] == by_hand[tab.answer] and by_link[tab.chosen] == chosen
+    assert linked(page, f"?{chosen}", chosen) == {tab.message: gr.skip()}  # as when the tab is opened again
+    assert linked(page, "?tab=history", chosen)[tab.compared] == gr.update(visible=False)
+
+
+@pytest.mark.parametrize("ids", ["gone+slower", "a+b+c+d+e", "%3Cscript%3E", "+".join(map(str, range(2000)))])
+def test_a_link_to_runs_that_are_not_here_says_so(page: Page, ids: str) -> None:
+    updates = linked(page, f"?tab=history&history_compare={ids}", "history_compare=slower+slower2")
+    assert updates[page.history_tab.chosen] == ""
+    assert "The runs that this link compares are not all stored here." in updates[page.history_tab.message]
 
 
 def test_an_export_holds_what_is_selected(page: Page) -> None:

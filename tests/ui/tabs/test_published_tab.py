@@ -63,6 +63,8 @@ def test_a_row_with_a_fault_has_its_note() -> None:
     "subset, words",
     [
         ("measured scope-layers", "Measured here: layer by layer"),
+        ("measured compiler-aot", "Measured here: package (AOTInductor)"),
+        ("measured", "Measured here: as the guide"),
         ("release", "torch 2.0.1"),
     ],
 )
