@@ -196,7 +196,7 @@ PASSWD = {"path": "/etc/passwd", "meta": {"_type": "gradio.FileData"}}
             "call/benchmark",
             {"data": []},
             200,
-            "/benchmark takes 29 values. Given: 0. /gradio_api/call/v2/benchmark takes only those",
+            "/benchmark takes 28 values. Given: 0. /gradio_api/call/v2/benchmark takes only those",
         ),
         ("call/v2/benchmark", {"checkpoint": {}}, 200, "No checkpoint was given"),
         ("call/v2/benchmark", {"image": 7}, 200, "must be an uploaded file"),
@@ -283,7 +283,6 @@ ANY_FIELD: dict[str, st.SearchStrategy[Any]] = {
     "task": st.sampled_from(TASKS) | ANYTHING,
     "image": st.none() | st.fixed_dictionaries({"path": st.text(max_size=30)}) | ANYTHING,
     "whole": st.booleans() | ANYTHING,
-    "example": st.sampled_from(["", "lion", "shapes-scene-7"]) | ANYTHING,
 }
 
 

@@ -79,6 +79,7 @@ from demo.present.script import script
 from demo.store import export
 from demo.store.history import History
 from demo.sweep import best_table
+from demo.ui.jobs import attempted
 from demo.ui.page import Page
 from demo.ui.tabs import form, links
 
@@ -92,7 +93,7 @@ print(json.dumps({
     "choices": fields["task"].choices,
     "form": form.read_spec(values).task,
     "first": form.first("depth-estimation"),
-    "without a checkpoint": links.read({"task": "depth-estimation"}, "shapes-vit", page.run_tab.form)[2],
+    "without a checkpoint": str(attempted(lambda: links.spec_of({"task": "depth-estimation"}, "shapes-vit"))),
     "link": links.spec_of({"task": "depth-estimation", "checkpoint": "someone/depth"}, "shapes-vit").task,
     "filled": links.filled(page.run_tab.form, result.spec)[fields["task"]]["value"],
     "script": script(result),

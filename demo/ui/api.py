@@ -22,7 +22,7 @@ from demo.store.history import History, HistoryError
 from demo.sweep import best_way, best_words
 from demo.tasks import BY_NAME
 from demo.ui.jobs import BestSearch, RunQueue, Supervisor, make_search
-from demo.ui.tabs.form import default_picture, example as named_example, uploaded
+from demo.ui.tabs.form import default_picture, uploaded
 
 _log = logging.getLogger(__name__)
 
@@ -34,7 +34,6 @@ _NOTES = {
     "task": "Needed only for a checkpoint that is not in the catalogue.",
     "image": 'An uploaded file, over MCP a "data:image/png;base64,..." URL; else an example that suits the model. Text '
     "generation takes none.",
-    "example": 'Instead of an image: one of the page\'s examples, such as "shapes-scene-2" or "lion".',
     "whole": "The whole result instead of one flat row; without it, the row over MCP and the whole elsewhere.",
     "minutes": f"Time for its runs, {best_way.MIN_MINUTES:g} to {best_way.MAX_MINUTES:g}; the queue is not counted.",
     "other_formats": "Try half formats, and TF32 on a GPU, too: they change the outputs.",
@@ -59,7 +58,6 @@ _MODEL: list[Argument] = [
     ("checkpoint", str, catalog.DEFAULT),
     ("task", Literal[TASKS] | None, None),
     ("image", FileData, None),  # "| None" hides from gradio's MCP tools that it is a file
-    ("example", str, ""),
 ]
 
 
@@ -111,15 +109,11 @@ def _asked_for(asked: dict[str, Any]) -> tuple[RunSpec, Path | None]:
         if name in asked and (asked[name] is not None or option.default not in (None, ()))
     }
     spec = catalog.make_spec(asked["checkpoint"], asked["task"] or None, **options)
-    image, example = asked["image"], asked["example"]
+    image = asked["image"]
     if not spec.sees_picture:
-        if image or example:
-            raise BadInput(f"{spec.task} sees no picture: leave image and example out.")
+        if image:
+            raise BadInput(f"{spec.task} sees no picture: leave image out.")
         return spec, None
-    if image and example:
-        raise BadInput("Both an image and an example were given: leave one of them out.")
-    if example:
-        return spec, named_example(str(example))
     return spec, uploaded(image) if image else default_picture(spec.checkpoint)
 
 

@@ -9,17 +9,17 @@ import gradio as gr
 
 from demo.core import catalog, hub, limits
 from demo.core.machine import HostInfo
-from demo.core.spec import BadInput, RunSpec
+from demo.core.spec import RunSpec
 from demo.runs.runner import Runner
 from demo.store.history import History
 from demo.ui import api
 from demo.ui.jobs import MACHINE_SECONDS, RunQueue
-from demo.ui.look import MARK_PRESET, name_thumbnails, press
+from demo.ui.look import name_thumbnails, press
 from demo.ui.look.theme import CSS, HEAD, theme
 from demo.ui.tabs import links
 from demo.ui.tabs.best_pane import BestPane
-from demo.ui.tabs.events import AT_ONCE, LATEST, QUIET, UNREAD
-from demo.ui.tabs.form import default_picture, read_spec, servable, thumbnails
+from demo.ui.tabs.events import AT_ONCE, QUIET, UNREAD
+from demo.ui.tabs.form import default_picture, servable, thumbnails
 from demo.ui.tabs.history_tab import HistoryTab
 from demo.ui.tabs.pre_flight import PreFlightScreen
 from demo.ui.tabs.published_tab import PublishedTab
@@ -176,31 +176,6 @@ class StageBar:
             asked = [run_tab.visitor, *form.inputs.values()]
             recorded.click(run_tab.recorded, asked, run_tab.showing, **UNREAD)
             gr.Markdown("<kbd>D</kbd> dark", elem_id="stage-keys")
-        chosen = gr.Textbox("", visible=False)
-        fields = [field for name, field in form.inputs.items() if name != "image"]
-        gr.on(  # when the page opens, and at each change of a field
-            None,
-            self._chosen,
-            fields,
-            chosen,
-            preprocess=False,
-            queue=False,
-            **QUIET,
-            **LATEST,
-        ).then(None, chosen, js=MARK_PRESET, api_visibility="private")
-
-    def _chosen(self, request: gr.Request, *values: Any) -> str:
-        """The number of the preset that the form asks for; '' if it asks for something else."""
-        names = (name for name in self._form.inputs if name != "image")
-        try:
-            asked = read_spec(dict(zip(names, values, strict=True)))
-        except BadInput:
-            return ""
-        for gpu, loadable in ((False, False), (True, False), (True, True)):
-            for number, preset in enumerate(presets(gpu, loadable), 1):
-                if asked == catalog.make_spec(**preset):
-                    return str(number)
-        return ""
 
     def _presets(self) -> list[RunSpec]:
         """The presets' settings on this machine."""

@@ -49,8 +49,6 @@ class FakeRunner:
         self.threads: list[int | None] = []
         self.free: int | None = None
         """The threads that a run would get now."""
-        self.earlier = 0
-        """How many processes of the same run came before the one in hand."""
         self.machine: HostInfo | None = machine
         self.running = 0
         self.closed = False
@@ -74,7 +72,6 @@ class FakeRunner:
             file.write_bytes(b"what the run leaves")
         try:
             while True:
-                self.earlier = len(earlier)
                 answer = self.answer(spec, image)
                 started = time.monotonic()
                 while (elapsed := time.monotonic() - started) < self.seconds or self.hold:

@@ -25,7 +25,6 @@ TO_ANSWER = "() => pageEvents.toAnswer()"
 TO_ADVANCED = "() => pageEvents.toAdvanced()"
 TO_SWEEP = "() => pageEvents.toSweep()"
 REDRAW = "() => pageEvents.redraw()"
-MARK_PRESET = "number => pageEvents.markPreset(number)"
 TO_OPENED = "id => pageEvents.toOpened(id)"
 """Goes to the stored run that a press on a row of another tab has opened ('' if none), also in the address bar."""
 

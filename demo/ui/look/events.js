@@ -48,12 +48,6 @@
       setTimeout(() => window.dispatchEvent(new Event('resize')), 50);
     },
 
-    // Marks the button of the chosen preset: a gradio button has no such state.
-    markPreset(number) {
-      for (const button of document.querySelectorAll('#stage-bar [id^=preset]'))
-        button.setAttribute('aria-pressed', button.id === `preset-${number}`);
-    },
-
     // The thumbnails of `gr.Examples` have no accessible name.
     nameThumbnails(names) {
       document.querySelectorAll('#examples button.gallery-item').forEach((button, place) => {

@@ -16,7 +16,7 @@ from demo.present.script import change
 from demo.sweep import best_words
 from demo.sweep.best_table import EAGER, BestTable, Row
 from demo.sweep.run_grid import Timing, Waiting
-from demo.ui.jobs import BestSearch, make_search
+from demo.ui.jobs import BestSearch, attempted, make_search
 from demo.ui.look import TO_ANSWER
 from demo.ui.tabs import links, tables
 from demo.ui.tabs.events import AT_ONCE, UNREAD, Watching, error_card
@@ -36,7 +36,7 @@ class BestPane(Watching):
         with run_tab.pane.best:
             self.head = gr.Markdown(elem_id="best-head")
             self.table = tables.table("best-table", "Ways; press a row to see its run", COLUMNS)
-            self.code = code_to_copy("python", label="The lines of code for this way", visible=False)
+            self.code = code_to_copy(label="The lines of code for this way", visible=False)
             with gr.Row(elem_id="best-charts"):
                 self.charts = {
                     draw: gr.Plot(visible=False, show_label=False, elem_id=f"best-{draw.__name__.strip('_')}")
@@ -112,8 +112,8 @@ class BestPane(Watching):
         going = self.work_of(request, visitor)
         if not isinstance(going, BestSearch) or links.RUN in request.query_params:
             return {self.watched: None}
-        linked, _, problem = links.read(request.query_params, going.spec.checkpoint, tab.form)
-        if going.ended and going.delivered and (problem or linked not in (None, going.spec)):
+        linked = attempted(lambda: links.spec_of(request.query_params, going.spec.checkpoint))
+        if going.ended and going.delivered and linked not in (None, going.spec):
             return {self.watched: None}
         form = {tab.form.minutes: going.search.seconds / 60, tab.form.other_formats: going.other_formats}
         form |= links.filled(tab.form, going.spec) | tab.form.with_picture(going.image)

@@ -1,17 +1,18 @@
 """Two to four stored runs side by side: in what they differ, which is the fastest, and the figures of each."""
 
-import dataclasses
 import html
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from typing import Any
 
 from demo.core import format as fmt, stats
 from demo.core.result import FIRST_TOKEN, RunResult
-from demo.core.spec import OPTIONS, RunSpec, without_meaning
+from demo.core.spec import OPTIONS, without_meaning
 from demo.core.stats import Interval
 from demo.present import naming, verdict
 from demo.present.comparison_charts import RunInterval
 from demo.present.markdown import escaped
+from demo.store import export
 
 MIN_COMPARED, MAX_COMPARED = 2, 4
 LETTERS = "ABCD"
@@ -91,38 +92,20 @@ def _difference(ratio: float, first: Interval, second: Interval, questions: int)
     return stats.compare(around, questions=questions)
 
 
-def _facts(result: RunResult) -> dict[str, str]:
-    """Settings and machine of a run by their names; those of settings are the fields of `RunSpec`."""
-    spec, image, machine, versions = result.spec, result.image, result.environment, []
-    if machine is not None:
-        versions = [f"transformers {machine.transformers}", f"Python {machine.python}"]
-        versions += [f"driver {machine.driver}"] if machine.driver else []
-    hidden = without_meaning(spec.task)
-    settings = [field.name for field in dataclasses.fields(RunSpec)]
-    return {name: "" if name in hidden else _shown(getattr(spec, name)) for name in settings} | {
-        "picture": f"{image.name}, {image.sha256[:8]}" if image else "",
-        "machine": naming.where(result),
-        "CPU": machine.cpu if machine else "",
-        "threads used": str(result.threads or ""),
-        "torch version": machine.torch if machine else "",
-        "versions": ", ".join(versions),
-    }
+def _facts(result: RunResult) -> dict[str, Any]:
+    """Settings and machine of a run, as an export has them, and its picture; by their names."""
+    row = export.row(result)
+    known = ("spec.", "environment.")
+    facts = {name: row[name] for name, (_, place) in export.EXPORTED.items() if place.startswith(known)}
+    return facts | {"picture": f"{result.image.name}, {result.image.sha256[:8]}" if result.image else None}
 
 
 def _named(fact: str) -> str:
     """The name of a fact in a sentence."""
-    return OPTIONS[fact].label.lower() if fact in OPTIONS else fact
+    return OPTIONS[fact].label.lower() if fact in OPTIONS else fact.replace("_", " ")
 
 
-def _shown(asked: object) -> str:
-    """The value of a setting."""
-    if isinstance(asked, bool):
-        return "✓" if asked else "–"
-    text = ", ".join(asked) if isinstance(asked, tuple) else "" if asked is None else str(asked)
-    return fmt.shortened(text, MAX_SHOWN)
-
-
-_ALWAYS = ("checkpoint", "batch_size", "mode", "dtype", "weights", "protocol", "machine", "torch version")
+_ALWAYS = ("checkpoint", "batch_size", "mode", "dtype", "weights", "protocol", "device_name", "torch")
 """The facts that the table always shows. Others appear where the runs differ."""
 
 
@@ -133,7 +116,8 @@ def _lines(results: Sequence[RunResult]) -> Iterator[tuple[str, list[str]]]:
     for name in facts[0]:
         values = [each[name] for each in facts]
         if name in _ALWAYS or len(set(values)) > 1:
-            yield fmt.capital(_named(name)), list(map(str, values))
+            texts = [naming.shown_value(value) if value is not None else "" for value in values]
+            yield fmt.capital(_named(name)), [fmt.shortened(text, MAX_SHOWN) for text in texts]
     for name, read in _FIGURES.items():
         values = [read(result) for result in results]
         if any(values):

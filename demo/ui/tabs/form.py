@@ -49,11 +49,6 @@ def photographs() -> tuple[Path, ...]:
     return tuple(Path(gr.get_image(name)) for name in ("lion.jpg", "cheetah.jpg", "tower.jpg"))
 
 
-def drawn_only(checkpoint: str) -> bool:
-    known = catalog.find(checkpoint)
-    return known is not None and known.drawn_only
-
-
 def thumbnails() -> tuple[Path, ...]:
     """The pictures that the form offers."""
     return (*scenes()[:3], *photographs())
@@ -61,20 +56,13 @@ def thumbnails() -> tuple[Path, ...]:
 
 def default_picture(checkpoint: str) -> Path:
     """The picture for a run for which nobody chose one: an example that suits the model."""
-    return (scenes() if drawn_only(checkpoint) else photographs())[0]
+    known = catalog.find(checkpoint)
+    return (scenes() if known is not None and known.drawn_only else photographs())[0]
 
 
 @cache
 def _example_of() -> dict[str, Path]:
     return {hashlib.sha256(path.read_bytes()).hexdigest(): path for path in (*scenes(), *photographs())}
-
-
-def example(name: str) -> Path:
-    """A picture that comes with the page, by its name without an ending. Raises BadInput."""
-    named = {path.stem: path for path in _example_of().values()}
-    if name not in named:
-        raise BadInput(f"There is no example {name[:80]!r}. There are: {', '.join(named)}.")
-    return named[name]
 
 
 def find_picture(sha256: str, own: Path | None = None) -> Path | None:

@@ -8,18 +8,15 @@ from urllib.parse import parse_qsl, urlencode
 import gradio as gr
 from markupsafe import Markup
 
-from demo.core import catalog, format as fmt
+from demo.core import catalog
 from demo.core.result import RunResult
 from demo.core.spec import OPTIONS, OWN_MODEL, TASKS, TEXT_GENERATION, BadInput, RunSpec, without_meaning
 from demo.present import markdown, naming
-from demo.sweep import best_way
 from demo.ui.tabs.form import OPTIONAL, Form, checkpoints, first, takes_text
 
 RUN = "run"
 """The parameter that names a stored run. The others are fields of `RunSpec`; unknown ones are ignored."""
 
-SEARCH, FORMATS = "best", "other_formats"
-"""The parameters of a link to the search for the best way. It fills the form, and begins nothing."""
 FIELDS = ("checkpoint", "task", *OPTIONS)
 MAX_QUERY = 20_000
 """Characters of a query. It comes from a browser, so it may be anything."""
@@ -116,18 +113,3 @@ def filled(form: Form, spec: RunSpec) -> dict[Any, Any]:
     text = {"value": ", ".join(spec.text)} if spec.text else {}
     updates[form.inputs["text"]] = gr.update(visible=takes_text(spec.checkpoint, spec.task), **text)
     return updates
-
-
-def read(query: Mapping[str, str], checkpoint: str, form: Form) -> tuple[RunSpec | None, dict[Any, Any], str]:
-    """What the form is to ask for, the updates that put it there, and the sentence of a refusal ('' if none)."""
-    try:
-        spec = spec_of(query, checkpoint)
-        updates = filled(form, spec) if spec is not None else {}
-        if SEARCH in query:
-            minutes = fmt.parse_number(query[SEARCH] or best_way.MINUTES)
-            best_way.check_minutes(minutes)
-            formats = _SWITCHES.get(query.get(FORMATS, "no").lower(), False)
-            updates |= {form.minutes: minutes, form.other_formats: formats}
-        return spec, updates, ""
-    except BadInput as refused:
-        return None, {}, str(refused)

@@ -30,9 +30,6 @@ class PreFlight(Series):
 
     cells: list[Cell]
 
-    def __post_init__(self) -> None:
-        self.title = ", the pre-flight of the presets"
-
     def _events(self) -> Generator[Event, None, None]:
         threads = self.runner.free_threads()
         for place, cell in enumerate(self.cells):

@@ -13,8 +13,6 @@ from demo.core.result import RunResult
 from demo.present import markdown, pictures
 from demo.present.pictures import VARIANTS, Variant
 
-MAX_MARKS = 30
-"""Boxes or masks that are shown of one variant: gradio takes some 20 ms to draw each."""
 RANDOM_WEIGHTS = "The weights are random, so predictions are meaningless and not drawn. The latency is valid."
 NO_PICTURE = "The picture of this result cannot be drawn again."
 NO_DIFFERENCE = "There is no difference to draw."
@@ -103,16 +101,13 @@ class Outputs:
         for variant, component in self.marked.items():
             shown = pictures.annotated(preview, info, seen, variant)
             counted = fmt.count(len(shown.marks), noun) if shown.marks else "nothing found"
-            if len(shown.marks) > MAX_MARKS:
-                counted += f", {MAX_MARKS} of them shown"
-                shown = shown._replace(marks=shown.marks[:MAX_MARKS])
             values[component] = _marked(shown) | {"label": f"{variant.capitalize()}: {counted}"}
             drawn.append(pictures.draw(shown))
         values[self.slider] = {"value": tuple(drawn)}
         differing = pictures.difference(preview, info, seen["eager"], seen["compiled"])
         if differing is None:
             return values, NO_DIFFERENCE
-        values[self.difference] = _marked(differing._replace(marks=differing.marks[:MAX_MARKS]))
+        values[self.difference] = _marked(differing)
         return values, ""
 
 

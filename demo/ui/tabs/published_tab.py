@@ -1,6 +1,6 @@
 """The tab of results that were measured before: the guide's tables with this project's own.
 
-Four lists and a search for a model above the rows; what they choose stands in the address.
+Four lists above the rows; what they choose stands in the address. The table searches its rows itself.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,11 +21,9 @@ from demo.ui.tabs.form import TASK_NAMES
 
 ALL = ""
 """The value of a list that lets everything through."""
-MAX_SEARCH = 80
-"""Characters of a search for a model."""
 LISTS = {"subset": "Table", "gpu": "GPU", "batch_size": "Batch size", "task": "Task"}
-FIRST = {"subset": "release", "gpu": "A100", "batch_size": "1", "task": ALL, "model": ALL}
-"""What the lists and the search hold at first."""
+FIRST = {"subset": "release", "gpu": "A100", "batch_size": "1", "task": ALL}
+"""What the lists hold at first."""
 COLUMNS = (
     "Model", "GPU", "Batch", "Eager, ms", "Compiled, ms", "Speed-up", "torch", "Mode", "Number format",
     "Settings", "Threads", "Date", "Checkpoint", "Note",
@@ -47,9 +45,6 @@ class PublishedTab:
                     column: gr.Dropdown([(FIRST[column],) * 2], value=FIRST[column], label=text, min_width=120)
                     for column, text in LISTS.items()
                 }
-                self.model = gr.Textbox(
-                    label="Search model", placeholder="ViT, resnet-50 …", max_length=MAX_SEARCH, min_width=120
-                )
             self.scope = gr.Markdown("", elem_id="published-scope")
             with gr.Row(elem_id="published-charts", equal_height=False):
                 self.durations = gr.Plot(show_label=False, elem_id="published-durations", min_width=320)
@@ -68,11 +63,10 @@ class PublishedTab:
         self._wire(tab)
 
     def _wire(self, tab: gr.Tab) -> None:
-        filters = [*self.lists.values(), self.model]
+        filters = list(self.lists.values())
         # filled when it is opened, which also reads new measured tables
         gr.on(
-            # a text field: `change`, as gradio's `input` misses Backspace and pasted text (no upstream issue found)
-            [tab.select, *(one.input for one in self.lists.values()), self.model.change],
+            [tab.select, *(one.input for one in filters)],
             self._update,
             [self.chosen, *filters],
             [self.chosen, *filters, *self.outputs],
@@ -85,18 +79,16 @@ class PublishedTab:
         )
 
     def _update(self, request: gr.Request, query: str, *held: str) -> list[Any]:
-        """Shows what the address's `query` chooses, else what the filters hold. A search that is being typed stays."""
+        """Shows what the address's `query` chooses, else what the lists hold."""
         if query:
             given = links.read_query(query)
             asked = {name: given.get(f"published_{name}", value) for name, value in FIRST.items()}
         else:
             asked = dict(zip(FIRST, held, strict=True))
-        asked["model"] = asked["model"][:MAX_SEARCH]
         choices, chosen, outputs = shown(asked)
         lists = [gr.update(choices=choices[name], value=chosen[name] or choices[name][0][1]) for name in self.lists]
-        now = {**asked, **chosen, "model": asked["model"].strip()}
-        in_address = {f"published_{name}": value for name, value in now.items() if value != FIRST[name]}
-        return [urlencode(in_address), *lists, asked["model"] if query else gr.skip(), *outputs]
+        in_address = {f"published_{name}": value for name, value in chosen.items() if value != FIRST[name]}
+        return [urlencode(in_address), *lists, *outputs]
 
     def _press(self, rows: Sequence[PublishedRow], event: gr.EventData) -> tuple[str, Any]:
         """The query that fills the form with what the pressed row measured, or why this page cannot run that."""
@@ -113,20 +105,17 @@ def shown(asked: dict[str, str]) -> tuple[Choices, dict[str, str], list[Any]]:
     """The lists, their choices (what the chosen table lacks becomes "all"), scope, charts, table, rows and files."""
     every = published.all_rows()
     choices = _choices(every, asked["subset"])
-    chosen, model = _fitted(choices, asked), asked["model"]
+    chosen = _fitted(choices, asked)
     one: list[PublishedRow] = []
     """Rows with the subset, GPU and batch size of the first one: what one chart of models can show."""
     table: list[PublishedRow] = []
-    try:
-        rows = published.select(every, **chosen, model=model)
-        scope = "No row matches all of these. Choose All in one of the lists."
-    except BadInput as refused:
-        rows, scope = [], str(refused)
+    rows = published.select(every, **chosen)
+    scope = "No row matches all of these. Choose All in one of the lists."
     if rows:
         alike = (rows[0].subset, rows[0].gpu, rows[0].batch_size, rows[0].measured)
         one = [row for row in rows if (row.subset, row.gpu, row.batch_size, row.measured) == alike]
         first = one[0]
-        table = published.select(every, first.subset, task=chosen["task"], model=model)
+        table = published.select(every, first.subset, task=chosen["task"])
         scope = f"{fmt.count(len(rows), 'row')}. Press one to fill the form with what it measured."
         if len(one) < len(rows):
             scope += (

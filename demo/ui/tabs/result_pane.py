@@ -28,21 +28,15 @@ from demo.ui.tabs.predictions import Outputs
 
 CHARTS = dict(zip(details.FOLDS, ((charts.trace,), ()), strict=True))
 """The makers of the charts in each fold; a maker gives None if a result has nothing to draw."""
-CODE = {
-    "script": ("Python script that times this model again", "python"),
-    "table": ("Markdown of this result", "markdown"),
-}
-"""Each text to copy: the title of its fold, and its language."""
 FILES = {
     "card": "Picture of this result",
     "race": "Race to break-even (SVG)",
     "json": "Result as JSON",
-    "script": "Python script",
     "trace": "Trace for Perfetto",
     "package": "Package (.pt2)",
 }
 """Each file to download, and the words on its button."""
-ENDINGS = {"card": "png", "race": "svg", "json": "json", "script": "py"}
+ENDINGS = {"card": "png", "race": "svg", "json": "json"}
 
 
 class ResultPane:
@@ -69,20 +63,17 @@ class ResultPane:
                     self.charts[make] = gr.Plot(visible=False, show_label=False, elem_id=name)
                 self.sections[fold] = gr.Markdown(elem_classes="section")
         with _fold("Take it with you: code, files", visible=False, elem_classes="fold", elem_id="take") as self.take:
-            self.change = code_to_copy("python", label="In your own code", lines=1)
+            self.change = code_to_copy(label="In your own code", lines=1)
             self.hint = gr.Markdown()
-            self.code: dict[str, gr.Code] = {}
-            self.code_folds: dict[str, gr.Accordion] = {}
-            for name, (title, language) in CODE.items():
-                with _fold(title) as self.code_folds[name]:
-                    self.code[name] = code_to_copy(language, show_label=False)
+            with _fold("Python script that times this model again") as self.script_fold:
+                self.script = code_to_copy(show_label=False)
             with gr.Row():
                 self.files = {name: gr.DownloadButton(words, size="sm", elem_id=name) for name, words in FILES.items()}
         above = [self.notice, self.live, self.best, self.top, self.repeat, self.race]
         self.elements = [*above, self.outputs.column, *self.folds.values(), self.take]
         """The components that are shown or hidden as a whole."""
         in_folds: list[Any] = [*self.charts.values(), *self.sections.values(), self.change, self.hint]
-        in_folds += [*self.code.values(), *self.code_folds.values(), *self.files.values()]
+        in_folds += [self.script, self.script_fold, *self.files.values()]
         self.components = [*self.elements, *self.outputs.components, *in_folds]
 
     def running(self, html: str) -> dict[Any, Any]:
@@ -140,9 +131,8 @@ class ResultPane:
         except BadInput as refused:
             source = ""
             hints.append(markdown.escaped(str(refused)))
-        texts = {"script": source, "table": markdown.of_run(result)}
         stored = json.dumps(to_json(result), allow_nan=False, indent=2)
-        contents = {"json": stored.encode(), "script": source.encode()}
+        contents = {"json": stored.encode()}
         if result.status != "cancelled":
             contents["card"] = card.card(result)
         if race.of_result(result):
@@ -153,10 +143,9 @@ class ResultPane:
             self.take: gr.update(visible=True, open=False),
             self.change: gr.update(value=change(result.spec), visible=timed),
             self.hint: " ".join(hints),
+            self.script: source,
+            self.script_fold: gr.update(visible=bool(source), open=False),
         }
-        for kind, text in texts.items():
-            updates[self.code[kind]] = text
-            updates[self.code_folds[kind]] = gr.update(visible=bool(text), open=False)
         for kind, button in self.files.items():
             path = getattr(files, kind, None)
             if content := contents.get(kind):
@@ -165,10 +154,14 @@ class ResultPane:
         return updates
 
 
-def code_to_copy(language: Any, **settings: Any) -> gr.Code:
+def code_to_copy(**settings: Any) -> gr.Code:
     """Code to copy. Its lines are wrapped: a keyboard could not scroll them."""
     return gr.Code(
-        language=language, interactive=False, wrap_lines=True, show_line_numbers=False, buttons=["copy"], **settings
+        language="python",
+        interactive=False,
+        wrap_lines=True,
+        show_line_numbers=False,
+        **settings,
     )
 
 

@@ -31,7 +31,6 @@ from demo.ui.templates import render
 BROWSER_KEY = "worth-compiling-visitor"
 """The key under which the browser keeps the visitor's id. It is also the secret with which gradio encrypts the id: a
 fixed one, so that the id stays readable after a restart of the server. The id protects nothing."""
-BEST_LINK = "This link asks for the best way to run this model. Press “Find the best way” to begin."
 WAITING = (
     "Runs go one at a time, so that they do not disturb each other's timing. Yours starts automatically. Cancel to "
     "leave the queue."
@@ -343,18 +342,16 @@ class RunTab(Watching):
         run = query.get(links.RUN)
         if not run and job is not None and not (job.ended and job.delivered):
             return updates | self._begun(job) | links.filled(form, job.spec) | form.with_picture(job.image)
-        spec, fields, refusal = links.read(query, FIRST.id, form)
-        updates |= fields
-        if links.SEARCH in query:
-            updates |= self.pane.refused(render("results.note", BEST_LINK))
         if run:
             return updates | self.open(run, job)
-        if spec is not None and not forms.drawn_only(spec.checkpoint):  # the form opens with a drawn picture
-            updates[form.inputs["image"]] = gr.update(value=forms.servable(forms.default_picture(spec.checkpoint)))
-        if refusal:
-            card = problem("The link cannot be followed", refusal, "Choose the settings in the form.")
-            updates |= {self.has_run: True} | self.pane.only(card)
-        return updates
+        spec = attempted(lambda: links.spec_of(query, FIRST.id))
+        if isinstance(spec, Exception):
+            card = problem("The link cannot be followed", str(spec), "Choose the settings in the form.")
+            return updates | {self.has_run: True} | self.pane.only(card)
+        if spec is None:
+            return updates
+        picture = gr.update(value=forms.servable(forms.default_picture(spec.checkpoint)))
+        return updates | links.filled(form, spec) | {form.inputs["image"]: picture}
 
     def open(self, id: str, latest: Job | None) -> dict[Any, Any]:
         """Updates for `showing` that show a stored run, and the form, as they were when it ended; of `latest`, the

@@ -175,7 +175,7 @@ class SweepTab(Watching):
         match going.doing:
             case _ if going.ended:
                 step = "Stopped" if going.stopped else "Done"
-                now = "Start continues with the rest." if going.stopped else summary(cells)
+                now = "Start continues with the rest." if going.stopped else ""
             case Timing(place, timing):
                 now = f"{escaped(cells[place].spec.checkpoint)}: {doing(timing)}"
             case Waiting(ahead):
@@ -234,15 +234,6 @@ def plan(sweep: Sweep) -> str:
         cells = f"{forecast.guessed} of {forecast.cells} cells"
         said.append(f"The time of {cells} is a rough guess: nothing like them was run here.")
     return "\n\n".join(said)
-
-
-def summary(cells: Sequence[Cell]) -> str:
-    verdicts = [cell.result.speedup.verdict for cell in cells if cell.result and cell.result.speedup]
-    failed = sum(cell.result is None or cell.result.failure is not None for cell in cells)
-    said = [f"{verdicts.count('faster')} faster compiled", f"{verdicts.count('slower')} slower"]
-    said += [f"{failed} without a figure"] if failed else []
-    took = sum(cell.result.elapsed_seconds for cell in cells if cell.result)
-    return f"{', '.join(said)}; {fmt.duration(took)} of runs."
 
 
 def _heat(cell: Cell) -> HeatCell:

@@ -5,7 +5,7 @@
 Others stand in the file that needs them: `look/events.js` (names of thumbnails;
 downloads, https://github.com/gradio-app/gradio/issues/9230), `look/form.js` (the Tab key), `look/aloud.js` (names of
 figures, https://github.com/plotly/plotly.js/issues/6920), `look/theme.py` (semi-bold letters), `tabs/form.py`
-(galleries), `tabs/published_tab.py` (`change`).
+(galleries).
 """
 
 import asyncio

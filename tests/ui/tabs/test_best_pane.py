@@ -7,7 +7,6 @@ import pytest
 from support.fake_runner import SearchRunner, measured
 from support.page_support import (
     HOSTILE,
-    arrived,
     cancel,
     ended,
     field_values,
@@ -117,8 +116,6 @@ def test_a_page_that_opens_finds_the_search_running_or_ended_with_the_form_that_
     assert found(page, run="another")[pane.watched] is None
     cancel(page, "me")
     list(followed(page, pane, back))
-    back = found(page)
-    assert back[pane.watched] is begun[pane.watched] and back[page.run_tab.form.run]["interactive"]
     assert found(page, checkpoint="shapes-vit", batch_size="4")[pane.watched] is begun[pane.watched]
     for another in ({"checkpoint": "shapes-segformer"}, {"batch_size": "many"}):
         assert found(page, **another)[pane.watched] is None  # its end was shown
@@ -131,21 +128,6 @@ def test_a_visitor_has_a_run_or_a_search_and_not_both_at_once() -> None:
     assert "Your last run, search or sweep goes on" in stage_of(page, refused)
     cancel(page, "me")
     ended(going)
-    run = press_run(page, ME)
-    next(run)
-    refused = pressed(page, "a second page")
-    assert "Your last run, search or sweep goes on" in stage_of(page, refused)
-    assert page.best_pane.watched not in refused
-    cancel(page, "me")
-    list(run)
-
-
-def test_bad_input_is_a_sentence_and_leaves_the_form_as_it_is() -> None:
-    page, _ = page_of()
-    refused = pressed(page, minutes=0.5)
-    assert "A search takes 1 to 60 minutes. Given: 0.5." in stage_of(page, refused)
-    assert refused[page.run_tab.form.best]["interactive"]
-    assert not refused.keys() & {page.best_pane.watched, *page.run_tab.form.inputs.values()}
 
 
 def test_a_row_opens_its_run_and_one_of_a_way_that_fails_says_why_and_never_wins() -> None:
@@ -167,15 +149,3 @@ def test_a_row_opens_its_run_and_one_of_a_way_that_fails_says_why_and_never_wins
     for nowhere in ("Layer by layer", None, 1.5, []):
         assert row_at(page, going, nowhere) == ""
     assert "compiler aot" in row_at(page, going, "A package")
-
-
-def test_a_link_to_the_search_fills_its_form_and_starts_nothing() -> None:
-    page, runner = page_of()
-    form_of = page.run_tab.form
-    linked = arrived(page, ME, checkpoint="shapes-segformer", best="7", other_formats="1")
-    assert linked[form_of.inputs["checkpoint"]]["value"] == "shapes-segformer"
-    assert (linked[form_of.minutes], linked[form_of.other_formats]) == (7.0, True)
-    assert "This link asks for the best way" in stage_of(page, linked) and not runner.runs
-    assert arrived(page, ME, best="")[form_of.minutes] == 3.0
-    refused = arrived(page, ME, best=HOSTILE)
-    assert "A search takes 1 to 60 minutes" in stage_of(page, refused) and HOSTILE not in stage_of(page, refused)

@@ -68,14 +68,6 @@ def test_what_only_one_variant_sees_is_shown_as_the_difference(outputs: Outputs)
     assert shown[outputs.marked["compiled"]]["label"] == "Compiled: nothing found"
 
 
-def test_more_boxes_than_a_browser_can_bear_are_counted_and_the_rest_left_out(outputs: Outputs) -> None:
-    result = stored("detection")
-    many = Predictions(boxes=result.predictions["eager"].boxes * 30)
-    shown = visible(outputs, dataclasses.replace(result, predictions=dict.fromkeys(VARIANTS, many)))
-    update = shown[outputs.marked["eager"]]
-    assert len(update["value"][1]) == 30 and update["label"] == f"Eager: {len(many.boxes)} objects, 30 of them shown"
-
-
 def test_labels_stand_side_by_side_beside_the_picture(outputs: Outputs) -> None:
     image = ImageInfo("scene.png", 320, 240, "00" * 32, encode_preview(Image.new("RGB", (320, 240))))
     shown = visible(outputs, ok_result(image=image))

@@ -8,7 +8,7 @@ from typing import Any
 import gradio as gr
 import pytest
 from support import measured_tables
-from support.page_support import HOSTILE, answering, handler, press_row, shown
+from support.page_support import answering, handler, press_row, shown
 from support.samples import ok_result
 
 from demo.core import limits
@@ -16,7 +16,7 @@ from demo.core.spec import BadInput, RunSpec
 from demo.store import published
 from demo.ui.page import Page
 from demo.ui.tabs import links, published_tab
-from demo.ui.tabs.published_tab import FIRST, MAX_SEARCH
+from demo.ui.tabs.published_tab import FIRST
 
 
 def spec_of(row: published.PublishedRow) -> RunSpec | None:
@@ -114,12 +114,6 @@ def test_a_press_on_a_row_fills_the_form_with_it() -> None:
         assert press_row(page, page.published_tab.table, rows, place=nowhere) == ("", gr.skip())
 
 
-def test_a_search_narrows_table_and_charts() -> None:
-    found = view(gpu="", model="owl")
-    assert column(found["table"], "GPU") == ["A100", "V100", "T4"]
-    assert "speed-up, OwlViT" in found["by_batch"]["value"].layout.annotations[-1].text.replace("<br>", " ")
-
-
 def test_a_choice_that_the_table_lacks_falls_back_to_all() -> None:
     fallen = view(subset="reduce-overhead", gpu="V100", batch_size="16")
     assert fallen["gpu"] == fallen["batch_size"] == ""
@@ -129,28 +123,20 @@ def test_a_choice_that_the_table_lacks_falls_back_to_all() -> None:
 @pytest.mark.parametrize(
     "query, held, chosen",
     [
-        ("", ["release", "T4", "1", "", "vit "], "published_gpu=T4&published_model=vit"),
+        ("", ["release", "T4", "1", ""], "published_gpu=T4"),
         ("?published_gpu=V100&shared_gpu=T4", [], "published_gpu=V100"),
         ("?published_gpu=&published_batch_size=3", [], "published_gpu=&published_batch_size="),
-        ("?published_model=" + "a" * 999, [], "published_model=" + "a" * MAX_SEARCH),
     ],
-    ids=["fields", "a link", "no such size", "too long"],
+    ids=["fields", "a link", "no such size"],
 )
 def test_the_tab_shows_what_its_link_chooses_or_else_what_its_fields_hold(
     query: str, held: list[str], chosen: str
 ) -> None:
     page = Page(answering(ok_result()))
     show = handler(page, of=(block_of(page, "published"), "select"))
-    now, *lists, model = show(query, *held)[:6]
-    assert now == chosen and (model == gr.skip()) is (not query)
+    now, *lists = show(query, *held)[:5]
+    assert now == chosen
     assert f"published_gpu={lists[1]['value']}" in now or lists[1]["value"] == "A100"
-
-
-@pytest.mark.parametrize("asked", [{"model": "gpt"}, {"model": HOSTILE}, {"model": "owl", "batch_size": "4"}], ids=str)
-def test_a_search_without_a_hit_is_a_sentence_and_no_chart(asked: dict[str, str]) -> None:
-    empty = view(**asked)
-    assert "No " in empty["scope"] and "<script" not in empty["scope"]
-    assert not any(empty[part]["visible"] for part in ("durations", "by_batch", "table"))
 
 
 def test_an_export_holds_the_rows_of_the_table() -> None:

@@ -55,12 +55,11 @@ def test_a_failed_run_tells_of_its_machine_and_has_no_chart(page: Page) -> None:
     assert not any(updates[plot]["visible"] for plot in pane.charts.values())
 
 
-def test_the_line_to_change_comes_first_and_the_programs_are_folded(page: Page) -> None:
+def test_the_line_to_change_comes_first_and_the_script_is_folded(page: Page) -> None:
     pane, updates = page.run_tab.pane, of(page, ok_result())
     assert updates[pane.change]["value"] == "model = torch.compile(model)"
-    assert updates[pane.code["script"]] == script(ok_result())
-    assert updates[pane.code["table"]] == markdown.of_run(ok_result())
-    assert all(updates[fold] == gr.update(visible=True, open=False) for fold in pane.code_folds.values())
+    assert updates[pane.script] == script(ok_result())
+    assert updates[pane.script_fold] == gr.update(visible=True, open=False)
 
 
 def test_the_hint_says_what_stands_in_for_a_picture_of_ones_own_and_where_weights_lie(page: Page) -> None:
@@ -75,9 +74,8 @@ def test_the_result_as_json_and_its_card_are_files_to_download(page: Page) -> No
     hostile = ok_result(spec=RunSpec("someone/mo del<b>", "image-classification", device="cpu"))
     for result in (ok_result(), hostile):
         updates = of(page, result)
-        files = {name: Path(file_of(page, updates, name)["value"]) for name in ("json", "card", "script")}
+        files = {name: Path(file_of(page, updates, name)["value"]) for name in ("json", "card")}
         assert from_json(json.loads(files["json"].read_text())) == result
-        assert files["script"].read_text() == script(result)
         assert files["card"].read_bytes().startswith(b"\x89PNG")
         assert all(re.fullmatch(r"[\w.-]+", file.name) for file in files.values())
 

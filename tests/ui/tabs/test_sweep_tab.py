@@ -179,7 +179,6 @@ def test_a_grid_that_is_too_large_or_cannot_be_run_is_told_to_the_visitor(monkey
     for sizes, told in (
         ([str(size) for size in range(1, 10)], "at most 24 cells. Given: 36"),
         (["1", HOSTILE], "from 1 to 256"),
-        ([], "no batch sizes"),
     ):
         (only,) = started(page, batch_sizes=sizes)
         assert told in only[tab.status] and HOSTILE not in only[tab.status]
@@ -201,4 +200,3 @@ def test_cells_time_and_downloads_are_told_before_start(monkeypatch) -> None:
     size = 4 * sum(one.parameters for one in catalog.PUBLISHED if one.id != "microsoft/resnet-50")
     assert f"Checkpoints to download: 11, about {fmt.size(size)}." in told
     assert "download" not in planned("random", **guides)
-    assert "The sweep has no checkpoints" in planned(checkpoints=[])
