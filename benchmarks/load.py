@@ -109,7 +109,7 @@ def serve() -> None:
     runner = Runner(History(), spare=True, worker_module=QUICK)
     fields = dict(inspect.signature(api.endpoint(runner, RunQueue())).parameters)
     del fields["request"]
-    values = {name: field.default for name, field in fields.items()} | {"iterations": 100, "most_seconds": 0.5}
+    values = {name: field.default for name, field in fields.items()} | {"iterations": 100, "max_seconds": 0.5}
     _, address, _ = launch(Page(runner), server_name="127.0.0.1", server_port=None, prevent_thread_lock=True)
     print(json.dumps({"address": address, "body": {"data": list(values.values())}}), flush=True)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))

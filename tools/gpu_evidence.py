@@ -119,7 +119,7 @@ def _spec(checkpoint: str, batch: int, mode: str, quick: bool, **more: Any) -> R
         "mode": mode,
         "device": "cpu" if quick else "cuda",
         "weights": "pretrained" if known is not None and known.bundled else "random",
-        "most_seconds": 0.5 if quick else TIMED_SECONDS,
+        "max_seconds": 0.5 if quick else TIMED_SECONDS,
         **more,
     }
     if known is not None and known.takes_text:

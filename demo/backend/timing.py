@@ -98,10 +98,10 @@ class Plan:
     def of(cls, spec: RunSpec, first_call_seconds: float) -> "Plan":
         """The spec's limit, at most doubled. If nobody chose one, a slow model, which compiles for long, may also take
         as long as its first compiled call did."""
-        longest = 2 * spec.most_seconds
-        if spec.most_seconds == OPTIONS["most_seconds"].default:
+        longest = 2 * spec.max_seconds
+        if spec.max_seconds == OPTIONS["max_seconds"].default:
             longest = max(longest, min(first_call_seconds, MOST_TIMING_SECONDS))
-        return cls(spec.precision, max_seconds=spec.most_seconds, longest_seconds=longest, iterations=spec.iterations)
+        return cls(spec.precision, max_seconds=spec.max_seconds, longest_seconds=longest, iterations=spec.iterations)
 
 
 class Estimate(NamedTuple):

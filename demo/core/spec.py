@@ -185,7 +185,7 @@ class RunSpec:
         "Stop when the 95 % interval is within this share of the speed-up on both sides; 0.01 is +-1 %.",
         fold="timing",
     )
-    most_seconds: float = number(
+    max_seconds: float = number(
         3.5,
         0.5,
         300.0,

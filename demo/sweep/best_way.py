@@ -170,4 +170,4 @@ class Search:
 
 def _first(spec: RunSpec) -> RunSpec:
     """The first run of a way. One that compiles again in every process is timed as usual at once."""
-    return dataclasses.replace(spec, most_seconds=QUICK_SECONDS) if spec.cached or spec.compiler == "aot" else spec
+    return dataclasses.replace(spec, max_seconds=QUICK_SECONDS) if spec.cached or spec.compiler == "aot" else spec

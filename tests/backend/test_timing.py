@@ -132,7 +132,7 @@ def test_a_slow_model_gets_twenty_calls_if_time_allows():
 
 def test_timing_may_take_as_long_as_the_first_compiled_call():
     for most, first_call, longest in [(3.5, 1.0, 7.0), (3.5, 30.0, 30.0), (3.5, 300.0, 60.0), (1.0, 30.0, 2.0)]:
-        spec = RunSpec("shapes-vit", "image-classification", most_seconds=most)
+        spec = RunSpec("shapes-vit", "image-classification", max_seconds=most)
         assert timing.Plan.of(spec, first_call).longest_seconds == longest
 
 

@@ -35,7 +35,7 @@ def test_a_refusal_says_what_was_given_and_what_is_allowed() -> None:
         ("precision", 0.0, "Precision must be a number from 0.001 to 0.2"),
         ("precision", "fine", "Precision"),
         ("precision", float("nan"), "Precision"),
-        ("most_seconds", 1e9, "Seconds of timing"),
+        ("max_seconds", 1e9, "Seconds of timing"),
     ]:
         with pytest.raises(BadInput) as refusal:
             RunSpec(**{"checkpoint": "shapes-vit", "task": "image-classification", field: value})

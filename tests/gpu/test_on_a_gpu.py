@@ -31,7 +31,7 @@ CONTEXT_BYTES = 300_000_000
 def spec_of(checkpoint: str = "shapes-vit", **asked: Any) -> RunSpec:
     known = catalog.find(checkpoint)
     weights = "pretrained" if known is not None and known.bundled else "random"
-    return catalog.make_spec(checkpoint, **{"device": "cuda", "weights": weights, "most_seconds": 1.0, **asked})
+    return catalog.make_spec(checkpoint, **{"device": "cuda", "weights": weights, "max_seconds": 1.0, **asked})
 
 
 def run(spec: RunSpec, files: Files = NO_FILES) -> RunResult:

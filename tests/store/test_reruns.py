@@ -61,7 +61,7 @@ def test_without_a_history_or_from_runs_of_the_same_settings_alone_the_spread_is
 
 
 def test_all_runs_of_the_same_settings_are_the_pool_however_they_were_timed(history: History) -> None:
-    timed = other(precision=0.05, most_seconds=9.0, repeats=3)
+    timed = other(precision=0.05, max_seconds=9.0, repeats=3)
     others = [
         run(spec=other(**one)) for one in ({"batch_size": 4}, {"protocol": "as published"}, {"graph_break": True})
     ]

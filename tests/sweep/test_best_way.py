@@ -67,7 +67,7 @@ def answering(told: Callable[[str], Any], history: History | None = None) -> Fak
 
 def ran(runner: FakeRunner) -> list[tuple[str, bool]]:
     """Way by way, and whether it was a quick run."""
-    return [(way_of(spec), spec.most_seconds == QUICK_SECONDS) for spec in runner.runs]
+    return [(way_of(spec), spec.max_seconds == QUICK_SECONDS) for spec in runner.runs]
 
 
 def searched(runner: FakeRunner, minutes: float = 60.0, **more: Any) -> Search:

@@ -50,14 +50,14 @@ def test_opening_a_run_restores_its_picture_or_says_that_it_was_another(page: Pa
 
 def test_a_link_fills_the_form_and_what_is_no_field_of_it_is_passed_over(page: Page) -> None:
     link = {"checkpoint": "facebook/detr-resnet-50", "batch_size": "4", "mode": "reduce-overhead", "fullgraph": "true"}
-    (filled,) = opened(page, **link, most_seconds="9", __theme="dark", utm="x")
+    (filled,) = opened(page, **link, max_seconds="9", __theme="dark", utm="x")
     inputs = {name: field for name, field in page.run_tab.form.inputs.items() if name != "image"}
     values = {name: filled[field].get("value") for name, field in inputs.items() if field in filled}
     unchanged = field_values(page)
     spec, _ = form.read(unchanged | {name: value for name, value in values.items() if value is not None})
-    asked = {"batch_size": 4, "mode": "reduce-overhead", "fullgraph": True, "most_seconds": 9.0}
+    asked = {"batch_size": 4, "mode": "reduce-overhead", "fullgraph": True, "max_seconds": 9.0}
     assert spec == RunSpec("facebook/detr-resnet-50", "object-detection", **asked)
-    assert (values["iterations"], values["threads"], values["most_seconds"]) == ("", "", "9.0")
+    assert (values["iterations"], values["threads"], values["max_seconds"]) == ("", "", "9.0")
 
 
 def test_a_link_with_a_bad_value_is_answered_with_a_sentence(page: Page) -> None:
