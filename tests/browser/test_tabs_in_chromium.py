@@ -271,7 +271,7 @@ UNTOLD = """() => [...document.querySelectorAll('.js-plotly-plot')].filter(figur
   .map(figure => [figure, figure.querySelector('.gtitle')?.textContent.trim(), figure.getAttribute('aria-label')])
   .filter(([figure, title, said]) => !(figure.role === 'img' && title && said?.startsWith(title)))
   .map(([figure, title, said]) => `${title}: ${said}`)"""
-FIGURES = {after: 2, after_text: 2, best_after: 2, history: 1, published: 2, sweep_after: 1}
+FIGURES = {after: 1, after_text: 1, best_after: 2, history: 1, published: 2, sweep_after: 1}
 """At least so many are in sight."""
 
 

@@ -17,7 +17,7 @@ from demo.core.machine import HostInfo
 from demo.core.result import RunResult
 from demo.core.result_json import to_json
 from demo.core.spec import BadInput, RunSpec
-from demo.present import card, charts, details, markdown, naming, race
+from demo.present import card, charts, details, markdown, naming, race, race_picture
 from demo.present.script import change, needs_folder, script
 from demo.runs.outcome import Files
 from demo.sweep.grid import measured_on
@@ -30,13 +30,15 @@ CHARTS = dict(zip(details.FOLDS, ((charts.trace,), ()), strict=True))
 """The makers of the charts in each fold; a maker gives None if a result has nothing to draw."""
 FILES = {
     "card": "Picture of this result",
-    "race": "Race to break-even (SVG)",
+    "race": "Race, animated (SVG)",
+    "still": "Race (PNG)",
     "json": "Result as JSON",
+    "script": "Python script",
     "trace": "Trace for Perfetto",
     "package": "Package (.pt2)",
 }
 """Each file to download, and the words on its button."""
-ENDINGS = {"card": "png", "race": "svg", "json": "json"}
+ENDINGS = {"card": ".png", "race": "-race.svg", "still": "-race.png", "json": ".json", "script": ".py"}
 
 
 class ResultPane:
@@ -132,11 +134,11 @@ class ResultPane:
             source = ""
             hints.append(markdown.escaped(str(refused)))
         stored = json.dumps(to_json(result), allow_nan=False, indent=2)
-        contents = {"json": stored.encode()}
+        contents = {"json": stored.encode(), "script": source.encode()}
         if result.status != "cancelled":
             contents["card"] = card.card(result)
         if race.of_result(result):
-            contents["race"] = race.file(result).encode()
+            contents |= {"race": race.file(result).encode(), "still": race_picture.png(result)}
         short = naming.short(result.spec.checkpoint)
         name = re.sub(r"[^A-Za-z0-9.-]+", "-", f"{short}-{result.id}").strip("-.")
         updates: dict[Any, Any] = {
@@ -149,7 +151,7 @@ class ResultPane:
         for kind, button in self.files.items():
             path = getattr(files, kind, None)
             if content := contents.get(kind):
-                path = tables.file(content, f"{name}.{ENDINGS[kind]}")
+                path = tables.file(content, f"{name}{ENDINGS[kind]}")
             updates[button] = gr.update(value=path and str(path), visible=path is not None)
         return updates
 
@@ -161,6 +163,7 @@ def code_to_copy(**settings: Any) -> gr.Code:
         interactive=False,
         wrap_lines=True,
         show_line_numbers=False,
+        buttons=["copy"],  # gradio's download is a button within a link, which no finger tells apart
         **settings,
     )
 
