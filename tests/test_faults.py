@@ -8,9 +8,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from datetime import datetime
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 from unittest.mock import Mock
 
@@ -267,17 +265,3 @@ def test_a_history_at_its_limit_keeps_what_it_has_and_says_so(history: History, 
     assert history.delete(["0", "1"]) == 2
     assert outcome.store(ok_result(), history).warnings == []
     assert history.count() == stored - 1
-
-
-# ---- the clock
-
-
-def test_a_clock_that_jumps_changes_no_duration(faulty: Any, history: History, monkeypatch) -> None:
-    years = iter((2026, 1971, 2199))
-    clock = SimpleNamespace(now=lambda zone: datetime(next(years), 1, 1, tzinfo=zone))
-    runner_ = faulty("")
-    monkeypatch.setattr(outcome, "datetime", clock)
-    results = [last(runner_) for _ in range(3)]
-    assert [result.started_at[:4] for result in results] == ["2026", "1971", "2199"]
-    assert all(result.status == "ok" and 0 <= result.elapsed_seconds < 60 for result in results)
-    assert {stored.id for stored in history.all()} == {result.id for result in results}

@@ -2,7 +2,6 @@ import base64
 import hashlib
 import io
 import os
-import random
 import struct
 import zlib
 from pathlib import Path
@@ -204,32 +203,6 @@ def test_whatever_a_decoder_raises_becomes_a_sentence(given, monkeypatch, error:
 
     monkeypatch.setattr(Image, "open", fail)
     assert "secret" not in refusal_of(given, encoded(scene(), "PNG"))
-
-
-def mutant(data: bytes, rng: random.Random) -> bytes:
-    """Bytes changed, cut out, doubled or overwritten with extremes, most of them in the header."""
-    changed = bytearray(data)
-    for _ in range(rng.choice((1, 2, 8))):
-        at = rng.randrange(min(len(changed), 120) if rng.random() < 0.7 else len(changed))
-        extreme = rng.choice((b"\0\0\0\0", b"\xff\xff\xff\xff", b"\x7f\xff\xff\xff"))
-        changed[at : at + 4] = rng.choice((b"", extreme, rng.randbytes(4), 2 * changed[at : at + rng.randrange(4, 40)]))
-    return bytes(changed)
-
-
-@pytest.mark.parametrize("kind", images.FORMATS)
-def test_a_mutated_file_is_a_picture_or_a_sentence(given, kind: str) -> None:
-    rng = random.Random(kind)
-    source = Image.effect_noise((40, 30), 60)
-    files = [encoded(source.convert("RGB"), kind)]
-    files += [encoded(source.convert("P"), kind)] if kind in ("GIF", "PNG") else []
-    files += [encoded(source, kind, exif=LYING)] if kind in ("JPEG", "TIFF", "WEBP", "PNG") else []
-    for data in 24 * files:
-        try:
-            image = given(mutant(data, rng))
-        except BadInput:
-            continue
-        assert image.mode == "RGB" and 1 <= image.width * image.height <= MAX_PIXELS
-        assert len(image.tobytes()) == image.width * image.height * 3
 
 
 def test_a_mask_survives_the_way_there_and_back() -> None:

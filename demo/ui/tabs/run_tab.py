@@ -1,6 +1,7 @@
 """The tab of one run: the form on the left, the result pane on the right, and the events between them."""
 
 import contextlib
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,7 +13,7 @@ from demo.core.quality import quality
 from demo.core.refusals import on_machine, refusal
 from demo.core.result import RunResult
 from demo.core.spec import BadInput, RunSpec
-from demo.present import naming, verdict
+from demo.present import naming, race, verdict
 from demo.runs import forecast
 from demo.runs.outcome import NO_FILES
 from demo.runs.runner import Runner
@@ -38,6 +39,8 @@ WAITING = (
 WAITING_FOR_QUIET = "The run starts by itself when they leave it alone, or after five minutes. Cancel to give up."
 LATER_START = "The answer stands. Measuring how long the next start takes …"
 LATE = "This takes longer than announced. Key S stops it and shows the recorded answer."
+DRAWING_SECONDS = race.PLAYED_SECONDS + 3.0
+"""How long a browser on the same machine keeps it busy with a page that has opened, and with its race."""
 MAX_RUNS = 100
 """Runs that a forecast looks at. `History` keeps as many in memory, so that after a run only the new one is read."""
 
@@ -384,6 +387,7 @@ class RunTab(Watching):
     def _others(self, request: gr.Request) -> tuple[Any, Any]:
         """That other programs keep this machine busy, and the button that waits; both hidden where they do not, and
         where runs use a GPU."""
+        time.sleep(DRAWING_SECONDS)
         share, machine = cores.others_share(), self.runner.machine
         if share is None or share < cores.BUSY_CPU or (machine is not None and machine.gpu is not None):
             return gr.update(visible=False), gr.update(visible=False)

@@ -36,7 +36,7 @@ from demo.core.result import RunResult
 from demo.core.spec import BadInput
 from demo.store.history import History
 from demo.ui.page import Page
-from demo.ui.tabs import form
+from demo.ui.tabs import form, run_tab
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -64,6 +64,7 @@ def test_a_gpu_machine_changes_only_a_form_that_nobody_touched(monkeypatch) -> N
 @pytest.mark.parametrize(("gpu", "told"), [(None, True), ("Tesla T4", False)], ids=["a CPU", "a GPU"])
 def test_a_busy_processor_is_told_where_runs_use_it(gpu: str | None, told: bool, monkeypatch) -> None:
     monkeypatch.setattr(cores, "others_share", lambda: 0.4)
+    monkeypatch.setattr(run_tab, "DRAWING_SECONDS", 0.0)
     page = Page(FakeRunner(lambda *_: ok_result(), machine=dataclasses.replace(MACHINE, gpu=gpu)))
     tab = page.run_tab
     shown = handler(page, only=[tab.form.busy, tab.form.run_when_quiet])()
