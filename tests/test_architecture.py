@@ -136,7 +136,3 @@ def test_every_library_that_the_program_imports_is_required() -> None:
     imported = {name.split(".")[0] for file in sources() for name in _imports(file)}
     foreign = imported - set(sys.stdlib_module_names) - {"demo", "app"} - optional
     assert {distribution.get(name, name) for name in foreign} <= set(pins("requirements.txt"))
-
-
-def test_a_space_gets_a_compiler() -> None:
-    assert (ROOT / "packages.txt").read_text().split() == ["build-essential", "fonts-dejavu-core"]

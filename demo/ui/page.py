@@ -171,7 +171,7 @@ class StageBar:
             number = len(PRESETS) + 1
             search = gr.Button(f"{number}  Best way", elem_id=f"preset-{number}")
             search.click(None, js=press("best"), api_visibility="private")
-            self.pre_flight = PreFlightScreen(run_tab, self._presets)
+            self.pre_flight = PreFlightScreen(run_tab, PRESETS, self._presets)
             recorded = gr.Button("S  Recorded", elem_id="preset-s")
             asked = [run_tab.visitor, *form.inputs.values()]
             recorded.click(run_tab.recorded, asked, run_tab.showing, **UNREAD)

@@ -1,15 +1,8 @@
 """The arithmetic of the reruns' report."""
 
-import dataclasses
-
-from support.samples import ok_result
-
 from benchmarks import reruns
-from benchmarks.reruns import IDLE, OURS, Kept, Place
 from demo.core.comparison import Comparison
 from demo.core.stats import Interval, Verdict
-
-PLACE = Place(IDLE, OURS, "shapes-vit")
 
 
 def speedup(ratio: float, half: float, verdict: Verdict = "faster") -> Comparison:
@@ -29,11 +22,3 @@ def test_an_interval_holds_the_estimates_of_other_runs_or_not_and_their_mean_or_
 def test_faster_and_slower_contradict_each_other_and_nothing_else_does() -> None:
     for verdicts, contradict in ((("faster", "unsure", "slower"), True), (("faster", "same", "unsure"), False)):
         assert reruns.contradicts([speedup(1.0, 0.1, verdict) for verdict in verdicts]) is contradict
-
-
-def test_runs_without_a_speed_up_and_void_ones_are_left_out_and_told() -> None:
-    good = ok_result(spec=PLACE.spec)
-    void = dataclasses.replace(good.compilation, recompiles_while_timing=1)
-    results = (good, ok_result(spec=PLACE.spec, compilation=void), ok_result(spec=PLACE.spec, status="crashed"))
-    assert len(reruns.speedups_of(results)) == 1
-    assert "2 runs have no speed-up" in reruns.outside([Kept(PLACE, "abc", result) for result in results])

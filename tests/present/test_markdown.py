@@ -13,7 +13,7 @@ from demo.core.machine import GpuSample, HostSample
 from demo.core.measurement import Compilation, CompileCost, GraphBreak
 from demo.core.record import Failure
 from demo.core.result import RunResult
-from demo.present import details, markdown, verdict
+from demo.present import details, markdown
 
 WHY = next(iter(details.FOLDS))
 LINKS = "[a](https://example.org) https://example.org www.example.org WWW.EXAMPLE.ORG me@example.org <https://a.b>"
@@ -81,29 +81,9 @@ FELL_BACK = (GraphBreak("an unsupported call", "a.py:1 in forward"),)
         ({"graphs": 1, "graph_breaks": ()}, "Yes: the whole model is one graph"),
         ({"graphs": 2, "graph_breaks": ()}, "Yes: 2 graphs, no breaks"),
     ],
-    ids=["nothing", "a fallback", "a break", "one graph", "two graphs"],
 )
 def test_the_title_answers_whether_it_really_compiled(changes: dict[str, Any], answer: str) -> None:
     assert shown(compilation(**changes))["compiled"].startswith(f"Did it really compile? {answer}")
-
-
-def test_layers_that_share_a_graph_are_not_the_whole_model() -> None:
-    layers = dataclasses.replace(ok_result().spec, scope="layers")
-    assert shown(ok_result(spec=layers))["compiled"].startswith("Did it really compile? Yes: 1 graph, no breaks")
-
-
-@pytest.mark.parametrize(("seconds", "told"), [(31.2, "31 s"), (3.4, "3.4 s")], ids=["empty cache", "kept cache"])
-def test_each_first_call_is_told_with_when_it_pays(seconds: float, told: str) -> None:
-    calls = verdict.calls_to_pay(full_result().break_even(seconds))
-    assert f"takes {told} and pays for itself after {calls}." in shown(full_result())["pays"]
-
-
-def test_a_loss_never_pays_and_noise_is_not_called_a_win() -> None:
-    loss = full_result(compiled=measurement(0.024))
-    assert "never pays for itself" in verdict.when_it_pays(loss)[0]
-    times = tuple(0.012 * (0.66 if place % 8 < 4 else 1.4) for place in range(48))
-    noisy = full_result(compiled=dataclasses.replace(measurement(0.012), wall_seconds=times))
-    assert "pays" not in " ".join(verdict.when_it_pays(noisy))
 
 
 @pytest.mark.parametrize(

@@ -118,14 +118,6 @@ def test_a_push_that_fails_harms_no_run(caplog) -> None:
     assert "the dataset is full" in caplog.text
 
 
-def test_a_folder_that_cannot_be_written_harms_no_run(data_folder: Path, caplog) -> None:
-    (data_folder / hub_dataset.FOLDER).write_text("a file in the way")
-    with hub_dataset.open_history(lambda **_: None) as history:
-        history.append(failed_result())
-        assert history.all() == [failed_result()]
-    assert "was not prepared" in caplog.text
-
-
 def test_a_hub_that_does_not_answer_holds_up_nothing() -> None:
     """Everything below happens while the scheduler is still being made: it is never waited for."""
     answered = threading.Event()

@@ -3,7 +3,7 @@
 Not covered: a page that is opened anew while it goes on shows nothing of it.
 """
 
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,6 +28,8 @@ from demo.ui.templates import render
 class PreFlight(Series):
     """One run of each cell with the picture that its model is shown first."""
 
+    names: Sequence[str]
+    """What each cell's key is called."""
     cells: list[Cell]
 
     def _events(self) -> Generator[Event, None, None]:
@@ -45,9 +47,9 @@ class PreFlight(Series):
 class PreFlightScreen(Watching):
     """The button of key 0, and what the stage shows after its press, in the place of a run that goes on."""
 
-    def __init__(self, run_tab: RunTab, specs: Callable[[], Iterable[RunSpec]]) -> None:
-        """`specs` gives the presets' settings on this machine."""
-        self._tab, self._specs = run_tab, specs
+    def __init__(self, run_tab: RunTab, names: Sequence[str], specs: Callable[[], Iterable[RunSpec]]) -> None:
+        """`names` are the presets', and `specs` gives their settings on this machine."""
+        self._tab, self._names, self._specs = run_tab, names, specs
         pane, buttons = run_tab.pane, run_tab.form.buttons
         super().__init__(run_tab.works, [pane.live], [pane.live, pane.notice, *buttons])
         self.button = gr.Button("0  Pre-flight", elem_id="preset-0")
@@ -60,7 +62,7 @@ class PreFlightScreen(Watching):
         def make(name: str) -> PreFlight:
             machine = machine_of(tab.runner)
             cells = [Cell(on_machine(spec, machine)) for spec in self._specs()]
-            return PreFlight(tab.runner, tab.queue, name, cells)
+            return PreFlight(tab.runner, tab.queue, name, self._names, cells)
 
         return self._start(request, visitor, make)
 
@@ -87,9 +89,9 @@ def screen(going: PreFlight) -> Markup:
 
 
 def _row(going: PreFlight, place: int) -> tuple[str, str, str]:
-    """The preset's key and model, its state in a word, and what is known of it."""
+    """The preset's key and name, its state in a word, and what is known of it."""
     cell = going.cells[place]
-    named = f"{place + 1}  {naming.short(cell.spec.checkpoint)} · {cell.spec.mode}"
+    named = f"{place + 1}  {going.names[place]}"
     if cell.refused:
         return named, "refused", cell.refused
     if (result := cell.result) is not None:
