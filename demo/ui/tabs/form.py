@@ -19,7 +19,7 @@ from demo.sweep import best_way
 from demo.tasks import BY_NAME
 from demo.ui.look import TO_ADVANCED
 from demo.ui.tabs.events import AT_ONCE, LATEST, QUIET, UNREAD
-from demo.ui.tabs.form_notes import checkpoint_note, drawn_only_note, for_photographs, mode_note
+from demo.ui.tabs.form_notes import checkpoint_note, drawn_only_note, for_photographs, mode_note, source
 from demo.ui.web.gradio_workarounds import NOT_UPLOADED
 
 TASK_NAMES = {task: BY_NAME[task].label for task in TASKS}
@@ -83,9 +83,14 @@ def default_checkpoint(machine: HostInfo | None) -> str:
     return VIT if gpu and hub.can_load(VIT) else catalog.DEFAULT
 
 
+def choices(task: str) -> list[tuple[str, str]]:
+    """The list of checkpoints, bundled ones first: what stands in it, with where the weights are, and the id."""
+    entries = sorted(catalog.for_task(task), key=lambda entry: not entry.bundled)
+    return [(f"{entry.id} · {source(entry)}", entry.id) for entry in entries]
+
+
 def checkpoints(task: str) -> list[str]:
-    """Ids for the list, bundled ones first because they need no download."""
-    return [entry.id for entry in sorted(catalog.for_task(task), key=lambda entry: not entry.bundled)]
+    return [id for _, id in choices(task)]
 
 
 def first(task: str) -> str | None:
@@ -221,7 +226,7 @@ class Form:
         inputs = self.inputs
         suit: Any = (picture_for, [inputs["checkpoint"], inputs["image"]], inputs["image"])
         inputs["task"].input(
-            lambda task: gr.update(choices=checkpoints(task), value=first(task)),
+            lambda task: gr.update(choices=choices(task), value=first(task)),
             inputs["task"],
             inputs["checkpoint"],
             **QUIET,
@@ -269,7 +274,7 @@ class Form:
         )
         with gr.Column(elem_classes="field"):
             self.inputs["checkpoint"] = gr.Dropdown(
-                checkpoints(FIRST.task),
+                choices(FIRST.task),
                 value=FIRST.id,
                 label="Checkpoint",
                 info="Pick one, or type a Hub id: owner/name",

@@ -12,7 +12,7 @@ from demo.core import catalog
 from demo.core.result import RunResult
 from demo.core.spec import OPTIONS, OWN_MODEL, TASKS, TEXT_GENERATION, BadInput, RunSpec, without_meaning
 from demo.present import markdown, naming
-from demo.ui.tabs.form import OPTIONAL, Form, checkpoints, first, takes_text
+from demo.ui.tabs.form import OPTIONAL, Form, checkpoints, choices, first, takes_text
 
 RUN = "run"
 """The parameter that names a stored run. The others are fields of `RunSpec`; unknown ones are ignored."""
@@ -109,7 +109,7 @@ def filled(form: Form, spec: RunSpec) -> dict[Any, Any]:
     for name in OPTIONAL:
         values[name] = "" if values[name] == OPTIONS[name].default else str(values[name])
     updates = {form.inputs[name]: gr.update(value=value) for name, value in values.items()}
-    updates[form.inputs["checkpoint"]] = gr.update(choices=checkpoints(spec.task), value=spec.checkpoint)
+    updates[form.inputs["checkpoint"]] = gr.update(choices=choices(spec.task), value=spec.checkpoint)
     text = {"value": ", ".join(spec.text)} if spec.text else {}
     updates[form.inputs["text"]] = gr.update(visible=takes_text(spec.checkpoint, spec.task), **text)
     return updates

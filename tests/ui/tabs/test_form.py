@@ -98,9 +98,11 @@ def test_the_note_of_a_bundled_model_says_what_it_is_and_knows(checkpoint: str) 
 
 
 @pytest.mark.parametrize(("cached", "where"), [(True, "In the cache"), (False, "Download about 346 MB")])
-def test_the_note_of_a_model_of_the_hub_says_whether_it_is_here(monkeypatch, cached: bool, where: str) -> None:
+def test_note_and_list_say_whether_a_model_of_the_hub_is_here(monkeypatch, cached: bool, where: str) -> None:
     monkeypatch.setattr(form_notes.hub, "holds_weights", lambda checkpoint: cached)
     assert checkpoint_note("google/vit-base-patch16-224").replace("\N{NO-BREAK SPACE}", " ").startswith(where)
+    (listed,) = (words for words, id in form.choices("image-classification") if id == "google/vit-base-patch16-224")
+    assert where.lower() in listed.lower()
 
 
 def test_a_picture_that_comes_while_the_last_one_is_looked_at_is_not_dropped() -> None:
