@@ -39,7 +39,7 @@ def one_run(runner: Runner, spec: RunSpec = SPEC) -> tuple[float, float, RunResu
 
 
 def wait_until_ready(runner: Runner) -> None:
-    while runner.machine is None or runner._spare is None or runner._spare.machine is None:
+    while runner.machine is None or not runner._spares or runner._spares[0].machine is None:
         time.sleep(0.1)
     time.sleep(1.0)
 

@@ -1,7 +1,7 @@
 """Starts, watches and cancels the worker process. Each run has a new process; a failure is a result.
 
-A spare worker that has already imported torch and transformers waits, so that a click does not wait for imports. It is
-started when a run has ended, and never imports while a run is going on.
+A spare worker that has already imported torch and transformers waits, so that a click does not wait for imports.
+Spares are started when a run has ended, and none imports while a run is going on.
 """
 
 import contextlib
@@ -21,7 +21,7 @@ from demo.core.result import RunResult
 from demo.core.spec import BadInput, RunSpec
 from demo.runs import outcome
 from demo.runs.outcome import NO_FILES, Files, OngoingRun
-from demo.runs.process import Event, Worker
+from demo.runs.process import POLL_SECONDS, READY_SECONDS, Event, Worker
 from demo.store.history import History, HistoryError
 
 WORKER_MODULE = "demo.backend"
@@ -49,32 +49,37 @@ class Runner:
         self._one_at_a_time = threading.Lock()
         self._closing = threading.Event()
         self._machine: HostInfo | None = None
-        self._spare: Worker | None = None
+        self._spares: list[Worker] = []
         self._busy: Worker | None = None
         if history is not None:
             history.recover()
-        self._renew_spare()
+        self._renew_spares()
 
-    def _renew_spare(self) -> None:
-        """Starts a spare worker if one is wanted and none is left. If it cannot be started, the next run says why."""
-        if not self._keeps_spare or self._spare is not None or self._closing.is_set():
+    def _renew_spares(self, to_come: int = 0) -> None:
+        """Starts workers where none is left, and ends those that nobody waits for: two are kept if two runs follow and
+        two cores can import side by side. If none can be started, the next run says why."""
+        wanted = min(2, cores.usable_cores(), to_come) or int(self._keeps_spare)
+        while len(self._spares) > wanted:
+            self._spares.pop().close()
+        if self._spares or self._closing.is_set():
             return
         try:
-            self._spare = Worker(self._worker_module)
+            for _ in range(wanted):
+                self._spares.append(Worker(self._worker_module))
         except OSError as error:
             _log.warning("no spare worker could be started: %s", error)
 
     @property
     def machine(self) -> HostInfo | None:
         """What the spare worker, or that of the run, said of the machine; None until it is ready."""
-        for worker in (self._spare, self._busy):
+        for worker in (*self._spares, self._busy):
             self._machine = self._machine or (worker.machine if worker is not None else None)
         return self._machine
 
     def inspect(self) -> HostInfo:
         """What the next run's worker says of the machine. Raises WorkerDied."""
-        self._spare = self._spare or Worker(self._worker_module)
-        return self._spare.machine_when_ready()
+        self._spares = self._spares or [Worker(self._worker_module)]
+        return self._spares[0].machine_when_ready()
 
     def run(
         self,
@@ -83,6 +88,7 @@ class Runner:
         cancel: threading.Event | None = None,
         files: Files = NO_FILES,
         earlier: tuple[ProcessResult, ...] = (),
+        to_come: int = 0,
         threads: int | None = None,
     ) -> Generator[Progress | RunResult, None, None]:
         """Yields Progress at least every 0.2 s and, last, the RunResult, which is then already in the history.
@@ -98,18 +104,19 @@ class Runner:
         Setting `cancel` ends the run with a result of status 'cancelled'; so does closing the generator, where only the
         history gets it. Closing the runner makes it 'interrupted'. Raises BadInput where the worker finds that the job
         cannot be run as given; nothing is stored then. `files` are where the run is to leave what its result does not
-        hold.
+        hold. `to_come` is how many further runs the caller will ask for right after this one.
         """
         with self._one_at_a_time:
             started, exactly = time.monotonic(), threads is None
             repeats = range(len(earlier) + 1, max(len(earlier) + 1, spec.repeats) + 1)
             for repeat in repeats:
                 before = time.monotonic() - started
+                more = repeats[-1] - repeat + to_come
                 if threads is None and earlier:
                     threads = earlier[0].threads
                 run = OngoingRun(spec, input_file, files, cancel, threads, exactly)
                 try:
-                    for event in self._run_one(run, earlier, repeat == repeats[-1]):
+                    for event in self._run_one(run, earlier, more, repeat == repeats[-1]):
                         if isinstance(event, Progress):
                             yield _within(event, repeats, repeat, before)
                         else:
@@ -121,11 +128,12 @@ class Runner:
                     break
                 earlier = result.as_processes()
                 if not earlier:
+                    self._renew_spares(min(to_come, len(self._spares)))  # the other repeats need none
                     break
             yield result
 
     def _run_one(
-        self, run: OngoingRun, earlier: tuple[ProcessResult, ...], last: bool
+        self, run: OngoingRun, earlier: tuple[ProcessResult, ...], to_come: int, last: bool
     ) -> Iterator[Progress | RunResult]:
         """One process: its progress, and last its result, which is then stored. The later start is not measured if it
         is known, or if this is not the last repeat: the next one is a later start."""
@@ -167,7 +175,7 @@ class Runner:
                 result = outcome.store(result, self._history) if self._history is not None else result
             if marker is not None:
                 History.end_run(marker)
-            self._renew_spare()
+            self._renew_spares(0 if result is not None and result.status == "cancelled" else to_come)
         yield result
 
     def _on_worker(self, run: OngoingRun) -> Generator[Event | None, None, None]:
@@ -176,6 +184,9 @@ class Runner:
         with contextlib.ExitStack() as stack:
             try:
                 worker = stack.enter_context(self._one_worker())
+                longest = min(READY_SECONDS, self.timeout_seconds)
+                while not all(one.ready.wait(POLL_SECONDS) for one in self._spares) and run.elapsed < longest:
+                    yield None  # a worker that still imports would take a core from the run
                 worker.child.send(run.job(worker.child.folder))
             except OSError as error:
                 yield run.not_started(error)
@@ -188,12 +199,10 @@ class Runner:
 
     @contextlib.contextmanager
     def _one_worker(self) -> Iterator[Worker]:
-        """The spare, or a new worker where there is none. Raises OSError."""
-        worker, self._spare = self._spare, None
-        if worker is not None and worker.child.exited() is not None:  # Linux may end it to free memory
-            worker.close()
-            worker = None
-        self._busy = worker = worker or Worker(self._worker_module)
+        """A spare, or a new worker where there is none. Raises OSError."""
+        while self._spares and self._spares[0].child.exited() is not None:  # Linux may end it to free memory
+            self._spares.pop(0).close()
+        self._busy = worker = self._spares.pop(0) if self._spares else Worker(self._worker_module)
         try:
             yield worker
         finally:
@@ -221,14 +230,13 @@ class Runner:
         return min(machine.threads, free)
 
     def close(self) -> None:
-        """Ends the spare, and a run in progress on another thread: its result, 'interrupted', is stored before this
+        """Ends the spares, and a run in progress on another thread: its result, 'interrupted', is stored before this
         returns. A run of this very thread ends by closing its generator."""
         self._closing.set()
         if self._one_at_a_time.acquire(timeout=CLOSING_SECONDS):
             self._one_at_a_time.release()
-        if self._spare is not None:
-            self._spare.close()
-            self._spare = None
+        while self._spares:
+            self._spares.pop().close()
 
 
 def _within(progress: Progress, repeats: range, repeat: int, before: float) -> Progress:

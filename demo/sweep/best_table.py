@@ -23,7 +23,6 @@ from typing import Any
 from demo.core import catalog, outputs, stats
 from demo.core.comparison import ProcessFigure
 from demo.core.machine import HostInfo
-from demo.core.measurement import StartUp
 from demo.core.refusals import checked, on_machine, refusal
 from demo.core.result import RunResult
 from demo.core.spec import CUDA_GRAPH_MODES, OPTIONS, BadInput, RunSpec
@@ -150,30 +149,33 @@ def best_table(ways: Sequence[Way], results: Mapping[str, RunResult], refused: M
     eagers = [one.eager_seconds for run in plain_runs for one in _processes(run)]
     reference = next((run for run in plain_runs if run.predictions and "eager" in run.predictions), None)
     eager = statistics.median(eagers) if eagers else None
+    # Every way loads the same libraries: what one process took longer for it is chance.
+    starts = [one.import_seconds + one.gpu_seconds for run in results.values() if (one := run.start_up) is not None]
+    imports = statistics.median(starts) if starts else 0.0
 
     def row(way: Way) -> Row:
         result, refusal = results.get(way.name), way.refused or refused.get(way.name, "")
         if way.name == EAGER:
-            return _eager_row(way, plain_runs, eager)
+            return _eager_row(way, plain_runs, eager, imports)
         if refusal or result is None:
             return Row(way, out=refusal)
         speedup = _over_plain_eager(result, eagers) if way.changes_eager else result.speedup
         speedup = stats.compare(speedup, questions=len(results)) if speedup is not None else None
         seconds = result.latencies.get("compiled") if result.failure is None else None
         memory = result.compiled.peak_memory_bytes if result.compiled is not None else None
-        return Row(way, result, why_out(result, reference), speedup, seconds, first_answers(result), memory)
+        return Row(way, result, why_out(result, reference), speedup, seconds, first_answers(result, imports), memory)
 
     return _ranked([row(way) for way in ways])
 
 
-def _eager_row(way: Way, runs: Sequence[RunResult], seconds: float | None) -> Row:
+def _eager_row(way: Way, runs: Sequence[RunResult], seconds: float | None, imports: float) -> Row:
     """Eager's figures from the runs of the other ways."""
     measured = next((run for run in runs if run.eager is not None and run.eager.warmup_seconds), None)
     if seconds is None or measured is None or measured.eager is None:
         return Row(way)
     answers: dict[str, dict[str, float]] = {}
     if measured.start_up is not None:
-        parts = _parts(measured.start_up, 0.0, measured.eager.warmup_seconds[0])
+        parts = _parts(imports, measured.start_up.load_seconds, 0.0, measured.eager.warmup_seconds[0])
         answers = {"nothing": parts, "next": parts}
     one = Interval(1.0, 1.0, 1.0)
     return Row(way, None, "", one, seconds, answers, measured.eager.peak_memory_bytes)
@@ -217,9 +219,9 @@ def _processes(result: RunResult) -> list[ProcessFigure]:
     return [next(iter(one.figures.values())) for one in result.as_processes()]
 
 
-def first_answers(result: RunResult) -> dict[str, dict[str, float]]:
-    """The start ladders of a run's way, as in `Row.first_answers`. A way whose graphs no cache holds compiles in each
-    process anew."""
+def first_answers(result: RunResult, imports: float) -> dict[str, dict[str, float]]:
+    """The start ladders of a run's way, as in `Row.first_answers`, with so many seconds for the imports. A way whose
+    graphs no cache holds compiles in each process anew."""
     start, compilation = result.start_up, result.compilation
     if start is None or compilation is None:
         return {}
@@ -228,15 +230,14 @@ def first_answers(result: RunResult) -> dict[str, dict[str, float]]:
     for state, seconds in compilation.known_costs.items():
         cost = costs.get(state)
         run = cost.parts.get("first run", 0.0) if cost is not None else 0.0
-        found[state] = _parts(start, seconds - run, run)
+        found[state] = _parts(imports, start.load_seconds, seconds - run, run)
     if "warm" not in found and found and result.spec.compiler == "jit" and not result.spec.cached:
         found["warm"] = next(iter(found.values()))
     return {name: found[state] for name, state in (("nothing", "cold"), ("next", "warm")) if state in found}
 
 
-def _parts(start: StartUp, compiles: float, run: float) -> dict[str, float]:
-    imports = start.import_seconds + start.gpu_seconds
-    return {"import": imports, "load": start.load_seconds, "compile": compiles, "first run": run}
+def _parts(imports: float, load: float, compiles: float, run: float) -> dict[str, float]:
+    return {"import": imports, "load": load, "compile": compiles, "first run": run}
 
 
 def _ranked(rows: Sequence[Row]) -> BestTable:

@@ -121,8 +121,8 @@ class Search:
         place, stop = self.ways.index(way), threading.Event()
         before = self._runs[way.name][-1].as_processes() if self._runs[way.name] else ()
         spent, began = self._spent, time.monotonic()
-        options = {"files": files, "threads": self._threads}
-        for event in run_one(place, Cell(spec, earlier=before), runner, self._picture, stop, turn, **options):
+        cell, more = Cell(spec, earlier=before), {"to_come": len(self._missing()) - 1, "threads": self._threads}
+        for event in run_one(place, cell, runner, self._picture, stop, turn, files=files, **more):
             if isinstance(event, Waiting):
                 began = time.monotonic()
             self._spent = spent + time.monotonic() - began

@@ -8,6 +8,7 @@ import os
 import signal
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Generator
 from pathlib import Path
 from types import SimpleNamespace
@@ -148,11 +149,27 @@ def test_the_spare_is_ready_before_the_click(tmp_path, monkeypatch):
 
 
 @needs_linux
-def test_a_spare_that_was_killed_is_replaced() -> None:
-    with contextlib.closing(Runner(None, spare=True, worker_module=QUICK)) as runner:
-        os.kill(runner._spare.child.pid, signal.SIGKILL)
-        wait_until(lambda: runner._spare.child.exited() is not None)
-        assert last(runner).status == "ok"
+def test_for_runs_to_come_two_workers_import_side_by_side(monkeypatch):
+    monkeypatch.setattr(cores, "usable_cores", lambda: 2)
+    runner = Runner(None, worker_module=QUICK)
+    assert last(runner, to_come=2).status == "ok"
+    first, second = runner._spares
+    os.kill(second.child.pid, signal.SIGSTOP)  # it takes long for its imports
+    with on_a_thread(runner, to_come=1) as found:
+        wait_until(lambda: first.machine is not None)
+        time.sleep(0.5)
+        assert found == []  # the run waits: it would share a core
+        os.kill(second.child.pid, signal.SIGCONT)
+    assert found[0].status == "ok" and first.child.exited() is not None and runner._spares == [second]
+    os.kill(second.child.pid, signal.SIGKILL)
+    wait_until(lambda: second.child.exited() is not None)
+    assert last(runner, to_come=2).status == "ok" and len(runner._spares) == 2
+    assert last(runner).status == "ok" and runner._spares == []  # one was for this run, nobody waits for the other
+    crashing, cancel = dataclasses.replace(TINY, repeats=3, batch_size=103), threading.Event()
+    assert last(runner, crashing).status == "crashed" and runner._spares == []
+    cancel.set()
+    assert last(runner, cancel=cancel, to_come=2).status == "cancelled" and runner._spares == []
+    runner.close()
 
 
 def test_a_worker_does_not_compile_torchs_headers_anew():

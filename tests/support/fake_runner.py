@@ -46,6 +46,7 @@ class FakeRunner:
         self.runs: list[RunSpec] = []
         self.pictures: list[Path | None] = []
         self.files: list[Files] = []
+        self.to_come: list[int] = []
         self.threads: list[int | None] = []
         self.free: int | None = None
         """The threads that a run would get now."""
@@ -60,6 +61,7 @@ class FakeRunner:
         cancel: threading.Event | None = None,
         files: Files = NO_FILES,
         earlier: tuple[ProcessResult, ...] = (),
+        to_come: int = 0,
         threads: int | None = None,
     ) -> Generator[Progress | RunResult, None, None]:
         repeats = max(len(earlier) + 1, spec.repeats)
@@ -67,6 +69,7 @@ class FakeRunner:
         self.runs.append(spec)
         self.pictures.append(image)
         self.files.append(files)
+        self.to_come.append(to_come)
         self.threads.append(threads)
         for file in filter(None, (files.trace, files.package)):
             file.write_bytes(b"what the run leaves")

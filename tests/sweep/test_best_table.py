@@ -148,11 +148,11 @@ def test_a_way_timed_while_cores_were_taken_must_lead_by_far(seconds: float, ran
 
 
 def test_a_first_answer_is_the_start_of_its_process_and_its_first_call() -> None:
-    warm = first_answers(run("default", 0.008, compilation=costs(20.0, 3.0)))["next"]
+    warm = first_answers(run("default", 0.008, compilation=costs(20.0, 3.0)), 4.0)["next"]
     assert warm == {"import": 4.0, "load": 1.0, "compile": 2.5, "first run": 0.5}
-    nothing = first_answers(run("default", 0.008, compilation=costs(20.0, None)))
+    nothing = first_answers(run("default", 0.008, compilation=costs(20.0, None)), 4.0)
     assert sum(nothing["nothing"].values()) == 25.0 and "next" not in nothing
-    assert first_answers(run("default", 0.008, start_up=None)) == {}
+    assert first_answers(run("default", 0.008, start_up=None), 4.0) == {}
 
 
 PARTLY = Compilation(4.5, "cold", 1, partly=True)
@@ -170,7 +170,7 @@ PARTLY = Compilation(4.5, "cold", 1, partly=True)
 )
 def test_a_first_answer_is_known_only_if_a_run_tells(name, device, compilation, known) -> None:
     result = run(name, 0.008, compilation=compilation)
-    assert set(first_answers(dataclasses.replace(result, spec=result.spec.on(device)))) == known
+    assert set(first_answers(dataclasses.replace(result, spec=result.spec.on(device)), 4.0)) == known
 
 
 def test_every_first_answer_waits_for_the_gpus_libraries() -> None:
