@@ -148,7 +148,7 @@ def after(tab: Any) -> None:
 
 def after_text(tab: Any) -> None:
     tab.get_by_label("Text generation", exact=True).check(force=True)
-    tab.wait_for_function("document.querySelector('#checkpoint input').value === 'shapes-gemma'")
+    tab.wait_for_function("document.querySelector('#checkpoint input').value.startsWith('shapes-gemma')")
     tab.locator("#run:not([disabled])").click()
     tab.locator("#seen .token.highlighted").first.wait_for()
     _unfold(tab)
