@@ -19,6 +19,7 @@ from support.worker_processes import needs_linux, processes_with, wait_until
 from demo.core import catalog, limits
 from demo.core.result import RunResult
 from demo.runs import outcome
+from demo.runs.process import child_process
 from demo.runs.runner import Runner
 from demo.store.history import FOLDER_VARIABLE, History, HistoryError
 
@@ -80,6 +81,12 @@ def test_a_worker_that_breaks_is_a_stored_crash(faulty, history, tmp_path, monke
     left = [path.name for path in (tmp_path / "temp").iterdir()]
     assert [name for name in left if not name.startswith("torchinductor_")] == []  # that is torch's cache, for all runs
     assert list((tmp_path / "data").glob("*.running/*")) == []
+
+
+@needs_linux
+def test_when_memory_runs_out_linux_ends_the_worker_first() -> None:
+    with child_process(QUICK, "1") as child:
+        assert Path(f"/proc/{child.pid}/oom_score_adj").read_text().strip() == "1000"
 
 
 def descriptors() -> int:

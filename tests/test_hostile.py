@@ -101,6 +101,13 @@ def test_hosts_and_hub_ids_are_read() -> None:
         limits.read({"WORTH_COMPILING_HUB_IDS": "off"})
 
 
+def test_a_visitor_has_one_place_in_the_queue() -> None:
+    line = RunQueue(longest=10)
+    with line.join("one"):
+        with pytest.raises(BadInput, match="Your last run is not over yet"), line.join("one"):
+            pass
+
+
 # ---- what a config claims
 
 
