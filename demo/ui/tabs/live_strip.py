@@ -64,7 +64,9 @@ def compile_parts(progress: Progress) -> str:
     for (name, begin), (_, next_begin) in itertools.pairwise((*steps, ("", end))):
         seconds[name] = seconds.get(name, 0.0) + max(0.0, next_begin - begin)
     parts = " · ".join(f"{PARTS.get(name, name)} {fmt.duration(taken)}" for name, taken in seconds.items())
-    return f"{fmt.capital(parts)}. Graphs so far: {progress.graphs}, breaks: {progress.breaks}."
+    going = progress.first_seconds is None and (progress.graphs or progress.breaks)
+    counted = f" Graphs so far: {progress.graphs}, breaks: {progress.breaks}." if going else ""
+    return f"{fmt.capital(parts)}.{counted}"
 
 
 def doing(progress: Progress) -> Markup:
