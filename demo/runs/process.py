@@ -11,6 +11,7 @@ has the same user, files and network.
 
 import contextlib
 import json
+import math
 import os
 import queue
 import select
@@ -19,6 +20,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any, cast
@@ -32,6 +34,9 @@ from demo.core.spec import BadInput
 from demo.runs.environment import ROOT, share_headers, worker_environment
 
 EXIT_SECONDS = 2.0
+HELD_SECONDS = 5.0
+"""How long a worker's last events are waited for once it has ended. On a busy machine reading a result takes longer
+than its process, which ends as soon as it has sent it."""
 LAST_WORDS_BYTES = 2000
 POLL_SECONDS = 0.2
 READY_SECONDS = 120.0
@@ -200,17 +205,18 @@ class Worker:
     def events(self) -> Iterator[Event | None]:
         """Its events; None when none came for 0.2 s.
 
-        Ends when the worker has, even if a process that it started still holds the pipe open, or has sent something
-        that cannot be read.
+        Ends with the pipe, or `HELD_SECONDS` after the worker if a process that it started holds the pipe open.
         """
+        exited_at = math.inf
         while True:
-            exited = self.child.exited() is not None
+            if self.child.exited() is not None:
+                exited_at = min(exited_at, time.monotonic())
             try:
                 if (event := self._events.get(timeout=POLL_SECONDS)) is None:
                     return
                 yield event
             except queue.Empty:
-                if exited:
+                if time.monotonic() > exited_at + HELD_SECONDS:
                     return
                 yield None
 

@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from types import SimpleNamespace
 from typing import Any
@@ -13,7 +14,7 @@ from support.samples import ok_result
 
 from demo.core import codec
 from demo.core.progress import Progress
-from demo.core.result_json import to_json
+from demo.core.result_json import from_json, to_json
 from demo.runs import process
 from demo.runs.process import Worker
 
@@ -26,10 +27,10 @@ def sent(event: str, **more: Any) -> bytes:
 
 
 @pytest.fixture
-def heard(monkeypatch) -> Callable[[bytes], tuple[Worker, list[Any]]]:
+def heard(monkeypatch) -> Callable[..., tuple[Worker, list[Any]]]:
     """A worker without its process that has read these bytes from its pipe, and the events that it found in them."""
 
-    def listen(text: bytes) -> tuple[Worker, list[Any]]:
+    def listen(text: bytes, exit_code: int | None = None) -> tuple[Worker, list[Any]]:
         @contextlib.contextmanager
         def child(module: str, writing: str, pass_fds: Sequence[int]) -> Iterator[Any]:
             pipe = os.fdopen(os.dup(pass_fds[0]), "wb")
@@ -39,13 +40,19 @@ def heard(monkeypatch) -> Callable[[bytes], tuple[Worker, list[Any]]]:
                     pipe.write(text)
 
             threading.Thread(target=write, daemon=True).start()
-            yield SimpleNamespace(exited=lambda: None)
+            yield SimpleNamespace(exited=lambda: exit_code)
 
         monkeypatch.setattr(process, "child_process", child)
         worker = Worker("none")
         return worker, [event for event in worker.events() if event is not None]
 
     return listen
+
+
+def test_a_result_that_takes_long_to_read_outlives_its_worker(heard: Any, monkeypatch) -> None:
+    monkeypatch.setattr(process, "from_json", lambda data: time.sleep(1.0) or from_json(data))
+    _, events = heard(sent("result", result=GOOD), exit_code=0)
+    assert events == [ok_result()]
 
 
 def test_what_is_no_event_is_unreadable(heard: Any, monkeypatch) -> None:
