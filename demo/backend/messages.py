@@ -16,10 +16,7 @@ from demo.core.spec import RunSpec
 
 MIN_SECONDS_BETWEEN = 0.25
 """Progress within one phase is sent four times a second at most."""
-COUNTERS = (
-    *("eager_seconds", "compiled_seconds", "first_seconds", "compile_steps", "graphs", "breaks", "speedup"),
-    "timing_done",
-)
+COUNTERS = ("eager_seconds", "compiled_seconds", "first_seconds", "compile_steps", "graphs", "breaks", "speedup")
 """What later phases repeat, so that the page keeps showing the state at the end of the timing."""
 TIMING_STARTS, TIMING_SHARE = 0.5, 0.42
 """Where the timing begins on the progress bar of the whole run, and how much of the bar it takes."""
@@ -109,4 +106,4 @@ class Events:
 
     def timed(self, done: float, **more: Any) -> None:
         """Progress within the timing, of which the share `done` is over."""
-        self.progress("time", TIMING_STARTS + TIMING_SHARE * done, timing_done=done, **more)
+        self.progress("time", TIMING_STARTS + TIMING_SHARE * done, **more)

@@ -30,8 +30,6 @@ class Progress:
     breaks: int = 0
     """Graphs that were captured, and graph breaks, when the last part began."""
     speedup: Interval | None = None
-    timing_done: float | None = None
-    """Share of the timing that is over, 0 to 1; an estimate. None before it."""
     repeat: int = 1
     repeats: int = 1
     """Which of how many processes goes on."""

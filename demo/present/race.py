@@ -22,8 +22,10 @@ NO_RACE = "This run has no race: it takes a known speed-up and a first call that
 PLAYED_SECONDS = 9
 WIDTHS = {"wide": 720, "narrow": 430}
 """In the picture's own units, for a page and for a phone."""
-HEIGHT, ROW = 190, 24
-"""Of the plot, and of a line of text below it."""
+HEIGHT, ROW, LINE = 190, 24, 17
+"""Of the plot, of a row of text below it, and of a second line of that row."""
+LETTER = 6.6
+"""The mean width of a letter."""
 LEFT, TOP = 2, 26
 BEYOND_CROSSING, BEYOND_COMPILE = 1.5, 4.0
 """The picture ends at so many times the last crossing; without one at so many times the longest first call."""
@@ -173,8 +175,11 @@ def _drawn(
         paths.append(f'<polyline class="line {one.kind}" points="{ends}"/>')
         row += ROW
         sample = f'<path class="line {one.kind}" d="M{LEFT} {row - 4}h22"/>'
-        said = f'<tspan class="said">: {escape(one.said)}</tspan>'
+        fits = len(f"{one.name}: {one.said}") < (right - LEFT - 30) / LETTER
+        place = "" if fits else f' x="{LEFT + 30}" dy="{LINE}"'
+        said = f'<tspan class="said"{place}>{": " * fits}{escape(one.said)}</tspan>'
         rows.append(f'{sample}<text x="{LEFT + 30}" y="{row}">{escape(one.name)}{said}</text>')
+        row += 0 if fits else LINE
         if one.crossing is None:
             continue
         low, at, high = (min(seconds, horizon) for seconds in one.crossing)

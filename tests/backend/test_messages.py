@@ -89,8 +89,8 @@ def test_the_share_of_the_timing_never_falls(monkeypatch) -> None:
     for one in stream.progress:
         assert one["eager_seconds"] / one["compiled_seconds"] == pytest.approx(one["speedup"]["ratio"])
     assert [one["remaining_seconds"] is None for one in stream.progress] == [False] * 3 + [True] * 4  # the end is open
-    shares = [one["timing_done"] for one in stream.progress]
-    assert shares == sorted(shares) and 0 < shares[0] and shares[-1] == 1.0
+    shares = [(one["fraction"] - messages.TIMING_STARTS) / messages.TIMING_SHARE for one in stream.progress]
+    assert shares == sorted(shares) and 0 < shares[0] and shares[-1] == pytest.approx(1.0)
 
 
 def test_the_race_begins_with_the_compile_and_compiled_joins_when_the_timing_begins(monkeypatch) -> None:

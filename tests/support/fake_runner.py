@@ -125,7 +125,6 @@ def progress(elapsed: float, total: float, result: RunResult | None) -> Progress
         eager_seconds=result.latencies["eager"],
         compiled_seconds=result.latencies["compiled"],
         speedup=Interval(measured.ratio, measured.low / widening, measured.high * widening),
-        timing_done=done,
     )
 
 

@@ -17,7 +17,7 @@ SECONDS = {"eager_seconds": 0.012, "compiled_seconds": 0.006}
 
 
 def timed(**changes: Any) -> Progress:
-    known = {"speedup": Interval(2.0, 1.9, 2.1), "timing_done": 0.5, **SECONDS}
+    known = {"speedup": Interval(2.0, 1.9, 2.1), **SECONDS}
     return Progress(
         **({"phase": "time", "fraction": 0.7, "elapsed_seconds": 5.0, "remaining_seconds": 2.0} | known | changes)
     )
