@@ -21,7 +21,7 @@ import pytest
 import torch
 from hypothesis import HealthCheck, given, settings, strategies as st
 from safetensors.torch import load_file
-from support.fake_runner import MACHINE, FakeRunner
+from support.fake_runner import FakeRunner
 from support.page_support import serving
 from support.samples import ok_result
 
@@ -318,7 +318,6 @@ def test_the_command_line_answers_anything_with_a_sentence(command: str, options
     """Each command up to where a model would be loaded: nothing is compiled, searched or packed."""
     said, told = io.StringIO(), io.StringIO()
     runner = FakeRunner(lambda spec, image: ok_result(spec=spec))
-    runner.inspect = lambda: MACHINE
     with (
         tempfile.TemporaryDirectory() as folder,
         contextlib.chdir(folder),  # for what is written

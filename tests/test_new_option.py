@@ -15,7 +15,7 @@ CHILD = """
 import json
 from demo.cli import sweep_command
 from demo.cli.main import parser
-from demo.cli import run_command
+from demo.cli import common, run_command
 from demo.core.catalog import arguments, make_spec
 from demo.core.codec import plain
 from demo.core.spec import BadInput
@@ -44,7 +44,7 @@ except BadInput as error:
     refused = str(error)
 print(json.dumps({
     "json": plain(spec)["shiny"],
-    "run": plain(run_command.make_spec(command, run_command.asked(command)))["shiny"],
+    "run": plain(common.make_spec(command, run_command.run_options(command)))["shiny"],
     "sweep": [plain(cell)["shiny"] for cell in cells],
     "grid": [plain(cell)["shiny"] for cell in shared],
     "link": plain(links.spec_of({"shiny": "1"}, "shapes-vit"))["shiny"],

@@ -8,7 +8,6 @@ from contextlib import closing
 from typing import Any
 
 from demo.cli import common, terminal
-from demo.cli.run_command import make_spec
 from demo.core import format as fmt
 from demo.core.spec import OWN_MODEL
 from demo.present.script import script
@@ -18,63 +17,61 @@ from demo.sweep.best_table import BestTable
 from demo.sweep.best_way import MAX_MINUTES, MIN_MINUTES, MINUTES, Search
 from demo.sweep.run_grid import Done, Event, Timing
 
-ASKED = ("batch_size", "device", "weights", "text", "prompt", "tokens", "threads")
-"""The options of a run that are asked for; the others are what the search tries, or how it times."""
+RUN_OPTIONS = ("batch_size", "device", "weights", "text", "prompt", "tokens", "threads")
+"""The options of a run that the command takes; the others are what the search tries, or how it times."""
 
 
 def add_to(commands: Any) -> None:
     parser = commands.add_parser("best", help="find the best way to run a checkpoint here")
     parser.set_defaults(command=_best)
     common.add_model(parser)
-    common.add_options(parser, ASKED)
+    common.add_options(parser, RUN_OPTIONS)
     minutes = f"time for it, {MIN_MINUTES:g} to {MAX_MINUTES:g} (default: {MINUTES:g})"
-    parser.add_argument("--minutes", metavar="N", default=MINUTES, help=minutes)
+    parser.add_argument("--minutes", metavar="N", type=float, default=MINUTES, help=minutes)
     parser.add_argument("--other-formats", action="store_true", help="try half formats (and TF32 on a GPU), too")
-    parser.add_argument("--script", metavar="FILE.py", help="write the winner as a script of its own")
+    text = "write the winner as a script of its own"
+    parser.add_argument("--script", metavar="FILE.py", type=common.output_file, help=text)
     parser.add_argument("--json", action="store_true", help="print the table as JSON, and nothing else")
 
 
 def _best(options: argparse.Namespace) -> int:
     from demo.runs.runner import Runner
 
-    spec = make_spec(options, common.given_options(options, ASKED))
-    minutes = fmt.parse_number(options.minutes)
+    spec = common.make_spec(options, common.given_options(options, RUN_OPTIONS))
     image = common.picture(options.image, [spec])
-    to = common.file_to_write(options.script, "script")
     history = History()
     with closing(Runner(history)) as runner:
         # The file of a model of one's own may have changed since a run was stored.
         stored = [] if spec.task == OWN_MODEL else history.all(checkpoints={spec.checkpoint})
-        search = Search(spec, runner.inspect(), stored, image, options.other_formats, minutes)
-        tried = ", ".join(best_words.name(way) for way in search.ways if not way.refused)
-        print(f"At most {fmt.rounded_duration(search.seconds)}, for {tried}.", file=sys.stderr)
+        search = Search(spec, runner.inspect(), stored, image, options.other_formats, options.minutes)
+        ways = ", ".join(best_words.name(way) for way in search.ways if not way.refused)
+        print(f"At most {fmt.rounded_duration(search.seconds)}, for {ways}.", file=sys.stderr)
         try:
             with closing(search.run(runner, threading.Event())) as events:
-                _show(search, events)
+                _follow(search, events)
         except KeyboardInterrupt:
             print("Stopped: what was tried is stored, and the same command goes on from there.", file=sys.stderr)
             raise
     table = search.table()
     print(common.to_json(best_words.as_json(table)) if options.json else report(table, search.complete))
-    winner = table.winner
-    if to is not None and winner is not None and winner.result is not None:
-        to.write_text(script(winner.result), encoding="utf-8")
-        print(f"The winner's script lies in {to}.", file=sys.stderr)
-    return common.FAILED if winner is None else common.OK
+    if options.script is not None and table.winner is not None and table.winner.result is not None:
+        options.script.write_text(script(table.winner.result), encoding="utf-8")
+        print(f"The winner's script lies in {options.script}.", file=sys.stderr)
+    return common.FAILED if table.winner is None else common.OK
 
 
-def _show(search: Search, events: Iterator[Event]) -> None:
+def _follow(search: Search, events: Iterator[Event]) -> None:
     """The progress of each run, and a line for each way that has an answer, on standard error."""
-    progress = terminal.ProgressLine(sys.stderr)
+    line = terminal.ProgressLine(sys.stderr)
     for event in events:
         if isinstance(event, Timing):
-            progress.show(event.progress)
+            line.show(event.progress)
         elif isinstance(event, Done):
             way = search.ways[event.place]
             row = next(row for row in search.table().rows if row.way is way)
             text = row.out or best_words.cells(row)["speedup"]
             left = f"{fmt.rounded_duration(search.left_seconds)} left at most"
-            progress.say(f"So far {best_words.name(way)}: {text}, {left}")
+            line.say(f"So far {best_words.name(way)}: {text}, {left}")
 
 
 def report(table: BestTable, complete: bool) -> str:
@@ -82,15 +79,17 @@ def report(table: BestTable, complete: bool) -> str:
     lines = best_words.answer(table)
     if not complete:
         lines.append("The time was up before all was tried: the same command goes on, --minutes gives it more.")
-    head = ("", *best_words.COLUMNS.values())
-    rows = [
-        (str(row.rank or ""), *(fmt.shortened(text, 80) for text in best_words.cells(row).values()))
-        for row in table.rows
-        if not row.way.refused
-    ]
-    lines += ["", *terminal.table([head, *rows])]
-    if missing := [row for row in table.rows if row.way.refused]:
-        lines += ["", *(f"Not here: {best_words.name(row.way)}. {row.way.refused}" for row in missing)]
+    rows = [("", *best_words.COLUMNS.values())]
+    missing = []
+    for row in table.rows:
+        if row.way.refused:
+            missing.append(f"Not here: {best_words.name(row.way)}. {row.way.refused}")
+        else:
+            cells = best_words.cells(row).values()
+            rows.append((str(row.rank or ""), *(fmt.shortened(text, 80) for text in cells)))
+    lines += ["", *terminal.table(rows)]
+    if missing:
+        lines += ["", *missing]
     if table.winner is not None and table.winner.result is not None:
         lines += ["", f"The winner as a script of its own: {common.PROGRAM} script {table.winner.result.id} > run.py"]
     return "\n".join(lines)

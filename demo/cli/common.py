@@ -1,8 +1,7 @@
-"""What the commands share: exit codes, the options of a run, files to write, questions on a terminal."""
+"""What the commands share: exit codes, the options of a run, files to write."""
 
 import argparse
 import json
-import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 from demo.core import catalog, images
 from demo.core.codec import plain
 from demo.core.result import RunResult
-from demo.core.spec import OPTIONS, BadInput, Option, RunSpec
+from demo.core.spec import OPTIONS, TASKS, TEXT_GENERATION, BadInput, Option, RunSpec
 from demo.store.export import check_place
 from demo.store.history import History
 from demo.sweep.grid import PICTURE
@@ -18,6 +17,18 @@ from demo.sweep.grid import PICTURE
 PROGRAM = "python -m demo"
 OK, FAILED, BAD_INPUT = 0, 1, 2
 """Exit codes."""
+
+
+def add_model(parser: argparse.ArgumentParser, own: bool = True) -> None:
+    """Adds the checkpoint, its task and its picture; if `own`, a model of one's own in its place."""
+    checkpoint = f"a name of `{PROGRAM} list` (default: {catalog.DEFAULT}), a hub id or a local folder"
+    parser.add_argument("--checkpoint", metavar="ID", help=checkpoint)
+    parser.add_argument("--task", help=f"only for a checkpoint that is not in the list: {', '.join(TASKS)}")
+    parser.add_argument("--image", metavar="PATH", help="the picture to run on (default: a drawn scene, 4:3)")
+    parser.set_defaults(model=None)
+    if own:
+        text = "in place of a checkpoint a model of your own: a function that returns (module, inputs)"
+        parser.add_argument("--model", metavar="FILE.py:FUNCTION", help=text)
 
 
 def add_options(parser: argparse.ArgumentParser, names: Iterable[str] = OPTIONS) -> None:
@@ -37,57 +48,33 @@ def given_options(options: argparse.Namespace, names: Iterable[str] = OPTIONS) -
 
 
 def _help(option: Option) -> str:
-    """'auto (default), cpu or cuda. "auto" takes the GPU where there is one.', safe for argparse's formatting."""
-    values = [f"{option.values[0]} (default)", *option.values[1:]] if option.values else []
-    text = f"{alternatives(values)}. {option.help}" if values else option.help
-    if option.kind in ("whole", "number") and option.default is not None:
-        text += f" Default: {option.default:g}."
+    """'auto, cpu, cuda. "auto" takes the GPU where there is one. Default: auto.', safe for argparse's formatting."""
+    text = f"{', '.join(option.values)}. {option.help}" if option.values else option.help
+    if option.kind in ("choice", "whole", "number") and option.default is not None:
+        text += f" Default: {option.default}."
     return text.replace("%", "%%")
 
 
-def alternatives(names: Sequence[str]) -> str:
-    """'a, b or c'."""
-    return f"{', '.join(names[:-1])} or {names[-1]}"
+def output_file(text: str) -> Path:
+    """The type of an option that names a file to write. Refuses, before anything runs, a place without writing."""
+    try:
+        check_place(Path(text), "file")
+    except BadInput as refused:
+        raise argparse.ArgumentTypeError(str(refused)) from refused
+    return Path(text)
 
 
-def to_json(value: Any) -> str:
-    """Dataclasses as indented JSON."""
-    return json.dumps(plain(value), allow_nan=False, ensure_ascii=False, indent=2)
-
-
-def file_to_write(given: str | None, what: str) -> Path | None:
-    """The file to write a `what` to. Raises BadInput, before anything runs, where it could not be written."""
-    if given is None:
-        return None
-    path = Path(given)
-    check_place(path, what)
-    return path
-
-
-def find_stored(history: History, id: str) -> RunResult:
-    """Raises BadInput for an id that no stored result has."""
-    if (result := history.get(id)) is None:
-        raise BadInput(f"No stored result has the id {id!r}. {PROGRAM} history lists them.")
-    return result
-
-
-def add_model(parser: argparse.ArgumentParser, tasks: str = "") -> None:
-    """Adds what a run is of: a checkpoint, or a model of one's own."""
-    named = f"a name of `{PROGRAM} list` (default: {catalog.DEFAULT}), a hub id or a local folder"
-    parser.add_argument("--checkpoint", metavar="ID", help=named)
-    own = "in place of a checkpoint a model of your own: a function that returns (module, inputs)"
-    parser.add_argument("--model", metavar="FILE.py:FUNCTION", help=own)
-    parser.add_argument("--task", help=f"only for a checkpoint that is not in the list{tasks}")
-    parser.add_argument("--image", metavar="PATH", help="the picture to run on (default: a drawn scene, 4:3)")
-
-
-def confirm() -> bool:
-    """Whether to start: asks on a terminal, and is True anywhere else."""
-    if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        return True
-    sys.stderr.write("Start? [Y/n] ")
-    sys.stderr.flush()
-    return sys.stdin.readline().lower() in ("\n", "y\n", "yes\n")  # without its end it is Ctrl-D, which is no answer
+def make_spec(options: argparse.Namespace, given: dict[str, Any]) -> RunSpec:
+    """The spec of the checkpoint, or of the own model, of `add_model`, with the options that are `given`."""
+    if options.model is not None:
+        if others := [name for name in ("checkpoint", "task", "image") if getattr(options, name) is not None]:
+            raise BadInput(f"A model of your own brings its inputs along: leave out --{', --'.join(others)}.")
+        return catalog.own_model_spec(options.model, **given)
+    checkpoint = catalog.DEFAULT if options.checkpoint is None and options.task is None else options.checkpoint or ""
+    known = catalog.find(checkpoint)
+    if TEXT_GENERATION in (options.task, known and known.task):
+        given = {"prompt": catalog.PROMPT, **given}
+    return catalog.make_spec(checkpoint, options.task, folders=True, **given)
 
 
 def picture(given: str | None, specs: Sequence[RunSpec]) -> Path:
@@ -98,3 +85,15 @@ def picture(given: str | None, specs: Sequence[RunSpec]) -> Path:
     path = Path(PICTURE if given is None else given)
     images.decode(path)
     return path
+
+
+def find_stored(history: History, id: str) -> RunResult:
+    """Raises BadInput for an id that no stored result has."""
+    if (result := history.get(id)) is None:
+        raise BadInput(f"No stored result has the id {id!r}. {PROGRAM} history lists them.")
+    return result
+
+
+def to_json(value: Any) -> str:
+    """Dataclasses as indented JSON."""
+    return json.dumps(plain(value), allow_nan=False, ensure_ascii=False, indent=2)

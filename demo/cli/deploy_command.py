@@ -9,16 +9,15 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
-from demo.cli.common import FAILED
+from demo.cli.common import FAILED, OK
 from demo.core import format as fmt, hub
 from demo.core.catalog import is_hub_id
 from demo.core.spec import BadInput
 from demo.store import hub_dataset
 
 ROOT = Path(__file__).resolve().parents[2]
-BELONGS = (
+CONTENT = (
     *("app.py", "requirements.txt", "packages.txt", "README.md", "LICENSE", "CONTRIBUTING.md", "SECURITY.md"),
     *("demo", "assets", "docs", "benchmarks/results"),
 )
@@ -43,40 +42,33 @@ def add_to(commands: argparse._SubParsersAction) -> None:
     parser.add_argument("space", metavar="OWNER/NAME", help="the Space; it is made if it does not exist")
     parser.add_argument("--hardware", help="such as t4-small, which its owner pays; default: as it is")
     parser.add_argument("--private", action="store_true", help="only its owner sees it; default: as it is")
-    parser.add_argument("--dry-run", action="store_true", help="say what would be sent, and send nothing")
+    parser.add_argument("--dry-run", action="store_true", help="say how much would be sent where, and send nothing")
 
 
-def _deploy(options: argparse.Namespace) -> int | None:
+def _deploy(options: argparse.Namespace) -> int:
     if not is_hub_id(options.space):
         raise BadInput(f"A Space is named OWNER/NAME, at most 96 letters, digits, '-', '_', '.': {options.space!r}.")
-    dataset, files = hub_dataset.dataset_name(), _files()
-    address = f"{hub.endpoint()}/spaces/{options.space}"
+    files = _files()
     size = sum((ROOT / file).stat().st_size for file in files)
     print(f"{len(files)} files, {size / 1e6:.2f} MB", file=sys.stderr)
-    if options.dry_run:
-        print(address)
-        print(f"hardware: {options.hardware or 'as it is'}")
-        print(f"visibility: {'private' if options.private else 'as it is'}")
-        print(f"variables: {f'{hub_dataset.VARIABLE}={dataset}' if dataset else 'as they are'}")
-        print("Nothing was sent: this was a dry run.")
-        return None
     try:
-        _send(options, dataset, files)
+        if not options.dry_run:
+            _send(options, files)
     except BadInput:
         raise
     except Exception as error:  # no network, no login, an unreadable file: the library and its transport have ten kinds
-        said = fmt.printable(" ".join(str(error).split())[:400])
-        print(f"Not deployed: {type(error).__name__}: {said}. {ADVICE}", file=sys.stderr)
+        reason = fmt.printable(" ".join(str(error).split())[:400])
+        print(f"Not deployed: {type(error).__name__}: {reason}. {ADVICE}", file=sys.stderr)
         return FAILED
-    print(address)
-    return None
+    print(f"{hub.endpoint()}/spaces/{options.space}")
+    return OK
 
 
 def _files() -> list[str]:
     """The tracked files that belong on a Space, without links. Raises BadInput outside of a clone."""
-    command = ["git", "ls-files", "-z", "--", *BELONGS]
-    listed = subprocess.run(command, cwd=ROOT, capture_output=True).stdout.decode().split("\0")
-    files = [name for name in listed if name and (ROOT / name).is_file() and not (ROOT / name).is_symlink()]
+    command = ["git", "ls-files", "-z", "--", *CONTENT]
+    tracked = subprocess.run(command, cwd=ROOT, capture_output=True).stdout.decode().split("\0")
+    files = [name for name in tracked if (ROOT / name).is_file() and not (ROOT / name).is_symlink()]
     if OURS not in files:
         raise BadInput(f"git lists no files of the project in {ROOT}. Start in a complete clone of it.")
     return files
@@ -88,7 +80,7 @@ def _requirements(hardware: str) -> str:
     return re.sub(r"^torch==([^+\s]+)\S*", line, (ROOT / "requirements.txt").read_text("utf-8"), flags=re.MULTILINE)
 
 
-def _send(options: argparse.Namespace, dataset: str | None, files: list[str]) -> None:
+def _send(options: argparse.Namespace, files: list[str]) -> None:
     """Raises BadInput for a Space that holds something else, and what the Hub's library raises."""
     from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi
     from huggingface_hub.utils import disable_progress_bars
@@ -96,26 +88,26 @@ def _send(options: argparse.Namespace, dataset: str | None, files: list[str]) ->
     disable_progress_bars()
     api, space = HfApi(endpoint=hub.endpoint()), options.space
     # Hardware is asked for at once: without a subscription the Hub makes no Space on its free hardware.
-    asked = {"space_hardware": options.hardware, "private": options.private or None}
-    api.create_repo(space, repo_type="space", space_sdk="gradio", exist_ok=True, **asked)
-    held = api.space_info(space)
-    present = {file.rfilename for file in held.siblings or ()}
-    if OURS not in present and (others := sorted(present - HUBS_OWN)):
+    settings = {"space_hardware": options.hardware, "private": options.private or None}
+    api.create_repo(space, repo_type="space", space_sdk="gradio", exist_ok=True, **settings)
+    info = api.space_info(space)
+    present = {file.rfilename for file in info.siblings or ()}
+    if OURS not in present and (foreign := sorted(present - HUBS_OWN)):
         raise BadInput(
-            f"{space} holds something else, such as {fmt.printable(others[0])}: all its files would be deleted. "
+            f"{space} holds something else, such as {fmt.printable(foreign[0])}: all its files would be deleted. "
             "Choose another name, or delete that Space first."
         )
-    if options.private and not held.private:
+    if options.private and not info.private:
         api.update_repo_settings(space, repo_type="space", private=True)
-    if dataset:
+    if dataset := hub_dataset.dataset_name():
         api.add_space_variable(space, hub_dataset.VARIABLE, dataset)
         print(f"{hub_dataset.VARIABLE}={dataset}. To push there the Space needs a secret HF_TOKEN.", file=sys.stderr)
     runtime = api.get_space_runtime(space)
-    hardware = options.hardware or runtime.requested_hardware or runtime.hardware
+    hardware = options.hardware or runtime.requested_hardware or runtime.hardware or ""
     if options.hardware and options.hardware not in (runtime.requested_hardware, runtime.hardware):
         api.request_space_hardware(space, options.hardware)
-    added: list[Any] = [CommitOperationAdd(file, ROOT / file) for file in files if file != "requirements.txt"]
-    added.append(CommitOperationAdd("requirements.txt", _requirements(hardware or "").encode()))
+    requirements = CommitOperationAdd("requirements.txt", _requirements(hardware).encode())
+    add = [CommitOperationAdd(file, ROOT / file) for file in files if file != "requirements.txt"]
+    delete = [CommitOperationDelete(file) for file in sorted(present - {*files, ".gitattributes"})]
     # In one commit: `upload_folder` makes several of so many files, and each of them starts a build.
-    removed = [CommitOperationDelete(file) for file in sorted(present - {*files, ".gitattributes"})]
-    api.create_commit(space, [*removed, *added], commit_message="Worth Compiling?", repo_type="space")
+    api.create_commit(space, [*delete, *add, requirements], commit_message="Worth Compiling?", repo_type="space")

@@ -24,9 +24,10 @@ def _doctor(options: argparse.Namespace) -> int:
     """Starts one worker process to ask it, and the Hub for at most 2 s. Changes nothing."""
     if options.gpu:
         return FAILED if subprocess.run([sys.executable, "-m", "demo.backend.gpu_check"]).returncode else OK
-    problems: list[str] = []  # what makes a run fail, each with its remedy
-    notes: list[str] = []  # a run works all the same, but not as one might expect
-    machine = _machine(problems, notes)
+    machine, problems = _machine()  # each problem makes a run fail, and has its remedy
+    notes = []  # a run works all the same, but not as one might expect
+    if machine is not None and machine.gpu_problem is not None:
+        notes.append(f"The GPU cannot be used: {machine.gpu_problem}. Until then runs use the CPU.")
     if not (reachable := hub.reachable()):
         notes.append(
             "The Hugging Face Hub cannot be reached. Checkpoints that ship with the project or are in the cache still "
@@ -39,52 +40,47 @@ def _doctor(options: argparse.Namespace) -> int:
     return FAILED if problems else OK
 
 
-def _machine(problems: list[str], notes: list[str]) -> HostInfo | None:
-    """What a worker process says of the machine, and adds to both lists; None where none starts."""
+def _machine() -> tuple[HostInfo | None, list[str]]:
+    """What a worker process says of the machine, None if none starts, and the problems of a run on it."""
     from demo.runs.runner import Runner
 
     with closing(Runner(None)) as runner:
         try:
             machine = runner.inspect()
-        except (WorkerDied, OSError) as error:
-            why, remedy = str(error), "Set TMPDIR and TORCHINDUCTOR_CACHE_DIR to folders that can be written."
-            if isinstance(error, WorkerDied):
-                why, remedy = error.reason, "Install what it needs: pip install -r requirements.txt"
-            problems.append(f"The worker process does not start: {why}. {remedy}")
-            return None
-    if refused := refusals.refusal(refusals.on_machine(catalog.make_spec(catalog.DEFAULT), machine), machine):
-        problems.append(str(refused))
-    else:
-        problems += compile_problems()
-    if machine.gpu_problem is not None:
-        notes.append(f"The GPU cannot be used: {machine.gpu_problem}. Until then runs use the CPU.")
-    return machine
+        except WorkerDied as error:
+            remedy = "Install what it needs: pip install -r requirements.txt"
+            return None, [f"The worker process does not start: {error.reason}. {remedy}"]
+        except OSError as error:
+            remedy = "Set TMPDIR and TORCHINDUCTOR_CACHE_DIR to folders that can be written."
+            return None, [f"The worker process does not start: {error}. {remedy}"]
+    refused = refusals.refusal(refusals.on_machine(catalog.make_spec(catalog.DEFAULT), machine), machine)
+    return machine, [str(refused)] if refused else compile_problems()
 
 
 def compile_problems() -> list[str]:
     """Why code cannot be built and loaded in a worker's environment, as a process there finds out: at most one."""
     with child_process("demo.backend.machine_probe") as child:
-        code, said = child.exit_code(None), child.output()
-    found = said[-1] if said else f"A process that loads a small C++ extension {ending(code)}."
-    return [found] * (found != "nothing")
+        code, lines = child.exit_code(None), child.output()
+    problem = lines[-1] if lines else f"A process that loads a small C++ extension {ending(code)}."
+    return [] if problem == "nothing" else [problem]
 
 
 def report(machine: HostInfo | None, reachable: bool, problems: list[str], notes: list[str]) -> str:
     """What is there, then whether a run would work, then what to do."""
-    rows: list[tuple[str, str]] = []
+    facts: dict[str, str] = {}
     if machine is not None:
         memory = f", {fmt.size(machine.gpu_memory_bytes)} of memory" if machine.gpu_memory_bytes else ""
         gpu = f"{machine.gpu}{memory}, driver {machine.driver or 'not known'}"
-        rows += [
-            ("versions", f"torch {machine.torch}, transformers {machine.transformers}, Python {machine.python}"),
-            ("processor", f"{machine.cpu}, {fmt.size(machine.memory_bytes)} of memory"),
-            ("gpu", gpu if machine.gpu else "none that torch can use"),
-            ("triton", machine.triton or "not installed"),
-            ("c++ compiler", machine.compiler or "not found"),
-            ("compile cache", machine.inductor_cache),
-        ]
-    rows.append(("hub", f"{hub.endpoint()}, {'reachable' if reachable else 'not reachable'}"))
-    lines = [line for name, value in rows for line in hanging(f"{name:<14}", value)]
+        facts = {
+            "versions": f"torch {machine.torch}, transformers {machine.transformers}, Python {machine.python}",
+            "processor": f"{machine.cpu}, {fmt.size(machine.memory_bytes)} of memory",
+            "gpu": gpu if machine.gpu else "none that torch can use",
+            "triton": machine.triton or "not installed",
+            "c++ compiler": machine.compiler or "not found",
+            "compile cache": machine.inductor_cache,
+        }
+    facts["hub"] = f"{hub.endpoint()}, {'reachable' if reachable else 'not reachable'}"
+    lines = [line for name, fact in facts.items() for line in hanging(f"{name:<14}", fact)]
     lines += ["", "A run would fail here:" if problems else "A run would work here."]
     lines += [line for problem in problems for line in hanging("- ", problem)]
     if notes:

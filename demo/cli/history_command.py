@@ -1,4 +1,4 @@
-"""`history`: the stored results listed, shown, drawn, written to a file or deleted; `script`: one as a program."""
+"""`history`: lists, shows, draws, exports or deletes stored results; `script`: prints one as a program."""
 
 import argparse
 import sys
@@ -10,7 +10,6 @@ from demo.cli import terminal
 from demo.cli.common import PROGRAM, find_stored
 from demo.core import format as fmt
 from demo.core.files import replacing
-from demo.core.format import parse_whole
 from demo.core.result import RunResult
 from demo.core.result_json import dumps
 from demo.core.spec import BadInput
@@ -21,11 +20,11 @@ from demo.store.history import History
 
 LISTED = 50
 """Results that are listed when no limit was given: each one's interval takes some hundredths of a second."""
-LARGEST = 999_999_999
-RACE_PICTURES: dict[str, Callable[[RunResult], bytes]] = {
-    ".svg": lambda result: race.file(result).encode(),
-    ".png": race_picture.png,
+PICTURES: dict[str, dict[str, Callable[[RunResult], bytes]]] = {
+    "card": {".png": card.card},
+    "race": {".svg": lambda result: race.file(result).encode(), ".png": race_picture.png},
 }
+"""What draws a result, by the form of the command and the ending of the file."""
 _HELP = """the stored results, newest first
 
   history                       list them
@@ -46,7 +45,8 @@ def add_to(commands: Any) -> None:
     )
     history.set_defaults(command=_history)
     history.add_argument("words", nargs="*", metavar="WORDS", help="as above; nothing: the list")
-    history.add_argument("--limit", metavar="N", help=f"the newest N (default: {LISTED}, or with --json all)")
+    text = f"the newest N (default: {LISTED}, or with --json all)"
+    history.add_argument("--limit", metavar="N", type=limit, help=text)
     history.add_argument("--search", default="", metavar="WORDS", help="only those that hold every one of these words")
     history.add_argument("--json", action="store_true", help="print them as JSON")
     history.add_argument("--yes", action="store_true", help="delete for good; without it nothing is deleted")
@@ -69,38 +69,31 @@ def _history(options: argparse.Namespace) -> None:
             _list(history, options)
         case ["export", file]:
             _export(history, Path(file), options)
-        case ["card", id, file]:
-            _draw(find_stored(history, id), Path(file), {".png": card.card})
-        case ["race", id, file]:
-            _draw(find_stored(history, id), Path(file), RACE_PICTURES)
-        case ["delete", _, *_]:
-            _delete(history, options.words[1:], options)
+        case ["card" | "race" as form, id, file]:
+            _draw(find_stored(history, id), Path(file), PICTURES[form])
+        case ["delete", *ids] if ids:
+            _delete(history, ids, options)
         case [id] if id not in ("export", "card", "race", "delete"):
-            _show(history, id, options)
+            result = find_stored(history, id)
+            print(dumps(result) if options.json else terminal.report(result))
         case words:
             given = " ".join(["history", *words])
             raise BadInput(f"{PROGRAM} history --help lists what can be asked for. Given: {given}.")
 
 
 def _list(history: History, options: argparse.Namespace) -> None:
-    limit = _limit(options.limit)
     if options.json:
-        sys.stdout.writelines(export.json_lines(history.each(limit, options.search)))
+        sys.stdout.writelines(export.json_lines(history.each(options.limit, options.search)))
         return
-    results = history.all(limit or LISTED, options.search)
+    results = history.all(options.limit or LISTED, options.search)
     if results:
         print(terminal.history_table(results))
     elif options.search:
         print(f"No stored result holds {options.search!r}.")
     else:
         print(f"No results yet. They will be stored in {history.path}.")
-    if limit is None and (count := history.count(options.search)) > LISTED:
+    if options.limit is None and (count := history.count(options.search)) > LISTED:
         print(f"The newest {LISTED} of {count}; --limit N lists more.", file=sys.stderr)
-
-
-def _show(history: History, id: str, options: argparse.Namespace) -> None:
-    result = find_stored(history, id)
-    print(dumps(result) if options.json else terminal.report(result))
 
 
 def _export(history: History, file: Path, options: argparse.Namespace) -> None:
@@ -108,7 +101,7 @@ def _export(history: History, file: Path, options: argparse.Namespace) -> None:
     if format not in (*export.FORMATS, "md"):
         raise BadInput(f"The file's name says how to write it: .csv, .json, .parquet or .md. Given: {str(file)!r}.")
     export.check_place(file, "table")
-    results = history.each(_limit(options.limit), options.search)
+    results = history.each(options.limit, options.search)
     with replacing(file) as draft:
         if format == "md":
             cells = ((result.spec, result, naming.status(result)) for result in results)
@@ -118,11 +111,11 @@ def _export(history: History, file: Path, options: argparse.Namespace) -> None:
     print(f"Written to {file}.", file=sys.stderr)
 
 
-def _draw(result: RunResult, file: Path, by_ending: Mapping[str, Callable[[RunResult], bytes]]) -> None:
-    if (ending := file.suffix.lower()) not in by_ending:
-        raise BadInput(f"The picture is a {' or '.join(by_ending)} file. Given: {str(file)!r}.")
+def _draw(result: RunResult, file: Path, painters: Mapping[str, Callable[[RunResult], bytes]]) -> None:
+    if (ending := file.suffix.lower()) not in painters:
+        raise BadInput(f"The picture is a {' or '.join(painters)} file. Given: {str(file)!r}.")
     export.check_place(file, "picture")
-    file.write_bytes(by_ending[ending](result))
+    file.write_bytes(painters[ending](result))
     print(f"Written to {file}.", file=sys.stderr)
 
 
@@ -134,8 +127,8 @@ def _delete(history: History, ids: list[str], options: argparse.Namespace) -> No
     print(f"{fmt.count(history.delete(ids), 'run')} deleted.", file=sys.stderr)
 
 
-def _limit(given: str | None) -> int | None:
-    limit: int | str | None = parse_whole(given)
-    if isinstance(limit, str) or not (limit is None or 1 <= limit <= LARGEST):
-        raise BadInput(f"The limit must be a whole number from 1 to {LARGEST:,}. Given: {str(given)[:80]!r}.")
-    return limit
+def limit(text: str) -> int:
+    """The type of `--limit`; argparse says its name in a refusal."""
+    if not 1 <= (number := int(text)) <= sys.maxsize:
+        raise ValueError
+    return number

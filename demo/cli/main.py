@@ -34,8 +34,6 @@ from demo.runs.process import WorkerDied
 from demo.store.history import HistoryError
 from demo.store.published import current_commit
 
-READER_LEFT = 128 + signal.Signals["SIGPIPE"].value if hasattr(signal, "SIGPIPE") else FAILED
-
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit code. An expected error is one sentence on standard error."""
@@ -58,7 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 128 + signal.SIGINT
     except BrokenPipeError:
         _silence_output()
-        return READER_LEFT
+        return 128 + signal.SIGPIPE
     except OSError as error:  # from the machine, such as standard output on a full disk
         where = f" ({error.filename})" if error.filename else ""
         print(f"{error.strerror or error}{where}. Make room and allow writing, and try again.", file=sys.stderr)
@@ -130,4 +128,4 @@ class _Parser(argparse.ArgumentParser):
         super().__init__(**options, allow_abbrev=False)
 
     def error(self, message: str) -> NoReturn:
-        raise BadInput(f"{message[:1].upper()}{message[1:]}. See {self.prog} --help.")
+        raise BadInput(f"{fmt.sentence(message.rstrip('.'))} See {self.prog} --help.")

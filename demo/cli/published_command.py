@@ -1,10 +1,10 @@
 """`python -m demo published`: the guide's tables and this project's own, through the same filter as the page."""
 
 import argparse
+from collections.abc import Sequence
 from typing import Any
 
 from demo.cli import terminal
-from demo.cli.common import alternatives
 from demo.core import format as fmt
 from demo.core.spec import TASKS
 from demo.store import published
@@ -17,7 +17,7 @@ def add_to(commands: Any) -> None:
     parser.add_argument("--subset", help="release, nightly, reduce-overhead, or a measured one")
     parser.add_argument("--gpu", help="A100, V100, T4, or a measured device")
     parser.add_argument("--batch-size", metavar="N", help="1, 4 or 16 in the guide")
-    parser.add_argument("--task", help=alternatives(TASKS))
+    parser.add_argument("--task", help=", ".join(TASKS))
     parser.add_argument("--model", metavar="PART", help="a part of a model's name or checkpoint")
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print the rows as JSON, and nothing else")
@@ -25,8 +25,8 @@ def add_to(commands: Any) -> None:
 
 
 def _published(options: argparse.Namespace) -> None:
-    asked = (options.subset, options.gpu, options.batch_size, options.task, options.model)
-    rows = published.select(published.all_rows(), *asked)
+    filters = (options.subset, options.gpu, options.batch_size, options.task, options.model)
+    rows = published.select(published.all_rows(), *filters)
     if options.json:
         print(published.to_json(rows))
     elif options.csv:
@@ -38,27 +38,26 @@ def _published(options: argparse.Namespace) -> None:
 
 
 def _table(rows: list[PublishedRow]) -> str:
-    lines: list[tuple[str, ...]] = [
-        ("gpu", "batch", "torch", "mode", "task", "model", "eager ms", "compiled ms", "speed-up", "")
-    ]
-    noted = list(dict.fromkeys(note for row in rows for note in published.faults_at(row)))
+    head = ("gpu", "batch", "torch", "mode", "task", "model", "eager ms", "compiled ms", "speed-up", "")
+    lines: list[Sequence[str]] = [head]
+    notes = list(dict.fromkeys(note for row in rows for note in published.faults_at(row)))
     for row in rows:
         speedup = OOM if row.speedup is None else fmt.ratio(row.speedup)
         seconds = (row.eager_seconds, row.compiled_seconds)
         times = [OOM if one is None else f"{fmt.milliseconds(one):.3f}" for one in seconds]
-        marks = [f"[{noted.index(note) + 1}]" for note in published.faults_at(row)]
-        last = " ".join([*([_conditions(row)] if row.measured else []), *marks])
+        last = [_conditions(row)] if row.measured else []
+        last += [f"[{notes.index(note) + 1}]" for note in published.faults_at(row)]
         settings = (row.gpu, str(row.batch_size), row.torch, row.mode, row.task, row.model)
-        lines.append((*settings, *times, speedup, last))
-    notes = [f"[{number}] {note}" for number, note in enumerate(noted, 1)]
+        lines.append((*settings, *times, speedup, " ".join(last)))
+    numbered = [f"[{number}] {note}" for number, note in enumerate(notes, 1)]
     source = f"Published: mean of 300 calls, {published.SOURCE}"
-    return "\n".join([*terminal.table(lines), "", *notes, source])
+    return "\n".join([*terminal.table(lines), "", *numbered, source])
 
 
 def _conditions(row: PublishedRow) -> str:
     """'measured by this project: 1.60 to 1.64×, float32, freezing, 2 threads, 3 repeats, 2026-11-21'."""
-    interval = [fmt.ends(row.speedup_low, row.speedup_high)] if row.speedup_low and row.speedup_high else []
-    threads = [fmt.count(row.threads, "thread")] if row.threads else []
-    repeats = [f"{row.repeats} repeats"] if row.repeats and row.repeats > 1 else []
-    conditions = [*interval, row.dtype, *setting_words(row), *threads, *repeats, row.date]
-    return f"{published.MEASURED}: {', '.join(conditions)}"
+    interval = fmt.ends(row.speedup_low, row.speedup_high) if row.speedup_low and row.speedup_high else ""
+    threads = fmt.count(row.threads, "thread") if row.threads else ""
+    repeats = f"{row.repeats} repeats" if row.repeats and row.repeats > 1 else ""
+    conditions = (interval, row.dtype, *setting_words(row), threads, repeats, row.date)
+    return f"{published.MEASURED}: {', '.join(filter(None, conditions))}"

@@ -1,18 +1,17 @@
 """`python -m demo run`: one checkpoint timed, eager and compiled, on one picture or one prompt."""
 
 import argparse
-import os
+import math
 import sys
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from demo.cli import common, terminal
-from demo.cli.summary import summary
-from demo.core import catalog, format as fmt
 from demo.core.result import RunResult
 from demo.core.result_json import dumps
-from demo.core.spec import TASKS, TEXT_GENERATION, BadInput, RunSpec
+from demo.core.spec import BadInput, RunSpec
 from demo.present import markdown, verdict
 from demo.present.script import loading_lines
 from demo.runs.outcome import Files
@@ -22,20 +21,23 @@ from demo.store.history import History
 def add_to(commands: Any) -> None:
     parser = commands.add_parser("run", help="time one checkpoint, eager and compiled, on one picture or prompt")
     parser.set_defaults(command=_run)
-    common.add_model(parser, f": {common.alternatives(TASKS)}")
+    common.add_model(parser)
     common.add_options(parser)
-    parser.add_argument("--trace", metavar="FILE", help="write what the profiler saw to FILE.json.gz, for Perfetto")
-    parser.add_argument("--package", metavar="FILE.pt2", help="build with AOTInductor and keep its package in FILE.pt2")
-    parser.add_argument("--export-markdown", metavar="FILE", help="write the figures as a Markdown table")
+    trace, package = (partial(_new_file, ending=ending) for ending in (".json.gz", ".pt2"))
+    text = "write what the profiler saw to FILE.json.gz, for Perfetto, which knows a packed trace by its name"
+    parser.add_argument("--trace", type=trace, metavar="FILE", help=text)
+    text = "build with AOTInductor and keep its package in FILE.pt2"
+    parser.add_argument("--package", type=package, metavar="FILE.pt2", help=text)
+    text = "write the figures as a Markdown table"
+    parser.add_argument("--export-markdown", type=common.output_file, metavar="FILE", help=text)
     parser.add_argument("--json", action="store_true", help="print the result as JSON, and nothing else")
     parser.add_argument("--full", action="store_true", help="print every figure, as `history ID` does")
-    parser.add_argument(
-        "--at-least", metavar="RATIO", help="end with 1 unless the speed-up is known to be at least this, such as 1.05"
-    )
+    text = "end with 1 unless the speed-up is known to be at least this, such as 1.05"
+    parser.add_argument("--at-least", type=ratio, metavar="RATIO", help=text)
 
 
-def asked(options: argparse.Namespace) -> dict[str, Any]:
-    """The options of a run for what was given on the command line, as it was typed."""
+def run_options(options: argparse.Namespace) -> dict[str, Any]:
+    """The options of the run, as they were typed, with those that a trace or a package needs."""
     given = common.given_options(options)
     if options.trace is not None and given.setdefault("profile", "on") == "off":
         raise BadInput("A trace is what the profiler saw: leave out --profile off, or --trace.")
@@ -44,55 +46,45 @@ def asked(options: argparse.Namespace) -> dict[str, Any]:
     return given
 
 
-def make_spec(options: argparse.Namespace, given: dict[str, Any]) -> RunSpec:
-    """The spec of the checkpoint or of the own model that was asked for, with the options that are `given`."""
-    if options.model is not None:
-        if others := [name for name in ("checkpoint", "task", "image") if getattr(options, name) is not None]:
-            raise BadInput(f"A model of your own brings its inputs along: leave out --{', --'.join(others)}.")
-        return catalog.own_model_spec(options.model, **given)
-    checkpoint = catalog.DEFAULT if options.checkpoint is None and options.task is None else options.checkpoint or ""
-    known = catalog.find(checkpoint)
-    if TEXT_GENERATION in (options.task, known and known.task):
-        given = {"prompt": catalog.PROMPT, **given}
-    return catalog.make_spec(checkpoint, options.task, folders=True, **given)
-
-
 def _run(options: argparse.Namespace) -> int:
-    spec = make_spec(options, asked(options))
-    image = common.picture(options.image, [spec])
-    trace = _new_file(options.trace, ".json.gz", "trace")  # Perfetto knows a packed trace by its name
-    package = _new_file(options.package, ".pt2", "package")
-    table = common.file_to_write(options.export_markdown, "table")
-    least = _ratio(options.at_least)
-    history = History()
-    result = _followed(history, spec, image, Files(trace, package))
-    if trace is not None and trace.is_file():
-        print(f"The trace lies in {trace}: open it at https://ui.perfetto.dev.", file=sys.stderr)
-    if package is not None and package.is_file():
-        print(f"The package lies in {package}. Lines that load it:\n{loading_lines(package)}", file=sys.stderr)
-    if options.json:
-        print(dumps(result))
-    else:
-        print(
-            terminal.report(result)
-            if options.full
-            else summary(result, sys.stdout.isatty() and "NO_COLOR" not in os.environ)
-        )
+    spec = common.make_spec(options, run_options(options))
+    image, history = common.picture(options.image, [spec]), History()
+    result = _measure(history, spec, image, Files(options.trace, options.package))
+    if options.trace is not None and options.trace.is_file():
+        print(f"The trace lies in {options.trace}: open it at https://ui.perfetto.dev.", file=sys.stderr)
+    if options.package is not None and options.package.is_file():
+        lines = loading_lines(options.package)
+        print(f"The package lies in {options.package}. Lines that load it:\n{lines}", file=sys.stderr)
+    print(dumps(result) if options.json else terminal.report(result) if options.full else terminal.summary(result))
     if stored := history.get(result.id) is not None:
         print(f"Stored as {result.id}: {common.PROGRAM} history {result.id}", file=sys.stderr)
-    if table is not None:
-        table.write_text(markdown.of_run(result), encoding="utf-8")
-    if least is not None and not _passes(result, least):
-        return common.FAILED
-    return common.OK if result.status == "ok" and stored else common.FAILED
+    if options.export_markdown is not None:
+        options.export_markdown.write_text(markdown.of_run(result), encoding="utf-8")
+    passed = options.at_least is None or _passes(result, options.at_least)
+    return common.OK if passed and result.status == "ok" and stored else common.FAILED
 
 
-def _ratio(given: str | None) -> float | None:
-    """The bound of `--at-least`. Raises BadInput for anything but a positive number."""
-    ratio: float | str | None = fmt.parse_number(given)
-    if isinstance(ratio, str) or (ratio is not None and ratio <= 0):
-        raise BadInput(f"--at-least is a ratio such as 1.05. Given: {given!r}.")
-    return ratio
+def _measure(history: History, spec: RunSpec, image: Path, files: Files) -> RunResult:
+    """The result of a run, whose progress is shown on standard error. Ctrl-C ends it as cancelled."""
+    from demo.runs.runner import Runner
+
+    line = terminal.ProgressLine(sys.stderr)
+    problem = None
+    try:
+        with closing(Runner(history)) as runner, closing(runner.run(spec, image, files=files)) as events:
+            for event in events:
+                if problem is None and runner.machine is not None and (problem := runner.machine.gpu_problem or ""):
+                    line.say(f"The GPU cannot be used: {problem}. Until then runs use the CPU.")
+                if isinstance(event, RunResult):
+                    result = event
+                else:
+                    line.show(event)
+    except KeyboardInterrupt:
+        line.say("Cancelled. What was measured is stored.")
+        raise
+    finally:
+        line.end()
+    return result
 
 
 def _passes(result: RunResult, least: float) -> bool:
@@ -106,33 +98,16 @@ def _passes(result: RunResult, least: float) -> bool:
     return passed
 
 
-def _followed(history: History, spec: RunSpec, image: Path, files: Files) -> RunResult:
-    """The result of a run, whose progress is shown on standard error. Ctrl-C ends it as cancelled."""
-    from demo.runs.runner import Runner
-
-    told = False
-    progress = terminal.ProgressLine(sys.stderr)
-    try:
-        with closing(Runner(history)) as runner, closing(runner.run(spec, image, files=files)) as events:
-            for event in events:
-                if not told and runner.machine is not None:
-                    told = True
-                    if problem := runner.machine.gpu_problem:
-                        progress.say(f"The GPU cannot be used: {problem}. Until then runs use the CPU.")
-                if isinstance(event, RunResult):
-                    return event
-                progress.show(event)
-    except KeyboardInterrupt:
-        progress.say("Cancelled. What was measured is stored.")
-        raise
-    finally:
-        progress.end()
-    raise RuntimeError("The run ended without a result.")
+def ratio(text: str) -> float:
+    """The type of `--at-least`; argparse says its name in a refusal."""
+    if not 0 < (number := float(text)) < math.inf:
+        raise ValueError
+    return number
 
 
-def _new_file(given: str | None, ending: str, what: str) -> Path | None:
-    """The file that `given` names, with this ending. Raises BadInput where it is there, or cannot be written."""
-    path = common.file_to_write(given and given.removesuffix(ending) + ending, what)
-    if path is not None and path.exists():
-        raise BadInput(f"The {what} file {str(path)!r} exists already. Name a new one.")
+def _new_file(text: str, ending: str) -> Path:
+    """The type of an option that names a new file with this ending, which may be left out."""
+    path = common.output_file(text.removesuffix(ending) + ending)
+    if path.exists():
+        raise argparse.ArgumentTypeError(f"the file {str(path)!r} exists already. Name a new one")
     return path

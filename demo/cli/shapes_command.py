@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 
 from demo.cli import terminal
-from demo.cli.common import FAILED, OK, PROGRAM, add_options, given_options, picture, to_json
-from demo.cli.run_command import make_spec
+from demo.cli.common import FAILED, OK, add_model, add_options, given_options, make_spec, picture, to_json
 from demo.core import format as fmt, limits
 from demo.core.codec import plain
 from demo.core.size_log import Size, read_log
@@ -23,8 +22,8 @@ from demo.core.spec import TEXT_GENERATION, BadInput, RunSpec
 from demo.runs.process import Child, child_process, ending
 
 MODULE = "demo.backend.replay"
-ASKED = ("device", "weights", "mode", "dtype", "threads", "text", "prompt")
-"""The options of a run that are asked for."""
+RUN_OPTIONS = ("device", "weights", "mode", "dtype", "threads", "text", "prompt")
+"""The options of a run that the command takes."""
 SPREAD = 0.1
 """Share by which two totals must differ to count as different: each is that of one process."""
 STRATEGIES = ("eager", "auto", "on", "off", "padded")
@@ -55,16 +54,13 @@ def add_to(commands: Any) -> None:
     parser = commands.add_parser("shapes", help="replay a log of input sizes: which `dynamic` is the cheapest?")
     parser.set_defaults(command=_shapes)
     parser.add_argument("file", metavar="FILE", help="a line a call: batch [height width], or batch and prompt tokens")
-    parser.add_argument("--checkpoint", metavar="ID", help=f"a name of `{PROGRAM} list`, a hub id or a local folder")
-    parser.add_argument("--task", help="only for a checkpoint that is not in the list")
-    add_options(parser, ASKED)
-    parser.add_argument("--image", metavar="PATH", help="the picture (default: a drawn scene, 4:3)")
+    add_model(parser, own=False)  # a model of one's own has its sizes in its function
+    add_options(parser, RUN_OPTIONS)
     parser.add_argument("--json", action="store_true", help="print the figures as JSON, and nothing else")
-    parser.set_defaults(model=None)  # a model of one's own has its sizes in its function
 
 
 def _shapes(options: argparse.Namespace) -> int:
-    spec = make_spec(options, given_options(options, ASKED))
+    spec = make_spec(options, given_options(options, RUN_OPTIONS))
     image = picture(options.image, [spec])
     try:
         text = Path(options.file).read_text(encoding="utf-8")
@@ -88,7 +84,7 @@ def replay(spec: RunSpec, image: Path, sizes: tuple[Size, ...], strategy: str) -
 
     Raises BadInput where the model cannot be called so.
     """
-    dynamic = {"auto": "auto", "on": "on"}.get(strategy, "off")
+    dynamic = strategy if strategy in ("auto", "on") else "off"
     job = {
         "spec": plain(dataclasses.replace(spec, dynamic=dynamic)),
         "input_file": str(image.resolve()),
@@ -97,10 +93,10 @@ def replay(spec: RunSpec, image: Path, sizes: tuple[Size, ...], strategy: str) -
     }
     with child_process(MODULE) as child:
         child.send(job | {"cache_folder": tempfile.mkdtemp(dir=child.folder)})
-        found = _answer(child)
-    if "refused" in found:
-        raise BadInput(found.pop("refused"))
-    return Replay(strategy, **found)
+        answer = _answer(child)
+    if "refused" in answer:
+        raise BadInput(answer["refused"])
+    return Replay(strategy, **answer)
 
 
 def _answer(child: Child) -> dict[str, Any]:
@@ -117,8 +113,8 @@ def _answer(child: Child) -> dict[str, Any]:
 
 def cheapest(replays: list[Replay]) -> list[str]:
     """The strategies whose totals do not differ from the least one by more than `SPREAD`, the least first."""
-    ended = sorted((one for one in replays if not one.failed), key=lambda one: one.total)
-    return [one.strategy for one in ended if one.total <= ended[0].total * (1 + SPREAD)]
+    complete = sorted((one for one in replays if not one.failed), key=lambda one: one.total)
+    return [one.strategy for one in complete if one.total <= complete[0].total * (1 + SPREAD)]
 
 
 def report(replays: list[Replay], best: list[str]) -> str:
@@ -127,21 +123,21 @@ def report(replays: list[Replay], best: list[str]) -> str:
     if not best:
         return "\n".join(table)
     name, *equal = best
-    said = f"Cheapest for this log: {name}."
+    answer = f"Cheapest for this log: {name}."
     if equal:
-        said += f" Within {fmt.percent(SPREAD)} of it, which one process each cannot tell apart: {', '.join(equal)}."
-    return "\n".join([*table, "", said])
+        answer += f" Within {fmt.percent(SPREAD)} of it, which one process each cannot tell apart: {', '.join(equal)}."
+    return "\n".join([*table, "", answer])
 
 
 def _row(one: Replay) -> tuple[str, ...]:
     if one.failed:
         return (one.strategy, f"failed: {one.failed}", *[""] * 5)
-    middle, late = np.percentile(one.seconds, [50, 99])
+    median, p99 = np.percentile(one.seconds, [50, 99])
     return (
         one.strategy,
         fmt.duration(one.total),
-        fmt.latency(float(middle)),
-        fmt.latency(float(late)),
+        fmt.latency(median),
+        fmt.latency(p99),
         str(one.recompiles),
         str(one.fallbacks),
         fmt.percent(sum(one.waited) / len(one.waited)),

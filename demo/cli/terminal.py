@@ -1,20 +1,23 @@
-"""What the command line shows: progress on one line, a result as a report, tables of plain text."""
+"""What the command line shows: progress on one line, a result in short and in full, tables of plain text."""
 
 import shutil
+import statistics
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TextIO
 
-from demo.cli.summary import summary
 from demo.core import format as fmt
+from demo.core.measurement import Measurement
 from demo.core.progress import Progress
+from demo.core.quality import quality
 from demo.core.result import RunResult
 from demo.present import details, markdown, naming, verdict
 from demo.present.details import Part
 from demo.present.script import change
 
 MAX_PREDICTIONS = 5
-WIDEST = 100
+WIDTH = 100
+REMEDIES = {"": "", "repeat": "; --repeats 3 would tell more", "quiet": "; run it again when they are gone"}
 
 
 class ProgressLine:
@@ -40,7 +43,7 @@ class ProgressLine:
     def say(self, text: str) -> None:
         """Prints a line that stays."""
         self.end()
-        print(text, file=self._stream, flush=True)
+        self._write(f"{text}\n")
 
     def _write(self, text: str) -> None:
         self._stream.write(text)
@@ -52,34 +55,69 @@ def progress_text(progress: Progress) -> str:
     waited = fmt.duration(progress.elapsed_seconds)
     if progress.remaining_seconds is not None:
         waited += f", about {fmt.rounded_duration(progress.remaining_seconds)} left"
-    repeat = [f"run {progress.repeat} of {progress.repeats}"] if progress.repeats > 1 else []
-    parts = [*repeat, progress.phase, waited]
-    if progress.code:
-        parts.append(naming.worker_word(progress.code))
+    repeat = f"run {progress.repeat} of {progress.repeats}" if progress.repeats > 1 else ""
     latencies = ("eager", progress.eager_seconds), ("compiled", progress.compiled_seconds)
-    figures = [f"{name} {fmt.latency(seconds)}" for name, seconds in latencies if seconds is not None]
-    if figures:
-        parts.append(", ".join(figures))
-    return f"{progress.fraction * 100:3.0f} %  " + " · ".join(parts)
+    figures = ", ".join(f"{name} {fmt.latency(seconds)}" for name, seconds in latencies if seconds is not None)
+    parts = (repeat, progress.phase, waited, naming.worker_word(progress.code), figures)
+    return f"{progress.fraction * 100:3.0f} %  {' · '.join(filter(None, parts))}"
+
+
+# A result
+
+
+def summary(result: RunResult) -> str:
+    """What a run prints, in the manner of hyperfine: a result in at most twelve lines."""
+    lines = [f"{naming.run_line(result)} · {naming.where(result)}"]
+    if result.failure is not None:
+        lines += [f"  {verdict.headline(result)}", f"  {result.failure.remedy}"]
+    else:
+        lines += [f"  {line}" for line in _figures(result) if line]
+    # A prompt, or the text that a model writes, may hold what a terminal obeys.
+    return fmt.printable("\n".join(line.rstrip() for line in lines))
+
+
+def _figures(result: RunResult) -> Iterator[str]:
+    """Both latencies with spread and range, the speed-up, what it pays, agreement, graphs and quality."""
+    for name, title, side in naming.variants(result):
+        if side.wall_seconds:
+            yield f"{title:<10}{fmt.latency(result.latencies[name]):>9}{_spread(side)}"
+    yield " ".join(filter(None, verdict.headline_parts(result) or ())) or verdict.headline(result)
+    if interval := verdict.interval(result):
+        yield f"  {interval}"
+    yield verdict.worth(result)
+    yield details.agreement(result).removesuffix(".")
+    if (compiled := result.compilation) is not None:
+        breaks = fmt.count(len(compiled.graph_breaks), "break")
+        first = fmt.start_time(compiled.first_call_seconds)
+        yield f"{fmt.count(compiled.graphs, 'graph')}, {breaks}, first call {first}"
+    yield verdict.without_breaks(result)
+    if (mark := quality(result)) is not None:
+        yield verdict.quality_line(result).removesuffix(".") + REMEDIES[mark.remedy]
+    yield verdict.caveat(result)
+
+
+def _spread(side: Measurement) -> str:
+    """The spread of the calls, their range, and how many there were."""
+    spread = fmt.latency(statistics.pstdev(side.wall_seconds))
+    low, high = fmt.latency(min(side.wall_seconds)), fmt.latency(max(side.wall_seconds))
+    return f" ± {spread}   {low} … {high}, {fmt.count(len(side.wall_seconds), 'call')}"
 
 
 def report(result: RunResult) -> str:
     """A result for somebody who reads it once: its summary, what the model saw, why, the cost, what to take along."""
-    started, image = f"Started {fmt.minute(result.started_at)} UTC", result.image
-    place = f"{started}. Picture: {image.name}, {image.width} × {image.height}" if image else started
+    place, image = f"  Started {fmt.minute(result.started_at)} UTC", result.image
+    if image is not None:
+        place += f". Picture: {image.name}, {image.width} × {image.height}"
     short = summary(result)
-    sections = [[short, f"  {place}"]]
-    for variant, one in (result.predictions or {}).items():
-        seen = "; ".join(one.lines()[:MAX_PREDICTIONS]) or "nothing"
-        sections.append(hanging(f"{variant}: ", seen))
+    sections = [[short, place]]
+    for variant, predictions in (result.predictions or {}).items():
+        sections.append(hanging(f"{variant}: ", "; ".join(predictions.lines()[:MAX_PREDICTIONS]) or "nothing"))
     sections += [hanging("", text) for text in markdown.of_predictions(result) if text.rstrip(".") not in short]
     for parts in details.tree(result).values():
         sections += [_part(part) for part in parts.values() if part.sentences or part.table or part.rows]
     if verdict.outcome(result) == "faster":
-        lines = [f"  {line}" for line in change(result.spec).splitlines()]
-        sections.append(["In your own code:", *lines])
+        sections.append(["In your own code:", textwrap.indent(change(result.spec), "  ").rstrip()])
     sections.append([verdict.in_one_line(result)])
-    # A prompt, or the text that a model writes, may hold what a terminal obeys.
     return fmt.printable("\n\n".join(filter(None, map("\n".join, sections))))
 
 
@@ -88,11 +126,13 @@ def _part(part: Part) -> list[str]:
     if part.table is not None:
         heads, cells = part.table
         lines += [f"  {line}" for line in table([heads, *cells])]
-    helps = "What may help"
     width = max((len(name) for name, _, _ in part.rows), default=0)
     for name, value, why in part.rows:
-        lines += hanging(f"  {name:<{width}}  ", f"{why} {value}" if name == helps else value)
+        lines += hanging(f"  {name:<{width}}  ", f"{why} {value}" if name == "What may help" else value)
     return lines
+
+
+# Tables
 
 
 def history_table(results: Sequence[RunResult]) -> str:
@@ -113,5 +153,6 @@ def table(rows: Iterable[Sequence[str]]) -> list[str]:
 
 
 def hanging(start: str, text: str) -> list[str]:
-    wrapper = textwrap.TextWrapper(WIDEST, start, " " * len(start), break_long_words=False, break_on_hyphens=False)
+    """The text in lines of at most `WIDTH` characters, the first behind `start`, the others indented as far."""
+    wrapper = textwrap.TextWrapper(WIDTH, start, " " * len(start), break_long_words=False, break_on_hyphens=False)
     return wrapper.wrap(text)

@@ -4,12 +4,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.scripted_runner import ScriptedRunner
+from support.fake_runner import FakeRunner
 
-from demo.core.progress import Progress
 from demo.core.result import RunResult
 from demo.runs import runner
-from demo.store.history import FOLDER_VARIABLE
+from demo.store.history import FOLDER_VARIABLE, History
 
 
 @pytest.fixture(autouse=True)
@@ -19,10 +18,12 @@ def data_folder(tmp_path, monkeypatch) -> Path:
 
 
 @pytest.fixture
-def scripted(monkeypatch) -> Any:
-    def script(*events: Progress | RunResult | BaseException) -> ScriptedRunner:
-        fake = ScriptedRunner(*events)
-        monkeypatch.setattr(runner, "Runner", fake)
-        return fake
+def fake(monkeypatch) -> Any:
+    """Puts a runner that gives this answer in the place of the real one."""
 
-    return script
+    def make(answer: RunResult | BaseException) -> FakeRunner:
+        made = FakeRunner(lambda spec, image: answer, seconds=0.01, history=History())
+        monkeypatch.setattr(runner, "Runner", lambda history: made)
+        return made
+
+    return make

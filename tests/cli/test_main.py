@@ -11,7 +11,7 @@ from unittest.mock import Mock
 
 import pytest
 from support.samples import ok_result
-from support.scripted_runner import EXAMPLE, ROOT, RUN, python
+from support.command_line import EXAMPLE, ROOT, RUN, python
 
 from demo.cli.main import main
 from demo.core import catalog
@@ -52,7 +52,7 @@ LONG = "x" * 300
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "words"),
     [
         ([*RUN[:3], "--image", "no-such.png"], "'no-such.png' cannot be opened"),
         (["run", "--task", "object-detection"], "No checkpoint"),
@@ -66,13 +66,13 @@ LONG = "x" * 300
         (["history", "no-such-id"], "no-such-id"),
     ],
 )
-def test_bad_input_is_one_sentence_and_exit_2(scripted: Any, capsys, arguments: list[str], said: str) -> None:
-    fake = scripted(ok_result())
+def test_bad_input_is_one_sentence_and_exit_2(fake: Any, capsys, arguments: list[str], words: str) -> None:
+    runner = fake(ok_result())
     assert main(arguments) == 2
     out, err = capsys.readouterr()
     assert out == ""
-    assert err.count("\n") == 1 and said in err and err.endswith((".\n", "?\n"))
-    assert fake.specs == []
+    assert err.count("\n") == 1 and words in err and err.endswith((".\n", "?\n"))
+    assert runner.runs == []
 
 
 def test_list_is_the_catalogue(capsys) -> None:
@@ -127,8 +127,7 @@ def test_a_full_disk_behind_standard_output_is_a_sentence(data_folder: Path) -> 
 
 def test_a_torch_that_cannot_be_imported_is_a_sentence(data_folder, tmp_path):
     (tmp_path / "torch.py").write_text("raise ImportError('no libcudart')")
-    command = ["-m", "demo", "sweep", "--preset", "smoke", "--yes"]
-    done = python(*command, env=os.environ | {"PYTHONPATH": str(tmp_path)})
+    done = python("-m", "demo", "sweep", "--preset", "smoke", env=os.environ | {"PYTHONPATH": str(tmp_path)})
     assert done.returncode == 1 and "Traceback" not in done.stderr
     assert "answer: ImportError: no libcudart. python -m demo doctor says" in done.stderr
 

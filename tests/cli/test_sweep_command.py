@@ -7,14 +7,14 @@ import sys
 from pathlib import Path
 
 import pytest
-from support.scripted_runner import ROOT
+from support.command_line import ROOT
 
 from demo.cli.main import main, parser
 from demo.cli.sweep_command import grid
 from demo.store.history import FOLDER_VARIABLE, History
 
 
-def started(data: Path, *arguments: str, **environment: str) -> subprocess.Popen[str]:
+def start(data: Path, *arguments: str, **environment: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-m", "tests.support.quick_sweep", "sweep", "--checkpoint", "shapes-vit", *arguments],
         env={**os.environ, FOLDER_VARIABLE: str(data), **environment},
@@ -26,9 +26,9 @@ def started(data: Path, *arguments: str, **environment: str) -> subprocess.Popen
     )
 
 
-def said(data: Path, *arguments: str, **environment: str) -> tuple[str, str]:
-    """What a sweep that ends well prints, and what it says on standard error."""
-    process = started(data, *arguments, **environment)
+def sweep(data: Path, *arguments: str) -> tuple[str, str]:
+    """The standard output and the standard error of a sweep that ends well."""
+    process = start(data, *arguments)
     out, err = process.communicate(timeout=300)
     assert process.returncode == 0, err
     return out, err
@@ -36,12 +36,12 @@ def said(data: Path, *arguments: str, **environment: str) -> tuple[str, str]:
 
 def test_the_command_says_how_many_cells_and_how_long(tmp_path) -> None:
     grid = ("--batch-size", "1,101", "--batch-size", "2", "--cache", "empty")
-    table, told = said(tmp_path, *grid)
-    assert told.startswith("3 cells, 0 of them stored already: 3 to run, about ")
-    assert "a rough guess for 3 of them" in told and "Start?" not in told  # without a terminal
+    table, err = sweep(tmp_path, *grid)
+    assert err.startswith("3 cells, 0 of them stored already: 3 to run, about ")
+    assert "a rough guess for 3 of them" in err
     assert [line.split()[-2] for line in table.splitlines()[1:]] == ["2.0×", "OOM", "2.0×"]
-    assert said(tmp_path, *grid) == (table, "3 cells, 3 of them stored already: 0 to run.\n")
-    assert said(tmp_path, *grid, "--fresh")[1].startswith("3 cells, 0 of them stored already")
+    assert sweep(tmp_path, *grid) == (table, "3 cells, 3 of them stored already: 0 to run.\n")
+    assert sweep(tmp_path, *grid, "--fresh")[1].startswith("3 cells, 0 of them stored already")
     assert len(History(tmp_path / "history.sqlite3").all()) == 6
 
 
@@ -57,8 +57,7 @@ def test_the_command_says_how_many_cells_and_how_long(tmp_path) -> None:
         (("--checkpoint", "shapes-gemma", "--prompt", "The", "--image", "x.png"), "sees no picture: leave out --image"),
     ],
 )
-def test_bad_input_is_a_sentence_before_anything_is_run(arguments, words, scripted, tmp_path, data_folder, capsys):
-    scripted()
+def test_bad_input_is_a_sentence_before_anything_is_run(arguments, words, tmp_path, data_folder, capsys):
     for name, content in (("open", "checkpoints: ["), ("unknown", "batchsizes: [1]")):
         (tmp_path / f"{name}.yaml").write_text(content)
     assert main(["sweep", *(argument.format(grid=tmp_path) for argument in arguments)]) == 2
@@ -69,24 +68,25 @@ def test_bad_input_is_a_sentence_before_anything_is_run(arguments, words, script
 def test_options_go_before_the_grid_of_a_file(tmp_path) -> None:
     file = tmp_path / "grid.yaml"
     file.write_text("checkpoints: [shapes-vit, shapes-gemma]\nbatch_sizes: [1, 2]\niterations: 20\ntokens: 9\n")
-    asked = parser().parse_args(["sweep", str(file), "--batch-size", "3", "--prompt", "The", "--iterations", "30"])
-    cells = [(one.checkpoint, one.batch_size, one.iterations, one.prompt) for one in grid(asked).specs(folders=True)]
+    options = parser().parse_args(["sweep", str(file), "--batch-size", "3", "--prompt", "The", "--iterations", "30"])
+    specs = grid(options).specs(folders=True)
+    cells = [(spec.checkpoint, spec.batch_size, spec.iterations, spec.prompt) for spec in specs]
     assert cells == [("shapes-vit", 3, 30, ""), ("shapes-gemma", 3, 30, "The")]
-    assert grid(asked).specs(folders=True)[1].tokens == 9  # of the file alone
+    assert specs[1].tokens == 9  # of the file alone
 
 
 def test_ctrl_c_ends_a_sweep_whose_cells_are_stored(tmp_path) -> None:
-    process = started(tmp_path, "--cache", "empty", "--batch-size", "1,2,3", QUICK_SECONDS="2")
+    process = start(tmp_path, "--cache", "empty", "--batch-size", "1,2,3", QUICK_SECONDS="2")
     while not process.stderr.readline().startswith("[1/3]"):
         assert process.poll() is None
     process.send_signal(signal.SIGINT)
-    told = process.communicate(timeout=60)[1]
-    assert process.returncode == 130 and "Traceback" not in told and "Stopped." in told
+    err = process.communicate(timeout=60)[1]
+    assert process.returncode == 130 and "Traceback" not in err and "Stopped." in err
     assert "ok" in [one.status for one in History(tmp_path / "history.sqlite3").all()]
 
 
 def test_a_sweep_writes_its_tables(tmp_path) -> None:
     out, text = tmp_path / "table.csv", tmp_path / "table.md"
-    said(tmp_path, "--batch-size", "1,101", "--out", str(out), "--export-markdown", str(text))
+    sweep(tmp_path, "--batch-size", "1,101", "--out", str(out), "--export-markdown", str(text))
     assert len(out.read_text().splitlines()) == 1 + 2
     assert text.read_text().count("| OOM |") == 1

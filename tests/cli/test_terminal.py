@@ -1,34 +1,60 @@
-"""Progress and reports as a terminal shows them."""
+"""Progress, summaries and reports as a terminal shows them."""
 
+import dataclasses
 import io
+import re
 
-from support.samples import ok_result
-from support.scripted_runner import Terminal
+import pytest
+from support.command_line import Terminal
+from support.samples import failed_result, full_result, ok_result, text_result
 
-from demo.cli import terminal
-from demo.cli.summary import summary
+from demo.cli.terminal import ProgressLine, progress_text, report, summary
+from demo.core.caveat import Caveat
 from demo.core.outputs import Predictions
 from demo.core.progress import Progress
+from demo.core.result import RunResult
+
+EVERYTHING = full_result(
+    caveats=(Caveat("no_graph"), Caveat("wide", {"calls": "eager 12 %"})), without_breaks=ok_result().speedup
+)
 
 
-def test_the_report_is_the_summary_and_what_stands_behind_it() -> None:
+@pytest.mark.parametrize(
+    "result", [ok_result(), EVERYTHING, text_result(), failed_result()], ids=["plain", "with all", "text", "failed"]
+)
+def test_a_summary_has_twelve_lines_at_most(result: RunResult) -> None:
+    assert 3 <= len(summary(result).splitlines()) <= 12
+
+
+def test_a_line_for_each_variant_has_latency_spread_range_and_calls() -> None:
+    eager, compiled = summary(ok_result()).splitlines()[1:3]
+    assert re.split(r"\s{2,}", eager.strip()) == ["Eager", "2.04 ms ± 0.033 ms", "2.00 ms … 2.08 ms, 48 calls"]
+    assert compiled.split()[:2] == ["Compiled", "1.02"]
+
+
+def test_a_name_from_outside_sends_no_code_to_the_terminal() -> None:
     result = ok_result()
-    out = terminal.report(result)
-    assert out.startswith(summary(result))
+    named = dataclasses.replace(result, environment=dataclasses.replace(result.environment, device_name="\x1b[31mGPU"))
+    assert "\x1b" not in summary(named)
+
+
+def test_a_report_is_the_summary_with_what_stands_behind_it() -> None:
+    text = report(ok_result())
+    assert text.startswith(summary(ok_result()))
     parts = ["Picture: ", "circle 98 %", "timed calls of each", "In your own code:"]
-    assert parts == sorted(parts, key=out.index)
+    assert parts == sorted(parts, key=text.index)
 
 
-def test_predictions_of_both_variants_are_told() -> None:
+def test_a_report_has_the_predictions_of_both_variants() -> None:
     both = {"eager": Predictions(text="a \x1b[31mred"), "compiled": Predictions(boxes=())}
-    text = terminal.report(ok_result(predictions=both))
+    text = report(ok_result(predictions=both))
     assert "eager: a \ufffd[31mred" in text and "compiled: nothing" in text
 
 
 def test_progress_on_a_terminal_rewrites_one_line(monkeypatch) -> None:
     monkeypatch.setenv("COLUMNS", "40")
     stream = Terminal()
-    line = terminal.ProgressLine(stream)
+    line = ProgressLine(stream)
     for step in range(5):
         line.show(Progress("time", step / 5, float(step), code="a long message that does not fit" * 3))
     line.end()
@@ -40,14 +66,14 @@ def test_progress_on_a_terminal_rewrites_one_line(monkeypatch) -> None:
 
 def test_progress_in_a_file_is_a_line_a_phase() -> None:
     stream = io.StringIO()
-    line = terminal.ProgressLine(stream)
+    line = ProgressLine(stream)
     for phase in ("compile", "compile", "time"):
         line.show(Progress(phase, 0.5, 1.0))
     line.end()
     assert [text.split()[2] for text in stream.getvalue().splitlines()] == ["compile", "time"]
 
 
-def test_progress_tells_the_figures_so_far() -> None:
-    looked = Progress("time", 0.42, 3.2, 12.0, "", 0.00147, 0.00102, repeat=2, repeats=3)
-    told = " 42 %  run 2 of 3 · time · 3.2 s, about 10 s left · eager 1.47 ms, compiled 1.02 ms"
-    assert terminal.progress_text(looked) == told
+def test_progress_has_the_figures_so_far() -> None:
+    progress = Progress("time", 0.42, 3.2, 12.0, "", 0.00147, 0.00102, repeat=2, repeats=3)
+    text = " 42 %  run 2 of 3 · time · 3.2 s, about 10 s left · eager 1.47 ms, compiled 1.02 ms"
+    assert progress_text(progress) == text

@@ -29,12 +29,12 @@ from demo.store.history import History
 
 class FakeRunner:
     """A process takes `seconds`, writes the files that are asked for, and ends with what `answer` returns for its spec
-    and picture: a result, or an error to raise. With `hold` it stands still in the midst of the timing. `history` keeps
-    what was measured, as the real runner does."""
+    and picture: a result, or an error to raise. With `hold` it stops in the middle of the timing. `history` keeps what
+    was measured, as the real runner does."""
 
     def __init__(
         self,
-        answer: Callable[[RunSpec, Any], RunResult | Exception],
+        answer: Callable[[RunSpec, Any], RunResult | BaseException],
         seconds: float = 0.0,
         machine: HostInfo = MACHINE,
         history: History | None = None,
@@ -86,7 +86,7 @@ class FakeRunner:
                     now = progress(elapsed, self.seconds, answer if isinstance(answer, RunResult) else None)
                     yield dataclasses.replace(now, repeat=len(earlier) + 1, repeats=repeats)
                     time.sleep(0.1)
-                if isinstance(answer, Exception):
+                if isinstance(answer, BaseException):
                     raise answer
                 result = dataclasses.replace(answer, earlier=earlier)
                 if self.history is not None:
@@ -97,6 +97,9 @@ class FakeRunner:
             yield result
         finally:
             self.running -= 1
+
+    def inspect(self) -> HostInfo | None:
+        return self.machine
 
     def free_threads(self) -> int | None:
         return self.free
@@ -139,7 +142,7 @@ SAW = info_of(SCENE)
 _count = itertools.count()
 
 
-def measured(spec: RunSpec) -> RunResult:
+def measured(spec: RunSpec, image: Any = None) -> RunResult:
     """Freezing is fastest and starts slowly, a package starts at once, every other way is as slow as eager."""
     compiled = 0.002 if spec.freezing else 0.003 if spec.compiler == "aot" else 0.004
     cold, warm = (30.0, 20.0) if spec.freezing else (40.0, 0.1) if spec.compiler == "aot" else (20.0, 5.0)
@@ -155,10 +158,3 @@ def measured(spec: RunSpec) -> RunResult:
         start_up=StartUp(2.0, 1.0),
         compilation=Compilation(cold, "cold", 1, **costs),
     )
-
-
-class SearchRunner(FakeRunner):
-    """Keeps what it measured."""
-
-    def __init__(self, history: History, answer: Callable[[RunSpec], Any] = measured, seconds: float = 0.0) -> None:
-        super().__init__(lambda spec, image: answer(spec), seconds, MACHINE, history)

@@ -4,7 +4,7 @@ import dataclasses
 from typing import Any
 
 import pytest
-from support.fake_runner import SearchRunner, measured
+from support.fake_runner import FakeRunner, measured
 from support.page_support import (
     HOSTILE,
     cancel,
@@ -30,8 +30,8 @@ pytestmark = pytest.mark.usefixtures("quick")
 ME = visitor("me")
 
 
-def page_of(answer: Any = measured, seconds: float = 0.0) -> tuple[Page, SearchRunner]:
-    runner = SearchRunner(History(), answer, seconds)
+def page_of(answer: Any = measured, seconds: float = 0.0) -> tuple[Page, FakeRunner]:
+    runner = FakeRunner(lambda spec, image: answer(spec), seconds, history=History())
     return Page(runner, history=runner.history), runner
 
 
