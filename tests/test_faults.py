@@ -30,13 +30,13 @@ QUICK = "tests.support.quick_worker"
 
 
 @pytest.fixture
-def faulty(history: History, monkeypatch) -> Iterator[Callable[..., Runner]]:
+def faulty(history: History, monkeypatch) -> Iterator[Callable[[str], Runner]]:
     """A runner whose workers have the named fault; the fault can be named anew for the next run."""
     made = []
 
-    def make(fault: str, **options: Any) -> Runner:
+    def make(fault: str) -> Runner:
         monkeypatch.setenv("FAULT", fault)
-        made.append(Runner(history, worker_module=QUICK, timeout_seconds=30, **options))
+        made.append(Runner(history, worker_module=QUICK))
         return made[-1]
 
     yield make

@@ -69,10 +69,8 @@ class DepthEstimation(PictureWorkload):
 
 load = DepthEstimation.load
 """
-CHILD = """
-import json
+CHECKS = """
 from support.fake_runner import FakeRunner
-from demo.core.catalog import make_spec
 from demo.core.result_json import from_json, to_json
 from demo.present import markdown
 from demo.present.script import script
@@ -83,24 +81,24 @@ from demo.ui.jobs import attempted
 from demo.ui.page import Page
 from demo.ui.tabs import form, links
 
+NAME = "depth-estimation"
 (result,) = History().all()
+assert from_json(to_json(result)) == result
+
 page = Page(FakeRunner(lambda spec, image: result))
 fields = page.run_tab.form.inputs
+assert ("Depth", NAME) in fields["task"].choices and form.first(NAME) is None
 values = {name: field.value for name, field in fields.items() if name != "image"}
-values |= {"task": "depth-estimation", "checkpoint": "someone/depth"}
-print(json.dumps({
-    "read": from_json(to_json(result)) == result,
-    "choices": fields["task"].choices,
-    "form": form.read_spec(values).task,
-    "first": form.first("depth-estimation"),
-    "without a checkpoint": str(attempted(lambda: links.spec_of({"task": "depth-estimation"}, "shapes-vit"))),
-    "link": links.spec_of({"task": "depth-estimation", "checkpoint": "someone/depth"}, "shapes-vit").task,
-    "filled": links.filled(page.run_tab.form, result.spec)[fields["task"]]["value"],
-    "script": script(result),
-    "markdown": markdown.of_run(result),
-    "row": export.row(result)["task"],
-    "out": best_table.why_out(result, result),
-}))
+assert form.read_spec(values | {"task": NAME, "checkpoint": "someone/depth"}).task == NAME
+assert links.spec_of({"task": NAME, "checkpoint": "someone/depth"}, "shapes-vit").task == NAME
+assert links.filled(page.run_tab.form, result.spec)[fields["task"]]["value"] == NAME
+without_checkpoint = str(attempted(lambda: links.spec_of({"task": NAME}, "shapes-vit")))
+assert without_checkpoint.endswith("For depth-estimation there are: none."), without_checkpoint
+
+assert "transformers.AutoModelForDepthEstimation" in script(result)
+assert "depths differ by at most" in markdown.of_run(result)
+assert export.row(result)["task"] == NAME
+assert best_table.why_out(result, result) == ""
 """
 
 
@@ -154,13 +152,11 @@ def test_a_new_task_is_run_and_its_predictions_are_stored_and_compared(run: dict
 
 
 def test_a_new_task_is_known_wherever_one_is_asked_for_or_shown(program: Path, run: dict[str, Any]) -> None:
-    found = json.loads(_printed(program, [sys.executable, "-c", CHILD]).splitlines()[-1])
-    assert found["read"] is True
-    assert ["Depth", "depth-estimation"] in found["choices"] and found["first"] is None
-    assert found["without a checkpoint"].endswith("For depth-estimation there are: none.")
-    assert found["form"] == found["link"] == found["filled"] == found["row"] == "depth-estimation"
-    assert "transformers.AutoModelForDepthEstimation" in found["script"]
-    assert found["out"] == ""
+    (program / "checks.py").write_text(CHECKS, encoding="utf-8")
+    _printed(program, [sys.executable, "checks.py"])
+
+
+def test_a_new_tasks_predictions_are_in_the_report(program: Path, run: dict[str, Any]) -> None:
     report = _printed(program, [sys.executable, "-m", "demo", "history", run["id"]])
     assert report.count(" deep") == 2
     assert "Eager and compiled agree: depths differ by at most" in report

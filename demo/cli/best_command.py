@@ -3,8 +3,8 @@
 import argparse
 import sys
 import threading
-from collections.abc import Iterator
 from contextlib import closing
+from functools import partial
 from typing import Any
 
 from demo.cli import common, terminal
@@ -15,7 +15,7 @@ from demo.store.history import History
 from demo.sweep import best_words
 from demo.sweep.best_table import BestTable
 from demo.sweep.best_way import MAX_MINUTES, MIN_MINUTES, MINUTES, Search
-from demo.sweep.run_grid import Done, Event, Timing
+from demo.sweep.run_grid import Done
 
 RUN_OPTIONS = ("batch_size", "device", "weights", "text", "prompt", "tokens", "threads")
 """The options of a run that the command takes; the others are what the search tries, or how it times."""
@@ -46,12 +46,7 @@ def _best(options: argparse.Namespace) -> int:
         search = Search(spec, runner.inspect(), stored, image, options.other_formats, options.minutes)
         ways = ", ".join(best_words.name(way) for way in search.ways if not way.refused)
         print(f"At most {fmt.rounded_duration(search.seconds)}, for {ways}.", file=sys.stderr)
-        try:
-            with closing(search.run(runner, threading.Event())) as events:
-                _follow(search, events)
-        except KeyboardInterrupt:
-            print("Stopped: what was tried is stored, and the same command goes on from there.", file=sys.stderr)
-            raise
+        terminal.follow(search.run(runner, threading.Event()), partial(_answer_so_far, search))
     table = search.table()
     print(common.to_json(best_words.as_json(table)) if options.json else report(table, search.complete))
     if options.script is not None and table.winner is not None and table.winner.result is not None:
@@ -60,18 +55,11 @@ def _best(options: argparse.Namespace) -> int:
     return common.FAILED if table.winner is None else common.OK
 
 
-def _follow(search: Search, events: Iterator[Event]) -> None:
-    """The progress of each run, and a line for each way that has an answer, on standard error."""
-    line = terminal.ProgressLine(sys.stderr)
-    for event in events:
-        if isinstance(event, Timing):
-            line.show(event.progress)
-        elif isinstance(event, Done):
-            way = search.ways[event.place]
-            row = next(row for row in search.table().rows if row.way is way)
-            text = row.out or best_words.cells(row)["speedup"]
-            left = f"{fmt.rounded_duration(search.left_seconds)} left at most"
-            line.say(f"So far {best_words.name(way)}: {text}, {left}")
+def _answer_so_far(search: Search, event: Done) -> str:
+    way = search.ways[event.place]
+    row = next(row for row in search.table().rows if row.way is way)
+    text = row.out or best_words.cells(row)["speedup"]
+    return f"So far {best_words.name(way)}: {text}, {fmt.rounded_duration(search.left_seconds)} left at most"
 
 
 def report(table: BestTable, complete: bool) -> str:

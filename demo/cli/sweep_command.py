@@ -3,8 +3,9 @@
 import argparse
 import sys
 import threading
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import ExitStack, closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from demo.runs.forecast import SweepForecast, forecast_sweep
 from demo.store.history import History
 from demo.sweep import grid as grids
 from demo.sweep.grid import AXES, KINDS, PRESETS, SETTINGS, Cell, Grid, make_cells, read_grid, unfinished
-from demo.sweep.run_grid import Done, Event, Timing, run_cells
+from demo.sweep.run_grid import Done, Event, run_cells
 
 
 def add_to(commands: Any) -> None:
@@ -116,26 +117,13 @@ def _run_cells(options: argparse.Namespace, specs: Sequence[RunSpec], image: Pat
             forecast = forecast_sweep(unfinished(cells), stored, machine)
             events = run_cells(cells, runner, image, cancel)
         print(plan_text(cells, forecast), file=sys.stderr)
-        try:
-            _follow(stack.enter_context(closing(events)), cells)
-        except KeyboardInterrupt:
-            print("Stopped. What is done is stored: the same command without --fresh goes on.", file=sys.stderr)
-            raise
+        terminal.follow(events, partial(_fill, cells))
     return cells
 
 
-def _follow(events: Iterable[Event], cells: list[Cell]) -> None:
-    """Fills `cells` as their values come, with a line for each and one that rewrites itself for the one in hand."""
-    line = terminal.ProgressLine(sys.stderr)
-    try:
-        for event in events:
-            if isinstance(event, Timing) and sys.stderr.isatty():
-                line.show(event.progress)
-            elif isinstance(event, Done):
-                cells[event.place] = event.cell
-                line.say(f"[{sum(cell.done for cell in cells)}/{len(cells)}] {cell_text(event.cell)}")
-    finally:
-        line.end()
+def _fill(cells: list[Cell], event: Done) -> str:
+    cells[event.place] = event.cell
+    return f"[{sum(cell.done for cell in cells)}/{len(cells)}] {cell_text(event.cell)}"
 
 
 def plan_text(cells: list[Cell], forecast: SweepForecast | None) -> str:

@@ -2,8 +2,10 @@
 
 import shutil
 import statistics
+import sys
 import textwrap
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import closing
 from typing import TextIO
 
 from demo.core import format as fmt
@@ -14,6 +16,7 @@ from demo.core.result import RunResult
 from demo.present import details, markdown, naming, verdict
 from demo.present.details import Part
 from demo.present.script import change
+from demo.sweep.run_grid import Done, Event, Timing
 
 MAX_PREDICTIONS = 5
 WIDTH = 100
@@ -48,6 +51,23 @@ class ProgressLine:
     def _write(self, text: str) -> None:
         self._stream.write(text)
         self._stream.flush()
+
+
+def follow(events: Generator[Event, None, None], text_of: Callable[[Done], str]) -> None:
+    """Shows runs on standard error: a line for each that is done and, on a terminal, the one in progress."""
+    line = ProgressLine(sys.stderr)
+    try:
+        with closing(events):
+            for event in events:
+                if isinstance(event, Done):
+                    line.say(text_of(event))
+                elif isinstance(event, Timing) and sys.stderr.isatty():
+                    line.show(event.progress)
+    except KeyboardInterrupt:
+        line.say("Stopped. What is done is stored, and another start goes on from there.")
+        raise
+    finally:
+        line.end()
 
 
 def progress_text(progress: Progress) -> str:

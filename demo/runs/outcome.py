@@ -1,10 +1,9 @@
-"""A run as its runner sees it: what was asked, its latest progress, the result that it gets where its worker gives
-none, and what is added to a result."""
+"""A run as its runner sees it: the job, the latest progress, a result in place of one that its worker did not give, and
+what earlier runs add to a result."""
 
 import contextlib
 import dataclasses
 import logging
-import os
 import signal
 import tempfile
 import threading
@@ -75,38 +74,36 @@ class OngoingRun:
         return time.monotonic() - self.begun
 
     def progress_after(self, elapsed: float, new: Progress | None = None) -> Progress:
-        """The latest progress, `new` if the worker has just sent it, after so many seconds. The time left is counted
-        down, and None below 0."""
+        """The latest progress at `elapsed` seconds, which is `new` if the worker has just sent one. The time left is
+        counted down, and None below 0."""
         if new is not None:
             self.progress, self.progress_at = new, elapsed
-        known, passed = self.progress, elapsed - self.progress_at
-        remaining = (known.remaining_seconds or 0.0) - passed
-        racing = known.racing_seconds + passed if known.racing_seconds is not None else None
+        latest, passed = self.progress, elapsed - self.progress_at
+        remaining = (latest.remaining_seconds or 0.0) - passed
+        racing = latest.racing_seconds + passed if latest.racing_seconds is not None else None
         left = remaining if remaining > 0 else None
-        return dataclasses.replace(known, elapsed_seconds=elapsed, remaining_seconds=left, racing_seconds=racing)
+        return dataclasses.replace(latest, elapsed_seconds=elapsed, remaining_seconds=left, racing_seconds=racing)
 
     def job(self, folder: str) -> dict[str, Any]:
-        """What the worker reads, whose temporary files lie in `folder`. Raises OSError where an empty compile cache
-        has no room there."""
-        job: dict[str, Any] = {"id": self.id, "started_at": self.started_at}
-        job |= {"threads": self.threads, "exactly": self.exactly}
-        named = vars(self.files) | {"input_file": self.input_file}
-        paths = {name: str(file.resolve()) for name, file in named.items() if file is not None}
+        """What the worker reads, whose temporary files lie in `folder`. Raises OSError if an empty compile cache has no
+        room there."""
+        job = {name: getattr(self, name) for name in ("id", "started_at", "threads", "exactly")}
+        files = vars(self.files) | {"input_file": self.input_file}
+        job |= {name: str(file.resolve()) for name, file in files.items() if file is not None}
         if self.spec.cache == "empty":
-            paths["cache_folder"] = tempfile.mkdtemp(prefix="cache-", dir=folder)
-        return job | paths | {"spec": codec.plain(self.spec)}
+            job["cache_folder"] = tempfile.mkdtemp(prefix="cache-", dir=folder)
+        return job | {"spec": codec.plain(self.spec)}
 
     def interrupted(self) -> RunResult:
         return self._failed("interrupted", "The app was ended in the middle of this run.", AGAIN)
 
     def not_started(self, error: OSError) -> RunResult:
         _log.warning("no worker process could be started: %s", error)
-        why = os.strerror(error.errno) if error.errno else "there is no folder for temporary files"
         remedy = (
             "Free memory, processes and room in the folders for temporary files (TMPDIR) and for what is compiled "
             "(TORCHINDUCTOR_CACHE_DIR), and run it again."
         )
-        return self._failed("failed", f"No worker process could be started: {why}.", remedy)
+        return self._failed("failed", f"No worker process could be started: {error.strerror}.", remedy)
 
     def cancelled(self) -> RunResult:
         return self._failed("cancelled", f"Cancelled while {self._doing}.", AGAIN)
@@ -159,10 +156,8 @@ def with_earlier_costs(result: RunResult, history: History) -> RunResult:
     if compilation is None or (compilation.cold and compilation.warm) or result.spec.task == OWN_MODEL:
         return result
     costs = history.compile_costs(result)
-    filled = dataclasses.replace(
-        compilation, cold=compilation.cold or costs.get("cold"), warm=compilation.warm or costs.get("warm")
-    )
-    return dataclasses.replace(result, compilation=filled)
+    cold, warm = compilation.cold or costs.get("cold"), compilation.warm or costs.get("warm")
+    return dataclasses.replace(result, compilation=dataclasses.replace(compilation, cold=cold, warm=warm))
 
 
 def with_earlier_runs(result: RunResult, earlier: tuple[ProcessResult, ...], history: History | None) -> RunResult:
@@ -194,8 +189,8 @@ def with_answer_without_breaks(result: RunResult, history: History) -> RunResult
 
 
 def redact(result: RunResult) -> RunResult:
-    """Without folders and control characters in its texts: errors of libraries name files by their full paths, and a
-    result is shown to other people."""
+    """The result without folders and control characters in its texts: errors of libraries name files by their full
+    paths, and a result is shown to other people."""
     failure = result.failure
     if failure is not None:
         failure = dataclasses.replace(failure, message=fmt.redact(failure.message), remedy=fmt.redact(failure.remedy))
@@ -203,7 +198,7 @@ def redact(result: RunResult) -> RunResult:
 
 
 def store(result: RunResult, history: History) -> RunResult:
-    """Appends the result to the history. A notice about that becomes a warning of the returned result only."""
+    """Appends the result to the history, and returns it with a warning if that failed or set a damaged file aside."""
     try:
         notice = history.append(result)
     except HistoryError as error:

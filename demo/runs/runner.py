@@ -38,11 +38,10 @@ class Runner:
         self,
         history: History | None,
         spare: bool = False,
-        timeout_seconds: float | None = None,
         worker_module: str = WORKER_MODULE,
     ) -> None:
         """Stores the runs that an app left when it was killed. `spare` keeps a worker waiting for the next run."""
-        self.timeout_seconds = timeout_seconds or limits.current().seconds
+        self.timeout_seconds = limits.current().seconds
         self._history = history
         self._worker_module = worker_module
         self._keeps_spare = spare
@@ -56,8 +55,8 @@ class Runner:
         self._renew_spares()
 
     def _renew_spares(self, to_come: int = 0) -> None:
-        """Starts workers where none is left, and ends those that nobody waits for: two are kept if two runs follow and
-        two cores can import side by side. If none can be started, the next run says why."""
+        """Keeps two spares if at least two runs follow and two cores are there to import side by side; else one if the
+        runner `keeps_spare`, or none. Closes the others. If none can be started, the next run says why."""
         wanted = min(2, cores.usable_cores(), to_come) or int(self._keeps_spare)
         while len(self._spares) > wanted:
             self._spares.pop().close()
@@ -71,13 +70,13 @@ class Runner:
 
     @property
     def machine(self) -> HostInfo | None:
-        """What the spare worker, or that of the run, said of the machine; None until it is ready."""
+        """The machine, as a spare or the worker of the run has reported it; None until one is ready."""
         for worker in (*self._spares, self._busy):
             self._machine = self._machine or (worker.machine if worker is not None else None)
         return self._machine
 
     def inspect(self) -> HostInfo:
-        """What the next run's worker says of the machine. Raises WorkerDied."""
+        """Waits until the worker of the next run has reported the machine. Raises WorkerDied."""
         self._spares = self._spares or [Worker(self._worker_module)]
         return self._spares[0].machine_when_ready()
 
