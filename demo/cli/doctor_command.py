@@ -49,7 +49,7 @@ def _machine() -> tuple[HostInfo | None, list[str]]:
             machine = runner.inspect()
         except WorkerDied as error:
             remedy = "Install what it needs: pip install -r requirements.txt"
-            return None, [f"The worker process does not start: {error.reason}. {remedy}"]
+            return None, [f"The worker process does not start: {error}. {remedy}"]
         except OSError as error:
             remedy = "Set TMPDIR and TORCHINDUCTOR_CACHE_DIR to folders that can be written."
             return None, [f"The worker process does not start: {error}. {remedy}"]

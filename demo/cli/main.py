@@ -50,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return BAD_INPUT if isinstance(error, BadInput) else FAILED
     except WorkerDied as error:
         advice = f"{PROGRAM} doctor says what it needs."
-        print(f"The process that runs torch ended without an answer: {error.reason}. {advice}", file=sys.stderr)
+        print(f"The process that runs torch ended without an answer: {error}. {advice}", file=sys.stderr)
         return FAILED
     except KeyboardInterrupt:
         return 128 + signal.SIGINT

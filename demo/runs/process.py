@@ -35,8 +35,8 @@ from demo.runs.environment import ROOT, share_headers, worker_environment
 
 EXIT_SECONDS = 2.0
 HELD_SECONDS = 5.0
-"""How long a worker's last events are waited for once it has ended. On a busy machine reading a result takes longer
-than its process, which ends as soon as it has sent it."""
+"""How long to wait for a worker's last events once it has ended. It ends as soon as it has sent its result, which takes
+longer to read on a busy machine."""
 LAST_WORDS_BYTES = 2000
 POLL_SECONDS = 0.2
 READY_SECONDS = 120.0
@@ -45,12 +45,7 @@ MAX_MESSAGE_CHARACTERS = 64_000_000
 
 
 class WorkerDied(RuntimeError):
-    """A process that runs torch ended without an answer. The text is the end of its standard error."""
-
-    @property
-    def reason(self) -> str:
-        """The last line of that, without its full stop."""
-        return (str(self).strip().splitlines() or ["it said nothing"])[-1].rstrip(".")
+    """A process that runs torch ended without an answer. The text says why, without a full stop."""
 
 
 class Child:
@@ -80,13 +75,13 @@ class Child:
         return self._process.poll()
 
     def exit_code(self, seconds: float | None = EXIT_SECONDS) -> int | None:
-        """The exit code, for which it waits up to so many seconds, or as long as it takes; None if it runs on."""
+        """Waits at most `seconds` for the end, or for ever if None. The exit code; None if the process still runs."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             return self._process.wait(seconds)
         return None
 
     def output(self) -> list[str]:
-        """The lines that it has written to standard output, once it has ended: both share one place in the file."""
+        """The lines of its standard output. Call it once the process has ended: both share one place in the file."""
         self._output.seek(0)
         return self._output.read().decode(errors="replace").splitlines()
 
@@ -190,8 +185,8 @@ class Worker:
             raise ValueError(f"no such event: {kind}")
 
     def machine_when_ready(self) -> HostInfo:
-        """What it says of the machine. Raises WorkerDied, with what it printed last or how it ended, where it says
-        nothing within READY_SECONDS."""
+        """Waits for what the worker says of the machine, `READY_SECONDS` at most. Raises WorkerDied with the last line
+        that it printed, or how it ended."""
         self.ready.wait(READY_SECONDS)
         if self.machine is not None:
             return self.machine
@@ -200,7 +195,7 @@ class Worker:
         code, words = self.child.exit_code(), self.child.last_words()
         if code is None:
             raise WorkerDied(f"it was not ready after {READY_SECONDS:.0f} s")
-        raise WorkerDied(words if words and code >= 0 else f"it {ending(code)}")
+        raise WorkerDied(words.splitlines()[-1].rstrip(".") if words and code >= 0 else f"it {ending(code)}")
 
     def events(self) -> Iterator[Event | None]:
         """Its events; None when none came for 0.2 s.
@@ -226,7 +221,7 @@ class Worker:
 
 
 def ending(code: int | None) -> str:
-    """How a process ended, as the end of a sentence; None: it did not end, but sent what cannot be read."""
+    """How a process ended, as the end of a sentence. A code of None: it sent a message that cannot be read."""
     if code is None:
         return "sent a message that cannot be read"
     if code < 0:

@@ -92,18 +92,18 @@ class Runner:
     ) -> Generator[Progress | RunResult, None, None]:
         """Yields Progress at least every 0.2 s and, last, the RunResult, which is then already in the history.
 
-        With `spec.repeats` it runs as many processes one after another, `earlier` counted in, one at least. Each one's
-        result is stored, and rests on those before it and on all with these settings that the history has; the last is
-        the one that is yielded, or the first that has no answer.
+        - Repeats: `spec.repeats` processes run one after another, `earlier` counted in, one at least. The result of
+          each is stored, and rests on those before it and on all with these settings that the history has. The last
+          result is yielded, or the first that has no answer.
+        - Threads: on a CPU each process has `threads`, if the spec leaves them open, or fewer if other programs take
+          cores. Without `threads` a repeat has those of the first process, or is refused. A refused repeat ends the run
+          with the answer so far, and a caveat that says why.
+        - The answer is in a Progress, too, once only the later start is missing.
+        - Setting `cancel`, or closing the generator, ends the run as 'cancelled'; closing the runner as 'interrupted'.
+          After the generator was closed only the history has the result.
+        - `files` are what the run writes beside its result; `to_come` is how many runs the caller will start next.
 
-        On a CPU each process has `threads`, if the spec leaves them open, or fewer if other programs take cores.
-        Without `threads` a repeat has those of the first process, or is refused. A refused repeat ends the run with the
-        answer so far, and a caveat that says why; a Progress has the answer once only the later start is missing.
-
-        Setting `cancel` ends the run with a result of status 'cancelled'; so does closing the generator, where only the
-        history gets it. Closing the runner makes it 'interrupted'. Raises BadInput where the worker finds that the job
-        cannot be run as given; nothing is stored then. `files` are where the run is to leave what its result does not
-        hold. `to_come` is how many further runs the caller will ask for right after this one.
+        Raises BadInput if the worker finds that the job cannot be run as given; nothing is stored then.
         """
         with self._one_at_a_time:
             started, exactly = time.monotonic(), threads is None
@@ -117,7 +117,7 @@ class Runner:
                 try:
                     for event in self._run_one(run, earlier, more, repeat == repeats[-1]):
                         if isinstance(event, Progress):
-                            yield _within(event, repeats, repeat, before)
+                            yield _over_repeats(event, repeats, repeat, before)
                         else:
                             result = event
                 except BadInput as refused:
@@ -134,8 +134,8 @@ class Runner:
     def _run_one(
         self, run: OngoingRun, earlier: tuple[ProcessResult, ...], to_come: int, last: bool
     ) -> Iterator[Progress | RunResult]:
-        """One process: its progress, and last its result, which is then stored. The later start is not measured if it
-        is known, or if this is not the last repeat: the next one is a later start."""
+        """Yields the progress of one process, and last its result, which is then stored. The later start is not
+        measured if it is known, or if this is not the last repeat: the next one is a later start."""
         marker = self._history.begin_run(run.interrupted()) if self._history is not None else None
         result: RunResult | None = None
         refused = False
@@ -178,8 +178,8 @@ class Runner:
         yield result
 
     def _on_worker(self, run: OngoingRun) -> Generator[Event | None, None, None]:
-        """Gives the job to a worker. Its events, the last of them a result; None at least every 0.2 s, as a Gradio
-        handler notices a cancel only when it yields. Closes the worker at the end."""
+        """Gives the job to a worker, yields its events, the last of them a result, and closes it. Yields None at least
+        every 0.2 s: a Gradio handler notices a cancel only when it yields."""
         with contextlib.ExitStack() as stack:
             try:
                 worker = stack.enter_context(self._one_worker())
@@ -198,7 +198,7 @@ class Runner:
 
     @contextlib.contextmanager
     def _one_worker(self) -> Iterator[Worker]:
-        """A spare, or a new worker where there is none. Raises OSError."""
+        """A spare, or a new worker if there is none, closed at the end. Raises OSError."""
         while self._spares and self._spares[0].child.exited() is not None:  # Linux may end it to free memory
             self._spares.pop(0).close()
         self._busy = worker = self._spares.pop(0) if self._spares else Worker(self._worker_module)
@@ -238,8 +238,8 @@ class Runner:
             self._spares.pop().close()
 
 
-def _within(progress: Progress, repeats: range, repeat: int, before: float) -> Progress:
-    """The progress of one process as part of all the `repeats`; those that ended took `before` seconds together."""
+def _over_repeats(progress: Progress, repeats: range, repeat: int, before: float) -> Progress:
+    """The progress of one process as part of all `repeats`, given the seconds that the processes `before` it took."""
     ended, to_come = repeat - repeats[0], repeats[-1] - repeat
     remaining = progress.remaining_seconds
     if to_come:  # how long they take is known when one has ended

@@ -50,7 +50,7 @@ def test_the_doctor_names_what_is_missing_and_the_remedy(lacks, code, parts, mac
 
 
 def test_the_doctor_as_json(machine: Any, capsys) -> None:
-    machine(WorkerDied("Traceback\nImportError: no libcudart"), reachable=False)
+    machine(WorkerDied("ImportError: no libcudart"), reachable=False)
     assert main(["doctor", "--json"]) == 1
     found = json.loads(capsys.readouterr().out)
     assert found["machine"] is None and "ImportError: no libcudart. Install" in found["problems"][0]

@@ -14,9 +14,15 @@ from demo.core.result import RunResult
 from demo.store.history import History, HistoryError
 
 
-def test_history_lists_what_was_stored_newest_first(capsys) -> None:
-    for result in (ok_result(), failed_result()):
-        History().append(result)
+@pytest.fixture
+def stored() -> History:
+    history = History()
+    history.append(ok_result())
+    history.append(failed_result())
+    return history
+
+
+def test_history_lists_the_newest_first(stored: History, capsys) -> None:
     assert main(["history"]) == 0
     head, first, second = capsys.readouterr().out.splitlines()
     assert "out_of_memory" in first and failed_result().id in first
@@ -35,21 +41,13 @@ def test_a_long_history_is_cut_and_says_so(capsys) -> None:
     assert len(json.loads(capsys.readouterr().out)) == LISTED + 2
 
 
-def test_a_card_is_a_png_file(tmp_path, capsys) -> None:
-    History().append(ok_result())
-    png = tmp_path / "card.PNG"
-    assert main(["history", "card", ok_result().id, str(png)]) == 0
-    assert png.read_bytes().startswith(b"\x89PNG")
-    for words in (["nothing", str(png)], [ok_result().id, "card.jpg"], [ok_result().id]):
-        assert main(["history", "card", *words]) == 2
-
-
-@pytest.fixture
-def stored() -> History:
-    history = History()
-    history.append(ok_result())
-    history.append(failed_result())
-    return history
+@pytest.mark.parametrize(
+    ("form", "name", "begins"),
+    [("card", "card.PNG", b"\x89PNG"), ("race", "race.png", b"\x89PNG"), ("race", "race.svg", b"<svg")],
+)
+def test_a_result_is_drawn_as_the_file_ends(form: str, name: str, begins: bytes, stored: History, tmp_path) -> None:
+    assert main(["history", form, ok_result().id, str(tmp_path / name)]) == 0
+    assert (tmp_path / name).read_bytes().startswith(begins)
 
 
 def test_history_export_writes_what_the_search_leaves(stored: History, tmp_path) -> None:
@@ -58,14 +56,22 @@ def test_history_export_writes_what_the_search_leaves(stored: History, tmp_path)
     assert list(pd.read_csv(file)["id"]) == [failed_result().id]
 
 
-def test_a_slip_is_answered_with_a_sentence(stored: History, capsys) -> None:
-    for arguments, sentence in (
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
         (["export"], "history --help lists"),
         (["export", "runs.xlsx"], ".csv, .json, .parquet or .md"),
+        (["card", ok_result().id], "history --help lists"),
+        (["card", ok_result().id, "card.jpg"], "The picture is a .png file"),
+        (["race", "nothing", "race.svg"], "history lists them."),
         (["delete", "nothing", "--yes"], "history lists them."),
-    ):
-        assert main(["history", *arguments]) == 2
-        assert sentence in capsys.readouterr().err
+        (["--limit", "0"], "invalid limit value: '0'"),
+    ],
+    ids=" ".join,
+)
+def test_a_slip_is_answered_with_a_sentence(words: list[str], sentence: str, stored: History, capsys) -> None:
+    assert main(["history", *words]) == 2
+    assert sentence in capsys.readouterr().err
     assert len(stored.all()) == 2
 
 

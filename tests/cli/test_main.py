@@ -10,8 +10,8 @@ from typing import Any
 from unittest.mock import Mock
 
 import pytest
-from support.samples import ok_result
 from support.command_line import EXAMPLE, ROOT, RUN, python
+from support.samples import ok_result
 
 from demo.cli.main import main
 from demo.core import catalog
@@ -91,16 +91,9 @@ def test_on_a_space_the_app_hides_its_environment_from_workers(monkeypatch) -> N
         main(["serve"])
 
 
-def test_serve_opens_the_page_as_app_does(monkeypatch) -> None:
-    opened: list[bool] = []
-    monkeypatch.setattr("demo.ui.server.serve", opened.append)
-    assert main(["serve"]) == 0 and opened == [False]
-
-
 def test_a_command_imports_neither_torch_nor_the_page(data_folder: Path) -> None:
     code = """
 import sys
-from demo.cli import doctor_command, terminal
 from demo.cli.main import main
 assert main(["history", sys.argv[1]]) == 0
 print({name.split(".")[0] for name in sys.modules} & {"torch", "transformers", "gradio", "plotly"})

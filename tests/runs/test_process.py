@@ -27,10 +27,10 @@ def sent(event: str, **more: Any) -> bytes:
 
 
 @pytest.fixture
-def heard(monkeypatch) -> Callable[..., tuple[Worker, list[Any]]]:
+def listen(monkeypatch) -> Callable[..., tuple[Worker, list[Any]]]:
     """A worker without its process that has read these bytes from its pipe, and the events that it found in them."""
 
-    def listen(text: bytes, exit_code: int | None = None) -> tuple[Worker, list[Any]]:
+    def read(text: bytes, exit_code: int | None = None) -> tuple[Worker, list[Any]]:
         @contextlib.contextmanager
         def child(module: str, writing: str, pass_fds: Sequence[int]) -> Iterator[Any]:
             pipe = os.fdopen(os.dup(pass_fds[0]), "wb")
@@ -46,18 +46,18 @@ def heard(monkeypatch) -> Callable[..., tuple[Worker, list[Any]]]:
         worker = Worker("none")
         return worker, [event for event in worker.events() if event is not None]
 
-    return listen
+    return read
 
 
-def test_a_result_that_takes_long_to_read_outlives_its_worker(heard: Any, monkeypatch) -> None:
+def test_a_result_that_takes_long_to_read_outlives_its_worker(listen: Any, monkeypatch) -> None:
     monkeypatch.setattr(process, "from_json", lambda data: time.sleep(1.0) or from_json(data))
-    _, events = heard(sent("result", result=GOOD), exit_code=0)
+    _, events = listen(sent("result", result=GOOD), exit_code=0)
     assert events == [ok_result()]
 
 
-def test_what_is_no_event_is_unreadable(heard: Any, monkeypatch) -> None:
-    monkeypatch.setattr(process, "MAX_MESSAGE_CHARACTERS", 1_000_000)
-    for bad in (
+@pytest.mark.parametrize(
+    "bad",
+    [
         b"\x00\xff{{{\n",
         b"[1, 2]\n",
         sent("surprise"),
@@ -68,8 +68,15 @@ def test_what_is_no_event_is_unreadable(heard: Any, monkeypatch) -> None:
         sent("result", result={name: value for name, value in GOOD.items() if name != "spec"}),
         sent("result", result=GOOD | {"spec": GOOD["spec"] | {"batch_size": -1}}),
         sent("refused"),
-    ):
-        worker, events = heard(sent("progress", progress=PROGRESS) + bad)
-        assert worker.unreadable and events == [Progress("compile", 0.5, 1.0)], bad[:100]
-    worker, events = heard(sent("progress", progress=PROGRESS) + sent("result", result=GOOD) + b'{"event": "resu')
-    assert not worker.unreadable and events == [Progress("compile", 0.5, 1.0), ok_result()]
+    ],
+    ids=lambda bad: bad[:60].decode(errors="replace"),
+)
+def test_what_is_no_event_is_unreadable(bad: bytes, listen: Any, monkeypatch) -> None:
+    monkeypatch.setattr(process, "MAX_MESSAGE_CHARACTERS", 1_000_000)
+    worker, events = listen(sent("progress", progress=PROGRESS) + bad)
+    assert worker.unreadable and events == [Progress("compile", 0.5, 1.0)]
+
+
+def test_an_event_that_is_cut_short_is_not_unreadable(listen: Any) -> None:
+    worker, events = listen(sent("result", result=GOOD) + b'{"event": "resu')
+    assert not worker.unreadable and events == [ok_result()]

@@ -27,7 +27,7 @@ from demo.core.result_json import from_json, to_json
 from demo.core.spec import BadInput, RunSpec
 from demo.runs.outcome import OngoingRun, store
 from demo.runs.process import Worker
-from demo.runs.runner import Runner, _within
+from demo.runs.runner import Runner, _over_repeats
 from demo.store.history import History, HistoryError
 
 SCENE = catalog.ASSETS / "examples" / "shapes-scene-1.png"
@@ -203,7 +203,7 @@ def test_the_time_left_counts_down_between_events_and_runs_out() -> None:
 
 
 def test_the_time_left_counts_the_repeats_to_come() -> None:
-    now = _within(Progress("time", 0.5, 6.0, remaining_seconds=5.0), range(1, 5), repeat=3, before=20.0)
+    now = _over_repeats(Progress("time", 0.5, 6.0, remaining_seconds=5.0), range(1, 5), repeat=3, before=20.0)
     assert (now.elapsed_seconds, now.remaining_seconds) == (26.0, 5.0 + 20.0 / 2)
 
 

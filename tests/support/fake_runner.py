@@ -22,7 +22,6 @@ from demo.core.progress import Progress
 from demo.core.record import Failure
 from demo.core.result import RunResult
 from demo.core.spec import RunSpec
-from demo.core.stats import Interval
 from demo.runs.outcome import NO_FILES, Files
 from demo.store.history import History
 
@@ -120,15 +119,8 @@ def progress(elapsed: float, total: float, result: RunResult | None) -> Progress
     now = Progress(phase, share, elapsed, total - elapsed)
     if phase not in ("time", "check") or result is None or result.speedup is None:
         return now
-    done = min(1.0, (share - 0.5) / 0.4)
-    widening = 1 + 0.25 * (1 - done) ** 2
-    measured = result.speedup.within
-    return dataclasses.replace(
-        now,
-        eager_seconds=result.latencies["eager"],
-        compiled_seconds=result.latencies["compiled"],
-        speedup=Interval(measured.ratio, measured.low / widening, measured.high * widening),
-    )
+    latencies = {f"{name}_seconds": seconds for name, seconds in result.latencies.items()}
+    return dataclasses.replace(now, **latencies, speedup=result.speedup.within)
 
 
 _ENDS = (("load", 0.1), ("warm up", 0.2), ("compile", 0.5), ("time", 0.9), ("check", 1.0))
