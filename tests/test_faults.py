@@ -66,8 +66,7 @@ def test_a_worker_that_breaks_is_a_stored_crash(faulty, history, tmp_path, monke
         ("half a message", "ended with exit code 0"),
         ("the result of another run", "sent a message that cannot be read"),
         ("SIGSEGV", "killed by signal SIGSEGV"),
-        ("temporary files left over", "killed by signal SIGKILL"),
-        ("a child that holds the pipe", "killed by signal SIGKILL"),
+        ("leaves files and a child that holds the pipe", "killed by signal SIGKILL"),
     ]:
         monkeypatch.setenv("FAULT", fault)
         result = last(runner)

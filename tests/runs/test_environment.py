@@ -10,15 +10,11 @@ from pathlib import Path
 import pytest
 from support.worker_processes import needs_linux
 
-from demo.core import catalog
 from demo.runs import process
 from demo.runs.environment import worker_environment
 from demo.runs.process import WorkerDied
 from demo.runs.runner import Runner
 from demo.store.history import History
-
-SCENE = catalog.ASSETS / "examples" / "shapes-scene-1.png"
-TINY = catalog.make_spec(checkpoint="shapes-vit", task="image-classification", iterations=20, device="cpu")
 
 
 def test_a_worker_that_is_never_ready_is_given_up(history: History, monkeypatch) -> None:
@@ -57,15 +53,13 @@ def test_on_zero_gpu_a_worker_sees_no_gpu(monkeypatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "spins"),
-    [({}, "3000"), ({"GOMP_SPINCOUNT": "7"}, "7"), ({"OMP_WAIT_POLICY": "ACTIVE"}, None)],
-    ids=["nothing", "a count", "a policy"],
+    ("name", "value", "spins"),
+    [("NOTHING", "", "3000"), ("GOMP_SPINCOUNT", "7", "7"), ("OMP_WAIT_POLICY", "ACTIVE", None)],
 )
-def test_waiting_threads_spin_for_a_bounded_time(given: dict[str, str], spins: str | None, monkeypatch) -> None:
-    for name in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY"):
-        monkeypatch.delenv(name, raising=False)
-    for name, value in given.items():
-        monkeypatch.setenv(name, value)
+def test_waiting_threads_spin_for_a_bounded_time(name: str, value: str, spins: str | None, monkeypatch) -> None:
+    for unset in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY"):
+        monkeypatch.delenv(unset, raising=False)
+    monkeypatch.setenv(name, value)
     assert worker_environment("/tmp").get("GOMP_SPINCOUNT") == spins
 
 

@@ -1,6 +1,6 @@
 """A worker without torch: answers every job after QUICK_SECONDS with a made-up result. Started by the tests' runner.
 
-Writes a line into the file QUICK_LOG when a job has come. What comes of a job is told by its batch size: see `ODD`.
+Writes a line into the file QUICK_LOG when a job has come. The batch size of a job decides how it ends: see `ODD`.
 While the file QUICK_HOLD exists, jobs of a batch size above 3 are not answered. FAULT names what a worker may do to its
 runner: see `fault`.
 """
@@ -31,6 +31,7 @@ from tests.support import samples
 ODD = {101: "out_of_memory", 102: "compile_failed", 103: "crash", 104: "refuse"}
 FAULT = os.environ.get("FAULT", "")
 PROGRESS = codec.plain(Progress("compile", 0.5, 1.0))
+SLEEP = [sys.executable, "-c", "import time; time.sleep(600)"]
 
 
 def result(job: dict[str, Any]) -> RunResult:
@@ -57,21 +58,16 @@ def fault(events: Events, job: dict[str, Any]) -> None:
         events.send("result", result=good | {"id": "another"})
     elif FAULT == "SIGSEGV":
         os.kill(os.getpid(), signal.SIGSEGV)
-    elif FAULT == "a child that holds the pipe":
-        subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], close_fds=False)
+    elif FAULT == "leaves files and a child that holds the pipe":
+        Path(os.environ["TMPDIR"], "left").write_text("over")
+        subprocess.Popen(SLEEP, close_fds=False)
         os.kill(os.getpid(), signal.SIGKILL)
     elif FAULT == "hangs with a child":
-        child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
-        Path(os.environ["CHILD_FILE"]).write_text(f"{child.pid}\n")
-    elif FAULT == "temporary files left over":
-        folder = Path(os.environ["TMPDIR"])
-        (folder / "left").write_text("over")
-        os.kill(os.getpid(), signal.SIGKILL)
+        Path(os.environ["CHILD_FILE"]).write_text(f"{subprocess.Popen(SLEEP).pid}\n")
     elif FAULT == "paths and control characters":
-        failure = {"stage": "compile", "message": "/home/me/secret/file.py: \x1b[31mred", "remedy": "see /etc/passwd"}
-        events.send(
-            "result", result=good | {"status": "failed", "failure": failure, "caveats": [plain(note("~/x/y\x07"))]}
-        )
+        failure = Failure("compile", "/home/me/secret/file.py: \x1b[31mred", "see /etc/passwd")
+        bad = {"status": "failed", "failure": plain(failure), "caveats": [plain(note("~/x/y\x07"))]}
+        events.send("result", result=good | bad)
     elif FAULT.startswith("after its answer it "):
         answer = codec.load(RunResult, good)
         events.send("progress", progress=codec.plain(Progress("check", 0.95, 1.0, answer=answer)))
@@ -89,18 +85,16 @@ def fault(events: Events, job: dict[str, Any]) -> None:
         number = len(played.read_text()) if played.exists() else 0
         played.write_text("x" * (number + 1))
         speedup, _, threads = FAULT.split()[1:][number].partition("/")
-        eager = [0.002] * 40
         answer = dataclasses.replace(
             codec.load(RunResult, good),
             environment=dataclasses.replace(samples.ENVIRONMENT, threads=int(threads or 2)),
-            eager=Measurement(tuple(eager), None, (), 4),
-            compiled=Measurement(tuple(seconds / float(speedup) for seconds in eager), None, (), 4),
+            eager=Measurement((0.002,) * 40, None, (), 4),
+            compiled=Measurement((0.002 / float(speedup),) * 40, None, (), 4),
         )
         events.send("result", result=to_json(answer))
     else:
         raise RuntimeError(f"no such fault: {FAULT}")
-    if "pipe" not in FAULT:
-        time.sleep(600)
+    time.sleep(600)
 
 
 def main() -> None:
@@ -112,11 +106,11 @@ def main() -> None:
     job = json.loads(line)
     if FAULT:
         fault(events, job)
-    asked = job["spec"]
+    spec = codec.load(RunSpec, job["spec"])
     if log := os.environ.get("QUICK_LOG"):
         with open(log, "a") as file:
-            file.write(f"{asked['checkpoint']} {asked['batch_size']} {asked['mode']}\n")
-    match ODD.get(asked["batch_size"]):
+            file.write(f"{spec.checkpoint} {spec.batch_size} {spec.mode}\n")
+    match ODD.get(spec.batch_size):
         case "crash":
             os._exit(3)
         case "refuse":
@@ -124,7 +118,7 @@ def main() -> None:
             return
     seconds, hold = float(os.environ.get("QUICK_SECONDS", "0")), os.environ.get("QUICK_HOLD", "")
     gone, _, _ = select.select([sys.stdin], [], [], seconds)
-    while not gone and asked["batch_size"] > 3 and os.path.exists(hold):
+    while not gone and spec.batch_size > 3 and os.path.exists(hold):
         gone, _, _ = select.select([sys.stdin], [], [], 0.05)
     if not gone:
         events.send("result", result=to_json(result(job)))
