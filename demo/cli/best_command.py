@@ -37,7 +37,7 @@ def add_to(commands: Any) -> None:
 def _best(options: argparse.Namespace) -> int:
     from demo.runs.runner import Runner
 
-    spec = common.make_spec(options, common.given_options(options, RUN_OPTIONS))
+    spec = common.make_spec(options, common.option_values(options, RUN_OPTIONS))
     image = common.picture(options.image, [spec])
     history = History()
     with closing(Runner(history)) as runner:

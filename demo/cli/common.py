@@ -42,8 +42,8 @@ def add_options(parser: argparse.ArgumentParser, names: Iterable[str] = OPTIONS)
             parser.add_argument(option.flag, metavar=metavar, **note)
 
 
-def given_options(options: argparse.Namespace, names: Iterable[str] = OPTIONS) -> dict[str, Any]:
-    """What was given of the options with these names, as it was typed: `make_spec` reads and checks it."""
+def option_values(options: argparse.Namespace, names: Iterable[str] = OPTIONS) -> dict[str, Any]:
+    """The values of the options with these names that were typed, as text: `make_spec` reads and checks them."""
     return {name: value for name in names if (value := getattr(options, name)) is not None}
 
 

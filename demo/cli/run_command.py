@@ -38,7 +38,7 @@ def add_to(commands: Any) -> None:
 
 def run_options(options: argparse.Namespace) -> dict[str, Any]:
     """The options of the run, as they were typed, with those that a trace or a package needs."""
-    given = common.given_options(options)
+    given = common.option_values(options)
     if options.trace is not None and given.setdefault("profile", "on") == "off":
         raise BadInput("A trace is what the profiler saw: leave out --profile off, or --trace.")
     if options.package is not None and given.setdefault("compiler", "aot") != "aot":

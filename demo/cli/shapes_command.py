@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from demo.cli import terminal
-from demo.cli.common import FAILED, OK, add_model, add_options, given_options, make_spec, picture, to_json
+from demo.cli.common import FAILED, OK, add_model, add_options, make_spec, option_values, picture, to_json
 from demo.core import format as fmt, limits
 from demo.core.codec import plain
 from demo.core.size_log import Size, read_log
@@ -60,7 +60,7 @@ def add_to(commands: Any) -> None:
 
 
 def _shapes(options: argparse.Namespace) -> int:
-    spec = make_spec(options, given_options(options, RUN_OPTIONS))
+    spec = make_spec(options, option_values(options, RUN_OPTIONS))
     image = picture(options.image, [spec])
     try:
         text = Path(options.file).read_text(encoding="utf-8")

@@ -57,7 +57,7 @@ def grid(options: argparse.Namespace) -> Grid:
         content = {**{axis: getattr(preset, axis) for axis in AXES}, **preset.settings}
     elif options.file:
         content = _read_yaml(Path(options.file))
-    content |= common.given_options(options, [*AXES, "task", *SETTINGS])
+    content |= common.option_values(options, [*AXES, "task", *SETTINGS])
     for axis in AXES:
         if (values := getattr(options, axis)) is not None:
             content[axis] = [part for value in values for part in value.split(",") if part.strip()]

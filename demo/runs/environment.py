@@ -1,10 +1,11 @@
-"""The environment variables that a process started here gets.
+"""The environment variables of a process that is started here.
 
-On a Space, where visitors choose what is loaded, that are only those known to be needed (`NEEDED`), and no token file
-of the Hub's library. `block_proc_access` keeps a process from reading the app's own environment under /proc.
+- On a Space visitors choose what is loaded. A process there gets only the variables in `NEEDED`, and no token file of
+  the Hub's library; `block_proc_access` keeps it from reading the app's own environment under /proc.
+- Anywhere else a process gets the whole environment.
 
-Not covered: anywhere else a process gets the whole environment. It runs as the same user, with the same files and
-network. Root with the capability to trace processes can still read the app's environment.
+Not covered: a process has the user, files and network of the app. Root with the capability to trace processes can still
+read the app's environment.
 """
 
 import contextlib
@@ -29,18 +30,18 @@ NEEDED = """
     OMP_NUM_THREADS OMP_WAIT_POLICY GOMP_SPINCOUNT MKL_NUM_THREADS
     WORTH_COMPILING_PIXELS WORTH_COMPILING_BATCH WORTH_COMPILING_PARAMETERS WORTH_COMPILING_HUB_IDS
 """.split()
-"""What Python, torch, the compilers, the Hub's library and the limits read. torch writes the values of all names with
-TORCH or TRITON into its compile cache, which the runs of later visitors share: so no pattern lets others in."""
+"""What Python, torch, the compilers, the Hub's library and the limits read. It has no patterns: torch writes the values
+of all names with TORCH or TRITON into its compile cache, which the runs of later visitors share."""
 SPIN_COUNT = "3000"
-"""Turns that an OpenMP thread spins before it sleeps. Unbounded, a thread whose core another program takes makes all
-others spin: on two cores with one of them taken a call of 10 ms took 1.5 s, and a thirtieth of that with this bound. On
-an idle machine the bound costs nothing."""
+"""Turns that an OpenMP thread spins before it sleeps. Without a bound all threads spin while they wait for one whose
+core another program has taken. Measured with one of two cores taken: a call of 10 ms took 1.5 s, and a thirtieth of
+that with this bound. On an idle machine the bound costs nothing."""
 PR_SET_DUMPABLE = 4
 
 
 def worker_environment(folder: str) -> dict[str, str]:
-    """The variables of a process whose temporary files lie in `folder`. Inductor's cache stays where torch would have
-    put it without `folder`, so that all processes share it."""
+    """The variables of a process with its temporary files in `folder`. Inductor's cache stays where torch puts it by
+    default, so that all processes share it."""
     environment = dict(os.environ)
     if limits.on_space():
         environment = {name: environment[name] for name in NEEDED if name in environment}
@@ -71,8 +72,8 @@ def inductor_folder() -> Path:
 
 
 def share_headers(folder: str) -> None:
-    """Links the C++ headers that inductor compiled before into a process's `folder` of temporary files, where inductor
-    looks for them wherever its cache lies. Without the link each process would compile them again, for seconds."""
+    """Links the C++ headers that inductor has compiled into a process's `folder` of temporary files: inductor looks for
+    them there, wherever its cache lies. Without the link each process would compile them again, for seconds."""
     shared = inductor_folder()
     with contextlib.suppress(OSError):
         shared.mkdir(exist_ok=True)

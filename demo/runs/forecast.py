@@ -1,8 +1,10 @@
-"""How long a run, or the runs of a sweep, will take, and why a run may be of no use.
+"""How long a run, or the runs of a sweep, will take.
 
-The median of earlier runs of this machine with the same settings; else one rough rule by the model's parameters; else
-nothing. Not covered: memory, how far a run may be from it, that a run after the first finds a filled compile cache, the
-download of weights, and the load by other programs.
+1. The median of this machine's earlier runs with the same settings.
+2. Without one, a rough rule by the model's parameters.
+3. If they are not known, nothing.
+
+Not covered: a compile cache that an earlier run has filled, the download of weights, and the load by other programs.
 """
 
 import dataclasses
@@ -17,9 +19,9 @@ from demo.core.result import RunResult
 from demo.core.spec import PUBLISHED_CALLS, TEXT_GENERATION, RunSpec
 
 NEWEST = 5
-"""How many of the latest runs with the same settings count: an older torch may have been slower."""
+"""The most of the latest runs with the same settings that count: an older torch may have been slower."""
 SECONDS_WITHOUT_CALLS, CALLS = 30.0, 30
-"""Start, compile and what surrounds the model; and the calls of a slow model. Seen on two cores: 20 s to 5 min."""
+"""Of a run without its calls (start, compile), and the calls of a slow model. Runs on two cores took 20 s to 5 min."""
 OPERATIONS_A_SECOND = {"cpu": 50e9, "cuda": 3e12}
 """Rates of float32: four models of the guide reached 17 to 170 GFLOP/s on two cores."""
 TEXT_SHARE = 0.1
@@ -45,8 +47,8 @@ class SweepForecast:
 
 
 def forecast(spec: RunSpec, checkpoint: Checkpoint | None, earlier: Sequence[RunResult]) -> Forecast | None:
-    """What to expect of `spec`, whose device is 'cpu' or 'cuda'. None (no estimate) where it has not been run here and
-    the parameters of the checkpoint are not known.
+    """The time of `spec`, whose device is 'cpu' or 'cuda'. None if it has not been run here and the checkpoint's
+    parameters are not known.
 
     `earlier` are this machine's runs on that device, newest first (see `on_this_machine`).
     """

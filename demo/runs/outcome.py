@@ -40,8 +40,8 @@ class Files:
     kept_packages: Path | None = None
     """A folder in which a package stays for the next process of the same spec, which then loads it."""
 
-    def written(self) -> "Files":
-        """Without those that do not exist."""
+    def existing(self) -> "Files":
+        """Those of them that are on the disk."""
         return Files(**{name: file for name, file in vars(self).items() if file is not None and file.is_file()})
 
 

@@ -34,7 +34,7 @@ from demo.core.spec import BadInput
 from demo.runs.environment import ROOT, share_headers, worker_environment
 
 EXIT_SECONDS = 2.0
-HELD_SECONDS = 5.0
+DRAIN_SECONDS = 5.0
 """How long to wait for a worker's last events once it has ended. It ends as soon as it has sent its result, which takes
 longer to read on a busy machine."""
 LAST_WORDS_BYTES = 2000
@@ -200,7 +200,7 @@ class Worker:
     def events(self) -> Iterator[Event | None]:
         """Its events; None when none came for 0.2 s.
 
-        Ends with the pipe, or `HELD_SECONDS` after the worker if a process that it started holds the pipe open.
+        Ends with the pipe, or `DRAIN_SECONDS` after the worker if a process that it started holds the pipe open.
         """
         exited_at = math.inf
         while True:
@@ -211,7 +211,7 @@ class Worker:
                     return
                 yield event
             except queue.Empty:
-                if time.monotonic() > exited_at + HELD_SECONDS:
+                if time.monotonic() > exited_at + DRAIN_SECONDS:
                     return
                 yield None
 

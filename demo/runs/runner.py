@@ -153,7 +153,7 @@ class Runner:
                         result = event
                     elif event is not None and event.answer is not None:
                         run.answer = event.answer
-                        answer = self._completed(event.answer, earlier, run.elapsed)
+                        answer = self._complete(event.answer, earlier, run.elapsed)
                         known = answer.compilation is not None and answer.compilation.warm is not None
                         if (known or not last) and run.spec.cache == "keep":
                             result = run.answer
@@ -170,7 +170,7 @@ class Runner:
             raise
         finally:
             if not refused:
-                result = self._completed(result or run.cancelled(), earlier, run.elapsed)
+                result = self._complete(result or run.cancelled(), earlier, run.elapsed)
                 result = outcome.store(result, self._history) if self._history is not None else result
             if marker is not None:
                 History.end_run(marker)
@@ -209,7 +209,7 @@ class Runner:
             worker.close()
             self._machine = worker.machine or self._machine
 
-    def _completed(self, result: RunResult, earlier: tuple[ProcessResult, ...], elapsed: float) -> RunResult:
+    def _complete(self, result: RunResult, earlier: tuple[ProcessResult, ...], elapsed: float) -> RunResult:
         """The result with what earlier runs add to it."""
         result = outcome.redact(dataclasses.replace(result, elapsed_seconds=round(elapsed, 3)))
         result = outcome.with_earlier_runs(result, earlier, self._history)

@@ -214,7 +214,7 @@ class Job(Work):
     def files_of(self, id: str) -> Files:
         """The files that the run of this id left, if this job ended with it."""
         is_own = isinstance(self._outcome, RunResult) and self._outcome.id == id
-        return self._files.written() if is_own else NO_FILES
+        return self._files.existing() if is_own else NO_FILES
 
     def begin(self) -> None:
         self._places = self._turn.enter_context(self.queue.join(self.visitor))

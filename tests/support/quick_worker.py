@@ -1,6 +1,6 @@
 """A worker without torch: answers every job after QUICK_SECONDS with a made-up result. Started by the tests' runner.
 
-Writes a line into the file QUICK_LOG when a job has come. The batch size of a job decides how it ends: see `ODD`.
+Writes a line into the file QUICK_LOG when a job has come. The batch size of a job decides how it ends: see `ENDS`.
 While the file QUICK_HOLD exists, jobs of a batch size above 3 are not answered. FAULT names what a worker may do to its
 runner: see `fault`.
 """
@@ -28,7 +28,7 @@ from demo.core.result_json import to_json
 from demo.core.spec import RunSpec
 from tests.support import samples
 
-ODD = {101: "out_of_memory", 102: "compile_failed", 103: "crash", 104: "refuse"}
+ENDS = {101: "out_of_memory", 102: "compile_failed", 103: "crash", 104: "refuse"}
 FAULT = os.environ.get("FAULT", "")
 PROGRESS = codec.plain(Progress("compile", 0.5, 1.0))
 SLEEP = [sys.executable, "-c", "import time; time.sleep(600)"]
@@ -38,7 +38,7 @@ def result(job: dict[str, Any]) -> RunResult:
     spec, picture = codec.load(RunSpec, job["spec"]), job.get("input_file")
     seen = samples.info_of(Path(picture)) if picture else None
     made = samples.ok_result(id=job["id"], started_at=job["started_at"], spec=spec, image=seen)
-    if status := ODD.get(spec.batch_size):
+    if status := ENDS.get(spec.batch_size):
         failure = Failure("compile", f"It went wrong: {status}.", "Try another.")
         made = dataclasses.replace(made, status=status, failure=failure, compiled=None)
     return made
@@ -110,7 +110,7 @@ def main() -> None:
     if log := os.environ.get("QUICK_LOG"):
         with open(log, "a") as file:
             file.write(f"{spec.checkpoint} {spec.batch_size} {spec.mode}\n")
-    match ODD.get(spec.batch_size):
+    match ENDS.get(spec.batch_size):
         case "crash":
             os._exit(3)
         case "refuse":
