@@ -19,7 +19,6 @@ from support.samples import MACHINE, ok_result
 from support.worker_processes import alive, needs_linux, processes_with, wait_until
 
 from demo.core import catalog, cores
-from demo.core.caveat import note
 from demo.core.measurement import CompileCost
 from demo.core.progress import Progress
 from demo.core.result import RunResult
@@ -53,11 +52,11 @@ def last(runner: Runner, spec: RunSpec = TINY, **more: Any) -> RunResult:
 
 @contextlib.contextmanager
 def on_a_thread(runner: Runner, **more: Any) -> Generator[list[RunResult], None, None]:
-    """A list that has the result of the run once it has ended, as it is to at the end of the block."""
-    found: list[RunResult] = []
-    thread = threading.Thread(target=lambda: found.append(last(runner, **more)))
+    """Starts a run. The list has its result once it has ended, at the end of the block at last."""
+    results: list[RunResult] = []
+    thread = threading.Thread(target=lambda: results.append(last(runner, **more)))
     thread.start()
-    yield found
+    yield results
     thread.join(20)
     assert not thread.is_alive()
 
@@ -122,7 +121,7 @@ def test_what_a_worker_refuses_leaves_no_trace_in_the_history(history):
 
 
 @pytest.mark.parametrize(("spec", "borrows"), [(TINY, True), (OWN, False)], ids=["a checkpoint", "an own model"])
-def test_a_run_borrows_the_costs_of_the_same_file(history, spec, borrows):
+def test_a_run_borrows_the_costs_of_a_checkpoint_only(history, spec, borrows):
     runner = Runner(history, worker_module=QUICK)
     first = last(runner, spec)
     cost = CompileCost(5.5, {"dynamo": 1.0, "first run": 4.5})
@@ -241,6 +240,8 @@ def test_an_answer_that_only_lacks_the_later_start_is_what_is_stored(how: str, h
     events = runner.run(TINY, SCENE, cancel)
     early = next(event.answer for event in events if event.answer is not None)
     assert history.all() == []
+    (marker,) = history.running.iterdir()  # what is stored if the program is killed now
+    assert from_json(json.loads(marker.read_text())) == early
     if how == "is closed":
         events.close()
     elif how == "is cancelled":
@@ -248,16 +249,8 @@ def test_an_answer_that_only_lacks_the_later_start_is_what_is_stored(how: str, h
     elif how == "times out":
         runner.timeout_seconds = 0.1
     assert [event.status for event in events if isinstance(event, RunResult)] == ["ok"] * (how != "is closed")
-    (kept,) = history.all()
-    assert dataclasses.replace(kept, elapsed_seconds=early.elapsed_seconds) == early
-
-
-def test_the_answer_outlives_the_program_that_waits_for_the_later_start(history: History, faulty: Any) -> None:
-    events = faulty("after its answer it hangs").run(TINY, SCENE)
-    early = next(event.answer for event in events if event.answer is not None)
-    (marker,) = history.running.iterdir()
-    assert from_json(json.loads(marker.read_text())) == early
-    events.close()
+    (stored,) = history.all()
+    assert dataclasses.replace(stored, elapsed_seconds=early.elapsed_seconds) == early
 
 
 @pytest.mark.parametrize(
@@ -332,18 +325,18 @@ def test_a_process_of_other_threads_does_not_count(history: History, faulty: Any
     assert first.warnings[-1].endswith("not counted here: 1.")
 
 
-def test_a_refused_repeat_ends_with_the_answer_so_far_and_says_why(history: History, faulty: Any) -> None:
-    """It is asked for with the threads of the first process."""
+@pytest.mark.parametrize(
+    ("threads", "caveats", "stored"),
+    [(None, ["None threads", "Fewer than 2 cores are free."], 1), (2, ["2 threads"], 3)],
+    ids=["refused without the threads of the first", "or fewer threads"],
+)
+def test_a_refused_repeat_leaves_the_answer_so_far(
+    threads: int | None, caveats: list[str], stored: int, history: History, faulty: Any
+) -> None:
     spec = dataclasses.replace(TINY, repeats=3)
-    result = last(faulty("refuses what is to be exact"), spec)
-    assert [str(one) for one in result.caveats] == ["None threads", "Fewer than 2 cores are free."]
-    assert result.status == "ok" and [run.id for run in history.all()] == [result.id]
-
-
-def test_what_is_to_have_some_threads_gives_way(history: History, faulty: Any) -> None:
-    spec = dataclasses.replace(TINY, repeats=2)
-    assert last(faulty("refuses what is to be exact"), spec, threads=2).caveats[0] == note("2 threads")
-    assert len(history.all()) == 2
+    result = last(faulty("refuses what is to be exact"), spec, threads=threads)
+    assert [str(one) for one in result.caveats] == caveats
+    assert result.status == "ok" and len(history.all()) == stored and history.all()[0].id == result.id
 
 
 @pytest.mark.parametrize(("free", "own", "threads"), [(1, 2, 1), (2, 1, 1), (2, None, None), (None, 2, None)])
