@@ -2,9 +2,10 @@
 
 import argparse
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from demo.cli import terminal
 from demo.cli.common import PROGRAM, find_stored
@@ -20,11 +21,8 @@ from demo.store.history import History
 
 LISTED = 50
 """Results that are listed when no limit was given: each one's interval takes some hundredths of a second."""
-PICTURES: dict[str, dict[str, Callable[[RunResult], bytes]]] = {
-    "card": {".png": card.card},
-    "race": {".svg": lambda result: race.file(result).encode(), ".png": race_picture.png},
-}
-"""What draws a result, by the form of the command and the ending of the file."""
+Writer = Callable[[BinaryIO], object]
+"""What writes a file of one format; `_exports`, `_cards` and `_races` give them by the ending of the file."""
 _HELP = """the stored results, newest first
 
   history                       list them
@@ -68,9 +66,11 @@ def _history(options: argparse.Namespace) -> None:
         case []:
             _list(history, options)
         case ["export", file]:
-            _export(history, Path(file), options)
-        case ["card" | "race" as form, id, file]:
-            _draw(find_stored(history, id), Path(file), PICTURES[form])
+            _write(Path(file), _exports(history.each(options.limit, options.search)))
+        case ["card", id, file]:
+            _write(Path(file), _cards(find_stored(history, id)))
+        case ["race", id, file]:
+            _write(Path(file), _races(find_stored(history, id)))
         case ["delete", *ids] if ids:
             _delete(history, ids, options)
         case [id] if id not in ("export", "card", "race", "delete"):
@@ -96,27 +96,31 @@ def _list(history: History, options: argparse.Namespace) -> None:
         print(f"The newest {LISTED} of {count}; --limit N lists more.", file=sys.stderr)
 
 
-def _export(history: History, file: Path, options: argparse.Namespace) -> None:
-    format = file.suffix.lower().removeprefix(".")
-    if format not in (*export.FORMATS, "md"):
-        raise BadInput(f"The file's name says how to write it: .csv, .json, .parquet or .md. Given: {str(file)!r}.")
-    export.check_place(file, "table")
-    results = history.each(options.limit, options.search)
+def _write(file: Path, writers: Mapping[str, Writer]) -> None:
+    """Writes the file in the way of its ending; an earlier file stays as it is if that fails."""
+    if (write := writers.get(file.suffix.lower())) is None:
+        raise BadInput(f"The file's name says how to write it: {', '.join(writers)}. Given: {str(file)!r}.")
+    export.check_place(file, "file")
     with replacing(file) as draft:
-        if format == "md":
-            cells = ((result.spec, result, naming.status(result)) for result in results)
-            draft.write(markdown.of_cells(cells).encode())
-        else:
-            export.write(results, format, draft)
+        write(draft)
     print(f"Written to {file}.", file=sys.stderr)
 
 
-def _draw(result: RunResult, file: Path, painters: Mapping[str, Callable[[RunResult], bytes]]) -> None:
-    if (ending := file.suffix.lower()) not in painters:
-        raise BadInput(f"The picture is a {' or '.join(painters)} file. Given: {str(file)!r}.")
-    export.check_place(file, "picture")
-    file.write_bytes(painters[ending](result))
-    print(f"Written to {file}.", file=sys.stderr)
+def _exports(results: Iterable[RunResult]) -> dict[str, Writer]:
+    cells = ((result.spec, result, naming.status(result)) for result in results)
+    formats: dict[str, Writer] = {f".{format}": partial(export.write, results, format) for format in export.FORMATS}
+    return formats | {".md": lambda draft: draft.write(markdown.of_cells(cells).encode())}
+
+
+def _cards(result: RunResult) -> dict[str, Writer]:
+    return {".png": lambda draft: draft.write(card.card(result))}
+
+
+def _races(result: RunResult) -> dict[str, Writer]:
+    return {
+        ".svg": lambda draft: draft.write(race.file(result).encode()),
+        ".png": lambda draft: draft.write(race_picture.png(result)),
+    }
 
 
 def _delete(history: History, ids: list[str], options: argparse.Namespace) -> None:

@@ -60,9 +60,9 @@ def test_history_export_writes_what_the_search_leaves(stored: History, tmp_path)
     ("words", "sentence"),
     [
         (["export"], "history --help lists"),
-        (["export", "runs.xlsx"], ".csv, .json, .parquet or .md"),
+        (["export", "runs.xlsx"], ".csv, .json, .parquet, .md"),
         (["card", ok_result().id], "history --help lists"),
-        (["card", ok_result().id, "card.jpg"], "The picture is a .png file"),
+        (["card", ok_result().id, "card.jpg"], "how to write it: .png."),
         (["race", "nothing", "race.svg"], "history lists them."),
         (["delete", "nothing", "--yes"], "history lists them."),
         (["--limit", "0"], "invalid limit value: '0'"),
