@@ -86,7 +86,7 @@ def _send(options: argparse.Namespace, files: list[str]) -> None:
     from huggingface_hub.utils import disable_progress_bars
 
     disable_progress_bars()
-    api, space = HfApi(endpoint=hub.endpoint()), options.space
+    api, space, dataset = HfApi(endpoint=hub.endpoint()), options.space, hub_dataset.dataset_name()
     # Hardware is asked for at once: without a subscription the Hub makes no Space on its free hardware.
     settings = {"space_hardware": options.hardware, "private": options.private or None}
     api.create_repo(space, repo_type="space", space_sdk="gradio", exist_ok=True, **settings)
@@ -99,7 +99,7 @@ def _send(options: argparse.Namespace, files: list[str]) -> None:
         )
     if options.private and not info.private:
         api.update_repo_settings(space, repo_type="space", private=True)
-    if dataset := hub_dataset.dataset_name():
+    if dataset:
         api.add_space_variable(space, hub_dataset.VARIABLE, dataset)
         print(f"{hub_dataset.VARIABLE}={dataset}. To push there the Space needs a secret HF_TOKEN.", file=sys.stderr)
     runtime = api.get_space_runtime(space)

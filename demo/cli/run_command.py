@@ -55,7 +55,8 @@ def _run(options: argparse.Namespace) -> int:
     if options.package is not None and options.package.is_file():
         lines = loading_lines(options.package)
         print(f"The package lies in {options.package}. Lines that load it:\n{lines}", file=sys.stderr)
-    print(dumps(result) if options.json else terminal.report(result) if options.full else terminal.summary(result))
+    text_of = dumps if options.json else terminal.report if options.full else terminal.summary
+    print(text_of(result))
     if stored := history.get(result.id) is not None:
         print(f"Stored as {result.id}: {common.PROGRAM} history {result.id}", file=sys.stderr)
     if options.export_markdown is not None:
@@ -68,13 +69,12 @@ def _measure(history: History, spec: RunSpec, image: Path, files: Files) -> RunR
     """The result of a run, whose progress is shown on standard error. Ctrl-C ends it as cancelled."""
     from demo.runs.runner import Runner
 
-    line = terminal.ProgressLine(sys.stderr)
-    problem = None
+    line, machine = terminal.ProgressLine(sys.stderr), None
     try:
         with closing(Runner(history)) as runner, closing(runner.run(spec, image, files=files)) as events:
             for event in events:
-                if problem is None and runner.machine is not None and (problem := runner.machine.gpu_problem or ""):
-                    line.say(f"The GPU cannot be used: {problem}. Until then runs use the CPU.")
+                if machine is None and (machine := runner.machine) is not None and machine.gpu_problem:
+                    line.say(f"The GPU cannot be used: {machine.gpu_problem}. Until then runs use the CPU.")
                 if isinstance(event, RunResult):
                     result = event
                 else:
