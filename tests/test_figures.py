@@ -232,7 +232,7 @@ def test_every_place_says_what_its_interval_rests_on() -> None:
         for place in STATING:
             text = html.unescape(PLACES[place](RESTS[rests])).replace("\N{NO-BREAK SPACE}", " ")
             assert rests in text, place
-        sections = [part for fold in details.tree(RESTS[rests]).values() for part in fold.values()]
+        sections = [part for parts in details.tree(RESTS[rests]).values() for part in parts]
         page = PLACES["headline of the page"](RESTS[rests]) + "".join(map(markdown.section, sections))
         assert plain(html.unescape(page)).replace("\N{NO-BREAK SPACE}", " ").count(rests) == 1  # said once on the page
 

@@ -14,7 +14,7 @@ from demo.core.format import parse_whole
 from demo.core.result import RunResult
 from demo.core.result_json import dumps
 from demo.core.spec import BadInput
-from demo.present import card, markdown, naming, race, race_picture
+from demo.present import markdown, naming, png, race
 from demo.present.script import script
 from demo.store import export
 from demo.store.history import History
@@ -24,7 +24,7 @@ LISTED = 50
 LARGEST = 999_999_999
 RACE_PICTURES: dict[str, Callable[[RunResult], bytes]] = {
     ".svg": lambda result: race.file(result).encode(),
-    ".png": race_picture.png,
+    ".png": png.race_at_rest,
 }
 _HELP = """the stored results, newest first
 
@@ -70,7 +70,7 @@ def _history(options: argparse.Namespace) -> None:
         case ["export", file]:
             _export(history, Path(file), options)
         case ["card", id, file]:
-            _draw(find_stored(history, id), Path(file), {".png": card.card})
+            _draw(find_stored(history, id), Path(file), {".png": png.card})
         case ["race", id, file]:
             _draw(find_stored(history, id), Path(file), RACE_PICTURES)
         case ["delete", _, *_]:

@@ -35,7 +35,7 @@ def _figures(result: RunResult) -> list[tuple[str, str]]:
     if known := quality(result):
         mark += REMEDIES[known.remedy]
     return [
-        *((_times(shown, result.latencies[name], side), name) for name, shown, side in _timed(result)),
+        *((_times(shown, result.latencies[name], side), name) for name, shown, side in naming.variants(result)),
         (answer, outcome if outcome in ("faster", "slower") else "bold"),
         (f"  {interval}" if interval else "", ""),
         (verdict.worth(result), ""),
@@ -45,10 +45,6 @@ def _figures(result: RunResult) -> list[tuple[str, str]]:
         (mark, ""),
         (verdict.caveat(result), ""),
     ]
-
-
-def _timed(result: RunResult) -> list[tuple[str, str, Measurement]]:
-    return [one for one in naming.variants(result) if one[2].wall_seconds]
 
 
 def _times(shown: str, latency: float, side: Measurement) -> str:

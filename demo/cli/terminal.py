@@ -74,7 +74,7 @@ def report(result: RunResult) -> str:
         sections.append(hanging(f"{variant}: ", seen))
     sections += [hanging("", text) for text in markdown.of_predictions(result) if text.rstrip(".") not in short]
     for parts in details.tree(result).values():
-        sections += [_part(part) for part in parts.values() if part.sentences or part.table or part.rows]
+        sections += [_part(part) for part in parts if part.sentences or part.table or part.rows]
     if verdict.outcome(result) == "faster":
         lines = [f"  {line}" for line in change(result.spec).splitlines()]
         sections.append(["In your own code:", *lines])

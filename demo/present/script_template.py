@@ -71,12 +71,6 @@ def moved(tensor):
 model, inputs = model.to(DTYPE), torch.utils._pytree.tree_map_only(torch.Tensor, moved, inputs)
 arguments = () if isinstance(inputs, dict) else inputs if isinstance(inputs, tuple) else (inputs,)
 inputs = inputs if isinstance(inputs, dict) else {}
-
-
-def run(one):
-    return one(*arguments, **inputs)
-
-
 # {% elif text %}
 
 ids = tokenizer(fill("spec.prompt"), return_tensors="pt")["input_ids"]
@@ -110,11 +104,13 @@ inputs = {name: value for name, value in processor(images=[picture], return_tens
 inputs |= tokenizer(fill("spec.text | list"), padding="max_length", truncation=True, max_length=16, return_tensors="pt")
 # {% endif %}
 inputs = {name: torch.cat([value] * BATCH_SIZE).to(DEVICE) for name, value in inputs.items()}
-inputs["pixel_values"] = inputs["pixel_values"].to(fill("converted"))
+arguments, inputs["pixel_values"] = (), inputs["pixel_values"].to(fill("converted"))
+# {% endif %}
+# {% if not text %}
 
 
 def run(one):
-    return one(**inputs)
+    return one(*arguments, **inputs)
 
 
 # {% endif %}
@@ -122,11 +118,7 @@ run(model)  # eager first: compiled first, a model may become other graphs
 start = timeit.default_timer()
 # {% if spec.compiler == "aot" %}
 options = torch._inductor.list_mode_options(fill("spec.mode"))
-# {% if own %}
 program = torch.export.export(model, arguments, kwargs=inputs)
-# {% else %}
-program = torch.export.export(model, (), kwargs=inputs)
-# {% endif %}
 torch._inductor.aoti_compile_and_package(program, package_path="model.pt2", inductor_configs=options)
 os.environ["AOTI_RUNTIME_CHECK_INPUTS"] = "1"  # else it answers inputs of other sizes with wrong numbers
 compiled = torch._inductor.aoti_load_package("model.pt2")  # here, or in another process

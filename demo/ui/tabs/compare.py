@@ -10,7 +10,7 @@ from demo.core.result import FIRST_TOKEN, RunResult
 from demo.core.spec import OPTIONS, without_meaning
 from demo.core.stats import Interval
 from demo.present import naming, verdict
-from demo.present.comparison_charts import RunInterval
+from demo.present.charts import RunInterval
 from demo.present.markdown import escaped
 from demo.store import export
 
@@ -36,7 +36,7 @@ def answer(results: Sequence[RunResult]) -> str:
 
 def bars(results: Sequence[RunResult]) -> list[RunInterval]:
     """The speed-ups as `intervals` draws them, each with the settings that not all of them have."""
-    apart = [naming.settings_apart(one.spec) for one in results]
+    apart = [naming.settings_list(one.spec) for one in results]
     shown = []
     for letter, result, own in zip(LETTERS, results, apart, strict=False):
         known = result.speedup if result.failure is None else None
