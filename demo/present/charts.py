@@ -51,7 +51,7 @@ def trace(result: RunResult) -> go.Figure | None:
         )
     source = ["One dot a call, in the order timed; logarithmic scale", *provenance(result)]
     figure.update_yaxes(type="log", showgrid=True, nticks=5)
-    figure.update_xaxes(showgrid=False, nticks=6)
+    figure.update_xaxes(nticks=6)
     figure.update_layout(showlegend=True)
     words = [f"{name} {fmt.latency(side.median_seconds)}" for _, name, side in sides]
     return layout(figure, f"Every timed call, {unit}", source, words, left=44, right=8, plot=200)
@@ -90,7 +90,7 @@ def durations(rows: Sequence[PublishedRow]) -> go.Figure | None:
     for place, length, text in zip(places, lengths, texts, strict=True):
         figure.add_annotation(x=length, y=place, text=text, xanchor="left", xshift=8)
     figure.update_yaxes(tickvals=places, ticktext=names, tickfont={"size": NAME_SIZE}, ticks="")
-    figure.update_yaxes(range=[places[-1] + 0.6, -0.6], showgrid=False, zeroline=False)
+    figure.update_yaxes(range=[places[-1] + 0.6, -0.6])
     figure.update_xaxes(range=[0, max(lengths) or 1], nticks=5, showgrid=True, zeroline=True)
     noted = ["† has a note at its row of the table"] if any(map(published.faults_at, rows)) else []
     source = [f"{rows[0].gpu}, batch {rows[0].batch_size}", *noted, *_source(rows)]
@@ -136,8 +136,8 @@ def by_batch(rows: Sequence[PublishedRow]) -> go.Figure | None:
         words.append(f"{gpu} " + ", ".join(f"{batch}: {mean:.3g}×" for batch, mean in means.items()))
     figure.add_hline(y=1, line={"color": LINE, "width": 1.5}, layer="below")
     batches = published.values(rows, "batch_size")
-    figure.update_xaxes(type="category", categoryorder="array", categoryarray=batches, showgrid=False)
-    figure.update_yaxes(nticks=6, ticksuffix="×", showgrid=True, zeroline=False)
+    figure.update_xaxes(type="category", categoryorder="array", categoryarray=batches)
+    figure.update_yaxes(nticks=6, ticksuffix="×", showgrid=True)
     figure.update_layout(showlegend=True)
     models = published.values(rows, "model")
     what = models[0] if len(models) == 1 else "geometric mean of the models that ran"
@@ -184,7 +184,7 @@ def intervals(runs: Sequence[RunInterval]) -> go.Figure | None:
     figure.add_vline(x=1, line={"color": LINE, "width": 2}, layer="below")
     end = math.log10(1.05 * max(max(speedup.high, 1 / speedup.low) for *_, speedup in points))
     figure.update_xaxes(type="log", range=[-end, end], nticks=5, ticksuffix="×", showgrid=True)
-    figure.update_yaxes(range=[len(runs) - 0.6, -0.9], showticklabels=False, showgrid=False, zeroline=False)
+    figure.update_yaxes(range=[len(runs) - 0.6, -0.9], showticklabels=False)
     source = ["Line: 95 % interval. Right of 1× compiled is faster"]
     words = [f"{run.name}: {fmt.ratio(speedup.low)} to {fmt.ratio(speedup.high)}" for _, run, speedup in points]
     return layout(figure, "Speed-up", source, words, left=16, right=24, plot=52 * len(runs))
@@ -242,10 +242,9 @@ def heatmap(cells: Sequence[HeatCell]) -> go.Figure | None:
     )
     labels = [fmt.shortened(row, 22) or group for group, row in lines]
     names = [escape(label) if row else f"<b>{label}</b>" for label, (_, row) in zip(labels, lines, strict=True)]
-    figure.update_xaxes(side="top", tickvals=list(range(len(columns))), ticktext=columns)
-    figure.update_yaxes(tickvals=list(range(len(lines))), ticktext=names, range=[len(lines) - 0.5, -0.5])
-    for axis in (figure.update_xaxes, figure.update_yaxes):
-        axis(showgrid=False, zeroline=False, ticks="")
+    figure.update_xaxes(side="top", tickvals=list(range(len(columns))), ticktext=columns, ticks="")
+    figure.update_yaxes(tickvals=list(range(len(lines))), ticktext=names, ticks="")
+    figure.update_yaxes(range=[len(lines) - 0.5, -0.5])
     words = [f"{cell.row}, {cell.column}, {cell.group}: {cell.text}" for cell in cells]
     source = ["Blue: compiled is faster. Orange: compiled is slower"]
     left = 10 + round(0.58 * 13 * max(map(len, labels)))  # the width of the longest
@@ -308,7 +307,7 @@ def crossover(ways: Sequence[WayLine], source: Sequence[str]) -> go.Figure | Non
     figure.update_layout(showlegend=True, legend={"x": 0.02, "y": 1, "traceorder": "reversed"})
     low = math.log10(min(way.start for way in ways) / 1.5)
     high = math.log10(1.1 * max(way.start + calls[-1] * way.seconds for way in ways))
-    figure.update_xaxes(type="log", range=[0, decades], dtick=1, tickformat="~s", tickangle=0, showgrid=False)
+    figure.update_xaxes(type="log", range=[0, decades], dtick=1, tickformat="~s", tickangle=0)
     figure.update_yaxes(type="log", range=[low, high], dtick=1, ticksuffix=" s", showgrid=True)
     words = [
         f"{way.name}: {fmt.duration(way.start)} to the first answer, then {fmt.latency(way.seconds)} a call"
@@ -342,7 +341,7 @@ def ladder(ways: Mapping[str, Mapping[str, float]], source: Sequence[str]) -> go
         figure.add_annotation(x=total * scale, y=place, text=fmt.duration(total), xanchor="left", xshift=8)
         figure.add_annotation(x=0, y=place, text=name, xanchor="left", yanchor="bottom", yshift=8)
     figure.update_layout(barmode="stack")
-    figure.update_yaxes(range=[len(ways) - 0.6, -0.8], showticklabels=False, ticks="", showgrid=False, zeroline=False)
+    figure.update_yaxes(range=[len(ways) - 0.6, -0.8], showticklabels=False, ticks="")
     figure.update_xaxes(range=[0, max(totals.values()) * scale], nticks=5, showgrid=True, zeroline=True)
     words = [
         f"{name}: {', '.join(f'{part} {fmt.latency(seconds)}' for part, seconds in ways[name].items())}"

@@ -23,7 +23,8 @@ NAME_SIZE = 16
 """Pixels of the font of names and values."""
 SOURCE_LETTERS = 52
 """Length of the lines below a figure."""
-_AXIS = {"fixedrange": True, "gridcolor": GRID, "zerolinecolor": LINE, "tickfont": {"size": 13}, "title": None}
+_AXIS = {"fixedrange": True, "tickfont": {"size": 13}, "showgrid": False, "zeroline": False}
+_AXIS |= {"gridcolor": GRID, "zerolinecolor": LINE}
 _TEMPLATE = go.layout.Template(
     layout={
         "font": {"family": FONT, "color": TEXT},

@@ -118,7 +118,6 @@ def _facts(result: RunResult) -> dict[str, Any]:
         "then": f"{answer}{where}, run {result.id}",
         "own": spec.task == OWN_MODEL,
         "text": spec.task == TEXT_GENERATION,
-        "random": spec.weights == "random",
         "picture": scene.relative_to(catalog.ASSETS.parent).as_posix() if scene else None,
         "size": (image.width, image.height) if image else (640, 480),
         "place": Code(f"DEVICE{layout}"),
@@ -135,8 +134,8 @@ def _model(spec: RunSpec) -> dict[str, Any]:
         file, function = catalog.own_model_parts(spec.checkpoint)
         return {"file": file.name, "function": function}
     random, checkpoint = spec.weights == "random", catalog.find(spec.checkpoint)
-    files, source, folder = {"trust_remote_code": False}, spec.checkpoint, ""  # left out, transformers would ask
-    kind, revision = BY_NAME[spec.task].auto_classes[0], None
+    files: dict[str, Any] = {"trust_remote_code": False}  # left out, transformers would ask
+    kind, revision, source, folder = BY_NAME[spec.task].auto_classes[0], None, spec.checkpoint, ""
     if checkpoint is not None:
         kind, revision = checkpoint.auto_class, checkpoint.revision
         folder = catalog.config_folder(checkpoint).relative_to(catalog.ASSETS.parent).as_posix()

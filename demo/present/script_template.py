@@ -53,7 +53,7 @@ config = transformers.AutoConfig.from_pretrained(fill("config"), **files)
 # {% if keys %}
 keys = fill("keys")
 # {% endif %}
-# {% if random %}
+# {% if spec.weights == "random" %}
 torch.manual_seed(0)
 model = transformers.fill("kind").from_config(config).to(DTYPE)
 # {% else %}
