@@ -122,6 +122,7 @@ def _facts(result: RunResult) -> dict[str, Any]:
         "size": (image.width, image.height) if image else (640, 480),
         "place": Code(f"DEVICE{layout}"),
         "converted": Code(f"DTYPE{layout}"),
+        "call": "run(one); torch.cuda.synchronize()" if device == "cuda" else "run(one)",
         "layers": spec.compiler == "jit" and spec.scope == "layers",
         "project": needs_folder(spec) or scene is not None,
         **_model(spec),
