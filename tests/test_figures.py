@@ -59,8 +59,8 @@ each_kind = pytest.mark.parametrize("kind", RESULTS)
 
 
 def compare_tab(both: list[RunResult]) -> str:
-    bars, (_, lines) = [bar.name for bar in compare.bars(both)], compare.lines(both)
-    return "\n".join([compare.answer(both), *bars, *map(" ".join, lines)])
+    _, lines = compare.lines(both)
+    return "\n".join([compare.answer(both), *compare.bars(both), *map(" ".join, lines)])
 
 
 def cell(result: RunResult) -> Cell:

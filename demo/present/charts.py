@@ -14,7 +14,7 @@ import plotly.graph_objects as go
 from demo.core import format as fmt
 from demo.core.result import RunResult
 from demo.core.spec import PUBLISHED_CALLS
-from demo.core.stats import Interval, geometric_mean
+from demo.core.stats import Difference, geometric_mean
 from demo.present import naming
 from demo.present.figure import LINE, NAME_SIZE, TEXT, escape, layout, provenance, time_scale
 from demo.present.pictures import COMPILED, EAGER, rgb
@@ -148,45 +148,39 @@ def by_batch(rows: Sequence[PublishedRow]) -> go.Figure | None:
 # ---- a comparison
 
 
-@dataclass(frozen=True)
-class RunInterval:
-    name: str
-    """What stands above it: '<b>A</b>  2.00×  freezing'."""
-    speedup: Interval | None
-    decided: bool = True
-    """A point on the axis states a ratio, so an open verdict has none."""
+def intervals(runs: Mapping[str, Difference | None]) -> go.Figure | None:
+    """The speed-up of each run with its 95 % interval, on one logarithmic axis around 1×.
 
-
-def intervals(runs: Sequence[RunInterval]) -> go.Figure | None:
-    """The speed-up of each run with its 95 % interval, on one logarithmic axis around 1×."""
-    points = [(place, run, run.speedup) for place, run in enumerate(runs) if run.speedup is not None]
+    By what stands above it: '<b>A</b>  2.00×  freezing'. A point states a ratio, so an open verdict has none.
+    """
+    points = [(place, speedup) for place, speedup in enumerate(runs.values()) if speedup is not None]
     if not points:
         return None
+    opacity = [0.0 if speedup.verdict == "unsure" else 1.0 for _, speedup in points]
     figure = go.Figure()
     figure.add_scatter(
-        x=[speedup.ratio for *_, speedup in points],
-        y=[place for place, *_ in points],
+        x=[speedup.ratio for _, speedup in points],
+        y=[place for place, _ in points],
         mode="markers",
-        marker={"color": COMPILED, "size": 13, "opacity": [1.0 if run.decided else 0.0 for _, run, _ in points]},
+        marker={"color": COMPILED, "size": 13, "opacity": opacity},
         error_x={
             "type": "data",
             "symmetric": False,
-            "array": [speedup.high - speedup.ratio for *_, speedup in points],
-            "arrayminus": [speedup.ratio - speedup.low for *_, speedup in points],
+            "array": [speedup.high - speedup.ratio for _, speedup in points],
+            "arrayminus": [speedup.ratio - speedup.low for _, speedup in points],
             **{"color": TEXT, "thickness": 2, "width": 6},
         },
         hoverinfo="skip",
     )
-    for place, run in enumerate(runs):
-        figure.add_annotation(
-            text=run.name, y=place, yanchor="bottom", yshift=6, x=0, xref="paper", xanchor="left", xshift=-6
-        )
+    for place, name in enumerate(runs):
+        at = {"y": place, "yanchor": "bottom", "yshift": 6, "x": 0, "xref": "paper", "xanchor": "left", "xshift": -6}
+        figure.add_annotation(text=name, **at)
     figure.add_vline(x=1, line={"color": LINE, "width": 2}, layer="below")
-    end = math.log10(1.05 * max(max(speedup.high, 1 / speedup.low) for *_, speedup in points))
+    end = math.log10(1.05 * max(max(speedup.high, 1 / speedup.low) for _, speedup in points))
     figure.update_xaxes(type="log", range=[-end, end], nticks=5, ticksuffix="×", showgrid=True)
     figure.update_yaxes(range=[len(runs) - 0.6, -0.9], showticklabels=False)
     source = ["Line: 95 % interval. Right of 1× compiled is faster"]
-    words = [f"{run.name}: {fmt.ratio(speedup.low)} to {fmt.ratio(speedup.high)}" for _, run, speedup in points]
+    words = [f"{name}: {fmt.ends(one.low, one.high)}" for name, one in runs.items() if one is not None]
     return layout(figure, "Speed-up", source, words, left=16, right=24, plot=52 * len(runs))
 
 

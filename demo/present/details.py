@@ -286,7 +286,7 @@ def costs(result: RunResult) -> Part | None:
     paid = [verdict.break_even(result, seconds) for seconds in known.values()]
     lines: dict[str, list[object]] = {
         "First call": list(map(fmt.start_time, known.values())),
-        "Pays after": [even and verdict.calls_to_pay(even) for even in paid],
+        "Break-even": [even and verdict.calls_to_pay(even) for even in paid],
     }
     for part in dict.fromkeys(part for cost in starts if cost is not None for part in cost.parts):
         seconds = [cost.parts.get(part) if cost is not None else None for cost in starts]

@@ -10,11 +10,10 @@ from support.page_support import HOSTILE
 from support.samples import GPU, measurement, ok_result
 
 from demo.core.result import RunResult
-from demo.core.stats import Interval
+from demo.core.stats import Difference
 from demo.present import pictures
 from demo.present.charts import (
     HeatCell,
-    RunInterval,
     WayLine,
     by_batch,
     crossover,
@@ -53,7 +52,7 @@ def guide_rows(gpu: str, batch_size: int) -> list[PublishedRow]:
 @pytest.mark.parametrize(
     "figure",
     [
-        intervals([]),
+        intervals({}),
         heatmap([]),
         crossover([], []),
         ladder({}, []),
@@ -119,8 +118,8 @@ def test_the_lines_are_the_tables_geometric_means() -> None:
 
 
 def test_an_open_verdict_has_an_interval_without_a_point() -> None:
-    runs = [RunInterval("A", Interval(2.0, 1.9, 2.1)), RunInterval("B", Interval(1.0, 0.8, 1.3), decided=False)]
-    (points,) = intervals([*runs, RunInterval("C", None)]).data
+    runs = {"A": Difference(2.0, 1.9, 2.1, "faster"), "B": Difference(1.0, 0.8, 1.3, "unsure"), "C": None}
+    (points,) = intervals(runs).data
     assert list(points.marker.opacity) == [1.0, 0.0]
     assert points.x[1] + points.error_x.array[1] == pytest.approx(1.3)
     assert points.x[1] - points.error_x.arrayminus[1] == pytest.approx(0.8)

@@ -113,7 +113,7 @@ def test_each_known_start_has_its_break_even(changes: dict[str, Any], pays: str)
 def test_no_break_even_stands_anywhere_if_it_is_not_known(changes: dict[str, Any]) -> None:
     result = ok_result(**{"compilation": BOTH} | changes)
     assert race.lines_of(result) == []
-    assert "Pays after" not in markdown.section(details.costs(result))
+    assert "Break-even" not in markdown.section(details.costs(result))
 
 
 @pytest.mark.parametrize(
