@@ -205,11 +205,11 @@ class HeatCell:
     column: str
     text: str
     ratio: float | None = None
-    """The speed-up where it is decided."""
+    """The speed-up; None unless it is decided."""
 
 
 def heatmap(cells: Sequence[HeatCell]) -> go.Figure | None:
-    """Groups of rows, one above the other: blue where compiled is faster, orange where it is slower."""
+    """Groups of rows, one above the other: blue if compiled is faster, orange if it is slower."""
     if not cells:
         return None
     columns = list(dict.fromkeys(cell.column for cell in cells))
@@ -249,7 +249,7 @@ def heatmap(cells: Sequence[HeatCell]) -> go.Figure | None:
 # ---- the ways to run one model
 
 BEYOND = 10
-"""`crossover` ends at so many times the calls after which calls outweigh every start."""
+"""`crossover` ends at this many times the calls that take as long as the longest start."""
 TOTAL_WHY = (
     "Calls since the start of a process; both scales are logarithmic. Each line begins with the first answer over what "
     "an earlier process left. Thick: the way of the answer."
@@ -278,7 +278,7 @@ class WayLine:
 def crossover(ways: Sequence[WayLine], source: Sequence[str]) -> go.Figure | None:
     """Total time against the calls since the start of a process, on logarithmic axes: `start + calls * seconds`.
 
-    The winner and eager are named, in the corner where no line comes. None for fewer than two ways.
+    The winner and eager are named, in the corner that no line reaches. None for fewer than two ways.
     """
     if len(ways) < 2:
         return None

@@ -1,7 +1,6 @@
 """What stands behind an answer, as a tree: folds of parts, each with a title, sentences, a table and rows.
 
-It is made once for a result, as plain text; the page, the terminal and Markdown draw it. A part without data is None,
-such as on a machine that does not report it.
+It is made once for a result, as plain text; the page, the terminal and Markdown draw it. A part without data is None.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -148,10 +147,10 @@ def compilation(result: RunResult) -> Part | None:
     if found.cudagraphs != "not asked":
         used, _, reason = found.cudagraphs.partition(": ")
         rows.append(("CUDA graphs", used, reason))
-    return Part(f"Did it really compile? {_really_compiled(result, found)}", texts, rows=rows)
+    return Part(f"Did it really compile? {_compile_answer(result, found)}", texts, rows=rows)
 
 
-def _really_compiled(result: RunResult, compiled: Compilation) -> str:
+def _compile_answer(result: RunResult, compiled: Compilation) -> str:
     """'Yes: the whole model is one graph'."""
     if compiled.graphs == 0:
         return "No: torch.compile captured no graph, so “compiled” ran as eager"

@@ -1,8 +1,8 @@
 """How every figure of the page looks: title, source lines, fonts, margins, and its text for screen readers.
 
-Plotly draws text and grid in fixed colours and cannot follow the page's dark mode; a page that shows these figures
-has `demo/ui/look/figures.css`, which recolours them as the theme changes. Colours are hex, backgrounds transparent.
-Margins are fixed in pixels, so that the same figure serves a phone of 390 pixels and a projector of 1920.
+Plotly draws text and grid in fixed colours and cannot follow the page's dark mode: `demo/ui/look/figures.css` recolours
+them as the theme changes. Colours are hex, backgrounds transparent. Margins are fixed in pixels, so that the same
+figure serves a phone of 390 pixels and a projector of 1920.
 """
 
 import html

@@ -38,7 +38,7 @@ def _differences(result: RunResult) -> Iterator[str]:
     for name, there in guide.items():
         here = getattr(spec, name)
         if here != there:
-            words = f"{naming.shown_value(here)} here, {naming.shown_value(there)} in the guide"
+            words = f"{naming.value_text(here)} here, {naming.value_text(there)} in the guide"
             yield f"{OPTIONS[name].label}: {words}."
     if machine is not None and "sdpa" in machine.settings.get("attention", ""):
         yield "Attention: SDPA here, plain (eager) in the guide of 2023. --attention eager compares like with like."

@@ -63,7 +63,7 @@ def section(part: Part) -> str:
 
 
 def speedup(result: RunResult) -> str:
-    """'**1.44×** (1.41 to 1.45×)': bold only where it is faster or slower; '' without figures."""
+    """'**1.44×** (1.41 to 1.45×)': bold only if it is faster or slower; '' without figures."""
     text = verdict.speedup_in_full(result)
     if verdict.outcome(result) in ("faster", "slower"):
         ratio, _, interval = text.partition(" ")

@@ -94,7 +94,7 @@ def settings_list(spec: RunSpec) -> list[str]:
     return parts
 
 
-def shown_value(value: Any) -> str:
+def value_text(value: Any) -> str:
     """An option's value as the form names it."""
     if isinstance(value, bool):
         return "on" if value else "off"

@@ -42,7 +42,7 @@ def text_on(colour: str) -> str:
     return "#000000" if ImageColor.getcolor(colour, "L") > 100 else "#FFFFFF"  # type: ignore[operator]
 
 
-# ---- annotations: where a variant sees what, and in which colour
+# ---- annotations: what a variant sees, its place and its colour
 
 MIN_SIDE = 640
 """Smaller pictures are enlarged by a whole factor until their long side has at least this many pixels."""

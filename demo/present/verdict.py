@@ -212,7 +212,7 @@ NEVER = BreakEven(calls=None, low=None, high=None, images=None, seconds=None)
 
 
 def break_even(result: RunResult, seconds: float) -> BreakEven | None:
-    """When a first call of so many seconds has paid; None if it is not known whether it does."""
+    """When a first call of this many seconds has paid; None if it is not known whether it does."""
     stated = outcome(result)
     if stated not in ("faster", "same", "slower") or _outputs_differ(result):
         return None

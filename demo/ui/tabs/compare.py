@@ -115,7 +115,7 @@ def _lines(results: Sequence[RunResult]) -> Iterator[tuple[str, list[str]]]:
     for name in facts[0]:
         values = [each[name] for each in facts]
         if name in _ALWAYS or len(set(values)) > 1:
-            texts = [naming.shown_value(value) if value is not None else "" for value in values]
+            texts = [naming.value_text(value) if value is not None else "" for value in values]
             yield fmt.capital(_named(name)), [fmt.shortened(text, MAX_SHOWN) for text in texts]
     for name, read in _FIGURES.items():
         values = [read(result) for result in results]
