@@ -134,21 +134,24 @@ def constants(text: str) -> set[Any]:
     return {node.value for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Constant)}
 
 
-def test_text_from_outside_stays_a_literal() -> None:
-    spec = RunSpec(HOSTILE, "object-detection", device="cpu", text=(HOSTILE, HOSTILE * 3))
+QUERIES = RunSpec(HOSTILE, "object-detection", device="cpu", text=(HOSTILE, HOSTILE * 3))
+PROMPT = spec_of("a/b", TEXT_GENERATION, prompt=HOSTILE.encode(errors="ignore").decode())
+
+
+@pytest.mark.parametrize(
+    ("spec", "text", "plain"),
+    [
+        (QUERIES, HOSTILE, dataclasses.replace(QUERIES, checkpoint="a/b", text=("x", "y"))),
+        (PROMPT, PROMPT.prompt, dataclasses.replace(PROMPT, prompt="x")),
+    ],
+    ids=["queries", "prompt"],
+)
+def test_a_text_from_outside_stays_a_literal(spec: RunSpec, text: str, plain: RunSpec) -> None:
     environment = dataclasses.replace(ENVIRONMENT, device_name=HOSTILE, torch=HOSTILE)
     image = ImageInfo(HOSTILE, 10, 10, "00", "")
-    text = script(ok_result(spec=spec, environment=environment, image=image, id=HOSTILE))
-    assert all(line.isprintable() for line in text.split("\n")) and HOSTILE in constants(text)
-    plain = dataclasses.replace(spec, checkpoint="a/b", text=("x", "y"))
-    assert code_of(text) == code_of(script(ok_result(spec=plain)))
-
-
-def test_a_prompt_from_outside_stays_a_literal() -> None:
-    prompt = HOSTILE.encode(errors="ignore").decode()
-    text = script(ok_result(spec=spec_of("a/b", TEXT_GENERATION, prompt=prompt)))
-    assert prompt in constants(text)
-    assert code_of(text) == code_of(script(ok_result(spec=spec_of("a/b", TEXT_GENERATION, prompt="x"))))
+    program = script(ok_result(spec=spec, environment=environment, image=image, id=HOSTILE))
+    assert all(line.isprintable() for line in program.split("\n")) and text in constants(program)
+    assert code_of(program) == code_of(script(ok_result(spec=plain)))
 
 
 # ---- runs without a script
