@@ -14,6 +14,7 @@ import plotly.graph_objects as go
 
 from demo.core import format as fmt
 from demo.core.result import RunResult
+from demo.present import naming
 
 TEXT = "#1F2937"
 LINE = "#6B7280"
@@ -99,8 +100,6 @@ def time_scale(seconds: Iterable[float | None]) -> tuple[float, str]:
 
 
 def provenance(result: RunResult) -> list[str]:
-    """'google/vit-base-patch16-224, torch 2.13.0, 2026-11-21' and 'Tesla T4'."""
-    machine = result.environment
-    torch = [f"torch {machine.torch}"] if machine else []
-    what = ", ".join(fmt.shortened(part, 48) for part in (result.spec.checkpoint, *torch, result.started_at[:10]))
-    return [what, fmt.shortened(machine.device_name, 48)] if machine else [what]
+    """'google/vit-base-patch16-224, Tesla T4, torch 2.13.0, 2026-11-21'."""
+    facts = (result.spec.checkpoint, *naming.machine(result)[:2], result.started_at[:10])
+    return [", ".join(fmt.shortened(fact, 48) for fact in facts)]

@@ -29,8 +29,8 @@ def of_run(result: RunResult) -> str:
         paid: list[str] = []
     else:
         found = f"{speedup(result)}, 95 % confidence, {verdict.basis(answered)}."
-        more = [verdict.noise_floor(answered), verdict.without_breaks(result), verdict.quality_line(result).rstrip(".")]
-        answer = [found, *(escaped(fmt.sentence(text)) for text in more if text)]
+        more = [verdict.noise(answered), verdict.without_breaks(result), verdict.quality_line(result)]
+        answer = [found, *(escaped(fmt.sentence(text.removesuffix("."))) for text in more if text)]
         paid = [escaped(f"{text}.") for text in (verdict.worth(result), verdict.worth_why(result)) if text]
     settings = ", ".join([naming.run_line(result), *naming.machine(result), result.started_at[:10]])
     below = [f"{escaped(settings)}.", *map(escaped, of_predictions(result))]

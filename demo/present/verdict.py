@@ -182,16 +182,13 @@ def basis(found: Comparison) -> str:
     return f"from {processes}; that others differ by about {fmt.percent(found.deviation)} is counted in"
 
 
-def doubts(found: Comparison) -> str:
-    """What left the verdict open; '' for a verdict."""
-    return OPEN_BECAUSE.get(found.open_because, "").format(floor=fmt.percent(found.floor))
-
-
-def noise_floor(found: Comparison) -> str:
-    """The A/A control: how far eager differs from itself on this machine."""
+def noise(found: Comparison) -> str:
+    """A sentence: what left the verdict open, or by the A/A control how far eager differs from itself here."""
+    if found.open_because in OPEN_BECAUSE:
+        return OPEN_BECAUSE[found.open_because].format(floor=fmt.percent(found.floor))
     if found.control is None:
-        return "eager was not timed against itself"
-    return f"eager timed against itself: {fmt.percent(found.floor)} apart"
+        return "Eager was not timed against itself."
+    return f"Eager timed against itself: {fmt.percent(found.floor)} apart."
 
 
 def quality_line(result: RunResult) -> str:
