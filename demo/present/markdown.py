@@ -28,7 +28,7 @@ def of_run(result: RunResult) -> str:
         answer[1:] = map(escaped, answer[1:])
         paid: list[str] = []
     else:
-        found = f"{speedup(result)}, 95 % confidence, {verdict.basis(answered)}."
+        found = f"{verdict.speedup_in_full(result)}, 95 % confidence, {verdict.basis(answered)}."
         more = [verdict.noise(answered), verdict.without_breaks(result), verdict.quality_line(result)]
         answer = [found, *(escaped(fmt.sentence(text.removesuffix("."))) for text in more if text)]
         paid = [escaped(f"{text}.") for text in (verdict.worth(result), verdict.worth_why(result)) if text]
@@ -62,15 +62,6 @@ def section(part: Part) -> str:
     return "\n\n".join(filter(None, [*pieces, "\n".join(rows)]))
 
 
-def speedup(result: RunResult) -> str:
-    """'**1.44×** (1.41 to 1.45×)': bold only if it is faster or slower; '' without figures."""
-    text = verdict.speedup_in_full(result)
-    if verdict.outcome(result) in ("faster", "slower"):
-        ratio, _, interval = text.partition(" ")
-        return f"**{ratio}** {interval}"
-    return text
-
-
 def of_cells(cells: Iterable[tuple[RunSpec, RunResult | None, str]]) -> str:
     """A line for each cell of a grid: its spec, its result, and the text of a cell without figures, such as 'OOM'."""
     head = ("checkpoint", "settings", "eager", "compiled", "speed-up")
@@ -78,7 +69,7 @@ def of_cells(cells: Iterable[tuple[RunSpec, RunResult | None, str]]) -> str:
     for spec, result, value in cells:
         figures = result if result is not None and verdict.outcome(result) is not None else None
         times = map(fmt.latency, figures.latencies.values()) if figures else ("", "")
-        answer = speedup(figures) if figures else escaped(value)
+        answer = verdict.speedup_in_full(figures) if figures else escaped(value)
         rows.append((escaped(spec.checkpoint), escaped(naming.settings(spec)), *times, answer))
         if result is not None and (machine := naming.machine(result)):
             places.append(", ".join([*machine, result.started_at[:10]]))
