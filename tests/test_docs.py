@@ -5,6 +5,7 @@ from argparse import PARSER, SUPPRESS, ArgumentParser
 from pathlib import Path
 from urllib.parse import unquote
 
+import pytest
 import yaml
 from huggingface_hub import SpaceHardware
 from support.fake_runner import FakeRunner
@@ -17,10 +18,10 @@ from demo.store import export
 from demo.store.history import History
 from demo.ui.page import Page
 
-README, SECURITY, CONTRIBUTING = ROOT / "README.md", ROOT / "SECURITY.md", ROOT / "CONTRIBUTING.md"
-DOCS = sorted((ROOT / "docs").glob("*.md"))
-PAGES = [README, SECURITY, CONTRIBUTING, *DOCS]
+README, SECURITY = ROOT / "README.md", ROOT / "SECURITY.md"
+PAGES = [README, SECURITY, ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 EVERY_PAGE = [*PAGES, *sorted((ROOT / "assets").rglob("*.md")), *sorted((ROOT / "benchmarks").rglob("*.md"))]
+each_page = pytest.mark.parametrize("page", EVERY_PAGE, ids=lambda page: str(page.relative_to(ROOT)))
 
 COMMANDS = {
     "run": ("command-line.md", "run"),
@@ -36,9 +37,6 @@ COMMANDS = {
     "deploy": ("space.md", "Deploy"),
 }
 """The page and the heading under which each command's options stand."""
-
-OTHERS_VARIABLES = {"PYTHONPATH"}
-"""Read only to be passed on."""
 
 NOT_OF_THE_PROJECT = {"summary.md", "gpu_evidence.md", "YOUR_PICTURE.png", "ID.png"}
 """Files that a command of the pages writes, that the page serves, or that the reader has."""
@@ -80,74 +78,75 @@ def _spans(text: str) -> list[str]:
     return re.findall(r"`([^`\n]+)`", _prose(text))
 
 
-# The README
-
-
 def test_the_front_matter_fits_the_project() -> None:
-    front = yaml.safe_load(README.read_text(encoding="utf-8").split("---")[1])  # what a Space reads
+    front = yaml.safe_load(_read(README).split("---")[1])  # what a Space reads
     assert front["sdk"] == "gradio"
     assert front["sdk_version"] == pins("requirements.txt")["gradio"]
     assert front["python_version"] == "3.12.12"  # ZeroGPU has this one and 3.10.13
-    assert front["suggested_hardware"] in [one.value for one in SpaceHardware]
+    assert front["suggested_hardware"] in [hardware.value for hardware in SpaceHardware]
     # A duplicate gets requirements.txt as it is.
     assert deploy_command._requirements(front["suggested_hardware"]) == _read(ROOT / "requirements.txt")
     assert (ROOT / front["app_file"]).is_file()
-    assert front["license"] == "apache-2.0"
     assert 0 < len(front["short_description"]) <= 60  # what a Space allows
 
 
-# Every page
+# ---- every page
 
 
 def test_the_pages_have_at_most_13_000_words() -> None:
     assert sum(len(_read(page).split()) for page in PAGES) <= 13_000
 
 
-def test_every_decimal_figure_was_measured() -> None:
-    for page, heading, results in [
-        (README, "A result", ("gpu_evidence", "default_run", "reruns", "ways", "best_way")),
+@pytest.mark.parametrize(
+    ("page", "heading", "results"),
+    [
+        ("README.md", "A result", ("gpu_evidence", "default_run", "reruns", "ways", "best_way")),
         (
-            ROOT / "docs" / "measuring.md",
+            "docs/measuring.md",
             "Figures of the protocol",
             ("reruns", "honesty", "rerun_honesty", "fidelity", "overhead"),
         ),
-        (ROOT / "docs" / "page.md", "Speed of the page", ("page_start",)),
-        (SECURITY, "Measured under load", ("load", "kills")),
-    ]:
-        files = [ROOT / "benchmarks" / "results" / f"{name}.md" for name in results]
-        measured = {figure for file in files for figure in re.findall(r"\d+(?:\.\d+)+", _read(file))}
-        figures = re.findall(r"\d+(?:\.\d+)+", _section(_read(page), heading))
-        assert figures and [figure for figure in figures if figure not in measured] == []
+        ("docs/page.md", "Speed of the page", ("page_start",)),
+        ("SECURITY.md", "Measured under load", ("load", "kills")),
+    ],
+)
+def test_every_decimal_figure_was_measured(page: str, heading: str, results: tuple[str, ...]) -> None:
+    def decimals(text: str) -> set[str]:
+        return set(re.findall(r"\d+(?:\.\d+)+", text))
+
+    measured = [decimals(_read(ROOT / "benchmarks" / "results" / f"{name}.md")) for name in results]
+    figures = decimals(_section(_read(ROOT / page), heading))
+    assert figures and figures - set().union(*measured) == set()
 
 
-def test_every_link_leads_to_a_file_and_a_heading() -> None:
-    for page in EVERY_PAGE:
-        for link in re.findall(r"\]\((?!\w+:)([^)\s]+)\)", _prose(_read(page))):
-            path, _, anchor = unquote(link).partition("#")
-            target = page.parent / path if path else page
-            assert target.exists() and (not anchor or anchor in map(_anchor, _headings(_read(target)))), (page, link)
+@each_page
+def test_every_link_leads_to_a_file_and_a_heading(page: Path) -> None:
+    for link in re.findall(r"\]\((?!\w+:)([^)\s]+)\)", _prose(_read(page))):
+        path, _, anchor = unquote(link).partition("#")
+        target = page.parent / path if path else page
+        assert target.exists() and (not anchor or anchor in map(_anchor, _headings(_read(target)))), link
 
 
-def test_every_file_that_a_page_names_exists() -> None:
-    for page in EVERY_PAGE:
-        path = r"[\w./-]+\.(py|md|json|css|js|txt|toml|csv|png)|[\w.-]+(/[\w.-]+)*/"
-        named = [span for span in _spans(_read(page)) if re.fullmatch(path, span)]
-        roots = [ROOT, page.parent, *([ROOT / "tests"] if page == SECURITY else [])]
-        gone = [name for name in named if not any((root / name).exists() for root in roots)]
-        assert [name for name in gone if Path(name).name not in NOT_OF_THE_PROJECT] == []
+@each_page
+def test_every_file_that_a_page_names_exists(page: Path) -> None:
+    path = r"[\w./-]+\.(py|md|json|css|js|txt|toml|csv|png)|[\w.-]+(/[\w.-]+)*/"
+    names = [span for span in _spans(_read(page)) if re.fullmatch(path, span)]
+    roots = [ROOT, page.parent, *([ROOT / "tests"] if page == SECURITY else [])]
+    gone = [name for name in names if not any((root / name).exists() for root in roots)]
+    assert {Path(name).name for name in gone} <= NOT_OF_THE_PROJECT
 
 
 def test_every_module_that_a_page_names_takes_its_options() -> None:
     command = r"python -m ((?:tools|benchmarks)\.\w+)([^`#\n]*)"
-    asked = [found for page in EVERY_PAGE for found in re.findall(command, _read(page))]
-    assert asked
-    for module, options in asked:
+    commands = [found for page in EVERY_PAGE for found in re.findall(command, _read(page))]
+    assert commands
+    for module, options in commands:
         source = _read(ROOT / f"{module.replace('.', '/')}.py")
         names = re.findall(r"--[a-z-]+", re.sub(r"\$\(.*?\)", "", options))
         assert [name for name in names if f'"{name}"' not in source] == []
 
 
-# Options and exit codes
+# ---- options
 
 
 def _parsers(parser: ArgumentParser, name: str = "") -> dict[str, ArgumentParser]:
@@ -169,11 +168,11 @@ def _flags(command: str) -> list[list[str]]:
     return [names for names in found if names and names != ["--help"]]
 
 
-def test_every_option_of_a_command_stands_in_its_section() -> None:
-    for command in COMMANDS:
-        page, heading = COMMANDS[command]
-        written = set(re.findall(r"`(--[a-z-]+)", _section(_text(page), heading)))
-        assert [names[0] for names in _flags(command) if names[0] not in written] == []
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_option_of_a_command_stands_in_its_section(command: str) -> None:
+    page, heading = COMMANDS[command]
+    explained = re.findall(r"`(--[a-z-]+)", _section(_text(page), heading))
+    assert {names[0] for names in _flags(command)} <= set(explained)
 
 
 def test_every_command_line_of_the_pages_can_be_typed() -> None:
@@ -183,24 +182,20 @@ def test_every_command_line_of_the_pages_can_be_typed() -> None:
         words = line.split()
         command = next((name for name in (" ".join(words[:2]), " ".join(words[:1])) if name in PARSERS), "")
         assert command or not words or words[0] in ("--help", "--version"), line
-        given = {word for word in words if word.startswith("--")}
-        assert given <= {"--help", "--version"}.union(*_flags(command)), line
+        options = {word for word in words if word.startswith("--")}
+        assert options <= {"--help", "--version"}.union(*_flags(command)), line
 
 
-# Settings
-
-
-def _read_variables() -> set[str]:
-    """Names of the environment variables that the program reads."""
-    own = r"(WORTH_COMPILING_[A-Z_]+)"
-    others = r"environ(?:ment)?(?:\.get\(|\[)\"([A-Z_]+)\"(?!\] =)"
-    return {name for file in sources() for pattern in (own, others) for name in re.findall(pattern, _read(file))}
+# ---- settings
 
 
 def test_every_environment_variable_is_explained() -> None:
-    named = _read_variables() - OTHERS_VARIABLES
-    assert {"WORTH_COMPILING_PIXELS", "SPACE_ID", "HF_ENDPOINT"} <= named
-    assert [name for name in sorted(named) if f"`{name}`" not in _text("settings.md")] == []
+    own = r"(WORTH_COMPILING_[A-Z_]+)"
+    others = r"environ(?:ment)?(?:\.get\(|\[)\"([A-Z_]+)\"(?!\] =)"
+    names = {name for file in sources() for pattern in (own, others) for name in re.findall(pattern, _read(file))}
+    assert {"WORTH_COMPILING_PIXELS", "SPACE_ID", "HF_ENDPOINT"} <= names
+    passed_on = {"PYTHONPATH"}
+    assert names - passed_on - set(_spans(_text("settings.md"))) == set()
 
 
 def test_the_limits_have_the_defaults_of_the_table() -> None:
@@ -210,7 +205,7 @@ def test_the_limits_have_the_defaults_of_the_table() -> None:
     assert limits.read({"SPACE_ID": "a/b"}).sweep_cells == int(rows["WORTH_COMPILING_SWEEP_CELLS"].split()[-1])
 
 
-# The API, exports, links of the page
+# ---- the API, exports, checkpoints, rooms
 
 
 def test_the_api_page_has_a_section_for_every_endpoint(tmp_path) -> None:
@@ -242,13 +237,9 @@ def test_the_table_of_checkpoints_is_the_catalogue() -> None:
     assert table in _text("checkpoints.md"), f"The table of docs/checkpoints.md should read:\n{table}"
 
 
-# Architecture and contributing
-
-
 def test_the_picture_of_the_rooms_is_that_of_the_imports() -> None:
     picture = re.search(r"^```text\n(.*?)^```", _text("architecture.md"), re.MULTILINE | re.DOTALL)
-    drawn: dict[int, set[str]] = {}
+    floors: dict[int, set[str]] = {}
     for number, line in re.findall(r"^ +(\d) (.*)$", picture[1], re.MULTILINE):
-        rooms = {(room or way_in).removesuffix(".py") for room, way_in in re.findall(r"demo/(\w+)|(app\.py)", line)}
-        drawn.setdefault(int(number), set()).update(rooms)
-    assert drawn == {number: rooms for number, rooms in enumerate(FLOORS, 1)}
+        floors.setdefault(int(number), set()).update(re.findall(r"(?<=demo/)\w+|app(?=\.py)", line))
+    assert floors == {number: rooms for number, rooms in enumerate(FLOORS, 1)}

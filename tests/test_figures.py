@@ -50,30 +50,21 @@ def run(kind: str) -> RunResult:
     eager, compiled = disturbed(*NUMBERS["faster" if kind == "void" else kind])
     compilation = Compilation(31.2, "cold", 1, recompiles_while_timing=int(kind == "void"))
     spec = RunSpec("google/vit-base-patch16-224", "image-classification", device="cuda")
-    made = {"spec": spec, "eager": eager, "compiled": compiled, "compilation": compilation}
-    return full_result(**made, control_times=None, predictions=None, roofline=None)
+    sides = {"eager": eager, "compiled": compiled, "control_times": None}
+    return full_result(spec=spec, **sides, compilation=compilation, predictions=None, roofline=None)
 
 
-RESULTS = {kind: run(kind) for kind in ("faster", "slower", "same", "unsure", "void")}
+RESULTS = {kind: run(kind) for kind in (*NUMBERS, "void")}
+each_kind = pytest.mark.parametrize("kind", RESULTS)
 
 
-def timing(result: RunResult) -> Progress:
-    eager, compiled = result.latencies.values()
-    seconds = {"eager_seconds": eager, "compiled_seconds": compiled}
-    return Progress("time", 0.7, 3.0, speedup=result.speedup, **seconds)
+def compare_tab(both: list[RunResult]) -> str:
+    _, lines = compare.lines(both)
+    return "\n".join([compare.answer(both), *compare.bars(both), *map(" ".join, lines)])
 
 
 def cell(result: RunResult) -> Cell:
     return Cell(result.spec, result)
-
-
-def figure(drawn: object) -> str:
-    return json.dumps(drawn.to_dict(), default=str, ensure_ascii=False) if drawn is not None else ""  # type: ignore[attr-defined]
-
-
-def compared(both: list[RunResult]) -> str:
-    bars, (_, lines) = [bar.name for bar in compare.bars(both)], compare.lines(both)
-    return "\n".join([compare.answer(both), *bars, *map(" ".join, lines)])
 
 
 PLACES: dict[str, Callable[[RunResult], str]] = {
@@ -90,16 +81,26 @@ PLACES: dict[str, Callable[[RunResult], str]] = {
     "headline of the page": headline,
     "script": script,
     "history": lambda result: " ".join(tables.cell(one).shown for one in history_tab.row_of(result)),
-    "compare": lambda result: compared([result, result]),
+    "compare": lambda result: compare_tab([result, result]),
     "guide": lambda result: " ".join(guide_comparison.compare_with_guide(result)),
-    "trace chart": lambda result: figure(charts.trace(result)),
+    "trace chart": lambda result: json.dumps(charts.trace(result).to_dict(), default=str, ensure_ascii=False),
     "race": race.of_result,
 }
-TELLING = set(PLACES) - {"trace chart", "race", "heat map"}
+DRAWN = {"trace chart", "race", "heat map"}
+ANSWERS = PLACES.keys() - DRAWN
 """Where a reader looks for the answer."""
+LATENCIES = ("headline", "report of the terminal", "sweep's table", "Markdown", "Markdown of a sweep")
+LATENCIES += ("headline of the page", "compare")
+MEDIANS = ("report of the terminal", "Markdown")
+"""Where the medians stand too, as medians."""
+each_answer = pytest.mark.parametrize("place", sorted(ANSWERS))
 
 
-def ratios_of(result: RunResult) -> set[str]:
+def text_of(place: str, result: RunResult) -> str:
+    return html.unescape(PLACES[place](result)).replace("\N{NO-BREAK SPACE}", " ")
+
+
+def spellings(result: RunResult) -> set[str]:
     """Every spelling of the speed-up, of its opposite and of a whole request's that a place might write."""
     eager, compiled = result.request_seconds
     found = set()
@@ -109,142 +110,130 @@ def ratios_of(result: RunResult) -> set[str]:
     return {spelling for spelling in found if "." in spelling}
 
 
-def stated(text: str, spellings: Iterable[str]) -> list[str]:
-    return [one for one in spellings if re.search(rf"(?<![\d.]){re.escape(one)}", text)]
+def stated(text: str, ratios: Iterable[str]) -> list[str]:
+    return [ratio for ratio in ratios if re.search(rf"(?<![\d.]){re.escape(ratio)}", text)]
 
 
-def test_the_samples_have_their_verdicts() -> None:
-    for kind in RESULTS:
-        result = RESULTS[kind]
-        assert verdict.outcome(result) == kind
-        if kind != "same":
-            medians = result.eager.median_seconds / result.compiled.median_seconds
-            assert abs(medians / result.speedup.ratio - 1) > 0.02
+@each_kind
+def test_a_sample_has_its_verdict(kind: str) -> None:
+    result = RESULTS[kind]
+    assert verdict.outcome(result) == kind
+    if kind != "same":
+        medians = result.eager.median_seconds / result.compiled.median_seconds
+        assert abs(medians / result.speedup.ratio - 1) > 0.02
 
 
 @pytest.mark.parametrize("place", ["report of the terminal", "Markdown", "headline of the page", "compare"])
-def test_when_compiling_pays_is_told_alike_everywhere(place: str) -> None:
-    text = re.sub(r"\s", " ", html.unescape(PLACES[place](RESULTS["faster"])))
+def test_compiling_pays_alike_everywhere(place: str) -> None:
+    text = re.sub(r"\s", " ", text_of(place, RESULTS["faster"]))
     assert re.sub(r"\s", " ", verdict.worth(RESULTS["faster"])) in text
 
 
-def test_a_ratio_that_is_not_known_is_stated_nowhere() -> None:
-    words_of_it = {"same": "o difference", "unsure": "oo noisy to tell", "void": "recompiled while timed"}
-    for place in PLACES:
-        for kind in words_of_it:
-            result = RESULTS[kind]
-            text = html.unescape(PLACES[place](result))
-            assert stated(text, ratios_of(result)) == []
-            paid = result.break_even(31.2)
-            assert paid is not None and (paid.calls is None or f"{fmt.grouped(paid.calls)} calls" not in text)
-            if place in TELLING:
-                assert words_of_it[kind] in re.sub(r"<[^>]*>", "", text).replace("  ", " ")
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [("same", "o difference"), ("unsure", "oo noisy to tell"), ("void", "recompiled while timed")],
+    ids=["same", "unsure", "void"],
+)
+@pytest.mark.parametrize("place", PLACES)
+def test_a_ratio_that_is_not_known_is_stated_nowhere(place: str, kind: str, words: str) -> None:
+    result = RESULTS[kind]
+    text = text_of(place, result)
+    assert stated(text, spellings(result)) == []
+    paid = result.break_even(31.2)
+    assert paid.calls is None or f"{fmt.grouped(paid.calls)} calls" not in text
+    assert place in DRAWN or words in re.sub(r"<[^>]*>", "", text).replace("  ", " ")
 
 
-def test_a_ratio_that_is_known_is_told_everywhere() -> None:
-    for kind in ["faster", "slower"]:
-        known = RESULTS[kind].speedup
-        opposite = 1 / known.ratio, 1 / known.high, 1 / known.low
-        short = {fmt.estimate(known.ratio, known.low, known.high), fmt.estimate(*opposite)}
-        for place in TELLING:
-            assert stated(html.unescape(PLACES[place](RESULTS[kind])), ratios_of(RESULTS[kind]) | short), place
+@pytest.mark.parametrize("kind", ["faster", "slower"])
+@each_answer
+def test_a_known_ratio_is_stated_everywhere(place: str, kind: str) -> None:
+    found = RESULTS[kind].speedup
+    opposite = 1 / found.ratio, 1 / found.high, 1 / found.low
+    short = {fmt.estimate(found.ratio, found.low, found.high), fmt.estimate(*opposite)}
+    assert stated(text_of(place, RESULTS[kind]), spellings(RESULTS[kind]) | short)
 
 
-SHOWS_LATENCIES = set(PLACES) - {"last line", "sweep's value", "script", "history of the terminal", "guide"}
-SHOWS_LATENCIES -= {
-    "heat map",
-    "history",
-    "sweep's line",
-}  # the history has them with a decimal more, and the unit above
-OWN_NAMES = {"report of the terminal", "Markdown"}
-"""Where the medians stand too, as medians."""
+@pytest.mark.parametrize("place", LATENCIES)
+@each_kind
+def test_the_latencies_have_the_right_quotient(kind: str, place: str) -> None:
+    result = RESULTS[kind]
+    text = text_of(place, result)
+    for variant, side in (("eager", result.eager), ("compiled", result.compiled)):
+        latency, median = fmt.latency(result.latencies[variant]), fmt.latency(side.median_seconds)
+        assert latency in text
+        assert latency == median or (median in text) is (place in MEDIANS)
 
 
-def test_the_latencies_shown_have_the_right_quotient() -> None:
-    for place in sorted(SHOWS_LATENCIES - {"trace chart", "race"}):
-        for kind in RESULTS:
-            result = RESULTS[kind]
-            text = html.unescape(PLACES[place](result)).replace("\N{NO-BREAK SPACE}", " ")
-            for variant, side in (("eager", result.eager), ("compiled", result.compiled)):
-                shown, median = fmt.latency(result.latencies[variant]), fmt.latency(side.median_seconds)
-                assert shown in text
-                assert shown == median or (median in text) is (place in OWN_NAMES)
+@each_kind
+def test_the_quotient_of_the_latencies_is_the_speed_up(kind: str) -> None:
+    whole = RESULTS[kind]
+    fewer = dataclasses.replace(whole.eager, wall_seconds=whole.eager.wall_seconds[:-13])
+    as_published = dataclasses.replace(whole.spec, protocol="as published")
+    for changes in [{}, {"spec": as_published}, {"eager": fewer}]:
+        result = dataclasses.replace(whole, **changes)
+        eager, compiled = result.latencies.values()
+        assert eager / compiled == pytest.approx(result.speedup.ratio, rel=1e-9)
+        assert result.request_seconds[0] - result.request_seconds[1] == pytest.approx(eager - compiled)
 
 
-def test_the_quotient_of_the_latencies_is_the_speed_up() -> None:
-    for known in RESULTS.values():
-        fewer = dataclasses.replace(known.eager, wall_seconds=known.eager.wall_seconds[:-13])
-        as_published = dataclasses.replace(known.spec, protocol="as published")
-        for changes in [{}, {"spec": as_published}, {"eager": fewer}]:
-            result = dataclasses.replace(known, **changes)
-            eager, compiled = result.latencies.values()
-            assert eager / compiled == pytest.approx(result.speedup.ratio, rel=1e-9)
-            assert result.request_seconds[0] - result.request_seconds[1] == pytest.approx(eager - compiled)
+@each_kind
+def test_figures_for_other_programs_agree(kind: str) -> None:
+    result = RESULTS[kind]
+    data = to_json(result)
+    assert data["eager"]["images_per_second"] == pytest.approx(1000 * result.spec.batch_size / data["eager_ms"])
+    assert (data["end_to_end_speedup"] is None) is (kind in ("unsure", "void"))
+    flat = data | {"speedup": data["speedup"]["ratio"], "verdict": data["speedup"]["verdict"]}
+    for row in (flat, export.row(result), record(cell(result))):
+        assert row["eager_ms"] / row["compiled_ms"] == pytest.approx(row["speedup"])
+        assert row["verdict"] == ("unsure" if kind == "void" else kind)
+        assert (row["break_even_calls"] is None) is (kind != "faster")
 
 
-def test_figures_for_other_programs_agree() -> None:
-    for kind in RESULTS:
-        for form in ["JSON", "export", "sweep's export"]:
-            result = RESULTS[kind]
-            data = to_json(result)
-            assert data["eager"]["images_per_second"] == pytest.approx(1000 * result.spec.batch_size / data["eager_ms"])
-            flat = data | {"speedup": data["speedup"]["ratio"], "verdict": data["speedup"]["verdict"]}
-            row = {"JSON": flat, "export": export.row(result), "sweep's export": record(cell(result))}[form]
-            assert row["eager_ms"] / row["compiled_ms"] == pytest.approx(row["speedup"])
-            assert row["verdict"] == ("unsure" if kind == "void" else kind)
-            assert (row["break_even_calls"] is None) is (kind != "faster")
-            if form == "JSON":
-                assert (row["end_to_end_speedup"] is None) is (kind in ("unsure", "void"))
+@pytest.mark.parametrize("kind", NUMBERS)
+def test_progress_states_a_ratio_only_if_it_is_known(kind: str) -> None:
+    result = RESULTS[kind]
+    seconds = {f"{variant}_seconds": latency for variant, latency in result.latencies.items()}
+    timing = Progress("time", 0.7, 3.0, speedup=result.speedup, **seconds)
+    for text in (terminal.progress_text(timing), re.sub(r"<[^>]*>", " ", strip(timing, result.spec))):
+        assert all(fmt.latency(latency) in text for latency in result.latencies.values())
+    text = strip(dataclasses.replace(timing, speedup=Interval(2.0, 0.2, 900.0)), result.spec)
+    assert "oo early to tell" in text and "2.00×" not in text and "44900" not in text
 
 
-# While it runs
+# ---- what the interval rests on
 
-
-def test_progress_tells_a_ratio_only_if_it_is_known() -> None:
-    for kind in ["faster", "slower", "same", "unsure"]:
-        result = RESULTS[kind]
-        said = terminal.progress_text(timing(result))
-        page = re.sub(r"<[^>]*>", " ", strip(timing(result), result.spec))
-        for text in (said, page):
-            assert all(fmt.latency(seconds) in text for seconds in result.latencies.values())
-        vague = dataclasses.replace(timing(result), speedup=Interval(2.0, 0.2, 900.0))
-        text = strip(vague, result.spec)
-        assert "oo early to tell" in text and "2.00×" not in text and "44900" not in text
-
-
-# What the interval rests on
-
-FULL = run("faster")
-SECOND = dataclasses.replace(FULL, id="second", spread=Spread("assumed", 0.03), earlier=FULL.as_processes())
-ONE = dataclasses.replace(FULL, spread=Spread("assumed", 0.03))
-THIRD = dataclasses.replace(FULL, id="third", earlier=SECOND.as_processes())
-RESTS: dict[str, RunResult] = {
+ALONE = run("faster")
+ONE = dataclasses.replace(ALONE, spread=Spread("assumed", 0.03))
+SECOND = dataclasses.replace(ONE, id="second", earlier=ALONE.as_processes())
+THIRD = dataclasses.replace(ALONE, id="third", earlier=SECOND.as_processes())
+BASES: dict[str, RunResult] = {
     "from 1 process; that others differ by about 3.0 % is counted in": ONE,
     "from 2 processes, how they differ counted in": SECOND,
     "from 3 processes, how they differ counted in": THIRD,
-    "within one process: a rerun may lie outside": FULL,
+    "within one process: a rerun may lie outside": ALONE,
 }
-STATING = ("last line", "report of the terminal", "Markdown", "headline of the page", "compare")
 
 
-def test_every_place_says_what_its_interval_rests_on() -> None:
-    for rests in RESTS:
-        for place in STATING:
-            text = html.unescape(PLACES[place](RESTS[rests])).replace("\N{NO-BREAK SPACE}", " ")
-            assert rests in text, place
-        sections = [part for fold in details.tree(RESTS[rests]).values() for part in fold.values()]
-        page = PLACES["headline of the page"](RESTS[rests]) + "".join(map(markdown.section, sections))
-        assert plain(html.unescape(page)).replace("\N{NO-BREAK SPACE}", " ").count(rests) == 1  # said once on the page
+@pytest.mark.parametrize("basis", BASES)
+def test_every_place_says_what_its_interval_rests_on(basis: str) -> None:
+    result = BASES[basis]
+    for place in ("last line", "report of the terminal", "Markdown", "headline of the page", "compare"):
+        assert basis in text_of(place, result), place
+    sections = [markdown.section(part) for parts in details.tree(result).values() for part in parts]
+    page = "".join([text_of("headline of the page", result), *sections])
+    assert plain(html.unescape(page)).replace("\N{NO-BREAK SPACE}", " ").count(basis) == 1
 
 
-def test_each_process_stands_with_its_run_and_one_alone_with_its_own_interval() -> None:
-    def processes(result: RunResult) -> list[details.Row]:
-        part = details.calls(result)
-        return [row for row in part.rows if row[0].startswith("Process ")]
+def processes(result: RunResult) -> list[details.Row]:
+    return [row for row in details.calls(result).rows if row[0].startswith("Process ")]
 
-    _, low, high = re.findall(r"\d\.\d\d", processes(ONE)[0][1])
-    assert ONE.speedup.low < float(low) <= float(high) < ONE.speedup.high
-    told = [("Process 1", FULL.id), ("Process 2", "second"), ("Process 3", "third")]
-    assert [name for name, _, _ in processes(THIRD)] == [name for name, _ in told]
-    assert all(f"run {id}" in row[2] for (_, id), row in zip(told, processes(THIRD), strict=True))
-    assert processes(FULL) == []  # the answer itself says it
+
+def test_each_process_stands_with_its_run() -> None:
+    ids = [re.search(r"run (\w+)", words)[1] for _, _, words in processes(THIRD)]
+    assert ids == [ALONE.id.split("-")[0], "second", "third"]
+    assert processes(ALONE) == []  # the answer itself says it
+
+
+def test_one_process_stands_with_its_own_interval() -> None:
+    _, low, high = map(float, re.findall(r"\d\.\d\d", processes(ONE)[0][1]))
+    assert ONE.speedup.low < low <= high < ONE.speedup.high

@@ -14,7 +14,7 @@ from demo.core.files import replacing
 from demo.core.result import RunResult
 from demo.core.result_json import dumps
 from demo.core.spec import BadInput
-from demo.present import card, markdown, naming, race, race_picture
+from demo.present import markdown, naming, png, race
 from demo.present.script import script
 from demo.store import export
 from demo.store.history import History
@@ -113,13 +113,13 @@ def _exports(results: Iterable[RunResult]) -> dict[str, Writer]:
 
 
 def _cards(result: RunResult) -> dict[str, Writer]:
-    return {".png": lambda draft: draft.write(card.card(result))}
+    return {".png": lambda draft: draft.write(png.card(result))}
 
 
 def _races(result: RunResult) -> dict[str, Writer]:
     return {
         ".svg": lambda draft: draft.write(race.file(result).encode()),
-        ".png": lambda draft: draft.write(race_picture.png(result)),
+        ".png": lambda draft: draft.write(png.race_at_rest(result)),
     }
 
 

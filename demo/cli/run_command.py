@@ -2,6 +2,7 @@
 
 import argparse
 import math
+import os
 import sys
 from contextlib import closing
 from functools import partial
@@ -55,8 +56,10 @@ def _run(options: argparse.Namespace) -> int:
     if options.package is not None and options.package.is_file():
         lines = loading_lines(options.package)
         print(f"The package lies in {options.package}. Lines that load it:\n{lines}", file=sys.stderr)
-    text_of = dumps if options.json else terminal.report if options.full else terminal.summary
-    print(text_of(result))
+    if options.json or options.full:
+        print(dumps(result) if options.json else terminal.report(result))
+    else:
+        print(terminal.summary(result, colour=sys.stdout.isatty() and "NO_COLOR" not in os.environ))
     if stored := history.get(result.id) is not None:
         print(f"Stored as {result.id}: {common.PROGRAM} history {result.id}", file=sys.stderr)
     if options.export_markdown is not None:

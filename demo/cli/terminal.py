@@ -20,6 +20,8 @@ from demo.sweep.run_grid import Done, Event, Timing
 
 MAX_PREDICTIONS = 5
 WIDTH = 100
+COLOURS = {"bold": "1", "eager": "33", "compiled": "34", "faster": "1;32", "slower": "1;31"}
+"""Codes of ANSI terminals."""
 REMEDIES = {"": "", "repeat": "; --repeats 3 would tell more", "quiet": "; run it again when they are gone"}
 
 
@@ -85,35 +87,39 @@ def progress_text(progress: Progress) -> str:
 # A result
 
 
-def summary(result: RunResult) -> str:
-    """What a run prints, in the manner of hyperfine: a result in at most twelve lines."""
-    lines = [f"{naming.run_line(result)} · {naming.where(result)}"]
+def summary(result: RunResult, colour: bool = False) -> str:
+    """What a run prints, in the manner of hyperfine: a result in at most twelve lines, with ANSI codes if `colour`."""
+    title = (f"{naming.run_line(result)} · {naming.where(result)}", "bold")
     if result.failure is not None:
-        lines += [f"  {verdict.headline(result)}", f"  {result.failure.remedy}"]
+        lines = [title, (f"  {verdict.headline(result)}", "slower"), (f"  {result.failure.remedy}", "")]
     else:
-        lines += [f"  {line}" for line in _figures(result) if line]
+        lines = [title, *((f"  {line}", kind) for line, kind in _figures(result))]
     # A prompt, or the text that a model writes, may hold what a terminal obeys.
-    return fmt.printable("\n".join(line.rstrip() for line in lines))
+    texts = [(fmt.printable(line).rstrip(), kind) for line, kind in lines]
+    return "\n".join(f"\x1b[{COLOURS[kind]}m{text}\x1b[0m" if colour and kind else text for text, kind in texts if text)
 
 
-def _figures(result: RunResult) -> Iterator[str]:
-    """Both latencies with spread and range, the speed-up, what it pays, agreement, graphs and quality."""
+def _figures(result: RunResult) -> Iterator[tuple[str, str]]:
+    """Both latencies with spread and range, the speed-up, what it pays, agreement, graphs and quality.
+
+    Each line comes with a key of `COLOURS`, or ''.
+    """
     for name, title, side in naming.variants(result):
-        if side.wall_seconds:
-            yield f"{title:<10}{fmt.latency(result.latencies[name]):>9}{_spread(side)}"
-    yield " ".join(filter(None, verdict.headline_parts(result) or ())) or verdict.headline(result)
+        yield f"{title:<10}{fmt.latency(result.latencies[name]):>9}{_spread(side)}", name
+    answer = " ".join(filter(None, verdict.headline_parts(result) or ())) or verdict.headline(result)
+    outcome = verdict.outcome(result)
+    yield answer, outcome if outcome in ("faster", "slower") else "bold"
     if interval := verdict.interval(result):
-        yield f"  {interval}"
-    yield verdict.worth(result)
-    yield details.agreement(result).removesuffix(".")
+        yield f"  {interval}", ""
+    plain = [verdict.worth(result), details.agreement(result).removesuffix(".")]
     if (compiled := result.compilation) is not None:
         breaks = fmt.count(len(compiled.graph_breaks), "break")
         first = fmt.start_time(compiled.first_call_seconds)
-        yield f"{fmt.count(compiled.graphs, 'graph')}, {breaks}, first call {first}"
-    yield verdict.without_breaks(result)
+        plain.append(f"{fmt.count(compiled.graphs, 'graph')}, {breaks}, first call {first}")
+    plain.append(verdict.without_breaks(result))
     if (mark := quality(result)) is not None:
-        yield verdict.quality_line(result).removesuffix(".") + REMEDIES[mark.remedy]
-    yield verdict.caveat(result)
+        plain.append(verdict.quality_line(result).removesuffix(".") + REMEDIES[mark.remedy])
+    yield from ((line, "") for line in [*plain, verdict.caveat(result)])
 
 
 def _spread(side: Measurement) -> str:
@@ -134,7 +140,7 @@ def report(result: RunResult) -> str:
         sections.append(hanging(f"{variant}: ", "; ".join(predictions.lines()[:MAX_PREDICTIONS]) or "nothing"))
     sections += [hanging("", text) for text in markdown.of_predictions(result) if text.rstrip(".") not in short]
     for parts in details.tree(result).values():
-        sections += [_part(part) for part in parts.values() if part.sentences or part.table or part.rows]
+        sections += [_part(part) for part in parts if part.sentences or part.table or part.rows]
     if verdict.outcome(result) == "faster":
         sections.append(["In your own code:", textwrap.indent(change(result.spec), "  ").rstrip()])
     sections.append([verdict.in_one_line(result)])

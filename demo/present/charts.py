@@ -1,133 +1,346 @@
-"""The charts of one result, and the charts of the published tables.
+"""The charts: of one result, of the published tables, of a comparison, of a sweep, and of the ways to run one model.
 
-In these each GPU has a colour and a shape, none of them eager's or compiled's.
+All return None if there is nothing to draw.
 """
 
-import html
+import math
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
 
 import plotly.graph_objects as go
 
 from demo.core import format as fmt
 from demo.core.result import RunResult
 from demo.core.spec import PUBLISHED_CALLS
-from demo.core.stats import geometric_mean
-from demo.present import figure as style, naming
-from demo.present.pictures import COMPILED, EAGER
+from demo.core.stats import Difference, geometric_mean
+from demo.present import naming
+from demo.present.figure import LINE, NAME_SIZE, TEXT, escape, layout, provenance, time_scale
+from demo.present.pictures import COMPILED, EAGER, rgb
 from demo.store import published
 from demo.store.published import PublishedRow
 
-GUIDE = "Source: the Transformers guide on torch.compile"
+# ---- one result
+
 _DOTS = {"eager": (EAGER, "circle"), "compiled": (COMPILED, "diamond")}
 """Colour and shape of the calls of `trace`: the colour never stands alone."""
 
 
 def trace(result: RunResult) -> go.Figure | None:
-    """Every timed call of both variants in the order timed, which shows drift, steps and outliers; None without any.
+    """Every timed call of both variants in the order timed, which shows drift, steps and outliers.
 
     The scale is logarithmic, so that one slow call does not press the others together. A call's number counts its
     variant's own calls: between them lie the other variant's, in A B B A order.
     """
-    sides = [one for one in naming.variants(result) if one[2].wall_seconds]
+    sides = naming.variants(result)
     if not sides:
         return None
-    scale, unit = style.scale_of(side.median_seconds for *_, side in sides)
+    scale, unit = time_scale(side.median_seconds for *_, side in sides)
     figure = go.Figure()
     for variant, name, side in sides:
         colour, shape = _DOTS[variant]
-        figure.add_trace(
-            go.Scatter(
-                name=name.lower(),
-                x=list(range(1, len(side.wall_seconds) + 1)),
-                y=[time * scale for time in side.wall_seconds],
-                text=[fmt.latency(time) for time in side.wall_seconds],
-                mode="markers",
-                marker={"color": colour, "size": 5, "symbol": shape, "opacity": 0.75},
-                hovertemplate="call %{x}: %{text}",
-            )
+        figure.add_scatter(
+            name=name.lower(),
+            x=list(range(1, len(side.wall_seconds) + 1)),
+            y=[time * scale for time in side.wall_seconds],
+            text=[fmt.latency(time) for time in side.wall_seconds],
+            mode="markers",
+            marker={"color": colour, "size": 5, "symbol": shape, "opacity": 0.75},
+            hovertemplate="call %{x}: %{text}",
         )
-    source = ["One dot a call, in the order timed; logarithmic scale", *style.provenance(result)]
+    source = ["One dot a call, in the order timed; logarithmic scale", *provenance(result)]
     figure.update_yaxes(type="log", showgrid=True, nticks=5)
-    figure.update_xaxes(showgrid=False, nticks=6)
+    figure.update_xaxes(nticks=6)
     figure.update_layout(showlegend=True)
     words = [f"{name} {fmt.latency(side.median_seconds)}" for _, name, side in sides]
-    return style.layout(figure, f"Every timed call, {unit}", source, words, left=44, right=8)
+    return layout(figure, f"Every timed call, {unit}", source, words, left=44, right=8, plot=200)
 
 
-# The published tables
+# ---- the published tables
 
 GPU_COLOURS = ("#009E73", "#AA4499", "#6B7280", "#C0392B", "#8C6D1F")
-"""Contrast at least 3:1 on both backgrounds. With colour blindness they need `SHAPES` to be words apart."""
-SHAPES = ("circle", "diamond", "square", "triangle-up", "x")
+"""None of them eager's or compiled's. Contrast at least 3:1 on both backgrounds; told apart with `GPU_SHAPES`."""
+GPU_SHAPES = ("circle", "diamond", "square", "triangle-up", "x")
 
 
 def durations(rows: Sequence[PublishedRow]) -> go.Figure | None:
-    """Time of one call by model; `rows` are of one subset, one GPU and one batch size. None without rows."""
+    """Time of one call by model, two bars each; `rows` are of one subset, one GPU and one batch size."""
     if not rows:
         return None
     names: list[str] = []
     seconds: list[float | None] = []
     texts: list[str] = []
     for row in rows:
-        name = html.escape(fmt.shortened(row.model, 18), quote=False) + (" †" if published.faults_at(row) else "")
+        name = escape(fmt.shortened(row.model, 18)) + (" †" if published.faults_at(row) else "")
         names += [name, "compiled"]
         pair = (row.eager_seconds, row.compiled_seconds)
         seconds += pair
         texts += ["out of memory" if value is None else fmt.latency(value) for value in pair]
         if row.speedup is not None:
             texts[-1] += f"  <b>{fmt.ratio(row.speedup)}</b>"
+    scale, unit = time_scale(seconds)
+    lengths = [(value or 0.0) * scale for value in seconds]
+    places = [bar + 0.5 * (bar // 2) for bar in range(len(names))]  # a gap after each pair
+    colours = [EAGER, COMPILED] * len(rows)
+    figure = go.Figure()
+    figure.add_bar(
+        orientation="h", y=places, x=lengths, width=0.74, marker={"color": colours, "line_width": 0}, hoverinfo="skip"
+    )
+    for place, length, text in zip(places, lengths, texts, strict=True):
+        figure.add_annotation(x=length, y=place, text=text, xanchor="left", xshift=8)
+    figure.update_yaxes(tickvals=places, ticktext=names, tickfont={"size": NAME_SIZE}, ticks="")
+    figure.update_yaxes(range=[places[-1] + 0.6, -0.6])
+    figure.update_xaxes(range=[0, max(lengths) or 1], nticks=5, showgrid=True, zeroline=True)
     noted = ["† has a note at its row of the table"] if any(map(published.faults_at, rows)) else []
     source = [f"{rows[0].gpu}, batch {rows[0].batch_size}", *noted, *_source(rows)]
-    return style.bars("Time of one call", names, seconds, texts, source)
+    words = [f"{name} {text}" for name, text in zip(names, texts, strict=True)]
+    height = round(34 * (places[-1] + 1.2))
+    return layout(figure, f"Time of one call, {unit}", source, words, left=150, right=110, plot=height)
 
 
 def _source(rows: Sequence[PublishedRow]) -> list[str]:
     """The source lines: how a time was taken, and who measured it."""
     first = rows[0]
-    torch = [f"torch {name}" for name in published.values(rows, "torch")]
-    versions = ", ".join([fmt.enumerated(torch), f"mode {first.mode}"])
+    torch = fmt.enumerated(f"torch {name}" for name in published.values(rows, "torch"))
+    versions = f"{torch}, mode {first.mode}"
     if first.measured:
-        return [", ".join(["One call", versions, first.dtype]), "Measured by this project"]
-    return [f"Mean of {PUBLISHED_CALLS} calls, {versions}", GUIDE]
+        return [f"One call, {versions}, {first.dtype}", "Measured by this project"]
+    return [f"Mean of {PUBLISHED_CALLS} calls, {versions}", "Source: the Transformers guide on torch.compile"]
 
 
 def by_batch(rows: Sequence[PublishedRow]) -> go.Figure | None:
     """Speed-up against batch size, one line a GPU: the geometric mean of the models that ran, or the one model's.
 
-    `rows` are of one subset. None where no row has a speed-up.
+    `rows` are of one subset.
     """
-    rows = [row for row in rows if row.speedup is not None]
-    if not rows:
+    ratios = [(row, row.speedup) for row in rows if row.speedup is not None]
+    if not ratios:
         return None
+    rows = [row for row, _ in ratios]
     figure, words = go.Figure(), []
     for number, gpu in enumerate(published.values(rows, "gpu")):
-        own = [row for row in rows if row.gpu == gpu]
-        means = {batch: _mean(own, batch) for batch in published.values(own, "batch_size")}
+        own = [(row.batch_size, ratio) for row, ratio in ratios if row.gpu == gpu]
+        means = {size: geometric_mean([ratio for each, ratio in own if each == size]) for size, _ in sorted(own)}
         colour = GPU_COLOURS[number % len(GPU_COLOURS)]
-        figure.add_trace(
-            go.Scatter(
-                name="<br>".join(html.escape(line, quote=False) for line in textwrap.wrap(gpu, 16)),
-                x=list(means),
-                y=list(means.values()),
-                mode="lines+markers",
-                line={"color": colour, "width": 2.5},
-                marker={"size": 11, "symbol": SHAPES[number % len(SHAPES)], "color": colour},
-                hovertemplate="batch %{x}: %{y:.3f}×",
-                cliponaxis=False,
-            )
+        figure.add_scatter(
+            name="<br>".join(map(escape, textwrap.wrap(gpu, 16))),
+            x=list(means),
+            y=list(means.values()),
+            mode="lines+markers",
+            line={"color": colour, "width": 2.5},
+            marker={"size": 11, "symbol": GPU_SHAPES[number % len(GPU_SHAPES)], "color": colour},
+            hovertemplate="batch %{x}: %{y:.3f}×",
+            cliponaxis=False,
         )
         words.append(f"{gpu} " + ", ".join(f"{batch}: {mean:.3g}×" for batch, mean in means.items()))
-    figure.add_hline(y=1, line={"color": style.LINE, "width": 1.5}, layer="below")
+    figure.add_hline(y=1, line={"color": LINE, "width": 1.5}, layer="below")
     batches = published.values(rows, "batch_size")
-    figure.update_xaxes(type="category", categoryorder="array", categoryarray=batches, showgrid=False)
-    figure.update_yaxes(nticks=6, ticksuffix="×", showgrid=True, zeroline=False)
+    figure.update_xaxes(type="category", categoryorder="array", categoryarray=batches)
+    figure.update_yaxes(nticks=6, ticksuffix="×", showgrid=True)
+    figure.update_layout(showlegend=True)
     models = published.values(rows, "model")
     what = models[0] if len(models) == 1 else "geometric mean of the models that ran"
     source = [f"Across: batch size. Up: speed-up, {what}; above 1× compiled is faster", *_source(rows)]
-    figure.update_layout(showlegend=True)
-    return style.layout(figure, "Speed-up by batch size, ×", source, words, left=52, right=24, plot=300)
+    return layout(figure, "Speed-up by batch size, ×", source, words, left=52, right=24, plot=300)
 
 
-def _mean(rows: Sequence[PublishedRow], batch: int) -> float:
-    return geometric_mean([row.speedup for row in rows if row.batch_size == batch and row.speedup is not None])
+# ---- a comparison
+
+
+def intervals(runs: Mapping[str, Difference | None]) -> go.Figure | None:
+    """The speed-up of each run with its 95 % interval, on one logarithmic axis around 1×.
+
+    By what stands above it: '<b>A</b>  2.00×  freezing'. A point states a ratio, so an open verdict has none.
+    """
+    points = [(place, speedup) for place, speedup in enumerate(runs.values()) if speedup is not None]
+    if not points:
+        return None
+    opacity = [0.0 if speedup.verdict == "unsure" else 1.0 for _, speedup in points]
+    figure = go.Figure()
+    figure.add_scatter(
+        x=[speedup.ratio for _, speedup in points],
+        y=[place for place, _ in points],
+        mode="markers",
+        marker={"color": COMPILED, "size": 13, "opacity": opacity},
+        error_x={
+            "type": "data",
+            "symmetric": False,
+            "array": [speedup.high - speedup.ratio for _, speedup in points],
+            "arrayminus": [speedup.ratio - speedup.low for _, speedup in points],
+            **{"color": TEXT, "thickness": 2, "width": 6},
+        },
+        hoverinfo="skip",
+    )
+    for place, name in enumerate(runs):
+        at = {"y": place, "yanchor": "bottom", "yshift": 6, "x": 0, "xref": "paper", "xanchor": "left", "xshift": -6}
+        figure.add_annotation(text=name, **at)
+    figure.add_vline(x=1, line={"color": LINE, "width": 2}, layer="below")
+    end = math.log10(1.05 * max(max(speedup.high, 1 / speedup.low) for _, speedup in points))
+    figure.update_xaxes(type="log", range=[-end, end], nticks=5, ticksuffix="×", showgrid=True)
+    figure.update_yaxes(range=[len(runs) - 0.6, -0.9], showticklabels=False)
+    source = ["Line: 95 % interval. Right of 1× compiled is faster"]
+    words = [f"{name}: {fmt.ends(one.low, one.high)}" for name, one in runs.items() if one is not None]
+    return layout(figure, "Speed-up", source, words, left=16, right=24, plot=52 * len(runs))
+
+
+# ---- a sweep
+
+FULL_COLOUR_AT = 3.0
+"""A cell has its full colour from this speed-up or slow-down on."""
+SHADES = [
+    (0.0, f"rgba{(*rgb(EAGER), 0.65)}"),
+    (0.499, f"rgba{(*rgb(EAGER), 0.2)}"),
+    (0.5, "rgba(107, 114, 128, 0.1)"),
+    (0.501, f"rgba{(*rgb(COMPILED), 0.15)}"),
+    (1.0, f"rgba{(*rgb(COMPILED), 0.55)}"),
+]
+"""From slower over no difference to faster. The page shows through, light or dark, so that text can be read on them."""
+
+
+@dataclass(frozen=True)
+class HeatCell:
+    group: str
+    row: str
+    column: str
+    text: str
+    ratio: float | None = None
+    """The speed-up; None unless it is decided."""
+
+
+def heatmap(cells: Sequence[HeatCell]) -> go.Figure | None:
+    """Groups of rows, one above the other: blue if compiled is faster, orange if it is slower."""
+    if not cells:
+        return None
+    columns = list(dict.fromkeys(cell.column for cell in cells))
+    lines: dict[tuple[str, str], dict[str, HeatCell]] = {}  # by group and row; a group's title is a line of its own
+    for group in dict.fromkeys(cell.group for cell in cells):
+        lines[group, ""] = {}
+        for cell in cells:
+            if cell.group == group:
+                lines.setdefault((group, cell.row), {})[cell.column] = cell
+    rows = [[line.get(column) for column in columns] for line in lines.values()]
+    figure = go.Figure()
+    figure.add_heatmap(
+        z=[[None if cell is None else math.log(cell.ratio or 1.0) for cell in row] for row in rows],
+        zmin=-math.log(FULL_COLOUR_AT),
+        zmax=math.log(FULL_COLOUR_AT),
+        colorscale=SHADES,
+        showscale=False,
+        text=[["" if cell is None else escape(cell.text) for cell in row] for row in rows],
+        texttemplate="%{text}",
+        textfont={"size": 13},
+        hoverinfo="skip",
+        xgap=3,
+        ygap=3,
+    )
+    labels = [fmt.shortened(row, 22) or group for group, row in lines]
+    names = [escape(label) if row else f"<b>{label}</b>" for label, (_, row) in zip(labels, lines, strict=True)]
+    figure.update_xaxes(side="top", tickvals=list(range(len(columns))), ticktext=columns, ticks="")
+    figure.update_yaxes(tickvals=list(range(len(lines))), ticktext=names, ticks="")
+    figure.update_yaxes(range=[len(lines) - 0.5, -0.5])
+    words = [f"{cell.row}, {cell.column}, {cell.group}: {cell.text}" for cell in cells]
+    source = ["Blue: compiled is faster. Orange: compiled is slower"]
+    left = 10 + round(0.58 * 13 * max(map(len, labels)))  # the width of the longest
+    # top: the title, then the batch sizes
+    return layout(figure, "Speed-up", source, words, left=left, right=8, plot=40 * len(lines), top=72)
+
+
+# ---- the ways to run one model
+
+BEYOND = 10
+"""`crossover` ends at this many times the calls that take as long as the longest start."""
+TOTAL_WHY = (
+    "Calls since the start of a process; both scales are logarithmic. Each line begins with the first answer over what "
+    "an earlier process left. Thick: the way of the answer."
+)
+Kind = Literal["winner", "eager", "other"]
+_STYLES: dict[str, tuple[str, str]] = {
+    "winner": (COMPILED, "solid"),
+    "eager": (EAGER, "5px 3px"),
+    "other": (LINE, "5px 3px"),
+}
+"""Colour and dashes of a line of `crossover`, by what its way is."""
+_PART_SHADES = ((LINE, 0.4), (LINE, 0.85), (COMPILED, 1.0), (TEXT, 1.0))
+"""Colour and opacity of each part of a first answer, in their order."""
+
+
+@dataclass(frozen=True)
+class WayLine:
+    name: str
+    kind: Kind
+    start: float
+    """Seconds to the first answer."""
+    seconds: float
+    """Of each further call."""
+
+
+def crossover(ways: Sequence[WayLine], source: Sequence[str]) -> go.Figure | None:
+    """Total time against the calls since the start of a process, on logarithmic axes: `start + calls * seconds`.
+
+    The winner and eager are named, in the corner that no line reaches. None for fewer than two ways.
+    """
+    if len(ways) < 2:
+        return None
+    farthest = max(way.start / way.seconds for way in ways)
+    decades = math.ceil(math.log10(max(10.0, BEYOND * farthest)))
+    calls = [10 ** (step / 12) for step in range(12 * decades + 1)]
+    figure = go.Figure()
+    for way in sorted(ways, key=lambda way: -list(_STYLES).index(way.kind)):  # the winner is drawn last, on top
+        colour, dash = _STYLES[way.kind]
+        name = "the other ways" if way.kind == "other" else way.name
+        figure.add_scatter(
+            name=name,
+            x=calls,
+            y=[way.start + count * way.seconds for count in calls],
+            mode="lines",
+            line={"color": colour, "width": 4 if way.kind == "winner" else 2, "dash": dash},
+            hoverinfo="skip",
+            showlegend=name not in {trace.name for trace in figure.data},
+        )
+    figure.update_layout(showlegend=True, legend={"x": 0.02, "y": 1, "traceorder": "reversed"})
+    low = math.log10(min(way.start for way in ways) / 1.5)
+    high = math.log10(1.1 * max(way.start + calls[-1] * way.seconds for way in ways))
+    figure.update_xaxes(type="log", range=[0, decades], dtick=1, tickformat="~s", tickangle=0)
+    figure.update_yaxes(type="log", range=[low, high], dtick=1, ticksuffix=" s", showgrid=True)
+    words = [
+        f"{way.name}: {fmt.duration(way.start)} to the first answer, then {fmt.latency(way.seconds)} a call"
+        for way in ways
+    ]
+    title = "Total time by number of calls"
+    return layout(figure, title, [TOTAL_WHY, *source], words, left=62, right=12, plot=260)
+
+
+def ladder(ways: Mapping[str, Mapping[str, float]], source: Sequence[str]) -> go.Figure | None:
+    """A bar a way: the seconds of each part, from the start of a process to its first answer.
+
+    The parts stand by their names and in their order. They are those over what an earlier process left.
+    """
+    if not ways:
+        return None
+    totals = {name: sum(parts.values()) for name, parts in ways.items()}
+    scale, unit = time_scale(totals.values())
+    parts = list(next(iter(ways.values())))
+    figure = go.Figure()
+    for part, (colour, opacity) in zip(parts, _PART_SHADES, strict=True):
+        figure.add_bar(
+            orientation="h",
+            y=list(range(len(ways))),
+            x=[seconds[part] * scale for seconds in ways.values()],
+            width=0.36,
+            marker={"color": colour, "opacity": opacity, "line_width": 0},
+            hoverinfo="skip",
+        )
+    for place, (name, total) in enumerate(totals.items()):
+        figure.add_annotation(x=total * scale, y=place, text=fmt.duration(total), xanchor="left", xshift=8)
+        figure.add_annotation(x=0, y=place, text=name, xanchor="left", yanchor="bottom", yshift=8)
+    figure.update_layout(barmode="stack")
+    figure.update_yaxes(range=[len(ways) - 0.6, -0.8], showticklabels=False, ticks="")
+    figure.update_xaxes(range=[0, max(totals.values()) * scale], nticks=5, showgrid=True, zeroline=True)
+    words = [
+        f"{name}: {', '.join(f'{part} {fmt.latency(seconds)}' for part, seconds in ways[name].items())}"
+        for name in ways
+    ]
+    below = [f"In one process, from the left: {', '.join(parts)}. Over what an earlier process left", *source]
+    title = f"Start to first answer, {unit}"
+    return layout(figure, title, below, words, left=8, right=72, plot=46 * len(ways))

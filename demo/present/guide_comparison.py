@@ -1,8 +1,4 @@
-"""A run compared with the guide's rows for the same checkpoint, mode and batch size, as sentences.
-
-Each setting that the guide's examples name and in which the run differs has a sentence. One more tells the guide's
-picture, precision and Transformers.
-"""
+"""A run compared with the guide's rows for the same checkpoint, mode and batch size, as sentences."""
 
 from collections.abc import Iterator
 
@@ -11,33 +7,29 @@ from demo.core.result import RunResult
 from demo.core.spec import OPTIONS, PUBLISHED_CALLS
 from demo.present import naming, verdict
 from demo.store import published
-from demo.store.published import PublishedRow
 
 
 def compare_with_guide(result: RunResult) -> list[str]:
-    """Returns 'On an A100 with torch 2.0.1 the guide saw 1.52×.' for each GPU, the run's own answer, and a sentence for
-    each difference; nothing where the guide lacks the checkpoint or the run a result. Out of memory is one."""
+    """'On an A100 with torch 2.0.1 the guide saw 1.52×.' for each GPU, the run's own answer, and a sentence for each
+    difference between them.
+
+    Nothing if the guide lacks the checkpoint, or the run a result. Out of memory is one.
+    """
     spec = result.spec
-    asked = (spec.checkpoint, spec.mode, spec.batch_size)
-    alike = [row for row in published.rows() if (row.checkpoint, row.mode, row.batch_size) == asked]
-    answered = result.status == "out_of_memory" or (result.status == "ok" and result.speedup is not None)
-    if not answered or not alike:
+    rows = [
+        row
+        for row in published.rows()
+        if (row.checkpoint, row.mode, row.batch_size) == (spec.checkpoint, spec.mode, spec.batch_size)
+    ]
+    here = "out of memory" if result.status == "out_of_memory" else verdict.speedup_in_full(result)
+    if not here or not rows:
         return []
-    return [*map(_sentence, alike), _here(result), *_differences(result)]
-
-
-def _here(result: RunResult) -> str:
-    if result.status == "out_of_memory" or result.speedup is None:
-        saw = "out of memory"
-    else:  # a void run has an answer and no figure
-        saw = verdict.answer(result) if result.void else verdict.speedup_in_full(result)
+    texts = []
+    for row in rows:
+        there = "out of memory" if row.speedup is None else fmt.ratio(row.speedup)
+        texts.append(f"On the {row.gpu} with torch {row.torch} the guide saw {there}.")
     torch = result.environment.torch if result.environment is not None else "–"
-    return f"Here: {saw}, with torch {torch} on {naming.where(result)}."
-
-
-def _sentence(row: PublishedRow) -> str:
-    saw = "out of memory" if row.speedup is None else fmt.ratio(row.speedup)
-    return f"On the {row.gpu} with torch {row.torch} the guide saw {saw}."
+    return [*texts, f"Here: {here}, with torch {torch} on {naming.where(result)}.", *_differences(result)]
 
 
 def _differences(result: RunResult) -> Iterator[str]:
@@ -46,7 +38,7 @@ def _differences(result: RunResult) -> Iterator[str]:
     for name, there in guide.items():
         here = getattr(spec, name)
         if here != there:
-            words = f"{naming.shown_value(here)} here, {naming.shown_value(there)} in the guide"
+            words = f"{naming.value_text(here)} here, {naming.value_text(there)} in the guide"
             yield f"{OPTIONS[name].label}: {words}."
     if machine is not None and "sdpa" in machine.settings.get("attention", ""):
         yield "Attention: SDPA here, plain (eager) in the guide of 2023. --attention eager compares like with like."

@@ -7,13 +7,12 @@ import re
 from collections.abc import Iterable, Sequence
 
 from demo.core import catalog, format as fmt
+from demo.core.measurement import REGISTRY
 from demo.core.result import RunResult
 from demo.core.spec import RunSpec
 from demo.present import details, naming, verdict
 from demo.present.details import Part
 
-BREAKS = "https://meta-pytorch.github.io/"
-"""Where torch explains graph breaks."""
 DRAWN_ONLY = (
     "This model knows drawn shapes only, and this picture is not one of its drawn scenes: its predictions may mean "
     "nothing. The timing is valid."
@@ -22,23 +21,21 @@ DRAWN_ONLY = (
 
 def of_run(result: RunResult) -> str:
     """The answer of a run or why it has none, its settings and machine, and every section."""
-    if result.failure is not None or result.speedup is None:
-        failed = result.failure
-        lines = [f"**{naming.status(result)}.**", *((failed.message, failed.remedy) if failed else ())]
-        answer = [" ".join([lines[0], *map(escaped, lines[1:])])]
+    answered = result.speedup if result.failure is None else None
+    if answered is None:
+        failure = result.failure
+        answer = [f"**{naming.status(result)}.**", *((failure.message, failure.remedy) if failure else ())]
+        answer[1:] = map(escaped, answer[1:])
+        paid: list[str] = []
     else:
-        worth = [verdict.worth(result), verdict.worth_why(result)]
-        more = [verdict.noise_floor(result.speedup), verdict.without_breaks(result), verdict.quality_line(result)]
-        said = [f"{speedup(result)}, 95 % confidence, {verdict.basis(result.speedup)}"]
-        said += [escaped(text.rstrip(".")) for text in more if text]
-        answer = [
-            " ".join(map(fmt.sentence, said)),
-            " ".join(escaped(fmt.sentence(text)) for text in worth if text),
-        ]
+        found = f"{verdict.speedup_in_full(result)}, 95 % confidence, {verdict.basis(answered)}."
+        more = [verdict.noise(answered), verdict.without_breaks(result), verdict.quality_line(result)]
+        answer = [found, *(escaped(fmt.sentence(text.removesuffix("."))) for text in more if text)]
+        paid = [escaped(f"{text}.") for text in (verdict.worth(result), verdict.worth_why(result)) if text]
     settings = ", ".join([naming.run_line(result), *naming.machine(result), result.started_at[:10]])
-    parts = [section(part) for fold in details.tree(result).values() for part in fold.values()]
-    below = " ".join([f"{escaped(settings)}.", *map(escaped, of_predictions(result))])
-    return "\n\n".join(filter(None, [*answer, below, *parts])) + "\n"
+    below = [f"{escaped(settings)}.", *map(escaped, of_predictions(result))]
+    parts = [section(part) for parts in details.tree(result).values() for part in parts]
+    return "\n\n".join(filter(None, [*map(" ".join, (answer, paid, below)), *parts])) + "\n"
 
 
 def of_predictions(result: RunResult) -> list[str]:
@@ -59,18 +56,10 @@ def section(part: Part) -> str:
         pieces.append(_table(list(map(escaped, heads)), cells, "l" + "r" * (len(heads) - 1)))
     rows = []
     for name, value, why in part.rows:
-        shown = f"[{value[-11:-5].upper()}]({value})" if value.startswith(BREAKS) else value and f"**{escaped(value)}**"
+        page = re.fullmatch(rf"{REGISTRY}(gb\d+)\.html", value)
+        shown = f"[{page[1].upper()}]({value})" if page else value and f"**{escaped(value)}**"
         rows.append(f"- {escaped(name)}: {' · '.join(filter(None, [shown, escaped(why)]))}")
-    return "\n\n".join([*pieces, *filter(None, ["\n".join(rows)])])
-
-
-def speedup(result: RunResult) -> str:
-    """'**1.44×** (1.41 to 1.45×)': bold only where it is faster or slower; '' without figures."""
-    text = verdict.speedup_in_full(result)
-    if verdict.outcome(result) in ("faster", "slower"):
-        ratio, _, interval = text.partition(" ")
-        return f"**{ratio}** {interval}"
-    return text
+    return "\n\n".join(filter(None, [*pieces, "\n".join(rows)]))
 
 
 def of_cells(cells: Iterable[tuple[RunSpec, RunResult | None, str]]) -> str:
@@ -80,7 +69,7 @@ def of_cells(cells: Iterable[tuple[RunSpec, RunResult | None, str]]) -> str:
     for spec, result, value in cells:
         figures = result if result is not None and verdict.outcome(result) is not None else None
         times = map(fmt.latency, figures.latencies.values()) if figures else ("", "")
-        answer = speedup(figures) if figures else escaped(value)
+        answer = verdict.speedup_in_full(figures) if figures else escaped(value)
         rows.append((escaped(spec.checkpoint), escaped(naming.settings(spec)), *times, answer))
         if result is not None and (machine := naming.machine(result)):
             places.append(", ".join([*machine, result.started_at[:10]]))

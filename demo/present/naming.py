@@ -44,12 +44,12 @@ def short(checkpoint: str) -> str:
 
 
 def where(result: RunResult) -> str:
-    """The name of the device that ran it; without one, the device that was asked for."""
+    """The name of the device that ran it; of a run that ended too early to know, the kind of device."""
     return result.environment.device_name if result.environment else result.spec.device
 
 
 def machine(result: RunResult) -> list[str]:
-    """The device, torch and transformers with their versions; nothing where the run did not get so far."""
+    """The device, torch and transformers with their versions; nothing of a run that ended too early to know."""
     known = result.environment
     return [known.device_name, f"torch {known.torch}", f"transformers {known.transformers}"] if known else []
 
@@ -60,8 +60,8 @@ def status(result: RunResult) -> str:
 
 
 def settings(spec: RunSpec) -> str:
-    """'batch 4 · default · float32', then the options that `settings_apart` lists."""
-    return " · ".join(settings_apart(spec))
+    """'batch 4 · default · float32', then the options that `settings_list` has."""
+    return " · ".join(settings_list(spec))
 
 
 def run_line(result: RunResult) -> str:
@@ -72,11 +72,11 @@ def run_line(result: RunResult) -> str:
 def run_settings(result: RunResult) -> str:
     """'batch 4 · default · float32 · 2 threads': `settings` with the threads that were used."""
     used = result.threads if result.spec.threads is None and result.spec.device == "cpu" else None
-    return " · ".join([*settings_apart(result.spec), *([fmt.count(used, "thread")] if used else [])])
+    return " · ".join([*settings_list(result.spec), *([fmt.count(used, "thread")] if used else [])])
 
 
-def settings_apart(spec: RunSpec) -> list[str]:
-    """Batch, mode and number format, then what is not at its default: options choices, switches."""
+def settings_list(spec: RunSpec) -> list[str]:
+    """Batch, mode and number format, then what is not at its default: options with choices, switches."""
     parts = [f"batch {spec.batch_size}"] if spec.unit != "call" else []
     parts += [spec.mode, spec.dtype]
     for option in sorted(OPTIONS.values(), key=lambda option: option.kind == "switch"):
@@ -85,16 +85,16 @@ def settings_apart(spec: RunSpec) -> list[str]:
             continue
         if option.name == "threads":
             parts.append(fmt.count(value, "thread"))
+        elif option.name == "repeats":
+            parts.append(f"{value} repeats")
         elif option.kind == "switch":
             parts.append(option.label.lower())
         elif option.kind == "choice" and option.name not in ("mode", "dtype", "device"):
             parts.append(f"{option.label.lower()} {value}")
-        elif option.name == "repeats":
-            parts.append(f"{value} repeats")
     return parts
 
 
-def shown_value(value: Any) -> str:
+def value_text(value: Any) -> str:
     """An option's value as the form names it."""
     if isinstance(value, bool):
         return "on" if value else "off"
@@ -108,11 +108,13 @@ def variant_name(name: str, spec: RunSpec) -> str:
 
 
 def variants(result: RunResult) -> list[tuple[str, str, Measurement]]:
-    """('eager', 'Eager', its measurement) and the same of 'compiled', where measured."""
+    """('eager', 'Eager', its measurement) and the same of 'compiled', if timed."""
     sides = (("eager", result.eager), ("compiled", result.compiled))
-    return [(name, variant_name(name, result.spec), side) for name, side in sides if side is not None]
+    return [
+        (name, variant_name(name, result.spec), side) for name, side in sides if side is not None and side.wall_seconds
+    ]
 
 
 def worker_word(word: str) -> str:
-    """The words for a code that a worker sends; an unknown code, as of a newer worker, stands as it is."""
+    """The words for a code that a worker sends. A code without words stands as it is."""
     return WORKER_WORDS.get(word, word)

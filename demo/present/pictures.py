@@ -4,7 +4,7 @@ A variant has the same colour everywhere. Labels have colours of `PALETTE`, the 
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from importlib import metadata
 from typing import Literal, NamedTuple
@@ -13,7 +13,7 @@ import numpy as np
 from PIL import Image, ImageColor, ImageDraw, ImageFilter, ImageFont
 
 from demo.core.base64_images import decode_mask
-from demo.core.format import percent, printable
+from demo.core.format import percent, printable, shortened
 from demo.core.outputs import Box, ImageInfo, Predictions
 from demo.tasks.boxes import SAME_IOU, match
 from demo.tasks.masks import changed_pixels
@@ -25,13 +25,9 @@ Variant = Literal["eager", "compiled"]
 VARIANTS: tuple[Variant, ...] = ("eager", "compiled")
 
 PALETTE = ("#CC3311", "#F0E442", "#332288", "#009E73", "#FFAABB", "#8B5CF6", "#663333", "#DDCC77")
-"""Chosen by search so that any two, and any of them and the variants' colours, stay apart in normal vision and with
-protanopia and deuteranopia. Eight is what can be told apart; more labels share, and their captions tell them apart."""
+"""Chosen by search: any two of them, and of the variants' colours, stay apart in normal vision and with protanopia and
+deuteranopia. More than eight labels share colours, and their captions tell them apart."""
 CHANGED = "#FF2E93"
-PAPER = "#FFFFFF"
-INK = "#000000"
-LIGHT = 100
-"""From this lightness on, of 255, black has the higher WCAG contrast on each colour of `PALETTE`."""
 PAGE_INK, PAGE_PAPER, PAGE_SOFT, PAGE_LINE, PAGE_MUTED = "#15181d", "#f4f3ee", "#ebe9e1", "#d5d2c8", "#565b64"
 """Colours of the page in its light theme."""
 
@@ -42,88 +38,85 @@ def label_colours(labels: Iterable[str]) -> dict[str, str]:
 
 
 def text_on(colour: str) -> str:
-    """`INK` or `PAPER`, whichever can be read on `colour`."""
-    return INK if ImageColor.getcolor(colour, "L") > LIGHT else PAPER  # type: ignore[operator]
+    """Black or white, whichever has the higher WCAG contrast on this colour of `PALETTE`."""
+    return "#000000" if ImageColor.getcolor(colour, "L") > 100 else "#FFFFFF"  # type: ignore[operator]
 
 
-# Annotations: where a variant sees what, and in which colour
+# ---- annotations: what a variant sees, its place and its colour
 
-MIN_SIDE = 320
+MIN_SIDE = 640
 """Smaller pictures are enlarged by a whole factor until their long side has at least this many pixels."""
-DRAWN_SIDE = 640
-"""The same for pictures with captions drawn on them."""
 ALPHA = 0.5
 """Opacity of the label's colour in the pixels of a segment."""
-UNTINTED = ("background",)
-"""The label that segmentation models give to pixels of no known class."""
+BACKGROUND = "background"
+"""The label that segmentation models give to pixels of no class."""
 MAX_LABEL_LENGTH = 60
 Rect = tuple[int, int, int, int]
-Mark = tuple[Rect | np.ndarray, str]
-"""A box in pixels of the picture, or a float mask of its size with the opacity of each pixel; and its caption."""
+Area = Rect | np.ndarray
+"""A box in pixels of the picture, or a float mask of its size with the opacity of each pixel."""
 
 
-class Annotated(NamedTuple):
+class Annotation(NamedTuple):
     """A picture, and what is marked on it: the value of a `gr.AnnotatedImage` and its `color_map`."""
 
     image: Image.Image
-    marks: list[Mark]
+    marks: list[tuple[Area, str]]
+    """With their captions."""
     colours: dict[str, str]
     """By caption."""
 
+    def mark(self, area: Area | None, caption: str, colour: str) -> None:
+        """Adds a mark, unless it has no place in the picture."""
+        if area is not None:
+            self.marks.append((area, caption))
+            self.colours[caption] = colour
 
-def annotated(
+
+def annotate(
     preview: Image.Image, info: ImageInfo, predictions: Mapping[str, Predictions], variant: Variant
-) -> Annotated:
+) -> Annotation:
     """What `variant` sees: boxes, the most certain first, or segments, the largest first. Raises ValueError for a mask
     that cannot be read."""
-    image, side = _enlarged(preview), predictions[variant]
+    seen, side = Annotation(_enlarge(preview), [], {}), predictions[variant]
     colours = label_colours(thing.label for one in predictions.values() for thing in one.boxes or one.segments or ())
-    found: list[tuple[Rect | np.ndarray, str, str]] = []
     for box in sorted(side.boxes or (), key=lambda box: -box.score):
-        if (rect := _rect(box, info, image)) is not None:
-            found.append((rect, _caption(box.label, box.score), colours[box.label]))
+        seen.mark(_rect(box, info, seen.image), _caption(box.label, box.score), colours[box.label])
     for segment in sorted(side.segments or (), key=lambda segment: -segment.area):
-        mask = _of_size(decode_mask(segment.mask_png), image)
-        if segment.label.lower() not in UNTINTED and mask.any():
+        mask = _resize(decode_mask(segment.mask_png), seen.image)
+        if segment.label.lower() != BACKGROUND and mask.any():
             name = segment.label.split(",")[0].strip() or segment.label  # 'bed' of a data set's 'bed, bunk, berth'
-            found.append((mask * ALPHA, _caption(name, segment.score), colours[segment.label]))
-    return _annotated(image, found)
+            seen.mark(mask * ALPHA, _caption(name, segment.score), colours[segment.label])
+    return seen
 
 
-def difference(preview: Image.Image, info: ImageInfo, eager: Predictions, compiled: Predictions) -> Annotated | None:
-    """Where two sets of boxes or segments differ; None where they do not.
+def difference(preview: Image.Image, info: ImageInfo, eager: Predictions, compiled: Predictions) -> Annotation | None:
+    """Where two sets of boxes or segments differ; None if they do not.
 
-    Boxes without a partner of the same label at an IoU of `outputs.SAME_BOX_IOU`, in their variant's colour; pixels
-    whose label changed, widened to be seen. Not compared: scores, and which objects of one label a pixel belongs to.
+    Boxes without a partner of the same label at an IoU of `SAME_IOU`, in their variant's colour; pixels whose label
+    changed, widened to be seen. Not compared: scores, and which objects of one label a pixel belongs to.
     """
-    image = _enlarged(preview)
+    seen = Annotation(_enlarge(preview), [], {})
     if eager.segments is not None and compiled.segments is not None:
         changed = changed_pixels(eager.segments, compiled.segments)
-        if not changed.any():
-            return None
-        share = float(changed.mean())
-        shown = "under 0.1 %" if share < 0.0005 else percent(share)
-        picture = Image.fromarray(_of_size(changed, image)).convert("L")
-        wider = np.asarray(picture.filter(ImageFilter.MaxFilter(_line(image) // 2 * 2 + 1))) / 255
-        return _annotated(image, [(wider, f"{shown} of the pixels differ", CHANGED)])
+        if changed.any():
+            share = float(changed.mean())
+            words = "under 0.1 %" if share < 0.0005 else percent(share)
+            picture = Image.fromarray(_resize(changed, seen.image)).convert("L")
+            wider = np.asarray(picture.filter(ImageFilter.MaxFilter(_line(seen.image) // 2 * 2 + 1))) / 255
+            seen.mark(wider, f"{words} of the pixels differ", CHANGED)
+        return seen if seen.marks else None
     ours, theirs = eager.boxes or (), compiled.boxes or ()
     pairs = match(ours, theirs, SAME_IOU)
-    found: list[tuple[Rect | np.ndarray, str, str]] = []
     for side, (variant, boxes, colour) in enumerate((("eager", ours, EAGER), ("compiled", theirs, COMPILED))):
         matched = {pair[side] for pair in pairs}
         for place, box in enumerate(boxes):
-            if place not in matched and (rect := _rect(box, info, image)) is not None:
-                found.append((rect, _caption(f"only {variant}: {box.label}", box.score), colour))
-    return _annotated(image, found) if found else None
+            if place not in matched:
+                seen.mark(_rect(box, info, seen.image), _caption(f"only {variant}: {box.label}", box.score), colour)
+    return seen if seen.marks else None
 
 
-def _annotated(image: Image.Image, found: Sequence[tuple[Rect | np.ndarray, str, str]]) -> Annotated:
-    marks = [(place, caption) for place, caption, _ in found]
-    return Annotated(image, marks, {caption: colour for _, caption, colour in found})
-
-
-def _enlarged(picture: Image.Image, least: int = MIN_SIDE) -> Image.Image:
-    factor = math.ceil(least / max(picture.size))
+def _enlarge(picture: Image.Image) -> Image.Image:
+    factor = math.ceil(MIN_SIDE / max(picture.size))
     size = picture.width * factor, picture.height * factor
     return picture.convert("RGB").resize(size, Image.Resampling.NEAREST)  # to be seen as the model gets it
 
@@ -135,49 +128,44 @@ def _line(image: Image.Image) -> int:
 
 def _rect(box: Box, info: ImageInfo, image: Image.Image) -> Rect | None:
     """A box of the input picture on `image`, clamped to it; None if it is not finite or lies outside."""
-    if not all(map(math.isfinite, box.box)):
+    size, smallest = np.array(image.size), 2 * _line(image)
+    corners = np.array(box.box).reshape(2, 2) * size / (info.width, info.height)
+    low, high = corners.min(axis=0), corners.max(axis=0)
+    if not np.isfinite(corners).all() or (high < 0).any() or (low > size).any():
         return None
-    width, height = image.size
-    x0, x1 = sorted(value * width / info.width for value in box.box[0::2])
-    y0, y1 = sorted(value * height / info.height for value in box.box[1::2])
-    if x1 < 0 or y1 < 0 or x0 > width or y0 > height:
-        return None
-    smallest = 2 * _line(image)
-    x0, y0 = max(0, min(x0, width - smallest)), max(0, min(y0, height - smallest))
-    x1, y1 = max(min(x1, width), x0 + smallest), max(min(y1, height), y0 + smallest)
-    return round(x0), round(y0), round(x1), round(y1)
+    low = np.clip(low, 0, np.maximum(size - smallest, 0))
+    x0, y0, x1, y1 = (round(float(edge)) for edge in (*low, *np.maximum(np.minimum(high, size), low + smallest)))
+    return x0, y0, x1, y1
 
 
-def _of_size(mask: np.ndarray, image: Image.Image) -> np.ndarray:
+def _resize(mask: np.ndarray, image: Image.Image) -> np.ndarray:
     """A bool mask in the picture's size."""
     return np.array(Image.fromarray(mask).resize(image.size, Image.Resampling.NEAREST), dtype=bool)
 
 
 def _caption(label: str, score: float | None) -> str:
     """'star 90 %', on one line."""
-    shown = "" if score is None or not math.isfinite(score) else f" {percent(score)}"
-    return printable_label(label) + shown
+    words = "" if score is None or not math.isfinite(score) else f" {percent(score)}"
+    return printable_label(label) + words
 
 
-# Drawn
+# ---- drawing
 
 Font = ImageFont.FreeTypeFont | ImageFont.ImageFont
 
 
-def draw(shown: Annotated) -> Image.Image:
+def draw(seen: Annotation) -> Image.Image:
     """The picture with its marks and their captions drawn on it; the first mark lies on top."""
-    image = _enlarged(shown.image, DRAWN_SIDE)
-    pen, line, factor = ImageDraw.Draw(image), _line(image), image.width // shown.image.width
-    font = font_for(max(16, round(max(image.size) * 0.036)))
-    for place, caption in reversed(shown.marks):
-        colour = shown.colours[caption]
-        if isinstance(place, np.ndarray):
-            mask = place.repeat(factor, 0).repeat(factor, 1)
-            image.paste(colour, mask=Image.fromarray((mask * 255).astype(np.uint8)))
-            y, x = np.argwhere(mask).mean(axis=0)
+    image = seen.image.copy()
+    pen, line, font = ImageDraw.Draw(image), _line(image), font_for(max(16, round(max(image.size) * 0.036)))
+    for area, caption in reversed(seen.marks):
+        colour = seen.colours[caption]
+        if isinstance(area, np.ndarray):
+            image.paste(colour, mask=Image.fromarray((area * 255).astype(np.uint8)))
+            y, x = np.argwhere(area).mean(axis=0)
             at, anchor = (float(x), float(y)), "mm"
         else:
-            x0, y0, x1, y1 = (edge * factor for edge in place)
+            x0, y0, x1, y1 = area
             pen.rectangle((x0, y0, x1 - 1, y1 - 1), outline=colour, width=line)
             at, anchor = (x0, y0), "la"
         left, top, right, bottom = pen.textbbox(at, caption, font, anchor)
@@ -188,16 +176,8 @@ def draw(shown: Annotated) -> Image.Image:
 
 def printable_label(label: str, most: int = MAX_LABEL_LENGTH) -> str:
     """One line of at most `most` letters, without what `format.printable` replaces."""
-    shown = printable(label[: 4 * most], kept="").replace("\N{REPLACEMENT CHARACTER}", " ")
-    text = " ".join(shown.split())
-    return text if len(text) <= most else text[: most - 1].rstrip() + "…"
-
-
-def cut(text: str, font: Font, room: float) -> str:
-    """`text` on one line of at most `room` pixels."""
-    while font.getlength(text) > room:
-        text = f"{text[:-2].rstrip()}…"
-    return text
+    line = printable(label[: 4 * most], kept="").replace("\N{REPLACEMENT CHARACTER}", " ")
+    return shortened(" ".join(line.split()), most)
 
 
 @lru_cache(maxsize=64)

@@ -1,13 +1,13 @@
 """The race to break-even as SVG: work done over time, eager against compiled, of a result or of a run that goes on.
 
-Eager answers from the start. Compiled stands still during its first call and then climbs more steeply; where the lines
+Eager answers from the start. Compiled stands still during its first call and then climbs more steeply; as the lines
 cross, compiling has paid. A picture of a result plays once, in `PLAYED_SECONDS`, unless the reader asks for reduced
 motion. It needs nothing around it: on a page it takes the page's colours, in a file its own.
 """
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from html import escape
 
 from demo.core import format as fmt
@@ -18,7 +18,7 @@ from demo.present import naming, verdict
 from demo.present.pictures import COMPILED, EAGER
 
 TITLE = "Calls answered over time"
-NO_RACE = "This run has no race: it takes a known speed-up and a first call that was measured."
+NO_RACE = "This run has no race: it takes a known speed-up, outputs that agree and a first call that was measured."
 PLAYED_SECONDS = 9
 WIDTHS = {"wide": 720, "narrow": 430}
 """In the picture's own units, for a page and for a phone."""
@@ -28,7 +28,7 @@ LETTER = 6.6
 """The mean width of a letter."""
 LEFT, TOP = 2, 26
 BEYOND_CROSSING, BEYOND_COMPILE = 1.5, 4.0
-"""The picture ends at so many times the last crossing; without one at so many times the longest first call."""
+"""The picture of a result ends at this many times the last crossing, or the longest first call if that is later."""
 LIVE_HORIZONS = (5, 10, 20, 40, 60, 120, 300, 600, 1800, 3600)
 """Seconds at which the picture of a run that goes on may end."""
 _STYLE = f"""<style>
@@ -59,8 +59,8 @@ class Line:
     kind: str
     """Its classes: 'eager', 'compiled' or 'compiled kept'."""
     name: str
-    said: str
-    """When it pays, or how many calls it would have answered; '' while nothing is known."""
+    words: str
+    """When it pays, or how many calls it would have answered; what it does until that is known."""
     first: float
     """When it begins to answer; infinite while that is not known."""
     each: float
@@ -73,54 +73,60 @@ class Line:
         return max(0.0, seconds - self.first) / self.each
 
 
+# ---- of a result
+
+
 def file(result: RunResult) -> str:
-    """The picture as an SVG file of its own. Raises BadInput where there is none."""
-    if not (drawn := of_result(result, source=source_of(result))):
+    """The picture as an SVG file of its own. Raises BadInput for a result without a race."""
+    if not (picture := of_result(result, source=source_of(result))):
         raise BadInput(NO_RACE)
-    return drawn
+    return picture
 
 
 def source_of(result: RunResult) -> str:
-    """What was run, where and when."""
+    """What was run, on which machine and when."""
     return f"{naming.run_line(result)} · {naming.where(result)} · {result.started_at[:10]}"
 
 
 def of_result(result: RunResult, size: str = "wide", source: str = "", plays: bool = True) -> str:
-    """'' without a speed-up, where it is too noisy to tell, or without a first call."""
+    """The picture of a result; '' if `lines_of` has none."""
     lines = lines_of(result)
     if not lines:
         return ""
     end = horizon(lines)
-    told = fmt.rounded_duration(end)
-    told = f"{told}, played in {PLAYED_SECONDS} s" if plays else told
-    return _drawn(lines, end, end, TITLE, told, size, source, plays)
+    scale = fmt.rounded_duration(end) + (f", played in {PLAYED_SECONDS} s" if plays else "")
+    return _svg(lines, end, end, TITLE, scale, size, source, plays)
 
 
 def lines_of(result: RunResult) -> list[Line]:
-    """Eager's line, then one of compiled for each start that is known; none where `of_result` has no picture."""
+    """Eager's line, then one of compiled for each known start; none if it is not known whether compiling pays."""
     speedup, compilation = result.speedup, result.compilation
-    outcome = verdict.outcome(result)
-    if speedup is None or compilation is None or outcome not in ("faster", "same", "slower"):
+    if speedup is None or compilation is None:
         return []
     eager, compiled = speedup.latencies
     lines = [Line("eager", "Eager", "answers from the start", 0.0, eager)]
     for state, seconds in compilation.known_costs.items():
-        even = result.break_even(seconds)
-        start = verdict.start(compilation, state)
-        if even is None or even.calls is None or outcome != "faster":
-            crossing, said = None, "never pays, here"
-        else:
-            ends = [math.inf if calls is None else calls * eager for calls in (even.low, even.calls, even.high)]
-            crossing, said = (ends[0], ends[1], ends[2]), f"pays after {verdict.calls_to_pay(even)}"
+        even = verdict.break_even(result, seconds)
+        if even is None:
+            return []
+        crossing, words = None, "never pays, here"
+        if even.calls is not None:
+            low, calls, high = (
+                math.inf if count is None else count * eager for count in (even.low, even.calls, even.high)
+            )
+            crossing, words = (low, calls, high), f"pays after {verdict.calls_to_pay(even)}"
         kind = "compiled kept" if state == "warm" else "compiled"
-        lines.append(Line(kind, f"Compiled {start}", said, seconds, compiled, crossing))
+        lines.append(Line(kind, f"Compiled {verdict.start(compilation, state)}", words, seconds, compiled, crossing))
     return lines
 
 
 def horizon(lines: Sequence[Line]) -> float:
     """The seconds at which the picture of a result ends."""
-    crossings = [one.crossing[1] for one in lines if one.crossing is not None]
-    return max([BEYOND_COMPILE * max(one.first for one in lines), *(BEYOND_CROSSING * end for end in crossings)])
+    crossings = [line.crossing[1] for line in lines if line.crossing is not None]
+    return max([BEYOND_COMPILE * max(line.first for line in lines), *(BEYOND_CROSSING * end for end in crossings)])
+
+
+# ---- of a run that goes on
 
 
 def of_progress(progress: Progress, spec: RunSpec, size: str = "wide") -> str:
@@ -133,74 +139,73 @@ def of_progress(progress: Progress, spec: RunSpec, size: str = "wide") -> str:
         _live("eager", "Eager", "is warming up", progress.eager_seconds, 0.0, now),
         _live("compiled", naming.variant_name("compiled", spec), waits, progress.compiled_seconds, first, now),
     ]
-    horizon = next((end for end in LIVE_HORIZONS if end >= 1.1 * now), 1.2 * now)
-    title = "Calls each would have answered by now"
-    return _drawn(lines, now, horizon, title, fmt.rounded_duration(horizon), size)
+    end = next((end for end in LIVE_HORIZONS if end >= 1.1 * now), 1.2 * now)
+    return _svg(lines, now, end, "Calls each would have answered by now", fmt.rounded_duration(end), size)
 
 
 def _live(kind: str, name: str, waits: str, each: float | None, first: float | None, now: float) -> Line:
     """'Eager, 1.45 ms: 4 200 calls', or what it does until its latency is known."""
+    begins = math.inf if first is None else first
     if not each:
-        return Line(kind, name, waits, first or math.inf, math.inf)
-    line = Line(kind, f"{name}, {fmt.latency(each)}", "", math.inf if first is None else first, each)
-    return replace(line, said=fmt.count(fmt.two_digits(int(line.work(now))), "call"))
+        return Line(kind, name, waits, begins, math.inf)
+    calls = int(max(0.0, now - begins) / each)
+    return Line(kind, f"{name}, {fmt.latency(each)}", fmt.count(fmt.two_digits(calls), "call"), begins, each)
 
 
-def _drawn(
+# ---- the picture
+
+
+def _svg(
     lines: Sequence[Line],
     now: float,
-    horizon: float,
+    end: float,
     title: str,
     scale: str,
     size: str,
     source: str = "",
     plays: bool = False,
 ) -> str:
-    """The lines up to `now` of `horizon` seconds, with a row below for each; `scale` tells where the axis ends."""
+    """The lines up to `now` of `end` seconds, with a row below for each; `scale` are the words at the axis' end."""
     width = WIDTHS[size]
-    right = width - 10
-    most = max((one.work(horizon) for one in lines), default=0.0) or 1.0
+    right, indent = width - 10, LEFT + 30
+    most = max((line.work(end) for line in lines), default=0.0) or 1.0
 
     def x(seconds: float) -> float:
-        return round(LEFT + (right - LEFT) * min(seconds, horizon) / horizon, 1)
+        return round(LEFT + (right - LEFT) * min(seconds, end) / end, 1)
 
     def y(calls: float) -> float:
         return round(TOP + HEIGHT * (1 - calls / most), 1)
 
     paths, marks, rows = [], [], []
     row = TOP + HEIGHT + ROW
-    for one in lines:
-        turn = min(one.first, now)
-        ends = f"{x(0)},{y(0)} {x(turn)},{y(0)} {x(now)},{y(one.work(now))}"
-        paths.append(f'<polyline class="line {one.kind}" points="{ends}"/>')
+    for line in lines:
+        points = f"{x(0)},{y(0)} {x(min(line.first, now))},{y(0)} {x(now)},{y(line.work(now))}"
+        paths.append(f'<polyline class="line {line.kind}" points="{points}"/>')
         row += ROW
-        sample = f'<path class="line {one.kind}" d="M{LEFT} {row - 4}h22"/>'
-        fits = len(f"{one.name}: {one.said}") < (right - LEFT - 30) / LETTER
-        place = "" if fits else f' x="{LEFT + 30}" dy="{LINE}"'
-        said = f'<tspan class="said"{place}>{": " * fits}{escape(one.said)}</tspan>'
-        rows.append(f'{sample}<text x="{LEFT + 30}" y="{row}">{escape(one.name)}{said}</text>')
+        sample = f'<path class="line {line.kind}" d="M{LEFT} {row - 4}h22"/>'
+        fits = len(f"{line.name}: {line.words}") < (right - indent) / LETTER
+        place = "" if fits else f' x="{indent}" dy="{LINE}"'
+        words = f'<tspan class="said"{place}>{": " * fits}{escape(line.words)}</tspan>'
+        rows.append(f'{sample}<text x="{indent}" y="{row}">{escape(line.name)}{words}</text>')
         row += 0 if fits else LINE
-        if one.crossing is None:
-            continue
-        low, at, high = (min(seconds, horizon) for seconds in one.crossing)
-        height = {seconds: y(lines[0].work(seconds)) for seconds in (low, at, high)}
-        delay = f'class="mark" style="animation-delay:{PLAYED_SECONDS * at / horizon:.2f}s"' * plays
-        marks.append(
-            f'<g {delay}><path class="range {one.kind.split()[0]}" '
-            f'd="M{x(low)} {height[low]}L{x(high)} {height[high]}"/>'
-            f'<path class="axis" d="M{x(at)} {height[at]}V{y(0)}"/>'
-            f'<circle class="dot" cx="{x(at)}" cy="{height[at]}" r="5"/></g>'
-        )
+        if line.crossing is not None:
+            low, at, high = ((x(time), y(lines[0].work(min(time, end)))) for time in line.crossing)
+            delay = f'class="mark" style="animation-delay:{PLAYED_SECONDS * line.crossing[1] / end:.2f}s"' * plays
+            marks.append(
+                f'<g {delay}><path class="range {line.kind.split()[0]}" d="M{low[0]} {low[1]}L{high[0]} {high[1]}"/>'
+                f'<path class="axis" d="M{at[0]} {at[1]}V{y(0)}"/>'
+                f'<circle class="dot" cx="{at[0]}" cy="{at[1]}" r="5"/></g>'
+            )
     if source:
         row += ROW
-        shown = fmt.shortened(source, int(width / 6.5))
+        shown = fmt.shortened(source, int(width / LETTER))
         rows.append(f'<text class="small" x="{LEFT}" y="{row}">{escape(shown)}</text>')
-    words = escape(". ".join(f"{one.name}: {one.said}" for one in lines), quote=True)
+    label = escape(". ".join([title, *(f"{line.name}: {line.words}" for line in lines)]))
     clip = f'<clipPath id="race-{size}"><rect class="clock" width="{width}" height="{row}"/></clipPath>' * plays
     within = f' clip-path="url(#race-{size})"' * plays
     return (
         f'<svg class="race {size}" xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {row + 8}" role="img" '
-        f'aria-label="{title}. {words}">{_STYLE}{clip}'
+        f'aria-label="{label}">{_STYLE}{clip}'
         f'<text class="small" x="{LEFT}" y="{TOP - 6}">{title}</text>'
         f'<path class="axis" d="M{LEFT} {y(0)}H{right}"/>'
         f'<text class="small" x="{LEFT}" y="{TOP + HEIGHT + 20}">0 s</text>'

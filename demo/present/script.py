@@ -31,8 +31,10 @@ class Code(str):
 
 def literal(value: Any) -> str:
     """`repr` with double quotes, unless a text in it has one."""
-    text = value if isinstance(value, Code) else repr(value)
-    return text if isinstance(value, Code) or '"' in text else text.replace("'", '"')
+    if isinstance(value, Code):
+        return value
+    text = repr(value)
+    return text if '"' in text else text.replace("'", '"')
 
 
 _TEMPLATES = jinja2.Environment(
@@ -44,16 +46,15 @@ _TEMPLATES = jinja2.Environment(
     variable_end_string='")',
     finalize=literal,
     undefined=jinja2.StrictUndefined,
-    keep_trailing_newline=True,
 )
 
 
 def script(result: RunResult) -> str:
-    """The program that times the model of `result` again, in turns, and prints medians, their ratio, and how far the
-    outputs lie apart, or the text that both write.
+    """The program that times the model of `result` again, in turns.
 
-    A failed run has a script, too: it fails the same way, for a report. What a script leaves out stands in
-    docs/command-line.md. Raises BadInput for an option that a script does not apply.
+    It prints medians, their ratio, and how far the outputs lie apart or the text that both write. Of a failed run it
+    fails the same way, for a report. What a script leaves out stands in docs/command-line.md. Raises BadInput for an
+    option that a script does not apply.
     """
     for name in result.spec.departures():
         if not (name in APPLIED or OPTIONS[name].timing):
@@ -64,23 +65,18 @@ def script(result: RunResult) -> str:
 
 
 def loading_lines(package: Path) -> str:
-    """The lines that load a package which a run has kept, without this project, and refuse one of other versions or
-    another machine. `model` is then called with the run's inputs by name."""
+    """The lines that load a package which a run has kept, without this project. They define `model`.
+
+    They refuse a package of other versions or another machine. `model` is called with the run's inputs by name.
+    """
     return _TEMPLATES.get_template("package_template.py").render(package=str(package)).strip()
 
 
-def needs_folder(spec: RunSpec) -> bool:
-    """Whether weights or config come with this project, so that the program is started in its folder."""
-    checkpoint = catalog.find(spec.checkpoint)
-    own = spec.weights == "random" or _has_own_config(spec, checkpoint)
-    return checkpoint is not None and (checkpoint.bundled or own)
-
-
 def change(spec: RunSpec) -> str:
-    """The lines that change in the user's own code, where `model` is theirs."""
-    given = {"mode": spec.mode, "fullgraph": spec.fullgraph, "dynamic": DYNAMIC[spec.dynamic]}
+    """The lines that change in the user's own code, which has a `model`."""
+    values = {"mode": spec.mode, "fullgraph": spec.fullgraph, "dynamic": DYNAMIC[spec.dynamic]}
     usual = {"mode": "default", "fullgraph": False, "dynamic": None}
-    asked = [f"{name}={literal(value)}" for name, value in given.items() if value != usual[name]]
+    arguments = [f"{name}={literal(value)}" for name, value in values.items() if value != usual[name]]
     lines = ["torch._inductor.config.freezing = True  # call the model under torch.no_grad()"] if spec.freezing else []
     if spec.compiler == "aot":
         lines += [
@@ -89,42 +85,44 @@ def change(spec: RunSpec) -> str:
             'model = torch._inductor.aoti_load_package("model.pt2")  # here, or in another process',
         ]
     elif spec.scope == "layers":
-        lines += [f"for layer in model_layers:  # the repeated ones\n    layer.compile({', '.join(asked)})"]
+        lines += ["for layer in model_layers:  # the repeated ones", f"    layer.compile({', '.join(arguments)})"]
     else:
-        lines.append(f"model = torch.compile({', '.join(['model', *asked])})")
+        lines.append(f"model = torch.compile({', '.join(['model', *arguments])})")
     return "\n".join(lines)
 
 
-def _has_own_config(spec: RunSpec, checkpoint: Checkpoint | None) -> bool:
+def needs_folder(spec: RunSpec) -> bool:
+    """Whether weights or config come with this project, so that the program is started in its folder."""
+    checkpoint = catalog.find(spec.checkpoint)
+    return checkpoint is not None and (checkpoint.bundled or spec.weights == "random" or _has_own_config(checkpoint))
+
+
+def _has_own_config(checkpoint: Checkpoint | None) -> bool:
     """Whether the published config does not load: one asks for timm, those of a revision hold nulls that fail."""
-    return spec.checkpoint in KEY_MAPPINGS or (checkpoint is not None and checkpoint.revision is not None)
-
-
-def device(spec: RunSpec) -> str:
-    """The device's name for torch. The spec of a run that failed early still says 'auto'."""
-    return spec.device.replace("auto", "cpu")
+    return checkpoint is not None and (checkpoint.id in KEY_MAPPINGS or checkpoint.revision is not None)
 
 
 def _facts(result: RunResult) -> dict[str, Any]:
-    """What the template asks for."""
+    """The variables of the template."""
     spec, machine, image = result.spec, result.environment, result.image
     scene = catalog.find_scene(image.sha256) if image else None
     answer = verdict.speedup_in_full(result) or result.status
     where = f" on {machine.device_name}, torch {machine.torch}" if machine else ""
     layout = ", memory_format=torch.channels_last" if spec.channels_last else ""
+    device = spec.device.replace("auto", "cpu")  # the spec of a run that failed early still says 'auto'
     return {
         "spec": spec,
-        "device": device(spec),
+        "device": device,
         "dtype": Code(f"torch.{'float32' if spec.dtype == 'tf32' else spec.dtype}"),
-        "threads": spec.threads or (machine.threads or None if machine is not None and device(spec) == "cpu" else None),
+        "threads": spec.threads or (result.threads if device == "cpu" else None),
         "then": f"{answer}{where}, run {result.id}",
         "own": spec.task == OWN_MODEL,
         "text": spec.task == TEXT_GENERATION,
-        "random": spec.weights == "random",
         "picture": scene.relative_to(catalog.ASSETS.parent).as_posix() if scene else None,
         "size": (image.width, image.height) if image else (640, 480),
         "place": Code(f"DEVICE{layout}"),
         "converted": Code(f"DTYPE{layout}"),
+        "call": "run(one); torch.cuda.synchronize()" if device == "cuda" else "run(one)",
         "layers": spec.compiler == "jit" and spec.scope == "layers",
         "project": needs_folder(spec) or scene is not None,
         **_model(spec),
@@ -133,25 +131,29 @@ def _facts(result: RunResult) -> dict[str, Any]:
 
 def _model(spec: RunSpec) -> dict[str, Any]:
     """How the model is loaded, as `demo.backend.models` does."""
-    random, checkpoint = spec.weights == "random", catalog.find(spec.checkpoint)
     if spec.task == OWN_MODEL:
         file, function = catalog.own_model_parts(spec.checkpoint)
         return {"file": file.name, "function": function}
-    folder = catalog.config_folder(checkpoint).relative_to(catalog.ASSETS.parent).as_posix() if checkpoint else ""
-    revision = checkpoint.revision if checkpoint is not None else None
-    here = checkpoint is not None and (checkpoint.bundled or random)
-    files = {"trust_remote_code": False}  # left out, transformers would ask
-    kind = checkpoint.auto_class if checkpoint is not None else BY_NAME[spec.task].auto_classes[0]
+    random, checkpoint = spec.weights == "random", catalog.find(spec.checkpoint)
+    files: dict[str, Any] = {"trust_remote_code": False}  # left out, transformers would ask
+    kind, revision, source, folder = BY_NAME[spec.task].auto_classes[0], None, spec.checkpoint, ""
+    if checkpoint is not None:
+        kind, revision = checkpoint.auto_class, checkpoint.revision
+        folder = catalog.config_folder(checkpoint).relative_to(catalog.ASSETS.parent).as_posix()
+    if checkpoint is not None and (checkpoint.bundled or random):
+        source = folder
+    elif revision:
+        files["revision"] = revision
     if spec.text:
         kind = "AutoModelForZeroShotObjectDetection"
     keys = None if random else KEY_MAPPINGS.get(spec.checkpoint)
-    config = Code("source") if random else folder if _has_own_config(spec, checkpoint) else None
-    given = {"config=config": config, "key_mapping=keys": keys, "use_safetensors=True": not revision}
+    config = Code("source") if random else folder if _has_own_config(checkpoint) else None
+    arguments = {"config=config": config, "key_mapping=keys": keys, "use_safetensors=True": not revision}
     return {
-        "source": folder if here else spec.checkpoint,
-        "files": files | ({"revision": revision} if revision and not here else {}),
+        "source": source,
+        "files": files,
         "config": config,
         "keys": keys,
         "kind": Code(kind),
-        "arguments": Code(", ".join(["dtype=DTYPE", *(text for text, wanted in given.items() if wanted)])),
+        "arguments": Code(", ".join(["dtype=DTYPE", *(text for text, wanted in arguments.items() if wanted)])),
     }

@@ -10,7 +10,7 @@ import os
 import runpy
 # {% endif %}
 import statistics
-import timeit
+import time
 
 import torch
 # {% if not own or layers %}
@@ -19,6 +19,7 @@ import transformers
 # {% if spec.sees_picture %}
 from PIL import Image, ImageOps
 # {% endif %}
+from torch.utils import benchmark
 
 DEVICE, DTYPE, BATCH_SIZE = fill("device"), fill("dtype"), fill("spec.batch_size")
 torch.set_grad_enabled(False)
@@ -53,7 +54,7 @@ config = transformers.AutoConfig.from_pretrained(fill("config"), **files)
 # {% if keys %}
 keys = fill("keys")
 # {% endif %}
-# {% if random %}
+# {% if spec.weights == "random" %}
 torch.manual_seed(0)
 model = transformers.fill("kind").from_config(config).to(DTYPE)
 # {% else %}
@@ -71,12 +72,6 @@ def moved(tensor):
 model, inputs = model.to(DTYPE), torch.utils._pytree.tree_map_only(torch.Tensor, moved, inputs)
 arguments = () if isinstance(inputs, dict) else inputs if isinstance(inputs, tuple) else (inputs,)
 inputs = inputs if isinstance(inputs, dict) else {}
-
-
-def run(one):
-    return one(*arguments, **inputs)
-
-
 # {% elif text %}
 
 ids = tokenizer(fill("spec.prompt"), return_tensors="pt")["input_ids"]
@@ -110,23 +105,21 @@ inputs = {name: value for name, value in processor(images=[picture], return_tens
 inputs |= tokenizer(fill("spec.text | list"), padding="max_length", truncation=True, max_length=16, return_tensors="pt")
 # {% endif %}
 inputs = {name: torch.cat([value] * BATCH_SIZE).to(DEVICE) for name, value in inputs.items()}
-inputs["pixel_values"] = inputs["pixel_values"].to(fill("converted"))
+arguments, inputs["pixel_values"] = (), inputs["pixel_values"].to(fill("converted"))
+# {% endif %}
+# {% if not text %}
 
 
 def run(one):
-    return one(**inputs)
+    return one(*arguments, **inputs)
 
 
 # {% endif %}
 run(model)  # eager first: compiled first, a model may become other graphs
-start = timeit.default_timer()
+start = time.perf_counter()
 # {% if spec.compiler == "aot" %}
 options = torch._inductor.list_mode_options(fill("spec.mode"))
-# {% if own %}
 program = torch.export.export(model, arguments, kwargs=inputs)
-# {% else %}
-program = torch.export.export(model, (), kwargs=inputs)
-# {% endif %}
 torch._inductor.aoti_compile_and_package(program, package_path="model.pt2", inductor_configs=options)
 os.environ["AOTI_RUNTIME_CHECK_INPUTS"] = "1"  # else it answers inputs of other sizes with wrong numbers
 compiled = torch._inductor.aoti_load_package("model.pt2")  # here, or in another process
@@ -139,17 +132,13 @@ for layer in [one for one in layers if not any(inner in layers for inner in one.
 compiled = torch.compile(model, mode=fill("spec.mode"), fullgraph=fill("spec.fullgraph"))
 # {% endif %}
 run(compiled)
-print(f"First compiled call, with all that was compiled for it: {timeit.default_timer() - start:.1f} s.")
+print(f"First compiled call, with all that was compiled for it: {time.perf_counter() - start:.1f} s.")
 
-calls = {"eager": lambda: run(model), "compiled": lambda: run(compiled)}
-# {% if device == "cuda" %}
-calls = {name: lambda call=call: (call(), torch.cuda.synchronize()) for name, call in calls.items()}
-# {% endif %}
-slowest = max(min(timeit.repeat(call, number=1, repeat=6)) for call in calls.values())  # six calls: warmed up
-count, times, end = max(2, min(12, round(0.06 / slowest))), {"eager": [], "compiled": []}, timeit.default_timer() + 5
-while len(times["compiled"]) < 10 or timeit.default_timer() < end:
-    for name, call in calls.items():  # after a switch some calls settle, and are not counted
-        times[name] += timeit.repeat(call, number=1, repeat=count + count // 2)[count // 2 :]
+times = {"eager": [], "compiled": []}
+for _ in range(10):
+    for name, one in (("eager", model), ("compiled", compiled)):
+        timer = benchmark.Timer(fill("call"), globals={**globals(), "one": one}, num_threads=torch.get_num_threads())
+        times[name] += timer.blocked_autorange(min_run_time=0.25).times  # it calls some times before it counts
 for name, seconds in times.items():
     low, middle, high = (1000 * value for value in statistics.quantiles(seconds, n=4))
     print(f"{name:9}{middle:.3g} ms a call, the middle half {low:.3g} to {high:.3g} ms")

@@ -5,12 +5,13 @@ The same sentences, plain text, stand on the page, in the terminal and in an exp
 
 from typing import Literal
 
-from demo.core import format as fmt, stats
+from demo.core import format as fmt
 from demo.core.caveat import IMPORTANT
 from demo.core.comparison import BreakEven, Comparison
 from demo.core.measurement import Compilation
 from demo.core.quality import quality
 from demo.core.result import RunResult
+from demo.core.stats import Interval
 from demo.present import naming
 
 HEADLINES: dict[str, tuple[str, str, str]] = {
@@ -31,21 +32,34 @@ OPEN_BECAUSE = {
     "machine": "Other programs took the cores while it was timed.",
 }
 STARTS = {"cold": "from nothing", "warm": "with a kept cache", "partly": "from a partly filled cache"}
-Outcome = Literal["void", "faster", "slower", "same", "unsure"]
 WIDE = 0.1
-"""From this half-width of the interval on an open verdict is told as noise."""
+"""An open verdict whose interval has at least this half-width is called noise."""
 
 
-def outcome(result: RunResult) -> Outcome | None:
+# ---- the answer
+
+
+def outcome(result: RunResult) -> Literal["void", "faster", "slower", "same", "unsure"] | None:
     """The verdict that the headline states; None for a run without a speed-up."""
-    known = _known(result)
-    if known is None:
+    found = _comparison(result)
+    if found is None:
         return None
-    return "void" if result.void else known.verdict
+    return "void" if result.void else found.verdict
 
 
-def _known(result: RunResult) -> Comparison | None:
+def _comparison(result: RunResult) -> Comparison | None:
     return result.speedup if result.failure is None else None
+
+
+def _kind(found: Comparison) -> str:
+    """The verdict; of an open one the reason: 'narrow', 'unsure', 'busy' or 'void'."""
+    if found.open_because == "recompiled":
+        return "void"
+    if found.verdict != "unsure":
+        return found.verdict
+    if found.open_because == "machine":
+        return "busy"
+    return "narrow" if found.open_because == "interval" and found.half_width <= WIDE else "unsure"
 
 
 def headline(result: RunResult) -> str:
@@ -58,13 +72,13 @@ def headline(result: RunResult) -> str:
 
 def headline_parts(result: RunResult) -> tuple[str, str, str] | None:
     """The headline as (text before, the figure, text after); None for a run without a speed-up."""
-    known = _known(result)
-    if known is None:
+    found = _comparison(result)
+    if found is None:
         return None
-    before, shown, after = HEADLINES[_kind(known)]
+    before, middle, after = HEADLINES[_kind(found)]
     if result.spec.graph_break:
         after = f"{after} (with added graph breaks)".strip()
-    return before, shown.format(ratio=figure(known)), after
+    return before, middle.format(ratio=figure(found)), after
 
 
 def times(result: RunResult) -> str:
@@ -72,43 +86,115 @@ def times(result: RunResult) -> str:
     return fmt.latencies(result.latencies.values()) if len(result.latencies) == 2 else ""
 
 
-def figure(known: stats.Interval) -> str:
-    """How many times faster, or slower where it is, with the digits that its interval allows."""
-    if known.ratio < 1:
-        return fmt.estimate(1 / known.ratio, 1 / known.high, 1 / known.low)
-    return fmt.estimate(known.ratio, known.low, known.high)
-
-
-def _kind(known: Comparison) -> str:
-    """The verdict; of an open one what it tells: 'narrow', 'unsure', 'busy' or 'void'."""
-    if known.open_because == "recompiled":
-        return "void"
-    if known.verdict != "unsure":
-        return known.verdict
-    if known.open_because == "machine":
-        return "busy"
-    return "narrow" if known.open_because == "interval" and known.half_width <= WIDE else "unsure"
+def figure(interval: Interval) -> str:
+    """How many times faster, or slower, with the digits that the interval allows: never below 1."""
+    if interval.ratio < 1:
+        return fmt.estimate(1 / interval.ratio, 1 / interval.high, 1 / interval.low)
+    return fmt.estimate(interval.ratio, interval.low, interval.high)
 
 
 def answer(result: RunResult) -> str:
     """The answer in short: '1.5× faster', '3× faster (rough)', 'no difference', 'too noisy to tell'; '' without one."""
-    known, mark = _known(result), quality(result)
-    if known is None:
+    found, mark = _comparison(result), quality(result)
+    if found is None:
         return ""
-    rough = mark is not None and mark.mark == "rough" and known.verdict != "unsure"
-    return f"{_answer(known)} (rough)" if rough else _answer(known)
+    rough = mark is not None and mark.mark == "rough" and found.verdict != "unsure"
+    return f"{_answer(found)} (rough)" if rough else _answer(found)
 
 
-def _answer(known: Comparison) -> str:
-    _, shown, after = HEADLINES[_kind(known)]
-    text = f"{shown.format(ratio=figure(known))} {after}".strip()
+def _answer(found: Comparison) -> str:
+    _, middle, after = HEADLINES[_kind(found)]
+    text = f"{middle.format(ratio=figure(found))} {after}".strip()
     return text[:1].lower() + text[1:]
+
+
+def title(result: RunResult) -> str:
+    """'shapes-vit 1.14× faster', 'shapes-vit: too noisy to tell', 'shapes-vit: Out of memory'."""
+    colon = "" if outcome(result) in ("faster", "slower") else ":"
+    model = fmt.shortened(fmt.printable(naming.short(result.spec.checkpoint)), 60)
+    return f"{model}{colon} {answer(result) or naming.status(result)}"
+
+
+def speedup(result: RunResult) -> str:
+    """The speed-up in short if it is decided: '1.44×', of a loss '0.80×'; else `answer`."""
+    found = _comparison(result)
+    return answer(result) if found is None else _ratio(found) or answer(result)
+
+
+def _ratio(found: Comparison) -> str:
+    """The speed-up, of a loss below 1; '' unless it is known to be faster or slower."""
+    decided = _kind(found) in ("faster", "slower")
+    return fmt.estimate(found.ratio, found.low, found.high) if decided else ""
+
+
+def speedup_in_full(result: RunResult) -> str:
+    """'1.44× (1.41 to 1.45×)', 'too noisy to tell (0.90 to 1.90×)'; no interval of a void run; '' without one."""
+    found = _comparison(result)
+    return speedup(result) if found is None or result.void else with_ends(speedup(result), found)
+
+
+def without_breaks(result: RunResult) -> str:
+    """'Without the added breaks, stored: 1.45× (1.41 to 1.49×)'; '' if the history had no such run."""
+    found = result.without_breaks
+    if found is None:
+        return ""
+    return f"Without the added breaks, stored: {with_ends(_ratio(found) or _answer(found), found)}"
+
+
+def with_ends(text: str, interval: Interval) -> str:
+    """'1.44× (1.41 to 1.45×)'."""
+    return f"{text} ({fmt.ends(interval.low, interval.high)})"
+
+
+def in_one_line(result: RunResult) -> str:
+    """'shapes-vit on AMD EPYC: 1.25× (1.24 to 1.26×), compiled against eager (from 3 processes)', to be quoted."""
+    found = _comparison(result)
+    if found is None:
+        return ""
+    compiled = "compiled with added graph breaks" if result.spec.graph_break else "compiled"
+    about = f"{result.spec.checkpoint} on {naming.where(result)}"
+    return f"{about}: {speedup_in_full(result)}, {compiled} against eager ({basis(found)})"
+
+
+# ---- how far it can be relied on
+
+
+def interval(result: RunResult) -> str:
+    """'speed-up 1.41 to 1.45×, 95 % confidence, from 3 processes'; '' without a speed-up.
+
+    Of a loss it is the slow-down, which has more digits than 0.10×.
+    """
+    found = result.speedup
+    if found is None:
+        return ""
+    gain = f"speed-up {fmt.ends(found.low, found.high)}"
+    loss = f"slow-down {fmt.ends(1 / found.high, 1 / found.low)}"
+    return f"{loss if found.verdict == 'slower' else gain}, 95 % confidence, {basis(found)}"
+
+
+def basis(found: Comparison) -> str:
+    """What the interval rests on: 'from 3 processes, how they differ counted in'."""
+    if found.basis == "within one process":
+        return "within one process: a rerun may lie outside"
+    processes = fmt.count(found.processes, "process")
+    if found.processes > 1:
+        return f"from {processes}, how they differ counted in"
+    return f"from {processes}; that others differ by about {fmt.percent(found.deviation)} is counted in"
+
+
+def noise(found: Comparison) -> str:
+    """A sentence: what left the verdict open, or by the A/A control how far eager differs from itself here."""
+    if found.open_because in OPEN_BECAUSE:
+        return OPEN_BECAUSE[found.open_because].format(floor=fmt.percent(found.floor))
+    if found.control is None:
+        return "Eager was not timed against itself."
+    return f"Eager timed against itself: {fmt.percent(found.floor)} apart."
 
 
 def quality_line(result: RunResult) -> str:
     """'Fair: it rests on 1 process.'; '' without an answer."""
-    known = quality(result)
-    return f"{known.mark.capitalize()}: {known.reason}." if known is not None else ""
+    mark = quality(result)
+    return f"{mark.mark.capitalize()}: {mark.reason}." if mark is not None else ""
 
 
 def caveat(result: RunResult) -> str:
@@ -117,96 +203,37 @@ def caveat(result: RunResult) -> str:
     return next((texts[key] for key in IMPORTANT if key in texts), "")
 
 
-def speedup(result: RunResult) -> str:
-    """The speed-up in short where it is known: '1.44×', of a loss '0.80×'; else `answer`."""
-    known = _known(result)
-    if known is not None and outcome(result) in ("faster", "slower"):
-        return fmt.estimate(known.ratio, known.low, known.high)
-    return answer(result)
+# ---- when compiling pays
+
+NEVER = BreakEven(calls=None, low=None, high=None, images=None, seconds=None)
 
 
-def speedup_in_full(result: RunResult) -> str:
-    """'1.44× (1.41 to 1.45×)', 'too noisy to tell (0.90 to 1.90×)'; '' without one."""
-    known = _known(result)
-    return "" if known is None else with_ends(speedup(result), known)
+def break_even(result: RunResult, seconds: float) -> BreakEven | None:
+    """When a first call of this many seconds has paid; None if it is not known whether it does."""
+    stated = outcome(result)
+    if stated not in ("faster", "same", "slower") or _outputs_differ(result):
+        return None
+    return result.break_even(seconds) if stated == "faster" else NEVER
 
 
-def without_breaks(result: RunResult) -> str:
-    """'Without the added breaks, stored: 1.45× (1.41 to 1.49×)'; '' if the history had no such run."""
-    known = result.without_breaks
-    if known is None:
-        return ""
-    decided = known.verdict in ("faster", "slower")
-    text = fmt.estimate(known.ratio, known.low, known.high) if decided else _answer(known)
-    return f"Without the added breaks, stored: {with_ends(text, known)}"
-
-
-def with_ends(text: str, interval: stats.Interval) -> str:
-    """'1.44× (1.41 to 1.45×)'."""
-    return f"{text} ({fmt.ends(interval.low, interval.high)})"
-
-
-def interval(result: RunResult) -> str:
-    """'speed-up 1.41 to 1.45×, 95 % confidence, from 3 processes'; '' without a speed-up.
-
-    Of a loss it is the slow-down, which has more digits than 0.10×.
-    """
-    known = result.speedup
-    if known is None:
-        return ""
-    gain = f"speed-up {fmt.ends(known.low, known.high)}"
-    loss = f"slow-down {fmt.ends(1 / known.high, 1 / known.low)}"
-    return f"{loss if known.verdict == 'slower' else gain}, 95 % confidence, {basis(known)}"
-
-
-def basis(known: Comparison) -> str:
-    """What the interval rests on: 'from 3 processes, how they differ counted in'."""
-    if known.basis == "within one process":
-        return "within one process: a rerun may lie outside"
-    processes = fmt.count(known.processes, "process")
-    if known.processes > 1:
-        return f"from {processes}, how they differ counted in"
-    return f"from {processes}; that others differ by about {fmt.percent(known.deviation)} is counted in"
-
-
-def doubts(known: Comparison) -> str:
-    """What left the verdict open; '' where nothing did."""
-    return OPEN_BECAUSE.get(known.open_because, "").format(floor=fmt.percent(known.floor))
-
-
-def noise_floor(known: Comparison) -> str:
-    """The A/A control: how far eager differs from itself on this machine."""
-    if known.control is None:
-        return "eager was not timed against itself"
-    return f"eager timed against itself: {fmt.percent(known.floor)} apart"
-
-
-# When compiling pays
-
-
-def in_one_line(result: RunResult) -> str:
-    """'shapes-vit on AMD EPYC: 1.25× (1.24 to 1.26×), compiled against eager (from 3 processes)', to be quoted."""
-    if result.speedup is None or not (answer := speedup_in_full(result)):
-        return ""
-    compiled = "compiled with added graph breaks" if result.spec.graph_break else "compiled"
-    about = f"{result.spec.checkpoint} on {naming.where(result)}"
-    return f"{about}: {answer}, {compiled} against eager ({basis(result.speedup)})"
+def _outputs_differ(result: RunResult) -> bool:
+    return result.parity is not None and result.parity.verdict == "differ"
 
 
 def worth(result: RunResult) -> str:
     """'Pays after 18 000 calls from nothing, 4 000 with a kept cache', 'Never pays here'; '' without figures."""
-    verdict, compiled = outcome(result), result.compilation
-    if verdict is None or compiled is None:
+    stated, compiled = outcome(result), result.compilation
+    if stated is None or compiled is None:
         return ""
-    if verdict == "void":
+    if stated == "void":
         return "It was recompiled while it was timed: no figure holds"
-    if result.parity is not None and result.parity.verdict == "differ":
+    if _outputs_differ(result):
         return "Compiled gives other outputs than eager: whether it pays is not known"
-    if verdict == "unsure":
+    if stated == "unsure":
         return "Whether compiling pays is not known yet"
     paid: list[str] = []
     for state, seconds in compiled.known_costs.items():
-        even = result.break_even(seconds) if verdict == "faster" else None
+        even = break_even(result, seconds)
         if even is None or even.calls is None:
             return "Never pays here"
         calls = fmt.two_digits(even.calls if even.answers is None else even.images or 0)
@@ -216,27 +243,12 @@ def worth(result: RunResult) -> str:
 
 
 def worth_why(result: RunResult) -> str:
-    """'A start takes 28 s from nothing, 1.2 s with a kept cache'; '' where no first call was measured."""
+    """'A start takes 28 s from nothing, 1.2 s with a kept cache'; '' if no first call was measured."""
     compiled = result.compilation
     if compiled is None or outcome(result) in (None, "void"):
         return ""
     costs = compiled.known_costs.items()
     return f"A start takes {', '.join(f'{fmt.start_time(one)} {start(compiled, state)}' for state, one in costs)}"
-
-
-def when_it_pays(result: RunResult) -> list[str]:
-    """A sentence for each state of the cache from which a first call was measured."""
-    compiled, verdict, texts = result.compilation, outcome(result), list[str]()
-    if compiled is None:
-        return texts
-    for state, seconds in compiled.known_costs.items():
-        cost = f"A first call {start(compiled, state)} takes {fmt.start_time(seconds)}"
-        even = result.break_even(seconds)
-        if even is not None and verdict in ("faster", "slower", "same"):
-            pays = even.calls is not None and verdict == "faster"
-            cost += f" and pays for itself after {calls_to_pay(even)}" if pays else " and never pays for itself"
-        texts.append(fmt.sentence(cost))
-    return texts
 
 
 def start(compiled: Compilation, state: str) -> str:

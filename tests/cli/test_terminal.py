@@ -26,6 +26,12 @@ def test_a_summary_has_twelve_lines_at_most(result: RunResult) -> None:
     assert 3 <= len(summary(result).splitlines()) <= 12
 
 
+def test_colours_mark_the_variants_and_the_answer() -> None:
+    lines = summary(ok_result(), colour=True).splitlines()
+    assert [re.findall(r"\x1b\[([\d;]+)m", line)[0] for line in lines[:4]] == ["1", "33", "34", "1;32"]
+    assert re.sub(r"\x1b\[[\d;]+m", "", "\n".join(lines)) == summary(ok_result())
+
+
 def test_a_line_for_each_variant_has_latency_spread_range_and_calls() -> None:
     eager, compiled = summary(ok_result()).splitlines()[1:3]
     assert re.split(r"\s{2,}", eager.strip()) == ["Eager", "2.04 ms ± 0.033 ms", "2.00 ms … 2.08 ms, 48 calls"]

@@ -3,93 +3,148 @@ import json
 import re
 from pathlib import Path
 
+import numpy as np
+import plotly.graph_objects as go
 import pytest
-from support.samples import ENVIRONMENT
+from support.page_support import HOSTILE
+from support.samples import GPU, measurement, ok_result
 
-from demo.core.measurement import Measurement
 from demo.core.result import RunResult
-from demo.core.spec import RunSpec
+from demo.core.stats import Difference
 from demo.present import pictures
-from demo.present.charts import by_batch, durations, trace
+from demo.present.charts import (
+    HeatCell,
+    WayLine,
+    by_batch,
+    crossover,
+    durations,
+    heatmap,
+    intervals,
+    ladder,
+    trace,
+)
 from demo.present.figure import TEXT
 from demo.present.pictures import COMPILED, EAGER
 from demo.store import published
 from demo.store.published import PublishedRow
 
-GPU = dataclasses.replace(ENVIRONMENT, device_name="Tesla T4")
+WAYS = [
+    WayLine("Freezing", "winner", 23.0, 0.002),
+    WayLine("Eager", "eager", 3.0, 0.004),
+    WayLine("Mode lite", "other", 8.0, 0.004),
+]
+PARTS = {"import": 2.0, "weights": 1.0, "compile": 19.5, "first call": 0.5}
 
 
-def measured(*seconds: float) -> Measurement:
-    return Measurement(seconds, None, (1.0,), 2)
+def timed(eager: tuple[float, ...], compiled: tuple[float, ...]) -> RunResult:
+    sides = (dataclasses.replace(measurement(1.0), wall_seconds=seconds) for seconds in (eager, compiled))
+    return ok_result(eager=next(sides), compiled=next(sides), environment=GPU)
 
 
-def result(eager: Measurement | None, compiled: Measurement | None, **other: object) -> RunResult:
-    given = {"status": "ok", "spec": RunSpec("shapes-vit", "image-classification"), "environment": GPU}
-    return RunResult("1", "2026-11-21T09:00:00Z", eager=eager, compiled=compiled, **{**given, **other})
-
-
-def texts(figure) -> list[str]:
-    return [re.sub(r"</?(b|span)\b[^>]*>", "", note.text) for note in figure.layout.annotations]
-
-
-def test_every_call_of_both_variants_is_a_dot_in_order() -> None:
-    figure = trace(result(measured(0.03, 0.02, 0.025), measured(0.011, 0.012)))
-    assert [list(part.x) for part in figure.data] == [[1, 2, 3], [1, 2]]
-    assert figure.data[0].y == pytest.approx([30, 20, 25]) and figure.data[1].y == pytest.approx([11, 12])
-    assert [part.marker.color for part in figure.data] == [EAGER, COMPILED]
-
-
-def test_names_from_outside_are_text_and_not_markup() -> None:
-    table = [dataclasses.replace(published.rows()[0], gpu="<a href=x>y</a>", model="<b>m</b>")]
-    for figure in (durations(table), by_batch(table)):
-        assert "<a href" not in figure.to_json() and "<b>m" not in figure.to_json()
-    spec = RunSpec("<a href='javascript:1'>x</a>\n<b>", "image-classification")
-    source = texts(trace(result(measured(0.02), measured(0.01), spec=spec)))[-1]
-    assert "<a" not in source and "&lt;a href" in source and "\n" not in source
-
-
-def test_the_page_recolours_the_colours_that_the_figures_have() -> None:
-    css = (Path(__file__).parents[2] / "demo" / "ui" / "look" / "figures.css").read_text()
-    for colour in (COMPILED, TEXT):
-        assert f"fill: rgb{pictures.rgb(colour)}" in css
-    assert f'tspan[style*="{COMPILED}"]' in css
-
-
-def test_every_figure_is_strict_json_and_told_in_words_with_neither_tags_nor_signs() -> None:
-    both = result(measured(0.02, 0.03, 0.02), measured(0.01, 0.01, 0.5))
-    figure = trace(both)
-    json.loads(figure.to_json(), parse_constant=lambda name: pytest.fail(name))
-    said = figure.layout.meta["aloud"]
-    title = re.sub("<.*?>", "", figure.layout.title.text)
-    assert said.startswith(title) and len(said) > len(title)
-    assert not re.search("[<>●◆━┄]", said)
+def notes(figure: go.Figure) -> list[str]:
+    return [re.sub("<.*?>", "", note.text) for note in figure.layout.annotations]
 
 
 def guide_rows(gpu: str, batch_size: int) -> list[PublishedRow]:
     return published.select(published.rows(), "release", gpu, batch_size)
 
 
+@pytest.mark.parametrize(
+    "figure",
+    [
+        intervals({}),
+        heatmap([]),
+        crossover([], []),
+        ladder({}, []),
+        durations([]),
+        by_batch([]),
+        trace(ok_result(eager=None, compiled=None)),
+    ],
+)
+def test_nothing_makes_no_chart(figure: go.Figure | None) -> None:
+    assert figure is None
+
+
+def test_names_from_outside_are_text() -> None:
+    rows = [dataclasses.replace(published.rows()[0], gpu=HOSTILE, model=HOSTILE)]
+    spec = dataclasses.replace(ok_result().spec, checkpoint=HOSTILE)
+    cells = [HeatCell("a", HOSTILE, "1", HOSTILE)]
+    for figure in (durations(rows), by_batch(rows), heatmap(cells), trace(ok_result(spec=spec))):
+        assert "<img" not in figure.to_json()
+
+
+def test_the_page_recolours_the_colours_of_the_figures() -> None:
+    css = (Path(__file__).parents[2] / "demo" / "ui" / "look" / "figures.css").read_text()
+    for colour in (COMPILED, TEXT):
+        assert f"fill: rgb{pictures.rgb(colour)}" in css
+    assert f'tspan[style*="{COMPILED}"]' in css
+
+
+@pytest.mark.parametrize(
+    "figure", [trace(timed((0.02, 0.03, 0.02), (0.01, 0.01, 0.5))), durations(guide_rows("T4", 16))]
+)
+def test_a_figure_is_read_aloud_in_words(figure: go.Figure) -> None:
+    json.loads(figure.to_json(), parse_constant=lambda name: pytest.fail(name))
+    words, title = figure.layout.meta["aloud"], re.sub("<.*?>", "", figure.layout.title.text)
+    assert words.startswith(title) and len(words) > len(title)
+    assert not re.search("[<>●◆━┄]", words)
+
+
+def test_every_call_is_a_dot_in_order() -> None:
+    figure = trace(timed((0.03, 0.02, 0.025), (0.011, 0.012)))
+    assert [list(dots.x) for dots in figure.data] == [[1, 2, 3], [1, 2]]
+    assert figure.data[0].y == pytest.approx([30, 20, 25]) and figure.data[1].y == pytest.approx([11, 12])
+    assert [dots.marker.color for dots in figure.data] == [EAGER, COMPILED]
+
+
 @pytest.mark.parametrize(("gpu", "batch_size", "scale"), [("A100", 1, 1e3), ("T4", 16, 1)], ids=["ms", "s"])
 def test_the_durations_are_the_tables(gpu: str, batch_size: int, scale: float) -> None:
-    table = guide_rows(gpu, batch_size)
-    figure = durations(table)
+    rows = guide_rows(gpu, batch_size)
+    figure = durations(rows)
     (bars,) = figure.data
-    assert bars.x[::2] == pytest.approx([(row.eager_seconds or 0) * scale for row in table])
-    assert bars.x[1::2] == pytest.approx([(row.compiled_seconds or 0) * scale for row in table])
-    assert [name.removesuffix(" †") for name in figure.layout.yaxis.ticktext[::2]] == [row.model for row in table]
+    assert bars.x[::2] == pytest.approx([(row.eager_seconds or 0) * scale for row in rows])
+    assert bars.x[1::2] == pytest.approx([(row.compiled_seconds or 0) * scale for row in rows])
+    assert [name.removesuffix(" †") for name in figure.layout.yaxis.ticktext[::2]] == [row.model for row in rows]
+    missing = sum(seconds is None for row in rows for seconds in (row.eager_seconds, row.compiled_seconds))
+    assert notes(figure).count("out of memory") == missing
 
 
 def test_the_lines_are_the_tables_geometric_means() -> None:
     figure = by_batch(published.select(published.rows(), "release"))
-    means = {line.name.split()[0]: dict(zip(line.x, line.y, strict=True)) for line in figure.data}
+    means = {line.name: dict(zip(line.x, line.y, strict=True)) for line in figure.data}
     assert means["A100"] == pytest.approx({1: 1.449, 4: 1.287, 16: 1.222}, abs=0.0005)
     assert means["V100"] == pytest.approx({1: 1.599, 4: 1.221, 16: 1.190}, abs=0.0005)
     assert means["T4"] == pytest.approx({1: 1.203, 4: 1.132, 16: 1.157}, abs=0.0005)
 
 
-def test_out_of_memory_stands_in_words_where_a_bar_would() -> None:
-    table = guide_rows("T4", 16)
-    place = [row.model for row in table].index("DETR")
-    figure = durations(table)
-    assert figure.data[0].x[2 * place : 2 * place + 2] == (0, 0)
-    assert texts(figure).count("out of memory") == 2
+def test_an_open_verdict_has_an_interval_without_a_point() -> None:
+    runs = {"A": Difference(2.0, 1.9, 2.1, "faster"), "B": Difference(1.0, 0.8, 1.3, "unsure"), "C": None}
+    (points,) = intervals(runs).data
+    assert list(points.marker.opacity) == [1.0, 0.0]
+    assert points.x[1] + points.error_x.array[1] == pytest.approx(1.3)
+    assert points.x[1] - points.error_x.arrayminus[1] == pytest.approx(0.8)
+
+
+@pytest.mark.parametrize("ratio", [1.2, 2.0, 9.0])
+def test_a_loss_is_coloured_as_strongly_as_a_win(ratio: float) -> None:
+    cells = [HeatCell("a", "m", column, "", one) for column, one in (("1", ratio), ("2", 1 / ratio), ("3", None))]
+    win, loss, none = heatmap(cells).data[0].z[1]
+    assert win == pytest.approx(-loss) and win > none == 0
+
+
+def test_each_group_of_a_heat_map_has_its_rows() -> None:
+    cells = [HeatCell(group, "m", column, column, 2.0) for group, column in (("a", "1"), ("a", "2"), ("b", "1"))]
+    filled = [[cell is not None for cell in row] for row in heatmap(cells).data[0].z]
+    assert filled == [[False, False], [True, True], [False, False], [True, False]]
+
+
+def test_a_line_is_the_start_and_the_calls() -> None:
+    ways = {way.name if way.kind != "other" else "the other ways": way for way in WAYS}
+    for line in crossover(WAYS, []).data:
+        assert np.allclose(line.y, ways[line.name].start + ways[line.name].seconds * np.array(line.x))
+
+
+def test_the_parts_of_a_bar_add_up_to_the_first_answer() -> None:
+    figure = ladder({"Freezing": PARTS, "Eager": dict.fromkeys(PARTS, 1.0)}, [])
+    assert np.sum([bar.x for bar in figure.data], axis=0).tolist() == pytest.approx([23.0, 4.0])
+    assert "23 s" in notes(figure)

@@ -1,54 +1,196 @@
-"""What is told of a text model's run, as words, as HTML and as JSON."""
+"""The parts behind an answer: everything that was measured has its line, and titles answer."""
 
 import dataclasses
+from typing import Any
 
 import pytest
-from support.samples import measurement, text_result
+from support.samples import BOXES, GPU, failed_result, full_result, measurement, ok_result, plain, text_result
 
-from demo.core import format as fmt
-from demo.core.measurement import Pair
-from demo.core.outputs import Predictions
+from demo.core import catalog
+from demo.core.machine import GpuSample, HostSample
+from demo.core.measurement import Compilation, CompileCost, GraphBreak
+from demo.core.outputs import Parity, Predictions
 from demo.core.result import RunResult
-from demo.present import details, verdict
+from demo.core.spec import OWN_MODEL, RunSpec
+from demo.present import details, markdown, naming
+from demo.present.guide_comparison import compare_with_guide
 
-OTHER = Predictions(text=" a <b>", pieces=(" a", " <b>", "", "."), token_ids=(5, 9, 3, 8))
+EVERYTHING = """48 timed calls of each
+A call 12.2 ms 6.12 ms median of this process 12.2 ms 6.12 ms
+images/s, back to back 600 760
+on the GPU 5.00 ms 4.80 ms
+launching kernels 59 % 22 %
+Graph break 1: modeling_vit.py:321 in forward · call to print
+Recompile 1: modeling_vit.py:88 in forward · a size changed
+Fallback to eager 2: – · a loop
+with a kept cache, by run 20261121T093100-0f0f10
+First call 31 s 3.4 s
+Memory: 620 MB → 540 MB
+reserved 744 MB 648 MB
+Whole request 19.4 ms 13.3 ms
+A whole request: 1.46×
+Processor kept busy by others: 2.0 %
+GPU clock: 1350 MHz to 1410 MHz
+GPU throttled: thermal"""
 
 
-def parted(dtype: str = "float32") -> RunResult:
+def compiled(**changes: Any) -> RunResult:
+    return full_result(compilation=dataclasses.replace(full_result().compilation, **changes))
+
+
+@pytest.mark.parametrize("line", EVERYTHING.splitlines())
+def test_every_figure_of_a_full_result_has_its_line(line: str) -> None:
+    result = compiled(fallbacks=(GraphBreak("too often", "file.py:5 in g"), GraphBreak("a loop", "")))
+    hot = HostSample(3.0, 0.02, GpuSample(None, None, ("thermal",), 1))
+    assert line in plain(markdown.of_run(dataclasses.replace(result, machine_states=(*result.machine_states, hot))))
+
+
+def test_a_run_without_figures_has_only_the_machine() -> None:
+    failed = failed_result(spec=ok_result().spec)
+    titles = [part.title for parts in details.tree(failed).values() for part in parts]
+    assert titles == ["Machine: Example CPU"]
+    assert not any(details.tree(dataclasses.replace(failed, environment=None)).values())
+
+
+def test_equal_peaks_of_memory_have_no_part() -> None:
+    peaks = {"eager": measurement(0.002, peak=491_000_000), "compiled": measurement(0.001, peak=500_000_000)}
+    assert details.memory(ok_result(**peaks)) is None
+
+
+FELL_BACK = (GraphBreak("an unsupported call", "a.py:1 in forward"),)
+
+
+@pytest.mark.parametrize(
+    ("changes", "answer"),
+    [
+        ({"graphs": 0, "graph_breaks": ()}, "No: torch.compile captured no graph"),
+        ({"fallbacks": FELL_BACK}, "Partly: 1 frame of it fell back"),
+        ({}, "Partly: 2 graphs with 1 break between"),
+        ({"graphs": 1, "graph_breaks": ()}, "Yes: the whole model is one graph"),
+        ({"graphs": 2, "graph_breaks": ()}, "Yes: 2 graphs, no breaks"),
+    ],
+)
+def test_the_title_answers_whether_it_really_compiled(changes: dict[str, Any], answer: str) -> None:
+    assert details.compilation(compiled(**changes)).title.startswith(f"Did it really compile? {answer}")
+
+
+def test_equal_hints_of_breaks_stand_once_with_their_page() -> None:
+    hints = ("Remove the call.", "Or move it.")
+    breaks = tuple(GraphBreak("print", f"a.py:{line}", hints, "GB0059") for line in (1, 2))
+    text = markdown.section(details.compilation(compiled(graph_breaks=(*breaks, GraphBreak("unknown", "a.py:3")))))
+    page = "https://meta-pytorch.github.io/compile-graph-break-site/gb/gb0059.html"
+    assert text.count("Remove the call. Or move it.") == 1 and text.count(f"[GB0059]({page})") == 1
+    assert text.index("a.py:1") < text.index("Remove") < text.index("a.py:2")
+    assert GraphBreak("print", "", number="GB0059/../x").page == ""
+
+
+@pytest.mark.parametrize(
+    ("compilation", "costs"),
+    [
+        (Compilation(0.5, "warm", 1, cold=CompileCost(6.0, {})), {"cold": 6.0, "warm": 0.5}),
+        (Compilation(5.5, "off", 1), {"cold": 5.5}),
+        (Compilation(4.5, "cold", 1, partly=True, warm=CompileCost(0.5, {})), {"partly": 4.5, "warm": 0.5}),
+        (Compilation(4.5, "cold", 1, partly=True, cold=CompileCost(17.0, {})), {"cold": 17.0}),
+    ],
+    ids=["kept", "no cache", "partly filled", "partly filled, known from nothing"],
+)
+def test_a_runs_own_first_call_counts_if_nothing_else_was_measured(
+    compilation: Compilation, costs: dict[str, float]
+) -> None:
+    assert compilation.known_costs == costs
+
+
+# ---- the outputs
+
+
+@pytest.mark.parametrize(
+    ("checkpoint", "task", "shares"),
+    [
+        ("shapes-vit", {"top5_agreement": 0.6}, ": 60 % of the labels are shared."),
+        ("shapes-segformer", {"mask_iou": 1.0, "changed_pixels": 0.0}, ": the masks overlap by 100 %."),
+        ("shapes-segformer", {}, "."),
+    ],
+    ids=["labels", "masks", "nothing"],
+)
+def test_agreement_says_what_was_compared(checkpoint: str, task: dict[str, float], shares: str) -> None:
+    result = ok_result(spec=catalog.make_spec(checkpoint), parity=Parity("match", 0.0, "", task))
+    assert details.agreement(result) == f"Eager and compiled agree{shares}"
+
+
+def test_predictions_without_a_find_agree() -> None:
+    nothing = dict.fromkeys(("eager", "compiled"), dataclasses.replace(BOXES, boxes=()))
+    result = ok_result(parity=Parity("match", 0.0, "", {"matched_boxes": 1.0}), predictions=nothing)
+    assert details.agreement(result) == "Eager and compiled agree: neither finds anything."
+
+
+@pytest.mark.parametrize(("dtype", "excused"), [("float32", False), ("bfloat16", True)])
+def test_texts_differ_from_a_token_on(dtype: str, excused: bool) -> None:
+    result = text_result(spec=dataclasses.replace(text_result().spec, dtype=dtype))
+    other = Predictions(text=" a <b>", pieces=(" a", " <b>", "", "."), token_ids=(5, 9, 3, 8))
+    words = details.text_difference(dataclasses.replace(result, predictions=result.predictions | {"compiled": other}))
+    assert "from token 2 on" in words and ("rounding" in words) is excused
+    assert details.text_difference(result) == ""
+
+
+def test_a_whole_answer_is_the_prompt_and_a_step_for_each_further_token() -> None:
     result = text_result()
-    spec = dataclasses.replace(result.spec, dtype=dtype)
-    return dataclasses.replace(result, spec=spec, predictions=result.predictions | {"compiled": OTHER})
-
-
-def test_the_whole_answer_is_the_prompt_and_a_step_for_each_further_token() -> None:
-    result = text_result()
-    first, step, whole = result.comparisons["first_token"], result.latencies, result.answer_seconds
-    assert whole == pytest.approx(
+    first, step = result.comparisons["first_token"], result.latencies
+    assert result.answer_seconds == pytest.approx(
         (first.eager_seconds + 3 * step["eager"], first.compiled_seconds + 3 * step["compiled"])
     )
     assert first.ratio == pytest.approx(1.6) and result.speedup.ratio == pytest.approx(2.0)
 
 
-def test_compiling_pays_after_tokens_and_answers() -> None:
-    result = text_result(spec=dataclasses.replace(text_result().spec, batch_size=2))
-    even = result.break_even(6.0)
-    assert even.images == 2 * even.calls
-    assert even.answers == pytest.approx(6.0 / (result.answer_seconds[0] - result.answer_seconds[1]), abs=1)
-    low, high = (fmt.grouped(fmt.two_digits(2 * calls)) for calls in (even.low, even.high))
-    told = f"about {low} tokens" if low == high else f"{low} to {high} tokens"
-    assert verdict.calls_to_pay(even) == told
+# ---- the settings
 
 
-def test_from_where_the_texts_differ_is_said_and_half_types_are_excused() -> None:
-    assert "from token 2 on" in details.text_difference(parted()) and "rounding" not in details.text_difference(
-        parted()
-    )
-    assert "rounding" in details.text_difference(parted("bfloat16"))
-    assert details.text_difference(text_result()) == ""
+@pytest.mark.parametrize(
+    ("changes", "threads"),
+    [({}, 1), ({"threads": 2}, 1), ({"device": "cuda"}, 0)],
+    ids=["the run's own choice", "asked for", "on a GPU"],
+)
+def test_the_threads_of_a_cpu_stand_once_in_a_runs_line(changes: dict[str, object], threads: int) -> None:
+    result = ok_result(spec=dataclasses.replace(ok_result().spec, **changes))
+    assert naming.run_line(result).count("2 threads") == threads
 
 
-def test_what_a_slower_prompt_loses_may_never_pay() -> None:
-    slower = Pair(measurement(0.005), measurement(0.05), measurement(0.005))
-    assert text_result(further={"first_token": slower}).speedup.verdict == "faster"
-    even = text_result(further={"first_token": slower}).break_even(6.0)
-    assert (even.calls, even.images, even.answers) == (None, None, None)
+def test_a_model_of_ones_own_has_no_batch() -> None:
+    assert "batch" not in naming.settings(RunSpec("/home/me/mine.py:build", OWN_MODEL, device="cpu"))
+
+
+# ---- the guide
+
+
+def vit(**changes: Any) -> RunResult:
+    spec = RunSpec("google/vit-base-patch16-224", "image-classification", **{"device": "cuda", **changes})
+    return ok_result(spec=spec, image=None)
+
+
+@pytest.mark.parametrize(
+    "result",
+    [ok_result(), vit(batch_size=8), failed_result(status="cancelled", spec=vit().spec)],
+    ids=["not in the guide", "no row of its batch size", "no result"],
+)
+def test_a_run_without_a_counterpart_is_not_compared_with_the_guide(result: RunResult) -> None:
+    assert compare_with_guide(result) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"dtype": "tf32"}, "Number format: tf32 here, float32 in the guide"),
+        ({"device": "cpu"}, "This run used the CPU; the guide measured GPUs"),
+        ({"channels_last": True}, "Channels last: on here, off in the guide"),
+    ],
+    ids=["dtype", "device", "channels last"],
+)
+def test_a_difference_to_the_guide_is_named(changes: dict[str, Any], words: str) -> None:
+    assert words in " ".join(compare_with_guide(vit(**changes)))
+    assert words not in " ".join(compare_with_guide(vit()))
+
+
+@pytest.mark.parametrize(("in_force", "differs"), [("eager, sdpa", True), ("eager", False), ("", False)])
+def test_sdpa_is_a_difference_to_the_guide(in_force: str, differs: bool) -> None:
+    machine = dataclasses.replace(GPU, settings={"attention": in_force})
+    texts = compare_with_guide(dataclasses.replace(vit(), environment=machine))
+    assert ("--attention eager" in " ".join(texts)) is differs

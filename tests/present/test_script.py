@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import tokenize
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,6 @@ from demo.store.history import History
 
 ROOT = Path(__file__).resolve().parents[2]
 SCENE = ROOT / "assets" / "examples" / "shapes-scene-1.png"
-MAX_LINES = 60
 HOSTILE = '\'\'\'"""\nfill("spec"){% raw %}\nimport os; os.abort() \\\' \u202e{0} %s \ud800'
 EVERYTHING = {
     "channels_last": True, "threads": 2, "dtype": "tf32", "mode": "max-autotune",
@@ -60,18 +60,18 @@ SPECS = [
 
 
 @pytest.mark.parametrize("spec", SPECS, ids=lambda spec: f"{spec.checkpoint}-{spec.weights}")
-def test_a_program_is_short_and_imports_what_it_needs(spec: RunSpec) -> None:
+def test_a_program_is_short_and_complete(spec: RunSpec) -> None:
     text = script(ok_result(spec=spec))
-    assert text.count("\n") <= MAX_LINES
-    tree = ast.parse(text)
-    imports = [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
-    imported = {alias.name for node in imports for alias in node.names}
-    used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
-    modules = {"torch", "transformers", "Image", "os", "copy", "runpy", "statistics", "timeit"}
+    assert text.count("\n") <= 60
+    nodes = list(ast.walk(ast.parse(text)))
+    imported = {name.name for node in nodes if isinstance(node, ast.Import | ast.ImportFrom) for name in node.names}
+    used = {node.id for node in nodes if isinstance(node, ast.Name)}
+    modules = {"torch", "transformers", "Image", "os", "copy", "runpy", "statistics", "time"}
     assert used & modules <= imported <= used and "demo" not in imported
     if spec.compiler != "aot" and spec.scope == "model":
         assert text.index("run(model)  # eager first") < text.index("torch.compile(")
     assert "/home/me" not in text
+    assert needs_folder(spec) is ("assets/" in text) is ("start it in its folder" in text)
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_a_program_is_short_and_imports_what_it_needs(spec: RunSpec) -> None:
     ],
     ids=["everything", "tf32", "float32", "package", "text queries"],
 )
-def test_what_was_asked_stands_in_the_program(spec: RunSpec, lines: list[str]) -> None:
+def test_a_program_has_the_settings_of_its_run(spec: RunSpec, lines: list[str]) -> None:
     text = script(ok_result(spec=spec))
     assert [line for line in lines if line not in text] == []
 
@@ -108,14 +108,8 @@ def test_a_program_has_the_threads_of_its_run() -> None:
     assert "torch.set_num_threads(1)" in script(ok_result(environment=environment))
 
 
-def test_a_program_that_needs_the_projects_files_says_so() -> None:
-    for spec in SPECS:
-        text = script(ok_result(spec=spec))
-        assert needs_folder(spec) is ("assets/" in text) is ("start it in its folder" in text), spec
-
-
 @pytest.mark.parametrize(
-    ("asked", "lines"),
+    ("settings", "lines"),
     [
         ({}, ["model = torch.compile(model)"]),
         ({"mode": "lite", "dynamic": "on"}, ['model = torch.compile(model, mode="lite", dynamic=True)']),
@@ -123,12 +117,15 @@ def test_a_program_that_needs_the_projects_files_says_so() -> None:
     ],
     ids=["default", "mode and dynamic", "layers"],
 )
-def test_the_change_in_ones_own_code_is_a_line_or_two(asked: dict[str, Any], lines: list[str]) -> None:
-    assert change(spec_of("shapes-vit", **asked)).splitlines() == lines
+def test_the_change_in_ones_own_code_is_a_line_or_two(settings: dict[str, Any], lines: list[str]) -> None:
+    assert change(spec_of("shapes-vit", **settings)).splitlines() == lines
 
 
-def names_of(text: str) -> set[str]:
-    """Every name, keyword and attribute that a script's code uses, its texts left out."""
+# ---- texts from outside
+
+
+def code_of(text: str) -> set[str]:
+    """Every name, keyword and attribute of a script, without its texts."""
     tokens = tokenize.generate_tokens(io.StringIO(text).readline)
     return {token.string for token in tokens if token.type == tokenize.NAME}
 
@@ -137,22 +134,27 @@ def constants(text: str) -> set[Any]:
     return {node.value for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Constant)}
 
 
-def test_text_from_outside_stays_a_literal() -> None:
-    spec = RunSpec(HOSTILE, "object-detection", device="cpu", text=(HOSTILE, HOSTILE * 3))
+QUERIES = RunSpec(HOSTILE, "object-detection", device="cpu", text=(HOSTILE, HOSTILE * 3))
+PROMPT = spec_of("a/b", TEXT_GENERATION, prompt=HOSTILE.encode(errors="ignore").decode())
+
+
+@pytest.mark.parametrize(
+    ("spec", "text", "plain"),
+    [
+        (QUERIES, HOSTILE, dataclasses.replace(QUERIES, checkpoint="a/b", text=("x", "y"))),
+        (PROMPT, PROMPT.prompt, dataclasses.replace(PROMPT, prompt="x")),
+    ],
+    ids=["queries", "prompt"],
+)
+def test_a_text_from_outside_stays_a_literal(spec: RunSpec, text: str, plain: RunSpec) -> None:
     environment = dataclasses.replace(ENVIRONMENT, device_name=HOSTILE, torch=HOSTILE)
     image = ImageInfo(HOSTILE, 10, 10, "00", "")
-    text = script(ok_result(spec=spec, environment=environment, image=image, id=HOSTILE))
-    assert all(line.isprintable() for line in text.split("\n"))
-    assert HOSTILE in constants(text)
-    plain = dataclasses.replace(spec, checkpoint="a/b", text=("x", "y"))
-    assert names_of(text) == names_of(script(ok_result(spec=plain)))
+    program = script(ok_result(spec=spec, environment=environment, image=image, id=HOSTILE))
+    assert all(line.isprintable() for line in program.split("\n")) and text in constants(program)
+    assert code_of(program) == code_of(script(ok_result(spec=plain)))
 
 
-def test_a_prompt_from_outside_stays_a_literal() -> None:
-    prompt = HOSTILE.encode(errors="ignore").decode()
-    text = script(ok_result(spec=spec_of("a/b", TEXT_GENERATION, prompt=prompt)))
-    assert prompt in constants(text)
-    assert names_of(text) == names_of(script(ok_result(spec=spec_of("a/b", TEXT_GENERATION, prompt="x"))))
+# ---- runs without a script
 
 
 def test_a_failed_run_has_a_script_for_a_report() -> None:
@@ -168,7 +170,7 @@ def test_a_failed_run_has_a_script_for_a_report() -> None:
     ],
     ids=["an option", "texts", "a prompt"],
 )
-def test_what_no_program_repeats_is_one_sentence(spec: RunSpec, why: str) -> None:
+def test_a_run_that_no_program_repeats_is_refused(spec: RunSpec, why: str) -> None:
     with pytest.raises(BadInput, match=why):
         script(ok_result(spec=spec))
 
@@ -180,23 +182,28 @@ def test_the_command_prints_the_script_of_a_stored_run(tmp_path, monkeypatch, ca
     assert capsys.readouterr().out == script(ok_result())
 
 
+# ---- scripts that run
+
+
 def program(result: RunResult) -> str:
-    return script(result).replace("default_timer() + 5", "default_timer() + 0.2")
+    return script(result).replace("min_run_time=0.25", "min_run_time=0.01")
 
 
-def printed(
-    result: RunResult, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> str:
-    """What the script prints in this process, where torch.compile gives the model back as it is."""
-    monkeypatch.chdir(folder)
-    monkeypatch.setattr(torch, "compile", lambda model, **_: model)
-    capsys.readouterr()
-    with torch.enable_grad():  # puts back what the script switches off for its whole process
-        exec(compile(program(result), "run.py", "exec"), {"__name__": "__main__"})
-    return capsys.readouterr().out
+@pytest.fixture
+def output(monkeypatch, capsys) -> Callable[[RunResult, Path], str]:
+    """What a script prints in this process, with a torch.compile that gives the model back as it is."""
+
+    def run(result: RunResult, folder: Path) -> str:
+        monkeypatch.chdir(folder)
+        monkeypatch.setattr(torch, "compile", lambda model, **_: model)
+        with torch.enable_grad():  # puts back what the script switches off for its whole process
+            exec(compile(program(result), "run.py", "exec"), {"__name__": "__main__"})
+        return capsys.readouterr().out
+
+    return run
 
 
-def test_a_script_tells_how_far_the_outputs_lie_apart() -> None:
+def test_a_script_says_how_far_the_outputs_lie_apart() -> None:
     """Started as a program, in the mode that compiles quickest."""
     spec = spec_of("shapes-vit", batch_size=2, mode="lite")
     command = [sys.executable, "-I", "-c", program(ok_result(spec=spec, image=info_of(SCENE)))]
@@ -209,18 +216,18 @@ def test_a_script_tells_how_far_the_outputs_lie_apart() -> None:
     assert float(re.fullmatch(r"The outputs lie (\S+) apart at most\.", outputs)[1]) < 1e-3
 
 
-def test_a_script_writes_the_text_that_the_run_writes(monkeypatch, capsys) -> None:
+def test_a_script_writes_the_text_that_the_run_writes(output) -> None:
     spec = spec_of("shapes-gemma", prompt="The picture shows", tokens=8)
     workload = text_generation.load(spec, torch.device("cpu"))
     with torch.no_grad():
-        known = workload.predictions(workload.outputs(workload.model))
-    assert len(set(known.token_ids)) > 3
-    told = printed(ok_result(spec=spec), ROOT, monkeypatch, capsys).splitlines()
-    assert told[-2:] == [f"eager {known.text!r}", f"compiled {known.text!r}"]
+        predictions = workload.predictions(workload.outputs(workload.model))
+    assert len(set(predictions.token_ids)) > 3
+    lines = output(ok_result(spec=spec), ROOT).splitlines()
+    assert lines[-2:] == [f"eager {predictions.text!r}", f"compiled {predictions.text!r}"]
 
 
-def test_a_script_runs_a_model_of_ones_own_beside_it(tmp_path, monkeypatch, capsys) -> None:
+def test_a_script_runs_a_model_of_ones_own_beside_it(tmp_path, output) -> None:
     lines = ["import torch", "def build():", "    return torch.nn.Linear(3, 2), torch.ones(5, 3)"]
     (tmp_path / "mine.py").write_text("\n".join(lines))
     spec = RunSpec(f"{tmp_path}/mine.py:build", OWN_MODEL, device="cpu")
-    assert "The outputs lie 0 apart" in printed(ok_result(spec=spec), tmp_path, monkeypatch, capsys)
+    assert "The outputs lie 0 apart" in output(ok_result(spec=spec), tmp_path)

@@ -1,19 +1,29 @@
-"""The sentences that page and terminal share."""
+"""The sentences that page, terminal and export share."""
 
 import dataclasses
+import re
+from typing import Any
 
 import pytest
-from support.samples import BOXES, failed_result, full_result, measurement, ok_result, plain
+from support.page_support import noisy_result
+from support.samples import failed_result, measurement, ok_result, text_result
 
 from demo.cli import terminal
-from demo.core import catalog
-from demo.core.measurement import GraphBreak
+from demo.core import format as fmt
+from demo.core.measurement import Compilation, CompileCost, Pair
 from demo.core.outputs import Parity
 from demo.core.result import RunResult
-from demo.present import details, markdown, verdict
+from demo.present import details, markdown, race, verdict
 
-OLD = verdict.basis(ok_result().speedup)
-"""What an interval rests on in a result of before the spread between processes was taken in."""
+BASIS = "within one process: a rerun may lie outside"
+COLD, WARM = CompileCost(20.0, {}), CompileCost(2.0, {})
+BOTH = Compilation(20.0, "cold", 1, cold=COLD, warm=WARM)
+PACKAGE = dataclasses.replace(BOTH, package_bytes=5)
+PARTLY = Compilation(2.0, "cold", 1, partly=True)
+VOID = dataclasses.replace(BOTH, recompiles_while_timing=1)
+DIFFER = Parity("differ", 1.0, "")
+NEVER_KNOWN = "Compiled gives other outputs than eager: whether it pays is not known"
+BROKEN = ok_result(spec=dataclasses.replace(ok_result().spec, graph_break=True))
 
 
 def compiled_at(seconds: float) -> RunResult:
@@ -21,41 +31,49 @@ def compiled_at(seconds: float) -> RunResult:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "sentence"),
+    ("result", "sentence"),
     [
-        (0.001, "Compiled is 2.00× faster, 2.04 ms → 1.02 ms"),
-        (0.01, "Compiled is 5.00× slower, 2.04 ms → 10.2 ms"),
-        (0.002, "Compiled makes no difference, 2.04 ms → 2.04 ms"),
+        (compiled_at(0.001), "Compiled is 2.00× faster, 2.04 ms → 1.02 ms"),
+        (compiled_at(0.01), "Compiled is 5.00× slower, 2.04 ms → 10.2 ms"),
+        (compiled_at(0.002), "Compiled makes no difference, 2.04 ms → 2.04 ms"),
+        (failed_result(), "Batch size 256 ran out of memory on a T4 (15 GB) while compiling."),
     ],
-    ids=["faster", "slower", "same"],
+    ids=["faster", "slower", "same", "failed"],
 )
-def test_the_headline_tells_each_outcome_in_one_sentence(seconds: float, sentence: str) -> None:
-    assert verdict.headline(compiled_at(seconds)) == sentence
-
-
-def test_the_headline_of_a_failed_run_is_its_message() -> None:
-    assert verdict.headline(failed_result()).startswith("Batch size 256 ran out of memory")
-
-
-def test_the_interval_of_a_loss_is_told_from_its_lower_end_to_its_upper_one() -> None:
-    calls = tuple(0.01 * (1 + 0.1 * (block % 2)) for block in range(12) for _ in range(4))
-    noisy = dataclasses.replace(measurement(0.01), wall_seconds=calls)
-    assert verdict.interval(ok_result(compiled=noisy)) == f"slow-down 4.93 to 5.36×, 95 % confidence, {OLD}"
-    assert verdict.interval(compiled_at(0.001)) == f"speed-up 1.993 to 2.007×, 95 % confidence, {OLD}"
-
-
-BROKEN = ok_result(spec=dataclasses.replace(ok_result().spec, graph_break=True))
-
-
-def test_a_run_with_added_breaks_says_so_wherever_it_is_told() -> None:
-    report, table = terminal.report(BROKEN), markdown.of_run(BROKEN)
-    assert "Compiled is 2.00× faster (with added graph breaks)" in report
-    assert "compiled with added graph breaks against eager" in report
-    assert all("Compiled, with breaks" in text and "added graph breaks" in text for text in (report, table))
+def test_the_headline_is_one_sentence(result: RunResult, sentence: str) -> None:
+    assert verdict.headline(result) == sentence
 
 
 @pytest.mark.parametrize(
-    ("seconds", "told"),
+    ("result", "title"),
+    [
+        (compiled_at(0.004), "shapes-vit 2.00× slower"),
+        (noisy_result(), "shapes-vit: too noisy to tell"),
+        (failed_result(), "owlvit-base-patch32: Out of memory"),
+    ],
+    ids=["slower", "noisy", "failed"],
+)
+def test_the_title_of_the_window_has_the_answer(result: RunResult, title: str) -> None:
+    assert verdict.title(result) == title
+
+
+def test_the_interval_of_a_loss_is_a_slow_down() -> None:
+    calls = tuple(0.01 * (1 + 0.1 * (block % 2)) for block in range(12) for _ in range(4))
+    noisy = dataclasses.replace(measurement(0.01), wall_seconds=calls)
+    assert verdict.interval(ok_result(compiled=noisy)) == f"slow-down 4.93 to 5.36×, 95 % confidence, {BASIS}"
+    assert verdict.interval(compiled_at(0.001)) == f"speed-up 1.993 to 2.007×, 95 % confidence, {BASIS}"
+
+
+def test_added_breaks_are_named_in_every_report() -> None:
+    report = terminal.report(BROKEN)
+    assert "Compiled is 2.00× faster (with added graph breaks)" in report
+    assert "compiled with added graph breaks against eager" in report
+    for text in (report, markdown.of_run(BROKEN)):
+        assert "Compiled, with breaks" in text and "added graph breaks" in text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "answer"),
     [
         (0.001, "2.00× (1.993 to 2.007×)"),
         (0.004, "0.50× (0.498 to 0.502×)"),
@@ -63,50 +81,69 @@ def test_a_run_with_added_breaks_says_so_wherever_it_is_told() -> None:
     ],
     ids=["faster", "slower", "same"],
 )
-def test_beside_it_stands_the_stored_answer_without_them(seconds: float, told: str) -> None:
-    line = f"Without the added breaks, stored: {told}"
+def test_the_stored_answer_without_breaks_stands_beside_it(seconds: float, answer: str) -> None:
+    line = f"Without the added breaks, stored: {answer}"
     result = dataclasses.replace(BROKEN, without_breaks=compiled_at(seconds).speedup)
     assert verdict.without_breaks(result) == line
     assert line in terminal.report(result) and line in markdown.of_run(result)
 
 
+# ---- when compiling pays
+
+
 @pytest.mark.parametrize(
-    ("checkpoint", "task", "told"),
+    ("changes", "pays"),
     [
-        ("shapes-vit", {"top5_agreement": 0.6}, ": 60 % of the labels are shared."),
-        ("shapes-segformer", {"mask_iou": 1.0, "changed_pixels": 0.0}, ": the masks overlap by 100 %."),
-        ("shapes-segformer", {}, "."),
+        ({}, "Pays after 20 000 calls from nothing, 2 000 with a kept cache"),
+        ({"compilation": PACKAGE}, "Pays after 20 000 calls from nothing, 2 000 with the package kept"),
+        ({"compilation": PARTLY}, "Pays after 2 000 calls from a partly filled cache"),
+        ({"compiled": measurement(0.004)}, "Never pays here"),
+        ({"parity": DIFFER}, NEVER_KNOWN),
+        ({"compilation": VOID}, "It was recompiled while it was timed: no figure holds"),
+        ({"compilation": None}, ""),
     ],
-    ids=["labels", "masks", "nothing"],
+    ids=["both starts", "a package", "partly filled", "slower", "other outputs", "void", "nothing compiled"],
 )
-def test_agreement_says_what_was_compared(checkpoint: str, task: dict[str, float], told: str) -> None:
-    result = ok_result(spec=catalog.make_spec(checkpoint), parity=Parity("match", 0.0, "", task))
-    assert details.agreement(result) == f"Eager and compiled agree{told}"
+def test_each_known_start_has_its_break_even(changes: dict[str, Any], pays: str) -> None:
+    result = ok_result(**{"compilation": BOTH} | changes)
+    assert re.sub(r"\s", " ", verdict.worth(result)) == pays
 
 
-def test_nothing_found_twice_is_said_to_agree() -> None:
-    nothing = dict.fromkeys(("eager", "compiled"), dataclasses.replace(BOXES, boxes=()))
-    result = ok_result(parity=Parity("match", 0.0, "", {"matched_boxes": 1.0}), predictions=nothing)
-    assert details.agreement(result) == "Eager and compiled agree: neither finds anything."
+@pytest.mark.parametrize("changes", [{"parity": DIFFER}, {"compilation": VOID}], ids=["other outputs", "void"])
+def test_no_break_even_stands_anywhere_if_it_is_not_known(changes: dict[str, Any]) -> None:
+    result = ok_result(**{"compilation": BOTH} | changes)
+    assert race.lines_of(result) == []
+    assert "Break-even" not in markdown.section(details.costs(result))
 
 
-FULL = """48 timed calls of each
-A call 12.2 ms 6.12 ms median of this process 12.2 ms 6.12 ms
-images/s, back to back 600 760
-on the GPU 5.00 ms 4.80 ms
-launching kernels 59 % 22 %
-Graph break 1: modeling_vit.py:321 in forward · call to print
-Recompile 1: modeling_vit.py:88 in forward · a size changed
-Fallback to eager 2: – · a loop
-with a kept cache, by run 20261121T093100-0f0f10
-Whole request 19.4 ms 13.3 ms
-A whole request: 1.46×
-Processor kept busy by others: 2.0 %
-GPU clock: 1350 MHz to 1410 MHz"""
+@pytest.mark.parametrize(
+    ("compilation", "why"),
+    [(BOTH, "A start takes 20 s from nothing, 2.0 s with a kept cache"), (VOID, "")],
+    ids=["both starts", "void"],
+)
+def test_a_start_has_its_time(compilation: Compilation, why: str) -> None:
+    assert re.sub(r"\s", " ", verdict.worth_why(ok_result(compilation=compilation))) == why
 
 
-def test_every_figure_of_a_full_result_has_its_line() -> None:
-    fallbacks = (GraphBreak("too often", "file.py:5 in g"), GraphBreak("a loop", ""))
-    compilation = dataclasses.replace(full_result().compilation, fallbacks=fallbacks)
-    text = plain(markdown.of_run(full_result(compilation=compilation)))
-    assert [line for line in FULL.splitlines() if line not in text] == []
+def test_a_second_press_has_the_same_headline() -> None:
+    """From an empty cache, then from the one that this filled: each has from the other what it did not measure."""
+    second = Compilation(2.0, "warm", 1, cold=dataclasses.replace(COLD, run_id="first"), warm=WARM)
+    assert verdict.worth(ok_result(compilation=second)) == verdict.worth(ok_result(compilation=BOTH))
+
+
+def test_a_text_model_pays_after_tokens() -> None:
+    result = text_result(spec=dataclasses.replace(text_result().spec, batch_size=2))
+    even = result.break_even(6.0)
+    assert even.images == 2 * even.calls
+    assert even.answers == pytest.approx(6.0 / (result.answer_seconds[0] - result.answer_seconds[1]), abs=1)
+    low, high = (fmt.grouped(fmt.two_digits(2 * calls)) for calls in (even.low, even.high))
+    assert verdict.calls_to_pay(even) == (f"about {low} tokens" if low == high else f"{low} to {high} tokens")
+    assert " tokens from nothing" in verdict.worth(result)
+
+
+def test_a_slower_prompt_may_never_pay() -> None:
+    slower = Pair(measurement(0.005), measurement(0.05), measurement(0.005))
+    result = text_result(further={"first_token": slower})
+    assert result.speedup.verdict == "faster"
+    even = result.break_even(6.0)
+    assert (even.calls, even.images, even.answers) == (None, None, None)

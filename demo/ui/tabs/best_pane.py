@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from demo.core import format as fmt
 from demo.present import naming
-from demo.present.comparison_charts import Kind, WayLine, crossover, ladder
+from demo.present.charts import Kind, WayLine, crossover, ladder
 from demo.present.figure import provenance
 from demo.present.markdown import escaped
 from demo.present.script import change
@@ -147,7 +147,7 @@ def head(going: BestSearch) -> str:
     """The answer so far or in the end, and while the search goes on what it is doing and the time left; Markdown."""
     search, spec = going.search, going.spec
     answer, *more = map(escaped, best_words.answer(search.table()))
-    every = [part for part in naming.settings_apart(spec) if part not in (spec.mode, spec.dtype)]
+    every = [part for part in naming.settings_list(spec) if part not in (spec.mode, spec.dtype)]
     state = "everything was tried" if search.complete else "ended before everything was tried"
     asked = escaped(" · ".join([spec.checkpoint, *every, state if going.ended else "so far"]))
     said = [asked, f"## {answer}", *more]

@@ -6,11 +6,11 @@ from functools import partial
 from typing import Any
 
 from demo.core import format as fmt, stats
+from demo.core.comparison import Comparison
 from demo.core.result import FIRST_TOKEN, RunResult
 from demo.core.spec import OPTIONS, without_meaning
 from demo.core.stats import Interval
 from demo.present import naming, verdict
-from demo.present.comparison_charts import RunInterval
 from demo.present.markdown import escaped
 from demo.store import export
 
@@ -34,16 +34,15 @@ def answer(results: Sequence[RunResult]) -> str:
     return "\n\n".join([f"### {fmt.count(len(results), 'run')} compared", *filter(None, map(escaped, texts))])
 
 
-def bars(results: Sequence[RunResult]) -> list[RunInterval]:
+def bars(results: Sequence[RunResult]) -> dict[str, Comparison | None]:
     """The speed-ups as `intervals` draws them, each with the settings that not all of them have."""
-    apart = [naming.settings_apart(one.spec) for one in results]
-    shown = []
+    apart = [naming.settings_list(one.spec) for one in results]
+    shown = {}
     for letter, result, own in zip(LETTERS, results, apart, strict=False):
-        known = result.speedup if result.failure is None else None
         settings = [part for part in own if not all(part in parts for parts in apart)]
         told = verdict.speedup(result) or naming.status(result)
         name = "  ".join([f"<b>{letter}  {told}</b>", html.escape(" · ".join(settings), quote=False)])
-        shown.append(RunInterval(name, known, decided=known is not None and known.verdict != "unsure"))
+        shown[name] = result.speedup if result.failure is None else None
     return shown
 
 
@@ -116,7 +115,7 @@ def _lines(results: Sequence[RunResult]) -> Iterator[tuple[str, list[str]]]:
     for name in facts[0]:
         values = [each[name] for each in facts]
         if name in _ALWAYS or len(set(values)) > 1:
-            texts = [naming.shown_value(value) if value is not None else "" for value in values]
+            texts = [naming.value_text(value) if value is not None else "" for value in values]
             yield fmt.capital(_named(name)), [fmt.shortened(text, MAX_SHOWN) for text in texts]
     for name, read in _FIGURES.items():
         values = [read(result) for result in results]

@@ -11,7 +11,7 @@ from demo.core import catalog, format as fmt
 from demo.core.result import RunResult
 from demo.core.result_json import from_json
 from demo.core.stats import Interval
-from demo.present import card, naming, race, verdict
+from demo.present import naming, race, verdict
 from demo.ui.tabs.form_notes import description
 from demo.ui.templates import percentage, render
 
@@ -45,7 +45,7 @@ def headline(result: RunResult, recorded: bool = False) -> Markup:
         verdict.worth_why(result),
         certain=certain,
         ruler=ruler(speedup, certain, speedup.floor, None if several else speedup.within, several),
-        title=card.title(result),
+        title=verdict.title(result),
     )
 
 
@@ -55,7 +55,7 @@ def failure(result: RunResult, ways_out: str = "") -> Markup:
     message = failed.message if failed else "The run gave no figures."
     way_out = failed.remedy if failed and result.status != "cancelled" else ""
     way_out = Markup("{} {}").format(way_out, ways_out) if way_out else ""
-    return render("results.card", naming.status(result), message, way_out, kicker(result), card.title(result))
+    return render("results.card", naming.status(result), message, way_out, kicker(result), verdict.title(result))
 
 
 def both_sizes(draw: Callable[[str], str]) -> Markup:

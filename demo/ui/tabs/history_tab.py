@@ -10,7 +10,7 @@ from demo.core import format as fmt, hub, limits
 from demo.core.result import RunResult
 from demo.core.spec import BadInput
 from demo.present import naming, verdict
-from demo.present.comparison_charts import intervals
+from demo.present.charts import intervals
 from demo.store import export
 from demo.store.history import HistoryError
 from demo.store.hub_dataset import PushedHistory

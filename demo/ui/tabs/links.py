@@ -50,7 +50,7 @@ def changed(spec: RunSpec, changes: dict[str, Any]) -> Markup:
             other = dataclasses.replace(spec, **{name: value})
         except (BadInput, TypeError):  # a stored result may hold anything
             continue
-        words = f"Set {OPTIONS[name].label} to {naming.shown_value(value)}"
+        words = f"Set {OPTIONS[name].label} to {naming.value_text(value)}"
         found += Markup('<a class="action" href="?{}">{}</a>').format(query(other), words)
     return found
 

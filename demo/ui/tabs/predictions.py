@@ -99,7 +99,7 @@ class Outputs:
         values: dict[Any, dict[str, Any]] = {}
         drawn, noun = [], "segment" if seen["eager"].boxes is None else "object"
         for variant, component in self.marked.items():
-            shown = pictures.annotated(preview, info, seen, variant)
+            shown = pictures.annotate(preview, info, seen, variant)
             counted = fmt.count(len(shown.marks), noun) if shown.marks else "nothing found"
             values[component] = _marked(shown) | {"label": f"{variant.capitalize()}: {counted}"}
             drawn.append(pictures.draw(shown))
@@ -121,7 +121,7 @@ def _of_each(component: Any, **settings: Any) -> dict[Variant, Any]:
     }
 
 
-def _marked(shown: pictures.Annotated) -> dict[str, Any]:
+def _marked(shown: pictures.Annotation) -> dict[str, Any]:
     return {"value": (shown.image, shown.marks), "color_map": shown.colours}
 
 

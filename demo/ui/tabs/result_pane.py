@@ -17,7 +17,7 @@ from demo.core.machine import HostInfo
 from demo.core.result import RunResult
 from demo.core.result_json import to_json
 from demo.core.spec import BadInput, RunSpec
-from demo.present import card, charts, details, markdown, naming, race, race_picture
+from demo.present import charts, details, markdown, naming, png, race
 from demo.present.script import change, needs_folder, script
 from demo.runs.outcome import Files
 from demo.sweep.grid import measured_on
@@ -117,7 +117,7 @@ class ResultPane:
             for plot, figure in figures.items():
                 updates[plot] = gr.update(value=figure, visible=figure is not None)
             updates[self.folds[fold]] = gr.update(visible=bool(parts) or any(figures.values()), open=False)
-            updates[self.sections[fold]] = "\n\n".join(map(markdown.section, parts.values()))
+            updates[self.sections[fold]] = "\n\n".join(map(markdown.section, parts))
         return updates
 
     def _to_take(self, result: RunResult, files: Files) -> dict[Any, Any]:
@@ -136,9 +136,9 @@ class ResultPane:
         stored = json.dumps(to_json(result), allow_nan=False, indent=2)
         contents = {"json": stored.encode(), "script": source.encode()}
         if result.status != "cancelled":
-            contents["card"] = card.card(result)
+            contents["card"] = png.card(result)
         if race.of_result(result):
-            contents |= {"race": race.file(result).encode(), "still": race_picture.png(result)}
+            contents |= {"race": race.file(result).encode(), "still": png.race_at_rest(result)}
         short = naming.short(result.spec.checkpoint)
         name = re.sub(r"[^A-Za-z0-9.-]+", "-", f"{short}-{result.id}").strip("-.")
         updates: dict[Any, Any] = {

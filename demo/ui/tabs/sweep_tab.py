@@ -11,7 +11,7 @@ from markupsafe import Markup
 from demo.core import catalog, format as fmt, limits
 from demo.core.spec import DTYPES, MODES, WEIGHTS, BadInput
 from demo.present import naming, verdict
-from demo.present.comparison_charts import HeatCell, heatmap
+from demo.present.charts import HeatCell, heatmap
 from demo.present.markdown import escaped
 from demo.store.history import HistoryError
 from demo.sweep.grid import (

@@ -1,0 +1,157 @@
+"""A result as PNG: its card, and its race at rest for programs that show no SVG."""
+
+import io
+from itertools import pairwise
+
+import numpy as np
+from PIL import Image, ImageDraw
+
+from demo.core import catalog, format as fmt
+from demo.core.result import RunResult
+from demo.core.spec import BadInput
+from demo.present import naming, race, verdict
+from demo.present.pictures import (
+    COMPILED,
+    EAGER,
+    PAGE_INK,
+    PAGE_LINE,
+    PAGE_MUTED,
+    PAGE_PAPER,
+    font_for,
+    printable_label,
+)
+
+
+def _write(
+    pen: ImageDraw.ImageDraw,
+    place: tuple[float, float],
+    text: str,
+    size: int,
+    right: int,
+    bold: bool = False,
+    colour: str = PAGE_INK,
+) -> float:
+    """Writes a line from `place`, an end of its baseline, smaller if it would reach beyond `right`; returns its end."""
+    room = right - place[0]
+    text = printable_label(text, int(room / 10))
+    width = font_for(size, bold).getlength(text)
+    font = font_for(int(size * min(1.0, room / width)) if text else size, bold)
+    pen.text(place, text, colour, font, "ls")
+    return place[0] + font.getlength(text)
+
+
+# ---- the card
+
+CARD_WIDTH, CARD_HEIGHT = 1200, 630
+_EDGE = 48
+_RIGHT = CARD_WIDTH - _EDGE
+_BAR_START, _LONGEST_BAR = 218, 604
+
+
+def card(result: RunResult) -> bytes:
+    """A picture of `CARD_WIDTH` x `CARD_HEIGHT` pixels: what was asked, on which machine, the answer, and its basis.
+
+    Readable at a third of its size, in which chats show it. A run without figures has no more than its status.
+    """
+    image = Image.new("RGB", (CARD_WIDTH, CARD_HEIGHT), PAGE_PAPER)
+    pen = ImageDraw.Draw(image)
+    pen.rectangle((_EDGE, 34, _EDGE + 47, 49), EAGER)
+    pen.rectangle((_EDGE, 56, _EDGE + 27, 71), COMPILED)
+    pen.rectangle((_EDGE, 92, _RIGHT - 1, 94), PAGE_INK)
+    pen.rectangle((0, CARD_HEIGHT - 10, CARD_WIDTH, CARD_HEIGHT), PAGE_LINE)
+    torch = f"torch {result.environment.torch}" if result.environment is not None else ""
+    where = " · ".join(filter(None, (naming.where(result), torch, result.started_at[:10])))
+    answer = verdict.answer(result) or naming.status(result)
+    _write(pen, (_EDGE + 66, 66), "Worth compiling?", 36, _RIGHT, bold=True)
+    _write(pen, (_EDGE, 141), model(result), 38, _RIGHT, bold=True)
+    _write(pen, (_EDGE, 182), naming.run_settings(result), 30, _RIGHT, colour=PAGE_MUTED)
+    _write(pen, (_EDGE, 222), where, 28, _RIGHT, colour=PAGE_MUTED)
+    _write(pen, (_EDGE, 350), fmt.capital(answer), 130, _RIGHT, bold=True)
+    if verdict.outcome(result) is not None:
+        _bars(result, pen)
+        _write(pen, (_EDGE, 553), verdict.worth(result), 32, _RIGHT)
+        interval = fmt.capital(verdict.interval(result))
+        breaks = "; with added graph breaks" if result.spec.graph_break else ""
+        _write(pen, (_EDGE, 598), f"{interval}{breaks}", 28, _RIGHT, colour=PAGE_MUTED)
+    return _encode(image.quantize(64, dither=Image.Dither.NONE))  # a third of the bytes, in the same time
+
+
+def model(result: RunResult) -> str:
+    """The checkpoint of the run, without the folders of one that is on this machine."""
+    checkpoint = result.spec.checkpoint
+    return naming.short(checkpoint) if catalog.is_folder(checkpoint) else checkpoint
+
+
+def _bars(result: RunResult, pen: ImageDraw.ImageDraw) -> None:
+    """Eager and compiled from zero, on one scale, with their latencies."""
+    per = "per token" if result.spec.unit == "token" and result.spec.batch_size == 1 else "per call"
+    scale = _LONGEST_BAR / max(result.latencies.values())
+    for (variant, seconds), top, colour in zip(result.latencies.items(), (392, 454), (EAGER, COMPILED), strict=True):
+        end = _BAR_START + max(4, round(scale * seconds))
+        _write(pen, (_EDGE, top + 36), variant.capitalize(), 34, _RIGHT)
+        pen.rectangle((_BAR_START, top, end - 1, top + 47), colour)
+        end_of_time = _write(pen, (end + 18, top + 38), fmt.latency(seconds), 38, _RIGHT, bold=True)
+        _write(pen, (end_of_time + 18, top + 38), per, 28, _RIGHT, colour=PAGE_MUTED)
+
+
+# ---- the race
+
+RACE_WIDTH, RACE_HEIGHT = 1440, 790
+LEFT, RIGHT, TOP, GROUND = 32, 1408, 72, 520
+"""The edges of the plot, in pixels."""
+ROW = 48
+"""Height of a line of text below the plot."""
+DASH = 14
+FINER = 2
+"""Lines are drawn this many times larger and made small again, which smooths them."""
+
+
+def race_at_rest(result: RunResult) -> bytes:
+    """A picture of `RACE_WIDTH` x `RACE_HEIGHT` pixels. Raises BadInput for a result without a race."""
+    lines = race.lines_of(result)
+    if not lines:
+        raise BadInput(race.NO_RACE)
+    end = race.horizon(lines)
+    most = max(line.work(end) for line in lines)
+    rows = [GROUND + ROW * number for number in range(2, 2 + len(lines))]
+    image = Image.new("RGB", (FINER * RACE_WIDTH, FINER * RACE_HEIGHT), PAGE_PAPER)
+    pen = ImageDraw.Draw(image)
+
+    def place(seconds: float, calls: float) -> tuple[float, float]:
+        return LEFT + (RIGHT - LEFT) * min(seconds, end) / end, GROUND - (GROUND - TOP) * calls / most
+
+    _stroke(pen, [(LEFT, GROUND), (RIGHT, GROUND)], PAGE_LINE, 2)
+    for line, row in zip(lines, rows, strict=True):
+        colour, dashed = (EAGER if line.kind == "eager" else COMPILED), line.kind.endswith("kept")
+        _stroke(pen, [place(0, 0), place(line.first, 0), place(end, line.work(end))], colour, 5, dashed)
+        _stroke(pen, [(LEFT, row - 9), (LEFT + 46, row - 9)], colour, 5, dashed)
+        if line.crossing is not None:
+            low, at, high = (place(seconds, lines[0].work(min(seconds, end))) for seconds in line.crossing)
+            _stroke(pen, [low, high], colour, 12)
+            _stroke(pen, [at, (at[0], GROUND)], PAGE_LINE, 2)
+            pen.circle((FINER * at[0], FINER * at[1]), FINER * 9, PAGE_PAPER, PAGE_INK, FINER * 3)
+    image = image.resize((RACE_WIDTH, RACE_HEIGHT), Image.Resampling.LANCZOS)
+    pen = ImageDraw.Draw(image)
+    _write(pen, (LEFT, TOP - 22), race.TITLE, 24, RIGHT, colour=PAGE_MUTED)
+    _write(pen, (LEFT, GROUND + 34), "0 s", 24, RIGHT, colour=PAGE_MUTED)
+    pen.text((RIGHT, GROUND + 34), fmt.rounded_duration(end), PAGE_MUTED, font_for(24), "rs")
+    for line, row in zip(lines, rows, strict=True):
+        _write(pen, (LEFT + 64, row), f"{line.name}: {line.words}", 30, RIGHT)
+    _write(pen, (LEFT, RACE_HEIGHT - 24), race.source_of(result), 24, RIGHT, colour=PAGE_MUTED)
+    return _encode(image)
+
+
+def _stroke(
+    pen: ImageDraw.ImageDraw, points: list[tuple[float, float]], colour: str, width: int, dashed: bool = False
+) -> None:
+    """A line through `points`; each piece of a dashed one begins with a dash."""
+    for start, end in pairwise(FINER * np.array(points)):
+        dashes = max(1, round(float(np.hypot(*(end - start))) / (FINER * DASH))) if dashed else 1
+        for one, other in list(pairwise(np.linspace(start, end, dashes + 1)))[::2]:
+            pen.line([*one, *other], colour, FINER * width)
+
+
+def _encode(image: Image.Image) -> bytes:
+    file = io.BytesIO()
+    image.save(file, "PNG")
+    return file.getvalue()

@@ -1,0 +1,78 @@
+"""A result as PNG: its card, and its race at rest."""
+
+import dataclasses
+import io
+import math
+
+import numpy as np
+import pytest
+from PIL import Image
+from support.page_support import HOSTILE, noisy_result
+from support.samples import ENVIRONMENT, failed_result, full_result, measurement, ok_result, text_result
+
+from demo.core.measurement import Compilation
+from demo.core.result import RunResult
+from demo.core.spec import OWN_MODEL, BadInput, RunSpec
+from demo.present import png, race
+from demo.present.pictures import COMPILED, EAGER, PAGE_PAPER, rgb
+
+LONG = RunSpec(
+    "an-organisation-with-a-long-name/" + "a-model-with-a-long-name-" * 9, "image-classification", 256,
+    "max-autotune-no-cudagraphs", dtype="bfloat16", device="cpu", weights="random", fullgraph=True, threads=16,
+)  # fmt: skip
+BOX = dataclasses.replace(
+    ENVIRONMENT, device_name="Processor of a long name " * 9, torch="2.14.0.dev20261120+" + "x" * 60
+)
+RESULTS = {
+    "slower": ok_result(compiled=measurement(0.004)),
+    "noisy": noisy_result(),
+    "text": text_result(),
+    "void": ok_result(compilation=Compilation(1.0, "cold", 1, recompiles_while_timing=1)),
+    "failed": failed_result(),
+    "no figures": failed_result(failure=None, status="interrupted", environment=None),
+    "long": ok_result(spec=LONG, environment=BOX),
+    "hostile": ok_result(
+        spec=RunSpec(f"\u202e{HOSTILE}\x00 🐈 猫 قطة", "image-classification"),
+        environment=dataclasses.replace(ENVIRONMENT, device_name="\ud800\n\u202e🐈"),
+    ),
+}
+
+
+def pixels(data: bytes) -> np.ndarray:
+    return np.array(Image.open(io.BytesIO(data)).convert("RGB"))
+
+
+@pytest.mark.parametrize("result", RESULTS.values(), ids=RESULTS)
+def test_nothing_runs_over_the_edge_of_a_card(result: RunResult) -> None:
+    card = pixels(png.card(result))
+    assert card.shape == (630, 1200, 3)
+    paper = (card == rgb(PAGE_PAPER)).all(axis=2)[:620]
+    # a letter may lean over the edge by a few pixels
+    assert paper[:, :42].all() and paper[:, -42:].all() and paper[:30].all() and paper[610:].all()
+    assert not paper[90:610].all()
+
+
+def test_a_card_hides_the_folders_of_this_machine() -> None:
+    spec = RunSpec("/home/alice/models/net.py:make", OWN_MODEL, device="cpu")
+    assert png.model(ok_result(spec=spec)) == "net.py:make"
+
+
+@pytest.mark.parametrize(("share", "eager_leads"), [(0.5, True), (1.4, False)], ids=["before it pays", "after"])
+def test_the_race_at_rest_shows_who_leads(share: float, eager_leads: bool) -> None:
+    result = full_result()
+    result = dataclasses.replace(result, compilation=dataclasses.replace(result.compilation, warm=None))
+    lines = race.lines_of(result)
+    at = share * lines[1].crossing[1] / race.horizon(lines)
+    column = pixels(png.race_at_rest(result))[: png.GROUND + 5, png.LEFT + round(at * (png.RIGHT - png.LEFT))]
+
+    def height(colour: str) -> int:
+        """Of its highest pixel, in pixels from above."""
+        return next(y for y, pixel in enumerate(column) if math.dist(pixel, rgb(colour)) < 30)
+
+    assert (height(EAGER) < height(COMPILED)) is eager_leads
+
+
+@pytest.mark.parametrize("draw", [png.race_at_rest, race.file])
+def test_a_result_without_an_answer_has_no_race(draw) -> None:
+    with pytest.raises(BadInput, match="no race"):
+        draw(noisy_result())
