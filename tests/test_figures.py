@@ -72,8 +72,8 @@ def figure(drawn: object) -> str:
 
 
 def compared(both: list[RunResult]) -> str:
-    bars, (_, lines) = [bar.name for bar in compare.bars(both)], compare.lines(both)
-    return "\n".join([compare.answer(both), *bars, *map(" ".join, lines)])
+    bars = [bar.name for bar in compare.bars(both)]
+    return "\n".join([compare.answer(both), *bars, *map(" ".join, compare.rows(both))])
 
 
 PLACES: dict[str, Callable[[RunResult], str]] = {

@@ -55,7 +55,7 @@ print(json.dumps({
     "api": [one for one in taken if one["parameter_name"] == "shiny"],
     "words": sentence(spec),
     "markdown": markdown.of_run(ok_result(spec=spec)),
-    "comparison": str(compare.lines([ok_result(), ok_result(spec=spec)])),
+    "comparison": str(compare.rows([ok_result(), ok_result(spec=spec)])),
     "script": refused,
 }))
 """
