@@ -22,11 +22,11 @@ from demo.backend.messages import Events, Job
 from demo.backend.run_steps import Run
 from demo.core import catalog
 from demo.core.catalog import Checkpoint
+from demo.sweep.grid import PICTURE
 
 FULL_SIZE = ("google/vit-base-patch16-224", "microsoft/resnet-50", "nvidia/segformer-b0-finetuned-ade-512-512")
 ROUNDS = 9
 WARMUP_CALLS, MIN_CALLS, LOOP_SECONDS = 10, 20, 1.5
-SCENE = catalog.ASSETS / "examples" / "shapes-scene-1.png"
 Medians = tuple[float, float]
 
 
@@ -56,7 +56,7 @@ def by_us(run: Run) -> Medians:
 def rounds(checkpoint: Checkpoint) -> list[tuple[Medians, Medians]]:
     """Ours, and the geometric mean of the loop's before and after."""
     spec = catalog.make_spec(checkpoint.id, weights="pretrained" if checkpoint.bundled else "random", device="cpu")
-    run = Run(Job(spec, str(SCENE)), Events(io.StringIO()))
+    run = Run(Job(spec, str(PICTURE)), Events(io.StringIO()))
     run.load()
     run.compile(run.warm_up_eager())
     calls = run.variants.eager.call, run.variants.compiled.call

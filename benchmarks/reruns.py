@@ -30,7 +30,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks import report
-from benchmarks.neighbour import disturbed
+from benchmarks.neighbour import busy_neighbours
 from demo.core import catalog, stats
 from demo.core.comparison import Comparison
 from demo.core.cores import usable_cores
@@ -41,24 +41,24 @@ from demo.runs.runner import Runner
 from demo.store.history import History
 from demo.store.published import current_commit
 from demo.store.reruns import NEWEST, StoredRun, deviation, rerun_of, spread
+from demo.sweep.grid import PICTURE
 
 RUNS, GUIDE_RUNS = 15, 5
 IDLE, BUSY = "idle", "one core busy half of the time"
 CONDITIONS: dict[str, Callable[[], contextlib.AbstractContextManager[None]]] = {
     IDLE: contextlib.nullcontext,
-    BUSY: disturbed,
+    BUSY: busy_neighbours,
 }
 OURS, GUIDE = "interleaved", "as published"
 NAMES = {OURS: "this project's", GUIDE: "the guide's loop"}
 BUNDLED = tuple(checkpoint.id for checkpoint in catalog.BUNDLED_VISION)
 FULL_SIZE = ("microsoft/resnet-50", "google/vit-base-patch16-224")
-SCENE = catalog.ASSETS / "examples" / "shapes-scene-1.png"
 CAPTURE, MEAN_INSIDE = (0.75, 0.92), (0.90, 0.99)
 
 
 @dataclass(frozen=True)
 class Place:
-    """What is run again and again."""
+    """A setting that is run again and again."""
 
     condition: str
     protocol: str
@@ -80,13 +80,13 @@ class Kept:
 
 @dataclass(frozen=True)
 class Judged:
-    """One run against all reruns of its place."""
+    """One run compared with all reruns of its place."""
 
     speedup: Comparison
     captured: float
-    """Share of the others whose estimate its interval holds."""
+    """Share of the reruns whose estimate lies in its interval."""
     captured_within: float
-    """The same of its interval within one process: what was shown before."""
+    """The same share, of its interval within one process."""
     holds_mean: bool
 
 
@@ -98,7 +98,7 @@ def places() -> list[Place]:
 
 
 def remaining(kept: Iterable[Kept]) -> list[Place]:
-    """What is still to be run, round by round."""
+    """The places that are still to be run, round by round."""
     done = Counter(one.place for one in kept)
     counts = {OURS: RUNS, GUIDE: GUIDE_RUNS}
     return [place for number in range(RUNS) for place in places() if done[place] <= number < counts[place.protocol]]
@@ -149,8 +149,8 @@ def run_remaining(todo: Sequence[Place], path: Path, kept: list[Kept], folder: P
         )
 
 
-def judged_today(kept: Iterable[Kept]) -> list[Kept]:
-    """With the spread of each run taken anew from those before it in its history."""
+def judge_anew(kept: Iterable[Kept]) -> list[Kept]:
+    """The runs, with the spread of each computed anew from the runs before it in its history."""
     histories: dict[tuple[str, str], list[StoredRun]] = {}
     judged = []
     for one in kept:
@@ -163,14 +163,14 @@ def judged_today(kept: Iterable[Kept]) -> list[Kept]:
 
 def _run(runner: Runner, spec: RunSpec) -> RunResult:
     with contextlib.closing(runner):
-        *_, result = runner.run(spec, SCENE)
+        *_, result = runner.run(spec, PICTURE)
     if not isinstance(result, RunResult):
         raise RuntimeError("the runner ended without a result")
     return result
 
 
 def judge(speedups: Sequence[Comparison]) -> list[Judged]:
-    """Each run against the others of its place; two at least."""
+    """Each run compared with the other runs of its place; needs two runs."""
     mean = stats.geometric_mean([one.within.ratio for one in speedups])
 
     def share(interval: stats.Interval, own: int) -> float:
@@ -184,7 +184,7 @@ def judge(speedups: Sequence[Comparison]) -> list[Judged]:
 
 
 def speedups_of(runs: Iterable[RunResult]) -> list[Comparison]:
-    """Of those that have one: a run that failed has none, that of a void one means nothing."""
+    """The speed-ups of the runs, without failed and void ones."""
     return [run.speedup for run in runs if run.status == "ok" and not run.void and run.speedup is not None]
 
 
@@ -333,7 +333,7 @@ def main() -> None:
         path = options.keep or Path(folder) / "runs.jsonl"
         kept = read_kept(path)
         run_remaining(remaining(kept), path, kept, Path(folder))
-    kept = judged_today(kept)
+    kept = judge_anew(kept)
     if len(machines(kept)) > 1:
         sys.exit(f"the runs are of several machines or versions: {sorted(machines(kept))}")
     report.publish("reruns", "Does the interval of one run hold for a rerun?", text_of(kept))

@@ -38,7 +38,8 @@ QUERIES = {"google/owlvit-base-patch32": "a cat,a dog"}
 BEYOND = 0.08
 
 
-def measured(checkpoint: str, number: int, folder: Path) -> RunResult:
+def run(checkpoint: str, number: int, folder: Path) -> RunResult:
+    """One run, or the result that an earlier start kept."""
     kept = folder / f"{checkpoint.split('/')[-1]}-{number}.json"
     if not kept.exists():
         command = [sys.executable, "-m", "demo", "run", "--checkpoint", checkpoint, "--weights", "random", "--json"]
@@ -53,7 +54,7 @@ def contradicts(verdict: Verdict, mean: float) -> bool:
     return verdict not in (side, "same", "unsure") or (verdict == "same" and abs(mean - 1) > stats.SAME_WITHIN)
 
 
-def judged(runs: list[RunResult]) -> tuple[float, list[Verdict], list[Verdict]]:
+def verdicts_of(runs: list[RunResult]) -> tuple[float, list[Verdict], list[Verdict]]:
     """The mean of the runs, and each run's verdict by itself and with the earlier ones."""
     alone = [dataclasses.replace(run, earlier=()).speedup for run in runs]
     together = [run.speedup for run in runs]
@@ -67,13 +68,13 @@ def main() -> None:
     arguments.add_argument("--keep", type=Path)
     with tempfile.TemporaryDirectory() as temporary:
         folder = arguments.parse_args().keep or Path(temporary)
-        runs = {checkpoint: [measured(checkpoint, 0, folder)] for checkpoint in MODELS}
+        runs = {checkpoint: [run(checkpoint, 0, folder)] for checkpoint in MODELS}
         for number in range(1, RUNS):
             for checkpoint, those in runs.items():
-                those.append(measured(checkpoint, number, folder))
+                those.append(run(checkpoint, number, folder))
     rows, against, beyond = [], 0, {"alone": [0, 0], "together": [0, 0]}
     for checkpoint, those in runs.items():
-        mean, alone, together = judged(those)
+        mean, alone, together = verdicts_of(those)
         for name, verdicts in (("alone", alone), ("together", together)):
             against += sum(contradicts(verdict, mean) for verdict in verdicts)
             if max(mean, 1 / mean) > 1 + BEYOND:

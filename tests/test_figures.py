@@ -89,7 +89,7 @@ PLACES: dict[str, Callable[[RunResult], str]] = {
     "Markdown of a sweep": lambda result: markdown.of_cells([(result.spec, result, cell(result).value)]),
     "headline of the page": headline,
     "script": script,
-    "history": lambda result: " ".join(tables.cell(one).shown for one in history_tab.row_of(result)),
+    "history": lambda result: " ".join(tables.cell(one).text for one in history_tab.row_of(result)),
     "compare": lambda result: compared([result, result]),
     "guide": lambda result: " ".join(guide_comparison.compare_with_guide(result)),
     "trace chart": lambda result: figure(charts.trace(result)),

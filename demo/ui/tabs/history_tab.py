@@ -75,13 +75,13 @@ class HistoryTab:
                     max_height=1400,
                     column_widths=[190, *[320] * compare.MAX_COMPARED],
                 )
-            self.shown = gr.Markdown("", elem_id="history-shown")
+            self.summary = gr.Markdown("", elem_id="history-shown")
             self.runs = tables.table("runs", "Stored runs", COLUMNS, column_widths=WIDTHS)
             self.file = gr.DownloadButton("The file", elem_id="exported", elem_classes="unseen")
-        self.asked = gr.Textbox("", visible=False)  # filled by links.QUERY
-        self.chosen = gr.Textbox("", visible=False)  # the runs of the comparison that is shown, as a query
-        self.comparing = [self.compared, self.answer, self.chart, self.table, self.chosen]
-        self.listing = [self.shown, self.runs, self.selected]
+        self.address = gr.Textbox("", visible=False)  # filled by links.QUERY
+        self.query = gr.Textbox("", visible=False)  # the runs of the comparison that is shown, as a query
+        self.comparing = [self.compared, self.answer, self.chart, self.table, self.query]
+        self.listing = [self.summary, self.runs, self.selected]
         self._wire(tab)
 
     def _introduction(self) -> str:
@@ -98,21 +98,26 @@ class HistoryTab:
         return f"## Every run so far\n\n{text}"
 
     def _wire(self, tab: gr.Tab) -> None:
-        search, selected, visitor = self.search, self.selected, self._run_tab.visitor
+        search, selected, run_tab = self.search, self.selected, self._run_tab
+        compared = [*self.comparing, self.message]
+        opening = [selected, self.tabs, self.message, run_tab.opened_from, *run_tab.showing]
         tab.select(self._show, [search, selected], self.listing, **UNREAD)
         search.change(self._show, [search, selected], self.listing, trigger_mode="always_last", **UNREAD)
-        # a comparison stands above the list and would hide what the search finds
-        address: dict[str, Any] = {"js": links.chosen("history"), "api_visibility": "private"}
-        search.change(self._nothing_compared, None, self.comparing, **AT_ONCE).then(None, self.chosen, **address)
-        compared = [*self.comparing, self.message]
-        reopened = tab.select(self._compare_linked, [self.asked, self.chosen], compared, js=links.QUERY, **AT_ONCE)
-        reopened.then(None, self.chosen, **address)
-        opening = [selected, self.tabs, self.message, self._run_tab.opened_from, *self._run_tab.showing]
-        opened = self.runs.select(self._press, [visitor, selected], opening, **UNREAD)
-        opened.then(None, self._run_tab.opened_from, js=TO_OPENED, api_visibility="private")
-        pressed = self.compare_button.click(self._compare, selected, compared, **UNREAD)
-        pressed.then(None, js=scroll_to("compared"), api_visibility="private")
-        pressed.then(None, self.chosen, **address)
+        row_pressed = self.runs.select(self._press, [run_tab.visitor, selected], opening, **UNREAD)
+        row_pressed.then(None, run_tab.opened_from, js=TO_OPENED, api_visibility="private")
+        compare_pressed = self.compare_button.click(self._compare, selected, compared, **UNREAD)
+        compare_pressed.then(None, js=scroll_to("compared"), api_visibility="private")
+        events = [
+            # a comparison stands above the list and would hide what the search finds
+            search.change(self._nothing_compared, None, self.comparing, **AT_ONCE),
+            tab.select(self._compare_linked, [self.address, self.query], compared, js=links.QUERY, **AT_ONCE),
+            compare_pressed,
+            self.delete_button.click(
+                self._delete, [selected, search], [*compared, *self.listing], js=CONFIRM, **UNREAD
+            ),
+        ]
+        for event in events:
+            event.then(None, self.query, js=links.chosen("history"), api_visibility="private")
         for format, button in self.exports.items():
             button.click(
                 lambda selected, search, format=format: self._export(format, selected, search),
@@ -120,14 +125,6 @@ class HistoryTab:
                 [self.file, self.message],
                 **(UNREAD | {"concurrency_limit": 1, "concurrency_id": "export"}),
             ).success(None, js=download("exported"), api_visibility="private")
-        deleted = self.delete_button.click(
-            self._delete,
-            [selected, search],
-            [self.message, *self.comparing, *self.listing],
-            js=CONFIRM,
-            **UNREAD,
-        )
-        deleted.then(None, self.chosen, **address)
 
     # ---- the table
 
@@ -139,10 +136,10 @@ class HistoryTab:
             stored, results = self._history.count(search), self._history.all(LISTED, search)
             kept = self._results(_ids(selected))
         except (HistoryError, BadInput) as error:
-            return {self.shown: _reason(error), self.runs: gr.update(visible=False)}
+            return {self.summary: _reason(error), self.runs: gr.update(visible=False)}
         labels = {one.id: f"{naming.run_line(one)} · {fmt.minute(one.started_at)} UTC" for one in (*results, *kept)}
         return {
-            self.shown: tables.status(_count(len(results), stored, search)),
+            self.summary: tables.status(_count(len(results), stored, search)),
             self.runs: tables.update(COLUMNS, map(row_of, results)),
             self.selected: gr.update(
                 choices=[(label, id) for id, label in labels.items()], value=[one.id for one in kept]
@@ -160,7 +157,7 @@ class HistoryTab:
     # ---- a comparison
 
     def _nothing_compared(self) -> dict[Any, Any]:
-        return {self.compared: gr.update(visible=False), self.chosen: ""}
+        return {self.compared: gr.update(visible=False), self.query: ""}
 
     def _compare(self, selected: Any, request: gr.Request) -> dict[Any, Any]:
         least, most = compare.MIN_COMPARED, compare.MAX_COMPARED
@@ -178,7 +175,7 @@ class HistoryTab:
             self.answer: compare.answer(results),
             self.chart: gr.update(value=(figure := intervals(compare.bars(results))), visible=figure is not None),
             self.table: tables.update(columns, compare.rows(results)),
-            self.chosen: urlencode({COMPARE: " ".join(ids)}),
+            self.query: urlencode({COMPARE: " ".join(ids)}),
             self.message: "",
         }
 

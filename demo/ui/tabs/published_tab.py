@@ -53,7 +53,7 @@ class PublishedTab:
             with gr.Row(elem_id="published-exports"):
                 self.exports = [gr.DownloadButton(f"Export {kind.upper()}", size="sm") for kind in KINDS]
             gr.Markdown(_about())
-        self.chosen = gr.Textbox("", visible=False)
+        self.query = gr.Textbox("", visible=False)
         """The values of the lists, as a query."""
         self.rows = gr.State(())
         """The rows of the table."""
@@ -68,12 +68,12 @@ class PublishedTab:
         gr.on(
             [tab.select, *(one.input for one in filters)],
             self._update,
-            [self.chosen, *filters],
-            [self.chosen, *filters, *self.outputs],
+            [self.query, *filters],
+            [self.query, *filters, *self.outputs],
             js=links.with_choices("published"),
             trigger_mode="always_last",
             **AT_ONCE,
-        ).then(None, self.chosen, js=links.chosen("published"), api_visibility="private")
+        ).then(None, self.query, js=links.chosen("published"), api_visibility="private")
         self.table.select(self._press, self.rows, [self.pressed, self.scope], **AT_ONCE).then(
             None, self.pressed, js=links.FILL, api_visibility="private"
         )
@@ -108,7 +108,8 @@ def view(values: dict[str, str]) -> tuple[Choices, dict[str, str], list[Any]]:
     """
     every = published.all_rows()
     choices = _choices(every, values["subset"])
-    chosen = {name: values[name] if values[name] in dict(map(reversed, choices[name])) else ALL for name in LISTS}
+    offered = {name: [value for _, value in listed] for name, listed in choices.items()}
+    chosen = {name: values[name] if values[name] in offered[name] else ALL for name in LISTS}
     rows = published.select(every, **chosen)
     alike: list[PublishedRow] = []
     """The rows of one subset, GPU and batch size, which one chart of models can show."""
@@ -132,12 +133,12 @@ def view(values: dict[str, str]) -> tuple[Choices, dict[str, str], list[Any]]:
 def _table(rows: Sequence[PublishedRow]) -> dict[str, Any]:
     """The update of the table, without the columns that are empty in all rows."""
     lines = list(map(_line, rows))
-    used = [place for place in range(len(COLUMNS)) if any(line[place].shown != "" for line in lines)]
+    used = [place for place in range(len(COLUMNS)) if any(line[place].text != "" for line in lines)]
     return tables.update([COLUMNS[place] for place in used], [[line[place] for place in used] for line in lines])
 
 
 def _choices(rows: Sequence[PublishedRow], subset: str) -> Choices:
-    """(label, value) of each list; GPUs, batch sizes and tasks are those of the chosen subset."""
+    """(label, value) of each list. GPUs, batch sizes and tasks are those of the rows of this subset."""
     subsets = published.values(rows, "subset")
     within = [row for row in rows if row.subset == subset] if subset in subsets else rows
     every = ("All", ALL)

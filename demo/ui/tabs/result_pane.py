@@ -99,12 +99,12 @@ class ResultPane:
 
     def result(self, result: RunResult, files: Files, stored: bool, machine: HostInfo | None) -> dict[Any, Any]:
         """Updates that show a result; `stored` says whether Repeat finds it, `machine` is this one."""
-        shown = self._folds_of(result) | self._to_take(result, files)
+        below = self._folds_of(result) | self._to_take(result, files)
         words = "Repeat in a fresh process" if result.as_processes() else "Run it again"
         again = gr.update(value=words, visible=stored and can_repeat(result, machine))
         if result.speedup is None or result.failure is not None:
             ways_out = links.changed(result.spec, result.failure.change) if result.failure is not None else Markup()
-            return self.only(failure(result, ways_out)) | shown | {self.repeat: again}
+            return self.only(failure(result, ways_out)) | below | {self.repeat: again}
         hidden = {part: gr.update(visible=False) for part in (self.notice, self.live, self.best)}
         # It plays once the run is over: an animation would take a core from the later start that is still measured.
         picture = race_of(result, plays=stored)
@@ -113,7 +113,7 @@ class ResultPane:
             self.repeat: again,
             self.race: gr.update(value=picture, visible=bool(picture)),
         }
-        return shown | hidden | answer | self.outputs.show(result)
+        return below | hidden | answer | self.outputs.show(result)
 
     def _folds_of(self, result: RunResult) -> dict[Any, Any]:
         """Why and Cost: the chart of all calls, and the sections as `demo.present.markdown` writes them."""

@@ -75,9 +75,7 @@ class SweepTab(Watching):
                     elem_classes="segmented",
                 )
                 self._fresh = gr.Checkbox(False, label="Re-run everything", info="Otherwise finished cells are reused")
-                self._presets = {
-                    name: gr.Button(words, size="sm", elem_classes="preset") for name, words in GRIDS.items()
-                }
+                presets = {name: gr.Button(words, size="sm", elem_classes="preset") for name, words in GRIDS.items()}
                 with gr.Column(elem_id="sweep-foot"):
                     self.plan = gr.Markdown("", elem_id="sweep-plan")
                     with gr.Row(elem_id="sweep-actions"):
@@ -97,19 +95,19 @@ class SweepTab(Watching):
         ending = [self.status, *cells, *buttons, *self.exports.values()]
         super().__init__(Supervisor(), [self.status, *cells], ending)
         self._beginning = [*self._ending, self.message, self.watched]
-        self._wire(tab)
+        self._wire(tab, presets)
 
     def arrive(self, blocks: gr.Blocks) -> None:
         """Connects what happens when a visitor opens the page: it shows the visitor's sweep. Call it once."""
         outputs = [*self._beginning, *self.axes.values(), self._weights]
         self._watch_after(blocks.load(self._arrive, self._run_tab.visitor, outputs, **AT_ONCE))
 
-    def _wire(self, tab: gr.Tab) -> None:
+    def _wire(self, tab: gr.Tab, presets: dict[str, gr.Button]) -> None:
         fields: list[Any] = [*self.axes.values(), self._weights, self._fresh]
         run_tab, visitor = self._run_tab, self._run_tab.visitor
         choices = [tab.select, *(field.change for field in fields)]
         gr.on(choices, self._plan, fields, self.plan, **AT_ONCE, **LATEST)
-        for name, button in self._presets.items():
+        for name, button in presets.items():
             values = list(_choices_of(PRESETS[name]).values())
             button.click(lambda values=values: values, None, list(self.axes.values()), **QUIET)
         self.start_button.click(None, js=TO_SWEEP, api_visibility="private")

@@ -22,7 +22,7 @@ COLOURS = {
 class Cell(NamedTuple):
     value: Any
     """What the column sorts by."""
-    shown: str
+    text: str
     style: str = ""
 
 
@@ -51,7 +51,7 @@ def update(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> dict[str, A
         "headers": list(columns),
         "data": [[one.value for one in row] for row in cells],
         "metadata": {
-            "display_value": [[one.shown for one in row] for row in cells],
+            "display_value": [[one.text for one in row] for row in cells],
             "styling": [[one.style for one in row] for row in cells],
         },
     }

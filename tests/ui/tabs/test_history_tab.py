@@ -64,7 +64,7 @@ def test_the_list_has_a_limit(page: Page, monkeypatch) -> None:
     monkeypatch.setattr(history_tab, "LISTED", 2)
     updates = listed(page)
     assert len(shown(updates[page.history_tab.runs])) == 2
-    assert "The newest 2 of 3 runs" in updates[page.history_tab.shown]
+    assert "The newest 2 of 3 runs" in updates[page.history_tab.summary]
 
 
 @pytest.mark.parametrize("selected", [[], ["slower"], [FAST.id]], ids=["none", "the same", "another"])
@@ -120,15 +120,15 @@ def test_no_other_number_of_runs_is_compared(page: Page, selected: str, here: in
 
 def linked(page: Page, query: str, chosen: str = "") -> dict[Any, Any]:
     """What a link brings to a page that shows the comparison of `chosen`."""
-    return handler(page, takes=page.history_tab.asked, changes=page.history_tab.compared)(query, chosen)
+    return handler(page, takes=page.history_tab.address, changes=page.history_tab.compared)(query, chosen)
 
 
 def test_a_link_shows_its_comparison(page: Page) -> None:
     tab = page.history_tab
     by_hand = compared(page, "slower", FAST.id)
-    chosen = by_hand[tab.chosen]
+    chosen = by_hand[tab.query]
     by_link = linked(page, f"?tab=history&{chosen}&lang=en")
-    assert by_link[tab.answer] == by_hand[tab.answer] and by_link[tab.chosen] == chosen
+    assert by_link[tab.answer] == by_hand[tab.answer] and by_link[tab.query] == chosen
     assert linked(page, f"?{chosen}", chosen) == {tab.message: gr.skip()}  # as when the tab is opened again
     assert linked(page, "?tab=history", chosen)[tab.compared] == gr.update(visible=False)
 
@@ -136,7 +136,7 @@ def test_a_link_shows_its_comparison(page: Page) -> None:
 @pytest.mark.parametrize("ids", ["gone+slower", "a+b+c+d+e", "%3Cscript%3E", "+".join(map(str, range(2000)))])
 def test_a_link_to_runs_that_are_not_here_says_so(page: Page, ids: str) -> None:
     updates = linked(page, f"?tab=history&history_compare={ids}", "history_compare=slower+slower2")
-    assert updates[page.history_tab.chosen] == ""
+    assert updates[page.history_tab.query] == ""
     assert "The runs that this link compares are not all stored here." in updates[page.history_tab.message]
 
 
