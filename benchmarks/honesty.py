@@ -1,13 +1,14 @@
 """Does the 95 % interval cover the truth? The protocol on a simulated clock whose true speed-up is known.
 
-Each simulated run draws a machine: independent noise with a long tail, noise that is correlated from call to call,
-slow drift, and bursts in which everything is slower; and for models of three speeds, because a slow one leaves time
-for few blocks. On each the first call after a switch of variant takes 13 % longer, and the second 4 %; with calls of
-100 ms and more the first takes 1 % longer. Reported for each kind and for all: how often the interval covers the truth
-(aim 93 to 97 %), how often the verdict is plainly wrong (aim at most 1 %), how often two equal variants are called
-'same' (aim at least 95 % for calls of 4 ms, 60 % for 300 ms), and on the machine without noise the eager and the
-compiled latency over those of a steady call (aim 0.99 to 1.01). Timing may take as long as the first compiled call
-took; for each speed that of a model of about this speed is taken.
+Each simulated run draws a machine: independent noise with a long tail, noise that is correlated from call to call, slow
+drift, or bursts of slow calls. Models have three speeds, because a slow one leaves time for few blocks. The first call
+after a switch of variant takes 13 % longer, and the second 4 %; of calls of 100 ms and more the first takes 1 % longer.
+Timing may take as long as the first compiled call of a real model of this speed. Aims:
+
+- The interval covers the truth in 93 to 97 % of runs.
+- The verdict is plainly wrong in at most 1 % of runs.
+- Equal variants are called 'same' in at least 94 % of runs with calls of 4 ms, 60 % with calls of 300 ms.
+- Without noise, the latencies are 0.99 to 1.01 of a steady call's.
 """
 
 import math
@@ -30,8 +31,7 @@ SAME = {0.004: 0.94, 0.3: 0.6}
 TRUTHS = (1.0, 1.43, 0.7, 1.05)
 SPEC = catalog.make_spec("shapes-vit")
 AFTER_A_SWITCH, AFTER_A_SLOW_SWITCH = (1.13, 1.04), (1.01,)
-"""How many times longer the first calls after a switch of variant take; the second where a call takes
-`timing.SLOW_SECONDS` and more."""
+"""Factors of the first calls after a switch of variant; the second tuple for calls of `timing.SLOW_SECONDS` or more."""
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ def one_run(machine: Machine, seconds: float, truth: float, seed: int) -> Proces
 
 
 def wrong(verdict: stats.Verdict, truth: float) -> bool:
-    """The opposite of the truth, a difference where there is none, or 'same' where there is one of over 3 %."""
+    """Whether a verdict says the opposite of the truth, 'same' of a difference, or a difference of equal variants."""
     right = "same" if truth == 1 else "faster" if truth > 1 else "slower"
     return verdict not in (right, "unsure")
 
@@ -167,7 +167,7 @@ def main() -> None:
     ]
     tables = [
         report.table(header, rows),
-        "Latency over that of a steady call, without noise:",
+        "Latency over a steady call's, without noise:",
         report.table(["eager call", "eager", "compiled"], latencies),
     ]
     report.publish("honesty", "Does the interval keep its word?", "\n\n".join(tables))

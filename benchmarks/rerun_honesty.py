@@ -1,14 +1,15 @@
 """Does the interval for a rerun cover the truth? Simulated processes that differ by a known spread.
 
 Each simulated process has a speed-up of its own, drawn around the true one with a known standard deviation of the
-logarithm, and is timed by the protocol on the machines of `benchmarks.honesty` (calls of 30 ms). Reported for 1 to 9
-processes is how often the interval covers the true speed-up; its median half-width; and the capture of a rerun: how
-often the estimate of one more process lies in it (an honest 95 % interval of one process: 83 %; one of more processes
-is narrower, and holds a single one less often).
+logarithm. The protocol times it on the machines of `benchmarks.honesty`, with calls of 30 ms. Reported for 1 to 9
+processes:
 
-Aims, over all machines: where the spread is known, coverage 93 to 97 % for each number of processes over all spreads;
-and in every case the median half-width never grows with a further process. Told without an aim: coverage where the
-assumed spread stands in for the true one.
+- how often the interval covers the true speed-up, and its median half-width;
+- how often the estimate of one more process lies in the interval. For an honest 95 % interval of one process that is
+  83 %. The interval of more processes is narrower, and contains a single one less often.
+
+Aims, over all machines: with a known spread, coverage of 93 to 97 % for each number of processes over all spreads; and
+in every case a further process never widens the median interval. Coverage with the assumed spread has no aim.
 """
 
 import math

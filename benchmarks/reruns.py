@@ -1,19 +1,20 @@
 """Does the interval of one run hold for a rerun? Real runs, each a fresh process, on an idle machine and on a busy one.
 
-The three bundled checkpoints and two full-size ones with random weights, 15 runs each on an otherwise idle machine and
-15 while a second process keeps one core busy half of the time. Beside them 5 runs of the guide's loop (protocol "as
-published") for the bundled checkpoints; for the others its 600 calls would take hours. Models, protocols and conditions
-take turns, so that the day's drift falls on all. Each condition and protocol has a history of its own that
-starts empty: the first interval rests on the assumed spread, later ones on what the history shows by then, as a
-visitor's do. The compile cache is warm.
+1. Three bundled checkpoints and two full-size ones with random weights run 15 times on an otherwise idle machine, and
+   15 times while a second process keeps one core busy half of the time.
+2. The bundled checkpoints also run 5 times by the guide's loop (protocol "as published"). For full-size ones its 600
+   calls would take hours.
+3. Models, protocols and conditions take turns, so that the day's drift affects all. The compile cache is warm.
+4. Each condition and protocol has a history of its own that starts empty. As for a visitor, the first interval rests on
+   the assumed spread, later ones on the history so far.
 
-Of each run i it is asked in how many of the others j the estimate lies in i's interval (capture: 0.83 for an honest
-95 % interval), and whether i's interval holds the mean of all reruns. Aims, over the five checkpoints in each
+Two figures of each run are reported: the share of the other runs whose estimate lies in its interval (capture: 0.83 for
+an honest 95 % interval), and whether its interval holds the mean of all reruns. Aims, over the five checkpoints in each
 condition: capture 0.75 to 0.92, the mean inside 0.90 to 0.99, and no checkpoint called both faster and slower. With
-15 runs a share of one checkpoint alone is known to +-0.1 only, so it is shown and has no aim.
+15 runs the share of one checkpoint alone is known to +-0.1 only, so it has no aim.
 
-`--keep FILE` keeps every run at once, one JSON line each. Started again with it, the benchmark goes on where it
-stopped, and judges the kept runs by the statistics of today. The table is written when all runs are there.
+`--keep FILE` keeps every run at once, one JSON line each. Started again with it, the benchmark goes on from the kept
+runs, and judges them by the statistics of today. The table is written when all runs are there.
 """
 
 import argparse

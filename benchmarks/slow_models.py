@@ -1,12 +1,12 @@
 """Does a run of a slow model answer, and do its answers agree? Five fresh runs each of six of the guide's twelve.
 
 Random weights, nothing else running, `python -m demo run` with its defaults; the models take turns. The history begins
-empty, so the last runs of a model rest on the earlier ones, too. Judged against the mean of a model's five: a run
-contradicts it where its verdict names the other side of 1, or calls more than 3 % 'same'. Aims: at most one of the
-thirty contradicts, and at least four in five have a verdict where the mean lies beyond 8 %.
+empty, so the last runs of a model rest on the earlier ones, too. A run contradicts the mean of its model's five if its
+verdict names the other side of 1, or calls more than 3 % 'same'. Aims: at most one of the thirty contradicts, and at
+least four in five have a verdict if the mean lies beyond 8 %.
 
-`--keep FOLDER` keeps every result there as JSON; started again with it, the benchmark goes on where it stopped, and
-judges the kept runs by the statistics of today.
+`--keep FOLDER` keeps every result there as JSON. Started again with it, the benchmark goes on from the kept runs, and
+judges them by the statistics of today.
 """
 
 import argparse
@@ -88,10 +88,8 @@ def main() -> None:
             [checkpoint, f"{seconds * 1e3:.0f} ms", f"{calls:.0f}", span, ", ".join(alone), ", ".join(together)]
         )
     head = ["checkpoint", "eager call", "calls", "mean (range)", "verdict by itself", "with the earlier runs"]
-    told = [f"{name}: {some} of {of}" for name, (some, of) in beyond.items()]
-    below = (
-        f"Verdicts that contradict the mean: {against}. With a verdict where the mean is beyond 8 %: {', '.join(told)}."
-    )
+    shares = ", ".join(f"{name}: {some} of {of}" for name, (some, of) in beyond.items())
+    below = f"Verdicts that contradict the mean: {against}. With a verdict if the mean is beyond 8 %: {shares}."
     report.publish("slow_models", "Does a run of a slow model answer?", f"{report.table(head, rows)}\n\n{below}")
     if against > 1 or any(some < 0.8 * of for some, of in beyond.values()):
         sys.exit("outside the aims")

@@ -1,8 +1,8 @@
 """How far off is a speed-up while other programs take cores? Real runs that keep their threads, beside busy neighbours.
 
-Each checkpoint runs with as many threads as there are cores: alone, and beside one and two programs that never rest.
-Reported is the speed-up over that of the idle runs, farthest either way: `stats.TAKEN_FACTOR` should be beyond it, and
-no verdict may be the opposite of the idle one.
+Each checkpoint runs with a thread for each core: alone, and beside one and two programs that never rest. Reported is
+the speed-up over the mean of the idle runs, farthest either way. `stats.TAKEN_FACTOR` should be beyond it, and no
+verdict may be the opposite of the idle one.
 """
 
 import contextlib

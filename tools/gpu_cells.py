@@ -83,7 +83,7 @@ class _NotYet(BaseException):
 
 
 class Cell(Run):
-    """A run that can be brought to where its compiled code would first run, and then waits for its turn."""
+    """A run that can compile ahead, up to the first call of the compiled code, and then wait for its turn."""
 
     def __init__(self, spec: RunSpec, image: Path) -> None:
         started_at = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -170,8 +170,8 @@ def _life(task: Task, image: Path, noise: Path, up: int, down: int) -> None:
         threads = torch._inductor.config.compile_threads
         torch._inductor.config.compile_threads = 1  # the cells share the cores already
         cell: Cell | None = None
-        # max-autotune times kernels to choose among them; a text model has two graphs, of which the second waits for
-        # what the first one gives; and the smoke test is the control that compiles with nobody beside it.
+        # max-autotune times kernels to choose among them; the second graph of a text model needs the output of the
+        # first; and the smoke test is the control that compiles with no other cell beside it.
         alone = task.step == "smoke" or task.spec.mode.startswith("max-autotune")
         ahead = not alone and task.spec.task != TEXT_GENERATION
         if ahead:
@@ -201,7 +201,7 @@ def _life(task: Task, image: Path, noise: Path, up: int, down: int) -> None:
 
 
 def _sent(result: RunResult, started: float, ahead: bool, waiting: int) -> dict[str, Any]:
-    """The result as JSON, without compile costs where the first call had nothing left to compile.
+    """The result as JSON, without compile costs if the code was compiled ahead.
 
     The cells that wait for their turn hold the GPU's memory and compute nothing: a warning of neighbours says so.
     """
