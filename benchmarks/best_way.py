@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks import report
-from demo.cli.best_command import report as told
+from demo.cli import best_command
 from demo.core import catalog, codec, format as fmt
 from demo.core.spec import RunSpec
 from demo.runs.outcome import Files
@@ -35,17 +35,17 @@ LADDERS = ("default", "layers", "package")
 """Ways whose first answer in the next process is compared with a stopwatch."""
 
 
-def searched(spec: RunSpec) -> tuple[BestTable, bool, float]:
-    """The table, whether all was tried, and the seconds that it took, in a history of its own."""
+def search(spec: RunSpec) -> tuple[BestTable, bool, float]:
+    """Searches with an empty history: the table, whether all was tried, and the seconds that it took."""
     with tempfile.TemporaryDirectory() as folder:
         history = History(Path(folder) / "history.sqlite3")
         runner = Runner(history)
         try:
-            search = Search(spec, runner.inspect(), [], PICTURE)
+            whole = Search(spec, runner.inspect(), [], PICTURE)
             started = time.monotonic()
-            for _ in search.run(runner, threading.Event()):
+            for _ in whole.run(runner, threading.Event()):
                 pass
-            return search.table(), search.complete, time.monotonic() - started
+            return whole.table(), whole.complete, time.monotonic() - started
         finally:
             runner.close()
 
@@ -88,14 +88,14 @@ def ladders(table: BestTable) -> tuple[list[list[str]], list[str]]:
 
 def main() -> None:
     vit = catalog.make_spec("shapes-vit")
-    searched(vit)
-    small, complete, seconds = searched(vit)
+    search(vit)
+    small, complete, seconds = search(vit)
     rows, missed = ladders(small)
     if seconds > MAX_SECONDS or not complete:
         missed.append(
             f"shapes-vit took {seconds:.0f} s of {MAX_SECONDS:.0f}{'' if complete else ' and was not complete'}"
         )
-    large, large_complete, large_seconds = searched(catalog.make_spec("microsoft/resnet-50", weights="random"))
+    large, large_complete, large_seconds = search(catalog.make_spec("microsoft/resnet-50", weights="random"))
     if large_seconds > 60 * MINUTES + 1:
         missed.append(f"ResNet-50 took {large_seconds:.0f} s of {60 * MINUTES:.0f}")
     parts = ["import", "load", "compile or load", "first call"]
@@ -103,12 +103,12 @@ def main() -> None:
     text = "\n\n".join(
         [
             f"shapes-vit, cache filled: {fmt.duration(seconds)}, {'complete' if complete else 'not complete'}.",
-            f"```\n{told(small, complete)}\n```",
+            f"```\n{best_command.report(small, complete)}\n```",
             f"Seconds to the first answer of the next process ({STARTS} starts by the stopwatch, their median):",
             ladder,
             f"ResNet-50 with random weights: {fmt.duration(large_seconds)} of {fmt.duration(60 * MINUTES)}, "
             f"{'complete' if large_complete else 'not complete'}.",
-            f"```\n{told(large, large_complete)}\n```",
+            f"```\n{best_command.report(large, large_complete)}\n```",
             f"Missed: {'; '.join(missed)}." if missed else "The aims are met.",
         ]
     )

@@ -16,9 +16,9 @@ from demo.core.result import RunResult
 from demo.core.spec import RunSpec
 from demo.present import verdict
 from demo.runs.runner import Runner
+from demo.sweep.grid import PICTURE
 
 WARM_RUNS = 5
-SCENE = catalog.ASSETS / "examples" / "shapes-scene-1.png"
 SPEC = catalog.make_spec(checkpoint="shapes-vit", task="image-classification")
 
 
@@ -27,7 +27,7 @@ def one_run(runner: Runner, spec: RunSpec = SPEC) -> tuple[float, float, RunResu
     wait_until_ready(runner)
     started = time.perf_counter()
     first_eager = answered = 0.0
-    for event in runner.run(spec, SCENE):
+    for event in runner.run(spec, PICTURE):
         if isinstance(event, Progress):
             if event.eager_seconds is not None and not first_eager:
                 first_eager = time.perf_counter() - started

@@ -1,11 +1,12 @@
-"""Our median latency over that of a plain hand-written loop, alternated in one process.
+"""Our median latency over the median of a plain hand-written loop, alternated in one process.
 
 The loop is the guide's recipe: some calls to warm up, then calls in a row with a clock around each, eager and then
-compiled. Both time the same model on the same batch, ours between two loops, whose geometric mean it is compared with:
-a drift of the machine falls on both. What differs is the app's protocol alone: interleaved blocks, the control, the
-looks at the machine. (Two processes would differ by more than that: where the
-system puts the weights moved a median by up to a fifth on the machine of the results.) The bundled checkpoints, and
-three full-size ones with random weights. Aim: 0.98 to 1.02, as medians of 9 rounds.
+compiled. Both time the same model on the same batch. Ours runs between two loops and is compared with their geometric
+mean, so a drift of the machine affects both. They differ by the app's protocol alone: interleaved blocks, the control,
+the looks at the machine. Two processes would differ by more: where the system puts the weights moved a median by up to
+a fifth on the machine of the results.
+
+The bundled checkpoints, and three full-size ones with random weights. Aim: 0.98 to 1.02, as medians of 9 rounds.
 """
 
 import io
@@ -22,11 +23,11 @@ from demo.backend.messages import Events, Job
 from demo.backend.run_steps import Run
 from demo.core import catalog
 from demo.core.catalog import Checkpoint
+from demo.sweep.grid import PICTURE
 
 FULL_SIZE = ("google/vit-base-patch16-224", "microsoft/resnet-50", "nvidia/segformer-b0-finetuned-ade-512-512")
 ROUNDS = 9
 WARMUP_CALLS, MIN_CALLS, LOOP_SECONDS = 10, 20, 1.5
-SCENE = catalog.ASSETS / "examples" / "shapes-scene-1.png"
 Medians = tuple[float, float]
 
 
@@ -56,7 +57,7 @@ def by_us(run: Run) -> Medians:
 def rounds(checkpoint: Checkpoint) -> list[tuple[Medians, Medians]]:
     """Ours, and the geometric mean of the loop's before and after."""
     spec = catalog.make_spec(checkpoint.id, weights="pretrained" if checkpoint.bundled else "random", device="cpu")
-    run = Run(Job(spec, str(SCENE)), Events(io.StringIO()))
+    run = Run(Job(spec, str(PICTURE)), Events(io.StringIO()))
     run.load()
     run.compile(run.warm_up_eager())
     calls = run.variants.eager.call, run.variants.compiled.call

@@ -1,13 +1,14 @@
 """Does the 95 % interval cover the truth? The protocol on a simulated clock whose true speed-up is known.
 
-Each simulated run draws a machine: independent noise with a long tail, noise that is correlated from call to call,
-slow drift, and bursts in which everything is slower; and for models of three speeds, because a slow one leaves time
-for few blocks. On each the first call after a switch of variant takes 13 % longer, and the second 4 %; with calls of
-100 ms and more the first takes 1 % longer. Reported for each kind and for all: how often the interval covers the truth
-(aim 93 to 97 %), how often the verdict is plainly wrong (aim at most 1 %), how often two equal variants are called
-'same' (aim at least 95 % for calls of 4 ms, 60 % for 300 ms), and on the machine without noise the eager and the
-compiled latency over those of a steady call (aim 0.99 to 1.01). Timing may take as long as the first compiled call
-took; for each speed that of a model of about this speed is taken.
+Each simulated run draws a machine: independent noise with a long tail, noise that is correlated from call to call, slow
+drift, or bursts of slow calls. Models have three speeds, because a slow one leaves time for few blocks. The first call
+after a switch of variant takes 13 % longer, and the second 4 %; of calls of 100 ms and more the first takes 1 % longer.
+Timing may take as long as the first compiled call of a real model of this speed. Aims:
+
+- The interval covers the truth in 93 to 97 % of runs.
+- The verdict is plainly wrong in at most 1 % of runs.
+- Equal variants are called 'same' in at least 94 % of runs with calls of 4 ms, 60 % with calls of 300 ms.
+- Without noise, the latencies are 0.99 to 1.01 of a steady call's.
 """
 
 import math
@@ -30,12 +31,11 @@ SAME = {0.004: 0.94, 0.3: 0.6}
 TRUTHS = (1.0, 1.43, 0.7, 1.05)
 SPEC = catalog.make_spec("shapes-vit")
 AFTER_A_SWITCH, AFTER_A_SLOW_SWITCH = (1.13, 1.04), (1.01,)
-"""How many times longer the first calls after a switch of variant take; the second where a call takes
-`timing.SLOW_SECONDS` and more."""
+"""Factors of the first calls after a switch of variant; the second tuple for calls of `timing.SLOW_SECONDS` or more."""
 
 
 @dataclass(frozen=True)
-class HostInfo:
+class Machine:
     name: str
     noise: float = 0.0
     """Standard deviation of the logarithm of a call's time."""
@@ -48,17 +48,17 @@ class HostInfo:
 
 
 MACHINES = (
-    HostInfo("quiet", noise=0.01),
-    HostInfo("noisy", noise=0.10),
-    HostInfo("drifting", noise=0.03, drift=0.10),
-    HostInfo("autocorrelated", noise=0.03, correlated=0.05),
-    HostInfo("bursts", noise=0.03, bursts=0.003),
-    HostInfo("all at once", noise=0.05, correlated=0.03, drift=0.05, bursts=0.002),
+    Machine("quiet", noise=0.01),
+    Machine("noisy", noise=0.10),
+    Machine("drifting", noise=0.03, drift=0.10),
+    Machine("autocorrelated", noise=0.03, correlated=0.05),
+    Machine("bursts", noise=0.03, bursts=0.003),
+    Machine("all at once", noise=0.05, correlated=0.03, drift=0.05, bursts=0.002),
 )
 
 
 class SimulatedClock(timing.Clock):
-    def __init__(self, machine: HostInfo, seed: int) -> None:
+    def __init__(self, machine: Machine, seed: int) -> None:
         self.machine = machine
         self.random = np.random.default_rng(seed)
         self.seconds = 0.0
@@ -91,7 +91,7 @@ class SimulatedClock(timing.Clock):
         return self.seconds
 
 
-def timed(machine: HostInfo, seconds: float, truth: float, seed: int) -> timing.Samples:
+def timed(machine: Machine, seconds: float, truth: float, seed: int) -> timing.Samples:
     eager, compiled = (lambda: seconds), (lambda: seconds / truth)
     half = timing.calls_per_half_block([seconds] * 3, [seconds / truth] * 3, None)
     plan = timing.Plan.of(SPEC, FIRST_CALL_SECONDS[seconds])
@@ -99,15 +99,15 @@ def timed(machine: HostInfo, seconds: float, truth: float, seed: int) -> timing.
 
 
 def over_steady(seconds: float) -> tuple[float, float]:
-    """The latencies of eager and compiled, where nothing but the switches disturbs, over those of a steady call."""
+    """The latencies of eager and compiled over those of a steady call, on a machine that only switches disturb."""
     truth = 1.43
-    known = timed(HostInfo("without noise"), seconds, truth, 0).estimate()
+    known = timed(Machine("without noise"), seconds, truth, 0).estimate()
     assert known.eager_seconds is not None and known.compiled_seconds is not None
     return known.eager_seconds / seconds, known.compiled_seconds * truth / seconds
 
 
-def one_run(machine: HostInfo, seconds: float, truth: float, seed: int) -> ProcessFigure:
-    """What one process finds whose own speed-up is `truth`."""
+def one_run(machine: Machine, seconds: float, truth: float, seed: int) -> ProcessFigure:
+    """The figure of one process whose own speed-up is `truth`."""
     samples = timed(machine, seconds, truth, seed)
     size = 2 * samples.calls_per_half_block
     sides = stats.side_by_side(samples.eager, samples.compiled, size)
@@ -116,13 +116,13 @@ def one_run(machine: HostInfo, seconds: float, truth: float, seed: int) -> Proce
 
 
 def wrong(verdict: stats.Verdict, truth: float) -> bool:
-    """The opposite of the truth, a difference where there is none, or 'same' where there is one of over 3 %."""
+    """Whether a verdict says the opposite of the truth, 'same' of a difference, or a difference of equal variants."""
     right = "same" if truth == 1 else "faster" if truth > 1 else "slower"
     return verdict not in (right, "unsure")
 
 
-def counted(machine: HostInfo, seconds: float, runs: int) -> np.ndarray:
-    """How many runs cover their truth, err, err beside another run, have equal variants, call these 'same'."""
+def count_outcomes(machine: Machine, seconds: float, runs: int) -> np.ndarray:
+    """Five counts of runs: cover the truth, wrong, wrong beside another run, equal variants, equal called 'same'."""
     counts, before = np.zeros(5), list[tuple[float, Comparison]]()
     for seed in range(runs):
         truth = TRUTHS[seed % len(TRUTHS)]
@@ -146,7 +146,7 @@ def main() -> None:
         total = np.zeros(5)
         for machine in (*MACHINES, None):
             runs = each if machine else each * len(MACHINES)
-            counts = counted(machine, seconds, runs) if machine else total.copy()
+            counts = count_outcomes(machine, seconds, runs) if machine else total.copy()
             covered, mistaken, apart, same = *counts[:3] / runs, counts[4] / counts[3]
             total += counts
             name = machine.name if machine else "**all**"
@@ -167,7 +167,7 @@ def main() -> None:
     ]
     tables = [
         report.table(header, rows),
-        "Latency over that of a steady call, without noise:",
+        "Latency over a steady call's, without noise:",
         report.table(["eager call", "eager", "compiled"], latencies),
     ]
     report.publish("honesty", "Does the interval keep its word?", "\n\n".join(tables))

@@ -19,10 +19,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks import report
-from benchmarks.page_start import ROOT, free_port
-from demo.core import catalog
+from benchmarks.page_start import ROOT, free_port, processes_with
+from demo.sweep.grid import PICTURE
 
-SCENE = catalog.ASSETS / "examples" / "shapes-scene-1.png"
 LIMIT_SECONDS = 2.0
 PATIENCE_SECONDS = 120.0
 POLL_SECONDS = 0.01
@@ -47,28 +46,15 @@ class Kill:
     alive: int
     """Processes beside the app's own at that moment."""
     survived_seconds: float
-    """Until the last of them was gone."""
-
-
-def family(marker: bytes) -> set[int]:
-    """Living processes that carry the marker in their environment: the app and whatever it has started."""
-    found = set()
-    for entry in Path("/proc").glob("[0-9]*"):
-        try:
-            if marker in (entry / "environ").read_bytes():
-                state = (entry / "stat").read_text().rpartition(")")[2].split()[0]
-                found |= {int(entry.name)} if state not in "ZX" else set()
-        except OSError:  # it has just ended
-            continue
-    return found
+    """Until the last of these processes was gone."""
 
 
 def kill(phase: str, after_seconds: float, folder: Path) -> Kill:
-    """Starts an app, kills it so long after its worker has reached the phase, and watches what is left."""
+    """Starts an app, kills it `after_seconds` after its worker began the phase, and watches what is left."""
     marker = f"KILLED_IN={folder}"
     importing = phase == "import"
     iterations = 10 if phase == "check" else 10_000
-    run = ["-c", ONE_RUN, str(SCENE), str(iterations)]
+    run = ["-c", ONE_RUN, str(PICTURE), str(iterations)]
     command = [sys.executable, *(["app.py"] if importing else run)]
     environment = os.environ | {
         "KILLED_IN": str(folder),
@@ -83,14 +69,14 @@ def kill(phase: str, after_seconds: float, folder: Path) -> Kill:
     try:
         if importing:
             deadline = time.monotonic() + PATIENCE_SECONDS
-            while len(family(marker.encode())) < 2 and time.monotonic() < deadline:
+            while len(processes_with(marker)) < 2 and time.monotonic() < deadline:
                 time.sleep(POLL_SECONDS)
         else:
             for line in app.stdout:
                 if line.strip() == phase:
                     break
         time.sleep(after_seconds)
-        left = family(marker.encode()) - {app.pid}
+        left = processes_with(marker) - {app.pid}
     finally:
         app.kill()
         killed = time.monotonic()
@@ -99,23 +85,23 @@ def kill(phase: str, after_seconds: float, folder: Path) -> Kill:
     alive, survived = len(left), 0.0
     while left and survived < PATIENCE_SECONDS:
         time.sleep(POLL_SECONDS)
-        left = family(marker.encode())
+        left = processes_with(marker)
         survived = time.monotonic() - killed
     return Kill(phase, after_seconds, alive, survived)
 
 
 def table(kills: Sequence[Kill]) -> str:
-    """One row a kill; a survivor that never ended is as long as was waited."""
+    """One row a kill. A process that never ended survived for `PATIENCE_SECONDS`."""
     header = [
         "its worker had begun to",
-        "killed so long after",
+        "killed after",
         "processes of the app then",
         "the last was gone after",
     ]
     rows = [[one.phase, f"{one.after_seconds:.2f} s", str(one.alive), f"{one.survived_seconds:.2f} s"] for one in kills]
     longest = max(one.survived_seconds for one in kills)
-    told = f"{len(kills)} kills; the longest that any process survived its app was {longest:.2f} s."
-    return f"{told}\n\n{report.table(header, rows)}"
+    summary = f"{len(kills)} kills; the longest that any process survived its app was {longest:.2f} s."
+    return f"{summary}\n\n{report.table(header, rows)}"
 
 
 def main() -> None:

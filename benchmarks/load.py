@@ -23,18 +23,18 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks import report
-from benchmarks.page_start import ROOT, resident_bytes
+from benchmarks.page_start import ROOT, processes_with, resident_bytes
 from demo.store.history import History
 
 ANSWER_SECONDS_LIMIT = 0.5
 MEMORY_LIMIT = 1.10
 EARLY_RUNS = 20
-"""Memory is compared with what it was after so many."""
+"""Memory at the end is compared with memory after these runs."""
 QUICK = "benchmarks.quick_worker"
 PROCESSES = 3
 """Left when nothing runs: the server, its spare worker, and the watcher that ends that worker with the server."""
@@ -64,14 +64,8 @@ class Server:
         return len(os.listdir(f"/proc/{self.pid}/fd"))
 
     def processes(self) -> int:
-        """All that carry this server's mark in their environment, itself included."""
-        mark = f"WORTH_COMPILING_DATA={self.folder}".encode()
-        found = 0
-        for entry in Path("/proc").glob("[0-9]*"):
-            with contextlib.suppress(OSError):
-                dead = (entry / "stat").read_text().rpartition(")")[2].split()[0] in "ZX"
-                found += mark in (entry / "environ").read_bytes() and not dead
-        return found
+        """The server and all that it has started."""
+        return len(processes_with(f"WORTH_COMPILING_DATA={self.folder}"))
 
     def temporary_files(self) -> int:
         """Of the workers; gradio keeps uploads in a folder of its own for a day."""
@@ -142,10 +136,13 @@ def served(queue: int) -> Iterator[Server]:
 
 
 def crowd(server: Server, visitors: int) -> tuple[list[str], int, list[float]]:
-    """What each visitor got at first, all asking at once; how many had a result in the end, asking again each second
-    as they were told to; and the seconds of each answer of the page meanwhile."""
+    """Lets visitors ask for a run each, all at once; those who find the queue full ask again each second.
+
+    Returns the first answer of each visitor, the number of visitors with a result in the end, and the seconds that the
+    page took to answer meanwhile.
+    """
     answers: list[str] = []
-    served: list[str] = []
+    last_answers: list[str] = []
     pages: list[float] = []
     over = threading.Event()
 
@@ -159,7 +156,7 @@ def crowd(server: Server, visitors: int) -> tuple[list[str], int, list[float]]:
         while answer == "full" and time.monotonic() < deadline:
             time.sleep(1.0)
             answer = server.run()
-        served.append(answer)
+        last_answers.append(answer)
 
     prober = threading.Thread(target=probe)
     threads = [threading.Thread(target=visit) for _ in range(visitors)]
@@ -170,15 +167,15 @@ def crowd(server: Server, visitors: int) -> tuple[list[str], int, list[float]]:
         thread.join()
     over.set()
     prober.join()
-    return answers, served.count("result"), pages
+    return answers, last_answers.count("result"), pages
 
 
-def settled(look: object, wanted: int, seconds: float = 15.0) -> int:
-    """A count once it has come down to what is wanted, or at the end of its time."""
-    deadline = time.monotonic() + seconds
-    while (found := look()) > wanted and time.monotonic() < deadline:  # type: ignore[operator]
+def final_count(count: Callable[[], int], most: int) -> int:
+    """What `count` gives once it is at most `most`, or after 15 seconds."""
+    deadline = time.monotonic() + 15.0
+    while (found := count()) > most and time.monotonic() < deadline:
         time.sleep(0.1)
-    return int(found)
+    return found
 
 
 def measure(visitors: int, queue: int, runs: int) -> tuple[list[list[str]], list[str]]:
@@ -193,9 +190,9 @@ def measure(visitors: int, queue: int, runs: int) -> tuple[list[list[str]], list
         memory_early, descriptors_early = server.memory(), server.descriptors()
         again += [server.run() for _ in range(runs - early)]
         memory_late = server.memory()
-        descriptors_late = settled(server.descriptors, descriptors_early)
-        processes = settled(server.processes, PROCESSES)
-        files = settled(server.temporary_files, 1)
+        descriptors_late = final_count(server.descriptors, descriptors_early)
+        processes = final_count(server.processes, PROCESSES)
+        files = final_count(server.temporary_files, 1)
         stored, asked = server.history.count(), 1 + served_at_last + len(again)
         journal = len(list(server.history.path.parent.glob("*.running/*")))
     p95 = statistics.quantiles(pages, n=20)[-1] if len(pages) > 1 else float("nan")

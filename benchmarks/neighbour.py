@@ -1,4 +1,4 @@
-"""Further processes, each of which keeps a core busy. They end with the one that started them."""
+"""Processes that keep a core busy each, and end with the process that started them."""
 
 import contextlib
 import subprocess
@@ -17,10 +17,10 @@ while os.getppid() == parent:
 
 
 @contextlib.contextmanager
-def disturbed(neighbours: int = 1, rest_seconds: float = 0.5) -> Iterator[None]:
+def busy_neighbours(count: int = 1, rest_seconds: float = 0.5) -> Iterator[None]:
     """Each neighbour computes for half a second and then rests."""
     command = [sys.executable, "-c", NEIGHBOUR, str(rest_seconds)]
-    processes = [subprocess.Popen(command) for _ in range(neighbours)]
+    processes = [subprocess.Popen(command) for _ in range(count)]
     try:
         yield
     finally:

@@ -9,8 +9,8 @@ from benchmarks import report
 from demo.core import catalog
 from demo.core.result import RunResult
 from demo.runs.runner import Runner
+from demo.sweep.grid import PICTURE
 
-SCENE = catalog.ASSETS / "examples" / "shapes-scene-1.png"
 AIM = 0.05
 
 
@@ -18,7 +18,7 @@ def main() -> None:
     runner = Runner(None)
     rows, above = [], []
     for checkpoint in catalog.BUNDLED_VISION:
-        *_, result = runner.run(catalog.make_spec(checkpoint.id), SCENE)
+        *_, result = runner.run(catalog.make_spec(checkpoint.id), PICTURE)
         if not isinstance(result, RunResult) or result.timing_seconds is None:
             sys.exit(f"the run of {checkpoint.id} gave no figures")
         variants = [variant for variant in (result.eager, result.compiled, result.control_times) if variant]

@@ -1,14 +1,15 @@
 """Does the interval for a rerun cover the truth? Simulated processes that differ by a known spread.
 
 Each simulated process has a speed-up of its own, drawn around the true one with a known standard deviation of the
-logarithm, and is timed by the protocol on the machines of `benchmarks.honesty` (calls of 30 ms). Reported for 1 to 9
-processes is how often the interval covers the true speed-up; its median half-width; and the capture of a rerun: how
-often the estimate of one more process lies in it (an honest 95 % interval of one process: 83 %; one of more processes
-is narrower, and holds a single one less often).
+logarithm. The protocol times it on the machines of `benchmarks.honesty`, with calls of 30 ms. Reported for 1 to 9
+processes:
 
-Aims, over all machines: where the spread is known, coverage 93 to 97 % for each number of processes over all spreads;
-and in every case the median half-width never grows with a further process. Told without an aim: coverage where the
-assumed spread stands in for the true one.
+- how often the interval covers the true speed-up, and its median half-width;
+- how often the estimate of one more process lies in the interval. For an honest 95 % interval of one process that is
+  83 %. The interval of more processes is narrower, and contains a single one less often.
+
+Aims, over all machines: with a known spread, coverage of 93 to 97 % for each number of processes over all spreads; and
+in every case a further process never widens the median interval. Coverage with the assumed spread has no aim.
 """
 
 import math
@@ -21,7 +22,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from benchmarks import report
-from benchmarks.honesty import MACHINES, HostInfo, one_run
+from benchmarks.honesty import MACHINES, Machine, one_run
 from demo.core import stats
 from demo.core.comparison import ASSUMED
 
@@ -61,15 +62,15 @@ class Counted:
 
 
 def intervals(processes: Sequence[stats.Interval], spread: float) -> Iterator[tuple[tuple[str, int], stats.Interval]]:
-    """What a visitor is shown after each process."""
+    """The interval that is shown after each process."""
     for count in range(1, PROCESSES + 1):
         pool = processes[:count]
         yield (KNOWN, count), stats.rerun_ratio(pool, spread, math.inf)
         yield (UNKNOWN, count), stats.rerun_ratio(pool, ASSUMED.deviation, ASSUMED.freedom or math.inf)
 
 
-def trials(machine: HostInfo, spread: float, count: int) -> Iterator[tuple[float, list[stats.Interval]]]:
-    """The true speed-up, and the intervals within so many processes and one more."""
+def trials(machine: Machine, spread: float, count: int) -> Iterator[tuple[float, list[stats.Interval]]]:
+    """The true speed-up, and the interval within each of `PROCESSES` processes and the rerun."""
     for trial in range(count):
         truth = TRUTHS[trial % len(TRUTHS)]
         random = np.random.default_rng([trial, int(spread * 1000), MACHINES.index(machine)])
@@ -81,7 +82,7 @@ def trials(machine: HostInfo, spread: float, count: int) -> Iterator[tuple[float
         yield truth, [one.within for one in timed]
 
 
-def counted(count: int = TRIALS) -> Mapping[tuple[float, tuple[str, int]], Counted]:
+def count_outcomes(count: int) -> Mapping[tuple[float, tuple[str, int]], Counted]:
     """By spread and case, over all machines."""
     found: dict[tuple[float, tuple[str, int]], Counted] = defaultdict(Counted)
     for spread in SPREADS:
@@ -92,7 +93,7 @@ def counted(count: int = TRIALS) -> Mapping[tuple[float, tuple[str, int]], Count
     return found
 
 
-def summed(parts: Sequence[Counted]) -> Counted:
+def total_of(parts: Sequence[Counted]) -> Counted:
     total = Counted()
     for part in parts:
         for name, value in vars(part).items():
@@ -101,13 +102,13 @@ def summed(parts: Sequence[Counted]) -> Counted:
 
 
 def main() -> None:
-    found = counted()
+    found = count_outcomes(TRIALS)
     rows, outside = [], []
     for spread in KNOWN, UNKNOWN:
         widths: dict[str, float] = {}
         for count in range(1, PROCESSES + 1):
             parts = {f"{true:.0%}": found[true, (spread, count)] for true in SPREADS}
-            total = summed(list(parts.values()))
+            total = total_of(list(parts.values()))
             told = [f"{part.coverage:.1%}, ±{part.half_width:.1%}" for part in parts.values()]
             rows.append([spread, str(count), *told, f"{total.coverage:.1%}", f"{total.captured / total.trials:.1%}"])
             if spread == KNOWN and not AIM[0] <= total.coverage <= AIM[1]:

@@ -1,19 +1,20 @@
 """Does the interval of one run hold for a rerun? Real runs, each a fresh process, on an idle machine and on a busy one.
 
-The three bundled checkpoints and two full-size ones with random weights, 15 runs each on an otherwise idle machine and
-15 while a second process keeps one core busy half of the time. Beside them 5 runs of the guide's loop (protocol "as
-published") for the bundled checkpoints; for the others its 600 calls would take hours. Models, protocols and conditions
-take turns, so that the day's drift falls on all. Each condition and protocol has a history of its own that
-starts empty: the first interval rests on the assumed spread, later ones on what the history shows by then, as a
-visitor's do. The compile cache is warm.
+1. Three bundled checkpoints and two full-size ones with random weights run 15 times on an otherwise idle machine, and
+   15 times while a second process keeps one core busy half of the time.
+2. The bundled checkpoints also run 5 times by the guide's loop (protocol "as published"). For full-size ones its 600
+   calls would take hours.
+3. Models, protocols and conditions take turns, so that the day's drift affects all. The compile cache is warm.
+4. Each condition and protocol has a history of its own that starts empty. As for a visitor, the first interval rests on
+   the assumed spread, later ones on the history so far.
 
-Of each run i it is asked in how many of the others j the estimate lies in i's interval (capture: 0.83 for an honest
-95 % interval), and whether i's interval holds the mean of all reruns. Aims, over the five checkpoints in each
+Two figures of each run are reported: the share of the other runs whose estimate lies in its interval (capture: 0.83 for
+an honest 95 % interval), and whether its interval holds the mean of all reruns. Aims, over the five checkpoints in each
 condition: capture 0.75 to 0.92, the mean inside 0.90 to 0.99, and no checkpoint called both faster and slower. With
-15 runs a share of one checkpoint alone is known to +-0.1 only, so it is shown and has no aim.
+15 runs the share of one checkpoint alone is known to +-0.1 only, so it has no aim.
 
-`--keep FILE` keeps every run at once, one JSON line each. Started again with it, the benchmark goes on where it
-stopped, and judges the kept runs by the statistics of today. The table is written when all runs are there.
+`--keep FILE` keeps every run at once, one JSON line each. Started again with it, the benchmark goes on from the kept
+runs, and judges them by the statistics of today. The table is written when all runs are there.
 """
 
 import argparse
@@ -30,7 +31,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks import report
-from benchmarks.neighbour import disturbed
+from benchmarks.neighbour import busy_neighbours
 from demo.core import catalog, stats
 from demo.core.comparison import Comparison
 from demo.core.cores import usable_cores
@@ -41,24 +42,24 @@ from demo.runs.runner import Runner
 from demo.store.history import History
 from demo.store.published import current_commit
 from demo.store.reruns import NEWEST, StoredRun, deviation, rerun_of, spread
+from demo.sweep.grid import PICTURE
 
 RUNS, GUIDE_RUNS = 15, 5
 IDLE, BUSY = "idle", "one core busy half of the time"
 CONDITIONS: dict[str, Callable[[], contextlib.AbstractContextManager[None]]] = {
     IDLE: contextlib.nullcontext,
-    BUSY: disturbed,
+    BUSY: busy_neighbours,
 }
 OURS, GUIDE = "interleaved", "as published"
 NAMES = {OURS: "this project's", GUIDE: "the guide's loop"}
 BUNDLED = tuple(checkpoint.id for checkpoint in catalog.BUNDLED_VISION)
 FULL_SIZE = ("microsoft/resnet-50", "google/vit-base-patch16-224")
-SCENE = catalog.ASSETS / "examples" / "shapes-scene-1.png"
 CAPTURE, MEAN_INSIDE = (0.75, 0.92), (0.90, 0.99)
 
 
 @dataclass(frozen=True)
 class Place:
-    """What is run again and again."""
+    """A setting that is run again and again."""
 
     condition: str
     protocol: str
@@ -80,13 +81,13 @@ class Kept:
 
 @dataclass(frozen=True)
 class Judged:
-    """One run against all reruns of its place."""
+    """One run compared with all reruns of its place."""
 
     speedup: Comparison
     captured: float
-    """Share of the others whose estimate its interval holds."""
+    """Share of the reruns whose estimate lies in its interval."""
     captured_within: float
-    """The same of its interval within one process: what was shown before."""
+    """The same share, of its interval within one process."""
     holds_mean: bool
 
 
@@ -98,7 +99,7 @@ def places() -> list[Place]:
 
 
 def remaining(kept: Iterable[Kept]) -> list[Place]:
-    """What is still to be run, round by round."""
+    """The places that are still to be run, round by round."""
     done = Counter(one.place for one in kept)
     counts = {OURS: RUNS, GUIDE: GUIDE_RUNS}
     return [place for number in range(RUNS) for place in places() if done[place] <= number < counts[place.protocol]]
@@ -149,8 +150,8 @@ def run_remaining(todo: Sequence[Place], path: Path, kept: list[Kept], folder: P
         )
 
 
-def judged_today(kept: Iterable[Kept]) -> list[Kept]:
-    """With the spread of each run taken anew from those before it in its history."""
+def judge_anew(kept: Iterable[Kept]) -> list[Kept]:
+    """The runs, with the spread of each computed anew from the runs before it in its history."""
     histories: dict[tuple[str, str], list[StoredRun]] = {}
     judged = []
     for one in kept:
@@ -163,14 +164,14 @@ def judged_today(kept: Iterable[Kept]) -> list[Kept]:
 
 def _run(runner: Runner, spec: RunSpec) -> RunResult:
     with contextlib.closing(runner):
-        *_, result = runner.run(spec, SCENE)
+        *_, result = runner.run(spec, PICTURE)
     if not isinstance(result, RunResult):
         raise RuntimeError("the runner ended without a result")
     return result
 
 
 def judge(speedups: Sequence[Comparison]) -> list[Judged]:
-    """Each run against the others of its place; two at least."""
+    """Each run compared with the other runs of its place; needs two runs."""
     mean = stats.geometric_mean([one.within.ratio for one in speedups])
 
     def share(interval: stats.Interval, own: int) -> float:
@@ -184,7 +185,7 @@ def judge(speedups: Sequence[Comparison]) -> list[Judged]:
 
 
 def speedups_of(runs: Iterable[RunResult]) -> list[Comparison]:
-    """Of those that have one: a run that failed has none, that of a void one means nothing."""
+    """The speed-ups of the runs, without failed and void ones."""
     return [run.speedup for run in runs if run.status == "ok" and not run.void and run.speedup is not None]
 
 
@@ -333,7 +334,7 @@ def main() -> None:
         path = options.keep or Path(folder) / "runs.jsonl"
         kept = read_kept(path)
         run_remaining(remaining(kept), path, kept, Path(folder))
-    kept = judged_today(kept)
+    kept = judge_anew(kept)
     if len(machines(kept)) > 1:
         sys.exit(f"the runs are of several machines or versions: {sorted(machines(kept))}")
     report.publish("reruns", "Does the interval of one run hold for a rerun?", text_of(kept))

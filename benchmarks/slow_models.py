@@ -1,12 +1,12 @@
 """Does a run of a slow model answer, and do its answers agree? Five fresh runs each of six of the guide's twelve.
 
 Random weights, nothing else running, `python -m demo run` with its defaults; the models take turns. The history begins
-empty, so the last runs of a model rest on the earlier ones, too. Judged against the mean of a model's five: a run
-contradicts it where its verdict names the other side of 1, or calls more than 3 % 'same'. Aims: at most one of the
-thirty contradicts, and at least four in five have a verdict where the mean lies beyond 8 %.
+empty, so the last runs of a model rest on the earlier ones, too. A run contradicts the mean of its model's five if its
+verdict names the other side of 1, or calls more than 3 % 'same'. Aims: at most one of the thirty contradicts, and at
+least four in five have a verdict if the mean lies beyond 8 %.
 
-`--keep FOLDER` keeps every result there as JSON; started again with it, the benchmark goes on where it stopped, and
-judges the kept runs by the statistics of today.
+`--keep FOLDER` keeps every result there as JSON. Started again with it, the benchmark goes on from the kept runs, and
+judges them by the statistics of today.
 """
 
 import argparse
@@ -38,7 +38,8 @@ QUERIES = {"google/owlvit-base-patch32": "a cat,a dog"}
 BEYOND = 0.08
 
 
-def measured(checkpoint: str, number: int, folder: Path) -> RunResult:
+def run(checkpoint: str, number: int, folder: Path) -> RunResult:
+    """One run, or the result that an earlier start kept."""
     kept = folder / f"{checkpoint.split('/')[-1]}-{number}.json"
     if not kept.exists():
         command = [sys.executable, "-m", "demo", "run", "--checkpoint", checkpoint, "--weights", "random", "--json"]
@@ -53,7 +54,7 @@ def contradicts(verdict: Verdict, mean: float) -> bool:
     return verdict not in (side, "same", "unsure") or (verdict == "same" and abs(mean - 1) > stats.SAME_WITHIN)
 
 
-def judged(runs: list[RunResult]) -> tuple[float, list[Verdict], list[Verdict]]:
+def verdicts_of(runs: list[RunResult]) -> tuple[float, list[Verdict], list[Verdict]]:
     """The mean of the runs, and each run's verdict by itself and with the earlier ones."""
     alone = [dataclasses.replace(run, earlier=()).speedup for run in runs]
     together = [run.speedup for run in runs]
@@ -67,13 +68,13 @@ def main() -> None:
     arguments.add_argument("--keep", type=Path)
     with tempfile.TemporaryDirectory() as temporary:
         folder = arguments.parse_args().keep or Path(temporary)
-        runs = {checkpoint: [measured(checkpoint, 0, folder)] for checkpoint in MODELS}
+        runs = {checkpoint: [run(checkpoint, 0, folder)] for checkpoint in MODELS}
         for number in range(1, RUNS):
             for checkpoint, those in runs.items():
-                those.append(measured(checkpoint, number, folder))
+                those.append(run(checkpoint, number, folder))
     rows, against, beyond = [], 0, {"alone": [0, 0], "together": [0, 0]}
     for checkpoint, those in runs.items():
-        mean, alone, together = judged(those)
+        mean, alone, together = verdicts_of(those)
         for name, verdicts in (("alone", alone), ("together", together)):
             against += sum(contradicts(verdict, mean) for verdict in verdicts)
             if max(mean, 1 / mean) > 1 + BEYOND:
@@ -87,10 +88,8 @@ def main() -> None:
             [checkpoint, f"{seconds * 1e3:.0f} ms", f"{calls:.0f}", span, ", ".join(alone), ", ".join(together)]
         )
     head = ["checkpoint", "eager call", "calls", "mean (range)", "verdict by itself", "with the earlier runs"]
-    told = [f"{name}: {some} of {of}" for name, (some, of) in beyond.items()]
-    below = (
-        f"Verdicts that contradict the mean: {against}. With a verdict where the mean is beyond 8 %: {', '.join(told)}."
-    )
+    shares = ", ".join(f"{name}: {some} of {of}" for name, (some, of) in beyond.items())
+    below = f"Verdicts that contradict the mean: {against}. With a verdict if the mean is beyond 8 %: {shares}."
     report.publish("slow_models", "Does a run of a slow model answer?", f"{report.table(head, rows)}\n\n{below}")
     if against > 1 or any(some < 0.8 * of for some, of in beyond.values()):
         sys.exit("outside the aims")

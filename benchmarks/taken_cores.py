@@ -1,8 +1,8 @@
 """How far off is a speed-up while other programs take cores? Real runs that keep their threads, beside busy neighbours.
 
-Each checkpoint runs with as many threads as there are cores: alone, and beside one and two programs that never rest.
-Reported is the speed-up over that of the idle runs, farthest either way: `stats.TAKEN_FACTOR` should be beyond it, and
-no verdict may be the opposite of the idle one.
+Each checkpoint runs with a thread for each core: alone, and beside one and two programs that never rest. Reported is
+the speed-up over the mean of the idle runs, farthest either way. `stats.TAKEN_FACTOR` should be beyond it, and no
+verdict may be the opposite of the idle one.
 """
 
 import contextlib
@@ -10,22 +10,22 @@ import statistics
 import sys
 
 from benchmarks import report
-from benchmarks.neighbour import disturbed
+from benchmarks.neighbour import busy_neighbours
 from demo.core import catalog, stats
 from demo.core.cores import usable_cores
 from demo.core.result import RunResult
 from demo.runs.runner import Runner
+from demo.sweep.grid import PICTURE
 
 CHECKPOINTS = ("shapes-vit", "shapes-segformer")
-SCENE = catalog.ASSETS / "examples" / "shapes-scene-1.png"
 NEIGHBOURS = (0, 1, 2)
 RUNS = 3
 
 
 def run(checkpoint: str, neighbours: int) -> RunResult:
-    """One run that rests on itself alone: no history is kept."""
-    with contextlib.closing(Runner(None)) as runner, disturbed(neighbours, rest_seconds=0.0):
-        *_, result = runner.run(catalog.make_spec(checkpoint, threads=usable_cores()), SCENE)
+    """One run without a history, so its answer rests on this run alone."""
+    with contextlib.closing(Runner(None)) as runner, busy_neighbours(neighbours, rest_seconds=0.0):
+        *_, result = runner.run(catalog.make_spec(checkpoint, threads=usable_cores()), PICTURE)
     if not isinstance(result, RunResult) or result.speedup is None:
         raise RuntimeError(f"{checkpoint} has no speed-up")
     return result

@@ -17,6 +17,7 @@ from typing import Any
 
 from benchmarks import report
 from demo.core import catalog, format as fmt
+from demo.core.machine import HostInfo
 from demo.core.result import RunResult
 from demo.present import verdict
 from demo.runs.runner import Runner
@@ -37,7 +38,8 @@ TIMED = ["eager", "compiled", "speed-up", "memory"]
 HEADER = ["checkpoint", "way", "first call, from nothing", "first call, next process", *TIMED]
 
 
-def cells(stored: Sequence[object], machine: object, fresh: bool) -> dict[tuple[str, str], Cell]:
+def cells(stored: Sequence[RunResult], machine: HostInfo, fresh: bool) -> dict[tuple[str, str], Cell]:
+    """The cell of each checkpoint and way."""
     bundled = tuple(checkpoint.id for checkpoint in catalog.BUNDLED_VISION)
     places = [(checkpoint, way) for checkpoint in (*bundled, *FULL_SIZE) for way in WAYS]
     specs = [
@@ -46,7 +48,7 @@ def cells(stored: Sequence[object], machine: object, fresh: bool) -> dict[tuple[
         )
         for checkpoint, way in places
     ]
-    return dict(zip(places, make_cells(specs, stored, machine, PICTURE, fresh), strict=True))  # type: ignore[arg-type]
+    return dict(zip(places, make_cells(specs, stored, machine, PICTURE, fresh), strict=True))
 
 
 def row(place: tuple[str, str], cell: Cell) -> list[str]:

@@ -59,8 +59,7 @@ each_kind = pytest.mark.parametrize("kind", RESULTS)
 
 
 def compare_tab(both: list[RunResult]) -> str:
-    _, lines = compare.lines(both)
-    return "\n".join([compare.answer(both), *compare.bars(both), *map(" ".join, lines)])
+    return "\n".join([compare.answer(both), *compare.bars(both), *map(" ".join, compare.rows(both))])
 
 
 def cell(result: RunResult) -> Cell:
@@ -80,7 +79,7 @@ PLACES: dict[str, Callable[[RunResult], str]] = {
     "Markdown of a sweep": lambda result: markdown.of_cells([(result.spec, result, cell(result).value)]),
     "headline of the page": headline,
     "script": script,
-    "history": lambda result: " ".join(tables.cell(one).shown for one in history_tab.row_of(result)),
+    "history": lambda result: " ".join(tables.cell(one).text for one in history_tab.row_of(result)),
     "compare": lambda result: compare_tab([result, result]),
     "guide": lambda result: " ".join(guide_comparison.compare_with_guide(result)),
     "trace chart": lambda result: json.dumps(charts.trace(result).to_dict(), default=str, ensure_ascii=False),

@@ -49,7 +49,7 @@ assert argument["type"] == {"type": "boolean"} and argument["parameter_default"]
 # what is said of a run
 assert naming.settings(spec).endswith(" · shiny")
 assert "shiny" in markdown.of_run(result)
-assert "Shiny" in str(compare.lines([ok_result(), result]))
+assert "Shiny" in str(compare.rows([ok_result(), result]))
 try:
     script(result)
 except BadInput as refused:

@@ -16,13 +16,11 @@ names for ADE20K. Not covered: `label2id` (its inverse is ambiguous for ImageNet
 (for random weights the backend makes token ids by itself), and BeiT's 21 841 names: its JSON says `num_labels`, from
 which transformers makes LABEL_0, LABEL_1, ... when it reads the file.
 
-Repeatable: the same transformers writes the same bytes. `--check` writes nothing and exits 1 where a file differs.
+Repeatable: the same transformers writes the same bytes. `tests/core/test_catalog.py` compares them.
 """
 
-import argparse
 import json
 import logging
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -41,34 +39,26 @@ DERIVED = ("stage_names", "out_indices", "num_layers", "label2id", "transformers
 """What a config class works out by itself, or what would change with the version of transformers."""
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description="Write the configs of the catalogue's checkpoints.")
-    parser.add_argument("--check", action="store_true", help="only say which files differ")
-    check = parser.parse_args().check
-    wanted = files()
-    differing = [path for path, text in wanted.items() if not path.is_file() or path.read_text("utf-8") != text]
-    for path in differing:
-        if not check:
+def main() -> None:
+    for path, text in files().items():
+        if not path.is_file() or path.read_text("utf-8") != text:
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(wanted[path], "utf-8")
-        print(f"{'differs' if check else 'written'}: {path.relative_to(catalog.ASSETS.parent)}")
-    return 1 if check and differing else 0
+            path.write_text(text, "utf-8")
+            print(f"written: {path.relative_to(catalog.ASSETS.parent)}")
 
 
 def files() -> dict[Path, str]:
-    """Every file of the folders with the text that it should hold."""
+    """The text of every file, by its path."""
     contents: dict[Path, str] = {}
-    made = {**_classifiers(), **_segmenters(), **_detectors(), **_writers()}
+    configs = {**_classifiers(), **_segmenters(), **_detectors(), **_writers()}
     for checkpoint in catalog.CHECKPOINTS:
         if checkpoint.bundled:
             continue
-        if checkpoint.id not in made:
-            raise LookupError(f"{checkpoint.id} is in the catalogue and has no config here")
-        config, processor = made[checkpoint.id]
+        config, processor = configs[checkpoint.id]
         folder = catalog.config_folder(checkpoint)
         contents[folder / CONFIG] = _text(config)
         if processor is not None:
-            contents[folder / PROCESSOR] = _text(_processor_values(processor))
+            contents[folder / PROCESSOR] = _text(processor.to_dict())
     return contents
 
 
@@ -337,7 +327,7 @@ _RESNET_101 = {**_RESNET_50, "depths": [3, 4, 23, 3]}
 
 
 def _resnet(values: Mapping[str, Any]) -> Any:
-    """A backbone that gives its last feature map, which is all that the DETRs look at."""
+    """A backbone that gives its last feature map, the only one that the DETRs use."""
     import transformers
 
     return transformers.ResNetConfig(**values, **_LAST_STAGE)
@@ -355,17 +345,13 @@ def _config_values(config: Any, architecture: str) -> dict[str, Any]:
 
 
 def _own(values: Mapping[str, Any], general: Mapping[str, Any]) -> dict[str, Any]:
-    """Without what every config of transformers has with the same value, such as `output_attentions`."""
+    """The values that differ from those of every config of transformers, such as `output_attentions`."""
     own: dict[str, Any] = {}
     for key, value in values.items():
         if key in DERIVED or (key in general and general[key] == value):
             continue
         own[key] = _own(value, general) if isinstance(value, dict) and "model_type" in value else value
     return own
-
-
-def _processor_values(processor: Any) -> dict[str, Any]:
-    return dict(processor.to_dict())
 
 
 def _text(values: Mapping[str, Any]) -> str:
@@ -375,4 +361,4 @@ def _text(values: Mapping[str, Any]) -> str:
 
 if __name__ == "__main__":
     logging.getLogger("transformers").setLevel(logging.ERROR)
-    sys.exit(main())
+    main()

@@ -8,6 +8,7 @@ Questions are about the shape that was described last: a model of a million para
 hour to look further back.
 """
 
+import itertools
 import random
 from dataclasses import dataclass
 
@@ -51,17 +52,13 @@ class Description:
     sentences: tuple[str, ...]
     """One for each thing."""
     talk: tuple[tuple[tuple[str, str], ...], ...]
-    """For each thing the questions about it, each with its answer."""
+    """The questions about each thing, each with its answer."""
 
     @property
     def text(self) -> str:
-        """A paragraph, and the line break that parts it from the next."""
-        return self.until(len(self.things)) + "\n"
-
-    def until(self, things: int) -> str:
-        """What is said of so many of the things, with the talk about them."""
-        said = zip(self.sentences[:things], self.talk, strict=False)
-        return " ".join(part for sentence, talk in said for part in (sentence, *(one for pair in talk for one in pair)))
+        """A paragraph with a line break at its end: after each sentence the questions about it, with their answers."""
+        parts = zip(self.sentences, self.talk, strict=True)
+        return " ".join(one for sentence, talk in parts for one in (sentence, *itertools.chain(*talk))) + "\n"
 
 
 def describe(seed: int) -> Description:
@@ -88,7 +85,7 @@ def ask(thing: Thing, kind: str) -> tuple[str, str]:
 
 
 def _relation(one: int, other: int) -> str | None:
-    """How one cell lies to another of the same row or column; None where they share neither."""
+    """Where one cell lies, seen from another of the same row or column; None if they share neither."""
     (row, column), (other_row, other_column) = divmod(one, 3), divmod(other, 3)
     if row == other_row:
         return "left of" if column < other_column else "right of"

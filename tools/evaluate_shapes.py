@@ -1,12 +1,6 @@
-"""How well the bundled checkpoints see freshly drawn scenes: for `train_shapes`, which calibrates by it, and its test.
+"""How well the bundled checkpoints see freshly drawn scenes: for the calibration in `train_shapes`, and its test.
 
-The checkpoints go through their own processors and post-processing, as in the app. What each figure means:
-
-- *top-1 accuracy*: share of scenes whose dominant shape is named first.
-- *mean IoU*: intersection over union per class, pixels of all scenes together, averaged over the classes; once with
-  the background among them and once without. At the picture's own size, not at the model's.
-- *recall*: share of shapes for which there is a box of the same label with IoU >= 0.5. A box serves one shape only.
-- *false boxes*: boxes over the score threshold that serve no shape (a second box on one shape is false), an image.
+The checkpoints use their own processors and post-processing, as in the app.
 """
 
 from collections.abc import Iterable
@@ -26,28 +20,21 @@ from transformers import (
 from tools.scenes import SHAPES, Scene, draw_scene, random_size
 
 CHECKPOINTS = Path(__file__).resolve().parent.parent / "assets" / "checkpoints"
-# Where the scenes of each purpose begin. No set shares a scene with another, nor with the training.
+# The first scene of each purpose. No set shares a scene with another, or with the training.
 TEST_SEED, CALIBRATION_SEED = 700_000, 900_000
 SCORE_THRESHOLD = 0.55
-"""The page's. On 400 scenes of a set of their own (seeds 800000 on) the thresholds from 0.35 to 0.6 make equally few
-errors, shapes missed and false boxes together (0.14 to 0.15 an image); of these it has few false boxes."""
-
-
-@dataclass(frozen=True)
-class Classification:
-    top1_accuracy: float
-
-
-@dataclass(frozen=True)
-class Segmentation:
-    mean_iou: float
-    mean_iou_shapes_only: float
+"""That of the page. On 400 other scenes (seeds 800000 on) the thresholds from 0.35 to 0.6 make equally few errors,
+missed shapes and false boxes together (0.14 to 0.15 an image). This one has few false boxes."""
+MIN_IOU = 0.5
+"""Overlap from which a box finds a shape."""
 
 
 @dataclass(frozen=True)
 class Detection:
     recall: float
+    """Share of shapes that a box of the same label finds. A box finds one shape at most."""
     false_boxes_per_image: float
+    """Boxes over the score threshold that find no shape; a second box on one shape is false."""
 
 
 @dataclass(frozen=True)
@@ -59,12 +46,13 @@ class Boxes:
     scores: np.ndarray
 
 
-def fresh_scenes(first_seed: int, count: int, size: tuple[int, int] | None = None) -> list[Scene]:
-    """Scenes of consecutive seeds, each at a size of its own unless one is given."""
-    return [draw_scene(seed, size or random_size(seed)) for seed in range(first_seed, first_seed + count)]
+def fresh_scenes(first_seed: int, count: int) -> list[Scene]:
+    """Scenes of consecutive seeds, each at a size of its own."""
+    return [draw_scene(seed, random_size(seed)) for seed in range(first_seed, first_seed + count)]
 
 
-def classify(folder: Path, scenes: Iterable[Scene]) -> Classification:
+def top1_accuracy(folder: Path, scenes: Iterable[Scene]) -> float:
+    """Share of scenes whose dominant shape a classifier names first."""
     model = AutoModelForImageClassification.from_pretrained(folder).eval()
     processor = AutoImageProcessor.from_pretrained(folder, backend="pil")
     right = []
@@ -72,10 +60,11 @@ def classify(folder: Path, scenes: Iterable[Scene]) -> Classification:
         with torch.no_grad():
             logits = model(**processor(scene.image, return_tensors="pt")).logits
         right.append(model.config.id2label[int(logits.argmax())] == scene.label)
-    return Classification(top1_accuracy=float(np.mean(right)))
+    return float(np.mean(right))
 
 
-def segment(folder: Path, scenes: Iterable[Scene]) -> Segmentation:
+def mean_iou(folder: Path, scenes: Iterable[Scene]) -> float:
+    """Intersection over union of each class, background included, over the pixels of all scenes; its mean."""
     model = AutoModelForSemanticSegmentation.from_pretrained(folder).eval()
     processor = AutoImageProcessor.from_pretrained(folder, backend="pil")
     classes = len(SHAPES) + 1
@@ -89,48 +78,48 @@ def segment(folder: Path, scenes: Iterable[Scene]) -> Segmentation:
         confusion += np.bincount(pairs.ravel(), minlength=classes**2).reshape(classes, classes)
     shared = np.diag(confusion)
     ious = shared / (confusion.sum(0) + confusion.sum(1) - shared)
-    return Segmentation(mean_iou=float(ious.mean()), mean_iou_shapes_only=float(ious[1:].mean()))
+    return float(ious.mean())
 
 
-def detect(folder: Path, scenes: Iterable[Scene], threshold: float = SCORE_THRESHOLD) -> Detection:
+def detect(folder: Path, scenes: Iterable[Scene]) -> Detection:
     model = AutoModelForObjectDetection.from_pretrained(folder).eval()
     processor = AutoImageProcessor.from_pretrained(folder, backend="pil")
-    return judge([(scene, find_boxes(model, processor, scene)) for scene in scenes], threshold)
+    return detection([(scene, find_boxes(model, processor, scene)) for scene in scenes], SCORE_THRESHOLD)
 
 
-def find_boxes(model: Any, processor: Any, scene: Scene, threshold: float = 0.05) -> Boxes:
-    """All boxes of one scene with at least this score."""
+def find_boxes(model: Any, processor: Any, scene: Scene) -> Boxes:
+    """All boxes of one scene with a score of 0.05 or more."""
     with torch.no_grad():
         outputs = model(**processor(scene.image, return_tensors="pt"))
     size = (scene.image.height, scene.image.width)
-    found = processor.post_process_object_detection(outputs, threshold=threshold, target_sizes=[size])[0]
+    found = processor.post_process_object_detection(outputs, threshold=0.05, target_sizes=[size])[0]
     labels = [model.config.id2label[int(label)] for label in found["labels"]]
     return Boxes(labels, found["boxes"].numpy(), found["scores"].numpy())
 
 
-def judge(found: list[tuple[Scene, Boxes]], threshold: float) -> Detection:
-    """The figures for boxes found before, of those with a score over the threshold."""
+def detection(pairs: list[tuple[Scene, Boxes]], threshold: float) -> Detection:
+    """The figures of the boxes with a score over the threshold."""
     shapes = hits = false = 0
-    for scene, boxes in found:
-        kept = np.flatnonzero(boxes.scores > threshold)
-        served = match_boxes(scene, [boxes.labels[index] for index in kept], boxes.places[kept], boxes.scores[kept])
-        shapes, hits, false = shapes + len(scene.objects), hits + served, false + len(kept) - served
-    return Detection(recall=hits / shapes, false_boxes_per_image=false / len(found))
+    for scene, boxes in pairs:
+        found, kept = count_found(scene, boxes, threshold), int((boxes.scores > threshold).sum())
+        shapes, hits, false = shapes + len(scene.objects), hits + found, false + kept - found
+    return Detection(recall=hits / shapes, false_boxes_per_image=false / len(pairs))
 
 
-def match_boxes(scene: Scene, labels: list[str], boxes: np.ndarray, scores: np.ndarray, least_iou: float = 0.5) -> int:
-    """How many shapes are found: boxes choose in order of score, each the best still free shape of its label."""
+def count_found(scene: Scene, boxes: Boxes, threshold: float) -> int:
+    """How many shapes are found: boxes choose in order of score, each the best free shape of its label."""
     free = list(scene.objects)
-    for index in np.argsort(-scores):
-        candidates = [shape for shape in free if shape.label == labels[index]]
-        best = max(candidates, key=lambda shape: box_iou(shape.box, boxes[index]), default=None)
-        if best is not None and box_iou(best.box, boxes[index]) >= least_iou:
+    for index in np.argsort(-boxes.scores):
+        label, place = boxes.labels[index], boxes.places[index]
+        candidates = [shape for shape in free if shape.label == label]
+        best = max(candidates, key=lambda shape: box_iou(shape.box, place), default=None)
+        if boxes.scores[index] > threshold and best is not None and box_iou(best.box, place) >= MIN_IOU:
             free.remove(best)
     return len(scene.objects) - len(free)
 
 
 def box_iou(one: Any, other: Any) -> float:
-    """Of two boxes (x0, y0, x1, y1)."""
+    """The overlap of two boxes (x0, y0, x1, y1)."""
     width = min(one[2], other[2]) - max(one[0], other[0])
     height = min(one[3], other[3]) - max(one[1], other[1])
     shared = max(0.0, float(width)) * max(0.0, float(height))

@@ -1,4 +1,4 @@
-"""What `tools.gpu_evidence` has measured so far: its book of cells, their tables, and a summary in Markdown.
+"""The book of cells that `tools.gpu_evidence` has measured, their tables, and a summary in Markdown.
 
     python3 -m tools.evidence_tables FOLDER      make the project's own tables of it
 
@@ -26,7 +26,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 class Book:
-    """Everything measured so far, a line of JSON each, packed one by one: a kill costs the last line at most."""
+    """All records so far, a compressed line of JSON each, so that a kill costs the last line at most."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -39,7 +39,7 @@ class Book:
                         self._remember(json.loads(line))
             except (EOFError, OSError, ValueError):
                 torn = True
-        if torn:  # what can be read takes its place at once, since this process may be killed as well
+        if torn:  # the readable records replace the file at once, since this process may be killed as well
             with replacing(path) as draft:
                 for record in self.records.values():
                     draft.write(gzip.compress(_line(record)))
@@ -65,7 +65,7 @@ def result_of(record: dict[str, Any]) -> RunResult:
 
 
 def row(record: dict[str, Any]) -> dict[str, Any]:
-    """One cell as a line of cells.csv: the columns of an export, the guide's recipe, and what a profiler saw."""
+    """A cell as a line of cells.csv: the columns of an export, the guide's recipe, and the profiler's figures."""
     result, recipe = result_of(record), record["recipe"] or {}
     line = {"step": record["step"], **export.row(result), "recipe_calls": recipe.get("calls")}
     for name, side in (("eager", result.eager), ("compiled", result.compiled)):
@@ -98,41 +98,27 @@ def _tables(book: Book) -> list[RunResult]:
 
 
 def summary(book: Book, commit: str | None) -> str:
-    """All of it for a reader, in Markdown; steps that have not run yet are missing."""
+    """Everything that has run so far, in Markdown."""
     parts = ["# Evidence\n"]
-    parts += [f"{told}\n" for told in _machine(book, commit)]
+    parts += [f"{line}\n" for line in _machine(book, commit)]
     if tests := book.of("tests"):
         failed = "".join(f" {one['test']}: {one['said']}." for one in tests if one["said"] != "passed")
         parts.append(f"`tests/gpu`: {len(tests)} functions were called.{failed or ' All passed.'}\n")
-    for step, title in (
-        ("table", "The table, float32 without TF32"),
-        ("autotune", "Mode max-autotune"),
-    ):
+    for step, title in (("table", "The table, float32 without TF32"), ("autotune", "Mode max-autotune")):
         if cells := book.of(step):
             parts += [f"## {title}\n", _cells_table(cells), ""]
-    for telling in (_text, _repeat):
-        if told := telling(book):
-            parts += [told, ""]
+    for section in filter(None, (_text(book), _repeat(book))):
+        parts += [section, ""]
     return "\n".join(parts)
 
 
 def _machine(book: Book, commit: str | None) -> list[str]:
-    """What it was measured on, in one line; none where nobody has looked yet."""
-    names = [
-        "device_name",
-        "driver",
-        "cuda",
-        "compute_capability",
-        "torch",
-        "transformers",
-        "triton",
-        "cpu",
-        "platform",
-    ]
+    """The machine in one line; no line before the step `machine`."""
+    names = "device_name driver cuda compute_capability torch transformers triton cpu platform".split()
     lines = []
     for record in book.of("machine"):
-        known = record["facts"]["environment"] or {}
-        facts = ", ".join(f"{name} {known[name]}" for name in names if known.get(name))
+        environment = record["facts"]["environment"] or {}
+        facts = ", ".join(f"{name} {environment[name]}" for name in names if environment.get(name))
         lines.append(f"{facts}; commit {commit or 'not known'}; {record['facts']['at']}.")
     return lines
 
@@ -143,7 +129,7 @@ def _cells_table(records: Sequence[dict[str, Any]]) -> str:
 
 
 def _text(book: Book) -> str:
-    """The steps of a text model, its first token and its whole answer."""
+    """A token of a text model, its first token and its whole answer."""
     records = book.of("text")
     return f"## Text generation, batch 1\n\n{_text_table(records)}" if records else ""
 
@@ -154,12 +140,12 @@ def _text_table(records: Sequence[dict[str, Any]]) -> str:
     lines = [f"| {' | '.join(header)} |", "|" + " --- |" * len(header)]
     for result in map(result_of, records):
         spec, compiled = result.spec, result.compilation
-        told = verdict.speedup_in_full(result)
-        if result.status != "ok" or not told:
-            told = f"**{naming.status(result)}**: {result.failure.message if result.failure else ''}"
+        speedup = verdict.speedup_in_full(result)
+        if result.status != "ok" or not speedup:
+            speedup = f"**{naming.status(result)}**: {result.failure.message if result.failure else ''}"
         first = result.comparisons.get(FIRST_TOKEN)
         pairs = (first and first.latencies, result.answer_seconds)
-        cells = [spec.checkpoint, spec.mode, spec.dtype, verdict.times(result) or "–", told]
+        cells = [spec.checkpoint, spec.mode, spec.dtype, verdict.times(result) or "–", speedup]
         cells += [" → ".join(map(fmt.latency, pair)) if pair else "–" for pair in pairs]
         cells += [result.parity.verdict if result.parity else "–", compiled.cudagraphs if compiled else "–"]
         lines.append("| " + " | ".join(cell.replace("|", "/") for cell in cells) + " |")
@@ -190,20 +176,19 @@ def _repeat(book: Book) -> str:
 
 
 def short_table(book: Book, commit: str | None, rows: str) -> str:
-    """The speed-ups by checkpoint and mode, with their means, short enough for the README; `rows` names the file that
-    has every row."""
+    """The speed-ups by checkpoint and mode, with their means. `rows` is the path of the file with all rows."""
     texts, groups = book.of("text"), dict(_by_batch_and_mode(book))
     modes = list(dict.fromkeys(mode for _, mode in groups))
-    told: dict[tuple[int, str], dict[str, str]] = {}
+    cells: dict[tuple[int, str], dict[str, str]] = {}
     for (batch, mode), results in groups.items():
         for result in results:
             speedup = verdict.speedup_in_full(result) if result.status == "ok" else ""
-            told.setdefault((batch, result.spec.checkpoint), {})[mode] = speedup or naming.status(result).lower()
+            cells.setdefault((batch, result.spec.checkpoint), {})[mode] = speedup or naming.status(result).lower()
         ratios = [result.speedup.ratio for result in results if result.status == "ok" and result.speedup]
         mean = f"{stats.geometric_mean(ratios):.2f}× over {len(ratios)}" if ratios else "none"
-        told.setdefault((batch, f"geometric mean of {len(results)}"), {})[mode] = mean
+        cells.setdefault((batch, f"geometric mean of {len(results)}"), {})[mode] = mean
     lines = [f"| batch | checkpoint | {' | '.join(modes)} |", "|" + " --- |" * (2 + len(modes))]
-    for (batch, checkpoint), by_mode in told.items():
+    for (batch, checkpoint), by_mode in cells.items():
         lines.append(f"| {batch} | {checkpoint} | {' | '.join(by_mode.get(mode, '–') for mode in modes)} |")
     return "\n".join(
         [
@@ -222,7 +207,7 @@ def short_table(book: Book, commit: str | None, rows: str) -> str:
 
 
 def publish(folder: Path, root: Path = ROOT) -> list[Path]:
-    """Writes both tables below `root` and gives their paths. Raises BadInput for what is no evidence of one GPU."""
+    """Writes both tables below `root` and returns their paths. Raises BadInput unless the results are of one GPU."""
     path = folder / "cells.jsonl.gz"
     if not path.exists():
         raise BadInput(f"{folder} holds no evidence: python3 -m tools.gpu_evidence {folder} makes some.")

@@ -1,10 +1,11 @@
 """Cells of the evidence on a GPU: each is a run of `demo.backend` in a process of its own.
 
-The processes are forked after torch and transformers have been imported. Compiling needs a core and timing a quiet
-machine, so the cells of a lot are loaded and compiled side by side, up to the moment when the compiled code would run
-for the first time; on the GPU they take turns. When all of the lot have come so far, or failed, they run one after
-another: autotuning, warm-up, timing, profile. Meanwhile the others hold their weights on the GPU, which a result counts
-as other processes there. A cell whose compile ahead failed starts over alone.
+1. The processes are forked after torch and transformers have been imported.
+2. Compiling needs a core, so the cells of a lot load and compile side by side, up to the first call of the compiled
+   code. On the GPU they take turns.
+3. Timing needs a quiet machine, so they then run one after another: autotuning, warm-up, timing, profile. The waiting
+   cells hold their weights on the GPU, and a result counts them as other processes there.
+4. A cell whose compile ahead failed starts over in its turn.
 """
 
 import contextlib
@@ -47,9 +48,9 @@ READY_SECONDS = 330.0
 TURN_SECONDS = 150.0
 AUTOTUNE_SECONDS = TEXT_SECONDS = 180.0
 CPU_SECONDS = 240.0
-"""A cell's turn, by what it is; `READY_SECONDS` is for what comes before the turn, beside the others."""
+"""Limits of a cell's turn; `READY_SECONDS` limits the compile ahead."""
 RECIPE_SECONDS = 1.5
-"""The guide's 300 calls of one variant are cut short after about so long; how many there were stands beside them."""
+"""Limit for the guide's 300 calls of one variant. The number of calls is kept with them."""
 MIN_RECIPE_CALLS = 10
 DIE_WITH_PARENT = 1
 """Linux's PR_SET_PDEATHSIG."""
@@ -82,7 +83,7 @@ class _NotYet(BaseException):
 
 
 class Cell(Run):
-    """A run that can be brought to where its compiled code would first run, and then waits for its turn."""
+    """A run that can compile ahead, up to the first call of the compiled code, and then wait for its turn."""
 
     def __init__(self, spec: RunSpec, image: Path) -> None:
         started_at = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -91,7 +92,7 @@ class Cell(Run):
         self._ahead: Any = None
         """The model that `get_ready` loaded, under torch.compile."""
         self.recipe: dict[str, Any] | None = None
-        """The guide's recipe: so many calls of eager, then of compiled, and their means."""
+        """The guide's recipe: the number of calls of eager, then of compiled, and their means."""
 
     def get_ready(self) -> None:
         """One eager call comes first, as in a run: models keep some tensors from their first call on."""
@@ -105,7 +106,7 @@ class Cell(Run):
             model = compile_model.compiled(workload.model, self.spec)
             self.log = compilation.CompileLog()
             with (
-                gpu_turns.taken(workload.device),
+                gpu_turns.turns(workload.device),
                 mock.patch.object(CompiledFxGraph, "__call__", _stop),
                 contextlib.suppress(_NotYet),
             ):
@@ -117,7 +118,7 @@ class Cell(Run):
             super().load()
 
     def compile_in_process(self, cached: set[str]) -> Variant:
-        """What was compiled ahead is not compiled again, so its log is the one that counts graphs."""
+        """Uses the model that was compiled ahead, and the log of that compile, which counted its graphs."""
         if self._ahead is None:
             return super().compile_in_process(cached)
         log = self.log
@@ -128,7 +129,7 @@ class Cell(Run):
             return super().compile_in_process(cached)
 
     def compile_again(self) -> None:
-        """Not of what was compiled ahead: `_sent` tells no compile costs of it, and a further process takes 20 s."""
+        """Not after a compile ahead: `_sent` drops its costs anyway, and a further process takes 20 s."""
         if self._ahead is None:
             super().compile_again()
 
@@ -169,8 +170,8 @@ def _life(task: Task, image: Path, noise: Path, up: int, down: int) -> None:
         threads = torch._inductor.config.compile_threads
         torch._inductor.config.compile_threads = 1  # the cells share the cores already
         cell: Cell | None = None
-        # max-autotune times kernels to choose among them; a text model has two graphs, of which the second waits for
-        # what the first one gives; and the smoke test is the control that compiles with nobody beside it.
+        # max-autotune times kernels to choose among them; the second graph of a text model needs the output of the
+        # first; and the smoke test is the control that compiles with no other cell beside it.
         alone = task.step == "smoke" or task.spec.mode.startswith("max-autotune")
         ahead = not alone and task.spec.task != TEXT_GENERATION
         if ahead:
@@ -200,7 +201,7 @@ def _life(task: Task, image: Path, noise: Path, up: int, down: int) -> None:
 
 
 def _sent(result: RunResult, started: float, ahead: bool, waiting: int) -> dict[str, Any]:
-    """The result as JSON, without compile costs where the first call had nothing left to compile.
+    """The result as JSON, without compile costs if the code was compiled ahead.
 
     The cells that wait for their turn hold the GPU's memory and compute nothing: a warning of neighbours says so.
     """
@@ -246,7 +247,7 @@ class Child:
         self.answer: dict[str, Any] | None = None
 
     def listen(self) -> None:
-        """Takes in what is there to read: call it when `reading` has something."""
+        """Reads what the cell has sent. Call it when `reading` has something."""
         said = os.read(self.reading, 1 << 20)
         if not said:
             self.ended = True
@@ -260,7 +261,7 @@ class Child:
                 self.answer, self.ended = message, True
 
     def go(self, waiting: int) -> None:
-        """Its turn has come; so many others wait beside it."""
+        """Begins its turn; `waiting` cells wait meanwhile."""
         with contextlib.suppress(OSError):
             os.write(self._writing, bytes([min(waiting, 255)]))
 
@@ -324,7 +325,7 @@ def _listen(children: Sequence[Child], seconds: float) -> None:
 
 
 def record(task: Task, answer: dict[str, Any] | None) -> dict[str, Any]:
-    """What the book keeps of a cell; one that gave no answer becomes a result that says so."""
+    """The record of a cell. A cell without an answer becomes a result that says so."""
     common = {"key": task.key, "step": task.step}
     if answer is not None and "result" in answer:
         return common | answer

@@ -58,31 +58,30 @@ from demo.core.cores import usable_cores
 from demo.core.spec import TEXT_GENERATION, RunSpec
 from demo.present import verdict
 from demo.store.published import current_commit
+from demo.sweep.grid import PICTURE
 from tools.evidence_tables import Book, result_of, write_tables
 from tools.gpu_cells import Task, end_with, run_lot
 
 ROOT = Path(__file__).resolve().parent.parent
-SCENE = catalog.ASSETS / "examples" / "shapes-scene-1.png"
-QUERIES = ("a cat", "a remote control")
 GUIDES = tuple(checkpoint.id for checkpoint in catalog.PUBLISHED)
 BUNDLED = tuple(checkpoint.id for checkpoint in catalog.BUNDLED_VISION)
 TEXT_MODEL, SMALL_TEXT_MODEL = "google/gemma-2b", "shapes-gemma"
 SMOKE = ("google/vit-base-patch16-224", "microsoft/resnet-50")
 MINUTES = 8.5
 TABLES_SECONDS = 10.0
-"""Of a call: kept for ending the cells and writing the tables."""
+"""The end of a call, kept for ending the cells and writing the tables."""
 GPU_ONLY = ("table 16", "table 4", "autotune")
 """Steps that the quick mode leaves out."""
 LOT = 8
-"""Cells compiled before the first of them is timed: so many contexts and weights at most lie on the GPU."""
+"""Cells compiled before the first of them is timed: the most contexts and weights that lie on the GPU at once."""
 TIMED_SECONDS = 1.5
 
 
 class TimeUp(BaseException):
-    """The call's time is over, or somebody ends it. Not an Exception, so that nothing takes it for a failure."""
+    """The time of this call is over, or it was ended. No Exception, so that no handler takes it for a failure."""
 
 
-# What is to be measured
+# The tasks
 
 
 def steps(quick: bool, checkpoints: Sequence[str]) -> dict[str, list[Task]]:
@@ -123,7 +122,7 @@ def _spec(checkpoint: str, batch: int, mode: str, quick: bool, **more: Any) -> R
         **more,
     }
     if known is not None and known.takes_text:
-        asked["text"] = QUERIES
+        asked["text"] = catalog.QUERIES
     if known is not None and known.task == TEXT_GENERATION:
         asked["prompt"] = catalog.PROMPT
     return catalog.make_spec(checkpoint, **asked)
@@ -132,24 +131,24 @@ def _spec(checkpoint: str, batch: int, mode: str, quick: bool, **more: Any) -> R
 # The two steps without cells
 
 
-def _asked(question: str) -> subprocess.CompletedProcess[str]:
-    """What `machine_probe` answers in a child, as JSON in its last line.
+def _probe(call: str) -> subprocess.CompletedProcess[str]:
+    """Calls a function of `machine_probe` in a child, whose last line is the result as JSON.
 
-    Asking opens CUDA or NVML, which each forked cell must open itself. The child asks CUDA whether there is a GPU: by
-    NVML a driver that is too old for this torch would do.
+    The call opens CUDA or NVML, which each forked cell must open itself. The child asks CUDA whether there is a GPU:
+    NVML accepts a driver that is too old for this torch.
     """
-    ask = (
+    code = (
         "import json, torch; from demo.core import codec; from demo.backend import machine_probe; "
-        f"print(json.dumps(codec.plain(machine_probe.{question})))"
+        f"print(json.dumps(codec.plain(machine_probe.{call})))"
     )
     variables = {name: value for name, value in os.environ.items() if name != NVML_CHECK}
-    command = [sys.executable, "-c", ask]
+    command = [sys.executable, "-c", code]
     return subprocess.run(command, cwd=ROOT, env=variables, capture_output=True, text=True, timeout=120)
 
 
 def gpu_problem() -> str:
-    """Why nothing can be measured on a GPU here, for the end of a sentence; '' where it can."""
-    done = _asked("host()")
+    """Why no GPU can be measured here, for the end of a sentence; '' if one can."""
+    done = _probe("host()")
     if done.returncode:
         return (done.stderr.strip().splitlines() or ["torch could not be imported"])[-1][:300]
     machine = json.loads(done.stdout.splitlines()[-1])
@@ -157,8 +156,8 @@ def gpu_problem() -> str:
 
 
 def look_at_machine(device: str) -> dict[str, Any]:
-    """What a child tells of the machine."""
-    done = _asked(f"environment(torch.device({device!r}))")
+    """The facts of the machine, or the problem in asking for them."""
+    done = _probe(f"environment(torch.device({device!r}))")
     facts: dict[str, Any] = {"at": datetime.now(UTC).isoformat(timespec="seconds")}
     facts["environment"] = json.loads(done.stdout.splitlines()[-1]) if done.returncode == 0 else None
     if done.returncode:
@@ -167,9 +166,9 @@ def look_at_machine(device: str) -> dict[str, Any]:
 
 
 def run_tests(book: Book, noise: Path) -> None:
-    """The functions of tests/gpu that are not in the book, one after another in a process; none takes a fixture.
+    """Runs the functions of tests/gpu that are not in the book, one after another in a process.
 
-    Each is a record of its own, so that the next call goes on behind the last one that ended.
+    Each is a record of its own, so that the next call goes on where this one ended. None takes a fixture.
     """
     known = {record["test"] for record in book.of("tests")}
     code = f"from tools import gpu_evidence; gpu_evidence.call_tests({known!r}, {os.getpid()})"
@@ -189,9 +188,9 @@ def run_tests(book: Book, noise: Path) -> None:
 
 
 def call_tests(known: set[str], parent: int) -> None:
-    """A line of JSON for each test that is not known yet.
+    """Prints a line of JSON for each test that is not in `known`.
 
-    By the file and not by its name, since some installed package may be called `tests` as well.
+    The tests are loaded by their path, since an installed package may be called `tests`, too.
     """
     end_with(parent)
     spec = importlib.util.spec_from_file_location("test_on_a_gpu", ROOT / "tests" / "gpu" / "test_on_a_gpu.py")
@@ -246,7 +245,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 book.add({"key": name, "step": name, "facts": facts})
             elif name == "tests" and name not in book.records:
                 run_tests(book, folder / "noise.txt")
-            for _ in _measured(order.get(name, ()), book, folder):
+            for _ in _measure(order.get(name, ()), book, folder):
                 write_tables(folder, book, commit)
     except TimeUp:
         _say("the time of this call is up")
@@ -258,7 +257,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _end_after(seconds: float) -> None:
-    """Raises TimeUp in this thread after so many seconds, or at SIGTERM, and only once."""
+    """Raises TimeUp in this thread once, after `seconds` or at SIGTERM."""
 
     def end(*_: Any) -> None:
         signal.setitimer(signal.ITIMER_REAL, 0)
@@ -270,7 +269,7 @@ def _end_after(seconds: float) -> None:
     signal.setitimer(signal.ITIMER_REAL, max(0.1, seconds))
 
 
-def _measured(tasks: Sequence[Task], book: Book, folder: Path) -> Iterator[dict[str, Any]]:
+def _measure(tasks: Sequence[Task], book: Book, folder: Path) -> Iterator[dict[str, Any]]:
     """Measures the tasks that are not in the book. Yields each record that it has added."""
     pending = [task for task in tasks if task.key not in book.records]
     size = 1 if tasks and tasks[0].step == "smoke" else LOT
@@ -278,23 +277,16 @@ def _measured(tasks: Sequence[Task], book: Book, folder: Path) -> Iterator[dict[
     while lots:
         lot = lots.pop(0)
         _say(f"{lot[0].step}: {len(lot)} cells")
-        for one in run_lot(lot, SCENE, folder / "noise.txt", usable_cores()):
-            if one["key"] != lot[-1].key and _lacked_memory(one):
+        for one in run_lot(lot, PICTURE, folder / "noise.txt", usable_cores()):
+            lacked_memory = one["result"]["status"] == "out_of_memory"
+            if lacked_memory and one["key"] != lot[-1].key:
                 lots.insert(0, [task for task in lot if task.key == one["key"]])
                 _say(f"{one['key']}: not enough memory beside the cells that wait; it is run once more, alone")
                 continue
             book.add(one)
-            _say(_told(one))
+            result = result_of(one)
+            _say(f"{one['key']}: {verdict.headline(result)} ({fmt.duration(result.elapsed_seconds)})")
             yield one
-
-
-def _lacked_memory(record: dict[str, Any]) -> bool:
-    return record["result"]["status"] == "out_of_memory"
-
-
-def _told(record: dict[str, Any]) -> str:
-    result = result_of(record)
-    return f"{record['key']}: {verdict.headline(result)} ({fmt.duration(result.elapsed_seconds)})"
 
 
 def _say(text: str) -> None:

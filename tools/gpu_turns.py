@@ -1,8 +1,8 @@
-"""Processes that compile side by side take turns on the GPU, so that none measures another's work.
+"""Turns on the GPU for processes that compile side by side, so that none measures another's work.
 
-Inductor times kernels while it compiles, to choose among them: pads of matrix products (`shape_padding`) even where
-nobody asked for tuning. Its choice goes into the compile cache. Covered: what inductor times, the calls of what it
-compiled, and the work that is handed to `alone`. Not covered: processes of other programs.
+Inductor times kernels while it compiles, to choose among them: without tuning, too, to pad matrix products
+(`shape_padding`). Its choice goes into the compile cache. Turns cover the timing of inductor, the calls of compiled
+code and the functions made by `alone`; they do not cover other programs.
 """
 
 import contextlib
@@ -20,31 +20,31 @@ from torch.utils._filelock import FileLock
 
 
 def alone(work: Callable[..., Any]) -> Callable[..., Any]:
-    """`work`, called while no other process that takes turns uses the GPU; its kernels have ended when it returns."""
+    """`work` in a turn of its own on the GPU. Its kernels have ended when it returns."""
     lock = _lock(cache_dir())
 
-    def called(*given: Any, **named: Any) -> Any:
+    def in_turn(*values: Any, **named: Any) -> Any:
         lock.acquire()
         try:
-            made = work(*given, **named)
+            result = work(*values, **named)
             torch.cuda.synchronize()
-            return made
+            return result
         finally:
             lock.release()
 
-    return called
+    return in_turn
 
 
 @functools.cache
 def _lock(folder: str) -> FileLock:
-    """One object for a process: what is compiled may time kernels when it is first called, within its own turn."""
+    """One lock for each process: compiled code may time kernels at its first call, within its own turn."""
     Path(folder).mkdir(parents=True, exist_ok=True)
     return FileLock(Path(folder) / "gpu_turns.lock")
 
 
 @contextlib.contextmanager
-def taken(device: torch.device) -> Iterator[None]:
-    """Within it this process takes turns on a GPU. On a CPU it changes nothing."""
+def turns(device: torch.device) -> Iterator[None]:
+    """Makes this process take turns on a GPU. On a CPU it changes nothing."""
     if device.type != "cuda":
         yield
         return

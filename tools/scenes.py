@@ -59,17 +59,9 @@ class _Placed:
     shadow: float
 
 
-def draw_scene(
-    seed: int, size: tuple[int, int] = (320, 240), *, others: int | None = None, clean: bool = False
-) -> Scene:
-    """Draw the scene of this seed at `size` = (width, height) pixels.
-
-    `others` fixes how many smaller shapes to try to place beside the dominant one (0 to 4 by default; a crowded picture
-    may hold fewer). `clean` leaves out blur, sensor noise and JPEG damage.
-    """
+def draw_scene(seed: int, size: tuple[int, int]) -> Scene:
+    """Draw the scene of this seed at `size` = (width, height) pixels, 32 or more each."""
     width, height = size
-    if min(width, height) < 32:
-        raise ValueError(f"A scene needs at least 32 pixels a side; {width}x{height} was asked for.")
     layout_seed, pixel_seed = np.random.SeedSequence(seed).spawn(2)
     rng, pixel_rng = np.random.default_rng(layout_seed), np.random.default_rng(pixel_seed)
 
@@ -77,19 +69,18 @@ def draw_scene(
     extent = (width / short, height / short)
     backdrop = _backdrop_colours(rng)
     canvas = _draw_background(rng, size, backdrop)
-    placed = _place_shapes(rng, extent, backdrop, others)
+    placed = _place_shapes(rng, extent, backdrop)
     canvas, mask = _paint_shapes(rng, canvas, placed, short)
     image = Image.fromarray((np.clip(canvas, 0, 1) * 255 + 0.5).astype(np.uint8))
-    if not clean:
-        image = _camera(rng, pixel_rng, image)
+    image = _camera(rng, pixel_rng, image)
     objects = tuple(SceneObject(shape.kind, _box(shape, short)) for shape in placed)
     return Scene(image=image, label=placed[0].kind, objects=objects, mask=mask)
 
 
-def random_size(seed: int, shortest: int = 136, longest: int = 340) -> tuple[int, int]:
-    """A picture size for this seed: short side between the limits, aspect ratio such as cameras and screens use."""
+def random_size(seed: int) -> tuple[int, int]:
+    """A picture size for this seed: a short side of 136 to 340 pixels, an aspect ratio of cameras and screens."""
     rng = np.random.default_rng((seed, 1))
-    short = int(rng.integers(shortest, longest + 1))
+    short = int(rng.integers(136, 341))
     ratio = float(rng.choice([1.0, 4 / 3, 4 / 3, 4 / 3, 3 / 2, 16 / 9])) * rng.uniform(0.96, 1.04)
     long = max(short, round(short * ratio))
     return (short, long) if rng.random() < 0.25 else (long, short)
@@ -117,12 +108,10 @@ def _unit_outline(kind: str) -> np.ndarray:
         quarter = np.array([[half, -arm], [half, -half], [arm, -half]])
         rotations = [quarter @ np.array([[c, s], [-s, c]]) for c, s in ((1, 0), (0, 1), (-1, 0), (0, -1))]
         points = np.concatenate(rotations)
-    elif kind == "heart":
+    else:  # heart
         x = 16 * np.sin(turn) ** 3
         y = -(13 * np.cos(turn) - 5 * np.cos(2 * turn) - 2 * np.cos(3 * turn) - np.cos(4 * turn))
         points = np.stack([x, y + 2.5], 1) / 14.6
-    else:
-        raise ValueError(f"No shape is called {kind!r}; there are: {', '.join(SHAPES)}.")
     return points
 
 
@@ -202,16 +191,16 @@ def _fill_colour(rng: np.random.Generator, behind: list[np.ndarray]) -> np.ndarr
 
 
 def _place_shapes(
-    rng: np.random.Generator, extent: tuple[float, float], backdrop: tuple[np.ndarray, np.ndarray], others: int | None
+    rng: np.random.Generator, extent: tuple[float, float], backdrop: tuple[np.ndarray, np.ndarray]
 ) -> list[_Placed]:
-    """Shapes, the dominant one first, each at most `_MAX_HIDDEN` covered whichever is painted on top."""
+    """One to five shapes, the dominant one first. At most `_MAX_HIDDEN` of each is covered, whichever is on top."""
     first, second = backdrop
     behind = [first, second, (first + second) / 2]
-    wanted = int(rng.integers(0, 5)) if others is None else others
+    others = int(rng.integers(0, 5))
     dominant_radius = rng.uniform(0.25, 0.34)
     placed: list[_Placed] = []
     stencils: list[np.ndarray] = []
-    for index in range(wanted + 1):
+    for index in range(others + 1):
         kind = SHAPES[int(rng.integers(len(SHAPES)))]
         radius = dominant_radius if index == 0 else rng.uniform(0.105, min(0.175, 0.6 * dominant_radius))
         angle = rng.uniform(-_MAX_TURN, _MAX_TURN)

@@ -11,7 +11,7 @@ good. Training wants no GPU; the model cards say how many minutes each took on o
 import argparse
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -38,6 +38,9 @@ from tools.training_set import LARGE, SMALL, TrainingSet
 
 CHECKPOINTS = Path(__file__).resolve().parent.parent / "assets" / "checkpoints"
 SCENES = 12_000
+SEED = 0
+LARGEST_GRADIENT = 1.0
+FALSE_BOXES = 0.06
 
 Batch = dict[str, Any]  # keyword arguments of a model's forward
 
@@ -66,7 +69,7 @@ class Tutor(torch.nn.Module):
 
 @dataclass(frozen=True)
 class Recipe:
-    """How one checkpoint is made. `learning_rate` is the peak of a one-cycle schedule.
+    """How one checkpoint is made.
 
     `afresh` replaces the library's first weights. Not for RT-DETR: much in it starts at zero or from a pattern on
     purpose, and it gained nothing from other scales elsewhere.
@@ -80,7 +83,6 @@ class Recipe:
     batch_size: int
     learning_rate: float
     weight_decay: float
-    largest_gradient: float = 1.0
     afresh: bool = True
     calibrated: bool = False
     tutor: Callable[[PreTrainedModel], Tutor] | None = None
@@ -325,58 +327,77 @@ def _orders(count: int, batch_size: int, seed: int) -> Iterator[np.ndarray]:
             yield order[start : start + batch_size]
 
 
-def train(
-    recipe: Recipe, scenes: TrainingSet, steps: int, seed: int = 0, say: Callable[[str], None] = print
-) -> PreTrainedModel:
-    """Build the recipe's model and train it for `steps` steps. Sets torch's global seed and thread count."""
-    torch.manual_seed(seed)
-    torch.set_num_threads(1)
-    torch.use_deterministic_algorithms(True)
-    generator = torch.Generator().manual_seed(seed)
+def train(recipe: Recipe, scenes: TrainingSet, steps: int) -> PreTrainedModel:
+    """Build the recipe's model and train it for `steps` steps."""
+    make_repeatable()
+    generator = torch.Generator().manual_seed(SEED)
     model = recipe.build().train()
     if recipe.afresh:
         start_afresh(model)
     tutor = recipe.tutor(model) if recipe.tutor else None
+    orders = _orders(len(scenes.dominant), recipe.batch_size, SEED)
+
+    def losses() -> Iterator[torch.Tensor]:
+        for step in range(1, steps + 1):
+            batch = recipe.batch(scenes, next(orders), generator, _ease(step, steps))
+            yield tutor(model, batch) if tutor else model(**batch).loss
+
     weights = [*model.parameters(), *(tutor.parameters() if tutor else ())]
+    fit(recipe.folder, weights, losses(), steps, recipe.learning_rate, recipe.weight_decay)
+    return model.eval()
+
+
+def make_repeatable() -> None:
+    """Sets torch's global seed, and one thread for sums whose order never changes."""
+    torch.manual_seed(SEED)
+    torch.set_num_threads(1)
+    torch.use_deterministic_algorithms(True)
+
+
+def fit(
+    name: str,
+    weights: list[torch.nn.Parameter],
+    losses: Iterable[torch.Tensor],
+    steps: int,
+    learning_rate: float,
+    weight_decay: float,
+) -> None:
+    """Takes a step of AdamW for each of `steps` losses. `learning_rate` is the peak of a one-cycle schedule."""
     decayed = [weight for weight in weights if weight.dim() > 1]
     free = [weight for weight in weights if weight.dim() <= 1]
     optimizer = torch.optim.AdamW(
-        [{"params": decayed, "weight_decay": recipe.weight_decay}, {"params": free, "weight_decay": 0.0}],
-        lr=recipe.learning_rate,
+        [{"params": decayed, "weight_decay": weight_decay}, {"params": free, "weight_decay": 0.0}],
+        lr=learning_rate,
         betas=(0.9, 0.99),
     )
     schedule = torch.optim.lr_scheduler.OneCycleLR(
-        optimizer, max_lr=recipe.learning_rate, total_steps=steps + 1, pct_start=0.1
+        optimizer, max_lr=learning_rate, total_steps=steps + 1, pct_start=0.1
     )
-    orders = _orders(len(scenes.dominant), recipe.batch_size, seed)
     started, recent = time.perf_counter(), 0.0
-    for step in range(1, steps + 1):
-        batch = recipe.batch(scenes, next(orders), generator, _ease(step, steps))
-        loss = tutor(model, batch) if tutor else model(**batch).loss
+    for step, loss in enumerate(losses, start=1):
         optimizer.zero_grad()
         loss.backward()
-        torch.nn.utils.clip_grad_norm_(weights, recipe.largest_gradient)
+        torch.nn.utils.clip_grad_norm_(weights, LARGEST_GRADIENT)
         optimizer.step()
         schedule.step()
         recent += loss.item()
         if step % 100 == 0 or step == steps:
-            taken = recent / (step % 100 or 100)
-            say(f"{recipe.folder} step {step}/{steps} loss {taken:.4f} {time.perf_counter() - started:.0f} s")
+            mean, seconds = recent / (step % 100 or 100), time.perf_counter() - started
+            print(f"{name} step {step}/{steps} loss {mean:.4f} {seconds:.0f} s", flush=True)
             recent = 0.0
-    return model.eval()
 
 
-def calibrate(model: PreTrainedModel, processor: Any, false_boxes: float = 0.06, count: int = 600) -> float:
-    """Move the detector's scores so that a threshold of 0.5 lets through `false_boxes` an image; returns the old one.
+def calibrate(model: PreTrainedModel, processor: Any) -> float:
+    """Move the detector's scores so that a threshold of 0.5 lets through `FALSE_BOXES` an image; returns the old one.
 
     Training gives scores no natural threshold: they are learned as the overlap to be expected. Only the bias of the
     last class layer changes, so the order of the boxes does not. The scenes are neither the training's nor the test's.
     """
-    scenes = evaluate_shapes.fresh_scenes(evaluate_shapes.CALIBRATION_SEED, count)
+    scenes = evaluate_shapes.fresh_scenes(evaluate_shapes.CALIBRATION_SEED, 600)
     found = [(scene, evaluate_shapes.find_boxes(model, processor, scene)) for scene in scenes]
     thresholds = [step / 100 for step in range(20, 90)]
     threshold = next(
-        (value for value in thresholds if evaluate_shapes.judge(found, value).false_boxes_per_image <= false_boxes),
+        (value for value in thresholds if evaluate_shapes.detection(found, value).false_boxes_per_image <= FALSE_BOXES),
         thresholds[-1],
     )
     with torch.no_grad():
@@ -384,12 +405,12 @@ def calibrate(model: PreTrainedModel, processor: Any, false_boxes: float = 0.06,
     return threshold
 
 
-def save(recipe: Recipe, model: PreTrainedModel, folder: Path) -> None:
-    """Write an ordinary `from_pretrained` folder."""
+def save(model: PreTrainedModel, processor: Any, folder: Path) -> None:
+    """Write an ordinary `from_pretrained` folder. `processor` is an image processor or a tokenizer."""
     folder.mkdir(parents=True, exist_ok=True)
     model.save_pretrained(folder)
     (folder / "model.safetensors").chmod(0o644)  # as any other file of the repository
-    recipe.processor().save_pretrained(folder)
+    processor.save_pretrained(folder)
 
 
 def main() -> None:
@@ -410,7 +431,7 @@ def main() -> None:
         if recipe.calibrated:
             print(f"{recipe.folder} score {calibrate(model, recipe.processor())} becomes 0.5", flush=True)
         folder = arguments.into / recipe.folder
-        save(recipe, model, folder)
+        save(model, recipe.processor(), folder)
         print(f"{recipe.folder}: {steps} steps in {minutes:.1f} minutes", flush=True)
 
 

@@ -9,7 +9,6 @@ It is built as Gemma is, from random weights. Same torch and same processor give
 import argparse
 import os
 import time
-from collections.abc import Callable
 from itertools import count
 from pathlib import Path
 
@@ -19,14 +18,14 @@ from transformers import GemmaConfig, GemmaForCausalLM, PreTrainedTokenizerFast
 
 from tools import captions
 from tools.evaluate_shapes import CHECKPOINTS
-from tools.train_shapes import start_afresh
+from tools.train_shapes import fit, make_repeatable, save, start_afresh
 from tools.training_set import FIRST_TRAINING_SEED
 
 NAME = "shapes-gemma"
 CONTEXT = 512
 LENGTH = 192  # tokens of one row
 STEPS, BATCH_SIZE = 1200, 8
-LEARNING_RATE, WEIGHT_DECAY, LARGEST_GRADIENT = 3e-3, 0.05, 1.0
+LEARNING_RATE, WEIGHT_DECAY = 3e-3, 0.05
 TOKENIZER_DESCRIPTIONS = 2000
 MOST_TOKENS = 512  # bytes, words and what words are merged from
 
@@ -99,52 +98,15 @@ def draw_rows(tokenizer: PreTrainedTokenizerFast, rows: int) -> torch.Tensor:
     return torch.tensor(drawn)
 
 
-def train(
-    tokenizer: PreTrainedTokenizerFast, steps: int, seed: int = 0, say: Callable[[str], None] = print
-) -> GemmaForCausalLM:
-    """Build the model and train it for `steps` steps, on new text in each.
-
-    Sets torch's global seed and thread count.
-    """
-    torch.manual_seed(seed)
-    torch.set_num_threads(1)
-    torch.use_deterministic_algorithms(True)
+def train(tokenizer: PreTrainedTokenizerFast, steps: int) -> GemmaForCausalLM:
+    """Build the model and train it for `steps` steps, each on new text."""
+    make_repeatable()
     model = build_model(tokenizer).train()
     start_afresh(model)
-    weights = list(model.parameters())
-    optimizer = torch.optim.AdamW(
-        [
-            {"params": [weight for weight in weights if weight.dim() > 1], "weight_decay": WEIGHT_DECAY},
-            {"params": [weight for weight in weights if weight.dim() <= 1], "weight_decay": 0.0},
-        ],
-        lr=LEARNING_RATE,
-        betas=(0.9, 0.99),
-    )
-    schedule = torch.optim.lr_scheduler.OneCycleLR(
-        optimizer, max_lr=LEARNING_RATE, total_steps=steps + 1, pct_start=0.1
-    )
-    started, recent = time.perf_counter(), 0.0
-    for step, batch in enumerate(draw_rows(tokenizer, steps * BATCH_SIZE).split(BATCH_SIZE), start=1):
-        loss = model(input_ids=batch, labels=batch, use_cache=False).loss
-        optimizer.zero_grad()
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(weights, LARGEST_GRADIENT)
-        optimizer.step()
-        schedule.step()
-        recent += loss.item()
-        if step % 100 == 0 or step == steps:
-            taken = recent / (step % 100 or 100)
-            say(f"{NAME} step {step}/{steps} loss {taken:.4f} {time.perf_counter() - started:.0f} s")
-            recent = 0.0
+    batches = draw_rows(tokenizer, steps * BATCH_SIZE).split(BATCH_SIZE)
+    losses = (model(input_ids=batch, labels=batch, use_cache=False).loss for batch in batches)
+    fit(NAME, list(model.parameters()), losses, steps, LEARNING_RATE, WEIGHT_DECAY)
     return model.eval()
-
-
-def save(tokenizer: PreTrainedTokenizerFast, model: GemmaForCausalLM, folder: Path) -> None:
-    """Write an ordinary `from_pretrained` folder."""
-    folder.mkdir(parents=True, exist_ok=True)
-    model.save_pretrained(folder)
-    (folder / "model.safetensors").chmod(0o644)  # as any other file of the repository
-    tokenizer.save_pretrained(folder)
 
 
 def main() -> None:
@@ -155,10 +117,10 @@ def main() -> None:
 
     tokenizer = build_tokenizer()
     started = time.perf_counter()
-    model = train(tokenizer, arguments.steps, say=lambda line: print(line, flush=True))
+    model = train(tokenizer, arguments.steps)
     minutes = (time.perf_counter() - started) / 60
     folder = arguments.into / NAME
-    save(tokenizer, model, folder)
+    save(model, tokenizer, folder)
     print(f"{NAME}: {arguments.steps} steps in {minutes:.1f} minutes", flush=True)
 
 

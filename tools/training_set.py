@@ -10,7 +10,6 @@ import multiprocessing
 import os
 import shutil
 import tempfile
-from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,11 +39,11 @@ class TrainingSet:
 _Arrays = dict[str, np.ndarray]
 
 
-def load(count: int, say: Callable[[str], None] = print) -> TrainingSet:
+def load(count: int) -> TrainingSet:
     """The first `count` training scenes, drawn now unless an earlier run left them."""
     folder = _folder(count)
     if not folder.exists():
-        say(f"Drawing {count} scenes into {folder} ...")
+        print(f"Drawing {count} scenes into {folder} ...")
         _draw_all(count, folder)
     names = ("small", "large", "masks", "boxes", "labels", "dominant")
     return TrainingSet(**{name: np.load(folder / f"{name}.npy", mmap_mode="r") for name in names})

@@ -56,3 +56,31 @@ BEYOND = """() => [...document.querySelectorAll('main *')]
   .map(part => part.outerHTML.slice(0, 120))
   .concat(document.documentElement.scrollWidth > innerWidth ? ['the page scrolls sideways'] : [])"""
 """What reaches beyond the window's edges and lies in no frame that can be scrolled by itself."""
+
+CONTRAST = """() => {
+  const numbers = colour => colour.match(/[\\d.]+/g).map(Number);
+  const light = colour => colour.map(part => part / 255)
+    .map(part => part <= 0.03928 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4)
+    .reduce((sum, part, which) => sum + part * [0.2126, 0.7152, 0.0722][which], 0);
+  const behind = part => {
+    const colour = numbers(getComputedStyle(part).backgroundColor);
+    return colour.length === 3 ? colour : behind(part.parentElement);  // the fourth is an opacity: transparent
+  };
+  const texts = [...document.querySelectorAll('.js-plotly-plot :is(text, tspan)')];
+  return texts.filter(text => text.checkVisibility() && /[\\p{L}\\p{N}]/u.test(text.textContent)).map(text => {
+    const plot = text.closest('.js-plotly-plot'), paper = behind(plot);
+    let opacity = 1;
+    for (let part = text; part !== plot; part = part.parentElement) opacity *= getComputedStyle(part).opacity;
+    const ink = numbers(getComputedStyle(text).fill).slice(0, 3)
+      .map((part, which) => part * opacity + paper[which] * (1 - opacity));
+    const [dim, bright] = [light(ink), light(paper)].sort((one, other) => one - other);
+    return [text.textContent, (bright + 0.05) / (dim + 0.05)];
+  });
+}"""
+"""The text and the contrast of each text of a figure. axe-core judges no text inside SVG. Signs without a letter or
+digit stand for a colour that a word beside them names."""
+NAMELESS = """() => [...document.querySelectorAll('.js-plotly-plot')].filter(figure => figure.checkVisibility())
+  .map(figure => [figure, figure.querySelector('.gtitle')?.textContent.trim(), figure.getAttribute('aria-label')])
+  .filter(([figure, title, said]) => !(figure.role === 'img' && title && said?.startsWith(title)))
+  .map(([figure, title, said]) => `${title}: ${said}`)"""
+"""The figures in sight whose accessible name does not begin with their title."""

@@ -72,7 +72,7 @@ def test_cells_take_turns_once_all_are_ready(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(gpu_cells, "CPU_SECONDS", 1.0)
     spec = RunSpec("shapes-vit", "image-classification", device="cpu")
     tasks = [Task("repeat", spec, number) for number in range(5)]
-    records = list(gpu_cells.run_lot(tasks, gpu_evidence.SCENE, tmp_path / "noise", 2, ready_seconds=1.0))
+    records = list(gpu_cells.run_lot(tasks, gpu_evidence.PICTURE, tmp_path / "noise", 2, ready_seconds=1.0))
     found = [record["result"]["status"] for record in records]
     assert found == ["timed_out", "crashed", "timed_out", "ok", "ok"]
     assert "1.0 s" in records[0]["result"]["failure"]["message"]

@@ -11,9 +11,9 @@ from tools.train_text import NAME
 def test_the_checkpoints_of_pictures_see_what_is_drawn() -> None:
     """On scenes that no checkpoint was trained on and no model card was measured on."""
     fresh = evaluate_shapes.fresh_scenes(TEST_SEED, 40)
-    assert evaluate_shapes.classify(CHECKPOINTS / "shapes-vit", fresh).top1_accuracy >= 0.95
-    assert evaluate_shapes.segment(CHECKPOINTS / "shapes-segformer", fresh).mean_iou >= 0.90
-    assert evaluate_shapes.detect(CHECKPOINTS / "shapes-rtdetr", fresh, threshold=0.55).recall >= 0.95
+    assert evaluate_shapes.top1_accuracy(CHECKPOINTS / "shapes-vit", fresh) >= 0.95
+    assert evaluate_shapes.mean_iou(CHECKPOINTS / "shapes-segformer", fresh) >= 0.90
+    assert evaluate_shapes.detect(CHECKPOINTS / "shapes-rtdetr", fresh).recall >= 0.95
 
 
 def test_the_text_model_answers_in_the_words_of_its_grammar() -> None:

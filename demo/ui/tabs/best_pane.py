@@ -1,4 +1,4 @@
-"""The search for the best way on the tab Run: its button, and its stage in the result pane."""
+"""The search for the best way on the tab Run: its answer, table, charts and code in the result pane."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -42,35 +42,35 @@ class BestPane(Watching):
                     draw: gr.Plot(visible=False, show_label=False, elem_id=f"best-{draw.__name__.strip('_')}")
                     for draw in (_crossover, _ladder)
                 }
-            self.opened = gr.Markdown(elem_id="best-opened", elem_classes="section")
-        self._ended = [self.head, self.table, self.code, *self.charts.values()]
+            self.details = gr.Markdown(elem_id="best-opened", elem_classes="section")
+        answer = [self.head, self.table, self.code, *self.charts.values()]
         pane, buttons = run_tab.pane, run_tab.form.buttons
-        super().__init__(run_tab.works, [self.head, self.table], [*self._ended, *buttons, pane.notice])
-        shown = [pane.best, pane.notice, pane.live, *buttons, run_tab.has_run, run_tab.opened]
-        self._beginning = [*shown, *self._ended, self.opened, self.watched]
+        super().__init__(run_tab.works, [self.head, self.table], [*answer, *buttons, pane.notice])
+        around = [pane.best, pane.notice, pane.live, *buttons, run_tab.has_run, run_tab.opened]
+        self._beginning = [*around, *answer, self.details, self.watched]
         self.arriving = list(dict.fromkeys([*run_tab.showing, *self._beginning]))
         self._wire()
 
     def arrive_after(self, arrived: Any) -> None:
-        """Connects what a new page shows, after the event in which the tab Run has found what it shows."""
+        """Connects what a page shows of the search as it opens, after the event that fills the tab Run."""
         shown = arrived.then(self._arrive, self._tab.visitor, self.arriving, **AT_ONCE)
         shown.then(None, js=TO_ANSWER, api_visibility="private")
         self._watch_after(shown)
 
     def _wire(self) -> None:
         form = self._tab.form
-        asked = [self._tab.visitor, form.minutes, form.other_formats, *form.inputs.values()]
-        begun = form.best.click(self._search, asked, self._beginning, **UNREAD)
+        inputs = [self._tab.visitor, form.minutes, form.other_formats, *form.inputs.values()]
+        begun = form.best.click(self._search, inputs, self._beginning, **UNREAD)
         begun.then(None, self._tab.opened, js=links.BEGUN, api_visibility="private")
         self._watch_after(begun)
-        self.table.select(self._open, self.watched, self.opened, **AT_ONCE)
+        self.table.select(self._open, self.watched, self.details, **AT_ONCE)
 
     # ---- a search
 
     def _search(
         self, request: gr.Request, visitor: str | None, minutes: Any, other_formats: Any, *values: Any
     ) -> dict[Any, Any]:
-        """A press of the button. What is stored already is not run again."""
+        """A press of the button. Ways with a stored result are not run again."""
         tab = self._tab
 
         def make(name: str) -> BestSearch:
@@ -81,7 +81,7 @@ class BestPane(Watching):
         return self._start(request, visitor, make)
 
     def _refused(self, card: Markup) -> dict[Any, Any]:
-        """What is shown stays, an ended search too."""
+        """The answer of an earlier search stays."""
         return self._tab.form.pressable(running=False) | self._tab.pane.refused(card)
 
     def _begun(self, going: BestSearch) -> dict[Any, Any]:
@@ -89,13 +89,13 @@ class BestPane(Watching):
         return (
             tab.form.pressable(running=not going.ended)
             | {part: gr.update(visible=False) for part in (tab.pane.notice, tab.pane.live)}
-            | self._shown(going)
-            | {tab.pane.best: gr.update(visible=True), self.opened: ""}
+            | self._answer(going)
+            | {tab.pane.best: gr.update(visible=True), self.details: ""}
             | {tab.has_run: True, tab.opened: "", self.watched: going}
         )
 
-    def _shown(self, going: BestSearch) -> dict[Any, Any]:
-        """Answer and table; of a search that has ended its charts and code."""
+    def _answer(self, going: BestSearch) -> dict[Any, Any]:
+        """Answer and table, and the charts and code of a search that has ended."""
         table = going.search.table()
         run = table.winner.result if table.winner is not None and going.ended else None
         code = change(run.spec) if run is not None else ""
@@ -107,7 +107,7 @@ class BestPane(Watching):
         return self._now(going) | self._cells(going) | changes
 
     def _arrive(self, request: gr.Request, visitor: str | None) -> dict[Any, Any]:
-        """A page has opened: it shows its visitor's search, unless its end was shown and the link asks for another."""
+        """As a page opens: shows the visitor's search, unless its end was shown and the link asks for another run."""
         tab = self._tab
         going = self.work_of(request, visitor)
         if not isinstance(going, BestSearch) or links.RUN in request.query_params:
@@ -124,10 +124,10 @@ class BestPane(Watching):
 
     def _cells(self, going: BestSearch) -> dict[Any, Any]:
         table = going.search.table()
-        return {self.table: tables.filled(COLUMNS, [_row(row, table) for row in table.rows])}
+        return {self.table: tables.update(COLUMNS, [_row(row, table) for row in table.rows])}
 
     def _end(self, going: BestSearch) -> dict[Any, Any]:
-        updates, problem = self._tab.form.pressable(running=False) | self._shown(going), going.outcome()
+        updates, problem = self._tab.form.pressable(running=False) | self._answer(going), going.outcome()
         if problem is not None:
             updates[self._tab.pane.notice] = gr.update(value=error_card(problem), visible=True)
         return updates
@@ -144,19 +144,19 @@ class BestPane(Watching):
 
 
 def head(going: BestSearch) -> str:
-    """The answer so far or in the end, and while the search goes on what it is doing and the time left; Markdown."""
+    """The answer so far as Markdown; while the search runs also what it does and the time left."""
     search, spec = going.search, going.spec
     answer, *more = map(escaped, best_words.answer(search.table()))
     every = [part for part in naming.settings_list(spec) if part not in (spec.mode, spec.dtype)]
     state = "everything was tried" if search.complete else "ended before everything was tried"
-    asked = escaped(" · ".join([spec.checkpoint, *every, state if going.ended else "so far"]))
-    said = [asked, f"## {answer}", *more]
+    kicker = escaped(" · ".join([spec.checkpoint, *every, state if going.ended else "so far"]))
+    paragraphs = [kicker, f"## {answer}", *more]
     if not going.ended:
-        said.append(f"{_doing(going)} · {fmt.rounded_duration(search.left_seconds)} left at most")
+        paragraphs.append(f"{_doing(going)} · {fmt.rounded_duration(search.left_seconds)} left at most")
     elif not search.complete:
-        cancelled, late = "Cancelled. What was measured is kept", "The time is up before everything was tried"
-        said.append(f"{cancelled if going.stopped else late}: press “Find the best way” again to go on.")
-    return "\n\n".join(said)
+        why = "Cancelled" if going.stopped else "The time is up"
+        paragraphs.append(f"{why}. What was measured is kept: press “Find the best way” again to go on.")
+    return "\n\n".join(paragraphs)
 
 
 def _doing(going: BestSearch) -> str:
@@ -170,12 +170,11 @@ def _doing(going: BestSearch) -> str:
 
 
 def _row(row: Row, table: BestTable) -> list[Any]:
-    """The best way is bold, one that cannot win grey."""
+    """The winner is bold, a way that cannot win grey."""
     words = best_words.cells(row)
     wins = table.winner is not None and row.way == table.winner.way
     style = tables.BOLD if wins else tables.MUTED if row.out else ""
-    shared = sum(other.rank == row.rank for other in table.rows) > 1
-    rank = "–" if row.rank is None else f"{row.rank}, shared" if shared else str(row.rank)
+    words["rank"] = str(row.rank or tables.UNKNOWN)
     values = {
         "way": words["way"],
         "rank": row.rank,
@@ -186,17 +185,17 @@ def _row(row: Row, table: BestTable) -> list[Any]:
         "memory": row.memory_bytes,
         "agreement": words["agreement"],
     }
-    return [tables.Cell(value, (words | {"rank": rank})[name], style) for name, value in values.items()]
+    return [tables.Cell(value, words[name], style) for name, value in values.items()]
 
 
 def _crossover(table: BestTable) -> go.Figure | None:
-    """A line for each way that can win and whose start over a filled cache is known."""
-    known = [
+    """A line for each way that can win, if the time to its first answer with a filled cache is known."""
+    lines = [
         WayLine(fmt.capital(best_words.name(row.way)), _kind(row, table), start, row.seconds)
         for row in table.rows
         if row.rank is not None and row.seconds and (start := row.first_answer("next"))
     ]
-    return crossover(known, _source(table))
+    return crossover(lines, _source(table))
 
 
 def _kind(row: Row, table: BestTable) -> Kind:

@@ -1,7 +1,7 @@
-"""Two to four stored runs side by side: in what they differ, which is the fastest, and the figures of each."""
+"""Two to four stored runs side by side: how their settings differ, which is the fastest, and the figures of each."""
 
 import html
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -16,15 +16,17 @@ from demo.store import export
 
 MIN_COMPARED, MAX_COMPARED = 2, 4
 LETTERS = "ABCD"
-MAX_SHOWN = 120
-"""Characters of a setting, such as a prompt."""
+MAX_LETTERS = 120
+"""Longest cell, such as a prompt."""
+ALWAYS = ("checkpoint", "batch_size", "mode", "dtype", "weights", "protocol", "device_name", "torch")
+"""Facts that the table always has. Other facts have a row if they differ."""
 
 
 def outcome(result: RunResult) -> str:
     """The outcome of a run in a few words."""
     arrow = {"faster": " ▲", "slower": " ▼"}.get(verdict.outcome(result) or "", "")
-    told = verdict.answer(result)
-    return f"{fmt.capital(told)}{arrow}" if told else naming.status(result)
+    text = verdict.answer(result)
+    return f"{fmt.capital(text)}{arrow}" if text else naming.status(result)
 
 
 def answer(results: Sequence[RunResult]) -> str:
@@ -37,34 +39,46 @@ def answer(results: Sequence[RunResult]) -> str:
 def bars(results: Sequence[RunResult]) -> dict[str, Comparison | None]:
     """The speed-ups as `intervals` draws them, each with the settings that not all of them have."""
     apart = [naming.settings_list(one.spec) for one in results]
-    shown = {}
+    intervals = {}
     for letter, result, own in zip(LETTERS, results, apart, strict=False):
         settings = [part for part in own if not all(part in parts for parts in apart)]
-        told = verdict.speedup(result) or naming.status(result)
-        name = "  ".join([f"<b>{letter}  {told}</b>", html.escape(" · ".join(settings), quote=False)])
-        shown[name] = result.speedup if result.failure is None else None
-    return shown
+        text = verdict.speedup(result) or naming.status(result)
+        name = "  ".join([f"<b>{letter}  {text}</b>", html.escape(" · ".join(settings), quote=False)])
+        intervals[name] = result.speedup if result.failure is None else None
+    return intervals
 
 
-def lines(results: Sequence[RunResult]) -> tuple[str, list[list[str]]]:
-    """The letters of the runs, and a line for each figure: its name and a cell for each run."""
-    return LETTERS[: len(results)], [[name, *(cell or "–" for cell in cells)] for name, cells in _lines(results)]
+def rows(results: Sequence[RunResult]) -> list[list[str]]:
+    """A row for each setting, machine fact and figure: its name, and a cell for each run ('–' for no value)."""
+    table = [["Started (UTC)", *(fmt.minute(result.started_at) for result in results)]]
+    facts = list(map(_facts, results))
+    for name in facts[0]:
+        values = [each[name] for each in facts]
+        if name in ALWAYS or len(set(values)) > 1:
+            texts = [naming.value_text(value) if value is not None else "" for value in values]
+            table.append([fmt.capital(_label(name)), *(fmt.shortened(text, MAX_LETTERS) for text in texts)])
+    for name, figure in FIGURES.items():
+        cells = [figure(result) for result in results]
+        if any(cells):
+            table.append([name, *cells])
+    return [[cell or "–" for cell in row] for row in table]
 
 
 def _differences(results: Sequence[RunResult]) -> str:
     """The names of the settings and machine facts in which the runs differ."""
     facts = list(map(_facts, results))
     alone = {name for result in results for name in without_meaning(result.spec.task)}
-    different = [_named(name) for name in facts[0] if name not in alone and len({each[name] for each in facts}) > 1]
+    different = [_label(name) for name in facts[0] if name not in alone and len({each[name] for each in facts}) > 1]
     if not different:
         return "Same settings on the same machine each time."
     return f"They differ in: {', '.join(different)}."
 
 
 def _winner(runs: dict[str, RunResult]) -> str:
-    """Which compiled model is the fastest, and by how much, by the letters of the runs; '' where they do other work.
+    """Which compiled model is the fastest, and by how much; '' if the runs do different work or one has no figures.
 
-    Each pair is one question of several.
+    `runs` are by their letters. The fastest is compared with each other run, so the intervals allow for several
+    comparisons.
     """
     work = {(one.spec.checkpoint, one.spec.batch_size, one.spec.prompt, naming.where(one)) for one in runs.values()}
     speedups = {name: one.speedup for name, one in runs.items() if one.speedup is not None and one.failure is None}
@@ -72,55 +86,36 @@ def _winner(runs: dict[str, RunResult]) -> str:
         return ""
     times = {name: runs[name].latencies["compiled"] for name in speedups}
     winner, *others = sorted(times, key=lambda name: times[name])
-    told = []
+    sentences = []
     for letter in others:
-        found = _difference(times[letter] / times[winner], speedups[winner], speedups[letter], len(others))
-        if found.verdict == "faster":
-            told.append(f"{winner} is {verdict.figure(found).rstrip('×')} times as fast as {letter}.")
-        elif found.verdict == "same":
-            told.append(f"{winner} and {letter} are equally fast.")
+        difference = _difference(times[letter] / times[winner], speedups[winner], speedups[letter], len(others))
+        if difference.verdict == "faster":
+            sentences.append(f"{winner} is {verdict.figure(difference).rstrip('×')} times as fast as {letter}.")
+        elif difference.verdict == "same":
+            sentences.append(f"{winner} and {letter} are equally fast.")
         else:
-            told.append(f"Whether {winner} or {letter} is faster is not known.")
-    return " ".join(told)
+            sentences.append(f"Whether {winner} or {letter} is faster is not known.")
+    return " ".join(sentences)
 
 
 def _difference(ratio: float, first: Interval, second: Interval, questions: int) -> stats.Difference:
-    """Whether the compiled models of two runs differ; their latencies differ by chance as their speed-ups do."""
+    """Whether the compiled models of two runs differ. Their latencies are taken to be as noisy as their speed-ups."""
     noise = stats.quotient(first, second)
     around = Interval(ratio, ratio * noise.low / noise.ratio, ratio * noise.high / noise.ratio)
     return stats.compare(around, questions=questions)
 
 
 def _facts(result: RunResult) -> dict[str, Any]:
-    """Settings and machine of a run, as an export has them, and its picture; by their names."""
+    """Settings and machine of a run by the names that an export gives them, and its picture."""
     row = export.row(result)
-    known = ("spec.", "environment.")
-    facts = {name: row[name] for name, (_, place) in export.EXPORTED.items() if place.startswith(known)}
-    return facts | {"picture": f"{result.image.name}, {result.image.sha256[:8]}" if result.image else None}
+    names = [name for name, (_, place) in export.EXPORTED.items() if place.startswith(("spec.", "environment."))]
+    picture = f"{result.image.name}, {result.image.sha256[:8]}" if result.image else None
+    return {name: row[name] for name in names} | {"picture": picture}
 
 
-def _named(fact: str) -> str:
+def _label(fact: str) -> str:
     """The name of a fact in a sentence."""
     return OPTIONS[fact].label.lower() if fact in OPTIONS else fact.replace("_", " ")
-
-
-_ALWAYS = ("checkpoint", "batch_size", "mode", "dtype", "weights", "protocol", "device_name", "torch")
-"""The facts that the table always shows. Others appear where the runs differ."""
-
-
-def _lines(results: Sequence[RunResult]) -> Iterator[tuple[str, list[str]]]:
-    """A name and a cell for each run, '' for what was not measured."""
-    yield "Started (UTC)", [fmt.minute(result.started_at) for result in results]
-    facts = list(map(_facts, results))
-    for name in facts[0]:
-        values = [each[name] for each in facts]
-        if name in _ALWAYS or len(set(values)) > 1:
-            texts = [naming.value_text(value) if value is not None else "" for value in values]
-            yield fmt.capital(_named(name)), [fmt.shortened(text, MAX_SHOWN) for text in texts]
-    for name, read in _FIGURES.items():
-        values = [read(result) for result in results]
-        if any(values):
-            yield name, values
 
 
 def _latency(result: RunResult, variant: str) -> str:
@@ -128,9 +123,9 @@ def _latency(result: RunResult, variant: str) -> str:
     return fmt.latency(seconds) if seconds else ""
 
 
-def _first_token(result: RunResult) -> Sequence[float]:
+def _first_token(result: RunResult) -> str:
     first = result.comparisons.get(FIRST_TOKEN)
-    return first.latencies if first is not None else ()
+    return fmt.latencies(first.latencies) if first is not None else ""
 
 
 def _first_call(result: RunResult) -> str:
@@ -138,24 +133,19 @@ def _first_call(result: RunResult) -> str:
     if cost is None:
         return ""
     cache = "partly" if cost.partly else cost.cache
-    told = "off" if cache == "off" else verdict.start(cost, cache)
-    return f"{fmt.duration(cost.first_call_seconds)} ({told})"
+    start = "off" if cache == "off" else verdict.start(cost, cache)
+    return f"{fmt.duration(cost.first_call_seconds)} ({start})"
 
 
-def _outputs(result: RunResult) -> str:
-    return result.parity.verdict if result.parity is not None else ""
-
-
-_FIGURES: dict[str, Callable[[RunResult], str]] = {
+FIGURES: dict[str, Callable[[RunResult], str]] = {
     "Result": outcome,
     "Eager latency": partial(_latency, variant="eager"),
     "Compiled latency": partial(_latency, variant="compiled"),
-    "Time to the first token": lambda result: fmt.latencies(_first_token(result)),
+    "Time to the first token": _first_token,
     "Whole answer": lambda result: fmt.latencies(result.answer_seconds or ()),
-    "Speed-up": verdict.speedup,
     "95 % interval": verdict.interval,
     "First compiled call": _first_call,
     "When it pays": verdict.worth,
-    "Outputs": _outputs,
+    "Outputs": lambda result: result.parity.verdict if result.parity is not None else "",
 }
-"""By their names."""
+"""The functions behind the rows of figures; each gives '' for what was not measured."""

@@ -1,4 +1,4 @@
-"""The tab of stored runs: search, open, compare, export, delete."""
+"""The tab History: search stored runs, open, compare, export and delete them."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -20,10 +20,10 @@ from demo.ui.tabs.events import AT_ONCE, UNREAD
 from demo.ui.tabs.run_tab import RunTab
 
 LISTED = 200
-"""The newest runs in the table. The first listing of a run computes its interval, which takes milliseconds."""
+"""Most runs in the table, the newest first. Computing the interval of a run takes milliseconds at its first listing."""
 
 MAX_AT_ONCE = 1000
-"""Runs in one export or deletion. Each takes up to some hundred kilobytes of memory."""
+"""Most runs in an export or a deletion: a run takes up to some hundred kilobytes of memory."""
 
 CONFIRM = """(ids, search) => {
   const sure = ids?.length && confirm(`Delete the selected runs (${ids.length}) for good?`);
@@ -31,21 +31,21 @@ CONFIRM = """(ids, search) => {
 }"""
 
 COMPARE = "history_compare"
-"""The parameter of a link with the ids of the runs that it compares."""
+"""The parameter of a link that names the compared runs."""
 
 COLUMNS = (
     "Select", "Checkpoint", "Settings", "Result", "Interval, 95 %", "Eager, ms", "Compiled, ms", "Started (UTC)",
     "Machine", "Id",
 )  # fmt: skip
 WIDTHS = (85, 200, 370, 155, 155, 115, 145, 175, 190, 220)
-"""In pixels. By themselves columns are as wide as their cells, which cuts titles."""
+"""In pixels. Without them columns are as wide as their cells, which cuts titles."""
 
 
 class HistoryTab:
     """Make it inside the `gr.Tab` that holds it."""
 
     def __init__(self, run_tab: RunTab, tabs: gr.Tabs, tab: gr.Tab) -> None:
-        """Opening a run shows it in `run_tab`, which is one of `tabs`; `tab` is this one."""
+        """A pressed run is shown in `run_tab`, which is one of `tabs`; `tab` is this one."""
         self._history = run_tab.history
         self._run_tab = run_tab
         self.tabs = tabs
@@ -53,18 +53,9 @@ class HistoryTab:
         with gr.Column(elem_id="history"):
             gr.Markdown(self._introduction())
             with gr.Row(elem_id="history-tools", equal_height=False):
-                self.search = gr.Textbox(
-                    label="Search",
-                    placeholder="A checkpoint, a device, a date …",
-                    elem_id="search",
-                )
-                self.selected = gr.Dropdown(
-                    [],
-                    value=[],
-                    multiselect=True,
-                    label="Selected runs",
-                    elem_id="selected",
-                )
+                hint = "A checkpoint, a device, a date …"
+                self.search = gr.Textbox(label="Search", placeholder=hint, elem_id="search")
+                self.selected = gr.Dropdown([], value=[], multiselect=True, label="Selected runs", elem_id="selected")
             with gr.Row(elem_id="history-actions"):
                 self.compare_button = gr.Button("Compare selected (2-4)", elem_id="compare")
                 self.exports = {
@@ -84,77 +75,74 @@ class HistoryTab:
                     max_height=1400,
                     column_widths=[190, *[320] * compare.MAX_COMPARED],
                 )
-            self.shown = gr.Markdown("", elem_id="history-shown")
+            self.summary = gr.Markdown("", elem_id="history-shown")
             self.runs = tables.table("runs", "Stored runs", COLUMNS, column_widths=WIDTHS)
             self.file = gr.DownloadButton("The file", elem_id="exported", elem_classes="unseen")
-        self.asked = gr.Textbox("", visible=False)  # filled by links.QUERY
-        self.chosen = gr.Textbox("", visible=False)  # the runs of the comparison that is shown, as a query
-        self.comparing = [self.compared, self.answer, self.chart, self.table, self.chosen]
-        self.listing = [self.shown, self.runs, self.selected]
+        self.address = gr.Textbox("", visible=False)  # filled by links.QUERY
+        self.query = gr.Textbox("", visible=False)  # the runs of the comparison that is shown, as a query
+        self.comparing = [self.compared, self.answer, self.chart, self.table, self.query]
+        self.listing = [self.summary, self.runs, self.selected]
         self._wire(tab)
 
     def _introduction(self) -> str:
-        told = (
+        text = (
             "Finished, failed, cancelled or interrupted: each run on this machine is kept, and whoever can open this "
             "page can see it. Press a row to open its run, or its + to select it. Exports contain the selected runs, "
             f"or the newest {MAX_AT_ONCE} that match the search."
         )
         if not self._may_delete:
-            told += " On a shared Space nothing can be deleted from the page."
+            text += " On a shared Space nothing can be deleted from the page."
         if isinstance(self._history, PushedHistory):
             name = self._history.dataset
-            told += f" Each result is also pushed to the dataset [{name}]({hub.endpoint()}/datasets/{name})."
-        return f"## Every run so far\n\n{told}"
+            text += f" Each result is also pushed to the dataset [{name}]({hub.endpoint()}/datasets/{name})."
+        return f"## Every run so far\n\n{text}"
 
     def _wire(self, tab: gr.Tab) -> None:
-        search, selected, visitor = self.search, self.selected, self._run_tab.visitor
+        search, selected, run_tab = self.search, self.selected, self._run_tab
+        compared = [*self.comparing, self.message]
+        opening = [selected, self.tabs, self.message, run_tab.opened_from, *run_tab.showing]
         tab.select(self._show, [search, selected], self.listing, **UNREAD)
         search.change(self._show, [search, selected], self.listing, trigger_mode="always_last", **UNREAD)
-        # a comparison stands above the list and would hide what the search finds
-        address: dict[str, Any] = {"js": links.chosen("history"), "api_visibility": "private"}
-        search.change(self._nothing_compared, None, self.comparing, **AT_ONCE).then(None, self.chosen, **address)
-        compared = [*self.comparing, self.message]
-        reopened = tab.select(self._compare_linked, [self.asked, self.chosen], compared, js=links.QUERY, **AT_ONCE)
-        reopened.then(None, self.chosen, **address)
-        opening = [selected, self.tabs, self.message, self._run_tab.opened_from, *self._run_tab.showing]
-        opened = self.runs.select(self._press, [visitor, selected], opening, **UNREAD)
-        opened.then(None, self._run_tab.opened_from, js=TO_OPENED, api_visibility="private")
-        pressed = self.compare_button.click(self._compare, selected, compared, **UNREAD)
-        pressed.then(None, js=scroll_to("compared"), api_visibility="private")
-        pressed.then(None, self.chosen, **address)
+        row_pressed = self.runs.select(self._press, [run_tab.visitor, selected], opening, **UNREAD)
+        row_pressed.then(None, run_tab.opened_from, js=TO_OPENED, api_visibility="private")
+        compare_pressed = self.compare_button.click(self._compare, selected, compared, **UNREAD)
+        compare_pressed.then(None, js=scroll_to("compared"), api_visibility="private")
+        events = [
+            # a comparison stands above the list and would hide what the search finds
+            search.change(self._nothing_compared, None, self.comparing, **AT_ONCE),
+            tab.select(self._compare_linked, [self.address, self.query], compared, js=links.QUERY, **AT_ONCE),
+            compare_pressed,
+            self.delete_button.click(
+                self._delete, [selected, search], [*compared, *self.listing], js=CONFIRM, **UNREAD
+            ),
+        ]
+        for event in events:
+            event.then(None, self.query, js=links.chosen("history"), api_visibility="private")
         for format, button in self.exports.items():
             button.click(
-                lambda selected, asked, format=format: self._export(format, selected, asked),
+                lambda selected, search, format=format: self._export(format, selected, search),
                 [selected, search],
                 [self.file, self.message],
                 **(UNREAD | {"concurrency_limit": 1, "concurrency_id": "export"}),
             ).success(None, js=download("exported"), api_visibility="private")
-        deleted = self.delete_button.click(
-            self._delete,
-            [selected, search],
-            [self.message, *self.comparing, *self.listing],
-            js=CONFIRM,
-            **UNREAD,
-        )
-        deleted.then(None, self.chosen, **address)
 
     # ---- the table
 
-    def _show(self, asked: Any, selected: Any, request: gr.Request) -> dict[Any, Any]:
-        """The newest runs that match, and the selected ones that are still stored."""
-        search = str(asked or "")
+    def _show(self, search: Any, selected: Any, request: gr.Request) -> dict[Any, Any]:
+        """The newest runs that match, and the selected runs that are still stored."""
+        search = str(search or "")
         self._history.recover()
         try:
             stored, results = self._history.count(search), self._history.all(LISTED, search)
-            kept = [result for id in _ids(selected) if (result := self._history.get(id)) is not None]
+            kept = self._results(_ids(selected))
         except (HistoryError, BadInput) as error:
-            return {self.shown: _reason(error), self.runs: gr.update(visible=False)}
-        choices = {result.id: _label(result) for result in (*results, *kept)}
+            return {self.summary: _reason(error), self.runs: gr.update(visible=False)}
+        labels = {one.id: f"{naming.run_line(one)} · {fmt.minute(one.started_at)} UTC" for one in (*results, *kept)}
         return {
-            self.shown: tables.status(_counted(len(results), stored, search)),
-            self.runs: tables.filled(COLUMNS, map(row_of, results)),
+            self.summary: tables.status(_count(len(results), stored, search)),
+            self.runs: tables.update(COLUMNS, map(row_of, results)),
             self.selected: gr.update(
-                choices=[(label, id) for id, label in choices.items()], value=[result.id for result in kept]
+                choices=[(label, id) for id, label in labels.items()], value=[one.id for one in kept]
             ),
         }
 
@@ -169,7 +157,7 @@ class HistoryTab:
     # ---- a comparison
 
     def _nothing_compared(self) -> dict[Any, Any]:
-        return {self.compared: gr.update(visible=False), self.chosen: ""}
+        return {self.compared: gr.update(visible=False), self.query: ""}
 
     def _compare(self, selected: Any, request: gr.Request) -> dict[Any, Any]:
         least, most = compare.MIN_COMPARED, compare.MAX_COMPARED
@@ -181,33 +169,32 @@ class HistoryTab:
         if len(results) < least:
             given = len(ids) if len(ids) > most else len(results)
             return {self.message: tables.status(f"Select {least} to {most} runs to compare. Selected: {given}.")}
-        letters, lines = compare.lines(results)
+        columns = ("Figure", *compare.LETTERS[: len(results)])
         return {
             self.compared: gr.update(visible=True),
             self.answer: compare.answer(results),
             self.chart: gr.update(value=(figure := intervals(compare.bars(results))), visible=figure is not None),
-            self.table: tables.filled(("Figure", *letters), lines),
-            self.chosen: urlencode({COMPARE: " ".join(ids)}),
+            self.table: tables.update(columns, compare.rows(results)),
+            self.query: urlencode({COMPARE: " ".join(ids)}),
             self.message: "",
         }
 
     def _compare_linked(self, query: str, chosen: str, request: gr.Request) -> dict[Any, Any]:
         """Shows the comparison that the address names, if it is not the one that is shown."""
-        asked = links.read_query(query).get(COMPARE, "")
-        if asked == links.read_query(chosen).get(COMPARE, ""):
+        ids = links.read_query(query).get(COMPARE, "")
+        if ids == links.read_query(chosen).get(COMPARE, ""):
             return {self.message: gr.skip()}
-        if not asked:
-            return self._nothing_compared() | {self.message: ""}
-        shown = self._compare(asked.split(), request)
-        if shown[self.message]:
-            shown = self._nothing_compared()
-            shown[self.message] = tables.status("The runs that this link compares are not all stored here.")
-        return shown
+        updates = self._compare(ids.split(), request) if ids else {}
+        if self.compared not in updates:
+            missing = "The runs that this link compares are not all stored here." if ids else ""
+            updates = self._nothing_compared() | {self.message: tables.status(missing)}
+        return updates
 
     # ---- export and deletion
 
-    def _export(self, format: str, selected: Any, asked: Any) -> tuple[Any, str]:
-        search = str(asked or "")
+    def _export(self, format: str, selected: Any, search: Any) -> tuple[Any, str]:
+        """The path of a file with the selected runs, or if none is selected with those that match; and a message."""
+        search = str(search or "")
         try:
             ids = _ids(selected)
             results = self._results(ids) if ids else self._history.all(MAX_AT_ONCE, search)
@@ -222,7 +209,7 @@ class HistoryTab:
         return path, tables.status(message)
 
     def _delete(self, selected: Any, search: str, request: gr.Request) -> dict[Any, Any]:
-        """Deletes the selected runs; none if the visitor denied the browser's question."""
+        """Deletes the selected runs; the browser sends none if the visitor answered its question with no."""
         try:
             deleted = self._history.delete(_ids(selected)) if selected and self._may_delete else 0
         except (HistoryError, BadInput) as error:
@@ -233,7 +220,7 @@ class HistoryTab:
         return self._nothing_compared() | self._show(search, [], request) | {self.message: message}
 
     def _results(self, ids: Sequence[str]) -> list[RunResult]:
-        """These runs, oldest first, without those deleted meanwhile."""
+        """These runs, oldest first, without deleted ones."""
         results = [result for id in ids if (result := self._history.get(id)) is not None]
         return sorted(results, key=lambda result: result.started_at)
 
@@ -256,11 +243,7 @@ def row_of(result: RunResult) -> list[Any]:
     ]
 
 
-def _label(result: RunResult) -> str:
-    return f"{naming.run_line(result)} · {fmt.minute(result.started_at)} UTC"
-
-
-def _counted(listed: int, stored: int, search: str) -> str:
+def _count(listed: int, stored: int, search: str) -> str:
     if not stored:
         searched = search.strip()
         return f"No stored run holds “{searched}”." if searched else "No runs yet. Each one is kept here."
@@ -270,7 +253,7 @@ def _counted(listed: int, stored: int, search: str) -> str:
 
 
 def _ids(selected: Any) -> list[str]:
-    """Each selected run once. They come from a browser, so they may be anything. Raises BadInput."""
+    """Each selected id once. A browser sends them, so they may be anything. Raises BadInput for too many."""
     ids = list(dict.fromkeys(id for id in selected if isinstance(id, str))) if isinstance(selected, list) else []
     if len(ids) > MAX_AT_ONCE:
         raise BadInput(f"At most {MAX_AT_ONCE} runs at once. Selected: {len(ids)}. Select fewer.")

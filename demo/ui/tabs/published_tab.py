@@ -1,9 +1,9 @@
-"""The tab of results that were measured before: the guide's tables with this project's own.
+"""The tab Published: the guide's tables and this project's own.
 
-Four lists above the rows; what they choose stands in the address. The table searches its rows itself.
+Four lists above the rows filter them, and the address holds what they choose. The table searches its rows itself.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 from urllib.parse import urlencode
 
@@ -20,7 +20,7 @@ from demo.ui.tabs.events import AT_ONCE
 from demo.ui.tabs.form import TASK_NAMES
 
 ALL = ""
-"""The value of a list that lets everything through."""
+"""The value of a list that filters nothing."""
 LISTS = {"subset": "Table", "gpu": "GPU", "batch_size": "Batch size", "task": "Task"}
 FIRST = {"subset": "release", "gpu": "A100", "batch_size": "1", "task": ALL}
 """What the lists hold at first."""
@@ -53,8 +53,8 @@ class PublishedTab:
             with gr.Row(elem_id="published-exports"):
                 self.exports = [gr.DownloadButton(f"Export {kind.upper()}", size="sm") for kind in KINDS]
             gr.Markdown(_about())
-        self.chosen = gr.Textbox("", visible=False)
-        """What is chosen, as a query."""
+        self.query = gr.Textbox("", visible=False)
+        """The values of the lists, as a query."""
         self.rows = gr.State(())
         """The rows of the table."""
         self.pressed = gr.Textbox("", visible=False)
@@ -64,106 +64,93 @@ class PublishedTab:
 
     def _wire(self, tab: gr.Tab) -> None:
         filters = list(self.lists.values())
-        # filled when it is opened, which also reads new measured tables
+        # read anew each time the tab opens: a sweep may have written a table
         gr.on(
             [tab.select, *(one.input for one in filters)],
             self._update,
-            [self.chosen, *filters],
-            [self.chosen, *filters, *self.outputs],
+            [self.query, *filters],
+            [self.query, *filters, *self.outputs],
             js=links.with_choices("published"),
             trigger_mode="always_last",
             **AT_ONCE,
-        ).then(None, self.chosen, js=links.chosen("published"), api_visibility="private")
+        ).then(None, self.query, js=links.chosen("published"), api_visibility="private")
         self.table.select(self._press, self.rows, [self.pressed, self.scope], **AT_ONCE).then(
             None, self.pressed, js=links.FILL, api_visibility="private"
         )
 
     def _update(self, request: gr.Request, query: str, *held: str) -> list[Any]:
-        """Shows what the address's `query` chooses, else what the lists hold."""
+        """Shows the rows that the address's `query` asks for, or else the lists."""
         if query:
-            given = links.read_query(query)
-            asked = {name: given.get(f"published_{name}", value) for name, value in FIRST.items()}
+            address = links.read_query(query)
+            values = {name: address.get(f"published_{name}", value) for name, value in FIRST.items()}
         else:
-            asked = dict(zip(FIRST, held, strict=True))
-        choices, chosen, outputs = shown(asked)
+            values = dict(zip(FIRST, held, strict=True))
+        choices, chosen, outputs = view(values)
         lists = [gr.update(choices=choices[name], value=chosen[name] or choices[name][0][1]) for name in self.lists]
         in_address = {f"published_{name}": value for name, value in chosen.items() if value != FIRST[name]}
         return [urlencode(in_address), *lists, *outputs]
 
     def _press(self, rows: Sequence[PublishedRow], event: gr.EventData) -> tuple[str, Any]:
-        """The query that fills the form with what the pressed row measured, or why this page cannot run that."""
+        """The query that fills the form with the run of the pressed row, or why this page cannot run it."""
         place, _ = tables.pressed_place(event)
         if not 0 <= place < len(rows):
             return "", gr.skip()
         try:
-            return here(rows[place]), gr.skip()
+            return query_of(rows[place]), gr.skip()
         except BadInput as refused:
             return "", tables.status(f"This row cannot be run here. {refused}")
 
 
-def shown(asked: dict[str, str]) -> tuple[Choices, dict[str, str], list[Any]]:
-    """The lists, their choices (what the chosen table lacks becomes "all"), scope, charts, table, rows and files."""
+def view(values: dict[str, str]) -> tuple[Choices, dict[str, str], list[Any]]:
+    """The choices of the lists, the value of each, and the scope, charts, table, rows and files of these values.
+
+    A value that its list does not offer becomes `ALL`.
+    """
     every = published.all_rows()
-    choices = _choices(every, asked["subset"])
-    chosen = _fitted(choices, asked)
-    one: list[PublishedRow] = []
-    """Rows with the subset, GPU and batch size of the first one: what one chart of models can show."""
-    table: list[PublishedRow] = []
+    choices = _choices(every, values["subset"])
+    offered = {name: [value for _, value in listed] for name, listed in choices.items()}
+    chosen = {name: values[name] if values[name] in offered[name] else ALL for name in LISTS}
     rows = published.select(every, **chosen)
+    alike: list[PublishedRow] = []
+    """The rows of one subset, GPU and batch size, which one chart of models can show."""
+    subset: list[PublishedRow] = []
     scope = "No row matches all of these. Choose All in one of the lists."
     if rows:
-        alike = (rows[0].subset, rows[0].gpu, rows[0].batch_size, rows[0].measured)
-        one = [row for row in rows if (row.subset, row.gpu, row.batch_size, row.measured) == alike]
-        first = one[0]
-        table = published.select(every, first.subset, task=chosen["task"])
+        first = rows[0]
+        alike = published.select(rows, first.subset, first.gpu, first.batch_size)
+        subset = published.select(every, first.subset, task=chosen["task"])
         scope = f"{fmt.count(len(rows), 'row')}. Press one to fill the form with what it measured."
-        if len(one) < len(rows):
-            scope += (
-                f" The first chart shows one setting at a time, here {first.gpu} at batch {first.batch_size} with "
-                f"torch {first.torch}, mode {first.mode}. Choose a GPU and a batch size to see another."
-            )
+        if len(alike) < len(rows):
+            scope += f" The first chart shows {first.gpu} at batch {first.batch_size} alone, mode {first.mode}."
         if any(row.weights == "random" for row in rows):
             scope += " This project's own rows have random weights: latency does not depend on their values."
-    figures = [charts.durations(one), charts.by_batch(table)]
+    figures = [charts.durations(alike), charts.by_batch(subset)]
     plots = [gr.update(value=figure, visible=figure is not None) for figure in figures]
     files = [tables.file(write(rows).encode(), f"worth-compiling-published.{kind}") for kind, write in KINDS.items()]
     return choices, chosen, [tables.status(scope), *plots, _table(rows), tuple(rows), *files]
 
 
 def _table(rows: Sequence[PublishedRow]) -> dict[str, Any]:
-    """Without the columns that are empty for all these rows."""
+    """The update of the table, without the columns that are empty in all rows."""
     lines = list(map(_line, rows))
-    used = [place for place in range(len(COLUMNS)) if any(line[place].shown != "" for line in lines)]
-    return tables.filled([COLUMNS[place] for place in used], [[line[place] for place in used] for line in lines])
-
-
-def _fitted(choices: Choices, asked: Mapping[str, str]) -> dict[str, str]:
-    """What is chosen of these lists: `ALL` where one lacks what is asked."""
-    return {
-        name: asked[name] if asked[name] in [value for _, value in listed] else ALL for name, listed in choices.items()
-    }
+    used = [place for place in range(len(COLUMNS)) if any(line[place].text != "" for line in lines)]
+    return tables.update([COLUMNS[place] for place in used], [[line[place] for place in used] for line in lines])
 
 
 def _choices(rows: Sequence[PublishedRow], subset: str) -> Choices:
-    """(label, value) of each list; GPUs, batch sizes and tasks are those of the chosen subset."""
+    """(label, value) of each list. GPUs, batch sizes and tasks are those of the rows of this subset."""
     subsets = published.values(rows, "subset")
     within = [row for row in rows if row.subset == subset] if subset in subsets else rows
-    published_here = {row.gpu for row in within if not row.measured}
-    gpus = {
-        gpu: gpu if gpu in published_here else ", ".join([gpu, "measured by this project"])
-        for gpu in published.values(within, "gpu")
-    }
     every = ("All", ALL)
     return {
         "subset": [every, *((published.subset_words(name, rows), name) for name in subsets)],
-        "gpu": [every, *((name, gpu) for gpu, name in gpus.items())],
+        "gpu": [every, *((gpu, gpu) for gpu in published.values(within, "gpu"))],
         "batch_size": [every, *((str(size), str(size)) for size in published.values(within, "batch_size"))],
         "task": [every, *((TASK_NAMES[task], task) for task in published.values(within, "task"))],
     }
 
 
 def _line(row: PublishedRow) -> list[tables.Cell]:
-    """The cells of a row."""
     faults = published.faults_at(row)
     speedup = OOM if row.speedup is None else fmt.ratio(row.speedup)
     if row.speedup is not None and row.speedup_low and row.speedup_high:
@@ -188,18 +175,20 @@ def _line(row: PublishedRow) -> list[tables.Cell]:
     return list(map(tables.cell, cells))
 
 
-def here(row: PublishedRow) -> str:
-    """The query that fills the form with what this row measured, but for how long. Raises BadInput for a checkpoint or
-    a batch that this page does not run, or a mode of another torch."""
-    asked: dict[str, Any] = {"batch_size": row.batch_size, "mode": row.mode}
+def query_of(row: PublishedRow) -> str:
+    """The query that fills the form with the settings of this row.
+
+    Raises BadInput for a checkpoint or a batch that this page does not run, or a mode of another torch.
+    """
+    settings: dict[str, Any] = {"batch_size": row.batch_size, "mode": row.mode}
     if row.measured:
-        asked |= {**row.settings, "dtype": row.dtype, "weights": row.weights}
-    known = catalog.find(row.checkpoint)
-    if known is not None and known.takes_text:
-        asked["text"] = catalog.QUERIES
+        settings |= {**row.settings, "dtype": row.dtype, "weights": row.weights}
+    checkpoint = catalog.find(row.checkpoint)
+    if checkpoint is not None and checkpoint.takes_text:
+        settings["text"] = catalog.QUERIES
     if row.task == TEXT_GENERATION:
-        asked.setdefault("prompt", catalog.PROMPT)
-    return links.query(catalog.make_spec(row.checkpoint, row.task, **asked))
+        settings.setdefault("prompt", catalog.PROMPT)
+    return links.query(catalog.make_spec(row.checkpoint, row.task, **settings))
 
 
 def _about() -> str:

@@ -1,54 +1,61 @@
-"""The result pane of the Run tab: its components, the updates that fill them, and Repeat.
+"""The result pane of the tab Run: its components, the updates that show a result in them, and Repeat.
 
-Repeat is one more process for a result that is shown, so that its interval rests on how processes really differ.
+Repeat adds a process to a result, so that its interval includes how much processes differ.
 """
 
+import contextlib
 import dataclasses
 import json
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import gradio as gr
 from markupsafe import Markup
 
-from demo.core import catalog
+from demo.core import catalog, format as fmt
+from demo.core.base64_images import decode_preview
 from demo.core.machine import HostInfo
+from demo.core.outputs import ImageInfo, Predictions
 from demo.core.result import RunResult
 from demo.core.result_json import to_json
 from demo.core.spec import BadInput, RunSpec
-from demo.present import charts, details, markdown, naming, png, race
+from demo.present import charts, details, markdown, naming, pictures, png, race
+from demo.present.pictures import VARIANTS, Variant
 from demo.present.script import change, needs_folder, script
 from demo.runs.outcome import Files
 from demo.sweep.grid import measured_on
 from demo.ui.tabs import links, tables
 from demo.ui.tabs.form import find_picture, uploaded
 from demo.ui.tabs.headline import failure, headline, intro, race_of
-from demo.ui.tabs.predictions import Outputs
 
-CHARTS = dict(zip(details.FOLDS, ((charts.trace,), ()), strict=True))
-"""The makers of the charts in each fold; a maker gives None if a result has nothing to draw."""
 FILES = {
-    "card": "Picture of this result",
-    "race": "Race, animated (SVG)",
-    "still": "Race (PNG)",
-    "json": "Result as JSON",
-    "script": "Python script",
-    "trace": "Trace for Perfetto",
-    "package": "Package (.pt2)",
+    "card": ("Picture of this result", ".png"),
+    "race": ("Race, animated (SVG)", "-race.svg"),
+    "still": ("Race (PNG)", "-race.png"),
+    "json": ("Result as JSON", ".json"),
+    "script": ("Python script", ".py"),
+    "trace": ("Trace for Perfetto", ""),
+    "package": ("Package (.pt2)", ""),
 }
-"""Each file to download, and the words on its button."""
-ENDINGS = {"card": ".png", "race": "-race.svg", "still": "-race.png", "json": ".json", "script": ".py"}
+"""The words on each button, and the end of the file's name. The worker has written trace and package."""
+RANDOM_WEIGHTS = "The weights are random, so predictions are meaningless and not drawn. The latency is valid."
+NO_PICTURE = "The picture of this result cannot be drawn again."
+NO_DIFFERENCE = "There is no difference to draw."
 
 
 class ResultPane:
-    """The right side of the Run tab. While `live` or `best` is visible, the style sheet hides everything below it. That
-    keeps its content: a refused run can bring it back."""
+    """The right side of the tab Run.
+
+    While `live` or `best` is visible, the style sheet hides everything below. Its content stays, so a refused run can
+    show it again.
+    """
 
     def __init__(self, checkpoint: str) -> None:
-        """As a page opens: the question whether this checkpoint is worth compiling."""
+        """The pane as a page opens: it asks whether this checkpoint is worth compiling."""
         self.notice = gr.HTML(visible=False, elem_id="notice", apply_default_css=False)
-        """Why nothing was run. Stands above the previous content."""
+        """Why nothing was run, above the previous content."""
         self.live = gr.HTML(visible=False, elem_id="live", apply_default_css=False)
         self.best = gr.Column(visible=False, elem_id="best-stage")
         self.top = gr.HTML(intro(checkpoint), elem_id="top", apply_default_css=False)
@@ -57,26 +64,25 @@ class ResultPane:
         self.outputs = Outputs()
         self.folds: dict[str, gr.Accordion] = {}
         self.sections: dict[str, gr.Markdown] = {}
-        self.charts: dict[Any, gr.Plot] = {}
-        for fold, makers in CHARTS.items():
-            with _fold(fold, visible=False, elem_classes="fold") as self.folds[fold]:
-                for make in makers:
-                    name = f"figure-{make.__name__}"
-                    self.charts[make] = gr.Plot(visible=False, show_label=False, elem_id=name)
+        for number, fold in enumerate(details.FOLDS):
+            with gr.Accordion(fold, open=False, visible=False, elem_classes="fold") as self.folds[fold]:
+                if number == 0:
+                    self.trace = gr.Plot(visible=False, show_label=False, elem_id="figure-trace")
                 self.sections[fold] = gr.Markdown(elem_classes="section")
-        with _fold("Take it with you: code, files", visible=False, elem_classes="fold", elem_id="take") as self.take:
+        title = "Take it with you: code, files"
+        with gr.Accordion(title, open=False, visible=False, elem_classes="fold", elem_id="take") as self.take:
             self.change = code_to_copy(label="In your own code", lines=1)
             self.hint = gr.Markdown()
-            with _fold("Python script that times this model again") as self.script_fold:
+            with gr.Accordion("Python script that times this model again", open=False) as self.script_fold:
                 self.script = code_to_copy(show_label=False)
             with gr.Row():
-                self.files = {name: gr.DownloadButton(words, size="sm", elem_id=name) for name, words in FILES.items()}
+                self.files = {
+                    name: gr.DownloadButton(words, size="sm", elem_id=name) for name, (words, _) in FILES.items()
+                }
         above = [self.notice, self.live, self.best, self.top, self.repeat, self.race]
-        self.elements = [*above, self.outputs.column, *self.folds.values(), self.take]
-        """The components that are shown or hidden as a whole."""
-        in_folds: list[Any] = [*self.charts.values(), *self.sections.values(), self.change, self.hint]
-        in_folds += [self.script, self.script_fold, *self.files.values()]
-        self.components = [*self.elements, *self.outputs.components, *in_folds]
+        self._parts = [*above, self.outputs.column, *self.folds.values(), self.take]
+        in_folds = [self.trace, *self.sections.values(), self.change, self.hint, self.script, self.script_fold]
+        self.components = [*self._parts, *self.outputs.components, *in_folds, *self.files.values()]
 
     def running(self, html: str) -> dict[Any, Any]:
         """Updates that show `html` alone and keep the previous content for later."""
@@ -89,16 +95,16 @@ class ResultPane:
 
     def only(self, html: str) -> dict[Any, Any]:
         """Updates that show `html` and remove everything else."""
-        return {part: gr.update(visible=False) for part in self.elements if part is not self.top} | {self.top: html}
+        return {part: gr.update(visible=False) for part in self._parts if part is not self.top} | {self.top: html}
 
     def result(self, result: RunResult, files: Files, stored: bool, machine: HostInfo | None) -> dict[Any, Any]:
         """Updates that show a result; `stored` says whether Repeat finds it, `machine` is this one."""
-        shown = self._folds_of(result) | self._to_take(result, files)
+        below = self._folds_of(result) | self._to_take(result, files)
         words = "Repeat in a fresh process" if result.as_processes() else "Run it again"
         again = gr.update(value=words, visible=stored and can_repeat(result, machine))
         if result.speedup is None or result.failure is not None:
             ways_out = links.changed(result.spec, result.failure.change) if result.failure is not None else Markup()
-            return self.only(failure(result, ways_out)) | shown | {self.repeat: again}
+            return self.only(failure(result, ways_out)) | below | {self.repeat: again}
         hidden = {part: gr.update(visible=False) for part in (self.notice, self.live, self.best)}
         # It plays once the run is over: an animation would take a core from the later start that is still measured.
         picture = race_of(result, plays=stored)
@@ -107,22 +113,19 @@ class ResultPane:
             self.repeat: again,
             self.race: gr.update(value=picture, visible=bool(picture)),
         }
-        return shown | hidden | answer | self.outputs.show(result)
+        return below | hidden | answer | self.outputs.show(result)
 
     def _folds_of(self, result: RunResult) -> dict[Any, Any]:
-        """Why and Cost: charts, and the sections as `demo.present.markdown` writes them."""
-        updates: dict[Any, Any] = {}
+        """Why and Cost: the chart of all calls, and the sections as `demo.present.markdown` writes them."""
+        figure = charts.trace(result)
+        updates: dict[Any, Any] = {self.trace: gr.update(value=figure, visible=figure is not None)}
         for fold, parts in details.tree(result).items():
-            figures = {self.charts[make]: make(result) for make in CHARTS[fold]}
-            for plot, figure in figures.items():
-                updates[plot] = gr.update(value=figure, visible=figure is not None)
-            updates[self.folds[fold]] = gr.update(visible=bool(parts) or any(figures.values()), open=False)
+            updates[self.folds[fold]] = gr.update(visible=bool(parts), open=False)
             updates[self.sections[fold]] = "\n\n".join(map(markdown.section, parts))
         return updates
 
     def _to_take(self, result: RunResult, files: Files) -> dict[Any, Any]:
-        """The line to change, programs, and files; what does not apply to this run is hidden."""
-        timed = result.speedup is not None
+        """The line to change, the script and the files; what does not apply to this run is hidden."""
         hints = []
         if needs_folder(result.spec):
             hints.append("Start the code in the project's folder, where its files are.")
@@ -133,8 +136,8 @@ class ResultPane:
         except BadInput as refused:
             source = ""
             hints.append(markdown.escaped(str(refused)))
-        stored = json.dumps(to_json(result), allow_nan=False, indent=2)
-        contents = {"json": stored.encode(), "script": source.encode()}
+        as_json = json.dumps(to_json(result), allow_nan=False, indent=2)
+        contents = {"json": as_json.encode(), "script": source.encode()}
         if result.status != "cancelled":
             contents["card"] = png.card(result)
         if race.of_result(result):
@@ -143,7 +146,7 @@ class ResultPane:
         name = re.sub(r"[^A-Za-z0-9.-]+", "-", f"{short}-{result.id}").strip("-.")
         updates: dict[Any, Any] = {
             self.take: gr.update(visible=True, open=False),
-            self.change: gr.update(value=change(result.spec), visible=timed),
+            self.change: gr.update(value=change(result.spec), visible=result.speedup is not None),
             self.hint: " ".join(hints),
             self.script: source,
             self.script_fold: gr.update(visible=bool(source), open=False),
@@ -151,7 +154,7 @@ class ResultPane:
         for kind, button in self.files.items():
             path = getattr(files, kind, None)
             if content := contents.get(kind):
-                path = tables.file(content, f"{name}{ENDINGS[kind]}")
+                path = tables.file(content, f"{name}{FILES[kind][1]}")
             updates[button] = gr.update(value=path and str(path), visible=path is not None)
         return updates
 
@@ -168,8 +171,111 @@ def code_to_copy(**settings: Any) -> gr.Code:
     )
 
 
-def _fold(title: str, **settings: Any) -> gr.Accordion:
-    return gr.Accordion(title, open=False, **settings)
+# ---- predictions
+
+Values = dict[Any, dict[str, Any]]
+"""The properties of each component that shows a prediction."""
+
+
+class Outputs:
+    """What eager and compiled predict, side by side: labels, boxes, masks or texts."""
+
+    def __init__(self) -> None:
+        with gr.Column(visible=False, elem_id="seen") as self.column:
+            self.words = gr.Markdown(elem_id="agreement")
+            self.prompt = gr.Textbox(label="Prompt", interactive=False, visible=False, max_lines=4, elem_id="asked")
+            with gr.Row(elem_id="predictions"):
+                self.picture = gr.AnnotatedImage(visible=False, elem_id="labelled")
+                self.labels = _of_each(gr.Label, num_top_classes=5)
+                self.texts = _of_each(gr.HighlightedText, combine_adjacent=True, show_inline_category=False)
+                self.marked = _of_each(gr.AnnotatedImage)
+                self.slider = gr.ImageSlider(
+                    label="Eager on the left, compiled on the right",
+                    visible=False,
+                    interactive=False,
+                    buttons=["fullscreen"],
+                    elem_id="slider",
+                )
+                self.difference = gr.AnnotatedImage(label="Difference", visible=False, elem_id="difference")
+        self._shown = [self.prompt, self.picture, *self.labels.values(), *self.texts.values(), *self.marked.values()]
+        self._shown += [self.slider, self.difference]
+        self.components = [self.words, *self._shown]
+
+    def show(self, result: RunResult) -> dict[Any, Any]:
+        """Updates that show the predictions of a result, or hide the column if there are none."""
+        seen, values, words = result.predictions or {}, Values(), list[str]()
+        if set(VARIANTS) <= set(seen):
+            words = markdown.of_predictions(result)
+            try:
+                values = self._values(result, seen)
+            except (ValueError, ArithmeticError):  # a stored result was damaged: the rest of it is still shown
+                words.append(NO_PICTURE)
+            if self.slider in values and self.difference not in values:
+                words.append(NO_DIFFERENCE)
+        elif result.status == "ok" and result.spec.weights == "random":
+            words = [RANDOM_WEIGHTS]
+        heading = "### What the model writes" if result.spec.unit == "token" else "### What the model sees"
+        text = "\n\n".join([heading, *map(markdown.escaped, words)]).replace(" %", "\N{NO-BREAK SPACE}%")
+        hidden = {component: gr.update(value=None, visible=False) for component in self._shown}
+        column = {self.column: gr.update(visible=bool(values or words)), self.words: text}
+        return column | hidden | {component: gr.update(visible=True, **values[component]) for component in values}
+
+    def _values(self, result: RunResult, seen: Mapping[str, Predictions]) -> Values:
+        """Raises ValueError or ArithmeticError for a damaged picture or mask."""
+        if seen["eager"].text is not None:
+            return self._texts(result, seen)
+        if seen["eager"].labels is not None:
+            return self._labels(result.image, seen)
+        return self._marks(result.image, seen) if result.image is not None else {}
+
+    def _texts(self, result: RunResult, seen: Mapping[str, Predictions]) -> Values:
+        """The prompt, and both texts with the tokens marked that the other text has not at this place."""
+        values: Values = {self.prompt: {"value": result.spec.prompt}}
+        for variant, other in zip(VARIANTS, reversed(VARIANTS), strict=True):
+            ours, theirs = seen[variant], seen[other].token_ids or ()
+            tokens = enumerate(zip(ours.pieces or (), ours.token_ids or (), strict=False))
+            marked = [(piece, None if theirs[at : at + 1] == (token,) else "differs") for at, (piece, token) in tokens]
+            values[self.texts[variant]] = {"value": marked}
+        return values
+
+    def _labels(self, info: ImageInfo | None, seen: Mapping[str, Predictions]) -> Values:
+        values: Values = {
+            component: {"value": {one.label: one.score for one in seen[variant].labels or ()}}
+            for variant, component in self.labels.items()
+        }
+        with contextlib.suppress(ValueError):  # a damaged picture takes no labels away
+            if info is not None:
+                values[self.picture] = {"value": (decode_preview(info.preview_jpeg), []), "label": info.name}
+        return values
+
+    def _marks(self, info: ImageInfo, seen: Mapping[str, Predictions]) -> Values:
+        """Boxes or masks: side by side, one over the other, and where they differ."""
+        preview, values = decode_preview(info.preview_jpeg), Values()
+        pair, noun = [], "segment" if seen["eager"].boxes is None else "object"
+        for variant, component in self.marked.items():
+            picture = pictures.annotate(preview, info, seen, variant)
+            count = fmt.count(len(picture.marks), noun) if picture.marks else "nothing found"
+            values[component] = _annotation(picture) | {"label": f"{variant.capitalize()}: {count}"}
+            pair.append(pictures.draw(picture))
+        values[self.slider] = {"value": tuple(pair)}
+        difference = pictures.difference(preview, info, seen["eager"], seen["compiled"])
+        if difference is not None:
+            values[self.difference] = _annotation(difference)
+        return values
+
+
+def _of_each(component: Any, **settings: Any) -> dict[Variant, Any]:
+    """A hidden component for each variant."""
+    return {
+        variant: component(
+            label=variant.capitalize(), visible=False, elem_classes=[variant, component.__name__.lower()], **settings
+        )
+        for variant in VARIANTS
+    }
+
+
+def _annotation(picture: pictures.Annotation) -> dict[str, Any]:
+    return {"value": (picture.image, picture.marks), "color_map": picture.colours}
 
 
 # ---- Repeat
@@ -185,19 +291,22 @@ def can_repeat(result: RunResult, machine: HostInfo | None) -> bool:
 
 
 def one_more(result: RunResult, machine: HostInfo | None) -> RunSpec:
-    """The spec that adds one more process to a result, or runs again what has no figures. Raises BadInput where this
-    page cannot run it on this machine: processes of other machines or versions do not join one answer."""
-    if not result.as_processes():
-        return catalog.make_spec(**catalog.arguments(result.spec))
-    if machine is not None and not measured_on(result, machine):
-        raise BadInput("This run is of another machine or other versions. Press Run to measure it here.")
-    return catalog.make_spec(**catalog.arguments(dataclasses.replace(result.spec, repeats=1)))
+    """The spec that adds one more process to a result, or that runs a result without figures again.
+
+    Raises BadInput if this page cannot run it here: one answer cannot rest on several machines or versions.
+    """
+    spec = result.spec
+    if result.as_processes():
+        if machine is not None and not measured_on(result, machine):
+            raise BadInput("This run is of another machine or other versions. Press Run to measure it here.")
+        spec = dataclasses.replace(spec, repeats=1)
+    return catalog.make_spec(**catalog.arguments(spec))
 
 
 def picture_of(result: RunResult, in_form: dict[str, Any] | None) -> Path | None:
-    """The file of the run's picture: an example, or the form's; None for a prompt. Raises BadInput if there is none.
+    """The file of the run's picture, an example or that in the form; None for a model of text.
 
-    A run that ended before it read its picture takes the form's.
+    A run that ended before it read its picture takes that in the form. Raises BadInput if the picture is not here.
     """
     if not result.spec.sees_picture:
         return None

@@ -1,4 +1,4 @@
-"""The tab of sweeps: choose a grid, watch it fill, open a cell, stop, continue, export the table."""
+"""The tab Sweep: choose a grid, watch it fill, open a cell, stop, continue, export the table."""
 
 import tempfile
 from collections.abc import Iterable, Sequence
@@ -34,14 +34,18 @@ from demo.ui.tabs.live_strip import doing
 from demo.ui.tabs.run_tab import RunTab
 
 GRIDS = {"published": "Preset: the guide's 12 models", "smoke": "Preset: 4 bundled models"}
-AXIS_NAMES = {
-    "checkpoints": "Checkpoints",
-    "batch_sizes": "Batch sizes",
-    "modes": "Modes",
-    "dtypes": "Number formats",
+CHOICES: dict[str, tuple[str, list[str]]] = {
+    "checkpoints": (
+        "Checkpoints",
+        [entry.id for entry in sorted(catalog.CHECKPOINTS, key=lambda entry: not entry.bundled)],
+    ),
+    "batch_sizes": ("Batch sizes", ["1", "2", "4", "8", "16", "32", "64"]),
+    "modes": ("Modes", list(MODES)),
+    "dtypes": ("Number formats", list(DTYPES)),
 }
+"""The title and the choices of each axis."""
 STORED_A_CELL, MAX_STORED = 20, 2000
-"""Stored runs of its checkpoints, newest first, that a sweep searches for finished cells: for each cell, and in all.
+"""How many stored runs a sweep searches for finished cells, the newest first: per cell, and in all.
 Without a limit a press of Start would read the whole history into memory."""
 BYTES_A_PARAMETER = 4
 """The published weights are float32."""
@@ -58,7 +62,7 @@ class SweepTab(Watching):
     """Make it inside the `gr.Tab` that holds it."""
 
     def __init__(self, run_tab: RunTab, tabs: gr.Tabs, tab: gr.Tab) -> None:
-        """Opening a cell shows its run in `run_tab`, which is one of `tabs`; `tab` is this one."""
+        """The run of a pressed cell is shown in `run_tab`, which is one of `tabs`; `tab` is this one."""
         self._run_tab, self.tabs = run_tab, tabs
         with gr.Row(elem_id="sweep-desk", equal_height=False):
             with gr.Column(elem_id="sweep-form", scale=0, min_width=320):
@@ -71,9 +75,7 @@ class SweepTab(Watching):
                     elem_classes="segmented",
                 )
                 self._fresh = gr.Checkbox(False, label="Re-run everything", info="Otherwise finished cells are reused")
-                self._presets = {
-                    name: gr.Button(words, size="sm", elem_classes="preset") for name, words in GRIDS.items()
-                }
+                presets = {name: gr.Button(words, size="sm", elem_classes="preset") for name, words in GRIDS.items()}
                 with gr.Column(elem_id="sweep-foot"):
                     self.plan = gr.Markdown("", elem_id="sweep-plan")
                     with gr.Row(elem_id="sweep-actions"):
@@ -93,29 +95,28 @@ class SweepTab(Watching):
         ending = [self.status, *cells, *buttons, *self.exports.values()]
         super().__init__(Supervisor(), [self.status, *cells], ending)
         self._beginning = [*self._ending, self.message, self.watched]
-        self._wire(tab)
+        self._wire(tab, presets)
 
     def arrive(self, blocks: gr.Blocks) -> None:
         """Connects what happens when a visitor opens the page: it shows the visitor's sweep. Call it once."""
-        changed = [*self._beginning, *self.axes.values(), self._weights]
-        self._watch_after(blocks.load(self._arrive, self._run_tab.visitor, changed, **AT_ONCE))
+        outputs = [*self._beginning, *self.axes.values(), self._weights]
+        self._watch_after(blocks.load(self._arrive, self._run_tab.visitor, outputs, **AT_ONCE))
 
-    def _wire(self, tab: gr.Tab) -> None:
+    def _wire(self, tab: gr.Tab, presets: dict[str, gr.Button]) -> None:
         fields: list[Any] = [*self.axes.values(), self._weights, self._fresh]
-        visitor = self._run_tab.visitor
+        run_tab, visitor = self._run_tab, self._run_tab.visitor
         choices = [tab.select, *(field.change for field in fields)]
-        gr.on(choices, self._planned, fields, self.plan, **AT_ONCE, **LATEST)
-        for name, button in self._presets.items():
+        gr.on(choices, self._plan, fields, self.plan, **AT_ONCE, **LATEST)
+        for name, button in presets.items():
             values = list(_choices_of(PRESETS[name]).values())
             button.click(lambda values=values: values, None, list(self.axes.values()), **QUIET)
         self.start_button.click(None, js=TO_SWEEP, api_visibility="private")
         begun = self.start_button.click(self._run, [visitor, *fields], self._beginning, **AT_ONCE)
-        self._watch_after(begun).then(self._planned, fields, self.plan, **AT_ONCE)
+        self._watch_after(begun).then(self._plan, fields, self.plan, **AT_ONCE)
         self.stop_button.click(self._cancel, visitor, self.stop_button, queue=False, **QUIET)
-        shown_in = self._run_tab
-        opening = [self.tabs, self.message, shown_in.opened_from, *shown_in.showing]
+        opening = [self.tabs, self.message, run_tab.opened_from, *run_tab.showing]
         opened = self.table.select(self._open, visitor, opening, **AT_ONCE)
-        opened.then(None, shown_in.opened_from, js=TO_OPENED, api_visibility="private")
+        opened.then(None, run_tab.opened_from, js=TO_OPENED, api_visibility="private")
 
     def _run(self, request: gr.Request, visitor: str | None, *values: Any) -> dict[Any, Any]:
         """A press of Start. After a stop it continues: stored results are not run again."""
@@ -127,8 +128,8 @@ class SweepTab(Watching):
     def _sweep(self, values: Iterable[Any], visitor: str = "") -> Sweep:
         """The sweep that Start would begin, with what is stored already. Raises BadInput and HistoryError."""
         *axes, weights, fresh = values
-        given = dict(zip(self.axes, axes, strict=True)) | {"weights": weights}
-        specs = read_grid(given | {"text": catalog.QUERIES, "prompt": catalog.PROMPT}, "The sweep").specs()
+        settings = {"weights": weights, "text": catalog.QUERIES, "prompt": catalog.PROMPT}
+        specs = read_grid(dict(zip(self.axes, axes, strict=True)) | settings, "The sweep").specs()
         if len(specs) > (max_cells := limits.current().sweep_cells):
             raise BadInput(
                 f"A sweep from this page has at most {max_cells} cells. Given: {len(specs)}. Choose fewer, or run the "
@@ -139,25 +140,25 @@ class SweepTab(Watching):
         cells = make_cells(specs, stored, machine_of(tab.runner), PICTURE, bool(fresh))
         return Sweep(tab.runner, tab.queue, visitor, tuple(cells), stored)
 
-    def _planned(self, request: gr.Request, *values: Any) -> str:
-        """What Start would do: cells, time and downloads, or why it would be refused."""
+    def _plan(self, request: gr.Request, *values: Any) -> str:
+        """What Start would do, or why it would be refused."""
         try:
             return plan(self._sweep(values))
         except (BadInput, HistoryError) as refused:
             return tables.status(fmt.redact(str(refused)))
 
     def _arrive(self, request: gr.Request, visitor: str | None) -> dict[Any, Any]:
-        """A page has opened: it shows its visitor's sweep that goes on, or whose end no page has shown."""
+        """As a page opens: shows the visitor's sweep if it goes on, or if no page has shown its end."""
         going = self.work_of(request, visitor)
         if not isinstance(going, Sweep) or (going.ended and going.delivered):
             return {self.watched: None}
-        # the choices that made the cells, so that Start on a page that was loaded anew continues them
+        # with the choices that made its cells, so that Start continues it
         specs = [cell.spec for cell in going.cells]
-        chosen = {
+        choices = {
             field: list(dict.fromkeys(str(getattr(spec, AXES[axis])) for spec in specs))
             for axis, field in self.axes.items()
         }
-        return self._begun(going) | chosen | {self._weights: specs[0].weights}
+        return self._begun(going) | choices | {self._weights: specs[0].weights}
 
     def _begun(self, going: Sweep) -> dict[Any, Any]:
         cleared: dict[Any, Any] = {
@@ -192,11 +193,11 @@ class SweepTab(Watching):
         """The map and the table."""
         cells = going.cells  # replaced while a sweep goes on: map and table show the same
         figure = heatmap(list(map(_heat, cells)))
-        rows = tables.filled(COLUMNS, map(_row, cells))
+        rows = tables.update(COLUMNS, map(_row, cells))
         return {self.map: gr.update(value=figure, visible=figure is not None), self.table: rows}
 
     def _end(self, going: Sweep) -> dict[Any, Any]:
-        """The end of a sweep, with the table to export."""
+        """The end of a sweep, with its table to download."""
         updates: dict[Any, Any] = {
             self.start_button: gr.update(interactive=True),
             self.stop_button: gr.update(interactive=False),
@@ -222,18 +223,18 @@ class SweepTab(Watching):
 
 def plan(sweep: Sweep) -> str:
     """What Start would do, as Markdown: cells, time, and the checkpoints that it would download."""
-    wanted, forecast = downloads(sweep.cells), sweep.forecast()
+    missing, forecast = downloads(sweep.cells), sweep.forecast()
     stored = sum(cell.done for cell in sweep.cells)
-    said = [f"**Cells: {len(sweep.cells)}. Stored already: {stored}. To run: {forecast.cells}.**"]
+    lines = [f"**Cells: {len(sweep.cells)}. Stored already: {stored}. To run: {forecast.cells}.**"]
     if forecast.cells:
-        said.append(f"Time: about {fmt.rounded_duration(forecast.seconds)}.")
-    if wanted:
-        size = fmt.size(sum(entry.parameters for entry in wanted) * BYTES_A_PARAMETER)
-        said.append(f"Checkpoints to download: {len(wanted)}, about {size}.")
+        lines.append(f"Time: about {fmt.rounded_duration(forecast.seconds)}.")
+    if missing:
+        size = fmt.size(sum(entry.parameters for entry in missing) * BYTES_A_PARAMETER)
+        lines.append(f"Checkpoints to download: {len(missing)}, about {size}.")
     if forecast.guessed:
         cells = f"{forecast.guessed} of {forecast.cells} cells"
-        said.append(f"The time of {cells} is a rough guess: nothing like them was run here.")
-    return "\n\n".join(said)
+        lines.append(f"The time of {cells} is a rough guess: nothing like them was run here.")
+    return "\n\n".join(lines)
 
 
 def _heat(cell: Cell) -> HeatCell:
@@ -244,7 +245,7 @@ def _heat(cell: Cell) -> HeatCell:
 
 
 def map_text(cell: Cell) -> tuple[str, float | None]:
-    """The text of a cell of the map, and its speed-up where that is decided."""
+    """The text of a cell of the map, and its speed-up if the verdict is faster or slower."""
     if cell.result is None:
         return ("refused" if cell.refused else "·"), None
     if cell.result.failure is not None:
@@ -278,23 +279,13 @@ def _row(cell: Cell) -> list[Any]:
 
 
 def _axis_fields() -> dict[str, gr.Dropdown]:
-    """A list for each axis of the grid, in the layout that is open."""
-    choices = {
-        "checkpoints": [entry.id for entry in sorted(catalog.CHECKPOINTS, key=lambda entry: not entry.bundled)],
-        "batch_sizes": ["1", "2", "4", "8", "16", "32", "64"],
-        "modes": list(MODES),
-        "dtypes": list(DTYPES),
-    }
+    """A list for each axis of the grid."""
     first = _choices_of(PRESETS["smoke"]) | {"batch_sizes": ["1", "4"]}
     return {
         axis: gr.Dropdown(
-            offered,
-            value=first[axis],
-            label=AXIS_NAMES[axis],
-            multiselect=True,
-            allow_custom_value=axis == "batch_sizes",
+            choices, value=first[axis], label=title, multiselect=True, allow_custom_value=axis == "batch_sizes"
         )
-        for axis, offered in choices.items()
+        for axis, (title, choices) in CHOICES.items()
     }
 
 

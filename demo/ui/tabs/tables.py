@@ -22,7 +22,7 @@ COLOURS = {
 class Cell(NamedTuple):
     value: Any
     """What the column sorts by."""
-    shown: str
+    text: str
     style: str = ""
 
 
@@ -30,28 +30,28 @@ def cell(content: Any) -> Cell:
     return content if isinstance(content, Cell) else Cell(content, str(content))
 
 
-def table(elem_id: str, label: str, columns: Sequence[str], pinned: int = 1, **more: Any) -> gr.Dataframe:
-    """A table that nobody edits, with its first columns pinned; hidden until `filled` gives it rows."""
+def table(elem_id: str, label: str, columns: Sequence[str], max_height: int = 640, **more: Any) -> gr.Dataframe:
+    """A table that nobody edits, with its first column pinned; hidden until `update` gives it rows."""
     return gr.Dataframe(
         headers=list(columns),
         elem_id=elem_id,
         label=label,
         interactive=False,
         visible=False,
-        pinned_columns=pinned,
-        max_height=more.pop("max_height", 640),
+        pinned_columns=1,
+        max_height=max_height,
         **more,
     )
 
 
-def filled(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> dict[str, Any]:
+def update(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> dict[str, Any]:
     """The update of a table; each row has text or a `Cell` for each column. Without rows the table is hidden."""
     cells = [list(map(cell, row)) for row in rows]
     value = {
         "headers": list(columns),
         "data": [[one.value for one in row] for row in cells],
         "metadata": {
-            "display_value": [[one.shown for one in row] for row in cells],
+            "display_value": [[one.text for one in row] for row in cells],
             "styling": [[one.style for one in row] for row in cells],
         },
     }

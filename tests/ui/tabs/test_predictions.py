@@ -1,6 +1,7 @@
 """What the result pane shows of the predictions of eager and compiled: the values of its components."""
 
 import dataclasses
+from pathlib import Path
 from typing import Any
 
 import gradio as gr
@@ -16,7 +17,7 @@ from demo.core.spec import RunSpec
 from demo.present.pictures import VARIANTS
 from demo.tasks.masks import difference
 from demo.ui.tabs import form
-from demo.ui.tabs.predictions import NO_DIFFERENCE, NO_PICTURE, RANDOM_WEIGHTS, Outputs
+from demo.ui.tabs.result_pane import NO_DIFFERENCE, NO_PICTURE, RANDOM_WEIGHTS, Outputs
 
 VIT = "google/vit-base-patch16-224"
 LINK = "[a](https://example.org) <b>"
@@ -35,17 +36,19 @@ def visible(outputs: Outputs, result: RunResult) -> dict[Any, dict[str, Any]]:
     return {component: updates[component] for component in outputs.components[1:] if updates[component]["visible"]}
 
 
+IMAGE = ImageInfo("scene.png", 320, 240, "00" * 32, encode_preview(Image.new("RGB", (320, 240))))
+
+
 @pytest.mark.parametrize("mask", ["", "no base64", "iVBORw0KGgo=", "/9j/"], ids=["none", "text", "cut short", "a JPEG"])
-def test_a_stored_mask_that_cannot_be_read_costs_the_pictures_alone(mask: str, outputs: Outputs) -> None:
-    image = ImageInfo("scene.png", 320, 240, "00" * 32, encode_preview(Image.new("RGB", (320, 240))))
+def test_a_damaged_mask_costs_the_pictures_alone(mask: str, outputs: Outputs) -> None:
     seen = Predictions(segments=(Segment("circle", None, 0.25, mask),))
-    result = ok_result(image=image, predictions={"eager": seen, "compiled": seen})
+    result = ok_result(image=IMAGE, predictions={"eager": seen, "compiled": seen})
     assert visible(outputs, result) == {} and NO_PICTURE in outputs.show(result)[outputs.words]
     assert "cannot be read" in difference(seen, seen)
 
 
 @pytest.mark.parametrize("name", ["segmentation", "detection"])
-def test_boxes_and_masks_stand_side_by_side_and_one_over_the_other(name: str, outputs: Outputs) -> None:
+def test_boxes_or_masks_stand_side_by_side(name: str, outputs: Outputs) -> None:
     shown = visible(outputs, stored(name))
     assert list(shown) == [*outputs.marked.values(), outputs.slider]
     one, other = (shown[component] for component in outputs.marked.values())
@@ -59,7 +62,7 @@ def test_boxes_and_masks_stand_side_by_side_and_one_over_the_other(name: str, ou
     assert NO_DIFFERENCE in outputs.show(stored(name))[outputs.words]
 
 
-def test_what_only_one_variant_sees_is_shown_as_the_difference(outputs: Outputs) -> None:
+def test_what_one_variant_alone_sees_is_the_difference(outputs: Outputs) -> None:
     result = stored("detection")
     other = dataclasses.replace(result, predictions=result.predictions | {"compiled": Predictions(boxes=())})
     shown = visible(outputs, other)
@@ -68,9 +71,8 @@ def test_what_only_one_variant_sees_is_shown_as_the_difference(outputs: Outputs)
     assert shown[outputs.marked["compiled"]]["label"] == "Compiled: nothing found"
 
 
-def test_labels_stand_side_by_side_beside_the_picture(outputs: Outputs) -> None:
-    image = ImageInfo("scene.png", 320, 240, "00" * 32, encode_preview(Image.new("RGB", (320, 240))))
-    shown = visible(outputs, ok_result(image=image))
+def test_labels_stand_beside_the_picture(outputs: Outputs) -> None:
+    shown = visible(outputs, ok_result(image=IMAGE))
     assert shown[outputs.picture]["label"] == "scene.png"
     for component in outputs.labels.values():
         assert shown[component]["value"] == {"circle": 0.98, "ring": 0.015, "star": 0.005}
@@ -95,14 +97,16 @@ def test_random_weights_show_nothing_and_say_why(outputs: Outputs) -> None:
     assert not outputs.show(ok_result(predictions=None))[outputs.column]["visible"]
 
 
-def test_a_model_of_drawn_shapes_says_so_at_its_answer_to_any_other_picture(outputs: Outputs) -> None:
-    for picture, told in ((form.scenes()[0], False), (form.photographs()[0], True)):
-        words = outputs.show(ok_result(image=info_of(picture)))[outputs.words]
-        assert ("knows drawn shapes only" in words) is told
+@pytest.mark.parametrize(
+    "picture, beyond", [(form.scenes()[0], False), (form.photographs()[0], True)], ids=["own", "other"]
+)
+def test_a_model_of_drawn_shapes_says_so_at_any_other_picture(picture: Path, beyond: bool, outputs: Outputs) -> None:
+    words = outputs.show(ok_result(image=info_of(picture)))[outputs.words]
+    assert ("knows drawn shapes only" in words) is beyond
 
 
 @pytest.mark.parametrize("hostile", [HOSTILE, LINK], ids=["HTML", "a link"])
-def test_texts_from_models_and_files_never_stand_in_markdown(hostile: str, outputs: Outputs) -> None:
+def test_texts_of_models_never_stand_in_markdown(hostile: str, outputs: Outputs) -> None:
     seen = dict.fromkeys(VARIANTS, Predictions(labels=(Label(hostile, 0.9),)))
     written = dict.fromkeys(VARIANTS, Predictions(text=hostile, pieces=(hostile,), token_ids=(1,)))
     spec = dataclasses.replace(text_result().spec, prompt=hostile)

@@ -12,16 +12,10 @@ from support.page_support import answering, handler, press_row, shown
 from support.samples import ok_result
 
 from demo.core import limits
-from demo.core.spec import BadInput, RunSpec
 from demo.store import published
 from demo.ui.page import Page
 from demo.ui.tabs import links, published_tab
 from demo.ui.tabs.published_tab import FIRST
-
-
-def spec_of(row: published.PublishedRow) -> RunSpec | None:
-    """What a press on this row asks for."""
-    return links.spec_of(links.read_query(published_tab.here(row)), "shapes-vit")
 
 
 def block_of(page: Page, id: str) -> Any:
@@ -31,7 +25,7 @@ def block_of(page: Page, id: str) -> Any:
 
 
 def view(**changes: str) -> dict[str, Any]:
-    _, chosen, outputs = published_tab.shown(FIRST | changes)
+    _, chosen, outputs = published_tab.view(FIRST | changes)
     return chosen | dict(zip(("scope", "durations", "by_batch", "table", "rows", "csv", "json"), outputs, strict=True))
 
 
@@ -59,21 +53,7 @@ def test_a_row_with_a_fault_has_its_note() -> None:
     assert "Repeats the A100's row" in notes["BeiT †"]
 
 
-@pytest.mark.parametrize(
-    "subset, words",
-    [
-        ("measured scope-layers", "Measured here: layer by layer"),
-        ("measured compiler-aot", "Measured here: package (AOTInductor)"),
-        ("measured", "Measured here: as the guide"),
-        ("release", "torch 2.0.1"),
-    ],
-)
-def test_a_table_is_called_by_words(subset: str, words: str) -> None:
-    choices, *_ = published_tab.shown(FIRST)
-    assert (words, subset) in choices["subset"]
-
-
-def test_columns_that_would_be_empty_are_left_out() -> None:
+def test_empty_columns_are_left_out() -> None:
     assert "Settings" not in view()["table"]["value"]["headers"]
     assert set(column(view(subset="measured freezing", gpu="", batch_size="")["table"], "Settings")) == {"freezing"}
 
@@ -82,13 +62,9 @@ def test_columns_that_would_be_empty_are_left_out() -> None:
     "row", published.all_rows(), ids=lambda row: f"{row.subset} {row.gpu} {row.model} {row.batch_size}"
 )
 def test_a_row_that_ships_asks_for_what_it_measured(row: published.PublishedRow) -> None:
-    spec = spec_of(row)
-    assert (spec.checkpoint, spec.task, spec.batch_size, spec.mode) == (
-        row.checkpoint,
-        row.task,
-        row.batch_size,
-        row.mode,
-    )
+    spec = links.spec_of(links.read_query(published_tab.query_of(row)), "shapes-vit")
+    names = ("checkpoint", "task", "batch_size", "mode")
+    assert [getattr(spec, name) for name in names] == [getattr(row, name) for name in names]
     assert not row.measured or published.subset_of(spec) == row.subset
 
 
@@ -99,25 +75,23 @@ def test_a_row_that_this_page_cannot_run_says_why(own: Path, monkeypatch, change
     monkeypatch.setattr(limits, "current", lambda: limits.Limits(batch=4, hub_ids=False))
     measured_tables.write(own / "a.csv", changes)
     (row,) = published.measured_rows()
-    with pytest.raises(BadInput):
-        published_tab.here(row)
     page = Page(answering(ok_result()))
     query, said = press_row(page, page.published_tab.table, (row,), place=(0, 1))
     assert query == "" and "This row cannot be run here" in said
 
 
-def test_a_press_on_a_row_fills_the_form_with_it() -> None:
+def test_a_row_fills_the_form() -> None:
     page, rows = Page(answering(ok_result())), tuple(published.rows())
     query, said = press_row(page, page.published_tab.table, rows, place=(3, 1))
-    assert query == published_tab.here(rows[3]) and said == gr.skip()
+    assert query == published_tab.query_of(rows[3]) and said == gr.skip()
     for nowhere in ((-1, 0), (len(rows), 0), ("0", 0), (None, None)):
         assert press_row(page, page.published_tab.table, rows, place=nowhere) == ("", gr.skip())
 
 
-def test_a_choice_that_the_table_lacks_falls_back_to_all() -> None:
-    fallen = view(subset="reduce-overhead", gpu="V100", batch_size="16")
-    assert fallen["gpu"] == fallen["batch_size"] == ""
-    assert len(shown(fallen["table"])) == len(fallen["rows"]) == 16
+def test_a_choice_that_its_list_lacks_becomes_all() -> None:
+    now = view(subset="reduce-overhead", gpu="V100", batch_size="16")
+    assert now["gpu"] == now["batch_size"] == ""
+    assert len(shown(now["table"])) == len(now["rows"]) == 16
 
 
 @pytest.mark.parametrize(
@@ -129,9 +103,7 @@ def test_a_choice_that_the_table_lacks_falls_back_to_all() -> None:
     ],
     ids=["fields", "a link", "no such size"],
 )
-def test_the_tab_shows_what_its_link_chooses_or_else_what_its_fields_hold(
-    query: str, held: list[str], chosen: str
-) -> None:
+def test_a_link_goes_before_the_lists(query: str, held: list[str], chosen: str) -> None:
     page = Page(answering(ok_result()))
     show = handler(page, of=(block_of(page, "published"), "select"))
     now, *lists = show(query, *held)[:5]
@@ -140,6 +112,6 @@ def test_the_tab_shows_what_its_link_chooses_or_else_what_its_fields_hold(
 
 
 def test_an_export_holds_the_rows_of_the_table() -> None:
-    found = view(gpu="T4", batch_size="16")
-    read = json.loads(Path(found["json"]).read_text())
-    assert len(list(csv.DictReader(open(found["csv"])))) == len(read) == len(found["rows"]) == 11
+    now = view(gpu="T4", batch_size="16")
+    records = json.loads(Path(now["json"]).read_text())
+    assert len(list(csv.DictReader(open(now["csv"])))) == len(records) == len(now["rows"]) == 11

@@ -41,46 +41,44 @@ def page() -> Page:
     return Page(answering(ok_result()))
 
 
-def test_the_folds_show_the_sections_as_the_export_has_them_and_charts(page: Page) -> None:
+def test_the_folds_show_the_sections_of_the_export(page: Page) -> None:
     pane, updates = page.run_tab.pane, of(page, stored("detection"))
     for fold, section in pane.sections.items():
         assert updates[pane.folds[fold]]["visible"] and updates[section] in markdown.of_run(stored("detection"))
-    drawn = [make.__name__ for make, plot in pane.charts.items() if updates[plot]["visible"]]
-    assert drawn == ["trace"] and updates[pane.race]["visible"]
+    assert updates[pane.trace]["visible"] and updates[pane.race]["visible"]
 
 
-def test_a_failed_run_tells_of_its_machine_and_has_no_chart(page: Page) -> None:
+def test_a_failed_run_has_its_machine_without_a_chart(page: Page) -> None:
     pane, updates = page.run_tab.pane, of(page, failed_result(spec=ok_result().spec))
     assert [updates[fold]["visible"] for fold in pane.folds.values()] == [True, False]
-    assert not any(updates[plot]["visible"] for plot in pane.charts.values())
+    assert not updates[pane.trace]["visible"]
 
 
-def test_the_line_to_change_comes_first_and_the_script_is_folded(page: Page) -> None:
+def test_the_script_is_folded_below_the_line_to_change(page: Page) -> None:
     pane, updates = page.run_tab.pane, of(page, ok_result())
     assert updates[pane.change]["value"] == "model = torch.compile(model)"
     assert updates[pane.script] == script(ok_result())
     assert updates[pane.script_fold] == gr.update(visible=True, open=False)
 
 
-def test_the_hint_says_what_stands_in_for_a_picture_of_ones_own_and_where_weights_lie(page: Page) -> None:
-    grey, weights = "a grey picture of the same size stands in for yours", "Start the code in the project's folder"
-    hint = of(page, ok_result())[page.run_tab.pane.hint]
-    assert grey in hint and weights in hint
-    theirs = of(page, ok_result(spec=RunSpec("someone/model", "image-segmentation", device="cpu")))
-    assert weights not in theirs[page.run_tab.pane.hint]
+@pytest.mark.parametrize("checkpoint, bundled", [("shapes-vit", True), ("someone/model", False)])
+def test_the_hint_says_where_bundled_weights_lie(page: Page, checkpoint: str, bundled: bool) -> None:
+    hint = of(page, ok_result(spec=RunSpec(checkpoint, "image-classification")))[page.run_tab.pane.hint]
+    assert ("Start the code in the project's folder" in hint) is bundled
+    assert "a grey picture of the same size stands in for yours" in hint
 
 
-def test_the_result_as_json_and_its_card_are_files_to_download(page: Page) -> None:
-    hostile = ok_result(spec=RunSpec("someone/mo del<b>", "image-classification", device="cpu"))
-    for result in (ok_result(), hostile):
-        updates = of(page, result)
-        files = {name: Path(file_of(page, updates, name)["value"]) for name in ("json", "card")}
-        assert from_json(json.loads(files["json"].read_text())) == result
-        assert files["card"].read_bytes().startswith(b"\x89PNG")
-        assert all(re.fullmatch(r"[\w.-]+", file.name) for file in files.values())
+@pytest.mark.parametrize("checkpoint", ["shapes-vit", "someone/mo del<b>"])
+def test_a_result_is_a_file_to_download(page: Page, checkpoint: str) -> None:
+    result = ok_result(spec=RunSpec(checkpoint, "image-classification", device="cpu"))
+    updates = of(page, result)
+    files = {name: Path(file_of(page, updates, name)["value"]) for name in ("json", "card")}
+    assert from_json(json.loads(files["json"].read_text())) == result
+    assert files["card"].read_bytes().startswith(b"\x89PNG")
+    assert all(re.fullmatch(r"[\w.-]+", file.name) for file in files.values())
 
 
-def test_a_run_with_a_profile_has_its_trace_to_download_until_another_begins(history: History) -> None:
+def test_a_trace_is_there_until_another_run_begins(history: History) -> None:
     history.append(full_result())
     page = Page(runner := answering(full_result()), history=history)
     *_, last = pressed(page, profile="on")
@@ -96,12 +94,13 @@ def test_a_run_with_a_profile_has_its_trace_to_download_until_another_begins(his
     assert not trace.parent.exists()
 
 
-def test_a_package_is_to_be_taken_along_where_the_page_is_local(monkeypatch) -> None:
-    page = Page(answering(full_result()))
-    for local in (True, False):
-        *_, last = pressed(page, compiler="aot")
-        assert file_of(page, last, "package")["visible"] is local and file_of(page, last)["visible"] is False
+@pytest.mark.parametrize("local", [True, False], ids=["local", "on a Space"])
+def test_a_package_is_a_file_on_a_local_page(local: bool, monkeypatch) -> None:
+    if not local:
         monkeypatch.setenv("SPACE_ID", "someone/worth-compiling")
+    page = Page(answering(full_result()))
+    *_, last = pressed(page, compiler="aot")
+    assert file_of(page, last, "package")["visible"] is local
 
 
 SCENE = form.scenes()[0]
@@ -124,7 +123,7 @@ def of_this_machine() -> FakeRunner:
     return FakeRunner(lambda spec, image: of_picture(id=uuid.uuid4().hex, spec=spec), machine=MACHINE)
 
 
-def test_a_stored_run_that_a_link_opens_is_repeated_with_its_own_spec_and_picture(history: History) -> None:
+def test_repeat_runs_a_stored_spec_with_its_picture(history: History) -> None:
     first = of_picture(spec=dataclasses.replace(ok_result().spec, dtype="bfloat16", precision=0.02))
     history.append(first)
     page = Page(runner := of_this_machine(), history=history)
@@ -137,7 +136,7 @@ def test_a_stored_run_that_a_link_opens_is_repeated_with_its_own_spec_and_pictur
     assert "from 2 processes" in stage_of(page, last) and 'class="process"' in stage_of(page, last)
 
 
-def test_a_picture_that_is_gone_is_asked_for_and_then_taken_from_the_form(tmp_path, history: History) -> None:
+def test_a_picture_that_is_gone_is_taken_from_the_form(tmp_path, history: History) -> None:
     own = tmp_path / "own <b>.png"
     own.write_bytes((form.scenes()[1]).read_bytes() + b"!")
     history.append(of_picture(own))
@@ -153,7 +152,7 @@ BASE = ok_result().spec
 
 
 @pytest.mark.parametrize("fact", ["device_name", "torch"])
-def test_a_run_of_another_machine_or_torch_is_not_repeated(history: History, fact: str) -> None:
+def test_a_run_of_another_setup_is_not_repeated(history: History, fact: str) -> None:
     elsewhere = dataclasses.replace(ENVIRONMENT, **{fact: "another"})
     history.append(result := of_picture(environment=elsewhere))
     page = Page(runner := of_this_machine(), history=history)
@@ -174,7 +173,7 @@ CANCELLED = failed_result(status="cancelled", spec=BASE, failure=Failure("compil
     ],
     ids=["failed", "cancelled", "void"],
 )
-def test_a_run_without_figures_is_run_again_by_a_press(history: History, result: RunResult) -> None:
+def test_a_run_without_figures_is_run_again(history: History, result: RunResult) -> None:
     history.append(result)
     page = Page(runner := of_this_machine(), history=history)
     assert of(page, result)[page.run_tab.pane.repeat] == gr.update(value="Run it again", visible=True)
@@ -182,15 +181,14 @@ def test_a_run_without_figures_is_run_again_by_a_press(history: History, result:
     assert runner.runs == [BASE] and runner.pictures[0] is not None
 
 
-def test_a_cancelled_run_offers_neither_its_picture_nor_advice(page: Page) -> None:
+def test_a_cancelled_run_has_no_card_or_advice(page: Page) -> None:
     updates = of(page, CANCELLED)
     assert not file_of(page, updates, "card")["visible"] and file_of(page, updates, "json")["visible"]
     assert CANCELLED.failure.remedy not in updates[page.run_tab.pane.top]
     assert file_of(page, of(page, failed_result()), "card")["visible"]
 
 
-def test_a_press_for_anything_that_is_not_stored_is_refused(history: History) -> None:
-    page = Page(answering(of_picture()), history=history)
-    for id in ("nothing", None, {"a": 1}):
-        (refused,) = press(page, id)
-        assert "not stored any more" in stage_of(page, refused)
+@pytest.mark.parametrize("id", ["nothing", None, {"a": 1}], ids=str)
+def test_only_a_stored_run_is_repeated(id: Any, page: Page) -> None:
+    (refused,) = press(page, id)
+    assert "not stored any more" in stage_of(page, refused)

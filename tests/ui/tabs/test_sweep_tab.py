@@ -30,18 +30,18 @@ def page_of(answer: Any = None, seconds: float = 0.0) -> tuple[Page, SweepTab]:
     return page, page.sweep_tab
 
 
-def started(
+def start(
     page: Page, session: str = "one", fresh: bool = False, visitor: str | None = None, **axes: Any
 ) -> Iterator[dict[Any, Any]]:
     """What pressing Start sends to the browser."""
     tab = page.sweep_tab
     values = {name: field.value for name, field in tab.axes.items()} | axes
-    start = handler(page, of=(tab.start_button, "click"))
-    begun = start(visitor, *values.values(), "pretrained", fresh, request=from_browser(session))
+    press_start = handler(page, of=(tab.start_button, "click"))
+    begun = press_start(visitor, *values.values(), "pretrained", fresh, request=from_browser(session))
     yield from followed(page, tab, begun)
 
 
-def arrived(page: Page, session: str, visitor: str | None) -> dict[Any, Any]:
+def arrive(page: Page, session: str, visitor: str | None) -> dict[Any, Any]:
     """What a page gets when it is opened."""
     load = handler(page, changes=page.sweep_tab.watched, of=(page, "load"))
     return load(visitor, request=from_browser(session))
@@ -57,7 +57,7 @@ def buttons(page: Page, updates: dict[Any, Any]) -> tuple[bool, bool]:
     return updates[tab.start_button]["interactive"], updates[tab.stop_button]["interactive"]
 
 
-def filled(page: Page, updates: dict[Any, Any]) -> int:
+def count_values(page: Page, updates: dict[Any, Any]) -> int:
     """How many cells have a value, in the table as in the map."""
     values = [row[4] for row in shown(updates[page.sweep_tab.table])]
     texts = [text for line in updates[page.sweep_tab.map]["value"].data[0].text for text in line]
@@ -65,37 +65,32 @@ def filled(page: Page, updates: dict[Any, Any]) -> int:
     return len(values) - values.count("–")
 
 
-def finished(page: Page, **asked: Any) -> Sweep:
+def run_sweep(page: Page, **asked: Any) -> Sweep:
     """A sweep at its end, as the browser's session holds it."""
-    return ended(next(started(page, **asked))[page.sweep_tab.watched])
+    return ended(next(start(page, **asked))[page.sweep_tab.watched])
 
 
-def test_a_sweep_fills_map_and_table_cell_by_cell_and_leaves_the_buttons_ready() -> None:
-    page, tab = page_of(seconds=0.1)
-    updates = list(started(page))
-    counts = [filled(page, update) for update in updates if tab.table in update]
+def test_a_sweep_fills_its_map_cell_by_cell() -> None:
+    page, tab = page_of(seconds=0.3)
+    updates = list(start(page))
+    counts = [count_values(page, update) for update in updates if tab.table in update]
     assert counts == sorted(counts)
     assert (counts[0], counts[-1]) == (0, 8)
     assert buttons(page, updates[0]) == (False, True)
     assert buttons(page, updates[-1]) == (True, False)
     assert "8 of 8 cells finished" in updates[-1][tab.status]
+    drawn = counts[1:-1]  # a chart is drawn anew only when a cell has ended
+    assert len(set(drawn)) == len(drawn) < len(updates) / 2
 
 
-def test_a_chart_is_drawn_anew_only_when_a_cell_is_finished() -> None:
-    page, tab = page_of(seconds=0.3)
-    updates = list(started(page))
-    drawn = [filled(page, update) for update in updates[1:-1] if tab.map in update]
-    assert len(drawn) == len(set(drawn)) < len(updates) / 2
-
-
-def test_failures_fill_cells_and_a_refusal_too() -> None:
+def test_failures_fill_cells() -> None:
     def answer(spec: RunSpec, image: Path) -> RunResult | Exception:
         if spec.batch_size == 1:
             return failed_result(spec=spec)
         return BadInput(f"Not to be had: {HOSTILE}") if spec.checkpoint == "shapes-vit" else ok_result(spec=spec)
 
     page, tab = page_of(answer)
-    *_, last = started(page)
+    *_, last = start(page)
     texts = [text for line in last[tab.map]["value"].data[0].text for text in line]
     assert (texts.count("OOM"), texts.count("refused")) == (4, 1)
     refused = next(row for row in shown(last[tab.table]) if row[-2] == "refused")
@@ -103,89 +98,91 @@ def test_failures_fill_cells_and_a_refusal_too() -> None:
     assert press_row(page, tab.table, None, row=refused)[page.run_tab.opened_from] == ""
 
 
-def test_a_row_opens_its_run_and_nothing_else_does(history: History) -> None:
+def test_a_row_opens_its_run(history: History) -> None:
     history.append(ok_result())
     page = Page(FakeRunner(lambda *_: ok_result()), history=history)
     opened = press_row(page, page.sweep_tab.table, None, row=["shapes-vit", ok_result().id])
     assert opened[page.sweep_tab.tabs]["selected"] == "run" and "2.00×" in stage_of(page, opened)
-    for nothing in ([], [""], [None]):
-        assert press_row(page, page.sweep_tab.table, None, row=nothing).keys() == {
-            page.sweep_tab.message,
-            page.run_tab.opened_from,
-        }
 
 
-def test_stop_ends_the_sweep_and_offers_what_is_there() -> None:
+@pytest.mark.parametrize("row", [[], [""], [None]], ids=str)
+def test_a_row_without_a_run_opens_nothing(row: list[Any]) -> None:
+    page, tab = page_of()
+    assert press_row(page, tab.table, None, row=row).keys() == {tab.message, page.run_tab.opened_from}
+
+
+def test_a_stopped_sweep_exports_its_cells() -> None:
     page, tab = page_of(seconds=0.3)
     updates = []
-    for update in started(page):
+    for update in start(page):
         updates.append(update)
-        if tab.table in update and filled(page, update) >= 2:
+        if tab.table in update and count_values(page, update) >= 2:
             stop(page, "one")
     assert "Stopped" in updates[-1][tab.status]
-    done = filled(page, updates[-1])
+    done = count_values(page, updates[-1])
     assert 2 <= done < 8
     assert buttons(page, updates[-1]) == (True, False)
     rows = list(csv.DictReader(open(updates[-1][tab.exports[".csv"]]["value"])))
     assert [row["value"] for row in rows] == ["2.00×"] * done
 
 
-def test_leaving_the_page_ends_no_sweep_and_opening_it_again_brings_it_back() -> None:
+def test_a_sweep_outlives_its_page() -> None:
     page, tab = page_of(seconds=0.2)
-    left = started(page, visitor=VISITOR, batch_sizes=["2", "8"])
+    left = start(page, visitor=VISITOR, batch_sizes=["2", "8"])
     next(left)
     next(left)
     left.close()  # type: ignore[attr-defined]
-    assert arrived(page, "stranger", None) == {tab.watched: None}
-    back = arrived(page, "two", VISITOR)
+    assert arrive(page, "stranger", None) == {tab.watched: None}
+    back = arrive(page, "two", VISITOR)
     assert buttons(page, back) == (False, True) and "cells finished" in back[tab.status]
     assert back[tab.axes["batch_sizes"]] == ["2", "8"]  # the form shows this sweep, so Start continues it
     *_, last = followed(page, tab, back)
-    assert filled(page, last) == 8 and buttons(page, last) == (True, False)
-    assert arrived(page, "three", VISITOR) == {tab.watched: None}  # its end was shown
+    assert count_values(page, last) == 8 and buttons(page, last) == (True, False)
+    assert arrive(page, "three", VISITOR) == {tab.watched: None}  # its end was shown
 
 
 @pytest.mark.parametrize("space", [True, False], ids=["on a Space", "on a machine of one's own"])
-def test_a_sweep_that_nobody_watches_ends_on_a_space_only(space: bool, monkeypatch) -> None:
+def test_an_unwatched_sweep_ends_on_a_space(space: bool, monkeypatch) -> None:
     monkeypatch.setattr(jobs, "UNWATCHED_SECONDS", 0.05)
     if space:
         monkeypatch.setenv("SPACE_ID", "somebody/space")
     page, _ = page_of(seconds=0.1)
-    going = finished(page)
+    going = run_sweep(page)
     assert going.stopped is space and all(cell.done for cell in going.cells) is not space
     assert len(page.run_queue) == 0
 
 
 def test_closing_the_app_starts_no_further_cell() -> None:
     page, _ = page_of(lambda spec, image: failed_result(spec=spec, status="interrupted"))
-    assert [cell.result is not None for cell in finished(page).cells] == [True, *[False] * 7]
+    assert [cell.result is not None for cell in run_sweep(page).cells] == [True, *[False] * 7]
 
 
-def test_many_names_start_no_more_sweeps_than_the_queue_has_places(monkeypatch) -> None:
+def test_sweeps_have_as_many_places_as_the_queue(monkeypatch) -> None:
     monkeypatch.setenv("WORTH_COMPILING_QUEUE", "2")
     monkeypatch.setattr(limits, "current", lambda: limits.read(dict(os.environ)))
     page, tab = page_of(seconds=60)
-    two = [next(started(page, session=name))[tab.watched] for name in ("one", "two")]
-    (refused,) = started(page, session="three")
+    two = [next(start(page, session=name))[tab.watched] for name in ("one", "two")]
+    (refused,) = start(page, session="three")
     assert "2 others are going on here already" in refused[tab.status]
     for name, going in zip(("one", "two"), two, strict=True):
         stop(page, name)
         ended(going)
 
 
-def test_a_grid_that_is_too_large_or_cannot_be_run_is_told_to_the_visitor(monkeypatch) -> None:
+@pytest.mark.parametrize(
+    "sizes, words",
+    [(list(map(str, range(1, 10))), "at most 24 cells. Given: 36"), (["1", HOSTILE], "from 1 to 256")],
+    ids=["too large", "a bad size"],
+)
+def test_a_bad_grid_is_refused(sizes: list[str], words: str, monkeypatch) -> None:
     monkeypatch.setattr(limits, "current", lambda: limits.read({"SPACE_ID": "somebody/space"}))
     page, tab = page_of()
-    for sizes, told in (
-        ([str(size) for size in range(1, 10)], "at most 24 cells. Given: 36"),
-        (["1", HOSTILE], "from 1 to 256"),
-    ):
-        (only,) = started(page, batch_sizes=sizes)
-        assert told in only[tab.status] and HOSTILE not in only[tab.status]
-        assert tab.start_button not in only
+    (only,) = start(page, batch_sizes=sizes)
+    assert words in only[tab.status] and HOSTILE not in only[tab.status]
+    assert tab.start_button not in only
 
 
-def test_cells_time_and_downloads_are_told_before_start(monkeypatch) -> None:
+def test_the_plan_has_cells_time_downloads(monkeypatch) -> None:
     page, tab = page_of()
 
     def planned(weights: str = "pretrained", **axes: Any) -> str:
