@@ -41,7 +41,7 @@ def workload_of(
     """One without a model, whose processor makes `inputs` of any picture where they are given."""
     entry = catalog.find(checkpoint)
     model = SimpleNamespace(config=SimpleNamespace(id2label=labels))
-    loaded = models.Loaded(model, processor or (lambda images, return_tensors: inputs), None, entry, [])
+    loaded = models.LoadedModel(model, processor or (lambda images, return_tensors: inputs), None, entry, [])
     spec = RunSpec(checkpoint, entry.task, **asked)
     made = CLASSES[entry.task](spec, torch.device("cpu"), model, loaded, picture, SCENE)
     if inputs is not None and processor is not None:
