@@ -31,12 +31,10 @@ TEXT_MODELS = ("owlvit", "owlv2")
 """Zero-shot detectors whose queries are a list of short texts. Other detectors join the queries in their own ways."""
 MAX_LABEL = 200
 """Letters of a label."""
-MAX_NUMBER = 10_000_000
-"""The largest whole number in a config."""
 MAX_ENTRIES = 100_000
-"""Entries of a list or an object in a config, and labels: each costs a kilobyte. ImageNet-21k has 21,843 labels."""
-MAX_TENSORS = 20_000
-"""The largest vision models have about two thousand weight tensors."""
+"""Entries of a list or an object in a config. ImageNet-21k has 21,843 labels."""
+MAX_NUMBERS = {r"label|classes": MAX_ENTRIES, r"layers?$|^depths?$": 1000, "": 10_000_000}
+"""The largest whole number in a config, by what its name holds: the first pattern that fits."""
 MAX_TEXT_BYTES = 50_000_000
 """Gemma 3's tokenizer.json has 33 MB."""
 TEXT_FILES = (".json", ".txt", ".jinja")
@@ -225,7 +223,7 @@ def _amounts(part: Any, name: str = "the config") -> Iterator[tuple[str, int, in
         for key, value in part.items() if isinstance(part, dict) else ((name, value) for value in part):
             yield from _amounts(value, key)
     if isinstance(part, int) and name != "rope_theta":
-        yield name, abs(part), MAX_ENTRIES if re.search("label|classes", name) else MAX_NUMBER
+        yield name, abs(part), next(most for pattern, most in MAX_NUMBERS.items() if re.search(pattern, name))
 
 
 def _class_of(model_type: Any) -> Any | None:
@@ -291,29 +289,16 @@ def refuse_pickled_parts(source: Source) -> None:
 
 
 def refuse_large_model(auto_class: Any, config: Any, checkpoint: str) -> None:
-    """Builds the architecture without allocating its weights, and stops as soon as a limit is passed."""
+    """Builds the architecture without allocating its weights, and counts them."""
+    with torch.device("meta"):
+        model = auto_class.from_config(copy.deepcopy(config))
+    counted = sum(tensor.numel() for tensor in (*model.parameters(), *model.buffers()))
     limit = limits.current().parameters
-    counted = tensors = 0
-
-    def count(module: Any, name: str, parameter: torch.Tensor | None) -> None:
-        nonlocal counted, tensors
-        if parameter is None:
-            return
-        counted, tensors = counted + parameter.numel(), tensors + 1
-        if counted > limit or tensors > MAX_TENSORS:
-            raise BadInput(
-                f"{short_name(checkpoint)} is a model of more than {limit:,} parameters or {MAX_TENSORS:,} weight "
-                f"tensors, the limits here. Choose a smaller checkpoint, or raise {limits.VARIABLES['parameters']}."
-            )
-
-    kinds = ("parameter", "buffer")
-    hooks = [getattr(torch.nn.modules.module, f"register_module_{kind}_registration_hook")(count) for kind in kinds]
-    try:
-        with torch.device("meta"):
-            auto_class.from_config(copy.deepcopy(config))
-    finally:
-        for hook in hooks:
-            hook.remove()
+    if counted > limit:
+        raise BadInput(
+            f"{short_name(checkpoint)} is a model of more than {limit:,} parameters, the limit here. Choose a smaller "
+            f"checkpoint, or raise {limits.VARIABLES['parameters']}."
+        )
 
 
 def refuse_large_inputs(processor: Any, checkpoint: str) -> None:
