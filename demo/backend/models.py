@@ -33,7 +33,7 @@ MAX_LABEL = 200
 """Letters of a label."""
 MAX_ENTRIES = 100_000
 """Entries of a list or an object in a config. ImageNet-21k has 21,843 labels."""
-MAX_NUMBERS = {r"label|classes": MAX_ENTRIES, r"layers?$|^depths?$": 1000, "": 10_000_000}
+MAX_NUMBERS = {"label|classes": MAX_ENTRIES, "layers?$|^depths?$": 1000, "^rope_theta$": 10**12, "": 10_000_000}
 """The largest whole number in a config, by what its name holds: the first pattern that fits."""
 MAX_TEXT_BYTES = 50_000_000
 """Gemma 3's tokenizer.json has 33 MB."""
@@ -214,15 +214,12 @@ def _config(source: Source) -> Any:
 
 
 def _amounts(part: Any, name: str = "the config") -> Iterator[tuple[str, int, int]]:
-    """(name, number, limit) of each whole number in a config, and of the length of each list and object.
-
-    The base of the rotary embeddings has no limit.
-    """
+    """(name, number, limit) of each whole number in a config, and of the length of each list and object."""
     if isinstance(part, dict | list):
         yield f"the number of entries of {name}", len(part), MAX_ENTRIES
         for key, value in part.items() if isinstance(part, dict) else ((name, value) for value in part):
             yield from _amounts(value, key)
-    if isinstance(part, int) and name != "rope_theta":
+    if isinstance(part, int):
         yield name, abs(part), next(most for pattern, most in MAX_NUMBERS.items() if re.search(pattern, name))
 
 
