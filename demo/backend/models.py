@@ -1,7 +1,7 @@
 """Loads the model of a spec, in eval mode, with its processor: from the Hub, a folder, or with random weights.
 
-A checkpoint that is not in the catalogue has limits: the sizes of its files, its parameters, its labels, the pictures
-that its processor makes, and weights in safetensors only. Not covered: the memory that a call takes.
+A checkpoint that is not in the catalogue has limits: the sizes of its files, its parameters, its labels, and weights in
+safetensors only. Not covered: the memory that a call takes, and the size to which a processor brings a picture.
 """
 
 import copy
@@ -38,8 +38,6 @@ MAX_NUMBERS = {"label|classes": MAX_ENTRIES, "layers?$|^depths?$": 1000, "^rope_
 MAX_TEXT_BYTES = 50_000_000
 """Gemma 3's tokenizer.json has 33 MB."""
 TEXT_FILES = (".json", ".txt", ".jinja")
-MAX_SIDE = 4096
-"""Pixels of a side to which a processor may resize a picture. The catalogue's processors ask for 1333 at most."""
 MAX_PARAMETER_BYTES = 8
 """In the widest number format of a weights file."""
 
@@ -91,7 +89,6 @@ def load(spec: RunSpec, device: torch.device) -> LoadedModel:
         if spec.sees_picture:
             # Pillow's backend needs no torchvision.
             processor = transformers.AutoImageProcessor.from_pretrained(source.name, backend="pil", **options)
-            refuse_large_inputs(processor, spec.checkpoint)
         # What a checkpoint lacks, transformers initialises at random.
         names = sorted(name for name in missing if not name.endswith(UNUSED_WEIGHTS))
         caveats = [Caveat("missing_weights", {"count": len(names), "first": names[0]})] if names else []
@@ -296,14 +293,3 @@ def refuse_large_model(auto_class: Any, config: Any, checkpoint: str) -> None:
             f"{short_name(checkpoint)} is a model of more than {limit:,} parameters, the limit here. Choose a smaller "
             f"checkpoint, or raise {limits.VARIABLES['parameters']}."
         )
-
-
-def refuse_large_inputs(processor: Any, checkpoint: str) -> None:
-    """Refuses a processor that resizes any picture to more than `MAX_SIDE` pixels a side."""
-    # ConvNeXT and PoolFormer resize to the size over `crop_pct` before they crop to the size.
-    share = getattr(processor, "crop_pct", None) or 1
-    sizes = [getattr(processor, name, None) or {} for name in ("size", "crop_size", "pad_size", "size_divisor")]
-    sides = [side for size in sizes for side in ([size] if isinstance(size, int | float) else dict(size).values())]
-    if any(side is not None and side / share > MAX_SIDE for side in sides):
-        name = short_name(checkpoint)
-        raise BadInput(f"The processor of {name} asks for pictures of more than {MAX_SIDE} pixels a side; {OTHER}.")

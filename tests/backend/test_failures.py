@@ -11,7 +11,7 @@ from demo.backend import failures
 from demo.core import catalog
 from demo.core.record import Failure
 from demo.core.result import RunResult
-from demo.core.spec import OWN_MODEL, RunSpec
+from demo.core.spec import RunSpec
 
 HUB = "microsoft/resnet-50"
 MEMORY = torch.OutOfMemoryError("no room")
@@ -68,12 +68,6 @@ def test_memory_that_runs_out_is_not_the_checkpoints_fault(error: Exception) -> 
     with pytest.raises(type(error)) as raised, failures.in_sentences(HUB):
         raise error
     assert raised.value is error
-
-
-def test_the_failure_of_an_own_model_names_its_number_format() -> None:
-    spec = RunSpec("/somewhere/mine.py:build", OWN_MODEL, device="cpu")
-    _, failure = explained(RuntimeError("mat1 and mat2 must have the same dtype"), "warm up", spec)
-    assert "weights of float32" in failure.remedy and "--dtype" in failure.remedy
 
 
 NO_HEADER = CppCompileError(

@@ -47,11 +47,11 @@ def load(spec: RunSpec, device: torch.device) -> OwnModel:
             answer = function()
     except (Exception, SystemExit) as error:
         raise BadInput(f"{called} failed: {with_line(error, file)}. Fix it, and run it again.") from error
-    if not isinstance(answer, tuple) or len(answer) != 2:
-        raise BadInput(f"{called} returned {_kind(answer)}. {EXPECTED}.")
-    model, given = answer
-    if not isinstance(model, torch.nn.Module):
-        raise BadInput(f"{called} returned {_kind(model)} as its module. {EXPECTED}.")
+    match answer:
+        case (torch.nn.Module() as model, given):
+            pass
+        case _:
+            raise BadInput(f"{called} returned an object of class {type(answer).__name__}. {EXPECTED}.")
     # Eager would be compiled, too. A compiled function that forward calls shows in the first eager calls.
     if any(isinstance(one, OptimizedModule) or one._compiled_call_impl is not None for one in model.modules()):
         raise BadInput(f"The module of {called} is compiled already, or a part of it. Return it before torch.compile.")
@@ -86,16 +86,12 @@ def _import_file(file: Path) -> ModuleType:
     return module
 
 
-def _kind(value: object) -> str:
-    return "nothing" if value is None else f"an object of class {type(value).__name__}"
-
-
 def _by_name(model: torch.nn.Module, given: Any, called: str) -> Batch:
     """The inputs as arguments by name. Raises BadInput if they do not fit the module's `forward`."""
     by_name = dict(given) if isinstance(given, Mapping) else {}  # a tokenizer's BatchEncoding is a Mapping, no dict
     by_position = () if isinstance(given, Mapping) else given if isinstance(given, list | tuple) else (given,)
     if not tensors((by_position, by_name)):
-        raise BadInput(f"The inputs of {called} hold no tensor: {_kind(given)}. {EXPECTED}.")
+        raise BadInput(f"The inputs of {called} hold no tensor. {EXPECTED}.")
     try:
         signature = inspect.signature(model.forward)
         bound = signature.bind(*by_position, **by_name)

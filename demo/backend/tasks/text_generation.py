@@ -238,20 +238,16 @@ def _check_cache(workload: TextWorkload) -> None:
 
 
 def as_text(tokenizer: Any, ids: list[int]) -> Predictions:
-    """The text, and what each token adds to it.
+    """The text, and what each token adds to it. A character of several tokens comes with the last one.
 
-    A token is decoded behind the last ones that gave any text, since a tokenizer may drop a blank at the beginning of a
-    text. A character of several tokens comes with the last one. `tokenizers.decoders.DecodeStream` would not do: not
-    every tokenizer has it, and it raises at bytes that are no UTF-8.
+    `tokenizers.decoders.DecodeStream` raises at bytes that are no UTF-8.
     """
-    pieces, begin, reached = [], 0, 0
+    text, pieces = "", []
     for end in range(1, len(ids) + 1):
-        before, now = (tokenizer.decode(ids[begin:stop], skip_special_tokens=True) for stop in (reached, end))
-        whole = not now.endswith("\ufffd")
-        pieces.append(now[len(before) :] if whole else "")
-        if pieces[-1]:
-            begin, reached = reached, end
-    return Predictions(text="".join(pieces), pieces=tuple(pieces), token_ids=tuple(ids))
+        longer = tokenizer.decode(ids[:end], skip_special_tokens=True)
+        pieces.append("" if longer.endswith("\ufffd") else longer[len(text) :])
+        text += pieces[-1]
+    return Predictions(text=text, pieces=tuple(pieces), token_ids=tuple(ids))
 
 
 def _check_length(config: Any, prompt_tokens: int, spec: RunSpec) -> None:
