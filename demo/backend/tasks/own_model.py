@@ -60,7 +60,7 @@ def load(spec: RunSpec, device: torch.device) -> OwnModel:
     return OwnModel(spec, device, _place(model, spec, device), inputs)
 
 
-def _place(model: torch.nn.Module, spec: RunSpec, device: torch.device) -> torch.nn.Module:
+def _place(model: Any, spec: RunSpec, device: torch.device) -> Any:
     """The module on the device, in eval mode, in the spec's formats. Complex weights and buffers stay complex."""
     dtype = dtype_of(spec)
     model.eval()  # not chained: a user's `train` may return nothing
