@@ -35,7 +35,7 @@ from demo.store.history import History
 from demo.ui import api
 from demo.ui.jobs import RunQueue
 from demo.ui.page import Page
-from tests.backend.test_models import CLASSIFY, CPU, VIT, change, changed
+from tests.backend.test_models import CLASSIFY, CPU, VIT, change, changed_copy
 
 CONTROL = "\x1b[2J\x07\u202e\x00"
 
@@ -126,7 +126,7 @@ def test_a_pickle_is_not_read(way: str, tmp_path) -> None:
 
 def test_labels_of_a_config_are_short_and_printable(tmp_path) -> None:
     labels = {number: f"<b>{CONTROL}{number}\n" + "x" * 1000 for number in range(7)}
-    loaded = models.load(RunSpec(changed(tmp_path, "config.json", id2label=labels), CLASSIFY), CPU)
+    loaded = models.load(RunSpec(changed_copy(tmp_path, "config.json", id2label=labels), CLASSIFY), CPU)
     for label in loaded.model.config.id2label.values():
         assert len(label) <= 200 and fmt.printable(label) == label and "\n" not in label
 

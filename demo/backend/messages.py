@@ -90,9 +90,9 @@ class Events:
         forecast: dict[str, Any] = {"remaining_seconds": max(0.0, end - elapsed)}
         if not plan.iterations and done >= 1:
             forecast = {"code": "unclear"}  # it ends as soon as the answer is clear
-        known = samples.estimate()
-        seconds = {"eager_seconds": known.eager_seconds, "compiled_seconds": known.compiled_seconds}
-        self.timed(min(1.0, done), speedup=known.speedup, **seconds, **forecast)
+        estimate = samples.estimate()
+        seconds = {"eager_seconds": estimate.eager_seconds, "compiled_seconds": estimate.compiled_seconds}
+        self.timed(min(1.0, done), speedup=estimate.speedup, **seconds, **forecast)
 
     def timed(self, done: float, **more: Any) -> None:
         """Sends progress within the timing, of which the share `done` is over."""

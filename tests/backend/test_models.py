@@ -39,7 +39,7 @@ FETCHED: list[str] = []
 def stub(tmp_path_factory) -> Iterator[str]:
     """The address of a Hub with whole and faulty checkpoints."""
     folder = tmp_path_factory.mktemp("repositories")
-    found = {"stub/good": VIT, "stub/writer": tiny_text.written(folder / "writer", "gpt2")}
+    found = {"stub/good": VIT, "stub/writer": tiny_text.write(folder / "writer", "gpt2")}
     for name in ("large", "code", "damaged", "blind"):
         found[f"stub/{name}"] = shutil.copytree(VIT, folder / name)
     with (folder / "large" / "model.safetensors").open("r+b") as weights:
@@ -108,14 +108,14 @@ def change(file: Path, entries: dict[str, Any]) -> None:
     file.write_text(json.dumps(json.loads(file.read_text()) | entries))
 
 
-def changed(folder: Path, name: str, **entries: Any) -> str:
+def changed_copy(folder: Path, name: str, **entries: Any) -> str:
     """A copy of the bundled classifier with these entries in one of its JSON files."""
     shutil.copytree(VIT, folder / "model")
     change(folder / "model" / name, entries)
     return str(folder / "model")
 
 
-def loaded(folder: str) -> models.LoadedModel:
+def load(folder: str) -> models.LoadedModel:
     return models.load(RunSpec(folder, CLASSIFY), CPU)
 
 
@@ -148,14 +148,14 @@ OTHER_LABELS = {"id2label": {"0": "one", "1": "two"}}
 )
 def test_a_wrong_entry_is_a_refusal(name: str, entries: dict, says: str, tmp_path) -> None:
     with pytest.raises(BadInput, match=says) as refused:
-        loaded(changed(tmp_path, name, **entries))
+        load(changed_copy(tmp_path, name, **entries))
     assert "checkpoint" in str(refused.value) and str(refused.value).endswith(".")
 
 
 def test_nulls_of_an_older_release_load_as_the_same_model(tmp_path):
     entries = {"is_encoder_decoder": None, "label2id": None, "hidden_act": None, "layer_norm_eps": None}
     entries["_attn_implementation"] = "somebody/kernel"  # no code is taken from a config
-    found, expected = loaded(changed(tmp_path, MODEL, **entries)), loaded(str(VIT))
+    found, expected = load(changed_copy(tmp_path, MODEL, **entries)), load(str(VIT))
     pixels = torch.rand(1, 3, 64, 64, generator=torch.Generator().manual_seed(0))
     with torch.no_grad():
         assert torch.equal(found.model(pixels).logits, expected.model(pixels).logits)
@@ -165,16 +165,16 @@ def test_nulls_of_an_older_release_load_as_the_same_model(tmp_path):
 
 @pytest.mark.parametrize(("lacking", "caveats"), [("num_batches_tracked", 0), ("classifier.1.bias", 1)])
 def test_a_missing_weight_that_counts_is_a_caveat(lacking: str, caveats: int, tmp_path):
-    model = loaded(str(tiny_vit.of_any_size(tmp_path))).model
+    model = load(str(tiny_vit.of_any_size(tmp_path))).model
     state = {name: tensor for name, tensor in model.state_dict().items() if not name.endswith(lacking)}
     assert len(state) < len(model.state_dict())
     model.save_pretrained(tmp_path, state_dict=state)
-    assert len(loaded(str(tmp_path)).caveats) == caveats
+    assert len(load(str(tmp_path)).caveats) == caveats
 
 
 @pytest.mark.parametrize(("name", "kind"), [("mask2former-swin-tiny-coco-instance", "instance"), ("my-own", None)])
 def test_a_universal_model_is_decoded_as_its_name_says(name: str, kind: str | None, tmp_path):
-    folder = written("facebook/mask2former-swin-tiny-coco-panoptic", tmp_path / name)
+    folder = write_repository("facebook/mask2former-swin-tiny-coco-panoptic", tmp_path / name)
     found = image_segmentation.load(RunSpec(str(folder), "image-segmentation"), CPU, catalog.scenes()[0])
     assert found.loaded.checkpoint.segmentation == (kind or "semantic")
     assert [caveat.key for caveat in found.caveats] == ["segmentation"] * (kind is None)
@@ -205,7 +205,7 @@ def layout(checkpoint: str) -> dict[str, Any]:
     return json.loads((LAYOUTS / f"{checkpoint.replace('/', '--')}.json").read_text())
 
 
-def written(checkpoint: str, folder: Path) -> Path:
+def write_repository(checkpoint: str, folder: Path) -> Path:
     """A repository as the Hub holds it."""
     published = layout(checkpoint)
     folder.mkdir(parents=True)
@@ -256,7 +256,7 @@ def answer(checkpoint: str) -> dict[str, Any]:
 def hub(tmp_path_factory) -> Iterator[None]:
     """The twelve on a Hub, and the project's config for one of them, as small as its weights."""
     folder = tmp_path_factory.mktemp("hub")
-    repositories = {id: written(id, folder / id) for id in TWELVE}
+    repositories = {id: write_repository(id, folder / id) for id in TWELVE}
     with (
         pytest.MonkeyPatch.context() as patch,
         hub_stub.serve(repositories) as endpoint,

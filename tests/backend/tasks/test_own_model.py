@@ -78,7 +78,7 @@ def file(tmp_path_factory) -> Path:
     return folder / "mine.py"
 
 
-def loaded(file: Path, function: str, **options: object) -> own_model.OwnModel:
+def load(file: Path, function: str, **options: object) -> own_model.OwnModel:
     return own_model.load(catalog.own_model_spec(f"{file}:{function}", **options), CPU)
 
 
@@ -92,13 +92,13 @@ def loaded(file: Path, function: str, **options: object) -> own_model.OwnModel:
     ],
 )
 def test_inputs_become_arguments_by_name(function: str, names: list[str], file: Path) -> None:
-    workload = loaded(file, function)
+    workload = load(file, function)
     assert list(workload.batch) == names
     assert workload.eager()["y"].shape == (2, 4, 6, 6) and not workload.model.training
 
 
 def test_nested_inputs_get_the_runs_formats(file: Path) -> None:
-    workload = loaded(file, "by_position", dtype="bfloat16", channels_last=True)
+    workload = load(file, "by_position", dtype="bfloat16", channels_last=True)
     assert workload.model.conv.weight.dtype == workload.batch["parts"]["more"][0].dtype == torch.bfloat16
     assert workload.batch["x"].is_contiguous(memory_format=torch.channels_last)
     assert workload.model.steps.dtype == torch.int64
@@ -106,12 +106,12 @@ def test_nested_inputs_get_the_runs_formats(file: Path) -> None:
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_a_module_gets_the_runs_dtype_whatever_it_was_built_in(dtype: str, file: Path) -> None:
-    assert loaded(file, "half", dtype=dtype).eager()["y"].dtype == getattr(torch, dtype)
+    assert load(file, "half", dtype=dtype).eager()["y"].dtype == getattr(torch, dtype)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_complex_weights_stay_complex(dtype: str, file: Path) -> None:
-    workload = loaded(file, "wave", dtype=dtype)
+    workload = load(file, "wave", dtype=dtype)
     assert workload.eager().is_complex() and workload.model.scale.dtype == getattr(torch, dtype)
 
 
@@ -132,14 +132,14 @@ def test_complex_weights_stay_complex(dtype: str, file: Path) -> None:
 )
 def test_what_a_function_may_not_return_is_refused(function: str, says: str, file: Path) -> None:
     with pytest.raises(BadInput) as refused:
-        loaded(file, function)
+        load(file, function)
     assert says in str(refused.value) and "\n" not in str(refused.value)
 
 
 @pytest.mark.parametrize(("name", "error"), [("broken", "SyntaxError"), ("lacking", "ModuleNotFoundError")])
 def test_a_file_that_cannot_be_imported_is_named_with_its_line(name: str, error: str, file: Path) -> None:
     with pytest.raises(BadInput, match=rf"{name}.py cannot be imported: {error}: .*\({name}.py, line 2\)"):
-        loaded(file.with_name(f"{name}.py"), "build")
+        load(file.with_name(f"{name}.py"), "build")
 
 
 def run_of(file: Path, function: str, **options: object) -> RunResult:

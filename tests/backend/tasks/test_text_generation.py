@@ -27,7 +27,7 @@ def folder(tmp_path_factory) -> Path:
     """A folder with a checkpoint of each kind."""
     folder = tmp_path_factory.mktemp("text")
     for kind in tiny_text.CONFIGS:
-        tiny_text.written(folder / kind, kind)
+        tiny_text.write(folder / kind, kind)
     return folder
 
 
@@ -41,7 +41,7 @@ def spec_of(folder: Path, **asked: Any) -> RunSpec:
     return RunSpec(str(folder), TEXT_GENERATION, **{"prompt": "a cat.", "tokens": TOKENS, "device": "cpu", **asked})
 
 
-def loaded(folder: Path, **asked: Any) -> TextWorkload:
+def load(folder: Path, **asked: Any) -> TextWorkload:
     return text_generation.load(spec_of(folder, **asked), CPU)
 
 
@@ -59,7 +59,7 @@ def without_cache(model: Any, ids: torch.Tensor) -> tuple[torch.Tensor, torch.Te
 
 @pytest.mark.parametrize(("kind", "batch"), [("gemma", 1), ("gpt2", 2), ("llama", 2), ("mistral", 1)])
 def test_the_answer_is_that_of_calls_without_a_cache(folder: Path, kind: str, batch: int) -> None:
-    workload = loaded(folder / kind, batch_size=batch)
+    workload = load(folder / kind, batch_size=batch)
     model, decoding = workload.model, workload.decoding
     expected, logits = without_cache(model, workload.ids)
     assert len(set(expected.tolist())) > 1
@@ -71,7 +71,7 @@ def test_the_answer_is_that_of_calls_without_a_cache(folder: Path, kind: str, ba
 
 
 def test_after_the_last_token_the_cache_is_rewound_to_the_prompt(folder: Path) -> None:
-    workload = loaded(folder / "mistral", batch_size=2)
+    workload = load(folder / "mistral", batch_size=2)
     decoding, prompt = workload.decoding, workload.ids.shape[1]
     answer, _ = decoding.answer(workload.model)
     call, other = workload.call(workload.model), workload.call(workload.model)
@@ -89,7 +89,7 @@ def test_after_the_last_token_the_cache_is_rewound_to_the_prompt(folder: Path) -
 
 def test_the_cache_lies_still(folder: Path) -> None:
     """A CUDA graph reads and writes the addresses that it was recorded with."""
-    workload = loaded(folder / "llama", batch_size=2)
+    workload = load(folder / "llama", batch_size=2)
     layer = workload.decoding.cache.layers[0]
     before = layer.keys.data_ptr(), layer.cumulative_length.data_ptr()
     workload.outputs(workload.model)
@@ -98,7 +98,7 @@ def test_the_cache_lies_still(folder: Path) -> None:
 
 def test_prompt_and_step_are_one_graph_each_of_tensors_alone(folder: Path) -> None:
     """A length that a sliding window keeps in a Python number would be a CUDA graph for each of its values."""
-    workload = loaded(folder / "mistral")
+    workload = load(folder / "mistral")
     graphs: list[list[type]] = []
 
     def backend(graph: Any, inputs: Any) -> Any:
@@ -131,7 +131,7 @@ def preferring(model: Any, place: int, token: int) -> Any:
 
 
 def test_logits_are_those_over_the_tokens_that_eager_chose(folder: Path) -> None:
-    workload = loaded(folder / "gemma", batch_size=2)
+    workload = load(folder / "gemma", batch_size=2)
     eager = workload.outputs(workload.model)
     token = (eager["tokens"][3] + 1) % 100
     other = workload.outputs(preferring(workload.model, 3, token))
@@ -141,7 +141,7 @@ def test_logits_are_those_over_the_tokens_that_eager_chose(folder: Path) -> None
 
 
 def test_a_float64_copy_without_a_cache_agrees_with_the_cached_logits(folder: Path) -> None:
-    workload = loaded(folder / "mistral")
+    workload = load(folder / "mistral")
     outputs = workload.outputs(workload.model)
     exact = parity.float64_reference(workload, None)()
     assert exact["logits"].dtype == torch.float64
@@ -169,7 +169,7 @@ MIXED = "a cat. \N{CAT FACE}\N{ZERO WIDTH JOINER}\N{SNOWFLAKE} قطة 猫が b"
 
 @pytest.mark.parametrize("kind", ["gpt2", "llama"])
 def test_characters_of_several_tokens_come_with_their_last_one(folder: Path, kind: str) -> None:
-    tokenizer = loaded(folder / kind).loaded.tokenizer
+    tokenizer = load(folder / kind).loaded.tokenizer
     ids = tokenizer(MIXED, add_special_tokens=False)["input_ids"]
     found = as_text(tokenizer, ids)
     assert found.text == "".join(found.pieces) == MIXED == tokenizer.decode(ids).strip()
@@ -181,7 +181,7 @@ def test_characters_of_several_tokens_come_with_their_last_one(folder: Path, kin
 
 def test_bytes_that_are_no_text_cost_no_predictions(folder: Path) -> None:
     """A library's stream of tokens raises at these bytes: the text so far changes with the second one."""
-    tokenizer = loaded(folder / "llama").loaded.tokenizer
+    tokenizer = load(folder / "llama").loaded.tokenizer
     ids = tokenizer.convert_tokens_to_ids(["<0x62>", "<0xCA>", "w"])
     assert as_text(tokenizer, ids).pieces == ("b", "", "\ufffdw")
 
@@ -191,7 +191,7 @@ def test_bytes_that_are_no_text_cost_no_predictions(folder: Path) -> None:
 
 def refusal(folder: Path, **asked: Any) -> str:
     with pytest.raises(BadInput) as refused:
-        loaded(folder, **asked)
+        load(folder, **asked)
     assert str(folder.parent) not in str(refused.value)
     return str(refused.value)
 
@@ -209,7 +209,7 @@ def test_more_tokens_than_a_model_holds_are_refused(kind: str, asked: dict, says
 
 
 def test_a_text_as_long_as_the_sliding_window_is_taken(folder: Path) -> None:
-    assert loaded(folder / "mistral", tokens=32).ids.shape[1] == 8
+    assert load(folder / "mistral", tokens=32).ids.shape[1] == 8
 
 
 NEO = {"model_type": "gpt_neo", "architectures": ["GPTNeoForCausalLM"], "hidden_size": 16, "num_layers": 2}
@@ -221,21 +221,21 @@ FEW_WORDS = {"vocab_size": 40, "bos_token_id": None, "eos_token_id": None}
 
 @pytest.mark.parametrize("config", [NEO, FEW_WORDS], ids=["local attention", "fewer words than the tokenizer"])
 def test_a_model_that_does_not_write_over_a_static_cache_is_refused(config: dict[str, Any], tmp_path) -> None:
-    folder = tiny_text.written(tmp_path / "wrong", "gpt2", **config)
+    folder = tiny_text.write(tmp_path / "wrong", "gpt2", **config)
     assert "wrong does not write token by token over a static cache" in refusal(folder)
 
 
 def test_a_checkpoint_without_a_tokenizer_is_refused_unless_its_weights_are_random(tmp_path) -> None:
-    bare = tiny_text.written(tmp_path / "bare", "llama")
+    bare = tiny_text.write(tmp_path / "bare", "llama")
     (bare / "tokenizer.json").unlink()
     (bare / "tokenizer_config.json").unlink()
     assert "bare could not be loaded: Couldn't instantiate the backend tokenizer" in refusal(bare)
-    workload = loaded(bare, weights="random", prompt="a cat, a dog")
+    workload = load(bare, weights="random", prompt="a cat, a dog")
     assert workload.ids.shape == (1, 6) and workload.predictions(workload.outputs(workload.model)) is None
 
 
 def test_a_run_of_a_text_model_has_every_figure(tmp_path, monkeypatch) -> None:
-    one_layer = tiny_text.written(tmp_path / "gemma", "gemma", num_hidden_layers=1)
+    one_layer = tiny_text.write(tmp_path / "gemma", "gemma", num_hidden_layers=1)
     monkeypatch.setattr(compile_model, "compiled", lambda model, spec: torch.compile(model, backend="eager"))
     monkeypatch.setattr(first_call, "measure_elsewhere", lambda *_: CompileCost(0.5, {}))  # imports torch anew
     spec = spec_of(one_layer, iterations=10, profile="on")
