@@ -30,37 +30,34 @@ QUICK = "tests.support.quick_worker"
 
 
 @pytest.fixture
-def faulty(history: History, monkeypatch) -> Iterator[Callable[[str], Runner]]:
-    """A runner whose workers have the named fault; the fault can be named anew for the next run."""
-    made = []
+def run(history: History, monkeypatch) -> Iterator[Callable[..., RunResult]]:
+    """The result of a run whose worker has the named fault."""
+    runner = Runner(history, worker_module=QUICK)
 
-    def make(fault: str) -> Runner:
+    def result_with(fault: str = "") -> RunResult:
         monkeypatch.setenv("FAULT", fault)
-        made.append(Runner(history, worker_module=QUICK))
-        return made[-1]
+        *_, result = runner.run(SPEC, SCENE)
+        return result
 
-    yield make
-    for one in made:
-        one.close()
+    yield result_with
+    runner.close()
 
 
-def last(runner: Runner) -> RunResult:
-    *_, result = runner.run(SPEC, SCENE)
-    return result
+def descriptors() -> int:
+    return len(os.listdir("/proc/self/fd"))
 
 
 # ---- what a worker does to its runner
 
 
 @needs_linux
-def test_a_worker_that_breaks_is_a_stored_crash(faulty, history, tmp_path, monkeypatch):
+def test_a_worker_that_breaks_is_a_stored_crash(run, history, tmp_path, monkeypatch):
     """No file, process or descriptor, and no note of the run under way; and the next run works."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temp"))
     (tmp_path / "temp").mkdir()
     marker = f"TRUST_MARKER={tmp_path}"
     monkeypatch.setenv(*marker.split("="))
-    runner = faulty("")
-    last(runner)
+    run()
     before = descriptors()
     for fault, says in [
         ("half a message", "ended with exit code 0"),
@@ -68,13 +65,11 @@ def test_a_worker_that_breaks_is_a_stored_crash(faulty, history, tmp_path, monke
         ("SIGSEGV", "killed by signal SIGSEGV"),
         ("leaves files and a child that holds the pipe", "killed by signal SIGKILL"),
     ]:
-        monkeypatch.setenv("FAULT", fault)
-        result = last(runner)
+        result = run(fault)
         assert (result.status, result.failure.stage) == ("crashed", "compile"), fault
         assert says in result.failure.message and result.failure.remedy, fault
         assert history.get(result.id) == result
-    monkeypatch.setenv("FAULT", "")
-    assert last(runner).status == "ok"
+    assert run().status == "ok"
     wait_until(lambda: not processes_with(marker), seconds=20)
     wait_until(lambda: descriptors() <= before)  # the listening threads close their pipes by themselves
     left = [path.name for path in (tmp_path / "temp").iterdir()]
@@ -88,39 +83,32 @@ def test_when_memory_runs_out_linux_ends_the_worker_first() -> None:
         assert Path(f"/proc/{child.pid}/oom_score_adj").read_text().strip() == "1000"
 
 
-def descriptors() -> int:
-    return len(os.listdir("/proc/self/fd"))
+def test_a_workers_words_are_printable_without_folders(run: Any) -> None:
+    result = run("paths and control characters")
+    words = f"{result.failure.message} {result.failure.remedy} {result.warnings}"
+    assert not any(part in words for part in ("/home", "secret", "/etc", "~", "\x1b", "\x07"))
+    assert "file.py" in words and "passwd" in words
 
 
-def test_a_workers_words_are_printable_without_folders(faulty: Any) -> None:
-    result = last(faulty("paths and control characters"))
-    told = f"{result.failure.message} {result.failure.remedy} {result.warnings}"
-    assert "/home" not in told and "secret" not in told and "/etc" not in told and "~" not in told
-    assert "file.py" in told and "passwd" in told
-    assert "\x1b" not in told and "\x07" not in told
-
-
+@needs_linux
 @pytest.mark.parametrize(
-    ("what", "code"),
-    [
-        ("subprocess.Popen", errno.EAGAIN),
-        ("tempfile.mkdtemp", errno.ENOSPC),
-    ],
+    ("function", "code", "remedy"),
+    [("subprocess.Popen", errno.EAGAIN, ""), ("tempfile.mkdtemp", errno.ENOSPC, "TMPDIR")],
 )
-def test_a_worker_that_cannot_be_started_is_a_stored_result(what, code, faulty, history, monkeypatch, tmp_path):
+def test_a_worker_that_cannot_be_started_is_a_stored_result(
+    function, code, remedy, run, history, monkeypatch, tmp_path
+):
     """It leaves no file and no descriptor, and the next run works."""
-    runner = faulty("")
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    before = descriptors() if sys.platform.startswith("linux") else 0
+    before = descriptors()
     with monkeypatch.context() as broken:
-        broken.setattr(what, Mock(side_effect=OSError(code, os.strerror(code))))
-        result = last(runner)
+        broken.setattr(function, Mock(side_effect=OSError(code, os.strerror(code))))
+        result = run()
     assert f"No worker process could be started: {os.strerror(code)}" in result.failure.message
-    assert code != errno.ENOSPC or "TMPDIR" in result.failure.remedy
+    assert remedy in result.failure.remedy
     assert history.get(result.id) == result
-    assert not list(tmp_path.glob("worth-compiling-*"))
-    assert not sys.platform.startswith("linux") or descriptors() <= before
-    assert last(runner).status == "ok"
+    assert not list(tmp_path.glob("worth-compiling-*")) and descriptors() <= before
+    assert run().status == "ok"
 
 
 # ---- the app's end
@@ -147,7 +135,7 @@ WORK = {
 def test_nothing_outlives_an_app_that_is_killed(what: str, history: History, tmp_path) -> None:
     """No process and no folder, and its run is stored as interrupted. The first is the real worker over an empty cache,
     with inductor's compiler at work."""
-    held, code = WORK[what]
+    program, code = WORK[what]
     marker, temporary = f"KILLED_APP={tmp_path}", tmp_path / "temporary"
     temporary.mkdir()
     environment = {"KILLED_APP": str(tmp_path), "TMPDIR": str(temporary), "PYTHONPATH": str(ROOT)}
@@ -155,10 +143,10 @@ def test_nothing_outlives_an_app_that_is_killed(what: str, history: History, tmp
     app = subprocess.Popen([sys.executable, "-c", APP + code, str(history.path)], env=os.environ | environment)
 
     def at_work() -> bool:
-        """The app, its process and the watcher of that, and whatever compiles."""
+        """Whether the app, its worker, the worker's watcher and the program run."""
         found = processes_with(marker)
         with contextlib.suppress(OSError):  # one has just ended
-            return len(found) >= 3 and any(held in Path(f"/proc/{pid}/cmdline").read_text() for pid in found)
+            return len(found) >= 3 and any(program in Path(f"/proc/{pid}/cmdline").read_text() for pid in found)
         return False
 
     try:
@@ -214,12 +202,11 @@ def test_a_damaged_file_is_kept_aside_and_a_new_one_started(damage: Callable[[by
     with contextlib.suppress(HistoryError):
         history.all()  # the page's list of results has met the damage
     result = outcome.store(ok_result(), history)
-    (told,) = result.warnings
-    assert "was damaged" in told and "kept as" in told and "new one" in told
-    assert str(history.path.parent) not in told
+    (warning,) = result.warnings
+    assert "was damaged" in warning and str(history.path.parent) not in warning
     assert history.all() == [ok_result()]
     (aside,) = history.path.parent.glob("*.damaged-*")
-    assert aside.read_bytes() == damaged and aside.name in told
+    assert aside.read_bytes() == damaged and aside.name in warning
     assert outcome.store(failed_result(), history).warnings == []
 
 
@@ -241,12 +228,12 @@ def test_a_sound_file_that_is_not_for_us_is_left_as_it_is(change: str, says: str
     with contextlib.closing(sqlite3.connect(history.path)) as database:
         database.executescript(change)
         kept = list(database.iterdump())
-        with pytest.raises(HistoryError, match=says) as told:
+        with pytest.raises(HistoryError, match=says) as refused:
             history.append(failed_result())
         with contextlib.suppress(HistoryError):
             history.delete(["no such"])
         assert list(database.iterdump()) == kept
-    assert f"set {FOLDER_VARIABLE} to another folder" in str(told.value)
+    assert f"set {FOLDER_VARIABLE} to another folder" in str(refused.value)
     assert [file.name for file in history.path.parent.iterdir()] == [history.path.name]
 
 
@@ -258,9 +245,8 @@ def test_a_history_at_its_limit_keeps_what_it_has_and_says_so(history: History, 
             history.append(ok_result(id=str(number)))
             stored += 1
     assert 3 < stored == history.count()
-    (told,) = outcome.store(ok_result(), history).warnings
-    assert "not stored" in told
-    assert history.count() == stored
+    (warning,) = outcome.store(ok_result(), history).warnings
+    assert "not stored" in warning and history.count() == stored
     assert history.delete(["0", "1"]) == 2
     assert outcome.store(ok_result(), history).warnings == []
     assert history.count() == stored - 1

@@ -1,14 +1,14 @@
 """The worker, a process for one run: `demo.backend EVENTS_FD`, started by `demo.runs.runner`.
 
-It imports torch and transformers, says what machine this is, and waits. One JSON line on standard input is the job, a
-`Job` of `demo.backend.messages`. Its messages are JSON lines on the pipe EVENTS_FD:
+It imports torch and transformers, reports the machine, and waits for one JSON line on standard input: a `Job` of
+`demo.backend.messages`. Its messages are JSON lines on the pipe EVENTS_FD, which nothing that a library prints reaches:
 
     {"event": "ready", "machine": {...}}        once, before the job: a HostInfo
     {"event": "progress", "progress": {...}}    a Progress
     {"event": "refused", "message": "..."}      a BadInput: the job cannot be run as given
     {"event": "result", "result": {...}}        a RunResult, of a failed run too
 
-After refused or result the process ends. `demo.backend.lifeline` ends it with its parent.
+After `refused` or `result` the process ends.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""What failed in a run, and what to change: an exception and its phase become a status and a Failure."""
+"""Turns an exception into a sentence: what failed, and what to change."""
 
 import contextlib
 import errno
@@ -25,32 +25,31 @@ from demo.core.spec import OWN_MODEL, BadInput, RunSpec
 
 OTHER = "choose another checkpoint"
 NO_ANSWER = (TimeoutError, ConnectionError, hub_errors.LocalEntryNotFoundError)
-NO_FILES_THERE = ("failed to map segment", *map(os.strerror, (*NO_ROOM, errno.EACCES, errno.EPERM)))
-"""What is said of a folder that is full, may not be written, or runs no programs (noexec)."""
+UNUSABLE_FOLDER = ("failed to map segment", *map(os.strerror, (*NO_ROOM, errno.EACCES, errno.EPERM)))
+"""Messages about a folder that is full, may not be written, or runs no programs (noexec)."""
 DAMAGED = (json.JSONDecodeError, UnicodeDecodeError, SafetensorError)
 OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "status_alloc_failed", "unable to find an engine")
-"""In lower case: what the allocators of CUDA, C++, Linux, cuBLAS and cuDNN say, and cuDNN of a convolution whose
-workspace does not fit."""
+"""Messages, in lower case, of the allocators of CUDA, C++, Linux, cuBLAS and cuDNN, and of a convolution in cuDNN."""
 
 
 def explain(error: Exception, phase: str, result: RunResult) -> tuple[Status, Failure]:
-    """`result` is what is known so far: its spec, and its environment where the model was loaded."""
+    """The status and the Failure of a run. `result` is what is known so far."""
     spec, environment = result.spec, result.environment
     if is_out_of_memory(error):
         device = f"{environment.device_name} ({fmt.size(environment.memory_bytes)})" if environment else spec.device
-        asked = "The model" if spec.task == OWN_MODEL else f"Batch size {spec.batch_size}"
-        what = f"{asked} ran out of memory on {device} while {PHASE_DOING[phase]}."
-        return "out_of_memory", Failure(phase, what, *less_memory(spec))
+        what = "The model" if spec.task == OWN_MODEL else f"Batch size {spec.batch_size}"
+        message = f"{what} ran out of memory on {device} while {PHASE_DOING[phase]}."
+        return "out_of_memory", Failure(phase, message, *less_memory(spec))
     text = compilation.first_line(error).rstrip(".")
     remedy, change = _remedy(phase, spec, text)
     if spec.task == OWN_MODEL and phase != "compile":
-        text = where(error, catalog.own_model_parts(spec.checkpoint)[0]).rstrip(".")
+        text = with_line(error, catalog.own_model_parts(spec.checkpoint)[0]).rstrip(".")
     failure = Failure(phase, f"The run failed while {PHASE_DOING[phase]}: {text}.", remedy, change)
     return "compile_failed" if phase == "compile" else "failed", failure
 
 
-def where(error: BaseException, file: Path) -> str:
-    """'ValueError: no such size (mine.py, line 7)': the last line of the user's file that took part, if any did."""
+def with_line(error: BaseException, file: Path) -> str:
+    """'ValueError: no such size (mine.py, line 7)': the error and the last line of the user's file in its traceback."""
     if isinstance(error, SyntaxError):
         return f"SyntaxError: {error.msg} ({Path(error.filename or file).name}, line {error.lineno})"
     first = next(iter(str(error).splitlines()), "")
@@ -60,14 +59,12 @@ def where(error: BaseException, file: Path) -> str:
 
 
 def _remedy(phase: str, spec: RunSpec, text: str) -> tuple[str, dict[str, Any]]:
-    """What to do where a phase failed with this text, and the settings that this names."""
-    if phase == "compile" and (mends := build_remedy(text)):
-        return mends, {}
+    """What to do about a failure with this text, and the settings that this names."""
+    if phase == "compile" and (remedy := build_remedy(text)):
+        return remedy, {}
     if phase in ("compile", "time"):
         other, change = other_way_to_compile(spec)
         return f"{AGAIN if phase == 'time' else 'Eager works and was timed.'} {other}".strip(), change
-    if phase == "check":
-        return AGAIN, {}
     exact = {"dtype": "float32"} if spec.dtype in ("float16", "bfloat16") else {}
     if spec.task == OWN_MODEL:
         own = f"The module must run eagerly with the inputs that your function returns and weights of {spec.dtype}"
@@ -76,7 +73,6 @@ def _remedy(phase: str, spec: RunSpec, text: str) -> tuple[str, dict[str, Any]]:
 
 
 def recompile_failure(events: int) -> Failure:
-    """The failure of a run with so many compile events while it was timed."""
     return Failure(
         "time",
         f"The model compiled again while it was timed ({events} compile events): the figures are void.",
@@ -90,16 +86,16 @@ def is_out_of_memory(error: BaseException) -> bool:
     return isinstance(error, torch.OutOfMemoryError | MemoryError) or any(words in text for words in OUT_OF_MEMORY)
 
 
-def build_remedy(said: str) -> str:
-    """What mends this machine where building code failed with these words; '' where they name no known cause."""
-    if re.search(r"\b(Python|pyconfig)\.h\b|\bC(\+\+)? compiler|\bcc1|find .*-l", said):
+def build_remedy(message: str) -> str:
+    """How to mend a machine on which building code failed with this message; '' if the cause is unknown."""
+    if re.search(r"\b(Python|pyconfig)\.h\b|\bC(\+\+)? compiler|\bcc1|find .*-l", message):
         version = sysconfig.get_python_version()
         packages = f"Debian and Ubuntu: apt-get install build-essential python{version}-dev"
         return f"Install a C++ compiler and the headers of Python {version} ({packages}), or set CXX to a compiler."
-    if re.search("undefined symbol|invalid ELF|file too short|PCH file", said):
+    if re.search("undefined symbol|invalid ELF|file too short|PCH file", message):
         folder = "TORCHINDUCTOR_CACHE_DIR, or torchinductor_ with your user's name among the temporary files"
         return f"The compile cache may be damaged: delete the folder of {folder}."
-    if any(words in said for words in NO_FILES_THERE):
+    if any(words in message for words in UNUSABLE_FOLDER):
         return "Set TORCHINDUCTOR_CACHE_DIR and TMPDIR to folders with room, in which files may be written and run."
     return ""
 
@@ -111,13 +107,12 @@ class CannotLoad(BadInput):
     """The request is valid, but the Hub or a damaged file prevents it now."""
 
     def __init__(self, what: str, remedy: str, **change: Any) -> None:
-        """`change` holds the settings that the remedy names, by the fields of `RunSpec`."""
         super().__init__(f"{what} {remedy}")
         self.failure = Failure("load", what, remedy, change)
 
 
 def short_name(checkpoint: str) -> str:
-    """The checkpoint's name in messages: of a folder only the last part, so that no path is revealed."""
+    """The checkpoint's name in messages: of a folder the last part, so that no path is revealed."""
     return Path(checkpoint).name if catalog.is_folder(checkpoint) else checkpoint
 
 
@@ -133,7 +128,7 @@ def in_sentences(checkpoint: str) -> Iterator[None]:
 
 
 def load_refusal(checkpoint: str, error: BaseException) -> BadInput:
-    """What is wrong, and what to do. CannotLoad where the same request may work later or elsewhere."""
+    """What is wrong, and what to do. CannotLoad if the same request may work later or elsewhere."""
     name, entry, causes = short_name(checkpoint), catalog.find(checkpoint), list(_causes(error))
     if "attention implementation" in str(error):
         return BadInput(f"{name} does not have the attention implementation that was asked for. Choose auto or eager.")
@@ -146,20 +141,18 @@ def load_refusal(checkpoint: str, error: BaseException) -> BadInput:
     if any(isinstance(cause, hub_errors.RepositoryNotFoundError) for cause in causes):
         what = f"{name} was not found on the Hub, or is private."
         return CannotLoad(what, "Check the spelling: owner/name, as microsoft/resnet-50.")
-    if any(map(_is_of_the_hub, causes)):
+    if any(map(_is_hub_failure, causes)):
         what = f"The Hub cannot be reached, or fails, and {name} is not complete in the local cache."
         return CannotLoad(what, f"Try again later, {other}", **change)
     file_error = next((one for one in causes if isinstance(one, DAMAGED) or getattr(one, "errno", None)), None)
     what = f"{name} could not be loaded: {_reason(file_error or error)}."
-    if entry is not None and entry.bundled:
-        return CannotLoad(what, "Get the project's folder assets again.")
     if file_error is not None:
         return CannotLoad(what, f"Download or write it again where there is room, or {OTHER}.")
     return BadInput(f"{what} {OTHER.capitalize()}.")
 
 
-def _is_of_the_hub(error: BaseException) -> bool:
-    """Whether the Hub gave no answer, or a failure that is none of a single file."""
+def _is_hub_failure(error: BaseException) -> bool:
+    """Whether the Hub did not answer, or failed for more than a single file."""
     no_answer = isinstance(error, NO_ANSWER) or type(error).__module__.startswith("http")
     failed = isinstance(error, hub_errors.HfHubHTTPError) and not isinstance(error, hub_errors.EntryNotFoundError)
     return no_answer or failed

@@ -1,11 +1,10 @@
-"""The first compiled call in a process of its own: `python -m demo.backend.first_call`, started by the worker.
+"""Times the first compiled call in a process of its own, `python -m demo.backend.first_call`, started by the worker.
 
-Covered: the wall time of one first call over a compile cache that another process has filled, as after the restart of
-a server, and its compile steps; of a package, of loading it and calling it once. Not covered: importing torch, loading
-the model and the GPU's libraries, and the disk cache of the system, which is warm.
+Covered: one first call over a compile cache that another process has filled, as after the restart of a server; of a
+package, loading it and calling it once. Not covered: importing torch, loading the model and the GPU's libraries, and
+the disk cache of the system, which is warm.
 
-An eager call comes first, as in a run: without one some models compile to other graphs than the cache holds. A package
-needs none. The last line of standard output is the answer.
+The job is one line on standard input, the answer the last line of standard output.
 """
 
 import json
@@ -28,16 +27,12 @@ TIMEOUT_SECONDS = 600.0
 def measure_elsewhere(spec: RunSpec, input_file: Path | None, package: Path | None) -> CompileCost:
     """Times the first call in a new process, from this run's cache or package.
 
-    Raises RuntimeError where that process fails, takes too long, or does not find the graphs in the cache.
+    Raises RuntimeError if that process fails or does not find the graphs in the cache, and TimeoutExpired.
     """
-    torch.cuda.empty_cache()  # the further process needs room for a model of its own
-    files = {name: file and str(file) for name, file in (("input_file", input_file), ("package", package))}
-    job = json.dumps({"spec": codec.plain(spec), **files})
+    torch.cuda.empty_cache()  # the other process needs room for a model of its own
+    job = json.dumps(codec.plain({"spec": spec, "input_file": input_file, "package": package}))
     command = [sys.executable, "-m", "demo.backend.first_call"]
-    try:
-        done = subprocess.run(command, input=job, capture_output=True, text=True, timeout=TIMEOUT_SECONDS)
-    except subprocess.TimeoutExpired as error:
-        raise RuntimeError(f"it took more than {TIMEOUT_SECONDS:.0f} s") from error
+    done = subprocess.run(command, input=job, capture_output=True, text=True, timeout=TIMEOUT_SECONDS)
     if done.returncode != 0:
         lines = done.stderr.strip().splitlines()
         raise RuntimeError(lines[-1][:300] if lines else f"exit code {done.returncode}")
@@ -51,27 +46,23 @@ def measure(spec: RunSpec, input_file: Path | None, package: Path | None) -> tup
     """The cost in this process, and the state of the compile cache as in `CompileLog`; with a package 'warm'."""
     workload = tasks.load(spec, input_file)
     with torch.no_grad():
-        _ = workload.batch  # made before, as the GPU's libraries are loaded before
+        _ = workload.batch  # made here, so that it is not timed
         torch_settings.load_gpu_libraries(spec, workload.device)
         if package is not None:
             started = time.perf_counter()
             call = workload.call(compile_model.load_package(package))
             parts = {"load": time.perf_counter() - started, "first run": workload.clock.time(call)}
             return CompileCost(sum(parts.values()), parts), "warm"
-        workload.eager()
+        workload.eager()  # without it some models compile to other graphs than the cache holds
         log = compilation.CompileLog()
         seconds = workload.clock.time(workload.call(compile_model.compiled(workload.model, spec)))
         log.first_call_ended()
         return log.cost(seconds), log.cache
 
 
-def main() -> None:
+if __name__ == "__main__":
     job = json.loads(sys.stdin.read())
-    input_file, package = (Path(job[name]) if job[name] else None for name in ("input_file", "package"))
-    cost, cache = measure(codec.load(RunSpec, job["spec"]), input_file, package)
+    files = (Path(job[name]) if job[name] else None for name in ("input_file", "package"))
+    cost, cache = measure(codec.load(RunSpec, job["spec"]), *files)
     print(json.dumps({"cost": codec.plain(cost), "cache": cache}), flush=True)
     os._exit(0)  # inductor's pool and CUDA's teardown take seconds that nobody should wait for
-
-
-if __name__ == "__main__":
-    main()

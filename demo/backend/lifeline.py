@@ -1,11 +1,11 @@
 """Runs a module as a process that ends with its parent: `python -m demo.backend.lifeline FOLDER MODULE [ARGUMENT ...]`.
 
-The parent keeps the writing end of this process's standard input open. When that end closes, which the kernel does
-for a killed parent too, the whole process group is killed with SIGKILL, and its FOLDER of temporary files removed.
+The parent keeps the writing end of this process's standard input open. When that end closes, even because the parent
+is killed, the process group gets SIGKILL, and its FOLDER of temporary files is removed.
 
-Covered: the module, its imports, a library that holds the interpreter's lock, a crash of the module whose children live
-on; on Linux the end of the watcher itself, with which the group ends. Not covered: children that leave the process
-group, as with `setsid`; anything while another process holds a copy of the writing end.
+Covered: a library that holds the interpreter's lock; children that outlive a crash of the module; on Linux the end of
+the watcher itself. Not covered: children that leave the process group, as with `setsid`, and the time while another
+process holds a copy of the writing end.
 """
 
 import contextlib
@@ -19,12 +19,12 @@ import sys
 
 
 def end_with_parent(folder: str) -> None:
-    """Forks the watcher that does so. Call it before starting a thread.
+    """Forks a watcher, which kills the group and removes the folder. Call it before a thread is started.
 
-    A process, not a thread: a thread waits forever if a library hangs with the interpreter's lock, and is gone if this
-    process crashes and its children do not. It closes its other files, so that their readers see this process end. The
-    one it keeps is the writing end of a pipe on which nothing is written: when the watcher is killed, this end closes,
-    and the kernel sends the whole group the signal that is set here for news on the pipe.
+    1. The watcher is a process: a thread cannot run while a library holds the interpreter's lock, nor after a crash.
+    2. It closes its other files, so that their readers see this process end.
+    3. It keeps the writing end of a pipe on which nothing is written. When the watcher is killed, this end closes, and
+       the kernel sends the group the signal that is set for news on the pipe.
     """
     reading, writing = os.pipe()
     with contextlib.suppress(AttributeError, OSError):  # not Linux
@@ -37,7 +37,7 @@ def end_with_parent(folder: str) -> None:
     os.dup2(writing, 1)
     os.closerange(2, 1 << 16)  # not up to SC_OPEN_MAX, which can be unlimited
     pipe = select.poll()
-    pipe.register(0, 0)  # no event is asked for: poll returns only when the other end closes, or on an error
+    pipe.register(0, 0)  # without an event to wait for, poll returns only when the other end closes, or on an error
     pipe.poll()
     group = os.getpgrp()
     os.setpgid(0, 0)  # so that it outlives the group for as long as it removes the folder

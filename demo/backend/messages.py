@@ -1,7 +1,4 @@
-"""The worker's job, and its messages to the process that started it, as JSON lines on a pipe of their own.
-
-Nothing that a library prints can get between them. The messages are listed in `demo.backend.__main__`.
-"""
+"""The worker's job, and its messages to the process that started it: those that `demo.backend.__main__` lists."""
 
 import json
 import time
@@ -15,11 +12,10 @@ from demo.core.progress import Progress
 from demo.core.spec import RunSpec
 
 MIN_SECONDS_BETWEEN = 0.25
-"""Progress within one phase is sent four times a second at most."""
-COUNTERS = ("eager_seconds", "compiled_seconds", "first_seconds", "compile_steps", "graphs", "breaks", "speedup")
-"""What later phases repeat, so that the page keeps showing the state at the end of the timing."""
+LASTING = ("eager_seconds", "compiled_seconds", "first_seconds", "compile_steps", "graphs", "breaks", "speedup")
+"""The fields of Progress that later phases repeat, so that the page keeps showing them."""
 TIMING_STARTS, TIMING_SHARE = 0.5, 0.42
-"""Where the timing begins on the progress bar of the whole run, and how much of the bar it takes."""
+"""Where the timing begins on the progress bar of the whole run, and its share of the bar."""
 
 
 @dataclass(frozen=True)
@@ -28,25 +24,25 @@ class Job:
 
     spec: RunSpec
     input_file: str | None = None
-    """The path of what the model sees: a picture."""
+    """The picture's path."""
     id: str = ""
     started_at: str = ""
     cache_folder: str | None = None
-    """An empty folder for this run's compile cache, where the spec asks for an empty one."""
+    """An empty folder for this run's compile cache, if the spec asks for an empty one."""
     trace: str | None = None
     """A file to write the profiler's trace to, for Perfetto."""
     package: str | None = None
-    """A file to write AOTInductor's package to; without it the package goes with the run's temporary files."""
+    """A file for AOTInductor's package. By default it goes with the run's temporary files."""
     kept_packages: str | None = None
-    """A folder for packages of this spec: one that is there is loaded instead of built."""
+    """A folder for packages of this spec: a package that is there is loaded instead of built."""
     threads: int | None = None
-    """On a CPU, if the spec leaves them open: torch's threads, so that the run is of one setting with earlier ones."""
+    """On a CPU, if the spec leaves them open: torch's threads, as in the earlier runs of this setting."""
     exactly: bool = False
     """Refuse the run if other programs leave fewer cores free than `threads`, instead of using fewer."""
 
     @property
     def seen_file(self) -> Path | None:
-        """What the model sees; None for a model that sees no file, whatever the job holds."""
+        """The picture's path; None for a model that sees none, whatever the job holds."""
         return Path(self.input_file) if self.input_file is not None and self.spec.sees_picture else None
 
 
@@ -57,8 +53,7 @@ class Events:
         self._stream = stream
         self._start = time.monotonic()
         self._sent_at = 0.0
-        self._raced_from: float | None = None
-        """When the compile began."""
+        self._compile_began: float | None = None
         self._last = Progress(phase="", fraction=0.0, elapsed_seconds=0.0)
 
     def send(self, event: str, **content: Any) -> None:
@@ -66,44 +61,39 @@ class Events:
         self._stream.flush()
 
     def progress(self, phase: str, fraction: float, **more: Any) -> None:
-        """Sends a Progress with the fields `more`; the `COUNTERS` keep their last values where `more` has none."""
+        """Sends a Progress with the fields `more`; those of `LASTING` keep their last values."""
         now = time.monotonic()
         same = (phase, more.get("code", "")) == (self._last.phase, self._last.code)
         if same and now - self._sent_at < MIN_SECONDS_BETWEEN:
             return
-        fields = {name: getattr(self._last, name) for name in COUNTERS} | more
-        if phase == "compile" and self._raced_from is None:
-            self._raced_from = now
-        if self._raced_from is not None:
-            fields["racing_seconds"] = racing = now - self._raced_from
+        fields = {name: getattr(self._last, name) for name in LASTING} | more
+        if phase == "compile" and self._compile_began is None:
+            self._compile_began = now
+        if self._compile_began is not None:
+            fields["racing_seconds"] = racing = now - self._compile_began
             code, steps = more.get("code"), self._last.compile_steps
             if phase == "compile" and code and (not steps or steps[-1][0] != code):
                 fields["compile_steps"] = (*steps, (code, racing))
             if phase == "time" and self._last.phase == "compile":
-                fields["first_seconds"] = now - self._raced_from
+                fields["first_seconds"] = racing
         self._last = Progress(phase=phase, fraction=fraction, elapsed_seconds=now - self._start, **fields)
         self._sent_at = now
         self.send("progress", progress=codec.plain(self._last))
 
     def block_timed(self, samples: timing.Samples, plan: timing.Plan, elapsed: float) -> None:
-        """Progress after a block of the interleaved protocol, `elapsed` seconds after the timing began."""
-        forecast: dict[str, Any] = {"code": "unclear"}  # from then on it ends as soon as the answer is clear
+        """Sends the progress after a block of the interleaved protocol, `elapsed` seconds after the timing began."""
         if plan.iterations:
             done = len(samples.compiled) / plan.iterations
-            forecast = {"remaining_seconds": max(0.0, elapsed / done - elapsed)}
+            end = elapsed / done
         else:
-            done = elapsed / plan.max_seconds
-            if done < 1:
-                forecast = {"remaining_seconds": plan.max_seconds - elapsed}
-        known = samples.estimate()
-        self.timed(
-            min(1.0, done),
-            eager_seconds=known.eager_seconds,
-            compiled_seconds=known.compiled_seconds,
-            speedup=known.speedup,
-            **forecast,
-        )
+            done, end = elapsed / plan.max_seconds, plan.max_seconds
+        forecast: dict[str, Any] = {"remaining_seconds": max(0.0, end - elapsed)}
+        if not plan.iterations and done >= 1:
+            forecast = {"code": "unclear"}  # it ends as soon as the answer is clear
+        estimate = samples.estimate()
+        seconds = {"eager_seconds": estimate.eager_seconds, "compiled_seconds": estimate.compiled_seconds}
+        self.timed(min(1.0, done), speedup=estimate.speedup, **seconds, **forecast)
 
     def timed(self, done: float, **more: Any) -> None:
-        """Progress within the timing, of which the share `done` is over."""
+        """Sends progress within the timing, of which the share `done` is over."""
         self.progress("time", TIMING_STARTS + TIMING_SHARE * done, **more)

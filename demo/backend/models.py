@@ -1,8 +1,7 @@
-"""From a spec to a model in eval mode with its processor: from the Hub, a bundled folder, or with random weights.
+"""Loads the model of a spec, in eval mode, with its processor: from the Hub, a folder, or with random weights.
 
-A checkpoint that somebody named has limits: the sizes of its files before one is fetched, weights in safetensors only,
-its parameters (counted without allocating any), and the pictures that its processor makes. Not covered: the memory that
-a call takes.
+A checkpoint that is not in the catalogue has limits: the sizes of its files, its parameters, its labels, and weights in
+safetensors only. Not covered: the memory that a call takes, and the size to which a processor brings a picture.
 """
 
 import copy
@@ -17,51 +16,46 @@ import huggingface_hub
 import torch
 import transformers
 from transformers import CONFIG_MAPPING, PreTrainedConfig
-from transformers.utils import cached_file
+from transformers.utils import SAFE_WEIGHTS_INDEX_NAME, cached_file
 
 from demo import tasks
 from demo.backend.failures import OTHER, in_sentences, short_name
-from demo.backend.workload import dtype_of, memory_format_of
+from demo.backend.workload import dtype_of
 from demo.core import catalog, format as fmt, hub, limits
-from demo.core.catalog import KEY_MAPPINGS
 from demo.core.caveat import Caveat
 from demo.core.spec import TEXT_GENERATION, BadInput, RunSpec
 
 UNUSED_WEIGHTS = (".swin.layernorm.weight", ".swin.layernorm.bias", "mask_token", "num_batches_tracked")
 """Ends of the names of weights that no prediction depends on: Mask2Former's backbone norms its stages instead."""
 TEXT_MODELS = ("owlvit", "owlv2")
-"""Zero-shot detectors whose queries are a list of short texts; other ones join the queries in their own ways."""
+"""Zero-shot detectors whose queries are a list of short texts. Other detectors join the queries in their own ways."""
 MAX_LABEL = 200
-MAX_NUMBER = 10_000_000
-"""The largest whole number in a config."""
+"""Letters of a label."""
 MAX_ENTRIES = 100_000
-"""Entries of a list or an object in a config, and labels: each costs 20 microseconds and a kilobyte. ImageNet-21k has
-21,843 labels."""
-MAX_TENSORS = 20_000
-"""Weight tensors of a model that somebody named. The largest vision models have about two thousand."""
+"""Entries of a list or an object in a config. ImageNet-21k has 21,843 labels."""
+MAX_NUMBERS = {"label|classes": MAX_ENTRIES, "layers?$|^depths?$": 1000, "^rope_theta$": 10**12, "": 10_000_000}
+"""The largest whole number in a config, by what its name holds: the first pattern that fits."""
 MAX_TEXT_BYTES = 50_000_000
-"""Bytes of a file beside the weights. Gemma 3's tokenizer.json has 33 MB."""
+"""Gemma 3's tokenizer.json has 33 MB."""
 TEXT_FILES = (".json", ".txt", ".jinja")
-MAX_SIDE = 4096
-"""Pixels of a side to which a processor may resize a picture. The catalogue's ask for 1333 at most."""
 MAX_PARAMETER_BYTES = 8
 """In the widest number format of a weights file."""
 
 
 @dataclass
-class Loaded:
+class LoadedModel:
     model: Any
     processor: Any
     """None for a model that sees no picture."""
     tokenizer: Any | None
-    """None for a model without text, and for random weights: see `PictureWorkload.preprocess`."""
+    """None for a model without text, and for random weights."""
     checkpoint: catalog.Checkpoint
     caveats: list[Caveat]
 
 
 @dataclass(frozen=True)
 class Source:
-    """Arguments of `from_pretrained`, of which `options` are for config, processor, tokenizer and weights."""
+    """Arguments of `from_pretrained`: `options` for config, processor, tokenizer and weights."""
 
     name: str
     config_name: str
@@ -69,11 +63,11 @@ class Source:
     weights_options: dict[str, Any]
 
 
-def load(spec: RunSpec, device: torch.device) -> Loaded:
-    """The model on `device` in the asked dtype, in eval mode, with its processor.
+def load(spec: RunSpec, device: torch.device) -> LoadedModel:
+    """The model on `device` in the spec's dtype, in eval mode, with its processor.
 
-    Raises BadInput if the checkpoint cannot be run as asked: of another task, in pickle only, larger than the limits;
-    and CannotLoad if it cannot be loaded now: unknown, gated, damaged, or the Hub out of reach.
+    Raises BadInput for a checkpoint of another task, in pickle only, or beyond a limit; CannotLoad for one that is
+    unknown, gated or damaged, or if the Hub is out of reach.
     """
     entry = catalog.find(spec.checkpoint)
     with in_sentences(spec.checkpoint):
@@ -83,41 +77,42 @@ def load(spec: RunSpec, device: torch.device) -> Loaded:
             refuse_pickled_parts(source)
         config = _config(source)
         checkpoint = entry or _catalogue_entry(spec, config)
-        kind = getattr(transformers, checkpoint.auto_class)
+        auto_class = getattr(transformers, checkpoint.auto_class)
         if entry is None:
-            refuse_large_model(kind, config, spec.checkpoint)
+            refuse_large_model(auto_class, config, spec.checkpoint)
         # Without trust_remote_code transformers would ask on standard input.
         options = {"config": config, "trust_remote_code": False, **source.options}
-        model, missing = _model(spec, kind, source, options)
+        model, missing = _model(spec, auto_class, source, options)
         reads_text = checkpoint.takes_text or spec.task == TEXT_GENERATION
         tokenizer = _tokenizer(source, options) if reads_text and spec.weights == "pretrained" else None
         processor = None
         if spec.sees_picture:
-            # Over Pillow, which needs no torchvision.
+            # Pillow's backend needs no torchvision.
             processor = transformers.AutoImageProcessor.from_pretrained(source.name, backend="pil", **options)
-            refuse_large_inputs(processor, spec.checkpoint)
         # What a checkpoint lacks, transformers initialises at random.
         names = sorted(name for name in missing if not name.endswith(UNUSED_WEIGHTS))
         caveats = [Caveat("missing_weights", {"count": len(names), "first": names[0]})] if names else []
-    model = model.to(device, memory_format=memory_format_of(spec)).eval()
-    return Loaded(model, processor, tokenizer, checkpoint, caveats)
+    memory_format = torch.channels_last if spec.channels_last else torch.contiguous_format
+    model = model.to(device, memory_format=memory_format).eval()
+    return LoadedModel(model, processor, tokenizer, checkpoint, caveats)
 
 
 def _catalogue_entry(spec: RunSpec, config: Any) -> catalog.Checkpoint:
-    """A catalogue entry for a checkpoint that somebody named, from its config. Raises BadInput for one of another task,
-    or saved from another class, so that its head for this task would be random.
+    """An entry for a checkpoint that the catalogue lacks, from its config.
+
+    Raises BadInput for a checkpoint of another task, and for one saved from another class: its head would be random.
     """
     architectures = [str(name) for name in config.architectures or [] if not isinstance(config.architectures, str)]
     for auto_class in tasks.BY_NAME[spec.task].auto_classes:
-        found = getattr(transformers, auto_class)._model_mapping.get(type(config), ())
-        classes: tuple[Any, ...] = found if isinstance(found, tuple) else (found,)
-        fits = bool(classes) if not architectures else any(one.__name__ in architectures for one in classes)
+        classes = getattr(transformers, auto_class)._model_mapping.get(type(config), ())
+        names = {one.__name__ for one in (classes if isinstance(classes, tuple) else (classes,))}
+        fits = names & {*architectures} if architectures else names
         if fits and ("ZeroShot" not in auto_class or config.model_type in TEXT_MODELS):
             break
     else:
-        what = (", ".join(architectures) or config.model_type)[:MAX_LABEL]
+        kind = (", ".join(architectures) or config.model_type)[:MAX_LABEL]
         raise BadInput(
-            f"{short_name(spec.checkpoint)} is a {what}, which does not do {spec.task.replace('-', ' ')} here. "
+            f"{short_name(spec.checkpoint)} is a {kind}, which does not do {spec.task.replace('-', ' ')} here. "
             "Choose another task, or a checkpoint of this task."
         )
     takes_text = config.model_type in TEXT_MODELS
@@ -137,24 +132,24 @@ def _catalogue_entry(spec: RunSpec, config: Any) -> catalog.Checkpoint:
     )
 
 
-def _model(spec: RunSpec, kind: Any, source: Source, options: dict[str, Any]) -> tuple[Any, Iterable[str]]:
-    """The model of class `kind` on the CPU, and the names of the weights that its checkpoint lacks."""
-    # At once: from float32 a large model would need twice the memory of half types.
-    asked: dict[str, Any] = {"dtype": dtype_of(spec)}
+def _model(spec: RunSpec, auto_class: Any, source: Source, options: dict[str, Any]) -> tuple[Any, Iterable[str]]:
+    """The model on the CPU, and the names of the weights that its checkpoint lacks."""
+    # The dtype is set here, because a large model in float32 would need twice the memory.
+    model_options: dict[str, Any] = {"dtype": dtype_of(spec)}
     if spec.attention != "auto":
-        asked["attn_implementation"] = spec.attention
+        model_options["attn_implementation"] = spec.attention
     if spec.weights == "random":
         torch.manual_seed(0)  # random weights are the same in every run
-        return kind.from_config(options["config"], **asked), ()
-    asked |= {"output_loading_info": True, **source.weights_options}
-    model, report = kind.from_pretrained(source.name, **options, **asked)
+        return auto_class.from_config(options["config"], **model_options), ()
+    model_options |= {"output_loading_info": True, **source.weights_options}
+    model, report = auto_class.from_pretrained(source.name, **options, **model_options)
     return model, report["missing_keys"]
 
 
 def _tokenizer(source: Source, options: dict[str, Any]) -> Any:
     tokenizer = transformers.AutoTokenizer.from_pretrained(source.name, **options)
     if len(tokenizer) <= len(tokenizer.all_special_ids):
-        # Where the files are missing, transformers makes one without words: every query would be the same.
+        # If the files are missing, transformers makes a tokenizer without words: all queries would be the same.
         raise BadInput(f"{short_name(source.name)} has no tokenizer (tokenizer.json) to read a text; {OTHER}.")
     return tokenizer
 
@@ -163,7 +158,10 @@ def _tokenizer(source: Source, options: dict[str, Any]) -> Any:
 
 
 def _source(spec: RunSpec, entry: catalog.Checkpoint | None) -> Source:
-    """`entry` is None where somebody named the checkpoint. Raises BadInput for a folder without a config."""
+    """Where the files are. `entry` is None for a checkpoint that the catalogue lacks.
+
+    Raises BadInput for a folder without a config.
+    """
     folder = None
     if entry is not None and (entry.bundled or spec.weights == "random"):
         folder = catalog.config_folder(entry)
@@ -179,21 +177,23 @@ def _source(spec: RunSpec, entry: catalog.Checkpoint | None) -> Source:
     if entry is None:
         return Source(spec.checkpoint, spec.checkpoint, options, {"use_safetensors": True})
     # Without use_safetensors a .bin of the catalogue's checkpoints is read, too, with weights_only=True.
-    if (mapping := KEY_MAPPINGS.get(spec.checkpoint)) is None:
+    if (mapping := catalog.KEY_MAPPINGS.get(spec.checkpoint)) is None:
         return Source(spec.checkpoint, spec.checkpoint, options, {})
     # The published config asks for timm; ours builds the same backbone from transformers and renames the keys.
     return Source(spec.checkpoint, str(catalog.config_folder(entry)), options, {"key_mapping": mapping})
 
 
 def _config(source: Source) -> Any:
-    """The source's config, as loading and compiling need it. Raises BadInput for a config that asks for a gigantic
-    model, and ValueError or what transformers raises for an unknown model type or entry.
+    """The source's config, as loading and compiling need it.
+
+    Raises BadInput for a config that asks for a gigantic model, ValueError for a model type that transformers lacks,
+    and what transformers raises for a wrong entry.
     """
     entries, _ = PreTrainedConfig.get_config_dict(source.config_name, **source.options)
-    given = entries.get("model_type")
-    kind = _class_of(given)
-    if kind is None:  # such as a model that brings Python code of its own, which is never run here
-        raise ValueError(f"transformers {transformers.__version__} does not know its config's model_type, {given!r}")
+    model_type = entries.get("model_type")
+    if (kind := _class_of(model_type)) is None:  # a checkpoint may bring Python code for it, which is never run here
+        version = transformers.__version__
+        raise ValueError(f"transformers {version} does not know its config's model_type, {model_type!r}")
     for name, amount, limit in _amounts(entries):
         if amount > limit:
             what = f"{fmt.printable(name)[:MAX_LABEL]} is {fmt.shortened(f'{amount:,}', 40)}, the limit is {limit:,}"
@@ -205,24 +205,23 @@ def _config(source: Source) -> Any:
     # The model's class decides, or the spec. A config's entry may name a kernel to be fetched from the Hub.
     config._attn_implementation = None
     if config.id2label is not None:
-        texts = {number: str(label).replace("\n", " ") for number, label in config.id2label.items()}  # may be anything
-        config.id2label = {number: fmt.printable(text)[:MAX_LABEL] for number, text in texts.items()}
+        labels = {number: str(label).replace("\n", " ") for number, label in config.id2label.items()}
+        config.id2label = {number: fmt.printable(label)[:MAX_LABEL] for number, label in labels.items()}
     return config
 
 
 def _amounts(part: Any, name: str = "the config") -> Iterator[tuple[str, int, int]]:
-    """Every number in a config and of its entries: its name, itself and its limit. The base of the rotary embeddings
-    has none."""
+    """(name, number, limit) of each whole number in a config, and of the length of each list and object."""
     if isinstance(part, dict | list):
         yield f"the number of entries of {name}", len(part), MAX_ENTRIES
         for key, value in part.items() if isinstance(part, dict) else ((name, value) for value in part):
             yield from _amounts(value, key)
-    if isinstance(part, int) and name != "rope_theta":
-        yield name, abs(part), MAX_ENTRIES if re.search("label|classes", name) else MAX_NUMBER
+    if isinstance(part, int):
+        yield name, abs(part), next(most for pattern, most in MAX_NUMBERS.items() if re.search(pattern, name))
 
 
 def _class_of(model_type: Any) -> Any | None:
-    """The installed transformers' config class, or None where it knows no such model type."""
+    """The installed transformers' config class; None for a model type that it does not know."""
     return CONFIG_MAPPING[model_type] if isinstance(model_type, str) and model_type in CONFIG_MAPPING else None
 
 
@@ -250,26 +249,23 @@ def _takes_null(kind: Any, name: str) -> bool:
     return True
 
 
-# What a checkpoint that somebody named may ask of this machine: each raises BadInput beyond a limit
+# What a checkpoint that the catalogue lacks may ask of this machine: each raises BadInput beyond a limit
 
 
 def refuse_large_files(source: Source) -> None:
     """Asks the Hub for the sizes of the files before one is fetched."""
     if source.options.get("local_files_only"):
         return
-    # Without a timeout of its own this request would wait for as long as the Hub keeps the connection open.
-    repository = huggingface_hub.model_info(
-        source.name, files_metadata=True, timeout=huggingface_hub.constants.HF_HUB_ETAG_TIMEOUT
-    )
+    # The request has no timeout by default.
+    timeout = huggingface_hub.constants.HF_HUB_ETAG_TIMEOUT
+    repository = huggingface_hub.model_info(source.name, files_metadata=True, timeout=timeout)
     sizes = {file.rfilename: file.size or 0 for file in repository.siblings or []}
-    for name, bytes_of_file in sizes.items():
-        if name.endswith(TEXT_FILES) and bytes_of_file > MAX_TEXT_BYTES:
-            raise BadInput(
-                f"The file {fmt.printable(name)[:100]} of {source.name} has {fmt.size(bytes_of_file)}, the limit is "
-                f"{fmt.size(MAX_TEXT_BYTES)}; {OTHER}."
-            )
-    weights = sum(bytes_of_file for name, bytes_of_file in sizes.items() if name.endswith(".safetensors"))
+    text = max((size for name, size in sizes.items() if name.endswith(TEXT_FILES)), default=0)
+    weights = sum(size for name, size in sizes.items() if name.endswith(".safetensors"))
     limit = limits.current().parameters * MAX_PARAMETER_BYTES
+    if text > MAX_TEXT_BYTES:
+        most = fmt.size(MAX_TEXT_BYTES)
+        raise BadInput(f"{source.name} has a text file of {fmt.size(text)}, the limit is {most}; {OTHER}.")
     if weights > limit:
         raise BadInput(
             f"The weights of {source.name} have {fmt.size(weights)}, the limit here is {fmt.size(limit)}. Choose a "
@@ -279,48 +275,21 @@ def refuse_large_files(source: Source) -> None:
 
 def refuse_pickled_parts(source: Source) -> None:
     """Refuses an index of weights that are no safetensors: transformers unpickles them despite `use_safetensors`."""
-    name = "model.safetensors.index.json"
-    index = cached_file(source.name, name, _raise_exceptions_for_missing_entries=False, **source.options)
+    optional = {"_raise_exceptions_for_missing_entries": False}
+    index = cached_file(source.name, SAFE_WEIGHTS_INDEX_NAME, **optional, **source.options)
     parts = json.loads(Path(index).read_bytes())["weight_map"].values() if index is not None else ()
     if not all(str(part).endswith(".safetensors") for part in parts):
         raise BadInput(f"{short_name(source.name)} has weights that are no safetensors, the only kind read; {OTHER}.")
 
 
-def refuse_large_model(kind: Any, config: Any, checkpoint: str) -> None:
-    """Builds the architecture without allocating its weights, and stops as soon as it has counted beyond the limit."""
+def refuse_large_model(auto_class: Any, config: Any, checkpoint: str) -> None:
+    """Builds the architecture without allocating its weights, and counts them."""
+    with torch.device("meta"):
+        model = auto_class.from_config(copy.deepcopy(config))
+    counted = sum(tensor.numel() for tensor in (*model.parameters(), *model.buffers()))
     limit = limits.current().parameters
-    counted = tensors = 0
-
-    def count(module: Any, name: str, parameter: torch.Tensor | None) -> None:
-        nonlocal counted, tensors
-        if parameter is None:
-            return
-        counted, tensors = counted + parameter.numel(), tensors + 1
-        if counted > limit or tensors > MAX_TENSORS:
-            raise BadInput(
-                f"{short_name(checkpoint)} is a model of more than {limit:,} parameters or {MAX_TENSORS:,} weight "
-                f"tensors, the limits here. Choose a smaller checkpoint, or raise {limits.VARIABLES['parameters']}."
-            )
-
-    kinds = ("parameter", "buffer")
-    hooks = [getattr(torch.nn.modules.module, f"register_module_{kind}_registration_hook")(count) for kind in kinds]
-    try:
-        with torch.device("meta"):
-            kind.from_config(copy.deepcopy(config))
-    finally:
-        for hook in hooks:
-            hook.remove()
-
-
-def refuse_large_inputs(processor: Any, checkpoint: str) -> None:
-    """Refuses a processor that resizes any picture to more than `MAX_SIDE` pixels a side."""
-    # ConvNeXT and PoolFormer resize to the size over `crop_pct` before they crop to the size.
-    share = getattr(processor, "crop_pct", None) or 1
-    for name in ("size", "crop_size", "pad_size", "size_divisor"):
-        given = getattr(processor, name, None) or 0
-        sides = [given] if isinstance(given, int | float) else dict(given).values()
-        if any(side is not None and side / share > MAX_SIDE for side in sides):
-            raise BadInput(
-                f"The processor of {short_name(checkpoint)} asks for pictures of more than {MAX_SIDE} pixels a side; "
-                f"{OTHER}."
-            )
+    if counted > limit:
+        raise BadInput(
+            f"{short_name(checkpoint)} is a model of more than {limit:,} parameters, the limit here. Choose a smaller "
+            f"checkpoint, or raise {limits.VARIABLES['parameters']}."
+        )

@@ -1,7 +1,4 @@
-"""A checkpoint that is called with one picture, repeated to a batch: what all tasks of a picture have.
-
-The file of a task in `demo.backend.tasks` says how the outputs are decoded.
-"""
+"""A checkpoint that is called with one picture, repeated to a batch: the base of all tasks of pictures."""
 
 from abc import abstractmethod
 from collections.abc import Callable
@@ -14,7 +11,6 @@ import torch
 from PIL import Image
 
 from demo.backend import models, timing
-from demo.backend.failures import OTHER, short_name
 from demo.backend.workload import Batch, Workload, on_device
 from demo.core import images
 from demo.core.outputs import EndToEnd, ImageInfo, Predictions
@@ -26,12 +22,10 @@ CLIP_START, CLIP_END, CLIP_LENGTH = 49406, 49407, 16
 
 @dataclass(frozen=True)
 class PictureWorkload(Workload):
-    """`inputs` are made when they are first asked for."""
-
-    loaded: models.Loaded
+    loaded: models.LoadedModel
     picture: Image.Image
     file: Path
-    """The picture's."""
+    """From which `picture` was read."""
     outputs_read: ClassVar[tuple[str, ...]]
     """The model's outputs that `decode` reads."""
 
@@ -39,7 +33,7 @@ class PictureWorkload(Workload):
     def load(
         cls, spec: RunSpec, device: torch.device, file: Path | None, on_image: Callable[[ImageInfo], None] | None = None
     ) -> Self:
-        """Raises BadInput where there is no picture or it cannot be read, and what `models.load` raises."""
+        """Raises BadInput without a readable picture, and what `models.load` raises."""
         if file is None:
             raise BadInput(f"{spec.checkpoint} sees a picture, and none was given. Name one.")
         picture, image = images.read(file)
@@ -50,20 +44,17 @@ class PictureWorkload(Workload):
 
     @abstractmethod
     def decode(self, outputs: Any) -> Predictions:
-        """What a server would answer with; `outputs` are those of one picture, in float32 on the CPU."""
+        """What a server would answer; `outputs` are of one picture, in float32 on the CPU."""
 
     def preprocess(self) -> dict[str, torch.Tensor]:
-        """The model's inputs, on the CPU: `pixel_values` [1, 3, height, width] of the picture, and `pixel_mask` if any.
+        """The model's inputs, on the CPU: `pixel_values` [1, 3, height, width], and `pixel_mask` if any.
 
-        A text model's queries become `input_ids` [queries, 16]; with random weights there is no tokenizer, and queries
-        without words take the model the same time. Raises BadInput if the processor makes no pixels.
+        The queries of a zero-shot detector become `input_ids` and `attention_mask` [queries, 16]. With random weights
+        there is no tokenizer: queries without words take as long.
         """
         loaded = self.loaded
-        inputs = dict(loaded.processor(images=[self.picture], return_tensors="pt"))
-        if "pixel_values" not in inputs:
-            name = short_name(loaded.checkpoint.id)
-            raise BadInput(f"The processor of {name} makes no pixels of a picture; {OTHER}.")
-        inputs = {name: inputs[name] for name in ("pixel_values", "pixel_mask") if name in inputs}
+        made = loaded.processor(images=[self.picture], return_tensors="pt")
+        inputs = {name: made[name] for name in ("pixel_values", "pixel_mask") if name in made}
         if loaded.checkpoint.takes_text:
             queries = list(self.spec.text)
             if loaded.tokenizer is not None:
@@ -83,35 +74,33 @@ class PictureWorkload(Workload):
         return self._repeat(self.inputs, self.spec.batch_size)
 
     def batch_of(self, size: Size) -> Batch:
-        """The picture is resampled after its processor has made the model's input of it."""
+        """Resamples the processor's pixels to the size."""
         inputs = dict(self.inputs)
         if size.height is not None and size.width is not None:
-            there = (size.height, size.width)
-            inputs["pixel_values"] = torch.nn.functional.interpolate(inputs["pixel_values"], there, mode="bilinear")
+            sides = (size.height, size.width)
+            inputs["pixel_values"] = torch.nn.functional.interpolate(inputs["pixel_values"], sides, mode="bilinear")
             if "pixel_mask" in inputs:
-                inputs["pixel_mask"] = torch.ones((1, *there), dtype=inputs["pixel_mask"].dtype)
+                inputs["pixel_mask"] = torch.ones((1, *sides), dtype=inputs["pixel_mask"].dtype)
         return self._repeat(inputs, size.batch_size)
 
     def _repeat(self, inputs: dict[str, torch.Tensor], times: int) -> Batch:
-        return {
-            name: on_device(value.repeat(times, *([1] * (value.dim() - 1))), self.spec, self.device)
-            for name, value in inputs.items()
-        }
+        repeated = {name: value.repeat(times, *[1] * (value.dim() - 1)) for name, value in inputs.items()}
+        return {name: on_device(value, self.spec, self.device) for name, value in repeated.items()}
 
     def predictions(self, outputs: Any) -> Predictions | None:
-        return None if self.spec.weights == "random" else self.find(outputs)
+        return None if self.spec.weights == "random" else self._decode_first(outputs)
 
     def end_to_end(self, outputs: Any) -> EndToEnd | None:
-        """With random weights too: what finding predictions costs is known all the same."""
+        """With random weights too: decoding takes time, whatever it finds."""
         decoding = timing.median_of_few(lambda: images.decode(self.file), timing.CPU_CLOCK)
         return EndToEnd(
             preprocess_seconds=decoding + timing.median_of_few(self.preprocess, timing.CPU_CLOCK),
             copy_seconds=timing.median_of_few(self.make_batch, self.clock),
-            postprocess_seconds=timing.median_of_few(lambda: self.find(outputs), timing.CPU_CLOCK),
+            postprocess_seconds=timing.median_of_few(lambda: self._decode_first(outputs), timing.CPU_CLOCK),
         )
 
-    def find(self, outputs: Any) -> Predictions:
-        """What `decode` finds in the outputs for the first picture of the batch."""
+    def _decode_first(self, outputs: Any) -> Predictions:
+        """The predictions for the first picture of the batch."""
         read = {name: outputs[name] for name in self.outputs_read if isinstance(outputs.get(name), torch.Tensor)}
         return self.decode(type(outputs)(**{name: one[:1].detach().float().cpu() for name, one in read.items()}))
 

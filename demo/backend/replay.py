@@ -1,14 +1,14 @@
-"""A log of input sizes called one after another: a process of its own for each strategy, started by `demo shapes`.
+"""Times a log of input sizes, call by call: `demo shapes` starts this as a process of its own for each strategy.
 
-Covered: every call is timed alone, the compile that it waits for included, over an empty compile cache; before them
-eager is called once with every size, as a warm-up and to see that the model takes it. A picture's size is that of the
-model's input; a text is one call over the whole prompt, without a cache of keys and values. Not covered: making the
-inputs, and the copy that pads a batch.
+Covered: each call with the compile that it waits for, over an empty compile cache, after one eager call of every size.
+A text is one call over the whole prompt, without a cache of keys and values. Not covered: making the inputs, and the
+copy that pads a batch.
 
-The job is {"spec": ..., "input_file": ..., "sizes": [...], "compiled": true, "cache_folder": "..."}; the answer is one
-line, {"refused": ...}, {"failed": ...} or {"seconds": [...], "waited": [...], "recompiles": 0, "fallbacks": 0}.
+The job is {"spec": ..., "input_file": ..., "sizes": [...], "compiled": true, "cache_folder": "..."}. The answer is one
+line: {"refused": ...}, {"failed": ...} or {"seconds": [...], "waited": [...], "recompiles": 0, "fallbacks": 0}.
 """
 
+import functools
 import json
 import os
 import sys
@@ -26,7 +26,10 @@ from demo.core.spec import BadInput, RunSpec
 
 
 def replay(workload: Workload, sizes: list[Size], compiled: bool) -> dict[str, Any]:
-    """Seconds of each call, which of them compiled or recorded a CUDA graph, recompiles, fallbacks. Raises BadInput."""
+    """Seconds of each call, which of them compiled or recorded a CUDA graph, recompiles, fallbacks.
+
+    Raises BadInput for a size that the model does not take.
+    """
     for size in dict.fromkeys(sizes):
         try:
             workload.model(**workload.batch_of(size))
@@ -38,8 +41,8 @@ def replay(workload: Workload, sizes: list[Size], compiled: bool) -> dict[str, A
     model = compile_model.compiled(workload.model, workload.spec) if compiled else workload.model
     seconds, waited = [], []
     for size in sizes:
-        given, before = workload.batch_of(size), (log.events(), compilation.cuda_graph_recordings())
-        seconds.append(workload.clock.time(lambda given=given: model(**given)))  # type: ignore[misc]
+        batch, before = workload.batch_of(size), (log.events(), compilation.cuda_graph_recordings())
+        seconds.append(workload.clock.time(functools.partial(model, **batch)))
         waited.append((log.events(), compilation.cuda_graph_recordings()) != before)
     counts = {"recompiles": len(log.recompiles), "fallbacks": len(log.fallbacks)}
     return {"seconds": seconds, "waited": waited, **counts}
@@ -62,6 +65,5 @@ if __name__ == "__main__":
     os.dup2(2, 1)
     Image.MAX_IMAGE_PIXELS = None  # images.read holds its own, stricter limit
     job = json.loads(sys.stdin.buffer.readline())
-    if job["cache_folder"]:
-        compilation.use_empty_cache(Path(job["cache_folder"]))
+    compilation.use_empty_cache(Path(job["cache_folder"]))
     os.write(pipe, json.dumps(answer(job)).encode() + b"\n")

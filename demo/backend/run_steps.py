@@ -152,7 +152,7 @@ class Run:
                     f"This answer was timed with {wanted} threads; free cores now: {free_cores}. A repeat would time "
                     "another setting. Stop other programs and repeat it, or start a run of its own."
                 )
-            torch_settings.give_way(self.spec, workload.device, free_cores)
+            torch_settings.give_way(self.spec, free_cores)
             self.add_to("environment", threads=torch.get_num_threads(), free_cores=free_cores)
             known = self.result.environment
             if self.spec.threads is None and free_cores is not None and known is not None and known.gave_way:

@@ -1,4 +1,4 @@
-"""How torch computes in this process: number format, memory format and threads."""
+"""Sets how torch computes in this process, and reads back what is in force."""
 
 import contextlib
 import os
@@ -10,12 +10,12 @@ import torch._inductor.config
 import torch.fx.experimental._config
 
 from demo.backend import compilation
-from demo.backend.workload import dtype_of, memory_format_in, tensors
+from demo.backend.workload import dtype_of, tensors
 from demo.core.spec import RunSpec
 
 
 def load_gpu_libraries(spec: RunSpec, device: torch.device) -> float:
-    """Seconds for loading cuBLAS, cuDNN and torch's attention, which the first call would pay for else; 0 on a CPU."""
+    """Loads cuBLAS, cuDNN and torch's attention, so that no first call pays for it. The seconds; 0 on a CPU."""
     if device.type != "cuda":
         return 0.0
     started = time.perf_counter()
@@ -30,13 +30,12 @@ def load_gpu_libraries(spec: RunSpec, device: torch.device) -> float:
 
 
 def apply(spec: RunSpec) -> None:
-    """Sets this process's threads, and the switches of freezing, equal sizes and TF32. With dtype float32 TF32 is off
-    for convolutions too, where torch allows it by default."""
+    """Sets the number format, freezing, dynamic sizes and threads, before the model is loaded."""
     torch.set_float32_matmul_precision("high" if spec.dtype == "tf32" else "highest")
-    torch.backends.cudnn.allow_tf32 = spec.dtype == "tf32"
-    # Not among torch.compile's options: dynamo asks for it when it traces, to make the weights constants of the graph.
+    torch.backends.cudnn.allow_tf32 = spec.dtype == "tf32"  # torch's default allows it in convolutions
+    # No option of torch.compile: dynamo reads it when it traces, to make the weights constants of the graph.
     torch._inductor.config.freezing = spec.freezing
-    # Else dynamo takes sizes that are equal at first, as of a square picture, to be equal always.
+    # By default dynamo takes sizes that are equal at first, such as a square picture's, to be equal always.
     torch.fx.experimental._config.use_duck_shape = spec.dynamic != "on"
     if spec.threads is not None:
         torch.set_num_threads(spec.threads)
@@ -44,22 +43,23 @@ def apply(spec: RunSpec) -> None:
         compilation.separate_instructions()
 
 
-def give_way(spec: RunSpec, device: torch.device, free_cores: int | None) -> None:
-    """With threads 'auto' on a CPU: sets no more threads than cores are free, because all threads wait at barriers for
-    the one whose core is taken.
+def give_way(spec: RunSpec, free_cores: int | None) -> None:
+    """On a CPU with threads 'auto': sets no more threads than there are free cores.
+
+    All threads wait at barriers for the one whose core is taken.
     """
-    auto = device.type == "cpu" and spec.threads is None
-    if auto and free_cores is not None and free_cores < torch.get_num_threads():
-        torch.set_num_threads(free_cores)
+    if spec.threads is None and free_cores is not None:
+        torch.set_num_threads(min(free_cores, torch.get_num_threads()))
 
 
 def in_force(model: Any, batch: dict[str, Any]) -> dict[str, str]:
     """The settings in force, by name: read back from torch, the model and the batch, not from the spec."""
     inputs, parts = tensors(batch), [one for one in model.modules() if "Attention" in type(one).__name__] or [model]
     attention = {getattr(getattr(one, "config", None), "_attn_implementation", None) for one in parts}
+    last = any(not one.is_contiguous() and one.is_contiguous(memory_format=torch.channels_last) for one in inputs)
     settings = {
         "attention": ", ".join(sorted(filter(None, attention))) or "none",
-        "memory format": memory_format_in(inputs),
+        "memory format": "channels last" if last else "contiguous",
         "weights": str([*model.parameters(), *inputs][0].dtype).removeprefix("torch."),
         "matrix products": f"float32 precision {torch.get_float32_matmul_precision()}",
     }
@@ -68,14 +68,12 @@ def in_force(model: Any, batch: dict[str, Any]) -> dict[str, str]:
     if inputs[0].is_cuda:
         settings["convolutions"] = "tf32" if torch.backends.cudnn.allow_tf32 else "float32"
     else:
-        settings["spinning"] = spinning()
+        # How long OpenMP's threads spin while they wait for one another.
+        variables = [
+            f"{name}={os.environ[name]}" for name in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT") if name in os.environ
+        ]
+        settings["spinning"] = ", ".join(variables) or "OpenMP's default"
         compiled_for = torch.compiler.config.cache_key_tag  # from the first compile on
         own = torch.backends.cpu.get_cpu_capability()
         settings["instructions"] = f"{own}, compiled for {compiled_for}" if compiled_for else own
     return settings
-
-
-def spinning() -> str:
-    """How long OpenMP's threads spin while they wait for one another, by this process's environment."""
-    named = (f"{name}={value}" for name in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT") if (value := os.environ.get(name)))
-    return ", ".join(named) or "OpenMP's default"

@@ -1,5 +1,6 @@
-"""What a run times: a model on its device, and the batch that it is called with. `demo.backend.tasks` makes one from a
-spec, of the class of its task. `Variants` are the ways to call its model, eager and compiled.
+"""What a run times: a model on its device, and the batch that it is called with.
+
+`demo.backend.tasks` makes a `Workload` from a spec, of the class of its task.
 """
 
 from abc import ABC, abstractmethod
@@ -31,17 +32,6 @@ def dtype_of(spec: RunSpec) -> torch.dtype:
     return {"float16": torch.float16, "bfloat16": torch.bfloat16}.get(spec.dtype, torch.float32)
 
 
-def memory_format_of(spec: RunSpec) -> torch.memory_format:
-    return torch.channels_last if spec.channels_last else torch.contiguous_format
-
-
-def memory_format_in(inputs: list[torch.Tensor]) -> str:
-    """'channels last' if a picture among these lies so in memory, else 'contiguous'."""
-    pictures = [one for one in inputs if one.dim() == 4 and not one.is_contiguous()]
-    last = any(one.is_contiguous(memory_format=torch.channels_last) for one in pictures)
-    return "channels last" if last else "contiguous"
-
-
 def on_device(tensor: torch.Tensor, spec: RunSpec, device: torch.device) -> torch.Tensor:
     """An input on the device: float32 in the spec's number format, a picture in its memory format."""
     moved = tensor.detach().to(device, dtype_of(spec) if tensor.dtype == torch.float32 else None)
@@ -61,12 +51,12 @@ class Variant:
 
 @dataclass(frozen=True)
 class Variants:
-    """What is timed, after its warm-up."""
+    """Eager and compiled after their warm-up, ready to be timed."""
 
     eager: Variant
     compiled: Variant
     eager_warmup_again: list[float]
-    """After compiling, which has filled the caches with other things and warmed the machine."""
+    """After compiling, which has filled the processor's caches and warmed the machine."""
 
     @property
     def by_name(self) -> dict[str, Variant]:
@@ -78,15 +68,13 @@ class Variants:
 
 @dataclass(frozen=True)
 class Workload(ABC):
-    """`batch` and `clock` are made when they are first asked for."""
-
     spec: RunSpec
     """Its device is 'cpu' or 'cuda'."""
     device: torch.device
     model: Any
     """On the device, in eval mode."""
     caveats: list[Caveat] = field(default_factory=list, kw_only=True)
-    """What loading the model found that a reader of the figures should know."""
+    """Of loading the model."""
 
     @abstractmethod
     def make_batch(self) -> Batch:
@@ -97,7 +85,7 @@ class Workload(ABC):
         raise NotImplementedError("a model of one's own has its sizes in its function")
 
     def predictions(self, outputs: Any) -> Predictions | None:
-        """What the outputs of one call show, as it is stored; None where that would mean nothing."""
+        """What the outputs of one call show, as it is stored; None if it means nothing."""
         return None
 
     def end_to_end(self, outputs: Any) -> EndToEnd | None:
@@ -114,11 +102,10 @@ class Workload(ABC):
 
     @cached_property
     def eager(self) -> timing.Call:
-        """A call of the model as it is."""
         return self.call(self.model)
 
     def call(self, model: Any) -> timing.Call:
-        """What is timed, with `model`: the workload's, a twin of it, or one of these compiled."""
+        """What is timed, with `model`: the workload's own, a twin of it, or one of these compiled."""
         batch = self.batch
         return lambda: model(**batch)
 
@@ -127,7 +114,7 @@ class Workload(ABC):
         return model(**self.batch)
 
     def outputs(self, model: Any) -> Any:
-        """What eager and compiled are compared by, eager's first. Cloned: a CUDA graph's next call overwrites them."""
+        """What parity compares, eager's first. Cloned: a CUDA graph's next call overwrites its outputs."""
         return compilation.clone_outputs(self.call(model)())
 
     def exact_outputs(self, exact: Any) -> Any:

@@ -97,9 +97,9 @@ def test_a_run_reads_no_output_that_was_overwritten(
     checkpoint: str, task: str | None, asked: dict[str, Any], graphs: CudaGraphs, tmp_path, monkeypatch
 ) -> None:
     if checkpoint == "vit":
-        checkpoint = str(tiny_vit.written(tmp_path / "vit"))
+        checkpoint = str(tiny_vit.write(tmp_path / "vit"))
     elif checkpoint == "gemma":
-        checkpoint = str(tiny_text.written(tmp_path / "gemma", "gemma", num_hidden_layers=1))
+        checkpoint = str(tiny_text.write(tmp_path / "gemma", "gemma", num_hidden_layers=1))
     monkeypatch.setattr("demo.backend.run_steps.PUBLISHED_CALLS", 20)
     result = run(checkpoint, task, **asked)
     assert (result.status, result.failure, result.parity.verdict) == ("ok", None, "match") and graphs.replays > 20

@@ -9,74 +9,65 @@ from torch._inductor.exc import CppCompileError
 
 from demo.backend import failures
 from demo.core import catalog
+from demo.core.record import Failure
 from demo.core.result import RunResult
-from demo.core.spec import OWN_MODEL, RunSpec
+from demo.core.spec import RunSpec
 
 HUB = "microsoft/resnet-50"
-
-
 MEMORY = torch.OutOfMemoryError("no room")
+ALLOCATOR = RuntimeError("DefaultCPUAllocator: can't allocate memory")
+NO_ROOM = OSError(errno.ENOSPC, "No space left on device")
+
+
+def explained(error: Exception, phase: str, spec: RunSpec) -> tuple[str, Failure]:
+    return failures.explain(error, phase, RunResult("one", "", "ok", spec))
 
 
 @pytest.mark.parametrize(
-    ("phase", "error", "asked", "change"),
+    ("status", "phase", "error", "options", "change"),
     [
-        ("time", MEMORY, {"batch_size": 64}, {"batch_size": 16}),
-        ("load", RuntimeError("DefaultCPUAllocator: can't allocate memory"), {}, {"dtype": "bfloat16"}),
-        ("compile", RuntimeError(), {"fullgraph": True, "mode": "lite"}, {"fullgraph": False, "mode": "default"}),
-        ("time", RuntimeError(), {"freezing": True}, {"freezing": False}),
-        ("compile", OSError(errno.ENOSPC, "No space left on device"), {"mode": "max-autotune"}, {}),
-        ("warm up", RuntimeError("\"nms\" not implemented for 'Half'"), {"dtype": "float16"}, {"dtype": "float32"}),
-        ("warm up", RuntimeError(), {}, {}),
+        ("out_of_memory", "time", MEMORY, {"batch_size": 64}, {"batch_size": 16}),
+        ("out_of_memory", "load", ALLOCATOR, {}, {"dtype": "bfloat16"}),
+        ("compile_failed", "compile", RuntimeError(), {"fullgraph": True}, {"fullgraph": False}),
+        ("compile_failed", "compile", RuntimeError(), {"mode": "lite"}, {"mode": "default"}),
+        ("failed", "time", RuntimeError(), {"freezing": True}, {"freezing": False}),
+        ("compile_failed", "compile", NO_ROOM, {"mode": "max-autotune"}, {}),
+        ("failed", "warm up", RuntimeError("no 'Half'"), {"dtype": "float16"}, {"dtype": "float32"}),
+        ("failed", "warm up", RuntimeError(), {}, {}),
     ],
-    ids=repr,
 )
-def test_a_remedy_hands_over_the_settings_it_names(phase: str, error: Exception, asked: dict, change: dict) -> None:
-    spec = catalog.make_spec("shapes-vit", **asked).on("cpu")
-    status, failure = failures.explain(error, phase, RunResult("one", "", "ok", spec))
-    memory = isinstance(error, torch.OutOfMemoryError) or "memory" in str(error)
-    expected = "out_of_memory" if memory else "compile_failed" if phase == "compile" else "failed"
-    assert (status, failure.stage, failure.change) == (expected, phase, change)
+def test_a_remedy_comes_with_the_settings_it_names(
+    status: str, phase: str, error: Exception, options: dict, change: dict
+) -> None:
+    found, failure = explained(error, phase, catalog.make_spec("shapes-vit", **options).on("cpu"))
+    assert (found, failure.stage, failure.change) == (status, phase, change)
     for name, value in change.items():
-        named = f"{name} {asked[name]}" if asked.get(name) not in (None, True) else name.replace("_", " ")
+        named = f"{name} {options[name]}" if options.get(name) not in (None, True) else name.replace("_", " ")
         assert str(value) in failure.remedy or named in failure.remedy
 
 
 @pytest.mark.parametrize(
-    ("checkpoint", "error", "message", "remedy"),
+    ("error", "message", "remedy"),
     [
-        (
-            HUB,
-            OSError(errno.ENOSPC, "No space left"),
-            "could not be loaded: [Errno 28] No space left.",
-            "where there is",
-        ),
-        (HUB, SafetensorError("incomplete metadata"), "could not be loaded: incomplete metadata.", "Download or write"),
-        ("shapes-vit", PermissionError(errno.EACCES, "Permission denied"), "shapes-vit could not", "folder assets"),
+        (NO_ROOM, "could not be loaded: [Errno 28] No space left on device.", "where there is room"),
+        (SafetensorError("incomplete metadata"), "could not be loaded: incomplete metadata.", "Download or write"),
     ],
-    ids=["no room", "damaged", "bundled"],
+    ids=["no room", "damaged"],
 )
-def test_a_checkpoint_that_may_load_later_is_no_refusal(checkpoint, error, message, remedy):
-    """As transformers tells it: an error of its own, from that one."""
-    told = OSError("Can't load the model")
-    told.__cause__ = error
-    found = failures.load_refusal(checkpoint, told)
+def test_a_checkpoint_that_may_load_later_is_no_refusal(error: Exception, message: str, remedy: str) -> None:
+    """The error is the cause of one of transformers' own."""
+    library_error = OSError("Can't load the model")
+    library_error.__cause__ = error
+    found = failures.load_refusal(HUB, library_error)
     assert isinstance(found, failures.CannotLoad)
     assert message in found.failure.message and remedy in found.failure.remedy
 
 
 @pytest.mark.parametrize("error", [MEMORY, MemoryError()])
-def test_memory_that_runs_out_is_not_the_checkpoint_s_fault(error: Exception) -> None:
+def test_memory_that_runs_out_is_not_the_checkpoints_fault(error: Exception) -> None:
     with pytest.raises(type(error)) as raised, failures.in_sentences(HUB):
         raise error
     assert raised.value is error
-
-
-def test_an_own_model_with_inputs_of_another_format_is_told_so() -> None:
-    spec = RunSpec("/somewhere/mine.py:build", OWN_MODEL, device="cpu")
-    error = RuntimeError("mat1 and mat2 must have the same dtype, but got Half and Float")
-    _, failure = failures.explain(error, "warm up", RunResult("one", "", "ok", spec))
-    assert "weights of float32" in failure.remedy and "--dtype" in failure.remedy
 
 
 NO_HEADER = CppCompileError(
@@ -95,8 +86,8 @@ NO_HEADER = CppCompileError(
     ],
     ids=["header", "damaged cache", "compiler", "noexec"],
 )
-def test_a_failure_of_the_machine_is_told_with_its_cause(error, message, remedy):
-    spec = RunSpec("shapes-vit", "image-classification", mode="max-autotune", device="cpu")
-    _, failure = failures.explain(error, "compile", RunResult("one", "", "ok", spec))
+def test_a_machine_that_cannot_build_is_named_as_the_cause(error: Exception, message: str, remedy: str) -> None:
+    spec = catalog.make_spec("shapes-vit", mode="max-autotune", device="cpu")
+    _, failure = explained(error, "compile", spec)
     assert message in failure.message and remedy in failure.remedy
     assert "mode" not in failure.remedy and failure.change == {} and "/" not in failure.message

@@ -4,88 +4,73 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from support.worker_processes import needs_linux, wait_until
 
-PACKAGE = "import os, sys\nprint(os.environ['TRANSFORMERS_VERBOSITY'], __name__, sys.argv[1:], flush=True)\n"
-
-
-def started(folder: Path, module: str, source: str) -> subprocess.Popen[str]:
-    """The module, a package with this source, under the lifeline."""
-    (folder / module).mkdir()
-    (folder / "temporary").mkdir()
-    (folder / module / "__init__.py").touch()
-    (folder / module / "__main__.py").write_text(source)
-    return subprocess.Popen(
-        [sys.executable, "-m", "demo.backend.lifeline", str(folder / "temporary"), module, "3", "more"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-        env=os.environ | {"PYTHONPATH": os.pathsep.join([str(folder), os.getcwd()])},
-    )
-
-
-def test_a_package_runs_as_main_with_its_arguments(tmp_path) -> None:
-    process = started(tmp_path, "made_up", PACKAGE)
-    assert process.stdout.readline() == "error __main__ ['3', 'more']\n"
-    process.communicate(timeout=30)
-
-
+MAIN = "import os, sys\nprint(os.environ['TRANSFORMERS_VERBOSITY'], __name__, sys.argv[1:], flush=True)\n"
 WAITING = "import time; print('here', flush=True); time.sleep(600)"
 HOLDING_THE_LOCK = "import ctypes; print('here', flush=True); ctypes.PyDLL(None).sleep(600)"
+CRASHING = """
+import os, subprocess, sys
+subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])
+print('here', flush=True); os._exit(1)
+"""
 
 
-@pytest.mark.parametrize(
-    "life",
-    [
-        WAITING,
-        HOLDING_THE_LOCK,
-        "import os, subprocess, sys\n"
-        "subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])\n"
-        "print('here', flush=True); os._exit(1)",
-    ],
-    ids=["waiting", "holding the interpreter's lock", "crashed with a child left"],
-)
-def test_when_standard_input_closes_the_whole_group_is_killed(life: str, tmp_path) -> None:
+@pytest.fixture
+def start(tmp_path) -> Iterator[Callable[[str], subprocess.Popen[str]]]:
+    """Starts a package with the given source under the lifeline; its temporary folder is `tmp_path / "temporary"`."""
+    processes: list[subprocess.Popen[str]] = []
+
+    def started(source: str) -> subprocess.Popen[str]:
+        for folder in ("made_up", "temporary"):
+            (tmp_path / folder).mkdir()
+        (tmp_path / "made_up" / "__init__.py").touch()
+        (tmp_path / "made_up" / "__main__.py").write_text(source)
+        command = [sys.executable, "-m", "demo.backend.lifeline", str(tmp_path / "temporary"), "made_up", "3", "more"]
+        path = {"PYTHONPATH": os.pathsep.join([str(tmp_path), os.getcwd()])}
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+        processes.append(subprocess.Popen(command, **pipes, start_new_session=True, env=os.environ | path))
+        return processes[-1]
+
+    yield started
+    for process in processes:
+        with process:  # closes its pipes
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+
+
+def test_a_package_runs_as_main_with_its_arguments(start) -> None:
+    assert start(MAIN).stdout.readline() == "error __main__ ['3', 'more']\n"
+
+
+@pytest.mark.parametrize("source", [WAITING, HOLDING_THE_LOCK, CRASHING], ids=["waiting", "holding the lock", "crash"])
+def test_when_standard_input_closes_the_whole_group_is_killed(source: str, start, tmp_path) -> None:
     """And its folder is removed."""
-    process = started(tmp_path, "made_up", life)
-    try:
-        assert process.stdout.readline() == "here\n"
-        process.stdin.close()
-        assert process.wait(timeout=30) in (-signal.SIGKILL, 1)
-        assert process.stdout.read() == ""  # the pipe closes once nobody of the group is left to hold it
-    finally:
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+    process = start(source)
+    assert process.stdout.readline() == "here\n"
+    process.stdin.close()
+    assert process.wait(timeout=30) in (-signal.SIGKILL, 1)
+    assert process.stdout.read() == ""  # the pipe closes once nobody of the group is left to hold it
     wait_until(lambda: not (tmp_path / "temporary").exists(), seconds=20)
 
 
 @needs_linux  # no other system tells the group of its watcher's end
-@pytest.mark.parametrize("life", [WAITING, HOLDING_THE_LOCK], ids=["waiting", "holding the interpreter's lock"])
-def test_a_group_whose_watcher_is_killed_ends(life: str, tmp_path) -> None:
+@pytest.mark.parametrize("source", [WAITING, HOLDING_THE_LOCK], ids=["waiting", "holding the lock"])
+def test_a_group_whose_watcher_is_killed_ends(source: str, start) -> None:
     """So it does not outlive an app that is killed after its watcher."""
-    process = started(tmp_path, "made_up", life)
-    try:
-        assert process.stdout.readline() == "here\n"
-        (watcher,) = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-        os.kill(int(watcher), signal.SIGKILL)
-        assert process.wait(timeout=10) == -signal.SIGKILL
-    finally:
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
+    process = start(source)
+    assert process.stdout.readline() == "here\n"
+    (watcher,) = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    os.kill(int(watcher), signal.SIGKILL)
+    assert process.wait(timeout=10) == -signal.SIGKILL
 
 
-@pytest.mark.parametrize("most", [-1, 2**63 - 1], ids=["none told", "unlimited"])
-def test_the_watcher_closes_its_files_whatever_their_limit(most: int, tmp_path) -> None:
-    """So a reader of standard output sees the module end while the watcher lives on."""
-    limit = f"import os; os.sysconf = lambda name: {most}\n"
-    (tmp_path / "sitecustomize.py").write_text(limit)
-    process = started(tmp_path, "made_up", "print('here', flush=True)")
+def test_the_end_of_the_module_is_seen_while_its_watcher_lives(start, tmp_path) -> None:
+    process = start("print('here', flush=True)")
     assert process.stdout.read() == "here\n" and process.wait(timeout=10) == 0
     assert (tmp_path / "temporary").exists()
     process.stdin.close()

@@ -16,14 +16,14 @@ from demo.core.spec import RunSpec
 SPEC = RunSpec("shapes-vit", "image-classification", batch_size=4, iterations=80)
 
 
-class SentLines(io.StringIO):
-    """The pipe to the page, and whether anything goes into it while a call is being timed."""
+class Pipe(io.StringIO):
+    """The pipe to the page. `calling` says whether a call is being timed."""
 
-    inside = False
-    sent_inside = 0
+    calling = False
+    sent_in_calls = 0
 
     def write(self, text: str) -> int:
-        self.sent_inside += self.inside
+        self.sent_in_calls += self.calling
         return super().write(text)
 
     @property
@@ -31,24 +31,24 @@ class SentLines(io.StringIO):
         return [json.loads(line)["progress"] for line in self.getvalue().splitlines()]
 
 
-def timed(stream: SentLines) -> list[int]:
-    """Times two made-up models as a run does; the calls so far at each sample of the machine."""
+def calls_at_samples(pipe: Pipe) -> list[int]:
+    """Times two made-up models as a run does: the calls so far at each sample of the machine."""
     calls = 0
-    at_samples = []
+    at_samples: list[int] = []
 
     class Clock:
         def time(self, call: Any) -> float:
             nonlocal calls
             calls += 1
-            stream.inside = True
+            pipe.calling = True
             seconds: float = call()
-            stream.inside = False
+            pipe.calling = False
             return seconds
 
         def now(self) -> float:
             return 0.0
 
-    run: Any = Run(Job(SPEC), Events(stream))
+    run: Any = Run(Job(SPEC), Events(pipe))
     run.workload = SimpleNamespace(clock=Clock())
     variant = Variant(lambda: 0.001, [0.012] * 3, None)  # so long that a half block has 5 calls
     run.variants = Variants(variant, variant, [0.012] * 3)
@@ -57,49 +57,45 @@ def timed(stream: SentLines) -> list[int]:
     return at_samples
 
 
-def test_updates_leave_between_blocks_only(monkeypatch) -> None:
+@pytest.mark.parametrize(("seconds_between", "sent"), [(0.0, 8), (60.0, 1)])
+def test_updates_leave_between_blocks_only(seconds_between: float, sent: int, monkeypatch) -> None:
     assert messages.MIN_SECONDS_BETWEEN >= 0.25
-    for seconds, sent in ((0.0, 8), (60.0, 1)):
-        monkeypatch.setattr(messages, "MIN_SECONDS_BETWEEN", seconds)
-        stream = SentLines()
-        at_samples = timed(stream)
-        assert (stream.sent_inside, len(stream.progress), len(at_samples)) == (0, sent, 8)
-        # 20 calls of A B B A and 4 that settle, then 10 of the control between
-        assert all((calls - 24) % 34 == 0 for calls in at_samples)
+    monkeypatch.setattr(messages, "MIN_SECONDS_BETWEEN", seconds_between)
+    pipe = Pipe()
+    at_samples = calls_at_samples(pipe)
+    assert (pipe.sent_in_calls, len(pipe.progress), len(at_samples)) == (0, sent, 8)
+    # 20 calls of A B B A and 4 that settle, then 10 of the control between
+    assert all((calls - 24) % 34 == 0 for calls in at_samples)
 
 
 def test_a_code_is_sent_at_once_and_does_not_stay() -> None:
-    stream = SentLines()
-    sent = Events(stream)
-    sent.progress("time", 0.6)
-    sent.progress("time", 0.5, code="fewer_threads")
-    sent.progress("time", 0.5)
-    told = [(one["phase"], one["code"]) for one in stream.progress]
-    assert told == [("time", ""), ("time", "fewer_threads"), ("time", "")]
+    events = Events(pipe := Pipe())
+    for code in ("", "fewer_threads", ""):
+        events.progress("time", 0.6, code=code)
+    assert [one["code"] for one in pipe.progress] == ["", "fewer_threads", ""]
 
 
 def test_the_share_of_the_timing_never_falls(monkeypatch) -> None:
-    """Also not when the verdict is still unsure after its time; the figures sent with it agree."""
+    """Not even if the verdict is still unsure after its time; the figures sent with it agree."""
     monkeypatch.setattr(messages, "MIN_SECONDS_BETWEEN", 0.0)
-    stream = SentLines()
-    sent = Events(stream)
+    events = Events(pipe := Pipe())
     samples = timing.Samples(1, eager=[0.002, 0.002, 0.004, 0.004], compiled=[0.001] * 4)
     for elapsed in (0.5, 2.0, 3.4, 3.6, 5.0, 7.0, 7.5):
-        sent.block_timed(samples, timing.Plan(max_seconds=3.5), elapsed)
-    for one in stream.progress:
+        events.block_timed(samples, timing.Plan(max_seconds=3.5), elapsed)
+    for one in pipe.progress:
         assert one["eager_seconds"] / one["compiled_seconds"] == pytest.approx(one["speedup"]["ratio"])
-    assert [one["remaining_seconds"] is None for one in stream.progress] == [False] * 3 + [True] * 4  # the end is open
-    shares = [(one["fraction"] - messages.TIMING_STARTS) / messages.TIMING_SHARE for one in stream.progress]
+    assert [one["remaining_seconds"] is None for one in pipe.progress] == [False] * 3 + [True] * 4  # the end is open
+    shares = [(one["fraction"] - messages.TIMING_STARTS) / messages.TIMING_SHARE for one in pipe.progress]
     assert shares == sorted(shares) and 0 < shares[0] and shares[-1] == pytest.approx(1.0)
 
 
-def test_the_race_begins_with_the_compile_and_compiled_joins_when_the_timing_begins(monkeypatch) -> None:
+def test_the_race_begins_with_the_compile(monkeypatch) -> None:
+    """Compiled joins when the timing begins."""
     seconds = iter(range(0, 80, 10))
     monkeypatch.setattr(messages.time, "monotonic", lambda: next(seconds))
-    stream = SentLines()
-    events = Events(stream)
+    events = Events(pipe := Pipe())
     for phase, code in (("warm up", ""), ("compile", ""), ("compile", "dynamo"), ("time", ""), ("check", "explain")):
         events.progress(phase, 0.5, code=code)
-    told = [(one["racing_seconds"], one["first_seconds"]) for one in stream.progress]
-    assert told == [(None, None), (0, None), (10, None), (20, 20), (30, 20)]
-    assert [one["compile_steps"] for one in stream.progress] == [[], [], *3 * [[["dynamo", 10]]]]
+    race = [(one["racing_seconds"], one["first_seconds"]) for one in pipe.progress]
+    assert race == [(None, None), (0, None), (10, None), (20, 20), (30, 20)]
+    assert [one["compile_steps"] for one in pipe.progress] == [[], [], *3 * [[["dynamo", 10]]]]

@@ -16,12 +16,7 @@ import huggingface_hub
 import pytest
 import torch
 from safetensors.torch import save_file
-from support import tiny_text
-from transformers import (
-    ResNetConfig,
-    ResNetForImageClassification,
-    ViTImageProcessorPil,
-)
+from support import tiny_text, tiny_vit
 
 from demo.backend import models
 from demo.backend.tasks import image_segmentation, text_generation
@@ -33,143 +28,134 @@ from tests.support import hub_stub, old_layouts
 CPU = torch.device("cpu")
 VIT = catalog.ASSETS / "checkpoints" / "shapes-vit"
 CLASSIFY, DETECT = "image-classification", "object-detection"
+NO_HUB = "http://127.0.0.1:9"
 
 
-def outcome(task: str, checkpoint: str, weights: str = "pretrained") -> str:
-    try:
-        text = {"prompt": "a cat", "tokens": 8} if task == TEXT_GENERATION else {}
-        spec = catalog.make_spec(folders=True, checkpoint=checkpoint, task=task, weights=weights, **text)
-        loaded = text_generation.load(spec, CPU).loaded if spec.task == TEXT_GENERATION else models.load(spec, CPU)
-    except BadInput as refusal:
-        return f"refused: {refusal}"
-    warned = f" warned: {loaded.caveats[0]}" if loaded.caveats else ""
-    return f"loaded: {type(loaded.model).__name__} {type(loaded.processor).__name__}{warned}"
+FETCHED: list[str] = []
+"""The files that were asked for, as `stub/good/config.json`."""
 
 
-@pytest.fixture
-def repositories(tmp_path) -> dict[str, Path]:
-    """Whole and faulty checkpoints, by their ids on the stub."""
-    found = {"stub/good": VIT, "stub/writer": tiny_text.written(tmp_path / "writer", "gpt2")}
+@pytest.fixture(scope="module")
+def stub(tmp_path_factory) -> Iterator[str]:
+    """The address of a Hub with whole and faulty checkpoints."""
+    folder = tmp_path_factory.mktemp("repositories")
+    found = {"stub/good": VIT, "stub/writer": tiny_text.write(folder / "writer", "gpt2")}
     for name in ("large", "code", "damaged", "blind"):
-        found[f"stub/{name}"] = shutil.copytree(VIT, tmp_path / name)
-    with (tmp_path / "large" / "model.safetensors").open("r+b") as weights:
+        found[f"stub/{name}"] = shutil.copytree(VIT, folder / name)
+    with (folder / "large" / "model.safetensors").open("r+b") as weights:
         weights.truncate(50_000_000_000)  # a hole, which takes no room
     code = {"auto_map": {"AutoConfig": "evil.Config", "AutoModelForImageClassification": "evil.Model"}}
-    change(tmp_path / "code" / "config.json", code)
-    (tmp_path / "code" / "evil.py").write_text("raise SystemExit('code of the repository was run')")
-    damaged = tmp_path / "damaged" / "model.safetensors"
+    change(folder / "code" / "config.json", code)
+    (folder / "code" / "evil.py").write_text("raise SystemExit('code of the repository was run')")
+    damaged = folder / "damaged" / "model.safetensors"
     damaged.write_bytes(damaged.read_bytes()[:1000])
-    (tmp_path / "blind" / "preprocessor_config.json").unlink()
-    return found
+    (folder / "blind" / "preprocessor_config.json").unlink()
+    with hub_stub.serve(found, FETCHED) as address:
+        yield address
 
 
-ONLINE = [
-    (CLASSIFY, "stub/good", "loaded: ViTForImageClassification ViTImageProcessorPil", ""),
-    (CLASSIFY, "stub/large", "refused", "have 50.0 GB, the limit here is 16.0 GB"),
-    (CLASSIFY, "stub/code", "loaded: ViTForImageClassification", ""),
-    (CLASSIFY, "stub/damaged", "refused", "Download or write it again"),
-    (CLASSIFY, "stub/blind", "refused", "image processor"),
-    (CLASSIFY, "stub/missing", "refused", "was not found on the Hub"),
-    (CLASSIFY, "stub/broken", "refused", "cannot be reached, or fails"),
-    (DETECT, "stub/good", "refused", "does not do object detection"),
-    (TEXT_GENERATION, "stub/writer", "loaded: GPT2LMHeadModel NoneType", ""),
-    (
-        CLASSIFY,
-        "stub/gated",
-        "refused: stub/gated is gated on the Hub.",
-        "Accept its licence at https://huggingface.co",
-    ),
-    (
-        TEXT_GENERATION,
-        "google/gemma-2b",
-        "refused: google/gemma-2b is gated on the Hub.",
-        "log in (hf auth login), or choose weights: random",
-    ),
-]
-OFFLINE = [
-    (CLASSIFY, "stub/good", "loaded: ViTForImageClassification", ""),
-    (CLASSIFY, "stub/never", "refused", "cannot be reached"),
-    (CLASSIFY, "microsoft/resnet-50", "refused", "weights: random"),
-    (CLASSIFY, "microsoft/resnet-50=random", "loaded: ResNetForImageClassification", ""),
-]
+def loaded_from_hub(address: str, cache: Path, task: str, checkpoint: str, **asked: Any) -> models.LoadedModel:
+    text = {"prompt": "a cat", "tokens": 8} if task == TEXT_GENERATION else {}
+    with hub_stub.taken_for_the_hub(address, cache):
+        spec = catalog.make_spec(checkpoint=checkpoint, task=task, **text, **asked)
+        return text_generation.load(spec, CPU).loaded if text else models.load(spec, CPU)
 
 
-def test_each_repository_is_loaded_or_refused_in_a_sentence(repositories: dict[str, Path], tmp_path) -> None:
-    """Nothing of a repository that is too large is fetched, nor any code."""
-    fetched: list[str] = []
-    with hub_stub.serve(repositories, fetched) as endpoint:
-        for address, cases in ((endpoint, ONLINE), ("http://127.0.0.1:9", OFFLINE)):
-            with hub_stub.taken_for_the_hub(address, tmp_path / "cache"):
-                for task, checkpoint, begins, says in cases:
-                    told = outcome(task, *checkpoint.split("="))
-                    assert told.startswith(begins) and says in told, (checkpoint, told)
-                    assert "Traceback" not in told and len(told) < 500
-    assert not {"stub/large/config.json", "stub/large/model.safetensors", "stub/code/evil.py"} & {*fetched}
+@pytest.mark.parametrize(
+    ("task", "checkpoint", "model"),
+    [
+        (CLASSIFY, "stub/good", "ViTForImageClassification"),
+        (CLASSIFY, "stub/code", "ViTForImageClassification"),
+        (TEXT_GENERATION, "stub/writer", "GPT2LMHeadModel"),
+    ],
+)
+def test_a_repository_is_loaded_without_its_code(task: str, checkpoint: str, model: str, stub: str, tmp_path) -> None:
+    assert type(loaded_from_hub(stub, tmp_path, task, checkpoint).model).__name__ == model
+    assert "stub/code/evil.py" not in FETCHED
+
+
+@pytest.mark.parametrize(
+    ("task", "checkpoint", "says"),
+    [
+        (CLASSIFY, "stub/large", "have 50.0 GB, the limit here is 16.0 GB"),
+        (CLASSIFY, "stub/damaged", "Download or write it again"),
+        (CLASSIFY, "stub/blind", "image processor"),
+        (CLASSIFY, "stub/missing", "was not found on the Hub"),
+        (CLASSIFY, "stub/broken", "cannot be reached, or fails"),
+        (DETECT, "stub/good", "does not do object detection"),
+        (CLASSIFY, "stub/gated", "is gated on the Hub. Accept its licence at https://huggingface.co/stub/gated"),
+        (TEXT_GENERATION, "google/gemma-2b", "log in (hf auth login), or choose weights: random"),
+    ],
+)
+def test_a_repository_that_cannot_be_run_is_refused(task: str, checkpoint: str, says: str, stub: str, tmp_path) -> None:
+    with pytest.raises(BadInput) as refused:
+        loaded_from_hub(stub, tmp_path, task, checkpoint)
+    sentence = str(refused.value)
+    assert says in sentence and "Traceback" not in sentence and len(sentence) < 500
+    assert not any(file.startswith("stub/large/") for file in FETCHED)
+
+
+def test_without_the_hub_a_checkpoint_loads_from_the_cache(stub: str, tmp_path) -> None:
+    loaded_from_hub(stub, tmp_path, CLASSIFY, "stub/good")
+    assert loaded_from_hub(NO_HUB, tmp_path, CLASSIFY, "stub/good").model is not None
+    for checkpoint, says in (("stub/writer", "cannot be reached"), ("microsoft/resnet-50", "weights: random")):
+        with pytest.raises(BadInput, match=says):
+            loaded_from_hub(NO_HUB, tmp_path, CLASSIFY, checkpoint)
+    assert loaded_from_hub(NO_HUB, tmp_path, CLASSIFY, "microsoft/resnet-50", weights="random").model is not None
 
 
 def change(file: Path, entries: dict[str, Any]) -> None:
     file.write_text(json.dumps(json.loads(file.read_text()) | entries))
 
 
-def changed(folder: Path, name: str, **entries: Any) -> str:
+def changed_copy(folder: Path, name: str, **entries: Any) -> str:
     """A copy of the bundled classifier with these entries in one of its JSON files."""
     shutil.copytree(VIT, folder / "model")
     change(folder / "model" / name, entries)
     return str(folder / "model")
 
 
-def loaded(folder: str) -> models.Loaded:
+def load(folder: str) -> models.LoadedModel:
     return models.load(RunSpec(folder, CLASSIFY), CPU)
+
+
+MODEL, PROCESSOR = "config.json", "preprocessor_config.json"
+UNKNOWN_TYPE = {"model_type": "x", "auto_map": {"AutoConfig": "code.X"}}
+OTHER_LABELS = {"id2label": {"0": "one", "1": "two"}}
 
 
 @pytest.mark.parametrize(
     ("name", "entries", "says"),
     [
-        ("config.json", {"hidden_act": ["gelu"]}, "expected str, got list .* Choose another checkpoint."),
-        ("config.json", {"id2label": {"0": "one", "1": "two"}}, "its weights have other shapes than its config says"),
-        ("config.json", {"architectures": ["ViTModel"]}, "is a ViTModel, which does not do image classification here"),
+        (MODEL, {"hidden_act": ["gelu"]}, "expected str, got list .* Choose another checkpoint."),
+        (MODEL, OTHER_LABELS, "its weights have other shapes than its config says"),
+        (MODEL, {"architectures": ["ViTModel"]}, "is a ViTModel, which does not do image classification here"),
+        (MODEL, UNKNOWN_TYPE, "its config's model_type, 'x'. Choose"),
         (
-            "config.json",
-            {"model_type": "x", "auto_map": {"AutoConfig": "code.X"}},
-            "its config's model_type, 'x'. Choose",
+            MODEL,
+            {"hidden_size": 96_000, "intermediate_size": 400_000},
+            "is a model of more than 2,000,000,000 parameters",
         ),
-        ("config.json", {"hidden_size": 96_000, "intermediate_size": 400_000}, "parameters or 20,000 weight tensors"),
-        ("preprocessor_config.json", {"size": {"height": 64}}, "size must have one of"),
-        ("preprocessor_config.json", {"size": {"height": 200_000, "width": 200_000}}, "more than 4096 pixels a side"),
-        (
-            "preprocessor_config.json",
-            {"image_processor_type": "MaskFormerImageProcessor", "size_divisor": 200_000},
-            "more than 4096 pixels a side",
-        ),
+        (PROCESSOR, {"size": {"height": 64}}, "size must have one of"),
+        (MODEL, {"hidden_size": 10**8}, "gigantic model: hidden_size is 100,000,000, the limit is 10,000,000"),
+        (MODEL, {"image_size": 10**50}, "image_size is 100,000,000,[0,]*…, the limit is 10,000,000"),
+        (MODEL, {"num_hidden_layers": 10**6}, "num_hidden_layers is 1,000,000, the limit is 1,000"),
+        (MODEL, {"num_labels": 10**6, "id2label": None}, "num_labels is 1,000,000, the limit is 100,000"),
+        (MODEL, {"text_config": {"num_labels": 10**6}}, "num_labels is 1,000,000, the limit is 100,000"),
+        (MODEL, {"id2label": dict.fromkeys(range(100_001), "x")}, "entries of id2label is 100,001"),
     ],
+    ids=lambda value: None if isinstance(value, str) else next(iter(value)),
 )
-def test_a_refusal_says_what_is_wrong_and_what_to_do(name: str, entries: dict, says: str, tmp_path):
+def test_a_wrong_entry_is_a_refusal(name: str, entries: dict, says: str, tmp_path) -> None:
     with pytest.raises(BadInput, match=says) as refused:
-        loaded(changed(tmp_path, name, **entries))
+        load(changed_copy(tmp_path, name, **entries))
     assert "checkpoint" in str(refused.value) and str(refused.value).endswith(".")
-
-
-@pytest.mark.parametrize(
-    ("entries", "says"),
-    [
-        ({"hidden_size": 10**8}, "hidden_size is 100,000,000, the limit is 10,000,000"),
-        ({"image_size": 10**50}, "image_size is 100,000,000,[0,]*…, the limit is 10,000,000"),
-        ({"num_labels": 10**6, "id2label": None}, "num_labels is 1,000,000, the limit is 100,000"),
-        ({"text_config": {"num_labels": 10**6}}, "num_labels is 1,000,000, the limit is 100,000"),
-        ({"id2label": dict.fromkeys(range(100_001), "x")}, "entries of id2label is 100,001, the limit is 100,000"),
-    ],
-    ids=["width", "digits", "labels", "nested labels", "label names"],
-)
-def test_a_gigantic_config_is_refused_at_once(entries: dict, says: str, tmp_path, monkeypatch):
-    monkeypatch.setattr(models, "_without_nulls", lambda *_: pytest.fail("the config's class was given these entries"))
-    with pytest.raises(BadInput, match=f"^model has a config that asks for a gigantic model: .*{says}; choose another"):
-        loaded(changed(tmp_path, "config.json", **entries))
 
 
 def test_nulls_of_an_older_release_load_as_the_same_model(tmp_path):
     entries = {"is_encoder_decoder": None, "label2id": None, "hidden_act": None, "layer_norm_eps": None}
     entries["_attn_implementation"] = "somebody/kernel"  # no code is taken from a config
-    found, expected = loaded(changed(tmp_path, "config.json", **entries)), loaded(str(VIT))
+    found, expected = load(changed_copy(tmp_path, MODEL, **entries)), load(str(VIT))
     pixels = torch.rand(1, 3, 64, 64, generator=torch.Generator().manual_seed(0))
     with torch.no_grad():
         assert torch.equal(found.model(pixels).logits, expected.model(pixels).logits)
@@ -177,36 +163,33 @@ def test_nulls_of_an_older_release_load_as_the_same_model(tmp_path):
     assert found.caveats == [] and found.model.config.id2label == expected.model.config.id2label
 
 
-@pytest.mark.parametrize("lacking", ["num_batches_tracked", "classifier.1.bias"])
-def test_a_missing_weight_that_counts_is_warned_of(lacking: str, tmp_path):
-    config = ResNetConfig(embedding_size=8, hidden_sizes=[8, 8], depths=[1, 1], num_labels=3)
-    model = ResNetForImageClassification(config)
+@pytest.mark.parametrize(("lacking", "caveats"), [("num_batches_tracked", 0), ("classifier.1.bias", 1)])
+def test_a_missing_weight_that_counts_is_a_caveat(lacking: str, caveats: int, tmp_path):
+    model = load(str(tiny_vit.of_any_size(tmp_path))).model
     state = {name: tensor for name, tensor in model.state_dict().items() if not name.endswith(lacking)}
     assert len(state) < len(model.state_dict())
     model.save_pretrained(tmp_path, state_dict=state)
-    ViTImageProcessorPil(size={"height": 32, "width": 32}).save_pretrained(tmp_path)
-    warned = " ".join(map(str, loaded(str(tmp_path)).caveats))
-    assert ("initialised at random" in warned) is (lacking != "num_batches_tracked")
+    assert len(load(str(tmp_path)).caveats) == caveats
 
 
 @pytest.mark.parametrize(("name", "kind"), [("mask2former-swin-tiny-coco-instance", "instance"), ("my-own", None)])
-def test_a_universal_model_is_decoded_as_what_its_name_says(name: str, kind: str | None, tmp_path):
-    folder = written("facebook/mask2former-swin-tiny-coco-panoptic", tmp_path / name)
+def test_a_universal_model_is_decoded_as_its_name_says(name: str, kind: str | None, tmp_path):
+    folder = write_repository("facebook/mask2former-swin-tiny-coco-panoptic", tmp_path / name)
     found = image_segmentation.load(RunSpec(str(folder), "image-segmentation"), CPU, catalog.scenes()[0])
     assert found.loaded.checkpoint.segmentation == (kind or "semantic")
-    assert ["does not say whether" in str(caveat) for caveat in found.caveats] == [True] * (kind is None)
+    assert [caveat.key for caveat in found.caveats] == ["segmentation"] * (kind is None)
 
 
 @pytest.mark.parametrize(
     ("sizes", "says"),
     [
         ({"one.safetensors": 9 * 10**9, "named-otherwise.safetensors": 9 * 10**9}, "have 18.0 GB, the limit here is"),
-        ({"config.json": 60_000_000}, "The file config.json of some/model has 60.0 MB, the limit is 50.0 MB"),
+        ({"config.json": 60_000_000}, "some/model has a text file of 60.0 MB, the limit is 50.0 MB"),
         ({"a.safetensors": 16 * 10**9, "config.json": 50_000_000, "pytorch_model.bin": 10**12}, None),
     ],
-    ids=["weights", "another file", "within the limits"],
+    ids=["weights", "text file", "within the limits"],
 )
-def test_files_beyond_a_limit_are_refused_with_both_sizes(sizes: dict, says: str | None, monkeypatch) -> None:
+def test_files_beyond_a_limit_are_refused(sizes: dict, says: str | None, monkeypatch) -> None:
     files = [SimpleNamespace(rfilename=name, size=size) for name, size in sizes.items()]
     monkeypatch.setattr(huggingface_hub, "model_info", lambda name, **_: SimpleNamespace(siblings=files))
     with pytest.raises(BadInput, match=says) if says else contextlib.nullcontext():
@@ -222,7 +205,7 @@ def layout(checkpoint: str) -> dict[str, Any]:
     return json.loads((LAYOUTS / f"{checkpoint.replace('/', '--')}.json").read_text())
 
 
-def written(checkpoint: str, folder: Path) -> Path:
+def write_repository(checkpoint: str, folder: Path) -> Path:
     """A repository as the Hub holds it."""
     published = layout(checkpoint)
     folder.mkdir(parents=True)
@@ -273,7 +256,7 @@ def answer(checkpoint: str) -> dict[str, Any]:
 def hub(tmp_path_factory) -> Iterator[None]:
     """The twelve on a Hub, and the project's config for one of them, as small as its weights."""
     folder = tmp_path_factory.mktemp("hub")
-    repositories = {id: written(id, folder / id) for id in TWELVE}
+    repositories = {id: write_repository(id, folder / id) for id in TWELVE}
     with (
         pytest.MonkeyPatch.context() as patch,
         hub_stub.serve(repositories) as endpoint,

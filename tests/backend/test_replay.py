@@ -29,15 +29,12 @@ def network(tmp_path_factory) -> str:
     return str(tiny_vit.of_any_size(tmp_path_factory.mktemp("network")))
 
 
-def replayed(checkpoint: str, dynamic: str, log: str, compiled: bool = True) -> dict[str, Any]:
-    text, asked = checkpoint == "shapes-gemma", {"device": "cpu", "dynamic": dynamic}
-    spec = (
-        catalog.make_spec(checkpoint, **asked, prompt="One")
-        if text
-        else catalog.make_spec(checkpoint, "image-classification", folders=True, **asked)
-    )
+def replay_log(checkpoint: str, dynamic: str, log: str, compiled: bool = True) -> dict[str, Any]:
+    of_text = checkpoint == "shapes-gemma"
+    task, prompt = ("text-generation", "One") if of_text else ("image-classification", "")
+    spec = catalog.make_spec(checkpoint, task, folders=True, device="cpu", dynamic=dynamic, prompt=prompt)
     with torch.no_grad():
-        return replay.replay(tasks.load(spec, SCENE), list(read_log(log, text)), compiled)
+        return replay.replay(tasks.load(spec, SCENE), list(read_log(log, of_text)), compiled)
 
 
 @pytest.mark.parametrize(
@@ -52,10 +49,8 @@ def replayed(checkpoint: str, dynamic: str, log: str, compiled: bool = True) -> 
         ("shapes-gemma", "auto", "1 16\n1 16\n1 24\n1 40\n1 16", "x.x.."),
     ],
 )
-def test_the_recompiles_are_those_that_dynamos_rules_give(
-    checkpoint: str, dynamic: str, log: str, waited: str, network: str
-) -> None:
-    found = replayed(network if checkpoint == "a network" else checkpoint, dynamic, log)
+def test_recompiles_follow_dynamos_rules(checkpoint: str, dynamic: str, log: str, waited: str, network: str) -> None:
+    found = replay_log(network if checkpoint == "a network" else checkpoint, dynamic, log)
     assert "".join("x" if one else "." for one in found["waited"]) == waited
     assert found["recompiles"] == waited.count("x") - 1 and found["fallbacks"] == 0
     assert len(found["seconds"]) == len(waited) and all(seconds > 0 for seconds in found["seconds"])
@@ -65,10 +60,13 @@ def test_a_call_that_records_a_cuda_graph_has_waited(network: str, monkeypatch) 
     """Here the second one: the first call of a size runs as it is."""
     recordings = iter([0, 0, 0, 0, 1, 1, 1])  # when the log begins, then before and after each call
     monkeypatch.setattr(compilation, "cuda_graph_recordings", lambda: next(recordings))
-    assert replayed(network, "off", "1\n1\n1")["waited"] == [True, True, False]
+    assert replay_log(network, "off", "1\n1\n1")["waited"] == [True, True, False]
 
 
-def test_eager_waits_for_nothing_and_a_size_that_the_model_cannot_take_is_refused() -> None:
-    assert replayed("shapes-vit", "auto", "1\n3", compiled=False)["waited"] == [False, False]
+def test_eager_waits_for_nothing() -> None:
+    assert replay_log("shapes-vit", "auto", "1\n3", compiled=False)["waited"] == [False, False]
+
+
+def test_a_size_that_the_model_cannot_take_is_refused() -> None:
     with pytest.raises(BadInput, match="cannot be called with 1 × 96 × 64"):
-        replayed("shapes-vit", "auto", "1\n1 96 64", compiled=False)
+        replay_log("shapes-vit", "auto", "1\n1 96 64", compiled=False)

@@ -101,7 +101,7 @@ def loaded(monkeypatch) -> list[Tiny]:
     """
     made: list[Tiny] = []
 
-    def load(*asked: Any) -> models.Loaded:
+    def load(*asked: Any) -> models.LoadedModel:
         found = LOAD(*asked)
         made.append(Tiny(found.model.config, found.model.dtype).eval())
         return dataclasses.replace(found, model=made[-1])

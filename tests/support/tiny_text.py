@@ -51,12 +51,12 @@ CONFIGS: dict[str, dict[str, Any]] = {
 }
 
 
-def written(folder: Path, kind: str, **changes: Any) -> Path:
-    """A checkpoint of one of the kinds in `CONFIGS`; `changes` are entries of its config.json."""
+def write(folder: Path, kind: str, **changes: Any) -> Path:
+    """Writes a checkpoint of one of the kinds in `CONFIGS`; `changes` are entries of its config.json."""
     folder.mkdir(parents=True)
-    tokenizer, told = byte_level() if kind == "gpt2" else byte_fallback()
+    tokenizer, tokenizer_config = byte_level() if kind == "gpt2" else byte_fallback()
     tokenizer.save(str(folder / "tokenizer.json"))
-    (folder / "tokenizer_config.json").write_text(json.dumps(told))
+    (folder / "tokenizer_config.json").write_text(json.dumps(tokenizer_config))
     entries = CONFIGS[kind] | {"vocab_size": tokenizer.get_vocab_size()} | changes
     (folder / "config.json").write_text(json.dumps(entries))
     torch.manual_seed(1)

@@ -12,8 +12,8 @@ from transformers import (
 )
 
 
-def written(folder: Path) -> Path:
-    """A checkpoint for pictures of 32 by 32 pixels and three labels, with the same random weights each time."""
+def write(folder: Path) -> Path:
+    """Writes a checkpoint for pictures of 32 by 32 pixels and three labels, with the same random weights each time."""
     sizes = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2}
     with torch.random.fork_rng():
         torch.manual_seed(0)

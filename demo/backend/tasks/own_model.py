@@ -1,7 +1,7 @@
 """A user's own model: a function of a Python file that returns `(module, inputs)`.
 
 Covered: any `torch.nn.Module` whose inputs are tensors, or tuples, lists and dicts that hold some. It is moved to the
-run's device and number format, and put in eval mode. Not covered: what the user's function does besides.
+run's device and number format, and put in eval mode. Not covered: a `forward` that takes arguments by position only.
 """
 
 import importlib.util
@@ -17,7 +17,7 @@ import torch
 from torch._dynamo import OptimizedModule
 from torch.utils import _pytree as pytree
 
-from demo.backend.failures import where
+from demo.backend.failures import with_line
 from demo.backend.workload import Batch, Workload, dtype_of, on_device, tensors
 from demo.core.catalog import own_model_parts
 from demo.core.spec import BadInput, RunSpec
@@ -37,43 +37,42 @@ def load(spec: RunSpec, device: torch.device) -> OwnModel:
     """Calls the user's function. Raises BadInput for a file, a function or an answer that cannot be used."""
     file, name = own_model_parts(spec.checkpoint)
     called = f"{name}() of {file.name}"
-    torch.manual_seed(0)  # weights drawn at random are the same in every process of a run
+    torch.manual_seed(0)  # random weights are the same in every process of a run
     function = getattr(_import_file(file), name, None)
     if not callable(function):
         raise BadInput(f"{file.name} has no function {name}. Give the name of one that it has after the colon.")
-    torch.manual_seed(0)
+    torch.manual_seed(0)  # the import may have drawn random numbers
     try:
         with torch.enable_grad():  # as in the user's own process: a run holds no_grad
             answer = function()
     except (Exception, SystemExit) as error:
-        raise BadInput(f"{called} failed: {where(error, file)}. Fix it, and run it again.") from error
-    if not isinstance(answer, tuple) or len(answer) != 2:
-        raise BadInput(f"{called} returned {_kind(answer)}. {EXPECTED}.")
-    model, given = answer
-    if not isinstance(model, torch.nn.Module):
-        raise BadInput(f"{called} returned {_kind(model)} as its module. {EXPECTED}.")
-    # Eager would be compiled, too. The first eager calls tell of others, such as a compiled function that it calls.
+        raise BadInput(f"{called} failed: {with_line(error, file)}. Fix it, and run it again.") from error
+    match answer:
+        case (torch.nn.Module() as model, given):
+            pass
+        case _:
+            raise BadInput(f"{called} returned an object of class {type(answer).__name__}. {EXPECTED}.")
+    # Eager would be compiled, too. A compiled function that forward calls shows in the first eager calls.
     if any(isinstance(one, OptimizedModule) or one._compiled_call_impl is not None for one in model.modules()):
         raise BadInput(f"The module of {called} is compiled already, or a part of it. Return it before torch.compile.")
     batch = _by_name(model, given, called)
     inputs = pytree.tree_map_only(torch.Tensor, lambda tensor: on_device(tensor, spec, device), batch)
-    return OwnModel(spec, device, _place(model, spec, device, called), inputs)
+    return OwnModel(spec, device, _place(model, spec, device), inputs)
 
 
-def _place(model: Any, spec: RunSpec, device: torch.device, called: str) -> Any:
-    """On the device, in eval mode, in the asked format. Raises BadInput where complex weights would become real."""
-    asked, weights = dtype_of(spec), [*model.parameters(), *model.buffers()]
-    model.eval()
+def _place(model: Any, spec: RunSpec, device: torch.device) -> Any:
+    """The module on the device, in eval mode, in the spec's formats. Complex weights and buffers stay complex."""
+    dtype = dtype_of(spec)
+    model.eval()  # not chained: a user's `train` may return nothing
     model = model.to(device)
-    if any(tensor.is_floating_point() and tensor.dtype != asked for tensor in model.parameters()):
-        if any(tensor.is_complex() for tensor in weights):
-            raise BadInput(f"The module of {called} holds complex numbers: choose the dtype of its other weights.")
-        model = model.to(asked)
+    if any(weight.is_floating_point() and weight.dtype != dtype for weight in model.parameters()):
+        cast = {torch.float16: model.half, torch.bfloat16: model.bfloat16, torch.float32: model.float}
+        model = cast[dtype]()  # `to` would make complex weights real
     return model.to(memory_format=torch.channels_last) if spec.channels_last else model
 
 
 def _import_file(file: Path) -> ModuleType:
-    """The file as a module that finds its neighbours."""
+    """The file as a module, which finds the files beside it."""
     sys.path.insert(0, str(file.parent))
     name = f"own_{file.stem}"  # torch.export looks up classes by their module, so it is registered
     spec: Any = importlib.util.spec_from_file_location(name, file)
@@ -81,20 +80,18 @@ def _import_file(file: Path) -> ModuleType:
     try:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
-        raise BadInput(f"{file.name} cannot be imported: {where(error, file)}. Fix it, and run it again.") from error
+        raise BadInput(
+            f"{file.name} cannot be imported: {with_line(error, file)}. Fix it, and run it again."
+        ) from error
     return module
 
 
-def _kind(value: object) -> str:
-    return "nothing" if value is None else f"an object of class {type(value).__name__}"
-
-
 def _by_name(model: torch.nn.Module, given: Any, called: str) -> Batch:
-    """The inputs as arguments by name. Raises BadInput where they do not fit the module's `forward`."""
+    """The inputs as arguments by name. Raises BadInput if they do not fit the module's `forward`."""
     by_name = dict(given) if isinstance(given, Mapping) else {}  # a tokenizer's BatchEncoding is a Mapping, no dict
     by_position = () if isinstance(given, Mapping) else given if isinstance(given, list | tuple) else (given,)
     if not tensors((by_position, by_name)):
-        raise BadInput(f"The inputs of {called} hold no tensor: {_kind(given)}. {EXPECTED}.")
+        raise BadInput(f"The inputs of {called} hold no tensor. {EXPECTED}.")
     try:
         signature = inspect.signature(model.forward)
         bound = signature.bind(*by_position, **by_name)
@@ -102,11 +99,6 @@ def _by_name(model: torch.nn.Module, given: Any, called: str) -> Batch:
         raise BadInput(f"The inputs of {called} do not fit its module's forward: {error}.") from error
     batch: Batch = {}
     for argument, value in bound.arguments.items():
-        kind = signature.parameters[argument].kind
-        if kind in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.POSITIONAL_ONLY):
-            raise BadInput(
-                f"The module's forward takes {argument!r} by position only, and inputs are given by name here. "
-                "Give forward parameters with names."
-            )
-        batch |= value if kind is inspect.Parameter.VAR_KEYWORD else {argument: value}
+        further = signature.parameters[argument].kind is inspect.Parameter.VAR_KEYWORD
+        batch |= value if further else {argument: value}
     return batch

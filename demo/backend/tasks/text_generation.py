@@ -3,9 +3,9 @@
 A call is one greedy step of the decoding. Eager and compiled take turns over one cache and one place in it. The call of
 the prompt, the prefill, is timed apart.
 
-Covered: one prompt, repeated to a batch; keys and values of full and of sliding attention whose window holds prompt and
-answer. Not covered: models that keep another state, padding, sampling, an answer that ends before its last token, and
-in the comparison one that passes the original length of longrope, which then reads the whole text otherwise.
+Covered: one prompt, repeated to a batch; full attention, and sliding attention whose window holds prompt and answer.
+Not covered: models that keep another state, padding, sampling, and the end of a text before the last token. Nor does
+the comparison cover an answer beyond the original length of longrope, at which the whole text is read anew.
 """
 
 import functools
@@ -29,7 +29,7 @@ from demo.core.size_log import Size
 from demo.core.spec import BadInput, RunSpec
 
 COMPARED_TOKENS = 64
-"""Tokens of an answer whose logits are compared. A vocabulary has up to some 260,000 words, each with a logit."""
+"""Tokens of an answer whose logits are compared: a token has up to some 260,000 of them."""
 CACHE_TOLERANCE = {"float32": 1e-3, "tf32": 0.02, "float16": 0.1, "bfloat16": 0.1}
 """How far a step over the cache may be from a call without one, as a share of the largest logit."""
 
@@ -37,8 +37,8 @@ CACHE_TOLERANCE = {"float32": 1e-3, "tf32": 0.02, "float16": 0.1, "bfloat16": 0.
 class Decoding:
     """A static cache, the prompt that it begins with, and how far the answer has come.
 
-    One eager call lays the cache out: only the model knows the sizes of its keys and values, and a CUDA graph needs
-    fixed addresses, which a cache that a compiled call fills first has not.
+    One eager call lays the cache out, since only the model knows the sizes of its keys and values. If a compiled call
+    did, the addresses would not stay, as a CUDA graph needs.
     """
 
     def __init__(self, model: Any, prompt: torch.Tensor, tokens: int) -> None:
@@ -48,15 +48,14 @@ class Decoding:
         """Steps of an answer, whose first token comes with the prompt."""
         self.step = 0
         self.first = self.token = prompt[:, -1:]
-        """The answer's first token, and the last one chosen; [batch, 1]."""
+        """The answer's first token, and its last one so far; [batch, 1]."""
         self.eager: torch.Tensor | None = None
-        """The tokens of eager's answer, once they are known: [answer tokens], on the CPU."""
-        places = prompt.shape[1] + tokens
-        self.cache: Any = StaticCache(config=model.config, max_cache_len=places)
-        # A sliding layer counts its tokens in a Python number, for each value of which a CUDA graph would be recorded.
-        # Its window holds the whole text here (`_check_length`), so a full layer comes to the same.
-        layers: list[Any] = [StaticLayer(places) for _ in self.cache.layers]
-        self.cache.layers = layers
+        """The tokens of eager's answer: [answer tokens], on the CPU; None before it."""
+        length = prompt.shape[1] + tokens
+        self.cache: Any = StaticCache(config=model.config, max_cache_len=length)
+        # A sliding layer counts its tokens in a Python number, so every step would record a CUDA graph of its own. Its
+        # window holds the whole text here (`_check_length`), so a full layer computes the same.
+        self.cache.layers = [StaticLayer(length) for _ in self.cache.layers]
         self.options: Batch = {"past_key_values": self.cache, "use_cache": True, "logits_to_keep": 1}
         self._logits(model, prompt[:, :1])
         self._rewind(0)
@@ -65,29 +64,26 @@ class Decoding:
         """Reads the prompt and chooses the answer's first token. Returns the logits, [batch, 1, vocabulary]."""
         self._rewind(0)
         logits = self._logits(model, self.prompt)
-        self.first = self.token = likeliest_token(logits)
-        self.step = 0
+        self.first, self.step = self.token, 0
         return logits
 
     def decode(self, model: Any) -> torch.Tensor:
-        """The next token's logits, [batch, 1, vocabulary]; after the last one of the answer those of its second."""
+        """The next token's logits, [batch, 1, vocabulary]. After the answer's last token its second one comes again."""
         if self.step == self.steps:
             self.restart()
-        logits = self._logits(model, self.token)
-        self.token = likeliest_token(logits)
         self.step += 1
-        return logits
+        return self._logits(model, self.token)
 
     def restart(self) -> None:
-        """Goes back to the first token of the answer. What the cache holds of the prompt stays."""
+        """Goes back to the first token of the answer. The prompt stays in the cache."""
         self._rewind(self.prompt.shape[1])
         self.token, self.step = self.first, 0
 
     def answer(self, model: Any, forced: torch.Tensor | None = None) -> tuple[torch.Tensor, torch.Tensor]:
         """The tokens that the model chooses, and the logits of the first `COMPARED_TOKENS` of them.
 
-        [answer tokens] and [compared, vocabulary], of the batch's first row, on the CPU. With `forced` (one row of
-        tokens) the model is fed these in place of those it chooses.
+        [answer tokens] and [compared, vocabulary], of the batch's first row, on the CPU. If `forced` is given, a row of
+        tokens, the model is fed these in place of its own.
         """
         rows, tokens = [], []
         for index in range(self.steps + 1):
@@ -101,22 +97,20 @@ class Decoding:
         return torch.cat(tokens).cpu(), torch.cat(rows)
 
     def _logits(self, model: Any, tokens: torch.Tensor) -> torch.Tensor:
-        return model(input_ids=tokens, **self.options).logits
+        """The logits, whose likeliest token becomes the next one."""
+        logits = model(input_ids=tokens, **self.options).logits
+        self.token = logits[:, -1].argmax(-1, keepdim=True)
+        return logits
 
     def _rewind(self, length: int) -> None:
-        """The keys and values behind it stay where they are: the mask hides them until they are written anew."""
+        """Sets the length of the text in the cache. The mask hides later keys and values until they are overwritten."""
         for layer in self.cache.layers:
             layer.cumulative_length.fill_(length)
 
 
-def likeliest_token(logits: torch.Tensor) -> torch.Tensor:
-    """Of each row, [batch, 1]."""
-    return logits[:, -1].argmax(-1, keepdim=True)
-
-
 @dataclass(frozen=True)
 class TextWorkload(Workload):
-    loaded: models.Loaded
+    loaded: models.LoadedModel
     ids: torch.Tensor
     """The prompt's tokens, [1, prompt tokens], on the CPU."""
 
@@ -130,15 +124,14 @@ class TextWorkload(Workload):
         return {"input_ids": self.decoding.prompt[:, -1:], **self.decoding.options}
 
     def batch_of(self, size: Size) -> Batch:
-        """One call over the whole prompt, repeated where it has fewer tokens; without a cache of keys and values."""
+        """One call over the whole prompt, repeated up to the size's tokens; without a cache of keys and values."""
         own = self.ids.shape[1]
         tokens = size.prompt_tokens or own
-        row = self.ids.repeat(1, -(-tokens // own))[:, :tokens]
+        row = self.ids.repeat(1, math.ceil(tokens / own))[:, :tokens]
         return {"input_ids": row.repeat(size.batch_size, 1).contiguous(), "use_cache": False, "logits_to_keep": 1}
 
     def call(self, model: Any) -> timing.Call:
-        """A step. The first one reads the prompt before, so that a compiled model's first call compiles both, in the
-        order in which an answer needs them."""
+        """One step. The first one reads the prompt before, so that a compiled model's first call compiles both."""
         decoding, begun = self.decoding, False
 
         def step() -> torch.Tensor:
@@ -157,10 +150,9 @@ class TextWorkload(Workload):
         return outputs
 
     def outputs(self, model: Any) -> dict[str, Any]:
-        """The tokens that the model chooses, and its logits where it is fed those that eager chose.
+        """The tokens that the model chooses, and its logits if it is fed the tokens that eager chose.
 
-        The tokens are a list, which `parity` does not compare: after one rounding two variants may write different
-        texts.
+        Parity compares tensors, and the tokens are a list: after one rounding two variants may write different texts.
         """
         tokens, logits = self.decoding.answer(model)
         if self.decoding.eager is None:
@@ -170,27 +162,25 @@ class TextWorkload(Workload):
         return {"tokens": tokens.tolist(), "logits": logits}
 
     def exact_outputs(self, exact: Any) -> dict[str, torch.Tensor]:
-        """Logits of one call over prompt and answer, without a cache, which comes to the same."""
+        """The same logits from one call over prompt and answer, without a cache."""
         assert self.decoding.eager is not None
         answer = self.decoding.eager[:COMPARED_TOKENS]
         text = torch.cat([self.ids[0], answer[:-1]]).unsqueeze(0).to(self.device)
         return {"logits": exact(input_ids=text, use_cache=False, logits_to_keep=len(answer)).logits[0]}
 
     def predictions(self, outputs: Any) -> Predictions | None:
-        random = self.spec.weights == "random"
-        return None if random else as_text(self.loaded.tokenizer, outputs["tokens"])
+        tokenizer = self.loaded.tokenizer
+        return None if tokenizer is None else as_text(tokenizer, outputs["tokens"])
 
     def time_more(self, variants: Variants, log: compilation.CompileLog, events: Events) -> dict[str, Any]:
-        """The prefill of both variants in turns."""
+        """Times the prefill of both variants in turns."""
         events.progress("time", 0.85, code="prefill")
-        eager, compiled = (
-            functools.partial(self.decoding.prefill, one.model) for one in (variants.eager, variants.compiled)
-        )
+        eager, compiled = (functools.partial(self.decoding.prefill, one.model) for one in variants.by_name.values())
         min_calls = timing.min_warmup_calls(self.spec, self.device)
         warmup, _ = timing.warm_up(compiled, self.clock, log.events, min_calls)
         eager_warmup, _ = timing.warm_up(eager, self.clock, log.events)
         plan = timing.Plan.of(self.spec, variants.compiled.warmup[0])
-        # A quarter of the time for the steps, which are what most of an answer's time goes into.
+        # A quarter of the time for the steps: an answer's time is mostly that of its steps.
         plan = replace(plan, max_seconds=plan.max_seconds / 4, longest_seconds=plan.longest_seconds / 4)
         half = timing.calls_per_half_block(eager_warmup, warmup, plan.iterations)
         samples = timing.time_interleaved(eager, compiled, self.clock, plan, half, lambda _: None)
@@ -208,7 +198,7 @@ def load(spec: RunSpec, device: torch.device) -> TextWorkload:
     config = loaded.model.config.get_text_config(decoder=True)
     if loaded.tokenizer is not None:
         ids = loaded.tokenizer(spec.prompt, return_tensors="pt")["input_ids"].long()
-    else:  # as with random weights: a token for the beginning, each word and each mark
+    else:  # random weights: a token for the beginning, each word and each mark
         ids = torch.arange(1 + len(re.findall(r"\w+|[^\w\s]", spec.prompt))).remainder(config.vocab_size).unsqueeze(0)
     _check_length(config, ids.shape[1], spec)
     workload = TextWorkload(spec, device, loaded.model, loaded, ids, caveats=loaded.caveats)
@@ -217,10 +207,10 @@ def load(spec: RunSpec, device: torch.device) -> TextWorkload:
 
 
 def _check_cache(workload: TextWorkload) -> None:
-    """Raises BadInput where a step over the cache differs from a call without a cache.
+    """Raises BadInput if a step over the cache differs from a call without a cache.
 
-    It does with an encoder, with a model that ignores the cache or keeps another state, with masks that do not fit a
-    cache longer than the text, and with a model that lacks the tokenizer's words.
+    It differs for an encoder, for a model that ignores the cache or keeps another state, for a mask that does not fit a
+    cache longer than the text, and for a model that lacks the tokenizer's words.
     """
     model, why = workload.model, ""
     try:
@@ -248,24 +238,20 @@ def _check_cache(workload: TextWorkload) -> None:
 
 
 def as_text(tokenizer: Any, ids: list[int]) -> Predictions:
-    """What each token adds to the text of those before.
+    """The text, and what each token adds to it. A character of several tokens comes with the last one.
 
-    A token is decoded behind the last ones that gave any text, since a tokenizer may drop a blank at the beginning of a
-    text. A character whose bytes are spread over several tokens comes with the last one. A library's stream of tokens
-    does not do: not every tokenizer has one, and it raises at bytes that are no UTF-8.
+    `tokenizers.decoders.DecodeStream` raises at bytes that are no UTF-8.
     """
-    pieces, begin, reached = [], 0, 0
+    text, pieces = "", []
     for end in range(1, len(ids) + 1):
-        before, now = (tokenizer.decode(ids[begin:stop], skip_special_tokens=True) for stop in (reached, end))
-        whole = not now.endswith("\ufffd")
-        pieces.append(now[len(before) :] if whole else "")
-        if pieces[-1]:
-            begin, reached = reached, end
-    return Predictions(text="".join(pieces), pieces=tuple(pieces), token_ids=tuple(ids))
+        longer = tokenizer.decode(ids[:end], skip_special_tokens=True)
+        pieces.append("" if longer.endswith("\ufffd") else longer[len(text) :])
+        text += pieces[-1]
+    return Predictions(text=text, pieces=tuple(pieces), token_ids=tuple(ids))
 
 
 def _check_length(config: Any, prompt_tokens: int, spec: RunSpec) -> None:
-    # What the model was made for, or what its sliding window holds; a model with neither takes any number.
+    """Raises BadInput for more tokens than the model's context, or its sliding window, holds."""
     names = ("max_position_embeddings", "sliding_window", "attention_chunk_size")
     sizes = [size for name in names if isinstance(size := getattr(config, name, None), int) and size > 0]
     context = min(sizes, default=math.inf)
