@@ -23,7 +23,7 @@ from demo.core.spec import RunSpec
 from demo.present import markdown
 from demo.present.naming import settings as sentence
 from demo.present.script import script
-from demo.sweep.grid import read_grid
+from demo.sweep.grid import make_specs
 from support.fake_runner import FakeRunner
 from demo.ui.tabs import compare
 from demo.ui.page import Page
@@ -36,8 +36,8 @@ fields = page.run_tab.form.inputs
 values = {name: field.value for name, field in fields.items() if name != "image"}
 taken = page.get_api_info()["named_endpoints"]["/benchmark"]["parameters"]
 command = parser().parse_args(["run", "--checkpoint", "shapes-vit", "--shiny"])
-cells = sweep_command.grid(parser().parse_args(["sweep", "--checkpoint", "shapes-vit", "--shiny"])).specs()
-shared = read_grid({"checkpoints": "shapes-vit", "shiny": True}, "grid.yaml").specs()
+cells = sweep_command.grid_specs(parser().parse_args(["sweep", "--checkpoint", "shapes-vit", "--shiny"]))
+shared = make_specs({"checkpoints": "shapes-vit", "shiny": True})
 try:
     refused = script(ok_result(spec=spec))
 except BadInput as error:

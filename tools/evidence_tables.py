@@ -88,7 +88,7 @@ def write_tables(folder: Path, book: Book, commit: str | None) -> None:
         text = export.csv_text(list(lines[0]), lines)
         (folder / "cells.csv").write_text(text, encoding="utf-8", newline="")
     if tables := _tables(book):
-        published.add_measured(tables, folder / "measured.csv", commit)
+        published.add_measured(tables, folder / "measured.csv", commit or "")
     (folder / "summary.md").write_text(summary(book, commit), encoding="utf-8")
 
 

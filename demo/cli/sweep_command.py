@@ -16,7 +16,7 @@ from demo.present import markdown, verdict
 from demo.runs.forecast import SweepForecast, forecast_sweep
 from demo.store.history import History
 from demo.sweep import grid as grids
-from demo.sweep.grid import AXES, KINDS, PRESETS, SETTINGS, Cell, Grid, make_cells, read_grid, unfinished
+from demo.sweep.grid import AXES, KINDS, PRESETS, SETTINGS, Cell, make_cells, make_specs, unfinished
 from demo.sweep.run_grid import Done, Event, Timing, run_cells
 
 
@@ -49,13 +49,10 @@ def _add_grid(parser: argparse.ArgumentParser) -> None:
     common.add_options(parser, SETTINGS)
 
 
-def grid(options: argparse.Namespace) -> Grid:
-    """The preset or the file, with what the options say in place of what stands there. Raises BadInput."""
-    given: dict[str, Any] = {}
-    if options.preset:
-        preset = PRESETS[options.preset]
-        given = {**{name: getattr(preset, name) for name in AXES}, **preset.settings}
-    elif options.file:
+def grid_specs(options: argparse.Namespace) -> tuple[RunSpec, ...]:
+    """Returns the specs of the preset or the file, whose entries the options replace. Raises BadInput."""
+    given = dict(PRESETS[options.preset]) if options.preset else {}
+    if options.file:
         given = _read_yaml(Path(options.file))
     for name in AXES:
         if (values := getattr(options, name)) is not None:
@@ -65,7 +62,7 @@ def grid(options: argparse.Namespace) -> Grid:
         given["task"] = options.task
     if not given:
         raise BadInput("No grid was given. Name a preset (--preset smoke), a YAML file, or --checkpoint.")
-    return read_grid(given, options.file or "The sweep")
+    return make_specs(given, options.file or "The sweep", folders=True)
 
 
 def _read_yaml(path: Path) -> dict[str, Any]:
@@ -81,7 +78,7 @@ def _read_yaml(path: Path) -> dict[str, Any]:
 
 
 def _sweep(options: argparse.Namespace) -> int:
-    specs = grid(options).specs(folders=True)
+    specs = grid_specs(options)
     image, out = common.picture(options.image, specs), Path(options.out) if options.out else None
     if out:
         grids.check_table(out)

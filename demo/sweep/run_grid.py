@@ -16,38 +16,39 @@ from demo.sweep.grid import Cell
 @dataclass(frozen=True)
 class Waiting:
     ahead: int
-    """Runs that use the machine first."""
+    """Number of runs that use the machine first."""
 
 
 @dataclass(frozen=True)
 class Timing:
     place: int
-    """The cell's index in the grid."""
+    """Index of the cell in the grid."""
     progress: Progress
 
 
 @dataclass(frozen=True)
 class Done:
     place: int
-    """The cell's index in the grid."""
     cell: Cell
 
 
 Event = Waiting | Timing | Done
 Turn = Callable[[], AbstractContextManager[Iterable[int]]]
-"""Entered, it gives the number of runs ahead until it is this one's turn; left, the next run may start."""
+"""Yields the number of runs ahead until it is this run's turn. At its exit the next run may start."""
 
 
 def no_queue() -> AbstractContextManager[Iterable[int]]:
-    """The turn of a run that waits for nobody."""
+    """Returns the turn of a run that waits for nobody."""
     return nullcontext(())
 
 
 def run_cells(
     cells: Sequence[Cell], runner: Runner, picture: Path, cancel: threading.Event, turn: Turn = no_queue
 ) -> Generator[Event, None, None]:
-    """Runs the cells without a value, one by one, on a CPU with the threads that are free at the beginning. `cancel`,
-    and closing the generator, end the run in progress, too."""
+    """Runs the cells that are not done, one by one, all on the CPU threads that are free at the beginning.
+
+    `cancel`, or closing the generator, also ends the run in progress.
+    """
     threads = runner.free_threads()
     for place, cell in enumerate(cells):
         if not cell.done and not cancel.is_set():
@@ -64,7 +65,7 @@ def run_one(
     turn: Turn = no_queue,
     **more: Any,
 ) -> Generator[Event, None, None]:
-    """One cell in its turn: how it goes and, unless it is cancelled, its value. `more` is for the runner."""
+    """Runs one cell in its turn; yields its progress and, unless cancelled, its value. `more` goes to the runner."""
     with turn() as waiting:
         for ahead in waiting:
             if cancel.is_set():

@@ -10,7 +10,7 @@ import pytest
 from support.scripted_runner import ROOT
 
 from demo.cli.main import main, parser
-from demo.cli.sweep_command import grid
+from demo.cli.sweep_command import grid_specs
 from demo.store.history import FOLDER_VARIABLE, History
 
 
@@ -70,9 +70,9 @@ def test_options_go_before_the_grid_of_a_file(tmp_path) -> None:
     file = tmp_path / "grid.yaml"
     file.write_text("checkpoints: [shapes-vit, shapes-gemma]\nbatch_sizes: [1, 2]\niterations: 20\ntokens: 9\n")
     asked = parser().parse_args(["sweep", str(file), "--batch-size", "3", "--prompt", "The", "--iterations", "30"])
-    cells = [(one.checkpoint, one.batch_size, one.iterations, one.prompt) for one in grid(asked).specs(folders=True)]
+    cells = [(one.checkpoint, one.batch_size, one.iterations, one.prompt) for one in grid_specs(asked)]
     assert cells == [("shapes-vit", 3, 30, ""), ("shapes-gemma", 3, 30, "The")]
-    assert grid(asked).specs(folders=True)[1].tokens == 9  # of the file alone
+    assert grid_specs(asked)[1].tokens == 9  # of the file alone
 
 
 def test_ctrl_c_ends_a_sweep_whose_cells_are_stored(tmp_path) -> None:

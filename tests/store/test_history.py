@@ -27,7 +27,8 @@ def ids(history: History, search: str = "") -> list[str]:
 
 
 def test_reading_creates_nothing(history: History) -> None:
-    assert history.all() == [] and history.get("x") is None and history.delete(["x"]) == history.count() == 0
+    assert history.all() == [] and history.get("x") is None
+    assert history.delete(["x"]) == history.count() == 0
     assert not history.path.parent.exists()
 
 
@@ -63,7 +64,6 @@ def test_a_row_that_cannot_be_read_never_hides_the_others(history: History) -> N
         with contextlib.closing(sqlite3.connect(history.path)) as database, database:
             database.execute("UPDATE results SET result = CAST(? AS TEXT) WHERE id = 'broken'", [broken])
         assert ids(history) == ids(history, "shapes") == ["two", "one"]
-        assert [result.id for result in history.all(limit=2)] == ["two", "one"]
     with pytest.raises(HistoryError, match="broken"):
         history.get("broken")
 
