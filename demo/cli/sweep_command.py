@@ -118,10 +118,9 @@ def _planned(options: argparse.Namespace, specs: Sequence[RunSpec], image: Path)
     history = History()
     if options.engine == "ray":
         with cluster.connect(options.address):
-            needs = cluster.needs()
-            machines = cluster.machines(options.gpu_type, needs)
+            machines = cluster.machines(options.gpu_type)
             cells = cluster.make_cells(specs, machines, history.all(), image, options.fresh)
-            yield cells, plan_text(cells), partial(cluster.run_cells, cells, needs, history)
+            yield cells, plan_text(cells), partial(cluster.run_cells, cells, history)
         return
     with closing(Runner(history)) as runner:
         machine, stored = runner.inspect(), history.all()

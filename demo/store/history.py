@@ -114,16 +114,14 @@ class History:
         return len(self._keys(search))
 
     def _keys(self, search: str, checkpoints: Collection[str] | None = None, limit: int | None = None) -> list[int]:
-        words = _encoded(search.lower()).split()
+        words = _encoded(search.lower()).encode().split()
         if len(words) > MAX_WORDS:
             raise BadInput(f"A search has at most {MAX_WORDS} words. Given: {len(words)}. Leave some out.")
         named = [*map(_encoded, checkpoints or ())]
         where = "1" if checkpoints is None else f"checkpoint IN ({_places(named)})"
         most = MAX_SEARCHED if words else -1
-        newest = f"SELECT rowid AS key, words FROM results WHERE {where} {_NEWEST_FIRST} LIMIT {most}"
-        matches = " AND ".join(["1", *("instr(words, ?)" for _ in words)])
-        statement = f"SELECT key FROM ({newest}) WHERE {matches} LIMIT ?"
-        return [key for (key,) in self._read(statement, [*named, *words, -1 if limit is None else limit])]
+        newest = self._read(f"SELECT rowid, words FROM results WHERE {where} {_NEWEST_FIRST} LIMIT {most}", named)
+        return [key for key, text in newest if all(word in text for word in words)][:limit]
 
     def get(self, id: str) -> RunResult | None:
         """Returns the result with this id, or None. Raises HistoryError if its row cannot be read."""

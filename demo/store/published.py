@@ -10,7 +10,7 @@ import logging
 import re
 import subprocess
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -36,7 +36,6 @@ _GUIDES = {"release": "torch 2.0.1", "nightly": "torch 2.1 nightly", "reduce-ove
 """Titles of the guide's subsets."""
 _UNNAMED = ("batch_size", "device", "weights", "text", "fullgraph")
 """Options that are not part of a subset's name."""
-_WORDS = {("compiler", "aot"): "package (AOTInductor)", ("scope", "layers"): "layer by layer"}
 _log = logging.getLogger(__name__)
 
 
@@ -60,7 +59,6 @@ class PublishedRow:
     eager_seconds: float | None
     compiled_seconds: float | None
     speedup: float | None = None
-    measured: bool = False
     speedup_low: float | None = None
     speedup_high: float | None = None
     """Ends of the 95 % interval."""
@@ -84,29 +82,27 @@ class PublishedRow:
     """Options that differ from the guide's and have no other column: {'freezing': True}."""
 
     @property
-    def origin(self) -> str:
-        return MEASURED if self.measured else "published"
+    def measured(self) -> bool:
+        """Whether this project measured it."""
+        return self.subset.split(" ")[0] == SUBSET
 
 
-GUIDE = ("subset", "gpu", "torch", "mode", "batch_size", "task", "model", "checkpoint", "eager_ms", "compiled_ms")
-"""Columns of the guide's CSV."""
-_TEXTS = ("dtype", "weights", "transformers", "triton", "device", "driver", "commit", "date", "speedup_basis")
-COLUMNS = (*GUIDE, "speedup", "speedup_low", "speedup_high", *_TEXTS, "repeats", "threads", "settings")
+COLUMNS = tuple(field.name.replace("_seconds", "_ms") for field in fields(PublishedRow))
 """Columns of this project's CSV."""
+GUIDE = COLUMNS[: COLUMNS.index("speedup")]
+"""Columns of the guide's CSV."""
 _ROW = TypeAdapter(PublishedRow)
 
 
-def read_row(cells: Mapping[str, str], measured: bool = False) -> PublishedRow:
-    """Returns a line of this project's CSV if `measured`, else of the guide's. Raises ValueError or KeyError."""
-    # An empty cell has the field's default. pydantic reads the numbers.
-    values: dict[str, Any] = {name: cells[name] for name in (COLUMNS if measured else GUIDE) if cells[name]}
-    eager, compiled = (None if values[name] == OOM else float(values[name]) / 1e3 for name in GUIDE[-2:])
-    settings = json.loads(values.get("settings", "{}"))
+def read_row(cells: Mapping[str, str]) -> PublishedRow:
+    """Reads a line of CSV, in which 'OOM' and empty cells are allowed. Raises ValueError or KeyError."""
+    eager, compiled = (None if cells[name] == OOM else float(cells[name]) / 1e3 for name in ("eager_ms", "compiled_ms"))
+    settings = json.loads(cells.get("settings") or "{}")
     if unknown := settings.keys() - OPTIONS.keys():
         raise ValueError(f"the settings have unknown options: {', '.join(sorted(unknown))}")
+    values: dict[str, Any] = {name: cell for name, cell in cells.items() if cell}  # else the default
     values = {"speedup": eager and compiled and eager / compiled, **values, "settings": settings}
-    times = {"eager_seconds": eager, "compiled_seconds": compiled}
-    return _ROW.validate_python(values | times | {"measured": measured})
+    return _ROW.validate_python(values | {"eager_seconds": eager, "compiled_seconds": compiled})  # reads the numbers
 
 
 # The guide's tables
@@ -185,17 +181,16 @@ def values(given: Iterable[PublishedRow], column: str) -> list[Any]:
 
 def record(row: PublishedRow) -> dict[str, Any]:
     """Returns a row as JSON's types: times in milliseconds or 'OOM', None for what is not known."""
-    times = {"eager_ms": row.eager_seconds, "compiled_ms": row.compiled_seconds}
-    ratios = {name: getattr(row, name) for name in ("speedup", "speedup_low", "speedup_high")}
-    own = vars(row) if row.measured else {}
-    return {
-        "origin": row.origin,
-        **{name: getattr(row, name) for name in GUIDE[:-2]},
-        **{name: OOM if seconds is None else round(milliseconds(seconds), 4) for name, seconds in times.items()},
-        **{name: value and round(value, 4) for name, value in ratios.items()},
-        **{name: own.get(name) for name in (*_TEXTS, "repeats", "threads", "settings")},
-        "notes": list(faults_at(row)),
-    }
+    values: dict[str, Any] = {"origin": MEASURED if row.measured else "published"}
+    for name in COLUMNS:
+        value = getattr(row, name.replace("_ms", "_seconds"))
+        if name in ("eager_ms", "compiled_ms"):
+            values[name] = OOM if value is None else round(milliseconds(value), 4)
+        elif isinstance(value, float):
+            values[name] = round(value, 4)
+        else:
+            values[name] = value if row.measured or name in GUIDE else None
+    return values | {"notes": list(faults_at(row))}
 
 
 def to_json(given: Iterable[PublishedRow]) -> str:
@@ -243,7 +238,7 @@ def read_measured(path: Path) -> list[PublishedRow]:
             lines = csv.DictReader(file, strict=True)
             if missing := {*COLUMNS} - {*(lines.fieldnames or ())}:  # also where it has no rows
                 raise ValueError(f"the columns lack {', '.join(sorted(missing))}")
-            return [read_row({name: unescape_formula(line[name]) for name in COLUMNS}, measured=True) for line in lines]
+            return [read_row({name: unescape_formula(line[name]) for name in COLUMNS}) for line in lines]
     except (OSError, ValueError, KeyError, TypeError, AttributeError, csv.Error) as error:
         raise BadInput(
             f"The measured table {path.parent.name}/{path.name} is left out: {type(error).__name__}: {error}. "
@@ -291,21 +286,14 @@ def _departures(spec: RunSpec) -> dict[str, Any]:
 
 
 def setting_words(row: PublishedRow) -> list[str]:
-    """Returns the settings of a row that have no other column, in words: ['freezing', 'layer by layer']."""
-    words = []
-    for name, value in row.settings.items():
-        label = OPTIONS[name].label.lower()
-        words.append(label if value is True else _WORDS.get((name, value), f"{label} {value}"))
-    return words
+    """Returns the settings of a row that have no other column, in words: ['freezing', 'threads 1']."""
+    settings = [(OPTIONS[name].label.lower(), value) for name, value in row.settings.items()]
+    return [label if value is True else f"{label} {value}" for label, value in settings]
 
 
-def subset_words(subset: str, rows: Iterable[PublishedRow]) -> str:
+def subset_words(subset: str) -> str:
     """Returns the title of a subset: of the guide's, torch's version or mode; of ours, the settings that differ."""
-    if subset in _GUIDES:
-        return _GUIDES[subset]
-    row = next(row for row in rows if row.subset == subset)
-    settings = [name for name in (row.mode, row.dtype) if name not in ("default", "float32")]
-    return f"Measured here: {', '.join([*settings, *setting_words(row)]) or 'as the guide'}"
+    return _GUIDES.get(subset, f"Measured here: {subset.removeprefix(SUBSET).strip() or 'as the guide'}")
 
 
 def device_label(name: str) -> str:
@@ -334,7 +322,6 @@ def _measured_row(result: RunResult, commit: str) -> PublishedRow | None:
         eager_seconds=result.latencies.get("eager"),
         compiled_seconds=None if out_of_memory else result.latencies["compiled"],
         speedup=speedup.ratio if speedup else None,
-        measured=True,
         speedup_low=speedup.low if speedup else None,
         speedup_high=speedup.high if speedup else None,
         dtype=spec.dtype,

@@ -53,7 +53,7 @@ def connect(address: str | None) -> Iterator[None]:
         ray.shutdown()
 
 
-def needs() -> dict[str, int]:
+def _needs() -> dict[str, int]:
     """Returns the resources of one cell: a GPU, or all cores of one of the largest nodes."""
     import ray
 
@@ -63,16 +63,14 @@ def needs() -> dict[str, int]:
     return {"num_cpus": max(int(node.get("CPU", 1)) for node in nodes)}
 
 
-def machines(
-    gpu_types: Sequence[str], needs: Mapping[str, int], worker_module: str = WORKER_MODULE
-) -> dict[str, HostInfo]:
+def machines(gpu_types: Sequence[str], worker_module: str = WORKER_MODULE) -> dict[str, HostInfo]:
     """Returns a machine for each type of GPU, named as Ray names it ('T4'); without types, any machine under ''.
 
     Raises BadInput if no node answers, such as for a type that the cluster does not have.
     """
     import ray
 
-    types = list(gpu_types) or [""]
+    needs, types = _needs(), list(gpu_types) or [""]
     calls = [_task(_inspect, needs, name).remote(worker_module) for name in types]
     try:
         return dict(zip(types, ray.get(calls, timeout=INSPECT_SECONDS), strict=True))
@@ -96,7 +94,6 @@ def make_cells(
 
 def run_cells(
     cells: Sequence[Cell],
-    needs: Mapping[str, int],
     history: History,
     picture: Path,
     cancel: threading.Event,
@@ -108,7 +105,7 @@ def run_cells(
     """
     import ray
 
-    seen = ray.put(picture.read_bytes())
+    needs, seen = _needs(), ray.put(picture.read_bytes())
     running = {
         _task(_run, needs, cell.gpu_type).remote(cell.spec, picture.name, seen, worker_module): place
         for place, cell in enumerate(cells)

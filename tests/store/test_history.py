@@ -3,9 +3,6 @@ import dataclasses
 import multiprocessing
 import os
 import sqlite3
-import subprocess
-import sys
-import textwrap
 import threading
 from multiprocessing.queues import SimpleQueue
 from multiprocessing.synchronize import Barrier
@@ -48,32 +45,30 @@ def test_what_is_stored_is_on_the_disk_when_the_power_fails(history: History) ->
     assert modes == [b"wal", 2]  # FULL
 
 
-def test_the_newest_come_first_up_to_a_limit(history: History) -> None:
+def test_the_newest_come_first(history: History) -> None:
     for minute in (2, 0, 1):
         for id in ("b", "a"):
             history.append(ok_result(id=f"{minute}{id}", started_at=f"2026-11-21T09:0{minute}:00Z"))
-    newest = ["2a", "2b", "1a", "1b", "0a", "0b"]
-    assert ids(history) == newest
-    assert [result.id for result in history.all(limit=3)] == newest[:3]
+    assert ids(history) == ["2a", "2b", "1a", "1b", "0a", "0b"]
+    assert [result.id for result in history.all(limit=3)] == ["2a", "2b", "1a"]
 
 
-def test_a_row_that_cannot_be_read_never_hides_the_others(history: History) -> None:
+@pytest.mark.parametrize("broken", [b"", b'{"id": "x"}', b"\xff\xfe", b"null"])
+def test_a_row_that_cannot_be_read_never_hides_the_others(broken: bytes, history: History) -> None:
     for id in ("one", "broken", "two"):
         history.append(ok_result(id=id))
-    for broken in (b"", b'{"id": "x"}', b"\xff\xfe", b"null"):
-        with contextlib.closing(sqlite3.connect(history.path)) as database, database:
-            database.execute("UPDATE results SET result = CAST(? AS TEXT) WHERE id = 'broken'", [broken])
-        assert ids(history) == ids(history, "shapes") == ["two", "one"]
+    with contextlib.closing(sqlite3.connect(history.path)) as database, database:
+        database.execute("UPDATE results SET result = CAST(? AS TEXT) WHERE id = 'broken'", [broken])
+    assert ids(history) == ids(history, "shapes") == ["two", "one"]
     with pytest.raises(HistoryError, match="broken"):
         history.get("broken")
 
 
-def test_a_place_that_cannot_be_is_an_error_with_the_way_out(tmp_path) -> None:
+@pytest.mark.parametrize("folder", ["file", "x" * 300], ids=["a file", "too long"])
+def test_an_impossible_folder_is_an_error_with_the_way_out(folder: str, tmp_path) -> None:
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(HistoryError, match=f"set {FOLDER_VARIABLE}"):
-        History(tmp_path / "file" / "history.sqlite3").append(ok_result())
-    with pytest.raises(HistoryError, match=f"File name too long. Make room .*, or set {FOLDER_VARIABLE}"):
-        History(tmp_path / ("x" * 300) / "history.sqlite3").all()
+        History(tmp_path / folder / "history.sqlite3").append(ok_result())
 
 
 def test_a_name_that_is_not_unicode_does_not_lose_the_result(history: History) -> None:
@@ -81,21 +76,6 @@ def test_a_name_that_is_not_unicode_does_not_lose_the_result(history: History) -
     result = ok_result(image=ImageInfo(name, 1, 1, "00", ""))
     history.append(result)
     assert [one.id for one in history.all()] == [result.id]
-
-
-def _in_a_child(code: str, history: History) -> subprocess.Popen[str]:
-    """A process that does this with the history."""
-    prelude = f"""
-import os, signal, sys
-sys.path[:0] = {[str(Path(__file__).parents[1]), str(Path(__file__).parents[2])]}
-from pathlib import Path
-from support.samples import ok_result
-from demo.store.history import History, HistoryError
-history = History(Path(sys.argv[1]))
-"""
-    command = [sys.executable, "-c", prelude + textwrap.dedent(code), str(history.path)]
-    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
-    return subprocess.Popen(command, text=True, **pipes)
 
 
 def _writer(folder: Path, name: int, rounds: int, start: Barrier, problems: SimpleQueue) -> None:
@@ -130,17 +110,10 @@ def test_processes_that_write_at_once_lose_nothing(before: bytes | None, tmp_pat
         assert {result.id for result in History(tmp_path / f"{round}.sqlite3").all()} == expected
 
 
-def test_an_interrupted_run_is_stored_once_however_many_look(history: History) -> None:
-    begin = """
-        entry = history.begin_run(ok_result(status="interrupted"))
-        print("begun", flush=True)
-        sys.stdin.read()
-        """
-    child = _in_a_child(begin, history)
-    assert child.stdout is not None and child.stdout.readline() == "begun\n"
-    assert history.recover() == 0  # it goes on
-    child.kill()
-    child.communicate()
+def test_an_interrupted_run_is_stored_once(history: History) -> None:
+    marker = history.begin_run(ok_result(status="interrupted"))
+    assert marker is not None and history.recover() == 0  # it goes on
+    marker.close()  # as the kernel does when the process dies
     threads = [threading.Thread(target=history.recover) for _ in range(8)]
     for thread in threads:
         thread.start()
@@ -149,7 +122,7 @@ def test_an_interrupted_run_is_stored_once_however_many_look(history: History) -
     assert history.all() == [ok_result(status="interrupted")]
 
 
-def test_an_older_file_is_kept_unchanged_and_reading_goes_on(history: History, caplog) -> None:
+def test_an_older_file_is_kept_unchanged(history: History, caplog) -> None:
     history.path.parent.mkdir()
     with contextlib.closing(sqlite3.connect(history.path)) as database, database:
         database.execute("CREATE TABLE results (id TEXT PRIMARY KEY, started_at TEXT, status TEXT, result TEXT)")

@@ -63,9 +63,7 @@ def wait_for_lines(log: Path, count: int) -> None:
 def test_the_cells_of_a_lost_node_are_run_again(two_nodes: Any, history: History) -> None:
     made, log = two_nodes
     (second,) = made.worker_nodes
-    needs = ray_cluster.needs()
-    assert needs == {"num_cpus": 1}
-    machines = ray_cluster.machines([], needs, QUICK)
+    machines = ray_cluster.machines([], QUICK)
     specs = make_specs({"checkpoints": "shapes-vit", "batch_sizes": list(range(4, 11))})
     grid = ray_cluster.make_cells(specs, machines, [], PICTURE, fresh=False)
     hold = log.with_name("hold")
@@ -77,7 +75,7 @@ def test_the_cells_of_a_lost_node_are_run_again(two_nodes: Any, history: History
         hold.unlink()
 
     threading.Thread(target=lose_the_second, daemon=True).start()
-    done = list(ray_cluster.run_cells(grid, needs, history, PICTURE, threading.Event(), QUICK))
+    done = list(ray_cluster.run_cells(grid, history, PICTURE, threading.Event(), QUICK))
     assert sorted(event.place for event in done) == list(range(7))
     assert {event.cell.value for event in done} == {"2.0×"}
     assert Counter(result.spec.batch_size for result in history.all()) == Counter(range(4, 11))
@@ -91,10 +89,9 @@ def test_failures_are_values_until_a_cancel(two_nodes: Any, tmp_path) -> None:
     _, log = two_nodes
     (tmp_path / "file").touch()
     refusing = History(tmp_path / "file" / "history.sqlite3")
-    needs = ray_cluster.needs()
     cells = [Cell(spec) for spec in make_specs({"checkpoints": "shapes-vit", "batch_sizes": [103, 104, 1, 4, 5]})]
     done = {}
-    for event in ray_cluster.run_cells(cells[:3], needs, refusing, PICTURE, threading.Event(), QUICK):
+    for event in ray_cluster.run_cells(cells[:3], refusing, PICTURE, threading.Event(), QUICK):
         done[event.place] = event.cell
     assert done[0].value.startswith("crashed: ")
     assert done[1].value == "refused: This one is not to be had."
@@ -108,7 +105,7 @@ def test_failures_are_values_until_a_cancel(two_nodes: Any, tmp_path) -> None:
         cancel.set()
 
     threading.Thread(target=cancel_both, daemon=True).start()
-    assert list(ray_cluster.run_cells(cells[3:], needs, refusing, PICTURE, cancel, QUICK)) == []
+    assert list(ray_cluster.run_cells(cells[3:], refusing, PICTURE, cancel, QUICK)) == []
     hold.unlink()
 
 
@@ -116,7 +113,7 @@ def test_failures_are_values_until_a_cancel(two_nodes: Any, tmp_path) -> None:
 def test_a_type_of_gpu_without_a_node_is_refused(two_nodes: Any, monkeypatch) -> None:
     monkeypatch.setattr(ray_cluster, "INSPECT_SECONDS", 0.5)
     with pytest.raises(BadInput, match="is a GPU of the type free"):
-        ray_cluster.machines(["T4"], ray_cluster.needs(), QUICK)
+        ray_cluster.machines(["T4"], QUICK)
 
 
 def test_a_cell_leaves_no_worker_on_its_node(monkeypatch) -> None:

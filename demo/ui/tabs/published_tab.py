@@ -155,7 +155,7 @@ def _choices(rows: Sequence[PublishedRow], subset: str) -> Choices:
     }
     every = ("All", ALL)
     return {
-        "subset": [every, *((published.subset_words(name, rows), name) for name in subsets)],
+        "subset": [every, *((published.subset_words(name), name) for name in subsets)],
         "gpu": [every, *((name, gpu) for gpu, name in gpus.items())],
         "batch_size": [every, *((str(size), str(size)) for size in published.values(within, "batch_size"))],
         "task": [every, *((TASK_NAMES[task], task) for task in published.values(within, "task"))],

@@ -62,8 +62,8 @@ def test_a_row_with_a_fault_has_its_note() -> None:
 @pytest.mark.parametrize(
     "subset, words",
     [
-        ("measured scope-layers", "Measured here: layer by layer"),
-        ("measured compiler-aot", "Measured here: package (AOTInductor)"),
+        ("measured scope-layers", "Measured here: scope-layers"),
+        ("measured compiler-aot", "Measured here: compiler-aot"),
         ("measured", "Measured here: as the guide"),
         ("release", "torch 2.0.1"),
     ],
