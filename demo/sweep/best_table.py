@@ -25,10 +25,10 @@ from demo.core.spec import CUDA_GRAPH_MODES, OPTIONS, BadInput, RunSpec
 from demo.core.stats import Interval
 from demo.tasks import BY_NAME
 
-EAGER, DEFAULT = "eager", "default"
+EAGER = "eager"
 WAYS: dict[str, dict[str, Any]] = {
     EAGER: {},
-    DEFAULT: {},
+    "default": {},
     "freezing": {"freezing": True},
     "reduce-overhead": {"mode": "reduce-overhead"},
     "layers": {"scope": "layers"},

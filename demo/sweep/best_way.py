@@ -27,7 +27,7 @@ from demo.runs.outcome import Files
 from demo.runs.runner import Runner
 from demo.store.reruns import compiled_spec
 from demo.sweep.best_table import EAGER, BestTable, Way, best_table, ways
-from demo.sweep.grid import Cell, valid_results
+from demo.sweep.grid import valid_results
 from demo.sweep.run_grid import Done, Event, Turn, Waiting, no_queue, run_one
 
 MINUTES, MIN_MINUTES, MAX_MINUTES = 3.0, 1.0, 60.0
@@ -116,10 +116,14 @@ class Search:
         self, way: Way, spec: RunSpec, runner: Runner, cancel: threading.Event, turn: Turn, files: Files
     ) -> Generator[Event, None, None]:
         place, stop = self.ways.index(way), threading.Event()
-        before = self._runs[way.name][-1].as_processes() if self._runs[way.name] else ()
         spent, began = self._spent, time.monotonic()
-        cell, more = Cell(spec, earlier=before), {"to_come": len(self._missing()) - 1, "threads": self._threads}
-        for event in run_one(place, cell, runner, self._picture, stop, turn, files=files, **more):
+        more = {
+            "files": files,
+            "earlier": self._runs[way.name][-1].as_processes() if self._runs[way.name] else (),
+            "to_come": len(self._missing()) - 1,
+            "threads": self._threads,
+        }
+        for event in run_one(place, spec, runner, self._picture, stop, turn, **more):
             if isinstance(event, Waiting):
                 began = time.monotonic()
             self._spent = spent + time.monotonic() - began
@@ -148,12 +152,12 @@ class Search:
         good = [row for row in self.table().rows if row.rank is not None and row.way.name != EAGER]
         runs = {row.way: self._runs[row.way.name] for row in good}
         quick = {way for way in runs if all(run.spec != way.spec for run in runs[way])}
-        once = {way for way in runs if len(runs[way]) == 1}
-        no_next = once & {row.way for row in good if row.first_answers and "next" not in row.first_answers}
         few = {way for way in runs if len(runs[way]) < FINAL_RUNS}
-        best, others, half = list(runs)[:2], list(runs)[2:], good[2 : -(-len(good) // 2)]
-        steps += [(way, way.spec) for way in best if way in quick | no_next | few]
-        steps += [(way, _first(way.spec)) for way in others if way in no_next]
+        steps += [(row.way, row.way.spec) for row in good[:2] if row.way in quick | few]
+        for row in good[2:]:
+            if len(runs[row.way]) == 1 and row.first_answers and "next" not in row.first_answers:
+                steps.append((row.way, _first(row.way.spec)))
+        half = good[2 : -(-len(good) // 2)]
         steps += [(row.way, row.way.spec) for row in half if row.way in quick and row.rank == 1]
         return list(dict.fromkeys(steps))
 

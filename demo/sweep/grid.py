@@ -18,7 +18,6 @@ from typing import Any
 
 from demo.core import catalog, hub
 from demo.core.catalog import Checkpoint
-from demo.core.comparison import ProcessResult
 from demo.core.files import replacing
 from demo.core.machine import HostInfo
 from demo.core.refusals import on_machine
@@ -113,8 +112,6 @@ class Cell:
     """The result was in the history before this sweep."""
     gpu_type: str = ""
     """On a cluster: the type of GPU to run on, '' for any."""
-    earlier: tuple[ProcessResult, ...] = ()
-    """Processes of the same settings that the answer of its run includes."""
 
     @property
     def done(self) -> bool:

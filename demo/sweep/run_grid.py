@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from demo.core.progress import Progress
-from demo.core.spec import BadInput
+from demo.core.spec import BadInput, RunSpec
 from demo.runs.runner import Runner
 from demo.sweep.grid import Cell
 
@@ -53,16 +53,16 @@ def run_cells(
     for place, cell in enumerate(cells):
         if not cell.done and not cancel.is_set():
             to_come = sum(not one.done for one in cells[place + 1 :])
-            yield from run_one(place, cell, runner, picture, cancel, turn, to_come=to_come, threads=threads)
+            yield from run_one(place, cell.spec, runner, picture, cancel, turn, to_come=to_come, threads=threads)
 
 
 def run_one(
     place: int,
-    cell: Cell,
+    spec: RunSpec,
     runner: Runner,
     picture: Path,
     cancel: threading.Event,
-    turn: Turn = no_queue,
+    turn: Turn,
     **more: Any,
 ) -> Generator[Event, None, None]:
     """Runs one cell in its turn; yields its progress and, unless cancelled, its value. `more` goes to the runner."""
@@ -74,10 +74,10 @@ def run_one(
         if cancel.is_set():
             return
         try:
-            for event in runner.run(cell.spec, picture, cancel, earlier=cell.earlier, **more):
+            for event in runner.run(spec, picture, cancel, **more):
                 if isinstance(event, Progress):
                     yield Timing(place, event)
                 elif event.status != "cancelled":
-                    yield Done(place, Cell(cell.spec, event))
+                    yield Done(place, Cell(spec, event))
         except BadInput as refused:
-            yield Done(place, Cell(cell.spec, refused=str(refused)))
+            yield Done(place, Cell(spec, refused=str(refused)))
