@@ -234,7 +234,7 @@ def publish(folder: Path, root: Path = ROOT) -> list[Path]:
             f"{folder} is no evidence of one GPU: its table is of {', '.join(sorted(devices)) or 'nothing'}."
         )
     commit = next((record["facts"].get("commit") for record in book.of("machine")), None)
-    rows = root / "assets" / "measured" / published.file_of(devices.pop())
+    rows = root / "assets" / "measured" / published.table_name(devices.pop())
     table = root / "benchmarks" / "results" / "gpu_evidence.md"
     published.add_measured(results, rows, commit or "")
     table.parent.mkdir(parents=True, exist_ok=True)

@@ -41,12 +41,12 @@ def _table(rows: list[PublishedRow]) -> str:
     lines: list[tuple[str, ...]] = [
         ("gpu", "batch", "torch", "mode", "task", "model", "eager ms", "compiled ms", "speed-up", "")
     ]
-    noted = list(dict.fromkeys(note for row in rows for note in published.faults_at(row)))
+    noted = list(dict.fromkeys(note for row in rows for note in published.notes_of(row)))
     for row in rows:
         speedup = OOM if row.speedup is None else fmt.ratio(row.speedup)
         seconds = (row.eager_seconds, row.compiled_seconds)
         times = [OOM if one is None else f"{fmt.milliseconds(one):.3f}" for one in seconds]
-        marks = [f"[{noted.index(note) + 1}]" for note in published.faults_at(row)]
+        marks = [f"[{noted.index(note) + 1}]" for note in published.notes_of(row)]
         last = " ".join([*([_conditions(row)] if row.measured else []), *marks])
         settings = (row.gpu, str(row.batch_size), row.torch, row.mode, row.task, row.model)
         lines.append((*settings, *times, speedup, last))

@@ -70,14 +70,14 @@ def durations(rows: Sequence[PublishedRow]) -> go.Figure | None:
     seconds: list[float | None] = []
     texts: list[str] = []
     for row in rows:
-        name = html.escape(fmt.shortened(row.model, 18), quote=False) + (" †" if published.faults_at(row) else "")
+        name = html.escape(fmt.shortened(row.model, 18), quote=False) + (" †" if published.notes_of(row) else "")
         names += [name, "compiled"]
         pair = (row.eager_seconds, row.compiled_seconds)
         seconds += pair
         texts += ["out of memory" if value is None else fmt.latency(value) for value in pair]
         if row.speedup is not None:
             texts[-1] += f"  <b>{fmt.ratio(row.speedup)}</b>"
-    noted = ["† has a note at its row of the table"] if any(map(published.faults_at, rows)) else []
+    noted = ["† has a note at its row of the table"] if any(map(published.notes_of, rows)) else []
     source = [f"{rows[0].gpu}, batch {rows[0].batch_size}", *noted, *_source(rows)]
     return style.bars("Time of one call", names, seconds, texts, source)
 

@@ -19,7 +19,7 @@ def compare_with_guide(result: RunResult) -> list[str]:
     each difference; nothing where the guide lacks the checkpoint or the run a result. Out of memory is one."""
     spec = result.spec
     asked = (spec.checkpoint, spec.mode, spec.batch_size)
-    alike = [row for row in published.rows() if (row.checkpoint, row.mode, row.batch_size) == asked]
+    alike = [row for row in published.guide_rows() if (row.checkpoint, row.mode, row.batch_size) == asked]
     answered = result.status == "out_of_memory" or (result.status == "ok" and result.speedup is not None)
     if not answered or not alike:
         return []

@@ -109,7 +109,7 @@ def read_row(cells: Mapping[str, str]) -> PublishedRow:
 
 
 @cache
-def rows() -> tuple[PublishedRow, ...]:
+def guide_rows() -> tuple[PublishedRow, ...]:
     """Returns the guide's rows in the order of the file."""
     with (_GUIDE_FOLDER / "published.csv").open(newline="", encoding="utf-8") as file:
         return tuple(map(read_row, csv.DictReader(file)))
@@ -117,7 +117,7 @@ def rows() -> tuple[PublishedRow, ...]:
 
 def all_rows() -> tuple[PublishedRow, ...]:
     """Returns the guide's rows, then this project's, which are read at each call so that a new table shows."""
-    return (*rows(), *measured_rows())
+    return (*guide_rows(), *measured_rows())
 
 
 @cache
@@ -136,7 +136,7 @@ def sources() -> list[dict[str, str]]:
     return list(json.loads((_GUIDE_FOLDER / "sources.json").read_text(encoding="utf-8")))
 
 
-def faults_at(row: PublishedRow) -> tuple[str, ...]:
+def notes_of(row: PublishedRow) -> tuple[str, ...]:
     """Returns the notes on the known faults of a row of the guide."""
     of_rows = [] if row.measured else [fault for fault in faults() if fault["rows"] is not None]
     return tuple(fault["note"] for fault in of_rows if fault["rows"].items() <= vars(row).items())
@@ -146,7 +146,7 @@ def faults_at(row: PublishedRow) -> tuple[str, ...]:
 
 
 def select(
-    given: Iterable[PublishedRow],
+    rows: Iterable[PublishedRow],
     subset: str | None = None,
     gpu: str | None = None,
     batch_size: int | str | None = None,
@@ -157,7 +157,7 @@ def select(
 
     `model` matches a part of a model's or checkpoint's name. Raises BadInput for another value that no row has.
     """
-    every = found = list(given)
+    every = found = list(rows)
     for column, wanted in (("subset", subset), ("gpu", gpu), ("batch_size", batch_size), ("task", task)):
         if wanted in (None, ""):
             continue
@@ -170,9 +170,9 @@ def select(
     return [row for row in found if part in row.model.lower() or part in row.checkpoint.lower()]
 
 
-def values(given: Iterable[PublishedRow], column: str) -> list[Any]:
+def values(rows: Iterable[PublishedRow], column: str) -> list[Any]:
     """Returns the different values of a column in the order of the rows; batch sizes ascend."""
-    seen = list(dict.fromkeys(getattr(row, column) for row in given))
+    seen = list(dict.fromkeys(getattr(row, column) for row in rows))
     return sorted(seen) if column == "batch_size" else seen
 
 
@@ -190,21 +190,21 @@ def record(row: PublishedRow) -> dict[str, Any]:
             values[name] = round(value, 4)
         else:
             values[name] = value if row.measured or name in GUIDE else None
-    return values | {"notes": list(faults_at(row))}
+    return values | {"notes": list(notes_of(row))}
 
 
-def to_json(given: Iterable[PublishedRow]) -> str:
-    return json.dumps([record(row) for row in given], allow_nan=False, ensure_ascii=False, indent=2)
+def to_json(rows: Iterable[PublishedRow]) -> str:
+    return json.dumps([record(row) for row in rows], allow_nan=False, ensure_ascii=False, indent=2)
 
 
-def to_csv(given: Iterable[PublishedRow]) -> str:
-    return csv_text(list(record(rows()[0])), map(_cells, given))
+def to_csv(rows: Iterable[PublishedRow]) -> str:
+    return csv_text(list(record(guide_rows()[0])), map(_cells, rows))
 
 
 def _cells(row: PublishedRow) -> dict[str, Any]:
     """Returns the record of a row with its settings and notes as one text each."""
     settings = json.dumps(dict(row.settings), ensure_ascii=False) if row.settings else ""
-    return record(row) | {"settings": settings, "notes": " ".join(faults_at(row))}
+    return record(row) | {"settings": settings, "notes": " ".join(notes_of(row))}
 
 
 # This project's tables
@@ -246,7 +246,7 @@ def read_measured(path: Path) -> list[PublishedRow]:
         ) from error
 
 
-def file_of(device_name: str) -> str:
+def table_name(device_name: str) -> str:
     """Returns the file name of a device's table: 'h200.csv' for 'NVIDIA H200'."""
     return (re.sub(r"[^a-z0-9]+", "-", device_label(device_name).lower()).strip("-") or "device") + ".csv"
 

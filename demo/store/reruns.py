@@ -3,7 +3,7 @@
 Runs of one spec with the same versions on one machine differ by more than their own intervals say, since memory, cores
 and pages fall differently in each process.
 
-- Runs of the same spec are the answer's own processes (`comparable`).
+- Runs of the same spec are the answer's own processes (`earlier_processes`).
 - The spread also comes from other specs that were repeated here (`spread`). It is shrunk towards an assumed one, as a
   few runs often differ little by chance.
 - A run whose outputs differ counts nowhere: wrong code may be fast or slow.
@@ -91,33 +91,33 @@ def load_rerun(text: bytes) -> StoredRun | None:
         return None
 
 
-def comparable(
-    of: RunResult, others: Iterable[StoredRun], kept: Sequence[ProcessResult] = ()
+def earlier_processes(
+    result: RunResult, stored: Iterable[StoredRun], deleted: Sequence[ProcessResult] = ()
 ) -> tuple[ProcessResult, ...]:
-    """Returns the earlier processes that the answer of `of` includes, oldest first.
+    """Returns the earlier processes that the answer of `result` includes, oldest first.
 
-    From `others` (newest first) those with its settings, threads, versions, instructions and verdict on the outputs.
-    `kept` are processes of an earlier answer whose runs were deleted.
+    From `stored` (newest first) those with its settings, threads, versions, instructions and verdict on the outputs.
+    `deleted` are processes of an earlier answer whose runs were deleted.
     """
-    own = rerun_of(of)
+    own = rerun_of(result)
     if own is None:
         return ()
-    alike = [one for one in others if (one.spec, one.settings) == (own.spec, own.settings) and one.id != of.id]
-    stored = [one.process for one in alike if one.process is not None]
-    known = {process.id for process in stored}
-    deleted = [one for one in kept if one.id not in known and one.threads == of.threads]
-    return (*deleted, *reversed(stored))[-(MOST_PROCESSES - 1) :]
+    alike = [run for run in stored if (run.spec, run.settings) == (own.spec, own.settings)]
+    pool = [run.process for run in alike if run.process is not None]
+    ids = {process.id for process in pool}
+    others = [process for process in deleted if process.id not in ids and process.threads == result.threads]
+    return (*others, *reversed(pool))[-(MOST_PROCESSES - 1) :]
 
 
-def spread(of: RunResult, others: Iterable[StoredRun]) -> Spread:
-    """Returns the spread between processes, from `others`: earlier runs on the device of `of` with its torch.
+def spread(result: RunResult, stored: Iterable[StoredRun]) -> Spread:
+    """Returns the spread between processes, from `stored`: runs on the device of `result` with its torch.
 
     Runs of its own spec are left out: they are processes of its answer and count there.
     """
     groups: dict[tuple[RunSpec, tuple[object, ...]], list[Interval]] = defaultdict(list)
-    for one in others:
-        groups[one.spec, one.settings].append(one.within)
-    if (own := rerun_of(of)) is not None:
+    for run in stored:
+        groups[run.spec, run.settings].append(run.within)
+    if (own := rerun_of(result)) is not None:
         groups.pop((own.spec, own.settings), None)
     repeated = [group for group in groups.values() if len(group) > 1]
     freedom = sum(len(group) - 1 for group in repeated)

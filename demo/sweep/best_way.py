@@ -84,8 +84,8 @@ class Search:
             for name, run in newest.items()
             if run.threads and run.threads != threads
         }
-        comparable = {name: run for name, run in newest.items() if name not in gave_way}
-        return best_table(self.ways, comparable, gave_way | self._refused)
+        ranked = {name: run for name, run in newest.items() if name not in gave_way}
+        return best_table(self.ways, ranked, gave_way | self._refused)
 
     @property
     def left_seconds(self) -> float:

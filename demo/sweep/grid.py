@@ -245,7 +245,7 @@ def write_device_table(cells: Iterable[Cell]) -> Path:
     if len(devices) != 1:
         reason = f"The results are of {', '.join(sorted(devices))}" if devices else "No cell has a result yet"
         raise BadInput(f"{reason}: a measured table belongs to one device.")
-    path = published.MEASURED_FOLDER / published.file_of(devices.pop())
+    path = published.MEASURED_FOLDER / published.table_name(devices.pop())
     if len(published.add_measured(results, path, published.current_commit())) == len(results):
         raise BadInput("None of the results has a speed-up or ran out of memory: there is nothing to put into a table.")
     return path

@@ -40,7 +40,7 @@ def test_every_call_of_both_variants_is_a_dot_in_order() -> None:
 
 
 def test_names_from_outside_are_text_and_not_markup() -> None:
-    table = [dataclasses.replace(published.rows()[0], gpu="<a href=x>y</a>", model="<b>m</b>")]
+    table = [dataclasses.replace(published.guide_rows()[0], gpu="<a href=x>y</a>", model="<b>m</b>")]
     for figure in (durations(table), by_batch(table)):
         assert "<a href" not in figure.to_json() and "<b>m" not in figure.to_json()
     spec = RunSpec("<a href='javascript:1'>x</a>\n<b>", "image-classification")
@@ -66,7 +66,7 @@ def test_every_figure_is_strict_json_and_told_in_words_with_neither_tags_nor_sig
 
 
 def guide_rows(gpu: str, batch_size: int) -> list[PublishedRow]:
-    return published.select(published.rows(), "release", gpu, batch_size)
+    return published.select(published.guide_rows(), "release", gpu, batch_size)
 
 
 @pytest.mark.parametrize(("gpu", "batch_size", "scale"), [("A100", 1, 1e3), ("T4", 16, 1)], ids=["ms", "s"])
@@ -80,7 +80,7 @@ def test_the_durations_are_the_tables(gpu: str, batch_size: int, scale: float) -
 
 
 def test_the_lines_are_the_tables_geometric_means() -> None:
-    figure = by_batch(published.select(published.rows(), "release"))
+    figure = by_batch(published.select(published.guide_rows(), "release"))
     means = {line.name.split()[0]: dict(zip(line.x, line.y, strict=True)) for line in figure.data}
     assert means["A100"] == pytest.approx({1: 1.449, 4: 1.287, 16: 1.222}, abs=0.0005)
     assert means["V100"] == pytest.approx({1: 1.599, 4: 1.221, 16: 1.190}, abs=0.0005)

@@ -15,7 +15,7 @@ from demo.core.result import RunResult
 from demo.core.spec import RunSpec
 from demo.runs.outcome import with_answer_without_breaks, with_earlier_runs
 from demo.store.history import History
-from demo.store.reruns import MOST_PROCESSES, comparable, deviation, spread
+from demo.store.reruns import MOST_PROCESSES, deviation, earlier_processes, spread
 
 NUMBERS = iter(range(10_000))
 VIT = RunSpec("shapes-vit", "image-classification", device="cpu")
@@ -46,7 +46,7 @@ def spread_after(history: History, earlier: list[RunResult], **changes: Any) -> 
 def pool_after(history: History, earlier: list[RunResult]) -> list[str]:
     """The ids of the processes before the answer of a further run."""
     result = after(history, earlier)
-    return [one.id for one in comparable(result, history.same_settings(result))]
+    return [one.id for one in earlier_processes(result, history.same_settings(result))]
 
 
 def reruns(deviation: float, count: int, **changes: Any) -> list[RunResult]:
@@ -82,8 +82,8 @@ def test_a_run_without_an_answer_is_in_no_pool(history: History) -> None:
 DIFFER, UNKNOWN = Parity("differ", None, "NaN"), Parity("not comparable", None, "no float64 reference")
 
 
-def with_instructions(told: str) -> Environment:
-    return dataclasses.replace(ENVIRONMENT, settings={"instructions": told})
+def with_instructions(name: str) -> Environment:
+    return dataclasses.replace(ENVIRONMENT, settings={"instructions": name})
 
 
 AVX2 = {"environment": with_instructions("AVX2")}
@@ -133,7 +133,7 @@ def test_the_newest_runs_are_the_pool(history: History) -> None:
 
 def test_a_process_counts_after_its_run_was_deleted() -> None:
     first = run()
-    assert [one.id for one in comparable(run(), [], first.as_processes())] == [first.id]
+    assert [one.id for one in earlier_processes(run(), [], first.as_processes())] == [first.id]
 
 
 def test_a_run_with_added_breaks_has_the_latest_answer_without_them(history: History) -> None:

@@ -43,21 +43,22 @@ def way_of(spec: RunSpec) -> str:
     return next(way.name for way in reversed(ways(SPEC, MACHINE, True)) if way.spec == compiled_spec(spec))
 
 
-def answering(told: Callable[[str], Any], history: History | None = None) -> FakeRunner:
-    """A runner whose answer is what `told` makes of a way's name: the seconds of a compiled call, a failed result's
-    changes, or an error to raise. Eager always takes 10 ms."""
+def answering(answer_of: Callable[[str], Any], history: History | None = None) -> FakeRunner:
+    """A runner that answers with `answer_of` a way's name: the seconds of a compiled call, changes of the result, or
+    an error to raise. Eager always takes 10 ms."""
     before: Counter[RunSpec] = Counter()
 
     def answer(spec: RunSpec, image: Path | None) -> RunResult | Exception:
         before[compiled_spec(spec)] += 1
-        given = told(way_of(spec))
-        if isinstance(given, Exception):
-            return given
+        outcome = answer_of(way_of(spec))
+        if isinstance(outcome, Exception):
+            return outcome
         eager, first = measurement(0.010), before[compiled_spec(spec)] == 1
         made = ok_result(id=f"run-{next(NUMBERS)}", spec=spec, eager=eager, control_times=eager, image=info_of(PICTURE))
         compilation = Compilation(5.0, "cold" if first or spec.freezing else "warm", 1)
         made = dataclasses.replace(made, compilation=compilation, start_up=StartUp(4.5, 0.1))
-        return dataclasses.replace(made, **({"compiled": measurement(given)} if isinstance(given, float) else given))
+        changes = {"compiled": measurement(outcome)} if isinstance(outcome, float) else outcome
+        return dataclasses.replace(made, **changes)
 
     return FakeRunner(answer, history=history)
 

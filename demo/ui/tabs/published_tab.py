@@ -164,7 +164,7 @@ def _choices(rows: Sequence[PublishedRow], subset: str) -> Choices:
 
 def _line(row: PublishedRow) -> list[tables.Cell]:
     """The cells of a row."""
-    faults = published.faults_at(row)
+    faults = published.notes_of(row)
     speedup = OOM if row.speedup is None else fmt.ratio(row.speedup)
     if row.speedup is not None and row.speedup_low and row.speedup_high:
         speedup = f"{speedup} ({fmt.ends(row.speedup_low, row.speedup_high)})"
