@@ -4,14 +4,14 @@ import io
 import json
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
 from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
-from huggingface_hub import CommitScheduler
+from huggingface_hub import CommitScheduler, HfApi
 from pyarrow import parquet
 from support.samples import failed_result, ok_result, text_result
 
@@ -29,31 +29,24 @@ def data_folder(tmp_path, monkeypatch) -> Path:
     return tmp_path
 
 
-class Hub:
-    """What `CommitScheduler` asks of `HfApi`, in memory."""
+class Hub(HfApi):
+    """Takes commits into memory."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.files: dict[str, bytes] = {}
-        self.created: list[dict[str, Any]] = []
+        self.created: dict[str, Any] = {}
 
     def folder(self, name: str) -> dict[str, bytes]:
         """The files of 'runs' or 'rows'."""
         return {path: content for path, content in sorted(self.files.items()) if path.startswith(f"{name}/")}
 
-    def create_repo(self, **asked: Any) -> Any:
-        self.created.append(asked)
-        return SimpleNamespace(repo_id=asked["repo_id"])
+    def create_repo(self, **options: Any) -> Any:
+        self.created = options
+        return SimpleNamespace(repo_id=options["repo_id"])
 
-    def create_commit(self, operations: list[Any], **_: Any) -> None:
+    def create_commit(self, operations: list[Any], **_: Any) -> Any:
         self.files |= {one.path_in_repo: one.path_or_fileobj.read() for one in operations}
-
-    def run_as_future(self, function: Any) -> Future[Any]:
-        done: Future[Any] = Future()
-        try:
-            done.set_result(function())
-        except Exception as error:
-            done.set_exception(error)
-        return done
 
 
 @contextmanager
@@ -68,7 +61,7 @@ def scheduled_by(scheduler: Callable[..., Any]) -> Iterator[History]:
 @contextmanager
 def connected(hub: Hub) -> Iterator[History]:
     """The history, once it is connected to this Hub."""
-    with scheduled_by(lambda **asked: CommitScheduler(**asked, hf_api=hub)) as history:
+    with scheduled_by(lambda **options: CommitScheduler(**options, hf_api=hub)) as history:
         assert isinstance(history, hub_dataset.PushedHistory)
         history.connecting.join(20)
         yield history
@@ -95,7 +88,7 @@ def test_a_result_is_pushed_whole() -> None:
     with connected(hub) as history:
         history.append(ok_result())
         history.append(failed_result())
-    assert hub.created[0]["repo_type"] == "dataset" and hub.created[0]["private"] is True
+    assert hub.created["repo_type"] == "dataset" and hub.created["private"] is True
     assert list(hub.folder("runs")) == [FIRST, SECOND]
     assert from_json(json.loads(hub.files[FIRST])) == ok_result() == History().get(ok_result().id)
 
@@ -115,7 +108,7 @@ def test_what_was_not_pushed_is_pushed_by_the_next_program(caplog) -> None:
 
 def test_a_push_that_fails_harms_no_run(caplog) -> None:
     hub = Hub()
-    hub.create_commit = lambda **_: (_ for _ in ()).throw(OSError("the dataset is full"))  # type: ignore[method-assign]
+    hub.create_commit = Mock(side_effect=OSError("the dataset is full"))  # type: ignore[method-assign]
     with connected(hub) as history:
         history.append(ok_result())
         assert history.all() == [ok_result()]
