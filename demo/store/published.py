@@ -286,7 +286,7 @@ def _departures(spec: RunSpec) -> dict[str, Any]:
 
 
 def setting_words(row: PublishedRow) -> list[str]:
-    """Returns the settings of a row that have no other column, in words: ['freezing', 'threads 1']."""
+    """Returns the settings of a row that have no other column, in words: ['freezing', 'compiler aot']."""
     settings = [(OPTIONS[name].label.lower(), value) for name, value in row.settings.items()]
     return [label if value is True else f"{label} {value}" for label, value in settings]
 
