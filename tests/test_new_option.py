@@ -17,7 +17,7 @@ from demo.core.codec import plain
 from demo.core.spec import BadInput
 from demo.present import markdown, naming
 from demo.present.script import script
-from demo.sweep.grid import read_grid
+from demo.sweep.grid import make_specs
 from demo.ui.page import Page
 from demo.ui.tabs import compare, form, links
 from support.fake_runner import FakeRunner
@@ -31,8 +31,8 @@ assert arguments(spec) == {"checkpoint": "shapes-vit", "shiny": True}
 # the command line, a grid, a link
 command = parser().parse_args(["run", "--shiny"])
 assert common.make_spec(command, run_command.run_options(command)) == spec
-grid = sweep_command.grid(parser().parse_args(["sweep", "--checkpoint", "shapes-vit", "--shiny"]))
-assert grid.specs() == read_grid({"checkpoints": "shapes-vit", "shiny": True}, "grid.yaml").specs() == (spec,)
+options = parser().parse_args(["sweep", "--checkpoint", "shapes-vit", "--shiny"])
+assert sweep_command.grid_specs(options) == make_specs({"checkpoints": "shapes-vit", "shiny": True}) == (spec,)
 assert links.spec_of({"shiny": "1"}, "shapes-vit") == spec
 
 # the form and the API

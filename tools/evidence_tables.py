@@ -88,7 +88,7 @@ def write_tables(folder: Path, book: Book, commit: str | None) -> None:
         text = export.csv_text(list(lines[0]), lines)
         (folder / "cells.csv").write_text(text, encoding="utf-8", newline="")
     if tables := _tables(book):
-        published.add_measured(tables, folder / "measured.csv", commit)
+        published.add_measured(tables, folder / "measured.csv", commit or "")
     (folder / "summary.md").write_text(summary(book, commit), encoding="utf-8")
 
 
@@ -219,7 +219,7 @@ def publish(folder: Path, root: Path = ROOT) -> list[Path]:
             f"{folder} is no evidence of one GPU: its table is of {', '.join(sorted(devices)) or 'nothing'}."
         )
     commit = next((record["facts"].get("commit") for record in book.of("machine")), None)
-    rows = root / "assets" / "measured" / published.file_of(devices.pop())
+    rows = root / "assets" / "measured" / published.table_name(devices.pop())
     table = root / "benchmarks" / "results" / "gpu_evidence.md"
     published.add_measured(results, rows, commit or "")
     table.parent.mkdir(parents=True, exist_ok=True)

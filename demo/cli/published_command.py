@@ -40,13 +40,13 @@ def _published(options: argparse.Namespace) -> None:
 def _table(rows: list[PublishedRow]) -> str:
     head = ("gpu", "batch", "torch", "mode", "task", "model", "eager ms", "compiled ms", "speed-up", "")
     lines: list[Sequence[str]] = [head]
-    notes = list(dict.fromkeys(note for row in rows for note in published.faults_at(row)))
+    notes = list(dict.fromkeys(note for row in rows for note in published.notes_of(row)))
     for row in rows:
         speedup = OOM if row.speedup is None else fmt.ratio(row.speedup)
         seconds = (row.eager_seconds, row.compiled_seconds)
         times = [OOM if one is None else f"{fmt.milliseconds(one):.3f}" for one in seconds]
         last = [_conditions(row)] if row.measured else []
-        last += [f"[{notes.index(note) + 1}]" for note in published.faults_at(row)]
+        last += [f"[{notes.index(note) + 1}]" for note in published.notes_of(row)]
         settings = (row.gpu, str(row.batch_size), row.torch, row.mode, row.task, row.model)
         lines.append((*settings, *times, speedup, " ".join(last)))
     numbered = [f"[{number}] {note}" for number, note in enumerate(notes, 1)]

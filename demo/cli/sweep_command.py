@@ -16,7 +16,7 @@ from demo.present import markdown, verdict
 from demo.runs.forecast import SweepForecast, forecast_sweep
 from demo.store.history import History
 from demo.sweep import grid as grids
-from demo.sweep.grid import AXES, KINDS, PRESETS, SETTINGS, Cell, Grid, make_cells, read_grid, unfinished
+from demo.sweep.grid import AXES, KINDS, PRESETS, SETTINGS, Cell, make_cells, make_specs, unfinished
 from demo.sweep.run_grid import Done, Event, run_cells
 
 
@@ -49,13 +49,10 @@ def _add_grid(parser: argparse.ArgumentParser) -> None:
     common.add_options(parser, SETTINGS)
 
 
-def grid(options: argparse.Namespace) -> Grid:
-    """The preset or the file, with what the options say in place of what stands there. Raises BadInput."""
-    content: dict[str, Any] = {}
-    if options.preset:
-        preset = PRESETS[options.preset]
-        content = {**{axis: getattr(preset, axis) for axis in AXES}, **preset.settings}
-    elif options.file:
+def grid_specs(options: argparse.Namespace) -> tuple[RunSpec, ...]:
+    """Returns the specs of the preset or the file, whose entries the options replace. Raises BadInput."""
+    content: dict[str, Any] = dict(PRESETS[options.preset]) if options.preset else {}
+    if options.file:
         content = _read_yaml(Path(options.file))
     content |= common.option_values(options, [*AXES, "task", *SETTINGS])
     for axis in AXES:
@@ -63,7 +60,7 @@ def grid(options: argparse.Namespace) -> Grid:
             content[axis] = [part for value in values for part in value.split(",") if part.strip()]
     if not content:
         raise BadInput("No grid was given. Name a preset (--preset smoke), a YAML file, or --checkpoint.")
-    return read_grid(content, options.file or "The sweep")
+    return make_specs(content, options.file or "The sweep", folders=True)
 
 
 def _read_yaml(path: Path) -> dict[str, Any]:
@@ -79,7 +76,7 @@ def _read_yaml(path: Path) -> dict[str, Any]:
 
 
 def _sweep(options: argparse.Namespace) -> int:
-    specs = grid(options).specs(folders=True)
+    specs = grid_specs(options)
     image = common.picture(options.image, specs)
     if options.out is not None:
         grids.check_table(options.out)
@@ -106,10 +103,9 @@ def _run_cells(options: argparse.Namespace, specs: Sequence[RunSpec], image: Pat
     with ExitStack() as stack:
         if options.engine == "ray":
             stack.enter_context(cluster.connect(options.address))
-            needs = cluster.needs()
-            machines = cluster.machines(options.gpu_type, needs)
+            machines = cluster.machines(options.gpu_type)
             cells, forecast = cluster.make_cells(specs, machines, history.all(), image, options.fresh), None
-            events: Generator[Event, None, None] = cluster.run_cells(cells, needs, history, image, cancel)
+            events: Generator[Event, None, None] = cluster.run_cells(cells, history, image, cancel)
         else:
             runner = stack.enter_context(closing(Runner(history)))
             machine, stored = runner.inspect(), history.all()

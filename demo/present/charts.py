@@ -72,7 +72,7 @@ def durations(rows: Sequence[PublishedRow]) -> go.Figure | None:
     seconds: list[float | None] = []
     texts: list[str] = []
     for row in rows:
-        name = escape(fmt.shortened(row.model, 18)) + (" †" if published.faults_at(row) else "")
+        name = escape(fmt.shortened(row.model, 18)) + (" †" if published.notes_of(row) else "")
         names += [name, "compiled"]
         pair = (row.eager_seconds, row.compiled_seconds)
         seconds += pair
@@ -92,7 +92,7 @@ def durations(rows: Sequence[PublishedRow]) -> go.Figure | None:
     figure.update_yaxes(tickvals=places, ticktext=names, tickfont={"size": NAME_SIZE}, ticks="")
     figure.update_yaxes(range=[places[-1] + 0.6, -0.6])
     figure.update_xaxes(range=[0, max(lengths) or 1], nticks=5, showgrid=True, zeroline=True)
-    noted = ["† has a note at its row of the table"] if any(map(published.faults_at, rows)) else []
+    noted = ["† has a note at its row of the table"] if any(map(published.notes_of, rows)) else []
     source = [f"{rows[0].gpu}, batch {rows[0].batch_size}", *noted, *_source(rows)]
     words = [f"{name} {text}" for name, text in zip(names, texts, strict=True)]
     height = round(34 * (places[-1] + 1.2))

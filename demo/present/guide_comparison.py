@@ -18,7 +18,7 @@ def compare_with_guide(result: RunResult) -> list[str]:
     spec = result.spec
     rows = [
         row
-        for row in published.rows()
+        for row in published.guide_rows()
         if (row.checkpoint, row.mode, row.batch_size) == (spec.checkpoint, spec.mode, spec.batch_size)
     ]
     here = "out of memory" if result.status == "out_of_memory" else verdict.speedup_in_full(result)

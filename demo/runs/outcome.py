@@ -171,7 +171,7 @@ def with_earlier_runs(result: RunResult, earlier: tuple[ProcessResult, ...], his
             same, others = history.same_settings(result), history.reruns(result)
             if result.spec.task != OWN_MODEL:  # whose stored runs are never `same`
                 deleted = tuple(run for run in earlier if history.get(run.id) is None)
-    pool = reruns.comparable(result, same, deleted)
+    pool = reruns.earlier_processes(result, same, deleted)
     if left_out := len({run.id for run in earlier} - {run.id for run in pool}):
         result = dataclasses.replace(result, caveats=(*result.caveats, Caveat("not_counted", {"count": left_out})))
     spread = reruns.spread(result, others)
@@ -183,7 +183,7 @@ def with_answer_without_breaks(result: RunResult, history: History) -> RunResult
     if not result.spec.graph_break:
         return result
     plain = dataclasses.replace(result, spec=dataclasses.replace(result.spec, graph_break=False))
-    known = reruns.comparable(plain, history.same_settings(plain))
+    known = reruns.earlier_processes(plain, history.same_settings(plain))
     latest = history.get(known[-1].id) if known else None
     return dataclasses.replace(result, without_breaks=latest.speedup if latest is not None else None)
 

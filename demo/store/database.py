@@ -1,12 +1,12 @@
-"""The SQLite file of results: making it, opening it, and setting it aside if it cannot be used.
+"""Opens the SQLite file of results, and renames it if it cannot be used.
 
-- A result whose storing has returned survives a crash or a kill: write-ahead log, synchronous FULL.
+- A stored result survives a crash or a kill: write-ahead log, synchronous FULL.
 - Several processes may use the file at once, or all create it.
 - A damaged file, or one of an older version, gets another name, with its log. It is never overwritten.
-- A full disk, a read-only folder and a sound file of another program are errors with the way out.
+- A full disk, a read-only folder and another program's file are errors with the way out.
 
-Not covered: network file systems, where neither SQLite's locks nor `flock` can be relied on; damage inside a value, as
-SQLite keeps no checksums (`History` skips a row whose JSON cannot be read); a file cut to nothing, which is a new one.
+Not covered: network file systems without reliable locks; damage inside a value (`History` skips a row whose JSON cannot
+be read).
 """
 
 import contextlib
@@ -24,7 +24,7 @@ FOLDER_VARIABLE = "WORTH_COMPILING_DATA"
 FILE_VERSION = 3
 """The version of the table and of the results in it (`SCHEMA_VERSION`)."""
 BUSY_SECONDS = 30.0
-"""How long a writer waits for another one. A write takes milliseconds; a busy disk may take seconds."""
+"""How long a writer waits for another one. A write takes milliseconds, on a busy disk seconds."""
 PAGE_BYTES = 4096
 """SQLite's default."""
 TABLE = """
@@ -39,12 +39,12 @@ CREATE TABLE IF NOT EXISTS results (
     torch TEXT,
     words TEXT NOT NULL,  -- what a search looks into
     rerun TEXT,           -- the JSON of a StoredRun
-    result TEXT NOT NULL  -- the JSON of all: long, and last, so that SQLite reads the others without it
+    result TEXT NOT NULL  -- the whole JSON: long, and last, so that SQLite reads the others without it
 );
 CREATE INDEX IF NOT EXISTS results_by_words ON results (started_at, words);  -- a search reads nothing else
 """
 _FILE_ERRORS = (0, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
-"""SQLite's codes of errors after which the file is checked; 0 for the error of `_prepare`."""
+"""SQLite's codes of errors after which the file is checked; 0 is the error of `_prepare`."""
 
 
 class HistoryError(Exception):
@@ -52,14 +52,14 @@ class HistoryError(Exception):
 
 
 class SetAside(HistoryError):
-    """The file could not be used and has another name now, which the message says. The next call starts a new one."""
+    """The file could not be used and was renamed, as the message says. The next call starts a new one."""
 
 
 @contextmanager
 def open_database(path: Path, purpose: str) -> Iterator[sqlite3.Connection]:
-    """Opens the file. Each statement commits. Texts come as bytes.
+    """Opens the file for statements that commit one by one. Texts come as bytes.
 
-    `purpose` is 'stored', 'read' or 'deleted'. Only the first makes a missing file; the others then see an empty table.
+    `purpose` is 'stored', 'read' or 'deleted'. Only 'stored' creates a missing file; the others see an empty table.
     Raises HistoryError for errors of SQLite and of the system, also in the statements.
     """
     try:
@@ -69,12 +69,13 @@ def open_database(path: Path, purpose: str) -> Iterator[sqlite3.Connection]:
                 yield database
             return
         path.parent.mkdir(parents=True, exist_ok=True)
-        # Nobody renames an open file: when closed, SQLite would remove the log of the one that took its name.
+        # Nobody renames an open file: when closed, SQLite would remove the log of the file that took its name.
         with locked(path.parent, fcntl.LOCK_SH), contextlib.closing(_connect(path)) as database:
             _prepare(database)
             yield database
-    except (sqlite3.Error, OSError, UnicodeDecodeError) as error:  # the last for a message of SQLite's that is no text
-        _set_aside_unusable(path, error)
+    except (sqlite3.Error, OSError, UnicodeDecodeError) as error:  # the last: a message of SQLite's that is no text
+        if _is_of_file(error):
+            _set_aside_unusable(path, error)
         reason = (isinstance(error, OSError) and error.strerror) or error
         raise HistoryError(
             f"Results cannot be {purpose} in {path}: {reason}. Make room on its disk, allow "
@@ -101,8 +102,7 @@ def _prepare(database: sqlite3.Connection) -> None:
         )
     database.execute("PRAGMA journal_mode = WAL")
     database.execute("PRAGMA synchronous = FULL")
-    most_pages = max(1, limits.current().history_bytes // PAGE_BYTES)  # 0 would set no limit
-    database.execute(f"PRAGMA max_page_count = {most_pages}")
+    database.execute(f"PRAGMA max_page_count = {limits.current().history_bytes // PAGE_BYTES}")
 
 
 def _version(database: sqlite3.Connection) -> tuple[int, list[bytes]]:
@@ -114,11 +114,8 @@ def _version(database: sqlite3.Connection) -> tuple[int, list[bytes]]:
 
 def _set_aside_unusable(path: Path, error: Exception) -> None:
     """Renames a file that is damaged or of an older version, with its log, and raises SetAside."""
-    if not _is_of_file(error):
-        return
-    with contextlib.suppress(OSError), locked(path.parent):  # an error here leaves the file, and `error` is told
-        fault = _find_fault(path)  # '' also if another process was first
-        if not fault:
+    with contextlib.suppress(OSError), locked(path.parent):  # after an OSError the caller reports `error`
+        if not (fault := _find_fault(path)):  # also if another process was first
             return
         aside = f"{path.name}.{fault}-{datetime.now(UTC):%Y%m%dT%H%M%S.%f}"
         for part in ("-shm", "-wal", ""):
@@ -126,8 +123,7 @@ def _set_aside_unusable(path: Path, error: Exception) -> None:
             if file.exists():
                 file.rename(path.with_name(aside + part))
         what = f"was damaged ({error})" if fault == "damaged" else "is of an older version"
-        notice = f"The file of results {what}. It is kept as {aside}, and a new one is started."
-        raise SetAside(notice) from error
+        raise SetAside(f"The file of results {what}. It is kept as {aside}, and a new one is started.") from error
 
 
 def _find_fault(path: Path) -> str:

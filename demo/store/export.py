@@ -1,8 +1,7 @@
-"""Results as files for other programs: one flat table (CSV, Parquet), or the whole results (JSON).
+"""Writes results as files for other programs: one flat table (CSV, Parquet), or the whole results (JSON).
 
-CSV is safe to open in a spreadsheet. That runs a cell that begins with =, +, -, @ or their full-width forms, also after
-white space: an apostrophe in front makes it a text. Not covered: a program that splits the lines at another character
-than the comma.
+CSV is safe to open in a spreadsheet. A cell that a spreadsheet would run begins with =, +, -, @ or a full-width form of
+them, also after white space. An apostrophe in front makes it a text.
 """
 
 import csv
@@ -14,24 +13,21 @@ import re
 import typing
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 
 from demo.core.result import RunResult
 from demo.core.result_json import to_json
 from demo.core.spec import BadInput, RunSpec, without_meaning
 
-if TYPE_CHECKING:
-    import pandas as pd
-
 FORMATS = ("csv", "json", "parquet")
 
 _TEXT, _WHOLE, _NUMBER, _SWITCH = "string", "Int64", "Float64", "boolean"
-"""pandas' types that have a value for 'not measured', so that a column has the same type in every export."""
+"""pandas' types with a missing value, so that a column has the same type in every export."""
 
 
 def _option(annotation: Any) -> str:
     kinds = {str: _TEXT, int: _WHOLE, float: _NUMBER, bool: _SWITCH}
-    kind, *_ = (*typing.get_args(annotation), annotation)  # of `int | None` int, of `tuple[str, ...]` str
+    kind, *_ = (*typing.get_args(annotation), annotation)  # int for `int | None`, str for `tuple[str, ...]`
     return kinds[kind]
 
 
@@ -91,11 +87,13 @@ EXPORTED: dict[str, tuple[str, str]] = {
     **_generation("eager"),
     **_generation("compiled"),
 }
-"""All columns of a run, in their order: the type as pandas calls it, and the place in the JSON of a result."""
+"""The columns of a run in their order: pandas' type, and the path in the JSON of a result."""
+KINDS = {name: kind for name, (kind, _) in EXPORTED.items()}
+"""pandas' type of each column."""
 
 
 def check_place(path: Path, what: str) -> None:
-    """Raises BadInput, before anything is run, where the file, a `what`, could not be written."""
+    """Raises BadInput if a file cannot be written at `path`; the message calls it `what`."""
     folder = os.path.dirname(os.path.realpath(path))
     if os.path.isdir(path) or not os.path.isdir(folder) or not os.access(folder, os.W_OK | os.X_OK):
         why = "it is a folder, or its own folder does not exist or allows no writing"
@@ -103,7 +101,7 @@ def check_place(path: Path, what: str) -> None:
 
 
 def row(result: RunResult) -> dict[str, Any]:
-    """The `EXPORTED` columns of one result, None where not measured; a lone surrogate (of a file name) is escaped."""
+    """Returns the `EXPORTED` columns of a result, None if not measured. Lone surrogates of file names are escaped."""
     data, values = to_json(result), {}
     for name, (kind, path) in EXPORTED.items():
         value: Any = data
@@ -117,30 +115,25 @@ def row(result: RunResult) -> dict[str, Any]:
     return values | dict.fromkeys(without_meaning(result.spec.task))
 
 
-def table(results: Iterable[RunResult]) -> "pd.DataFrame":
-    """One row a result, in the order given. What was not measured is missing, not zero."""
-    import pandas as pd
-
-    rows = [row(result) for result in results]
-    return pd.DataFrame(
-        {name: pd.array([one[name] for one in rows], dtype=kind) for name, (kind, _) in EXPORTED.items()}  # type: ignore[call-overload]
-    )
-
-
 def write(results: Iterable[RunResult], format: str, file: BinaryIO) -> None:
-    """Writes a file of one of `FORMATS`: JSON has the whole results. Raises BadInput for another format.
-
-    One result is in memory at a time, and the rows of all for CSV and Parquet.
-    """
+    """Writes results in one of `FORMATS`: whole as JSON, else as rows. Holds one result in memory at a time."""
     if format == "json":
         for text in json_lines(results):
             file.write(text.encode("utf-8", "backslashreplace"))
-    elif format == "csv":
-        file.write(csv_text(list(EXPORTED), map(row, results)).encode())
-    elif format == "parquet":
-        table(results).to_parquet(file, index=False)
     else:
-        raise BadInput(f"Runs can be written as {', '.join(FORMATS)}. Given: {format!r}.")
+        write_rows(map(row, results), KINDS, format, file)
+
+
+def write_rows(rows: Iterable[Mapping[str, Any]], kinds: Mapping[str, str], format: str, file: BinaryIO) -> None:
+    """Writes rows as 'csv' or 'parquet'. `kinds` are the columns with their types, as pandas calls them."""
+    if format == "csv":
+        file.write(csv_text(list(kinds), rows).encode())
+        return
+    import pandas as pd  # takes a second
+
+    held = list(rows)
+    columns: dict[str, Any] = {name: pd.array([row[name] for row in held], dtype=kind) for name, kind in kinds.items()}  # type: ignore[call-overload]
+    pd.DataFrame(columns).to_parquet(file, index=False)
 
 
 def to_bytes(results: Iterable[RunResult], format: str) -> bytes:
@@ -150,7 +143,7 @@ def to_bytes(results: Iterable[RunResult], format: str) -> bytes:
 
 
 def json_lines(results: Iterable[RunResult]) -> Iterator[str]:
-    """The list of the results as JSON, in pieces of a result and a line each."""
+    """Yields the JSON list of the results, a line for each."""
     before = "[\n"
     for result in results:
         yield before + json.dumps(to_json(result), allow_nan=False, ensure_ascii=False)
@@ -161,25 +154,22 @@ def json_lines(results: Iterable[RunResult]) -> Iterator[str]:
 # CSV
 
 _FORMULA = re.compile(r"'*\s*[=+\-@＝＋－＠]")
-"""Includes apostrophes in front, so that `unescape_formula` gives back exactly what `escape_formula` was given."""
+"""Matches apostrophes in front, too, so that `unescape_formula` returns exactly what `escape_formula` was given."""
 
 
 def csv_text(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> str:
-    """The rows as CSV, the names of the columns first.
-
-    None, and a column that a row lacks, is an empty cell. Raises ValueError for a row with a further column.
-    """
+    """Returns these columns of the rows as CSV with a header. None and a missing column are empty cells."""
     file = io.StringIO()
-    writer = csv.DictWriter(file, columns, lineterminator="\n")
+    writer = csv.DictWriter(file, columns, extrasaction="ignore", lineterminator="\n")
     writer.writeheader()
     writer.writerows({name: escape_formula(row[name]) for name in row} for row in rows)
     return file.getvalue()
 
 
 def escape_formula(value: Any) -> Any:
-    """A text that a spreadsheet would take for a formula, with an apostrophe in front; anything else as it is.
+    """Returns a text that a spreadsheet would run with an apostrophe in front, and any other value as it is.
 
-    A carriage return becomes a space: the csv module leaves it unquoted, and readers take it for a line's end.
+    A carriage return becomes a space: the csv module does not quote it, and readers end the line there.
     """
     if not isinstance(value, str):
         return value
@@ -188,5 +178,5 @@ def escape_formula(value: Any) -> Any:
 
 
 def unescape_formula(cell: str) -> str:
-    """What `escape_formula` was given for this cell."""
+    """Returns what `escape_formula` was given."""
     return cell[1:] if cell.startswith("'") and _FORMULA.match(cell) else cell

@@ -1,9 +1,9 @@
-"""Every result, failures too, in one SQLite file of the user's, and the runs in progress beside it.
+"""Stores every result, failures too, in one SQLite file of the user's, and the runs in progress beside it.
 
-- The whole result is kept as its JSON, about 50 kB. The columns beside it repeat what searches need.
-- A run in progress is a file with the result to store if it never ends. Its process keeps the file locked. When that
-  process dies, however it dies, the kernel releases the lock, so whoever can lock the file stores its result, once.
-- If the file of a run cannot be written, or is cut short, its run is not stored should its process die.
+- A result is kept whole as its JSON, about 50 kB. The other columns repeat what searches need.
+- A run in progress is a file with the result to store if it never ends, which its process keeps locked. When the
+  process dies, the kernel releases the lock. Whoever then locks the file stores its result, once.
+- If this file cannot be written, or is cut short, a run whose process dies is not stored.
 
 Not covered: network file systems where `flock` does not reach the other machines.
 """
@@ -18,7 +18,6 @@ import sqlite3
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
-from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -31,10 +30,10 @@ from demo.store.reruns import NEWEST, StoredRun, compiled_spec, dump_rerun, load
 
 FILE_NAME = "history.sqlite3"
 MAX_SEARCHED = 10_000
-"""The newest results that a search looks into."""
+"""Number of the newest results that a search looks into."""
 MAX_WORDS = 20
 _CACHED_RESULTS = 256
-"""Results kept in memory once read, so that a list shown again does not compute its intervals again."""
+"""Number of results kept in memory, so that a list shown again does not compute its intervals again."""
 _SAME_MACHINE = "device_name = :device_name AND torch = :torch"
 _SAME_MODEL = "checkpoint = :checkpoint AND batch_size = :batch_size AND mode = :mode AND dtype = :dtype"
 _NEWEST_FIRST = "ORDER BY started_at DESC, rowid DESC"
@@ -42,7 +41,7 @@ _log = logging.getLogger(__name__)
 
 
 def default_folder() -> Path:
-    """Returns the user's folder for data, or what the environment names. Raises HistoryError without a home."""
+    """Returns the user's folder for data, or the folder that the environment names. Raises HistoryError."""
     data = os.environ.get("XDG_DATA_HOME") or "~/.local/share"
     try:
         return Path(os.environ.get(FOLDER_VARIABLE) or f"{data}/worth-compiling").expanduser()
@@ -58,21 +57,21 @@ class History:
     def __init__(self, path: Path | None = None) -> None:
         self._path = path
         self._notice = ""
-        """What became of a file that could not be used, for the next `append` to return."""
+        """Says that a file was renamed; the next `append` returns it."""
 
     @property
     def path(self) -> Path:
         return self._path or default_folder() / FILE_NAME
 
     def append(self, result: RunResult) -> str | None:
-        """Stores one result; it is on the disk when this returns.
+        """Stores one result, which is on the disk when this returns.
 
-        Returns the sentence that says so if a damaged or older file was renamed, now or by an earlier call, else None.
-        Raises HistoryError if the disk or the file is full or not writable, or if a result has this id already.
+        Returns a sentence if a damaged or older file was renamed, now or by an earlier call. Raises HistoryError if
+        the disk or the file is full or not writable, or if a result has this id already.
         """
         try:
             self._store(result)
-        except HistoryError:  # a file that cannot be used has another name now
+        except HistoryError:  # this process, or another one, has renamed a file that cannot be used
             self._store(result)
         notice, self._notice = self._notice, ""
         return notice or None
@@ -87,22 +86,19 @@ class History:
     def all(
         self, limit: int | None = None, search: str = "", checkpoints: Collection[str] | None = None
     ) -> list[RunResult]:
-        """Returns the results that `each` yields, all in memory: up to some hundred kilobytes a result."""
+        """Returns the results of `each`, up to some hundred kilobytes of memory each."""
         return list(self.each(limit, search, checkpoints))
 
     def each(
         self, limit: int | None = None, search: str = "", checkpoints: Collection[str] | None = None
     ) -> Iterator[RunResult]:
-        """Yields the stored results, newest first, at most `limit`. A row that cannot be read is skipped and logged.
+        """Yields the newest `limit` results, newest first. A row that cannot be read is skipped and logged.
 
         `search` keeps those of the newest `MAX_SEARCHED` that contain each of its words, whatever the case, in
         `_searched_text`; more than `MAX_WORDS` raise BadInput. `checkpoints` keeps those of these checkpoints.
         """
-        return islice(self._readable(search, checkpoints), limit)
-
-    def _readable(self, search: str, checkpoints: Collection[str] | None) -> Iterator[RunResult]:
         # One query for the keys and one for each result: a single one would keep the log from being emptied meanwhile.
-        keys = self._keys(search, checkpoints)
+        keys = self._keys(search, checkpoints, limit)
         with self._database("read") as database:
             for key in keys:
                 row = database.execute("SELECT id, result FROM results WHERE rowid = ?", (key,)).fetchone()
@@ -114,19 +110,18 @@ class History:
                     _log.warning("%s: the row %r cannot be read and is skipped: %s", self.path, row[0], error)
 
     def count(self, search: str = "") -> int:
-        """Returns how many results are stored, or how many `search` keeps, readable or not. Raises as `each` does."""
+        """Returns the number of stored results that `search` keeps, readable or not. Raises like `each`."""
         return len(self._keys(search))
 
-    def _keys(self, search: str, checkpoints: Collection[str] | None = None) -> list[int]:
-        words = _encoded(search.lower()).split()
+    def _keys(self, search: str, checkpoints: Collection[str] | None = None, limit: int | None = None) -> list[int]:
+        words = _encoded(search.lower()).encode().split()
         if len(words) > MAX_WORDS:
             raise BadInput(f"A search has at most {MAX_WORDS} words. Given: {len(words)}. Leave some out.")
         named = [*map(_encoded, checkpoints or ())]
         where = "1" if checkpoints is None else f"checkpoint IN ({_places(named)})"
         most = MAX_SEARCHED if words else -1
-        newest = f"SELECT rowid AS key, words FROM results WHERE {where} {_NEWEST_FIRST} LIMIT {most}"
-        found = " AND ".join(["1", *("instr(words, ?)" for _ in words)])
-        return [key for (key,) in self._read(f"SELECT key FROM ({newest}) WHERE {found}", [*named, *words])]
+        newest = self._read(f"SELECT rowid, words FROM results WHERE {where} {_NEWEST_FIRST} LIMIT {most}", named)
+        return [key for key, text in newest if all(word in text for word in words)][:limit]
 
     def get(self, id: str) -> RunResult | None:
         """Returns the result with this id, or None. Raises HistoryError if its row cannot be read."""
@@ -137,8 +132,7 @@ class History:
             raise HistoryError(f"The result {id} in {self.path} cannot be read: {error}.") from error
 
     def compile_costs(self, like: RunResult) -> dict[str, CompileCost]:
-        """Returns the compile costs, 'cold' and 'warm', of the newest runs with the same model, settings, threads,
-        versions and device."""
+        """Returns the newest compile costs, 'cold' and 'warm', with the same spec, threads, versions and device."""
         asked = compiled_spec(like.spec), versions(like)
         found: dict[str, CompileCost] = {}
         for text in self._like(like, "result", f"{_SAME_MODEL} AND {_SAME_MACHINE}", most=20):
@@ -155,21 +149,21 @@ class History:
         return found
 
     def reruns(self, like: RunResult, where: str = "1") -> list[StoredRun]:
-        """Returns the newest runs on the same device with the same torch that have a speed-up, this one left out."""
+        """Returns the newest other runs on the same device with the same torch that have a speed-up."""
         others = f"{_SAME_MACHINE} AND id <> :id AND typeof(rerun) = 'text' AND {where}"
         return list(filter(None, map(load_rerun, self._like(like, "rerun", others, NEWEST))))
 
     def same_settings(self, like: RunResult) -> list[StoredRun]:
-        """Returns those `reruns` that have the same model, batch, mode and number format."""
+        """Returns the `reruns` with the same model, batch, mode and number format."""
         return self.reruns(like, _SAME_MODEL)
 
     def _like(self, like: RunResult, column: str, where: str, most: int) -> list[Any]:
-        """Returns this column of the newest rows that fit a condition on `like`; none for a run without a machine."""
+        """Returns a column of the newest rows that match `like`; none for a run without a machine."""
         newest = f"SELECT {column} FROM results WHERE {where} {_NEWEST_FIRST} LIMIT {most}"
         return [value for (value,) in self._read(newest, _key(like) | {"id": like.id})]
 
     def delete(self, ids: Iterable[str]) -> int:
-        """Removes these results and returns how many there were. Their bytes are overwritten on the disk."""
+        """Deletes results and returns their number. Their bytes are overwritten on the disk."""
         named = [_encoded(id) for id in ids]
         with self._database("deleted") as database:
             database.execute("PRAGMA secure_delete = ON")
@@ -183,7 +177,7 @@ class History:
         return self.path.with_suffix(".running")
 
     def begin_run(self, if_lost: RunResult) -> BinaryIO | None:
-        """Returns the open file with the result to store if this process dies before `end_run`; None if that fails."""
+        """Writes the result to store if this process dies before `end_run`. Returns the file; None if it fails."""
         marker = None
         try:
             self.running.mkdir(parents=True, exist_ok=True)
@@ -201,12 +195,12 @@ class History:
 
     @staticmethod
     def end_run(marker: BinaryIO) -> None:
-        """Removes the file of a run that has ended. What a read-only disk keeps, the next start removes."""
+        """Removes the file of a run that has ended. If a read-only disk keeps it, the next start removes it."""
         with contextlib.suppress(OSError), marker:
             os.unlink(marker.name)
 
     def recover(self) -> int:
-        """Stores every run whose process is gone and returns how many. A file that cannot be read is removed."""
+        """Stores the runs whose process is gone and returns their number. Removes files that cannot be read."""
         try:
             paths = sorted(self.running.glob("*.json"))
         except (OSError, HistoryError):
@@ -236,7 +230,7 @@ class History:
 
     @contextmanager
     def _database(self, purpose: str) -> Iterator[sqlite3.Connection]:
-        """Opens the file. If it is set aside, that is also what the next `append` returns, as few who read tell it."""
+        """Opens the file. The next `append`, too, says if it is set aside: many readers do not show their errors."""
         try:
             with open_database(self.path, purpose) as database:
                 yield database
@@ -251,15 +245,14 @@ def _places(values: Collection[object]) -> str:
 
 
 def _key(result: RunResult) -> dict[str, Any]:
-    """Returns the columns in which earlier runs are looked for."""
+    """Returns the columns by which earlier runs are found."""
     spec, machine = result.spec, result.environment
     key = {name: getattr(spec, name) for name in ("checkpoint", "batch_size", "mode", "dtype")}
     return key | {name: machine and getattr(machine, name) for name in ("device_name", "torch")}
 
 
 def _searched_text(result: RunResult) -> str:
-    """Returns what a search looks into: id, time, outcome, task, checkpoint, mode, number format, device, weights,
-    versions and all settings that are not at their defaults, in lower case."""
+    """Returns what a search looks into, in lower case: the run, its outcome, device and torch, and its settings."""
     spec, machine = result.spec, result.environment
     texts = [result.id, result.started_at, result.status, spec.task, spec.checkpoint]
     texts += [spec.mode, spec.dtype, spec.device, spec.weights]
@@ -271,13 +264,13 @@ def _searched_text(result: RunResult) -> str:
 
 
 def _encoded(text: str) -> str:
-    """`text` with lone surrogates (a file name may hold some) as escapes, which JSON reads back as the same."""
+    """Returns `text` with lone surrogates, which a file name may hold, as escapes that JSON reads back."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 
 @lru_cache(maxsize=_CACHED_RESULTS)
 def _result(text: bytes) -> RunResult:
-    """Raises ValueError for anything that is not a result."""
+    """Reads a result from JSON. Raises ValueError."""
     try:
         return from_json(json.loads(text))
     except (TypeError, RecursionError) as error:  # a damaged row may hold a number, or nothing

@@ -1,8 +1,7 @@
-"""Pushes each result to a dataset on the Hugging Face Hub, too, where the environment names one.
+"""Also pushes each result to a dataset on the Hugging Face Hub if the environment names one.
 
-For a page on a machine whose disk does not last, such as a Space. The page only reads the local file, and no run waits
-for the Hub: while it does not answer, results stay in a local folder, and a later push takes them, also of the next
-program with this folder.
+For a page on a machine whose disk does not last, such as a Space. The page reads only the local file, and no run waits
+for the Hub. Results wait in a local folder for the next push, if need be of the next program.
 
 Not covered: a disk that is lost before the next push; a run that is deleted here stays in the dataset.
 """
@@ -12,10 +11,9 @@ import os
 import re
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from demo.core.files import replacing
 from demo.core.result import RunResult
@@ -28,48 +26,45 @@ VARIABLE = "WORTH_COMPILING_DATASET"
 FOLDER = "dataset"
 EVERY_MINUTES = 5.0
 LAST_PUSH_SECONDS = 10.0
-"""How long the program waits at its end for the last push."""
+"""Time for the last push at the end of the program."""
 
 _log = logging.getLogger(__name__)
 
 
 def dataset_name() -> str:
-    """The dataset that the environment names; '' without one. Raises BadInput for a name that is no dataset's."""
-    given = os.environ.get(VARIABLE, "")
-    if given and not re.fullmatch(r"[\w.-]+/[\w.-]+", given):
-        raise BadInput(f"{VARIABLE} must name a dataset as owner/name. Given: {given[:80]!r}.")
-    return given
+    """Returns the dataset that the environment names; '' without one. Raises BadInput."""
+    name = os.environ.get(VARIABLE, "")
+    if name and not re.fullmatch(r"[\w.-]+/[\w.-]+", name):
+        raise BadInput(f"{VARIABLE} must name a dataset as owner/name. Given: {name[:80]!r}.")
+    return name
 
 
 @contextmanager
-def open_history(scheduler: Callable[..., Any] | None = None) -> Iterator[History]:
-    """The user's history. Where `WORTH_COMPILING_DATASET` names a dataset, each result is pushed there, too.
-
-    `scheduler` replaces `huggingface_hub.CommitScheduler` in tests. Raises BadInput for a name that is no dataset's.
-    """
+def open_history() -> Iterator[History]:
+    """Yields the user's history, which also pushes to the dataset that the environment names. Raises BadInput."""
     if not (dataset := dataset_name()):
         yield History()
         return
-    with closing(PushedHistory(dataset, scheduler)) as history:
+    with closing(PushedHistory(dataset)) as history:
         yield history
 
 
 class PushedHistory(History):
     """A history that also writes each result to a folder, which huggingface_hub pushes every few minutes.
 
-    A result is a JSON file and, as a row of an export, a Parquet file, both named by its day and id. The scheduler asks
-    the Hub when it is made, which may take long or fail: so a thread makes it, and tries again.
+    A result is a JSON file and, as a row of an export, a Parquet file, both named by its day and id.
     """
 
-    def __init__(self, dataset: str, scheduler: Callable[..., Any] | None = None) -> None:
+    def __init__(self, dataset: str) -> None:
         super().__init__()
         self.dataset = dataset
         self._scheduler: Any = None
-        self.connecting = threading.Thread(target=self._connect, args=[scheduler], daemon=True)
+        # The scheduler asks the Hub when it is made, which may take long or fail.
+        self.connecting = threading.Thread(target=self._connect, daemon=True)
         self.connecting.start()
 
     def append(self, result: RunResult) -> str | None:
-        """Stores the result here and prepares it for the next push, also where the local file cannot take it."""
+        """Stores the result and prepares it for the next push, even if the local file cannot take it."""
         try:
             return super().append(result)
         finally:
@@ -79,7 +74,7 @@ class PushedHistory(History):
                 _log.warning("a result was not prepared for the dataset %s: %s", self.dataset, error)
 
     def close(self) -> None:
-        """Pushes the last results, if that takes a few seconds only; else the next program does."""
+        """Pushes the last results. If that takes too long, the next program does."""
         if self._scheduler is None:
             return
         try:
@@ -89,19 +84,21 @@ class PushedHistory(History):
         self._scheduler.stop()
 
     def _write(self, result: RunResult) -> None:
-        folder, name = self.path.parent / FOLDER, f"{result.started_at[:10]}/{result.id}"
-        with _pushed_file(folder / "runs" / f"{name}.json") as draft:
-            draft.write(f"{dumps(result)}\n".encode("utf-8", "backslashreplace"))
-        if not result.void:  # its figures mean nothing, and no column of a row says so
-            with _pushed_file(folder / "rows" / f"{name}.parquet") as draft:
-                export.write([result], "parquet", draft)
+        files = {"runs/{}.json": f"{dumps(result)}\n".encode("utf-8", "backslashreplace")}
+        if not result.void:  # the figures of a void run mean nothing, and no column of a row says so
+            files["rows/{}.parquet"] = export.to_bytes([result], "parquet")
+        for name, content in files.items():
+            path = self.path.parent / FOLDER / name.format(f"{result.started_at[:10]}/{result.id}")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with replacing(path) as draft:  # a push takes whole files only
+                draft.write(content)
 
-    def _connect(self, scheduler: Callable[..., Any] | None) -> None:
-        from huggingface_hub import CommitScheduler
+    def _connect(self) -> None:
+        import huggingface_hub
 
         while True:
             try:
-                self._scheduler = (scheduler or CommitScheduler)(
+                self._scheduler = huggingface_hub.CommitScheduler(
                     repo_id=self.dataset,
                     repo_type="dataset",
                     folder_path=self.path.parent / FOLDER,
@@ -113,11 +110,3 @@ class PushedHistory(History):
             except Exception as error:
                 _log.warning("results cannot be pushed to the dataset %s yet: %s", self.dataset, error)
                 time.sleep(EVERY_MINUTES * 60)
-
-
-@contextmanager
-def _pushed_file(path: Path) -> Iterator[BinaryIO]:
-    """A file that is pushed whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with replacing(path) as draft:
-        yield draft

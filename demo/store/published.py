@@ -1,7 +1,7 @@
-"""The guide's tables, what Transformers measured in 2023 on an A100, a V100 and a T4, and this project's own.
+"""The published tables: the Transformers guide's of 2023 (A100, V100, T4) and this project's own.
 
-The guide's are shown as they were published, mistakes included; notes say what is known to be wrong. This project's are
-the files `assets/measured/*.csv`: the guide's columns, the interval, and what the figures belong to.
+- The guide's figures stand as published, mistakes included. Notes say what is known to be wrong.
+- This project's tables are `assets/measured/*.csv`: the guide's columns, the interval, and the versions and settings.
 """
 
 import csv
@@ -9,11 +9,13 @@ import json
 import logging
 import re
 import subprocess
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+from pydantic import TypeAdapter
 
 from demo.core import catalog
 from demo.core.files import replacing
@@ -23,34 +25,30 @@ from demo.core.spec import OPTIONS, BadInput, RunSpec
 from demo.store.export import csv_text, unescape_formula
 
 SOURCE = "https://huggingface.co/docs/transformers/perf_torch_compile"
-"""Every row comes from this guide: its long form printed the tables, today's short form embeds a viewer of them.
-A cell is the mean of 300 calls after a warm-up."""
-
+"""The guide. Its long form printed the tables; today's short form embeds a viewer of them."""
 MEASURED = "measured by this project"
 _GUIDE_FOLDER = catalog.ASSETS / "published"
 OOM = "OOM"
-"""Stands in a table for the time of a variant that ran out of memory, as in the guide."""
+"""A table's entry for a variant that ran out of memory, as in the guide."""
 MEASURED_FOLDER = catalog.ASSETS / "measured"
 SUBSET = "measured"
 _GUIDES = {"release": "torch 2.0.1", "nightly": "torch 2.1 nightly", "reduce-overhead": "reduce-overhead"}
-"""What the guide's subsets are called."""
+"""Titles of the guide's subsets."""
 _UNNAMED = ("batch_size", "device", "weights", "text", "fullgraph")
-"""Options with a column of their own, and those that the name of a subset has never held."""
-_WORDS = {("compiler", "aot"): "package (AOTInductor)", ("scope", "layers"): "layer by layer"}
-"""Settings whose names in the form say little."""
+"""Options that are not part of a subset's name."""
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class PublishedRow:
-    """One row of a table of the guide or of this project.
+    """One row of a published table.
 
-    None stands for 'OOM'. Times are the guide's means of 300 calls, or the `latencies` of a run of this project. What
-    stands below the times is of a row of this project only.
+    Times are the guide's means of 300 calls, or the `latencies` of a run of this project. None: out of memory. Only
+    rows of this project have the fields below `speedup`.
     """
 
     subset: str
-    """'release', 'nightly', 'reduce-overhead'; one that this project measured begins with 'measured'."""
+    """'release', 'nightly', 'reduce-overhead', or 'measured' with the settings that differ from the guide's."""
     gpu: str
     torch: str
     mode: str
@@ -61,10 +59,9 @@ class PublishedRow:
     eager_seconds: float | None
     compiled_seconds: float | None
     speedup: float | None = None
-    measured: bool = False
     speedup_low: float | None = None
     speedup_high: float | None = None
-    """The ends of the 95 % interval of the speed-up; None where either variant ran out of memory."""
+    """Ends of the 95 % interval."""
     dtype: str = ""
     weights: str = ""
     transformers: str = ""
@@ -72,79 +69,75 @@ class PublishedRow:
     device: str = ""
     driver: str = ""
     commit: str = ""
-    """The commit of this project; '' where it was not under version control."""
+    """Of this project; '' without git."""
     date: str = ""
     """UTC: '2026-11-21'."""
     speedup_basis: str = ""
-    """What the interval's spread between processes is taken from, as `RunResult.speedup.basis`."""
+    """Source of the spread between processes: `RunResult.speedup.basis`."""
     repeats: int | None = None
-    """How many processes the row rests on."""
+    """Number of processes."""
     threads: int | None = None
-    """The threads of torch; None on a GPU."""
+    """Threads of torch; None on a GPU."""
     settings: Mapping[str, Any] = field(default_factory=dict)
-    """By option what departs from the guide's settings and has no other column: {'freezing': True}."""
+    """Options that differ from the guide's and have no other column: {'freezing': True}."""
 
     @property
-    def origin(self) -> str:
-        return MEASURED if self.measured else "published"
+    def measured(self) -> bool:
+        """Whether this project measured it."""
+        return self.subset.split(" ")[0] == SUBSET
 
 
-GUIDE = ("subset", "gpu", "torch", "mode", "batch_size", "task", "model", "checkpoint", "eager_ms", "compiled_ms")
-"""The columns of the guide's CSV."""
-_TEXTS = ("dtype", "weights", "transformers", "triton", "device", "driver", "commit", "date", "speedup_basis")
-COLUMNS = (*GUIDE, "speedup", "speedup_low", "speedup_high", *_TEXTS, "repeats", "threads", "settings")
-"""The columns of a CSV of this project."""
+COLUMNS = tuple(field.name.replace("_seconds", "_ms") for field in fields(PublishedRow))
+"""Columns of this project's CSV."""
+GUIDE = COLUMNS[: COLUMNS.index("speedup")]
+"""Columns of the guide's CSV."""
+_ROW = TypeAdapter(PublishedRow)
 
 
-def read_row(cells: Mapping[str, str], measured: bool = False) -> PublishedRow:
-    """A line of CSV, `measured` here or the guide's. Raises an error of any kind for a bad one."""
-    values: dict[str, Any] = {"measured": measured}
-    for name in COLUMNS if measured else GUIDE:
-        cell = cells[name]
-        if name in ("eager_ms", "compiled_ms"):
-            values[name.replace("_ms", "_seconds")] = None if cell == OOM else float(cell) / 1e3
-        elif name in ("speedup", "speedup_low", "speedup_high"):
-            values[name] = float(cell) if cell else None
-        elif name in ("repeats", "threads"):
-            values[name] = int(cell) if cell else None
-        elif name == "settings":
-            values[name] = {OPTIONS[key].name: value for key, value in json.loads(cell or "{}").items()}
-        else:
-            values[name] = int(cell) if name == "batch_size" else cell
-    eager, compiled = values["eager_seconds"], values["compiled_seconds"]
-    return PublishedRow(**{"speedup": eager and compiled and eager / compiled, **values})
+def read_row(cells: Mapping[str, str]) -> PublishedRow:
+    """Reads a line of CSV, in which 'OOM' and empty cells are allowed. Raises ValueError or KeyError."""
+    eager, compiled = (None if cells[name] == OOM else float(cells[name]) / 1e3 for name in ("eager_ms", "compiled_ms"))
+    settings = json.loads(cells.get("settings") or "{}")
+    if unknown := settings.keys() - OPTIONS.keys():
+        raise ValueError(f"the settings have unknown options: {', '.join(sorted(unknown))}")
+    values: dict[str, Any] = {name: cell for name, cell in cells.items() if cell}  # else the default
+    values = {"speedup": eager and compiled and eager / compiled, **values, "settings": settings}
+    return _ROW.validate_python(values | {"eager_seconds": eager, "compiled_seconds": compiled})  # reads the numbers
 
 
 # The guide's tables
 
 
 @cache
-def rows() -> tuple[PublishedRow, ...]:
-    """The guide's rows, in the order of the file."""
+def guide_rows() -> tuple[PublishedRow, ...]:
+    """Returns the guide's rows in the order of the file."""
     with (_GUIDE_FOLDER / "published.csv").open(newline="", encoding="utf-8") as file:
         return tuple(map(read_row, csv.DictReader(file)))
 
 
 def all_rows() -> tuple[PublishedRow, ...]:
-    """The guide's rows, then those that this project measured. The latter are read at each call: a new table shows."""
-    return (*rows(), *measured_rows())
+    """Returns the guide's rows, then this project's, which are read at each call so that a new table shows."""
+    return (*guide_rows(), *measured_rows())
 
 
 @cache
 def faults() -> list[dict[str, Any]]:
-    """What is known to be wrong or missing in the guide: 'id', 'note', 'source' (where it stands there) and 'rows', the
-    columns and values of the rows that the note belongs to, None for the guide as a whole."""
+    """Returns the known faults of the guide.
+
+    Each has 'id', 'note', 'source' (the place in the guide) and 'rows': the columns and values of the rows that it
+    concerns, or None for the whole guide.
+    """
     return list(json.loads((_GUIDE_FOLDER / "faults.json").read_text(encoding="utf-8")))
 
 
 @cache
 def sources() -> list[dict[str, str]]:
-    """What the tables were taken from, 'what' and 'where'."""
+    """Returns the sources of the tables, each 'what' and 'where'."""
     return list(json.loads((_GUIDE_FOLDER / "sources.json").read_text(encoding="utf-8")))
 
 
-def faults_at(row: PublishedRow) -> tuple[str, ...]:
-    """What is known to be wrong of a row of the guide; most have nothing."""
+def notes_of(row: PublishedRow) -> tuple[str, ...]:
+    """Returns the notes on the known faults of a row of the guide."""
     of_rows = [] if row.measured else [fault for fault in faults() if fault["rows"] is not None]
     return tuple(fault["note"] for fault in of_rows if fault["rows"].items() <= vars(row).items())
 
@@ -153,79 +146,72 @@ def faults_at(row: PublishedRow) -> tuple[str, ...]:
 
 
 def select(
-    given: Iterable[PublishedRow],
+    rows: Iterable[PublishedRow],
     subset: str | None = None,
     gpu: str | None = None,
     batch_size: int | str | None = None,
     task: str | None = None,
     model: str | None = None,
 ) -> list[PublishedRow]:
-    """The rows that match every filter; None or '' is no filter. Upper and lower case are the same.
+    """Returns the rows that match every filter, whatever the case; None or '' is no filter.
 
-    `model` matches a part of a model's or a checkpoint's name. Raises BadInput for any other value that no row has.
+    `model` matches a part of a model's or checkpoint's name. Raises BadInput for another value that no row has.
     """
-    every = found = list(given)
-    for column, asked in (("subset", subset), ("gpu", gpu), ("batch_size", batch_size), ("task", task)):
-        if asked not in (None, ""):
-            value = _known(column, asked, every)
-            found = [row for row in found if getattr(row, column) == value]
+    every = found = list(rows)
+    for column, wanted in (("subset", subset), ("gpu", gpu), ("batch_size", batch_size), ("task", task)):
+        if wanted in (None, ""):
+            continue
+        text, allowed = str(wanted).strip().lower(), [str(value) for value in values(every, column)]
+        if text not in map(str.lower, allowed):
+            name = {"gpu": "GPU", "batch_size": "batch size"}.get(column, column)
+            raise BadInput(f"The tables have no {name} {str(wanted)[:80]!r}. They have: {', '.join(allowed)}.")
+        found = [row for row in found if str(getattr(row, column)).lower() == text]
     part = str(model or "").strip().lower()
     return [row for row in found if part in row.model.lower() or part in row.checkpoint.lower()]
 
 
-def values(given: Iterable[PublishedRow], column: str) -> list[Any]:
-    """The different values of a column, in the order of the rows; batch sizes ascend."""
-    seen = list(dict.fromkeys(getattr(row, column) for row in given))
+def values(rows: Iterable[PublishedRow], column: str) -> list[Any]:
+    """Returns the different values of a column in the order of the rows; batch sizes ascend."""
+    seen = list(dict.fromkeys(getattr(row, column) for row in rows))
     return sorted(seen) if column == "batch_size" else seen
-
-
-def _known(column: str, asked: object, every: Sequence[PublishedRow]) -> Any:
-    allowed = values(every, column)
-    for value in allowed:
-        if str(asked).strip().lower() == str(value).lower():
-            return value
-    name = {"gpu": "GPU", "batch_size": "batch size"}.get(column, column)
-    raise BadInput(f"The tables have no {name} {str(asked)[:80]!r}. They have: {', '.join(map(str, allowed))}.")
 
 
 # Export
 
 
 def record(row: PublishedRow) -> dict[str, Any]:
-    """A row as JSON's own kinds, times in milliseconds; 'OOM' is a value of either time, None of the speed-up."""
-    times = {"eager_ms": row.eager_seconds, "compiled_ms": row.compiled_seconds}
-    own = vars(row) if row.measured else {}
-    return {
-        "origin": row.origin,
-        **{name: getattr(row, name) for name in GUIDE[:-2]},
-        **{name: OOM if seconds is None else round(milliseconds(seconds), 4) for name, seconds in times.items()},
-        "speedup": None if row.speedup is None else round(row.speedup, 4),
-        "speedup_low": row.speedup_low,
-        "speedup_high": row.speedup_high,
-        **{name: own.get(name) for name in (*_TEXTS, "repeats", "threads", "settings")},
-        "notes": list(faults_at(row)),
-    }
+    """Returns a row as JSON's types: times in milliseconds or 'OOM', None for what is not known."""
+    values: dict[str, Any] = {"origin": MEASURED if row.measured else "published"}
+    for name in COLUMNS:
+        value = getattr(row, name.replace("_ms", "_seconds"))
+        if name in ("eager_ms", "compiled_ms"):
+            values[name] = OOM if value is None else round(milliseconds(value), 4)
+        elif isinstance(value, float):
+            values[name] = round(value, 4)
+        else:
+            values[name] = value if row.measured or name in GUIDE else None
+    return values | {"notes": list(notes_of(row))}
 
 
-def to_json(given: Iterable[PublishedRow]) -> str:
-    return json.dumps([record(row) for row in given], allow_nan=False, ensure_ascii=False, indent=2)
+def to_json(rows: Iterable[PublishedRow]) -> str:
+    return json.dumps([record(row) for row in rows], allow_nan=False, ensure_ascii=False, indent=2)
 
 
-def to_csv(given: Iterable[PublishedRow]) -> str:
-    return csv_text(list(record(rows()[0])), map(_cells, given))
+def to_csv(rows: Iterable[PublishedRow]) -> str:
+    return csv_text(list(record(guide_rows()[0])), map(_cells, rows))
 
 
 def _cells(row: PublishedRow) -> dict[str, Any]:
-    """The record of a row, its settings and notes as one text each."""
+    """Returns the record of a row with its settings and notes as one text each."""
     settings = json.dumps(dict(row.settings), ensure_ascii=False) if row.settings else ""
-    return record(row) | {"settings": settings, "notes": " ".join(faults_at(row))}
+    return record(row) | {"settings": settings, "notes": " ".join(notes_of(row))}
 
 
 # This project's tables
 
 
 def current_commit() -> str:
-    """The commit that this copy of the project is at, '-dirty' behind it where files differ; '' without git."""
+    """Returns the commit of this checkout, with '-dirty' if files differ; '' without git."""
     root = Path(__file__).resolve().parents[2]
     command = ["git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
     try:
@@ -235,7 +221,7 @@ def current_commit() -> str:
 
 
 def measured_rows() -> list[PublishedRow]:
-    """The rows of every table in `MEASURED_FOLDER`. One that cannot be read is left out and logged."""
+    """Returns the rows of every table in `MEASURED_FOLDER`. Logs a table that cannot be read."""
     rows: list[PublishedRow] = []
     for path in sorted(MEASURED_FOLDER.glob("*.csv")):
         try:
@@ -246,13 +232,13 @@ def measured_rows() -> list[PublishedRow]:
 
 
 def read_measured(path: Path) -> list[PublishedRow]:
-    """One table. Raises BadInput with a sentence that names the file and what is wrong with it."""
+    """Returns the rows of one table. Raises BadInput with the file's name and the fault."""
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             lines = csv.DictReader(file, strict=True)
             if missing := {*COLUMNS} - {*(lines.fieldnames or ())}:  # also where it has no rows
                 raise ValueError(f"the columns lack {', '.join(sorted(missing))}")
-            return [read_row({name: unescape_formula(line[name]) for name in COLUMNS}, measured=True) for line in lines]
+            return [read_row({name: unescape_formula(line[name]) for name in COLUMNS}) for line in lines]
     except (OSError, ValueError, KeyError, TypeError, AttributeError, csv.Error) as error:
         raise BadInput(
             f"The measured table {path.parent.name}/{path.name} is left out: {type(error).__name__}: {error}. "
@@ -260,34 +246,33 @@ def read_measured(path: Path) -> list[PublishedRow]:
         ) from error
 
 
-def file_of(device_name: str) -> str:
-    """The name of a device's table: 'h200.csv' for 'NVIDIA H200'."""
+def table_name(device_name: str) -> str:
+    """Returns the file name of a device's table: 'h200.csv' for 'NVIDIA H200'."""
     return (re.sub(r"[^a-z0-9]+", "-", device_label(device_name).lower()).strip("-") or "device") + ".csv"
 
 
-def add_measured(results: Iterable[RunResult], path: Path, commit: str | None = None) -> list[RunResult]:
-    """Writes the rows of `results` into a table that may exist, and returns the results that have no row.
+def add_measured(results: Iterable[RunResult], path: Path, commit: str) -> list[RunResult]:
+    """Writes rows for `results` into a new or existing table, and returns the results that have no row.
 
-    A row needs a machine and either a speed-up or the word OOM. Runs that failed otherwise, were cancelled or
-    recompiled while they were timed have none. A row replaces an earlier one of the same checkpoint, batch size and
-    subset. `commit` is this project's; git is asked if it is None. The file is replaced as a whole or not at all.
-    Raises BadInput if the existing table cannot be read, and OSError where it cannot be written.
+    - A row needs a machine, and a speed-up or out of memory. Other failures and void runs have none.
+    - A row replaces an earlier one of the same checkpoint, batch size and subset.
+    - The file is replaced as a whole or not at all.
+
+    `commit` is this project's. Raises BadInput if the existing table cannot be read, OSError if it cannot be written.
     """
-    commit = current_commit() if commit is None else commit
     made = [(result, _measured_row(result, commit)) for result in results]
     if rows := [row for _, row in made if row is not None]:
-        replaced = {(row.checkpoint, row.batch_size, row.subset) for row in rows}
         earlier = read_measured(path) if path.exists() else []
-        rows = [*(row for row in earlier if (row.checkpoint, row.batch_size, row.subset) not in replaced), *rows]
+        newest = {(row.checkpoint, row.batch_size, row.subset): row for row in rows}
+        kept = [row for row in earlier if (row.checkpoint, row.batch_size, row.subset) not in newest]
         path.parent.mkdir(parents=True, exist_ok=True)
         with replacing(path) as draft:
-            lines = ({name: cells[name] for name in COLUMNS} for cells in map(_cells, rows))
-            draft.write(csv_text(COLUMNS, lines).encode())
+            draft.write(csv_text(COLUMNS, map(_cells, [*kept, *rows])).encode())
     return [result for result, row in made if row is None]
 
 
 def subset_of(spec: RunSpec) -> str:
-    """'measured', and what departs from the guide's settings but random weights: 'measured reduce-overhead float16'."""
+    """Returns 'measured' and the settings that differ from the guide's: 'measured reduce-overhead float16'."""
     named = [SUBSET]
     for name, value in _departures(spec).items():
         word = name.replace("_", "-") if value is True else f"{name}-{value}"
@@ -301,37 +286,31 @@ def _departures(spec: RunSpec) -> dict[str, Any]:
 
 
 def setting_words(row: PublishedRow) -> list[str]:
-    """The settings of a row that have no other column, as words: ['freezing', 'layer by layer']."""
-    words = []
-    for name, value in row.settings.items():
-        label = OPTIONS[name].label.lower()
-        words.append(label if value is True else _WORDS.get((name, value), f"{label} {value}"))
-    return words
+    """Returns the settings of a row that have no other column, in words: ['freezing', 'compiler aot']."""
+    settings = [(OPTIONS[name].label.lower(), value) for name, value in row.settings.items()]
+    return [label if value is True else f"{label} {value}" for label, value in settings]
 
 
-def subset_words(subset: str, rows: Iterable[PublishedRow]) -> str:
-    """What a subset is called: of the guide's, torch's version or mode; of this project's, the settings that differ."""
-    if subset in _GUIDES:
-        return _GUIDES[subset]
-    row = next(row for row in rows if row.subset == subset)
-    settings = [name for name in (row.mode, row.dtype) if name not in ("default", "float32")]
-    return f"Measured here: {', '.join([*settings, *setting_words(row)]) or 'as the guide'}"
+def subset_words(subset: str) -> str:
+    """Returns the title of a subset: of the guide's, torch's version or mode; of ours, the settings that differ."""
+    return _GUIDES.get(subset, f"Measured here: {subset.removeprefix(SUBSET).strip() or 'as the guide'}")
 
 
 def device_label(name: str) -> str:
-    """'T4' for 'Tesla T4', 'H200' for 'NVIDIA H200'; any other name as it is."""
+    """Returns the name of a device without its maker: 'T4' for 'Tesla T4', 'H200' for 'NVIDIA H200'."""
     return name.removeprefix("NVIDIA ").removeprefix("Tesla ").strip() or name
 
 
 def _measured_row(result: RunResult, commit: str) -> PublishedRow | None:
-    """The row of a run; None for one that `add_measured` leaves out."""
-    spec, machine, speedup = result.spec, result.environment, result.speedup
+    """Returns the row of a run; None for one that `add_measured` leaves out."""
+    spec, machine = result.spec, result.environment
     out_of_memory = result.status == "out_of_memory"
+    speedup = None if out_of_memory else result.speedup
     answered = result.status == "ok" and not result.void and speedup is not None
     if machine is None or not (answered or out_of_memory):
         return None
     known = catalog.find(spec.checkpoint)
-    row = PublishedRow(
+    return PublishedRow(
         subset=subset_of(spec),
         gpu=device_label(machine.device_name),
         torch=machine.torch,
@@ -342,7 +321,9 @@ def _measured_row(result: RunResult, commit: str) -> PublishedRow | None:
         checkpoint=spec.checkpoint,
         eager_seconds=result.latencies.get("eager"),
         compiled_seconds=None if out_of_memory else result.latencies["compiled"],
-        measured=True,
+        speedup=speedup.ratio if speedup else None,
+        speedup_low=speedup.low if speedup else None,
+        speedup_high=speedup.high if speedup else None,
         dtype=spec.dtype,
         weights=spec.weights,
         transformers=machine.transformers,
@@ -351,11 +332,8 @@ def _measured_row(result: RunResult, commit: str) -> PublishedRow | None:
         driver=machine.driver or "",
         commit=commit,
         date=result.started_at[:10],
+        speedup_basis=speedup.basis if speedup else "",
         repeats=len(result.earlier) + 1,
         threads=machine.threads if spec.device == "cpu" else None,
         settings={name: value for name, value in _departures(spec).items() if name not in ("mode", "dtype")},
     )
-    if out_of_memory or speedup is None:
-        return row
-    ratio, low, high = (round(value, 4) for value in (speedup.ratio, speedup.low, speedup.high))
-    return replace(row, speedup=ratio, speedup_low=low, speedup_high=high, speedup_basis=speedup.basis)

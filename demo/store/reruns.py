@@ -1,10 +1,14 @@
-"""The pool of processes behind an answer, and the spread of speed-ups from process to process.
+"""The processes behind an answer, and the spread of speed-ups between processes.
 
-Runs of one spec with the same versions on the same machine differ by more than the interval of each of them says, since
-memory, cores and pages fall differently in each process. Runs of the same spec are an answer's own processes
-(`comparable`). A run whose outputs differ counts nowhere: wrong code may be fast or slow. How processes differ beside
-them is taken from other specs that were run again here, shrunk towards an assumed spread, as a few runs often show none
-by chance. Not covered: what changes from day to day, unless the runs lie on several days; a file of a user's own model.
+Runs of one spec with the same versions on one machine differ by more than their own intervals say, since memory, cores
+and pages fall differently in each process.
+
+- Runs of the same spec are the answer's own processes (`earlier_processes`).
+- The spread also comes from other specs that were repeated here (`spread`). It is shrunk towards an assumed one, as a
+  few runs often differ little by chance.
+- A run whose outputs differ counts nowhere: wrong code may be fast or slow.
+
+Not covered: what changes from day to day, unless the runs lie on several days; a file of a user's own model.
 """
 
 import dataclasses
@@ -23,16 +27,16 @@ from demo.core.spec import OPTIONS, OWN_MODEL, RunSpec
 from demo.core.stats import Interval
 
 NEWEST = 300
-"""So many runs are looked at: they are read for every new result."""
+"""Number of runs that are read for every new result."""
 MIN_FREEDOM = 5
-"""Degrees of freedom from which the spread is taken from runs."""
+"""Fewest degrees of freedom with which runs tell the spread."""
 MOST_PROCESSES = 30
-"""The newest so many are an answer's pool."""
+"""Most processes of an answer, the newest ones."""
 
 
 @dataclasses.dataclass(frozen=True)
 class StoredRun:
-    """One stored run as far as its speed-up goes."""
+    """What a stored run tells later answers."""
 
     id: str
     spec: RunSpec
@@ -40,19 +44,19 @@ class StoredRun:
     """What else must be the same for two runs to be reruns of each other."""
     within: Interval
     process: ProcessResult | None = None
-    """None where the result is no basis of an answer."""
+    """None if it is no process of an answer."""
 
 
 _VERSIONS = ("transformers", "threads", "driver", "triton", "python")
 
 
 def compiled_spec(spec: RunSpec) -> RunSpec:
-    """The spec with the defaults for all that decides only how a run is timed."""
+    """Returns the spec with the defaults of the options for timing."""
     return dataclasses.replace(spec, **{name: option.default for name, option in OPTIONS.items() if option.timing})
 
 
 def versions(result: RunResult) -> tuple[object, ...]:
-    """What else than its spec, device and torch decides how fast a model runs and compiles; () without a machine."""
+    """Returns what decides speed beside spec, device and torch: versions, threads, instructions; () if not known."""
     machine = result.environment
     if machine is None:
         return ()
@@ -60,7 +64,7 @@ def versions(result: RunResult) -> tuple[object, ...]:
 
 
 def rerun_of(result: RunResult) -> StoredRun | None:
-    """A result as far as its speed-up goes; None without one."""
+    """Returns what a result tells later answers; None without a speed-up."""
     if result.speedup is None or result.environment is None:
         return None
     settings = (result.spec.protocol, *versions(result), result.parity and result.parity.verdict)
@@ -69,8 +73,10 @@ def rerun_of(result: RunResult) -> StoredRun | None:
 
 
 def dump_rerun(result: RunResult) -> str | None:
-    """Returns the JSON of a `StoredRun`; None if no later run may count this one: a failed run, one whose outputs
-    differ, or a model of the user's own, whose file may change."""
+    """Returns the JSON of a `StoredRun`; None if no later answer may include this run.
+
+    That is a failed run, one whose outputs differ, or an own model, whose file may change.
+    """
     rerun = rerun_of(result)
     if rerun is None or result.status != "ok" or result.spec.task == OWN_MODEL or rerun.settings[-1] == "differ":
         return None
@@ -85,31 +91,33 @@ def load_rerun(text: bytes) -> StoredRun | None:
         return None
 
 
-def comparable(
-    of: RunResult, others: Iterable[StoredRun], kept: Sequence[ProcessResult] = ()
+def earlier_processes(
+    result: RunResult, stored: Iterable[StoredRun], deleted: Sequence[ProcessResult] = ()
 ) -> tuple[ProcessResult, ...]:
-    """The processes before `of` that its answer rests on, too, the oldest first: those of `others` (the newest first)
-    with its settings, threads, versions, instructions and verdict on the outputs, and those of `kept`, an earlier
-    answer's, whose runs were deleted since."""
-    own = rerun_of(of)
+    """Returns the earlier processes that the answer of `result` includes, oldest first.
+
+    From `stored` (newest first) those with its settings, threads, versions, instructions and verdict on the outputs.
+    `deleted` are processes of an earlier answer whose runs were deleted.
+    """
+    own = rerun_of(result)
     if own is None:
         return ()
-    alike = [one for one in others if (one.spec, one.settings) == (own.spec, own.settings) and one.id != of.id]
-    stored = [one.process for one in alike if one.process is not None]
-    known = {process.id for process in stored}
-    deleted = [one for one in kept if one.id not in known and one.threads == of.threads]
-    return (*deleted, *reversed(stored))[-(MOST_PROCESSES - 1) :]
+    alike = [run for run in stored if (run.spec, run.settings) == (own.spec, own.settings)]
+    pool = [run.process for run in alike if run.process is not None]
+    ids = {process.id for process in pool}
+    others = [process for process in deleted if process.id not in ids and process.threads == result.threads]
+    return (*others, *reversed(pool))[-(MOST_PROCESSES - 1) :]
 
 
-def spread(of: RunResult, others: Iterable[StoredRun]) -> Spread:
-    """What `others`, earlier runs on its device with its torch, tell of the spread between processes of `of`.
+def spread(result: RunResult, stored: Iterable[StoredRun]) -> Spread:
+    """Returns the spread between processes, from `stored`: runs on the device of `result` with its torch.
 
-    Runs of its own spec are left out: they are processes of its answer, whose distances count there.
+    Runs of its own spec are left out: they are processes of its answer and count there.
     """
     groups: dict[tuple[RunSpec, tuple[object, ...]], list[Interval]] = defaultdict(list)
-    for one in others:
-        groups[one.spec, one.settings].append(one.within)
-    if (own := rerun_of(of)) is not None:
+    for run in stored:
+        groups[run.spec, run.settings].append(run.within)
+    if (own := rerun_of(result)) is not None:
         groups.pop((own.spec, own.settings), None)
     repeated = [group for group in groups.values() if len(group) > 1]
     freedom = sum(len(group) - 1 for group in repeated)
@@ -122,10 +130,8 @@ def spread(of: RunResult, others: Iterable[StoredRun]) -> Spread:
 
 
 def deviation(groups: Sequence[Sequence[Interval]]) -> float:
-    """Standard deviation between the runs of a group, pooled, less what their own intervals explain.
-
-    Of the logarithms of the ratios. One group must have two runs at least.
-    """
+    """Returns the pooled standard deviation within groups, of the logarithms of the ratios, less what the runs' own
+    intervals explain. At least one group must have two runs."""
     squares = sum(np.var(np.log([run.ratio for run in group])) * len(group) for group in groups)
     freedom = sum(len(group) - 1 for group in groups)
     # Half a 95 % interval is about two standard errors.

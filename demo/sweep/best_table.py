@@ -1,16 +1,12 @@
-"""The ways to run a model, and what a search for the best one knows of each: a row each, ranked by their steady
-calls, with the winner that they carry.
+"""Ranks the ways to run one model by their steady calls, and picks a winner.
 
-Each way is tried alone, everything else as asked. Not covered: ways joined, such as freezing with the channels last,
-and settings inside a way, such as single options of inductor.
-
-A way that leaves eager as it is has the speed-up of its own runs, in which drift of the machine cancels. A way that
-changes eager too is compared with the plain eager of the other ways' processes: there nothing cancels, so its interval
-counts in how plain eager differed from process to process. A latency is the one that was measured.
-
-`stats.compare` says whether two ways differ, corrected for the number of questions, and every interval of the table is
-as wide as that correction asks. rank = 1 + number of ways that are better. Not covered: first answers are single
-measurements, and decide nothing.
+- Each way is tried alone. Not covered: two ways together, and single options of inductor.
+- A way that leaves eager as it is has the speed-up of its own runs, in which drift of the machine cancels.
+- A way that also changes eager is compared with plain eager in the processes of the other ways. Nothing cancels there,
+  so its interval includes how plain eager differs between processes.
+- `stats.compare` says whether two ways differ. Every interval is corrected for the number of ways.
+- rank = 1 + number of ways that are better.
+- First answers are single measurements and decide nothing.
 """
 
 import dataclasses
@@ -29,10 +25,10 @@ from demo.core.spec import CUDA_GRAPH_MODES, OPTIONS, BadInput, RunSpec
 from demo.core.stats import Interval
 from demo.tasks import BY_NAME
 
-EAGER, DEFAULT = "eager", "default"
+EAGER = "eager"
 WAYS: dict[str, dict[str, Any]] = {
     EAGER: {},
-    DEFAULT: {},
+    "default": {},
     "freezing": {"freezing": True},
     "reduce-overhead": {"mode": "reduce-overhead"},
     "layers": {"scope": "layers"},
@@ -45,11 +41,10 @@ WAYS: dict[str, dict[str, Any]] = {
     "bfloat16": {"dtype": "bfloat16"},
     "float16": {"dtype": "float16"},
 }
-"""The options in which a way departs from plain torch.compile, by the way's name. A search tries them in this order:
-those that try kernels out while they compile take minutes, and come late. Of two equal ways the earlier is taken, as it
-asks less of the code around it."""
+"""Per way, the options that differ from plain torch.compile. A search tries the ways in this order; those that time
+kernels while they compile take minutes and come late. Of equal ways the first wins: it asks less of the code around."""
 OTHER_FORMATS = ("tf32", "bfloat16", "float16")
-"""Ways in another number format. They change the outputs, so they are tried only where they are asked for."""
+"""Ways in another number format. They change the outputs, so a search tries them on request only."""
 
 
 @dataclass(frozen=True)
@@ -57,27 +52,27 @@ class Way:
     name: str
     """A key of `WAYS`."""
     spec: RunSpec
-    """What is run for it. Eager needs no run of its own: every run measures it."""
+    """The run of this way. Eager needs none: every run measures it."""
     refused: str = ""
-    """Why it cannot be run here, as a sentence; '' where it can."""
+    """Why it cannot be run here, as a sentence."""
 
     @property
     def changes_eager(self) -> bool:
-        """Whether its runs time another eager than the plain one, so that their own speed-up is over that one."""
+        """Whether the eager of its runs is another one than plain eager."""
         return not WAYS[self.name].keys().isdisjoint(("channels_last", "dtype"))
 
 
 def plain(spec: RunSpec, machine: HostInfo) -> RunSpec:
-    """The spec on its device, without any setting that could make it faster, timed in the usual manner."""
+    """Returns the spec on its device, without settings for speed, and timed as usual."""
     kept = {name: option.default for name, option in OPTIONS.items() if option.for_speed or option.timing}
     return on_machine(dataclasses.replace(spec, graph_break=False, **kept), machine)
 
 
 def ways(spec: RunSpec, machine: HostInfo, other_formats: bool = False) -> list[Way]:
-    """Every way for this model, input and batch size, refused ones too. Raises BadInput where not even eager can run.
+    """Returns every way for this model, input and batch size, also refused ones. Raises BadInput if eager cannot run.
 
-    Left out because they would change nothing: on a CPU the modes that differ by their CUDA graphs alone; the channels
-    last for a model without pictures, or one that is known to do little in convolutions.
+    Ways that change nothing are left out: on a CPU TF32 and the modes with CUDA graphs; the channels last for models
+    without pictures, or with few convolutions.
     """
     bare, known = checked(plain(spec, machine), machine), catalog.find(spec.checkpoint)
     found = []
@@ -89,7 +84,7 @@ def ways(spec: RunSpec, machine: HostInfo, other_formats: bool = False) -> list[
         try:
             changed = dataclasses.replace(bare, **changes)
             found.append(Way(name, changed, str(refusal(changed, machine) or "")))
-        except BadInput as error:  # what torch, or this program, does not have for the task
+        except BadInput as error:  # the task does not have this way
             found.append(Way(name, bare, str(error)))
     return found
 
@@ -97,31 +92,31 @@ def ways(spec: RunSpec, machine: HostInfo, other_formats: bool = False) -> list[
 # The table
 
 CLOSE_RATIO = 1.05
-"""Of ways that cannot be told apart the simplest is taken only where its estimate is within 5 % of the best one."""
+"""Of ways that cannot be told apart, the simplest with an estimate within 5 % of the best one wins."""
 MIN_EAGERS = 3
-"""Processes of plain eager from which its spread is known well enough."""
+"""Fewest processes of plain eager that tell its spread."""
 
 
 @dataclass(frozen=True)
 class Row:
     way: Way
     result: RunResult | None = None
-    """Its newest run, whose answer rests on all its processes here; None before the first, and of eager."""
+    """Its newest run, whose answer includes all its processes here; None before the first, and for eager."""
     out: str = ""
-    """Why it cannot win, as a sentence's end: it failed, does not agree, was refused or not tried."""
+    """Why it cannot win, as the end of a sentence: it failed, does not agree or was refused."""
     speedup: Interval | None = None
-    """Plain eager's call over this way's, with an interval that allows for all ways; None where it is not known."""
+    """Plain eager's call over this way's, with an interval that is corrected for the number of ways."""
     seconds: float | None = None
-    """One call, as it was measured."""
+    """One call, as measured."""
     first_answers: Mapping[str, dict[str, float]] = field(default_factory=dict)
-    """Seconds from the start of a process to its first answer by part ('import', 'load', 'compile', 'first run'):
-    under 'nothing' from an empty cache, under 'next' from what an earlier process left; those that are known."""
+    """Seconds from the start of a process to its first answer, by part: 'import', 'load', 'compile', 'first run'.
+    Under 'nothing' with an empty cache, under 'next' with what an earlier process left; missing if not known."""
     memory_bytes: int | None = None
     rank: int | None = None
-    """None where it cannot win."""
+    """None if it cannot win."""
 
     def first_answer(self, state: str) -> float | None:
-        """Seconds from the start of a process to its first answer; `state` is 'nothing' or 'next'."""
+        """Returns the sum of the parts under `state`, 'nothing' or 'next'; None if not known."""
         parts = self.first_answers.get(state)
         return None if parts is None else sum(parts.values())
 
@@ -131,25 +126,24 @@ class BestTable:
     rows: tuple[Row, ...]
     """The best first; those that cannot win last."""
     winner: Row | None
-    """None where nothing could be compared. Eager, where no way is known to be better."""
+    """None if nothing could be compared. Eager if no way is known to be better."""
     equals: tuple[Row, ...] = ()
-    """The ways, beside the winner, that cannot be told from it; the winner is then the simplest of the good ones."""
+    """The other ways of the first rank, which cannot be told from the winner."""
 
     @property
     def disturbed(self) -> bool:
-        """Whether other programs took the cores in the run of a way that might have won otherwise."""
+        """Whether other programs took the cores in the run of a way that can win."""
         runs = [row.result for row in self.rows if row.rank is not None and row.result is not None]
         return any(run.oversubscribed for run in runs)
 
 
 def best_table(ways: Sequence[Way], results: Mapping[str, RunResult], refused: Mapping[str, str]) -> BestTable:
-    """The rows of all ways, by what is known now. `results` and `refused` are by the ways' names: the newest run of
-    each, and why a run could not even start."""
+    """Returns the rows of all ways. By way, `results` has the newest run, `refused` why a run could not start."""
     plain_runs = [results[way.name] for way in ways if way.name in results and not way.changes_eager]
     eagers = [one.eager_seconds for run in plain_runs for one in _processes(run)]
     reference = next((run for run in plain_runs if run.predictions and "eager" in run.predictions), None)
     eager = statistics.median(eagers) if eagers else None
-    # Every way loads the same libraries: what one process took longer for it is chance.
+    # Every way loads the same libraries, so a difference between processes is chance.
     starts = [one.import_seconds + one.gpu_seconds for run in results.values() if (one := run.start_up) is not None]
     imports = statistics.median(starts) if starts else 0.0
 
@@ -169,7 +163,7 @@ def best_table(ways: Sequence[Way], results: Mapping[str, RunResult], refused: M
 
 
 def _eager_row(way: Way, runs: Sequence[RunResult], seconds: float | None, imports: float) -> Row:
-    """Eager's figures from the runs of the other ways."""
+    """Returns eager's figures, from the runs of the other ways."""
     measured = next((run for run in runs if run.eager is not None and run.eager.warmup_seconds), None)
     if seconds is None or measured is None or measured.eager is None:
         return Row(way)
@@ -182,10 +176,10 @@ def _eager_row(way: Way, runs: Sequence[RunResult], seconds: float | None, impor
 
 
 def why_out(result: RunResult, reference: RunResult | None) -> str:
-    """Why the way of this run cannot win, as the end of a sentence; '' where it can.
+    """Returns why the way of this run cannot win, as the end of a sentence; '' if it can.
 
-    Its compiled outputs must agree with its own eager ones, number by number, and its predictions with plain eager's,
-    those of `reference`. With random weights there are no predictions, and only the first counts.
+    Its compiled outputs must agree with its own eager ones, number by number, and its predictions with plain eager's
+    in `reference`. Random weights have no predictions.
     """
     if result.failure is not None:
         return f"{result.status.replace('_', ' ')}: {result.failure.message}"
@@ -198,10 +192,10 @@ def why_out(result: RunResult, reference: RunResult | None) -> str:
 
 
 def _over_plain_eager(result: RunResult, eagers: Sequence[float]) -> Interval | None:
-    """Plain eager's call over this run's compiled one, from processes that did not run side by side.
+    """Returns plain eager's call over this run's compiled one, from different processes.
 
-    Student's t with the spread of plain eager between its processes (standard error of the difference of two means of
-    logarithms), and the interval within this run's own processes beside it. None from fewer than `MIN_EAGERS`.
+    The half width of its logarithm joins two: Student's t with the spread of plain eager between processes (standard
+    error of the difference of two means), and the interval within this run's processes. None below `MIN_EAGERS`.
     """
     own = _processes(result)
     if not own or len(eagers) < MIN_EAGERS:
@@ -215,13 +209,12 @@ def _over_plain_eager(result: RunResult, eagers: Sequence[float]) -> Interval | 
 
 
 def _processes(result: RunResult) -> list[ProcessFigure]:
-    """A call, or a token, of each process behind the run's answer."""
+    """Returns the figure of a call, or a token, of each process in the run's answer."""
     return [next(iter(one.figures.values())) for one in result.as_processes()]
 
 
 def first_answers(result: RunResult, imports: float) -> dict[str, dict[str, float]]:
-    """The start ladders of a run's way, as in `Row.first_answers`, with so many seconds for the imports. A way whose
-    graphs no cache holds compiles in each process anew."""
+    """Returns the parts of a first answer, as in `Row.first_answers`, with `imports` seconds for the imports."""
     start, compilation = result.start_up, result.compilation
     if start is None or compilation is None:
         return {}
@@ -231,6 +224,7 @@ def first_answers(result: RunResult, imports: float) -> dict[str, dict[str, floa
         cost = costs.get(state)
         run = cost.parts.get("first run", 0.0) if cost is not None else 0.0
         found[state] = _parts(imports, start.load_seconds, seconds - run, run)
+    # A way whose graphs no cache holds compiles in each process anew.
     if "warm" not in found and found and result.spec.compiler == "jit" and not result.spec.cached:
         found["warm"] = next(iter(found.values()))
     return {name: found[state] for name, state in (("nothing", "cold"), ("next", "warm")) if state in found}
@@ -246,7 +240,7 @@ def _ranked(rows: Sequence[Row]) -> BestTable:
         return BestTable(tuple(rows), None)
 
     def better(one: str, other: str) -> bool:
-        """Whether a call of `one` takes less time. The intervals are corrected for the number of ways already."""
+        """Whether a call of `one` takes less time. The intervals are already corrected for the number of ways."""
         return stats.compare(stats.quotient(known[one], known[other])).verdict == "faster"
 
     ranks = {name: 1 + sum(better(other, name) for other in known) for name in known}
@@ -261,8 +255,7 @@ def _ranked(rows: Sequence[Row]) -> BestTable:
 
 
 def _winner(first: Sequence[Row]) -> tuple[Row, tuple[Row, ...]]:
-    """Eager, where no way is known to be better; else the simplest of those of the first rank that are close to the
-    best one. And all others of that rank."""
+    """Returns the simplest of the first rank that is eager or close to the best one, and all others of that rank."""
     ratios = {row.way.name: row.speedup.ratio for row in first if row.speedup is not None}
     least = max(ratios.values()) / CLOSE_RATIO
     close = [row for row in first if ratios[row.way.name] >= least or row.way.name == EAGER]

@@ -1,17 +1,15 @@
-"""The search for the best way to run one model: what it tries next, and when it ends.
+"""Searches for the best way to run one model, by successive halving (Jamieson and Talwalkar, 2016):
 
-Successive halving (Jamieson and Talwalkar, 2016) over runs that are stored like any other:
+1. Run each way once, for a short time unless a second run would compile it again.
+2. Run the best two to the usual precision, and until each has `FINAL_RUNS` runs.
+3. Run others once more if their run filled the cache or built the package, for the first answer of the next process.
+4. Run those of the faster half that may still be the best to the usual precision.
 
-1. Each way once, for a short time unless a second run would compile it again.
-2. The best two to the usual precision, and until each has `FINAL_RUNS` runs.
-3. The others once more if their run filled the cache or built the package: how soon does the next process answer?
-4. Those of the faster half that may still be the best, to the usual precision.
+Runs are stored, and a stored run is not run again, so a stopped search goes on where it was. Every interval includes
+all processes of its way (`demo.store.reruns`) with the same number of threads.
 
-What is stored already is not run again, so a search that was stopped goes on where it was. Every row's interval rests
-on all its processes (`demo.store.reruns`), which have one number of threads.
-
-Time for runs is a budget; waiting for other visitors' runs is not counted. A run that takes longer than what is left is
-ended. If the program is killed, the packages stay among the temporary files until the next search.
+The budget is time for runs, without waiting for other visitors' runs. A run that exceeds it is ended. If the program is
+killed, the packages stay among the temporary files until the next search.
 """
 
 import dataclasses
@@ -29,20 +27,20 @@ from demo.runs.outcome import Files
 from demo.runs.runner import Runner
 from demo.store.reruns import compiled_spec
 from demo.sweep.best_table import EAGER, BestTable, Way, best_table, ways
-from demo.sweep.grid import Cell, valid_results
+from demo.sweep.grid import valid_results
 from demo.sweep.run_grid import Done, Event, Turn, Waiting, no_queue, run_one
 
 MINUTES, MIN_MINUTES, MAX_MINUTES = 3.0, 1.0, 60.0
 QUICK_SECONDS = 1.0
-"""Of timing, in the first run of a way that another process finds in the compile cache, or loads as a package."""
+"""Timing in the first run of a way whose code the next process loads from the compile cache or a package."""
 FINAL_RUNS = 2
-"""Processes of the winner and of the runner-up; one of each at least is timed as usual."""
+"""Processes of the winner and of the runner-up. At least one of each is timed as usual."""
 FIRST_SHARE = 0.6
-"""Share of the budget after which a further way is begun only where nothing else is left: the rest is for the best."""
+"""Share of the budget for first runs. The rest is for the best ways."""
 
 
 def check_minutes(minutes: object) -> None:
-    """Raises BadInput for anything but a number of minutes that a search may take."""
+    """Raises BadInput unless `minutes` is a number that a search may take."""
     number = isinstance(minutes, int | float) and not isinstance(minutes, bool)
     if not number or not MIN_MINUTES <= minutes <= MAX_MINUTES:  # type: ignore[operator]
         raise BadInput(f"A search takes {MIN_MINUTES:g} to {MAX_MINUTES:g} minutes. Given: {str(minutes)[:80]}.")
@@ -60,29 +58,25 @@ class Search:
         other_formats: bool = False,
         minutes: float = MINUTES,
     ) -> None:
-        """`stored` are earlier results, newest first. Raises BadInput where nothing can be run."""
+        """`stored` are earlier results, newest first. Raises BadInput if nothing can be run."""
         check_minutes(minutes)
         self.ways = tuple(ways(spec, machine, other_formats))
         self.seconds = 60 * minutes
-        self.doing: Event | None = None
-        """The latest event; its place is an index in `ways`."""
         self._picture = picture
         self._own_model = spec.task == OWN_MODEL
         self._by_spec = {way.spec: way.name for way in self.ways if way.name != EAGER and not way.refused}
-        """The ways that can be run."""
         self._runs: dict[str, list[RunResult]] = {way.name: [] for way in self.ways}
-        """By way, the oldest first."""
+        """By way, oldest first."""
         self._refused: dict[str, str] = {}
         self._spent = 0.0
         self._threads: int | None = None
-        """What each process on a CPU gets, decided when the search begins; None before, and if it is not known."""
+        """Threads of each process on a CPU, from the start of `run`; None if not known."""
         for result in reversed(list(valid_results(stored, {spec.checkpoint}, machine, picture))):
             name = self._by_spec.get(compiled_spec(result.spec))
-            if name is not None and not result.oversubscribed:  # on a quieter machine another run would tell more
+            if name is not None and not result.oversubscribed:  # a quieter machine would tell more
                 self._runs[name].append(result)
 
     def table(self) -> BestTable:
-        """What is known now."""
         newest = {name: runs[-1] for name, runs in self._runs.items() if runs}
         threads = statistics.mode([run.threads for run in newest.values() if run.threads] or [None])
         gave_way = {
@@ -90,8 +84,8 @@ class Search:
             for name, run in newest.items()
             if run.threads and run.threads != threads
         }
-        comparable = {name: run for name, run in newest.items() if name not in gave_way}
-        return best_table(self.ways, comparable, gave_way | self._refused)
+        ranked = {name: run for name, run in newest.items() if name not in gave_way}
+        return best_table(self.ways, ranked, gave_way | self._refused)
 
     @property
     def left_seconds(self) -> float:
@@ -99,18 +93,21 @@ class Search:
 
     @property
     def complete(self) -> bool:
-        """Whether there is nothing left to try, however much time there is."""
+        """Whether nothing is left to try."""
         return not self._missing()
 
     def run(self, runner: Runner, cancel: threading.Event, turn: Turn = no_queue) -> Generator[Event, None, None]:
-        """Tries ways until there is nothing left to try, the budget is spent, or `cancel` is set."""
+        """Tries ways until nothing is left to try, the budget is spent, or `cancel` is set.
+
+        The place of an event is an index in `ways`.
+        """
         asked = self.ways[0].spec
         if asked.device == "cpu" and asked.threads is None and (threads := runner.free_threads()) is not None:
             self._threads = threads
             for name, runs in self._runs.items():
                 self._runs[name] = [run for run in runs if run.threads in (None, 0, threads)]
         with temporary_folder() as folder:
-            # The file of a model of one's own may give each process other weights.
+            # The file of an own model may give each process other weights.
             files = Files() if self._own_model else Files(kept_packages=folder)
             while not cancel.is_set() and (step := self._next()) is not None:
                 yield from self._try(*step, runner, cancel, turn, files)
@@ -119,10 +116,14 @@ class Search:
         self, way: Way, spec: RunSpec, runner: Runner, cancel: threading.Event, turn: Turn, files: Files
     ) -> Generator[Event, None, None]:
         place, stop = self.ways.index(way), threading.Event()
-        before = self._runs[way.name][-1].as_processes() if self._runs[way.name] else ()
         spent, began = self._spent, time.monotonic()
-        cell, more = Cell(spec, earlier=before), {"to_come": len(self._missing()) - 1, "threads": self._threads}
-        for event in run_one(place, cell, runner, self._picture, stop, turn, files=files, **more):
+        more = {
+            "files": files,
+            "earlier": self._runs[way.name][-1].as_processes() if self._runs[way.name] else (),
+            "to_come": len(self._missing()) - 1,
+            "threads": self._threads,
+        }
+        for event in run_one(place, spec, runner, self._picture, stop, turn, **more):
             if isinstance(event, Waiting):
                 began = time.monotonic()
             self._spent = spent + time.monotonic() - began
@@ -133,41 +134,34 @@ class Search:
                     self._refused[way.name] = event.cell.refused
                 else:
                     self._runs[way.name].append(event.cell.result)
-            self.doing = event
             yield event
         if stop.is_set():
             self._spent = max(self._spent, self.seconds)
 
     def _next(self) -> tuple[Way, RunSpec] | None:
-        """The next run; None where nothing is left to try, or no time."""
+        """Returns the next run; None if nothing is left to try, or no time."""
         missing = self._missing()
         if self._spent > FIRST_SHARE * self.seconds:
             missing = [(way, spec) for way, spec in missing if self._runs[way.name]] or missing
         return missing[0] if missing and self.left_seconds > 0 else None
 
     def _missing(self) -> list[tuple[Way, RunSpec]]:
-        """All that is to be tried by what is known now, in its order; later runs may change what the best ones are."""
+        """Returns all runs that are still needed, in order. Later runs may change which ways are the best."""
         to_run = set(self._by_spec.values()) - self._refused.keys()
         steps = [(way, _first(way.spec)) for way in self.ways if way.name in to_run and not self._runs[way.name]]
         good = [row for row in self.table().rows if row.rank is not None and row.way.name != EAGER]
-        known = {row.way.name: self._runs[row.way.name] for row in good}
-        quick = {row.way.name for row in good if all(run.spec != row.way.spec for run in known[row.way.name])}
-        without_next = set()
-        for row in good:
-            if row.first_answers and "next" not in row.first_answers and len(known[row.way.name]) == 1:
-                without_next.add(row.way.name)
-        for row in good[:2]:
-            if row.way.name in quick | without_next or len(known[row.way.name]) < FINAL_RUNS:
-                steps.append((row.way, row.way.spec))
+        runs = {row.way: self._runs[row.way.name] for row in good}
+        quick = {way for way in runs if all(run.spec != way.spec for run in runs[way])}
+        few = {way for way in runs if len(runs[way]) < FINAL_RUNS}
+        steps += [(row.way, row.way.spec) for row in good[:2] if row.way in quick | few]
         for row in good[2:]:
-            if row.way.name in without_next:
+            if len(runs[row.way]) == 1 and row.first_answers and "next" not in row.first_answers:
                 steps.append((row.way, _first(row.way.spec)))
-        for row in good[2 : -(-len(good) // 2)]:
-            if row.way.name in quick and row.rank == 1:
-                steps.append((row.way, row.way.spec))
+        half = good[2 : -(-len(good) // 2)]
+        steps += [(row.way, row.way.spec) for row in half if row.way in quick and row.rank == 1]
         return list(dict.fromkeys(steps))
 
 
 def _first(spec: RunSpec) -> RunSpec:
-    """The first run of a way. One that compiles again in every process is timed as usual at once."""
+    """Returns the first run of a way: a quick one unless the way compiles again in every process."""
     return dataclasses.replace(spec, max_seconds=QUICK_SECONDS) if spec.cached or spec.compiler == "aot" else spec

@@ -1,7 +1,4 @@
-"""What the search for the best way says: its answer as sentences, and the cells of its table.
-
-Page and terminal show the same.
-"""
+"""The words of the search for the best way, for page and terminal: its answer as sentences, its table's cells."""
 
 from typing import Any
 
@@ -20,13 +17,13 @@ COLUMNS = {
     "memory": "Memory",
     "agreement": "Outputs",
 }
-"""The columns of the table and their titles."""
+"""The columns of the table, with their titles."""
 PARTS = {"import": "import", "load": "weights and inputs", "compile": "compile or load", "first run": "first call"}
-"""The parts of a first answer in their order, and what they are called."""
+"""The parts of a first answer in their order, with their names."""
 
 
 def name(way: Way) -> str:
-    """'freezing', 'mode lite', 'bfloat16'."""
+    """Returns 'freezing', 'mode lite', 'bfloat16'."""
     if way.name in OPTIONS:
         return OPTIONS[way.name].label.lower()
     known = NAMES.get(way.name, way.name)
@@ -34,7 +31,7 @@ def name(way: Way) -> str:
 
 
 def _speedup(row: Row) -> tuple[str, str]:
-    """'1.66×' and its interval, '1.5 to 1.8×'; two times '' where they are not known."""
+    """Returns '1.66×' and its interval, '1.5 to 1.8×'; '' for both if they are not known, or of eager."""
     one = row.speedup
     if one is None or row.way.name == EAGER:
         return "", ""
@@ -42,7 +39,7 @@ def _speedup(row: Row) -> tuple[str, str]:
 
 
 def cells(row: Row) -> dict[str, str]:
-    """The texts of a row by column; '–' for what is not known."""
+    """Returns the texts of a row by column; '–' for what is not known."""
     start = {state: row.first_answer(state) for state in ("nothing", "next")}
     ratio, interval = _speedup(row)
     agreement = "–" if row.way.name == EAGER else "agrees" if row.result is not None else "not tried yet"
@@ -57,21 +54,21 @@ def cells(row: Row) -> dict[str, str]:
 
 
 def answer(table: BestTable) -> list[str]:
-    """The answer, the sentence that matters first; a statement that nothing is known where there is none."""
+    """Returns the answer as sentences, the most important first."""
     winner = table.winner
     if winner is None:
         return ["There is no answer yet: no way could be compared with eager."]
-    first = "Nothing is known to be better than eager here." if winner.way.name == EAGER else _steady(winner)
-    said = [fmt.capital(first)]
-    guess = table.rows[0]  # the way that looks best; it cannot be told from eager where eager wins
-    if winner.way.name != EAGER and table.equals:
-        ways = ", ".join([name(row.way) for row in table.equals])
-        said.append(
-            f"It cannot be told from {ways}; it is the simplest within {100 * CLOSE_RATIO - 100:.0f} % of the best."
-        )
-    elif table.equals and guess.way.name != EAGER and guess.speedup is not None:
-        ratio, interval = _speedup(guess)
-        said.append(f"The best estimate is that of {name(guess.way)}: {ratio} ({interval}).")
+    if winner.way.name == EAGER:
+        said = ["Nothing is known to be better than eager here."]
+        guess = table.rows[0]  # the way with the best estimate, which cannot be told from eager
+        if table.equals and guess.way.name != EAGER:
+            ratio, interval = _speedup(guess)
+            said.append(f"The best estimate is that of {name(guess.way)}: {ratio} ({interval}).")
+    else:
+        said = [fmt.capital(_steady(winner))]
+        if table.equals:
+            ways, close = ", ".join([name(row.way) for row in table.equals]), 100 * CLOSE_RATIO - 100
+            said.append(f"It cannot be told from {ways}; it is the simplest within {close:.0f} % of the best.")
     if winner.result is not None and not winner.way.changes_eager and (pays := verdict.worth(winner.result)):
         said.append(f"{pays}.")
     if table.disturbed:
@@ -80,16 +77,15 @@ def answer(table: BestTable) -> list[str]:
 
 
 def _steady(winner: Row) -> str:
-    """The way and what it brings."""
+    """Returns 'freezing: 1.66× as fast as eager (1.5 to 1.8×), first answer after 5 s in each process'."""
     ratio, interval = _speedup(winner)
-    said = f"{name(winner.way)}: {ratio} as fast as eager ({interval})"
-    if (start := winner.first_answer("next")) is not None:
-        said = f"{said}, first answer after {fmt.duration(start)} in each process"
-    return said
+    start = winner.first_answer("next")
+    first = "" if start is None else f", first answer after {fmt.duration(start)} in each process"
+    return f"{name(winner.way)}: {ratio} as fast as eager ({interval}){first}"
 
 
 def as_json(table: BestTable) -> dict[str, Any]:
-    """The table for other programs: seconds and bytes, null for what is not known; `id` names the stored run."""
+    """Returns the table for other programs: seconds and bytes, None for what is not known, `id` of the stored run."""
     return {
         "answer": answer(table),
         "winner": table.winner and table.winner.way.name,

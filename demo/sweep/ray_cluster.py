@@ -1,8 +1,9 @@
-"""A sweep over a Ray cluster: one cell at a time on each GPU or, where there are no GPUs, on each of the largest nodes.
+"""Runs a sweep over a Ray cluster: one cell at a time on each GPU or, without GPUs, on each of the largest nodes.
 
-Only this process, the driver, writes into the history; if it is lost, the sweep ends. Ray chooses the node of a cell,
-and runs it again elsewhere if its node or process is lost. A cell whose type of GPU is lost waits until the cluster has
-one again. The project must lie at the same path on every node, with its requirements installed. Nodes are trusted.
+- Only this process, the driver, writes into the history. If it is lost, the sweep ends.
+- Ray chooses the node of a cell, and runs it again elsewhere if its node or process is lost.
+- A cell whose type of GPU is lost waits until the cluster has one again.
+- The project must lie at the same path on every node, with its requirements installed. Nodes are trusted.
 """
 
 import dataclasses
@@ -27,14 +28,14 @@ from demo.sweep.run_grid import Done
 
 POLL_SECONDS = 0.2
 INSPECT_SECONDS = 180.0
-"""How long the nodes have to describe their machines: others may be using the GPUs."""
+"""Time for the nodes to describe their machines: other programs may be using the GPUs."""
 RETRIES = 2
-"""How many lost nodes or processes are taken for bad luck before the cell is given up."""
+"""How often a cell is run again after a lost node or process."""
 
 
 @contextmanager
 def connect(address: str | None) -> Iterator[None]:
-    """Ray at this address ('auto': this machine's cluster), or a local one. Raises BadInput where there is none."""
+    """Connects to Ray at this address ('auto': this machine's cluster), or starts a local one. Raises BadInput."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_task_oom_retries", str(RETRIES))  # else a cell too large for its node has no end
     try:
@@ -52,8 +53,8 @@ def connect(address: str | None) -> Iterator[None]:
         ray.shutdown()
 
 
-def needs() -> dict[str, int]:
-    """What Ray keeps free for one cell: a GPU, or all cores of one of the largest nodes."""
+def _needs() -> dict[str, int]:
+    """Returns the resources of one cell: a GPU, or all cores of one of the largest nodes."""
     import ray
 
     nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
@@ -62,19 +63,17 @@ def needs() -> dict[str, int]:
     return {"num_cpus": max(int(node.get("CPU", 1)) for node in nodes)}
 
 
-def machines(
-    gpu_types: Sequence[str], needs: Mapping[str, int], worker_module: str = WORKER_MODULE
-) -> dict[str, HostInfo]:
-    """By each of these types of GPU, in Ray's words such as 'T4', one such machine; without types under '' any.
+def machines(gpu_types: Sequence[str], worker_module: str = WORKER_MODULE) -> dict[str, HostInfo]:
+    """Returns a machine for each type of GPU, named as Ray names it ('T4'); without types, any machine under ''.
 
-    Raises BadInput where no node answers, such as for a type that the cluster does not have.
+    Raises BadInput if no node answers, such as for a type that the cluster does not have.
     """
     import ray
 
-    asked = list(gpu_types) or [""]
-    calls = [_task(_inspect, needs, name).remote(worker_module) for name in asked]
+    needs, types = _needs(), list(gpu_types) or [""]
+    calls = [_task(_inspect, needs, name).remote(worker_module) for name in types]
     try:
-        return dict(zip(asked, ray.get(calls, timeout=INSPECT_SECONDS), strict=True))
+        return dict(zip(types, ray.get(calls, timeout=INSPECT_SECONDS), strict=True))
     except ray.exceptions.RayError as error:
         raise BadInput(
             "No node of the cluster could start a worker. Is the project there, at the same path as here, and is a GPU "
@@ -85,7 +84,7 @@ def machines(
 def make_cells(
     specs: Sequence[RunSpec], machines: Mapping[str, HostInfo], stored: Sequence[RunResult], picture: Path, fresh: bool
 ) -> list[Cell]:
-    """One cell for each spec and type of GPU, with its result where the history has one of such a machine."""
+    """Returns a cell for each spec and type of GPU, with its result if one of such a machine is stored."""
     return [
         dataclasses.replace(cell, gpu_type=gpu_type)
         for gpu_type, machine in machines.items()
@@ -95,17 +94,18 @@ def make_cells(
 
 def run_cells(
     cells: Sequence[Cell],
-    needs: Mapping[str, int],
     history: History,
     picture: Path,
     cancel: threading.Event,
     worker_module: str = WORKER_MODULE,
 ) -> Generator[Done, None, None]:
-    """Runs the cells without a value on the cluster; each result is in the history when its event comes. Ends when
-    `cancel` is set. At the end, however it comes, the cells in progress are ended."""
+    """Runs the cells that are not done on the cluster, until `cancel` is set.
+
+    A result is in the history before its event is yielded. Cells in progress at the end are ended.
+    """
     import ray
 
-    seen = ray.put(picture.read_bytes())
+    needs, seen = _needs(), ray.put(picture.read_bytes())
     running = {
         _task(_run, needs, cell.gpu_type).remote(cell.spec, picture.name, seen, worker_module): place
         for place, cell in enumerate(cells)
@@ -131,7 +131,7 @@ def run_cells(
 
 
 def _task(function: Any, needs: Mapping[str, int], gpu_type: str) -> Any:
-    """`function` as a task with these resources, on this type of GPU where one is named."""
+    """Returns `function` as a task with these resources, on this type of GPU unless it is ''."""
     import ray
 
     kind = {"accelerator_type": gpu_type} if gpu_type else {}
@@ -147,7 +147,7 @@ def _inspect(worker_module: str) -> HostInfo:
 
 
 def _run(spec: RunSpec, name: str, picture: bytes, worker_module: str) -> RunResult | str:
-    """The result of one cell on this node, or why it was refused. Nothing is stored here."""
+    """Returns the result of one cell on this node, or why it was refused. Nothing is stored here."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / name
         path.write_bytes(picture)

@@ -14,7 +14,7 @@ def test_the_filter_is_the_page_s(capsys) -> None:
     asked = ["--gpu", "T4", "--subset", "nightly", "--batch-size", "16", "--task", "image-classification"]
     assert main(["published", *asked, "--model", "beit", "--json"]) == OK
     (row,) = json.loads(capsys.readouterr().out)
-    (same,) = published.select(published.rows(), "nightly", "T4", 16, "image-classification", "beit")
+    (same,) = published.select(published.guide_rows(), "nightly", "T4", 16, "image-classification", "beit")
     assert row == published.record(same)
     assert main(["published", "--model", "owlvit", "--batch-size", "16"]) == OK
     assert "No row has all of this" in capsys.readouterr().out

@@ -10,7 +10,7 @@ import pytest
 from support.command_line import ROOT
 
 from demo.cli.main import main, parser
-from demo.cli.sweep_command import grid
+from demo.cli.sweep_command import grid_specs
 from demo.store.history import FOLDER_VARIABLE, History
 
 
@@ -69,7 +69,7 @@ def test_options_go_before_the_grid_of_a_file(tmp_path) -> None:
     file = tmp_path / "grid.yaml"
     file.write_text("checkpoints: [shapes-vit, shapes-gemma]\nbatch_sizes: [1, 2]\niterations: 20\ntokens: 9\n")
     options = parser().parse_args(["sweep", str(file), "--batch-size", "3", "--prompt", "The", "--iterations", "30"])
-    specs = grid(options).specs(folders=True)
+    specs = grid_specs(options)
     cells = [(spec.checkpoint, spec.batch_size, spec.iterations, spec.prompt) for spec in specs]
     assert cells == [("shapes-vit", 3, 30, ""), ("shapes-gemma", 3, 30, "The")]
     assert specs[1].tokens == 9  # of the file alone

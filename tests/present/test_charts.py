@@ -46,7 +46,7 @@ def notes(figure: go.Figure) -> list[str]:
 
 
 def guide_rows(gpu: str, batch_size: int) -> list[PublishedRow]:
-    return published.select(published.rows(), "release", gpu, batch_size)
+    return published.select(published.guide_rows(), "release", gpu, batch_size)
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_nothing_makes_no_chart(figure: go.Figure | None) -> None:
 
 
 def test_names_from_outside_are_text() -> None:
-    rows = [dataclasses.replace(published.rows()[0], gpu=HOSTILE, model=HOSTILE)]
+    rows = [dataclasses.replace(published.guide_rows()[0], gpu=HOSTILE, model=HOSTILE)]
     spec = dataclasses.replace(ok_result().spec, checkpoint=HOSTILE)
     cells = [HeatCell("a", HOSTILE, "1", HOSTILE)]
     for figure in (durations(rows), by_batch(rows), heatmap(cells), trace(ok_result(spec=spec))):
@@ -110,7 +110,7 @@ def test_the_durations_are_the_tables(gpu: str, batch_size: int, scale: float) -
 
 
 def test_the_lines_are_the_tables_geometric_means() -> None:
-    figure = by_batch(published.select(published.rows(), "release"))
+    figure = by_batch(published.select(published.guide_rows(), "release"))
     means = {line.name: dict(zip(line.x, line.y, strict=True)) for line in figure.data}
     assert means["A100"] == pytest.approx({1: 1.449, 4: 1.287, 16: 1.222}, abs=0.0005)
     assert means["V100"] == pytest.approx({1: 1.599, 4: 1.221, 16: 1.190}, abs=0.0005)

@@ -3,12 +3,7 @@ import dataclasses
 import multiprocessing
 import os
 import sqlite3
-import subprocess
-import sys
-import textwrap
 import threading
-from multiprocessing.queues import SimpleQueue
-from multiprocessing.synchronize import Barrier
 from pathlib import Path
 
 import pytest
@@ -27,7 +22,8 @@ def ids(history: History, search: str = "") -> list[str]:
 
 
 def test_reading_creates_nothing(history: History) -> None:
-    assert history.all() == [] and history.get("x") is None and history.delete(["x"]) == history.count() == 0
+    assert history.all() == [] and history.get("x") is None
+    assert history.delete(["x"]) == history.count() == 0
     assert not history.path.parent.exists()
 
 
@@ -47,33 +43,30 @@ def test_what_is_stored_is_on_the_disk_when_the_power_fails(history: History) ->
     assert modes == [b"wal", 2]  # FULL
 
 
-def test_the_newest_come_first_up_to_a_limit(history: History) -> None:
+def test_the_newest_come_first(history: History) -> None:
     for minute in (2, 0, 1):
         for id in ("b", "a"):
             history.append(ok_result(id=f"{minute}{id}", started_at=f"2026-11-21T09:0{minute}:00Z"))
-    newest = ["2a", "2b", "1a", "1b", "0a", "0b"]
-    assert ids(history) == newest
-    assert [result.id for result in history.all(limit=3)] == newest[:3]
+    assert ids(history) == ["2a", "2b", "1a", "1b", "0a", "0b"]
+    assert [result.id for result in history.all(limit=3)] == ["2a", "2b", "1a"]
 
 
-def test_a_row_that_cannot_be_read_never_hides_the_others(history: History) -> None:
+@pytest.mark.parametrize("broken", [b"", b'{"id": "x"}', b"\xff\xfe", b"null"])
+def test_a_row_that_cannot_be_read_never_hides_the_others(broken: bytes, history: History) -> None:
     for id in ("one", "broken", "two"):
         history.append(ok_result(id=id))
-    for broken in (b"", b'{"id": "x"}', b"\xff\xfe", b"null"):
-        with contextlib.closing(sqlite3.connect(history.path)) as database, database:
-            database.execute("UPDATE results SET result = CAST(? AS TEXT) WHERE id = 'broken'", [broken])
-        assert ids(history) == ids(history, "shapes") == ["two", "one"]
-        assert [result.id for result in history.all(limit=2)] == ["two", "one"]
+    with contextlib.closing(sqlite3.connect(history.path)) as database, database:
+        database.execute("UPDATE results SET result = CAST(? AS TEXT) WHERE id = 'broken'", [broken])
+    assert ids(history) == ids(history, "shapes") == ["two", "one"]
     with pytest.raises(HistoryError, match="broken"):
         history.get("broken")
 
 
-def test_a_place_that_cannot_be_is_an_error_with_the_way_out(tmp_path) -> None:
+@pytest.mark.parametrize("folder", ["file", "x" * 300], ids=["a file", "too long"])
+def test_an_impossible_folder_is_an_error_with_the_way_out(folder: str, tmp_path) -> None:
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(HistoryError, match=f"set {FOLDER_VARIABLE}"):
-        History(tmp_path / "file" / "history.sqlite3").append(ok_result())
-    with pytest.raises(HistoryError, match=f"File name too long. Make room .*, or set {FOLDER_VARIABLE}"):
-        History(tmp_path / ("x" * 300) / "history.sqlite3").all()
+        History(tmp_path / folder / "history.sqlite3").append(ok_result())
 
 
 def test_a_name_that_is_not_unicode_does_not_lose_the_result(history: History) -> None:
@@ -83,64 +76,28 @@ def test_a_name_that_is_not_unicode_does_not_lose_the_result(history: History) -
     assert [one.id for one in history.all()] == [result.id]
 
 
-def _in_a_child(code: str, history: History) -> subprocess.Popen[str]:
-    """A process that does this with the history."""
-    prelude = f"""
-import os, signal, sys
-sys.path[:0] = {[str(Path(__file__).parents[1]), str(Path(__file__).parents[2])]}
-from pathlib import Path
-from support.samples import ok_result
-from demo.store.history import History, HistoryError
-history = History(Path(sys.argv[1]))
-"""
-    command = [sys.executable, "-c", prelude + textwrap.dedent(code), str(history.path)]
-    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
-    return subprocess.Popen(command, text=True, **pipes)
-
-
-def _writer(folder: Path, name: int, rounds: int, start: Barrier, problems: SimpleQueue) -> None:
-    for round in range(rounds):
-        history = History(folder / f"{round}.sqlite3")
-        start.wait()
-        try:
-            for number in range(3):
-                history.append(failed_result(id=f"{name}-{number}"))
-        except HistoryError as error:
-            problems.put(str(error))
+def _write(path: Path, name: int) -> None:
+    for number in range(3):
+        History(path).append(failed_result(id=f"{name}-{number}"))
 
 
 @pytest.mark.parametrize("before", [None, b"no database, and long enough " * 99], ids=["none", "damaged"])
 def test_processes_that_write_at_once_lose_nothing(before: bytes | None, tmp_path) -> None:
-    """Each round begins with all of them creating the same file, or setting the same one aside."""
-    writers, rounds = 6, 3
-    for round in range(rounds if before else 0):
-        (tmp_path / f"{round}.sqlite3").write_bytes(before)
-    processes = multiprocessing.get_context("fork")
-    start, problems = processes.Barrier(writers), processes.SimpleQueue()
-    children = [
-        processes.Process(target=_writer, args=(tmp_path, name, rounds, start, problems)) for name in range(writers)
-    ]
-    for child in children:
-        child.start()
-    for child in children:
-        child.join()
-    assert problems.empty(), problems.get()
-    expected = {f"{name}-{number}" for name in range(writers) for number in range(3)}
-    for round in range(rounds):
-        assert {result.id for result in History(tmp_path / f"{round}.sqlite3").all()} == expected
+    """In each round all of them create the same file, or set the same one aside."""
+    writers = 6
+    with multiprocessing.get_context("fork").Pool(writers) as pool:
+        for path in (tmp_path / "first", tmp_path / "second", tmp_path / "third"):
+            if before is not None:
+                path.write_bytes(before)
+            pool.starmap(_write, [(path, name) for name in range(writers)], chunksize=1)
+            expected = {f"{name}-{number}" for name in range(writers) for number in range(3)}
+            assert {result.id for result in History(path).all()} == expected
 
 
-def test_an_interrupted_run_is_stored_once_however_many_look(history: History) -> None:
-    begin = """
-        entry = history.begin_run(ok_result(status="interrupted"))
-        print("begun", flush=True)
-        sys.stdin.read()
-        """
-    child = _in_a_child(begin, history)
-    assert child.stdout is not None and child.stdout.readline() == "begun\n"
-    assert history.recover() == 0  # it goes on
-    child.kill()
-    child.communicate()
+def test_an_interrupted_run_is_stored_once(history: History) -> None:
+    marker = history.begin_run(ok_result(status="interrupted"))
+    assert marker is not None and history.recover() == 0  # it goes on
+    marker.close()  # as the kernel does when the process dies
     threads = [threading.Thread(target=history.recover) for _ in range(8)]
     for thread in threads:
         thread.start()
@@ -149,7 +106,7 @@ def test_an_interrupted_run_is_stored_once_however_many_look(history: History) -
     assert history.all() == [ok_result(status="interrupted")]
 
 
-def test_an_older_file_is_kept_unchanged_and_reading_goes_on(history: History, caplog) -> None:
+def test_an_older_file_is_kept_unchanged(history: History, caplog) -> None:
     history.path.parent.mkdir()
     with contextlib.closing(sqlite3.connect(history.path)) as database, database:
         database.execute("CREATE TABLE results (id TEXT PRIMARY KEY, started_at TEXT, status TEXT, result TEXT)")
@@ -232,13 +189,11 @@ def test_results_lie_where_the_user_keeps_data(name, value, expected, tmp_path, 
     assert str(History().path.parent) == expected.replace("HOME", str(tmp_path))
 
 
-def test_a_compile_cost_is_borrowed_of_its_own_run(history: History) -> None:
-    cost = CompileCost(5.5, {"dynamo": 1.0, "first run": 4.5})
-    result = ok_result()
-    for id, run_id in (("measured", ""), ("borrowed", "another")):  # else it would be named after the wrong run
+def test_a_compile_cost_is_borrowed_from_the_run_that_measured_it(history: History) -> None:
+    cost, result = CompileCost(5.5, {"dynamo": 1.0, "first run": 4.5}), ok_result()
+    for id, run_id in (("measured", ""), ("borrowed", "another")):
         compilation = dataclasses.replace(result.compilation, cold=dataclasses.replace(cost, run_id=run_id), warm=None)
         history.append(ok_result(id=id, compilation=compilation))
     assert history.compile_costs(result) == {"cold": dataclasses.replace(cost, run_id="measured")}
-    for name in ("torch", "transformers", "python"):
-        other = dataclasses.replace(result.environment, **{name: "0.0.1"})
-        assert history.compile_costs(dataclasses.replace(result, environment=other)) == {}
+    other = dataclasses.replace(result.environment, transformers="0.0.1")
+    assert history.compile_costs(dataclasses.replace(result, environment=other)) == {}

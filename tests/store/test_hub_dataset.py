@@ -1,17 +1,17 @@
-"""Pushing results to a dataset: with a scheduler that fails in every way, and with the real one before a stub."""
+"""Pushing results to a dataset, with a scheduler that fails and with the real one before a stub of the Hub."""
 
 import io
 import json
 import threading
-from collections.abc import Iterator
-from concurrent.futures import Future
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
-from huggingface_hub import CommitScheduler
+from huggingface_hub import CommitScheduler, HfApi
 from pyarrow import parquet
 from support.samples import failed_result, ok_result, text_result
 
@@ -29,42 +29,39 @@ def data_folder(tmp_path, monkeypatch) -> Path:
     return tmp_path
 
 
-class Hub:
-    """What `CommitScheduler` asks of `HfApi`, in memory."""
+class Hub(HfApi):
+    """Takes commits into memory."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.files: dict[str, bytes] = {}
-        self.created: list[dict[str, Any]] = []
+        self.created: dict[str, Any] = {}
 
-    def runs(self) -> list[str]:
-        """The files of whole results."""
-        return sorted(name for name in self.files if name.startswith("runs/"))
+    def folder(self, name: str) -> dict[str, bytes]:
+        """The files of 'runs' or 'rows'."""
+        return {path: content for path, content in sorted(self.files.items()) if path.startswith(f"{name}/")}
 
-    def rows(self) -> list[dict[str, Any]]:
-        """The rows of all other files."""
-        tables = [content for name, content in sorted(self.files.items()) if not name.startswith("runs/")]
-        return [row for content in tables for row in parquet.read_table(io.BytesIO(content)).to_pylist()]
+    def create_repo(self, **options: Any) -> Any:
+        self.created = options
+        return SimpleNamespace(repo_id=options["repo_id"])
 
-    def create_repo(self, **asked: Any) -> Any:
-        self.created.append(asked)
-        return SimpleNamespace(repo_id=asked["repo_id"])
-
-    def create_commit(self, operations: list[Any], **_: Any) -> None:
+    def create_commit(self, operations: list[Any], **_: Any) -> Any:
         self.files |= {one.path_in_repo: one.path_or_fileobj.read() for one in operations}
-
-    def run_as_future(self, function: Any) -> Future[Any]:
-        done: Future[Any] = Future()
-        try:
-            done.set_result(function())
-        except Exception as error:
-            done.set_exception(error)
-        return done
 
 
 @contextmanager
-def opened(hub: Hub) -> Iterator[History]:
+def scheduled_by(scheduler: Callable[..., Any]) -> Iterator[History]:
+    """The history with this in the place of `CommitScheduler`."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("huggingface_hub.CommitScheduler", scheduler)
+        with hub_dataset.open_history() as history:
+            yield history
+
+
+@contextmanager
+def connected(hub: Hub) -> Iterator[History]:
     """The history, once it is connected to this Hub."""
-    with hub_dataset.open_history(lambda **asked: CommitScheduler(**asked, hf_api=hub)) as history:
+    with scheduled_by(lambda **options: CommitScheduler(**options, hf_api=hub)) as history:
         assert isinstance(history, hub_dataset.PushedHistory)
         history.connecting.join(20)
         yield history
@@ -72,7 +69,7 @@ def opened(hub: Hub) -> Iterator[History]:
 
 def test_without_the_variable_nothing_is_pushed(monkeypatch) -> None:
     monkeypatch.delenv(hub_dataset.VARIABLE)
-    with hub_dataset.open_history(scheduler=lambda **_: pytest.fail("a scheduler was made")) as history:
+    with hub_dataset.open_history() as history:
         assert type(history) is History
 
 
@@ -86,13 +83,13 @@ def test_what_is_no_dataset_is_refused(name: str, monkeypatch) -> None:
 FIRST, SECOND = "runs/2026-11-21/20261121T090000-abcdef.json", "runs/2026-11-21/20261121T090100-fedcba.json"
 
 
-def test_results_are_pushed_and_stored_here_too() -> None:
+def test_a_result_is_pushed_whole() -> None:
     hub = Hub()
-    with opened(hub) as history:
+    with connected(hub) as history:
         history.append(ok_result())
         history.append(failed_result())
-    assert hub.created[0]["repo_type"] == "dataset" and hub.created[0]["private"] is True
-    assert hub.runs() == [FIRST, SECOND]
+    assert hub.created["repo_type"] == "dataset" and hub.created["private"] is True
+    assert list(hub.folder("runs")) == [FIRST, SECOND]
     assert from_json(json.loads(hub.files[FIRST])) == ok_result() == History().get(ok_result().id)
 
 
@@ -100,33 +97,32 @@ def test_what_was_not_pushed_is_pushed_by_the_next_program(caplog) -> None:
     def unreachable(**_: Any) -> Any:
         raise ConnectionError("no way to the Hub")
 
-    with hub_dataset.open_history(unreachable) as history:
+    with scheduled_by(unreachable) as history:
         assert history.append(ok_result()) is None
     assert "no way to the Hub" in caplog.text
     hub = Hub()
-    with opened(hub):
+    with connected(hub):
         pass
-    assert hub.runs() == [FIRST]
+    assert list(hub.folder("runs")) == [FIRST]
 
 
 def test_a_push_that_fails_harms_no_run(caplog) -> None:
     hub = Hub()
-    hub.create_commit = lambda **_: (_ for _ in ()).throw(OSError("the dataset is full"))  # type: ignore[method-assign]
-    with opened(hub) as history:
+    hub.create_commit = Mock(side_effect=OSError("the dataset is full"))  # type: ignore[method-assign]
+    with connected(hub) as history:
         history.append(ok_result())
         assert history.all() == [ok_result()]
     assert "the dataset is full" in caplog.text
 
 
 def test_a_hub_that_does_not_answer_holds_up_nothing() -> None:
-    """Everything below happens while the scheduler is still being made: it is never waited for."""
     answered = threading.Event()
 
     def slow(**_: Any) -> Any:
         answered.wait(60)
         raise ConnectionError("too late")
 
-    with hub_dataset.open_history(slow) as history:
+    with scheduled_by(slow) as history:
         history.append(ok_result())
         assert history.all() == [ok_result()]
     assert not answered.is_set()
@@ -136,11 +132,12 @@ def test_a_hub_that_does_not_answer_holds_up_nothing() -> None:
 def test_a_row_is_what_a_table_exports() -> None:
     hub = Hub()
     recompiled = Compilation(1.0, "cold", 1, recompiles_while_timing=2)
-    with opened(hub) as history:
+    with connected(hub) as history:
         history.append(ok_result())
         history.append(text_result(id="text"))
         history.append(ok_result(id="next-day", started_at="2026-11-22T00:00:00Z"))
         history.append(ok_result(id="void", compilation=recompiled))
-    rows = hub.rows()
+    tables = [parquet.read_table(io.BytesIO(content)) for content in hub.folder("rows").values()]
+    rows = [row for table in tables for row in table.to_pylist()]
     assert [row["id"] for row in rows] == [ok_result().id, "text", "next-day"]
     assert rows[0] == export.row(ok_result())

@@ -15,7 +15,7 @@ from demo.core.result import RunResult
 from demo.core.spec import RunSpec
 from demo.runs.outcome import with_answer_without_breaks, with_earlier_runs
 from demo.store.history import History
-from demo.store.reruns import MOST_PROCESSES, comparable, deviation, spread
+from demo.store.reruns import MOST_PROCESSES, deviation, earlier_processes, spread
 
 NUMBERS = iter(range(10_000))
 VIT = RunSpec("shapes-vit", "image-classification", device="cpu")
@@ -46,7 +46,7 @@ def spread_after(history: History, earlier: list[RunResult], **changes: Any) -> 
 def pool_after(history: History, earlier: list[RunResult]) -> list[str]:
     """The ids of the processes before the answer of a further run."""
     result = after(history, earlier)
-    return [one.id for one in comparable(result, history.same_settings(result))]
+    return [one.id for one in earlier_processes(result, history.same_settings(result))]
 
 
 def reruns(deviation: float, count: int, **changes: Any) -> list[RunResult]:
@@ -54,13 +54,12 @@ def reruns(deviation: float, count: int, **changes: Any) -> list[RunResult]:
     return [run(log, **changes) for log in logs * deviation / logs.std(ddof=1)]
 
 
-def test_without_a_history_or_from_runs_of_the_same_settings_alone_the_spread_is_assumed(history: History) -> None:
-    """Those are the processes of the answer itself."""
-    assert spread(run(), []) == ASSUMED
-    assert spread_after(history, reruns(0.02, 10)) == ASSUMED
+@pytest.mark.parametrize("count", [0, 10], ids=["no runs", "the answer's own processes"])
+def test_without_other_specs_the_spread_is_assumed(count: int, history: History) -> None:
+    assert spread_after(history, [run(log) for log in np.linspace(-0.03, 0.03, count)]) == ASSUMED
 
 
-def test_all_runs_of_the_same_settings_are_the_pool_however_they_were_timed(history: History) -> None:
+def test_runs_of_the_same_settings_are_the_pool_however_they_were_timed(history: History) -> None:
     timed = other(precision=0.05, max_seconds=9.0, repeats=3)
     others = [
         run(spec=other(**one)) for one in ({"batch_size": 4}, {"protocol": "as published"}, {"graph_break": True})
@@ -83,42 +82,36 @@ def test_a_run_without_an_answer_is_in_no_pool(history: History) -> None:
 DIFFER, UNKNOWN = Parity("differ", None, "NaN"), Parity("not comparable", None, "no float64 reference")
 
 
-def with_instructions(told: str) -> Environment:
-    return dataclasses.replace(ENVIRONMENT, settings={"instructions": told})
+def with_instructions(name: str) -> Environment:
+    return dataclasses.replace(ENVIRONMENT, settings={"instructions": name})
+
+
+AVX2 = {"environment": with_instructions("AVX2")}
 
 
 @pytest.mark.parametrize(
-    ("there", "here"),
+    ("there", "here", "pooled"),
     [
-        ({"parity": DIFFER}, {}),
-        ({"parity": UNKNOWN}, {}),
-        ({"parity": None}, {}),
-        ({"parity": DIFFER}, {"parity": DIFFER}),
-        ({"environment": with_instructions("AVX512")}, {"environment": with_instructions("AVX2")}),
-        ({}, {"environment": with_instructions("AVX2")}),
+        pytest.param({"parity": DIFFER}, {}, 0, id="differs"),
+        pytest.param({"parity": UNKNOWN}, {}, 0, id="not comparable"),
+        pytest.param({"parity": None}, {}, 0, id="not compared"),
+        pytest.param({"parity": DIFFER}, {"parity": DIFFER}, 0, id="both differ"),
+        pytest.param({"environment": with_instructions("AVX512")}, AVX2, 0, id="instructions"),
+        pytest.param({}, AVX2, 0, id="an older run"),
+        pytest.param({"parity": UNKNOWN}, {"parity": UNKNOWN}, 1, id="both not comparable"),
+        pytest.param({"parity": None}, {"parity": None}, 1, id="both not compared"),
+        pytest.param(AVX2, AVX2, 1, id="same instructions"),
     ],
-    ids=["differs", "not comparable", "not compared", "both differ", "instructions", "an older run"],
 )
-def test_only_runs_that_agree_are_pooled(there: dict[str, Any], here: dict[str, Any], history: History) -> None:
+def test_only_runs_that_agree_are_pooled(
+    there: dict[str, Any], here: dict[str, Any], pooled: int, history: History
+) -> None:
     """A good run of 1.30 times was once shown as 1.07 times, pooled with one that gave NaN."""
-    result = after(history, [run(**there)], **here)
-    pooled = with_earlier_runs(result, (), history)
-    assert pooled.earlier == () and pooled.speedup.processes == 1
-
-
-@pytest.mark.parametrize(
-    "same",
-    [{"parity": UNKNOWN}, {"parity": None}, {"environment": with_instructions("AVX2")}],
-    ids=["not comparable", "not compared", "instructions"],
-)
-def test_runs_that_agree_are_pooled(same: dict[str, Any], history: History) -> None:
-    earlier = run(**same)
-    result = after(history, [earlier], **same)
-    assert [one.id for one in with_earlier_runs(result, (), history).earlier] == [earlier.id]
+    result = with_earlier_runs(after(history, [run(**there)], **here), (), history)
+    assert len(result.earlier) == pooled and result.speedup.processes == 1 + pooled
 
 
 def test_a_run_whose_outputs_differ_is_no_process_of_an_answer() -> None:
-    """Its next repeat rests on itself alone."""
     assert run(parity=DIFFER).as_processes() == ()
 
 
@@ -127,7 +120,7 @@ def test_runs_whose_outputs_differ_tell_nothing_of_the_spread(history: History) 
     assert spread_after(history, batches).basis == "assumed"
 
 
-def test_a_stored_run_of_other_settings_does_not_count_though_a_repeat_names_it(history: History) -> None:
+def test_a_repeat_leaves_out_processes_of_other_settings(history: History) -> None:
     old = run(environment=dataclasses.replace(ENVIRONMENT, torch="2.11.0"))
     result = with_earlier_runs(after(history, [old]), old.as_processes(), history)
     assert result.earlier == () and result.warnings[-1].endswith("not counted here: 1.")
@@ -138,9 +131,9 @@ def test_the_newest_runs_are_the_pool(history: History) -> None:
     assert pool_after(history, earlier) == [one.id for one in earlier[-(MOST_PROCESSES - 1) :]]
 
 
-def test_a_process_that_an_answer_rested_on_counts_also_where_its_run_was_deleted() -> None:
+def test_a_process_counts_after_its_run_was_deleted() -> None:
     first = run()
-    assert [one.id for one in comparable(run(), [], first.as_processes())] == [first.id]
+    assert [one.id for one in earlier_processes(run(), [], first.as_processes())] == [first.id]
 
 
 def test_a_run_with_added_breaks_has_the_latest_answer_without_them(history: History) -> None:

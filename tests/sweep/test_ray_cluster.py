@@ -15,7 +15,7 @@ from support.samples import ok_result
 from demo.core.spec import BadInput
 from demo.store.history import History
 from demo.sweep import ray_cluster
-from demo.sweep.grid import PICTURE, Cell, Grid
+from demo.sweep.grid import PICTURE, Cell, make_specs
 
 needs_ray = pytest.mark.skipif(
     not importlib.util.find_spec("ray"), reason="Ray is not installed: pip install -r requirements-sweep.txt"
@@ -26,7 +26,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture(scope="module")
 def connection(tmp_path_factory) -> Iterator[tuple[Any, Path]]:
-    """A cluster that is connected to, and the file in which its workers note what they were given."""
+    """A cluster with a connection, and the file in which its workers note their jobs."""
     from ray.cluster_utils import Cluster
 
     log = tmp_path_factory.mktemp("cluster") / "log"
@@ -45,7 +45,7 @@ def connection(tmp_path_factory) -> Iterator[tuple[Any, Path]]:
 
 @pytest.fixture
 def two_nodes(connection: tuple[Any, Path]) -> tuple[Any, Path]:
-    """With two nodes, each a raylet of its own, however many an earlier test has left; nothing is noted yet."""
+    """The cluster with two nodes, each a raylet of its own, and no notes yet."""
     made, log = connection
     log.unlink(missing_ok=True)
     if not made.worker_nodes:
@@ -60,13 +60,11 @@ def wait_for_lines(log: Path, count: int) -> None:
 
 
 @needs_ray
-def test_a_lost_nodes_cells_are_run_again_and_none_is_stored_twice(two_nodes: Any, history: History) -> None:
+def test_the_cells_of_a_lost_node_are_run_again(two_nodes: Any, history: History) -> None:
     made, log = two_nodes
     (second,) = made.worker_nodes
-    needs = ray_cluster.needs()
-    assert needs == {"num_cpus": 1}
-    machines = ray_cluster.machines([], needs, QUICK)
-    specs = Grid(("shapes-vit",), tuple(range(4, 11))).specs()
+    machines = ray_cluster.machines([], QUICK)
+    specs = make_specs({"checkpoints": "shapes-vit", "batch_sizes": list(range(4, 11))})
     grid = ray_cluster.make_cells(specs, machines, [], PICTURE, fresh=False)
     hold = log.with_name("hold")
     hold.touch()  # each node keeps a cell in hand
@@ -77,7 +75,7 @@ def test_a_lost_nodes_cells_are_run_again_and_none_is_stored_twice(two_nodes: An
         hold.unlink()
 
     threading.Thread(target=lose_the_second, daemon=True).start()
-    done = list(ray_cluster.run_cells(grid, needs, history, PICTURE, threading.Event(), QUICK))
+    done = list(ray_cluster.run_cells(grid, history, PICTURE, threading.Event(), QUICK))
     assert sorted(event.place for event in done) == list(range(7))
     assert {event.cell.value for event in done} == {"2.0×"}
     assert Counter(result.spec.batch_size for result in history.all()) == Counter(range(4, 11))
@@ -87,16 +85,13 @@ def test_a_lost_nodes_cells_are_run_again_and_none_is_stored_twice(two_nodes: An
 
 
 @needs_ray
-def test_failures_on_a_node_and_a_store_that_refuses_are_told_and_cancel_ends_the_cells_in_hand(
-    two_nodes: Any, tmp_path
-) -> None:
+def test_failures_are_values_until_a_cancel(two_nodes: Any, tmp_path) -> None:
     _, log = two_nodes
     (tmp_path / "file").touch()
     refusing = History(tmp_path / "file" / "history.sqlite3")
-    needs = ray_cluster.needs()
-    cells = [Cell(spec) for spec in Grid(("shapes-vit",), (103, 104, 1, 4, 5)).specs()]
+    cells = [Cell(spec) for spec in make_specs({"checkpoints": "shapes-vit", "batch_sizes": [103, 104, 1, 4, 5]})]
     done = {}
-    for event in ray_cluster.run_cells(cells[:3], needs, refusing, PICTURE, threading.Event(), QUICK):
+    for event in ray_cluster.run_cells(cells[:3], refusing, PICTURE, threading.Event(), QUICK):
         done[event.place] = event.cell
     assert done[0].value.startswith("crashed: ")
     assert done[1].value == "refused: This one is not to be had."
@@ -110,15 +105,15 @@ def test_failures_on_a_node_and_a_store_that_refuses_are_told_and_cancel_ends_th
         cancel.set()
 
     threading.Thread(target=cancel_both, daemon=True).start()
-    assert list(ray_cluster.run_cells(cells[3:], needs, refusing, PICTURE, cancel, QUICK)) == []
+    assert list(ray_cluster.run_cells(cells[3:], refusing, PICTURE, cancel, QUICK)) == []
     hold.unlink()
 
 
 @needs_ray
-def test_a_type_of_gpu_that_no_node_has_free_is_refused(two_nodes: Any, monkeypatch) -> None:
+def test_a_type_of_gpu_without_a_node_is_refused(two_nodes: Any, monkeypatch) -> None:
     monkeypatch.setattr(ray_cluster, "INSPECT_SECONDS", 0.5)
     with pytest.raises(BadInput, match="is a GPU of the type free"):
-        ray_cluster.machines(["T4"], ray_cluster.needs(), QUICK)
+        ray_cluster.machines(["T4"], QUICK)
 
 
 def test_a_cell_leaves_no_worker_on_its_node(monkeypatch) -> None:

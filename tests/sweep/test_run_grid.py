@@ -1,4 +1,4 @@
-"""Running the cells of a grid: failures, cancelling, waiting; two environments in turns."""
+"""Running the cells of a grid: failures, cancelling, waiting."""
 
 import threading
 from collections import Counter
@@ -10,7 +10,7 @@ from support.samples import MACHINE, ok_result
 
 from demo.runs.runner import Runner
 from demo.store.history import History
-from demo.sweep.grid import PICTURE, Cell, Grid, make_cells
+from demo.sweep.grid import PICTURE, Cell, make_cells, make_specs
 from demo.sweep.run_grid import Done, Waiting, run_cells
 
 
@@ -19,7 +19,7 @@ def quick_runner(history: History) -> Runner:
 
 
 def cells(*sizes: int) -> list[Cell]:
-    return [Cell(spec.on("cpu")) for spec in Grid(("shapes-vit",), sizes).specs()]
+    return [Cell(spec.on("cpu")) for spec in make_specs({"checkpoints": "shapes-vit", "batch_sizes": sizes})]
 
 
 def finished(grid: list[Cell], runner: Runner) -> dict[int, Cell]:
@@ -27,12 +27,10 @@ def finished(grid: list[Cell], runner: Runner) -> dict[int, Cell]:
     return {event.place: event.cell for event in events if isinstance(event, Done)}
 
 
-def test_failures_are_values_the_sweep_goes_on_and_a_second_one_runs_only_what_has_no_value(
-    history: History, tmp_path, monkeypatch
-) -> None:
+def test_a_second_sweep_runs_only_what_has_no_final_value(history: History, tmp_path, monkeypatch) -> None:
     log = tmp_path / "log"
     monkeypatch.setenv("QUICK_LOG", str(log))
-    specs = Grid(("shapes-vit",), (101, 102, 103, 104, 1)).specs()
+    specs = make_specs({"checkpoints": "shapes-vit", "batch_sizes": [101, 102, 103, 104, 1]})
     runner = quick_runner(history)
     done = finished(make_cells(specs, [], MACHINE, PICTURE), runner)
     begin = ("OOM", "compile failed: It went wrong", "crashed: ", "refused: This one is not to be had.", "2.0×")
@@ -43,7 +41,7 @@ def test_failures_are_values_the_sweep_goes_on_and_a_second_one_runs_only_what_h
     assert counts == {"101": 1, "102": 1, "103": 2, "104": 2, "1": 1}  # the crash and the refusal are tried again
 
 
-def test_cancel_ends_the_sweep_and_gives_the_cell_in_hand_no_value(history: History, monkeypatch) -> None:
+def test_a_cancelled_cell_has_no_value(history: History, monkeypatch) -> None:
     monkeypatch.setenv("QUICK_SECONDS", "600")
     cancel = threading.Event()
     for event in run_cells(cells(1, 2), quick_runner(history), PICTURE, cancel):

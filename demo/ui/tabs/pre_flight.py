@@ -36,7 +36,7 @@ class PreFlight(Series):
         threads = self.runner.free_threads()
         for place, cell in enumerate(self.cells):
             picture = default_picture(cell.spec.checkpoint)
-            yield from run_one(place, cell, self.runner, picture, self._cancel, self._next_turn, threads=threads)
+            yield from run_one(place, cell.spec, self.runner, picture, self._cancel, self._next_turn, threads=threads)
 
     def _note(self, event: Event) -> None:
         if isinstance(event, Done):

@@ -19,10 +19,9 @@ from demo.sweep.grid import (
     PICTURE,
     PRESETS,
     Cell,
-    Grid,
     downloads,
     make_cells,
-    read_grid,
+    make_specs,
     write_table,
 )
 from demo.sweep.run_grid import Timing, Waiting
@@ -129,7 +128,7 @@ class SweepTab(Watching):
         """The sweep that Start would begin, with what is stored already. Raises BadInput and HistoryError."""
         *axes, weights, fresh = values
         settings = {"weights": weights, "text": catalog.QUERIES, "prompt": catalog.PROMPT}
-        specs = read_grid(dict(zip(self.axes, axes, strict=True)) | settings, "The sweep").specs()
+        specs = make_specs(dict(zip(self.axes, axes, strict=True)) | settings)
         if len(specs) > (max_cells := limits.current().sweep_cells):
             raise BadInput(
                 f"A sweep from this page has at most {max_cells} cells. Given: {len(specs)}. Choose fewer, or run the "
@@ -289,8 +288,8 @@ def _axis_fields() -> dict[str, gr.Dropdown]:
     }
 
 
-def _choices_of(grid: Grid) -> dict[str, list[str]]:
-    return {axis: [str(value) for value in getattr(grid, axis)] for axis in AXES}
+def _choices_of(preset: dict[str, Any]) -> dict[str, list[str]]:
+    return {axis: [str(value) for value in preset[axis]] for axis in AXES}
 
 
 def _file(cells: Sequence[Cell], ending: str) -> str:

@@ -81,7 +81,7 @@ def test_a_row_that_this_page_cannot_run_says_why(own: Path, monkeypatch, change
 
 
 def test_a_row_fills_the_form() -> None:
-    page, rows = Page(answering(ok_result())), tuple(published.rows())
+    page, rows = Page(answering(ok_result())), tuple(published.guide_rows())
     query, said = press_row(page, page.published_tab.table, rows, place=(3, 1))
     assert query == published_tab.query_of(rows[3]) and said == gr.skip()
     for nowhere in ((-1, 0), (len(rows), 0), ("0", 0), (None, None)):

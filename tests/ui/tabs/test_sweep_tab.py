@@ -190,7 +190,7 @@ def test_the_plan_has_cells_time_downloads(monkeypatch) -> None:
         change = handler(page, of=(tab.axes["modes"], "change"))
         return change(*values.values(), weights, False)
 
-    guides = {name: [str(value) for value in getattr(PRESETS["published"], name)] for name in AXES}
+    guides = {name: [str(value) for value in PRESETS["published"][name]] for name in AXES}
     monkeypatch.setattr("demo.core.hub.holds_weights", lambda checkpoint: checkpoint == "microsoft/resnet-50")
     told = planned(**guides)
     assert "Cells: 72. Stored already: 0. To run: 72." in told and "Time: about " in told
