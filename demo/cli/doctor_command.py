@@ -53,7 +53,7 @@ def _machine(problems: list[str], notes: list[str]) -> HostInfo | None:
             problems.append(f"The worker process does not start: {why}. {remedy}")
             return None
     if refused := refusals.refusal(refusals.on_machine(catalog.make_spec(catalog.DEFAULT), machine), machine):
-        problems.append(str(refused))
+        problems.append(refused)
     else:
         problems += compile_problems()
     if machine.gpu_problem is not None:

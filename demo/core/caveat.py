@@ -1,4 +1,4 @@
-"""What a reader of a run's figures should know before using them, as data: a result's caveats and their words."""
+"""What a reader of a run's figures should know before using them: a result's caveats, as data, and their words."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -61,11 +61,11 @@ IMPORTANT = (
 @dataclass(frozen=True)
 class Caveat:
     key: str
-    """A key of `WORDS`; "note" for a sentence that is made where its facts are."""
+    """A key of `WORDS`; "note" for a sentence in `values`."""
     values: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Raises ValueError for a key without words, or values that its words lack: a stored row may hold anything."""
+        """Raises ValueError for an unknown key or missing values: a stored row may hold anything."""
         try:
             str(self)
         except (KeyError, IndexError, AttributeError) as error:

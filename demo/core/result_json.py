@@ -13,10 +13,10 @@ from demo.tasks import BY_NAME
 
 
 def to_json(result: RunResult) -> dict[str, Any]:
-    """Returns the documented JSON of a result.
+    """Returns the JSON of a result, as `docs/api.md` describes it.
 
-    `break_even_calls` and `break_even_seconds` are null unless compiled is faster, `end_to_end_speedup` where the
-    verdict is 'unsure'.
+    `break_even_calls` and `break_even_seconds` are null unless compiled is faster, `end_to_end_speedup` if the verdict
+    is 'unsure'.
     """
     data = plain(result)
     for variant in ("eager", "compiled"):
@@ -49,7 +49,7 @@ def to_json(result: RunResult) -> dict[str, Any]:
 
 def _variant(result: RunResult, measured: Measurement, latency: float) -> dict[str, Any]:
     rate, batch = f"{result.spec.unit}s_per_second", result.spec.batch_size
-    found = {
+    figures = {
         "median_ms": milliseconds(measured.median_seconds),
         "mean_ms": milliseconds(measured.mean_seconds),
         "p95_ms": milliseconds(measured.p95_seconds),
@@ -57,10 +57,10 @@ def _variant(result: RunResult, measured: Measurement, latency: float) -> dict[s
         "launch_ms": None if measured.launch_seconds is None else milliseconds(measured.launch_seconds),
     }
     if measured.profile is not None:
-        found |= {"busy_share": measured.busy_share, "roofline_share": result.roofline_share(measured)}
+        figures |= {"busy_share": measured.busy_share, "roofline_share": result.roofline_share(measured)}
     if run := measured.back_to_back:
-        found[f"{rate}_back_to_back"] = run.calls * batch / run.seconds
-    return found
+        figures[f"{rate}_back_to_back"] = run.calls * batch / run.seconds
+    return figures
 
 
 def _comparison(one: Comparison) -> dict[str, Any]:

@@ -19,7 +19,7 @@ class Size:
     batch_size: int
     height: int | None = None
     width: int | None = None
-    """In pixels, of the model's input; None as the processor makes it of the picture."""
+    """Pixels of the model's input; None: as the processor makes it."""
     prompt_tokens: int | None = None
     """None for pictures."""
 
@@ -32,7 +32,7 @@ class Size:
 
 
 def read_log(text: str, of_text: bool) -> tuple[Size, ...]:
-    """The sizes in the order of the calls; `of_text` where they are prompts. Raises BadInput."""
+    """The sizes in the order of the calls; `of_text` for those of prompts. Raises BadInput."""
     calls: list[Size] = []
     for number, line in enumerate(text.splitlines(), start=1):
         if size := line.partition("#")[0].strip():

@@ -86,7 +86,7 @@ def _source(rows: Sequence[PublishedRow]) -> list[str]:
     """The source lines: how a time was taken, and who measured it."""
     first = rows[0]
     torch = [f"torch {name}" for name in published.values(rows, "torch")]
-    versions = ", ".join([fmt.enumerated(torch), f"mode {first.mode}"])
+    versions = ", ".join([*torch, f"mode {first.mode}"])
     if first.measured:
         return [", ".join(["One call", versions, first.dtype]), "Measured by this project"]
     return [f"Mean of {PUBLISHED_CALLS} calls, {versions}", GUIDE]

@@ -88,7 +88,7 @@ def ways(spec: RunSpec, machine: HostInfo, other_formats: bool = False) -> list[
             continue
         try:
             changed = dataclasses.replace(bare, **changes)
-            found.append(Way(name, changed, str(refusal(changed, machine) or "")))
+            found.append(Way(name, changed, refusal(changed, machine)))
         except BadInput as error:  # what torch, or this program, does not have for the task
             found.append(Way(name, bare, str(error)))
     return found

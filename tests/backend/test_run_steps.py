@@ -36,7 +36,7 @@ from demo.core import catalog, codec, cores
 from demo.core.caveat import Caveat
 from demo.core.machine import HostSample
 from demo.core.measurement import Compilation, CompileCost
-from demo.core.record import PHASES
+from demo.core.progress import PHASES
 from demo.core.result import RunResult
 from demo.core.spec import PUBLISHED_CALLS, BadInput, RunSpec
 

@@ -13,8 +13,7 @@ from demo.core.comparison import ProcessFigure, ProcessResult, Spread
 from demo.core.machine import HostSample
 from demo.core.measurement import Compilation, Measurement, StartUp
 from demo.core.outputs import EndToEnd, Parity
-from demo.core.record import Failure
-from demo.core.result import RunResult
+from demo.core.result import Failure, RunResult
 from demo.core.result_json import dumps, from_json, to_json
 from demo.core.spec import RunSpec
 from demo.core.stats import Interval

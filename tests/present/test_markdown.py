@@ -11,8 +11,7 @@ from support.samples import ENVIRONMENT, failed_result, full_result, measurement
 
 from demo.core.machine import GpuSample, HostSample
 from demo.core.measurement import Compilation, CompileCost, GraphBreak
-from demo.core.record import Failure
-from demo.core.result import RunResult
+from demo.core.result import Failure, RunResult
 from demo.present import details, markdown
 
 WHY = next(iter(details.FOLDS))

@@ -57,7 +57,7 @@ def thumbnails() -> tuple[Path, ...]:
 def default_picture(checkpoint: str) -> Path:
     """The picture for a run for which nobody chose one: an example that suits the model."""
     known = catalog.find(checkpoint)
-    return (scenes() if known is not None and known.drawn_only else photographs())[0]
+    return (scenes() if known is not None and known.bundled else photographs())[0]
 
 
 @cache
