@@ -62,7 +62,7 @@ def test_a_bundled_checkpoint_is_timed_with_interval_and_noise_floor_compiles_wi
     assert result.status == "ok"
     assert len(result.eager.wall_seconds) == len(result.compiled.wall_seconds) >= 20
     assert result.speedup.low < result.speedup.ratio < result.speedup.high
-    assert result.control.low < result.control.high
+    assert result.speedup.control.low < result.speedup.control.high
     assert result.eager.peak_memory_bytes > 50e6
     assert result.environment.compiler
     assert result.eager.back_to_back.calls >= 3

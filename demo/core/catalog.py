@@ -17,7 +17,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from demo.core import limits
-from demo.core.format import shown
+from demo.core.format import excerpt
 from demo.core.spec import OPTIONS, OWN_MODEL, TASKS, TEXT_GENERATION, BadInput, RunSpec
 
 NO_PICTURE = (0, 0)
@@ -185,10 +185,10 @@ def own_model_spec(model: str, **options: Any) -> RunSpec:
     """A checked spec for `FILE.py:FUNCTION`. Raises BadInput if there is no such file."""
     file, function = own_model_parts(model)
     if not function.isidentifier() or file.suffix != ".py":
-        raise BadInput(f"A model of your own is given as FILE.py:FUNCTION. Given: {shown(model)}.")
+        raise BadInput(f"A model of your own is given as FILE.py:FUNCTION. Given: {excerpt(model)}.")
     file = Path(os.path.abspath(os.path.expanduser(file)))
     if not file.is_file():
-        raise BadInput(f"There is no file {shown(str(file))}. Check the path before the colon.")
+        raise BadInput(f"There is no file {excerpt(str(file))}. Check the path before the colon.")
     return RunSpec(checkpoint=f"{file}:{function}", task=OWN_MODEL, **_parse(options))
 
 
@@ -199,7 +199,7 @@ def own_model_parts(checkpoint: str) -> tuple[Path, str]:
 
 
 def _parse(options: dict[str, Any]) -> dict[str, Any]:
-    return {name: OPTIONS[name].parsed(value) if name in OPTIONS else value for name, value in options.items()}
+    return {name: OPTIONS[name].parse(value) if name in OPTIONS else value for name, value in options.items()}
 
 
 def refusal(checkpoint: str) -> str:
@@ -219,17 +219,17 @@ def _checkpoint_name(typed: Any, folders: bool) -> str:
     if find(name) is not None:
         return name
     if ".py:" in name:
-        raise BadInput(OWN_MODEL_ELSEWHERE.format(given=shown(name)))
+        raise BadInput(OWN_MODEL_ELSEWHERE.format(given=excerpt(name)))
     if is_folder(name):
         if not folders:
-            raise BadInput(f"{shown(name)} is a path. Only the command line runs a checkpoint from a folder.")
+            raise BadInput(f"{excerpt(name)} is a path. Only the command line runs a checkpoint from a folder.")
         folder = os.path.expanduser(name)
         if not os.path.isdir(folder):
             what = "is a file: name the folder that holds it" if os.path.isfile(folder) else "does not exist"
-            raise BadInput(f"The folder {shown(name)} {what}.")
+            raise BadInput(f"The folder {excerpt(name)} {what}.")
         return os.path.abspath(folder)  # not resolved: the name of a link may tell the task
     if not is_hub_id(name):
-        raise BadInput(f"Unknown checkpoint {shown(name)}. Pick one from the list, or type a Hub id: owner/name.")
+        raise BadInput(f"Unknown checkpoint {excerpt(name)}. Pick one from the list, or type a Hub id: owner/name.")
     if not folders and not limits.current().hub_ids:
         raise BadInput(f"{name} is not in the list, and this page runs no other checkpoints. Pick one from the list.")
     return name

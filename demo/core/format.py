@@ -155,7 +155,7 @@ def printable(text: str, kept: str = "\n\t") -> str:
     return "".join(character if is_visible(character) else "\N{REPLACEMENT CHARACTER}" for character in text)
 
 
-def shown(value: Any) -> str:
+def excerpt(value: Any) -> str:
     """At most 80 characters of `repr(value)`, for an error message."""
     return shortened(repr(value), 80)
 

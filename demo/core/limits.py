@@ -68,10 +68,10 @@ def read(environment: Mapping[str, str]) -> Limits:
         if text := environment.get(variable, ""):
             values[name] = fmt.parse_whole(text)
             if not isinstance(values[name], int) or values[name] < 1:
-                raise BadInput(f"{variable} must be a whole number above 0. Given: {fmt.shown(text)}.")
+                raise BadInput(f"{variable} must be a whole number above 0. Given: {fmt.excerpt(text)}.")
     if text := environment.get(HUB_IDS_VARIABLE, ""):
         if text not in ("0", "1"):
-            raise BadInput(f"{HUB_IDS_VARIABLE} must be 1 or 0. Given: {fmt.shown(text)}.")
+            raise BadInput(f"{HUB_IDS_VARIABLE} must be 1 or 0. Given: {fmt.excerpt(text)}.")
         values["hub_ids"] = text == "1"
     return Limits(**values)
 

@@ -84,7 +84,7 @@ def on_machine(spec: RunSpec, machine: HostInfo) -> RunSpec:
     return spec.on("cuda" if machine.gpu else "cpu") if spec.device == "auto" else spec
 
 
-def checked(spec: RunSpec, machine: HostInfo) -> RunSpec:
+def resolve(spec: RunSpec, machine: HostInfo) -> RunSpec:
     """The spec on its device of this machine. Raises BadInput if the machine cannot run it."""
     placed = on_machine(spec, machine)
     if reason := refusal(placed, machine):

@@ -109,11 +109,6 @@ class RunResult:
         return self.comparisons.get(self.main)
 
     @property
-    def control(self) -> Interval | None:
-        """Eager over eager by the same protocol: the ratio that this machine shows where the true one is 1."""
-        return self.speedup.control if self.speedup is not None else None
-
-    @property
     def latencies(self) -> dict[str, float]:
         """Seconds of one call of 'eager' and 'compiled', whose quotient is the speed-up.
 
@@ -184,13 +179,6 @@ class RunResult:
             seconds=None if needed is None else compile_seconds + needed * compiled,
             answers=answers,
         )
-
-    @cached_property
-    def own_break_even(self) -> BreakEven | None:
-        """When this run's own first compiled call has paid; None unless compiled is known to be faster."""
-        if self.compilation is None or self.speedup is None or self.speedup.verdict != "faster":
-            return None
-        return self.break_even(self.compilation.first_call_seconds)
 
     def roofline_share(self, measured: Measurement) -> float | None:
         """The least time that a call could take here, over its measured median."""

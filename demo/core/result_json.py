@@ -26,18 +26,19 @@ def to_json(result: RunResult) -> dict[str, Any]:
         if measured is not None:
             data[variant] |= _variant(result, measured, result.latencies[variant])
     data["comparisons"] = {name: _comparison(one) for name, one in result.comparisons.items()}
-    data["speedup"], data["control"] = plain(result.speedup), plain(result.control)
+    data["speedup"] = plain(result.speedup)
+    data["control"] = data["speedup"] and data["speedup"]["control"]
     pool = result.as_processes()
     data["repeats"] = [run.id for run in pool]
     data["process"] = plain(pool[-1]) if pool else None
-    paid = result.own_break_even
+    verdict, compiled = result.speedup.verdict if result.speedup is not None else None, result.compilation
+    paid = result.break_even(compiled.first_call_seconds) if compiled is not None and verdict == "faster" else None
     data |= {"break_even_calls": paid and paid.calls, "break_even_seconds": paid and paid.seconds}
+    costs = {"cold": compiled.cold, "warm": compiled.warm} if compiled is not None else {}
     data["break_even"] = {
-        cache: plain(result.break_even(cost.first_call_seconds))
-        for cache in ("cold", "warm")
-        if result.compilation is not None and (cost := getattr(result.compilation, cache)) is not None
+        cache: plain(result.break_even(cost.first_call_seconds)) for cache, cost in costs.items() if cost is not None
     }
-    requests = result.request_seconds if result.speedup is not None and result.speedup.verdict != "unsure" else None
+    requests = result.request_seconds if verdict not in (None, "unsure") else None
     data["end_to_end_speedup"] = requests[0] / requests[1] if requests else None
     data["caveats"] = [plain(one) | {"text": str(one)} for one in result.caveats]
     data["warnings"] = result.warnings

@@ -40,7 +40,7 @@ FOLDS = ("machine", "compile", "timing")
 """The groups of the form's fold 'Advanced', in its order."""
 
 
-def without_meaning(task: str) -> tuple[str, ...]:
+def unused_options(task: str) -> tuple[str, ...]:
     """The options that a run of this task cannot use; for an unknown task those that only text generation has."""
     return tasks.BY_NAME[task].unused if task in tasks.BY_NAME else Task.unused
 
@@ -77,7 +77,7 @@ class Option:
         """On the command line."""
         return f"--{self.name.replace('_', '-')}"
 
-    def parsed(self, value: Any) -> Any:
+    def parse(self, value: Any) -> Any:
         """`value` with numbers and queries read from text. What cannot be read is returned as it is."""
         readers = {"whole": fmt.parse_whole, "number": fmt.parse_number, "queries": _parse_queries}
         return readers[self.kind](value) if self.kind in readers else value
@@ -91,7 +91,7 @@ class Option:
                 check_choice(self.label.lower(), value, self.values)
             case "switch":
                 if not isinstance(value, bool):
-                    raise BadInput(f"{self.name} is a switch, true or false. Given: {fmt.shown(value)}.")
+                    raise BadInput(f"{self.name} is a switch, true or false. Given: {fmt.excerpt(value)}.")
             case "whole" | "number":
                 self._check_number(value)
             case "queries":
@@ -103,7 +103,7 @@ class Option:
         types, noun = (int, "whole number") if self.kind == "whole" else (int | float, "number")
         if isinstance(value, bool) or not isinstance(value, types) or not self.low <= value <= self.high:
             bounds = f"from {self.low:g} to {self.high:g}"
-            raise BadInput(f"{self.label} must be a {noun} {bounds}. Given: {fmt.shown(value)}.")
+            raise BadInput(f"{self.label} must be a {noun} {bounds}. Given: {fmt.excerpt(value)}.")
 
 
 def option(kind: str, default: Any, help: str, **facts: Any) -> Any:
@@ -238,13 +238,11 @@ class RunSpec:
     """Two at least: the first token comes with the prompt, and each further token is a step."""
 
     def __post_init__(self) -> None:
-        if not isinstance(self.checkpoint, str) or not self.checkpoint.strip():
-            raise BadInput("No checkpoint was given. Pick one from the list, or type a Hugging Face model id.")
         if self.task != OWN_MODEL:
             check_choice("task", self.task, TASKS)
         for option in OPTIONS.values():
             option.check(getattr(self, option.name))
-        if unused := sorted(self.departures().keys() & set(without_meaning(self.task))):
+        if unused := sorted(self.departures().keys() & set(unused_options(self.task))):
             raise BadInput(f"The task {self.task} cannot use {' and '.join(unused)}. Leave that out.")
         if conflict := self._conflict() or tasks.BY_NAME[self.task].refusal(self):
             raise BadInput(conflict)
@@ -302,7 +300,7 @@ OPTIONS = {declared.name: _option(declared) for declared in dataclasses.fields(R
 def check_choice(title: str, value: Any, allowed: tuple[str, ...]) -> None:
     """Raises BadInput for anything but one of `allowed`."""
     if not isinstance(value, str) or value not in allowed:
-        raise BadInput(f"Unknown {title} {fmt.shown(value)}. Allowed: {', '.join(allowed)}.")
+        raise BadInput(f"Unknown {title} {fmt.excerpt(value)}. Allowed: {', '.join(allowed)}.")
 
 
 def _parse_queries(value: Any) -> Any:
@@ -316,7 +314,7 @@ def _parse_queries(value: Any) -> Any:
 
 def _check_passage(text: Any) -> None:
     if not isinstance(text, str):
-        raise BadInput(f"The prompt is a text. Given: {fmt.shown(text)}.")
+        raise BadInput(f"The prompt is a text. Given: {fmt.excerpt(text)}.")
     if len(text) > MAX_PROMPT:
         raise BadInput(f"The prompt may have {MAX_PROMPT:,} characters. Given: {len(text):,}.")
     try:
@@ -330,5 +328,5 @@ def _check_queries(queries: Any) -> None:
     if not texts or len(queries) > MAX_QUERIES or any(len(query) > MAX_QUERY_LENGTH for query in queries):
         raise BadInput(
             f"The text queries are at most {MAX_QUERIES} texts of 1 to {MAX_QUERY_LENGTH} characters, such as: a cat, "
-            f"a remote control. Given: {fmt.shown(queries)}."
+            f"a remote control. Given: {fmt.excerpt(queries)}."
         )

@@ -23,7 +23,7 @@ from typing import Any
 from demo.core import catalog, outputs, stats
 from demo.core.comparison import ProcessFigure
 from demo.core.machine import HostInfo
-from demo.core.refusals import checked, on_machine, refusal
+from demo.core.refusals import on_machine, refusal, resolve
 from demo.core.result import RunResult
 from demo.core.spec import CUDA_GRAPH_MODES, OPTIONS, BadInput, RunSpec
 from demo.core.stats import Interval
@@ -79,7 +79,7 @@ def ways(spec: RunSpec, machine: HostInfo, other_formats: bool = False) -> list[
     Left out because they would change nothing: on a CPU the modes that differ by their CUDA graphs alone; the channels
     last for a model without pictures, or one that is known to do little in convolutions.
     """
-    bare, known = checked(plain(spec, machine), machine), catalog.find(spec.checkpoint)
+    bare, known = resolve(plain(spec, machine), machine), catalog.find(spec.checkpoint)
     found = []
     for name, changes in WAYS.items():
         alike = bare.device == "cpu" and (changes.get("mode") in CUDA_GRAPH_MODES or name == "tf32")

@@ -23,7 +23,7 @@ from demo.core.files import replacing
 from demo.core.machine import HostInfo
 from demo.core.refusals import on_machine
 from demo.core.result import RunResult
-from demo.core.spec import OPTIONS, TEXT_GENERATION, BadInput, RunSpec, without_meaning
+from demo.core.spec import OPTIONS, TEXT_GENERATION, BadInput, RunSpec, unused_options
 from demo.present import verdict
 from demo.store import export, published
 
@@ -60,7 +60,7 @@ class Grid:
     def _spec(self, cell: dict[str, Any], folders: bool) -> RunSpec:
         known = catalog.find(cell["checkpoint"])
         task = known.task if known is not None else self.settings.get("task", "")
-        unused = [] if task == TEXT_GENERATION else [*without_meaning(task)]
+        unused = [] if task == TEXT_GENERATION else [*unused_options(task)]
         if known is not None:  # the list's own checkpoints know their task
             unused += ["task"] if known.takes_text else ["task", "text"]
         settings = {name: value for name, value in self.settings.items() if name not in unused}

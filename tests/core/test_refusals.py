@@ -74,9 +74,9 @@ def test_a_machine_refuses_what_it_cannot_run(name: str, asked: str) -> None:
     spec = refusals.on_machine(catalog.make_spec(**{"checkpoint": "shapes-vit", **ASKED[asked]}), MACHINES[name])
     if reason := MATRIX[name].get(asked):
         with pytest.raises(BadInput, match=re.escape(reason)):
-            refusals.checked(spec, MACHINES[name])
+            refusals.resolve(spec, MACHINES[name])
     else:
-        assert refusals.checked(spec, MACHINES[name]) == spec
+        assert refusals.resolve(spec, MACHINES[name]) == spec
 
 
 def test_a_search_leaves_out_what_its_machine_refuses() -> None:

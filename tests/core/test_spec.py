@@ -34,12 +34,6 @@ def test_a_refusal_says_what_was_given_and_what_is_allowed(field: str, value: An
     assert repr(value) in str(refusal.value) and allowed in str(refusal.value)
 
 
-@pytest.mark.parametrize("checkpoint", ["", "   ", None, 7], ids=repr)
-def test_a_run_needs_a_checkpoint(checkpoint: Any) -> None:
-    with pytest.raises(BadInput, match="No checkpoint"):
-        RunSpec(**VIT | {"checkpoint": checkpoint})
-
-
 @pytest.mark.parametrize(
     ("device", "freezing", "compiler", "cached"),
     [
