@@ -4,7 +4,7 @@
   usable cores between two readings.
 - This program counts as no other: in the app, the app with all that it started; in a worker, which must read quickly,
   the worker and the app.
-- Not covered: processes that a worker has started and that still run, which count as others there.
+- Not covered: processes that a worker has started. While they run, the worker takes them for other programs.
 - Unknown: what others use under a quota below the affinity, as on a shared node, and on systems without /proc.
 """
 
@@ -70,7 +70,7 @@ class Reading:
 
 
 def read() -> Reading | None:
-    """None if /proc does not say, and under a quota, of which others on the node take nothing."""
+    """None if /proc does not say, and under a quota: what others use of the node takes nothing from it."""
     try:
         usable, children = os.sched_getaffinity(0), os.times()
         if _quota() < len(usable):

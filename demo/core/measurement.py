@@ -142,9 +142,6 @@ class Pair:
     """Eager timed against eager in the same blocks: the A/A control."""
 
 
-REGISTRY = "https://meta-pytorch.github.io/compile-graph-break-site/gb/"
-
-
 @dataclass(frozen=True)
 class GraphBreak:
     reason: str
@@ -158,7 +155,8 @@ class GraphBreak:
     @property
     def page(self) -> str:
         """The registry's page, by the address that torch prints; '' without a number."""
-        return f"{REGISTRY}{self.number.lower()}.html" if re.fullmatch(r"GB\d{4}", self.number) else ""
+        site = "https://meta-pytorch.github.io/compile-graph-break-site/gb/"
+        return f"{site}{self.number.lower()}.html" if re.fullmatch(r"GB\d{4}", self.number) else ""
 
 
 @dataclass(frozen=True)

@@ -79,6 +79,7 @@ def from_json(data: dict[str, Any]) -> RunResult:
     version = data.get("schema_version") if isinstance(data, dict) else None
     if version != SCHEMA_VERSION:
         raise ValueError(f"a result has schema_version {SCHEMA_VERSION}, this has {version}")
-    result, seen = load(RunResult, data), data.get("predictions")
+    result, predictions = load(RunResult, data), data.get("predictions")
     kind = BY_NAME[result.spec.task].predictions
-    return replace(result, predictions={name: load(kind, one) for name, one in seen.items()}) if seen else result
+    own = {variant: load(kind, one) for variant, one in predictions.items()} if predictions else None
+    return replace(result, predictions=own)

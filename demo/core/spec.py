@@ -58,8 +58,6 @@ class Option:
     """One sentence or two, for `--help`, the form and the API's documentation."""
     label: str
     """Name in the form and in error messages. Default: `name` in words."""
-    empty: str = ""
-    """Placeholder in the form for a number that may be left out."""
     values: tuple[str, ...] = ()
     """The values of a choice; the first is the default."""
     low: float = 0
@@ -137,7 +135,7 @@ class RunSpec:
 
     checkpoint: str
     task: str
-    batch_size: int = number(1, 1, MAX_BATCH_SIZE, "The picture, or the prompt, is repeated so many times.")
+    batch_size: int = number(1, 1, MAX_BATCH_SIZE, "How often the picture, or the prompt, is repeated.")
     mode: str = choice(MODES, "The mode of torch.compile.", label="Compile mode", for_speed=True)
     fullgraph: bool = switch(
         "Fail at a graph break instead of running eager.", label="Full graph only", fold="compile", for_speed=True
@@ -157,7 +155,6 @@ class RunSpec:
         10_000,
         "Timed calls of each variant; without it, until the speed-up is known well enough.",
         label="Timed calls of each",
-        empty="until the difference is known",
         fold="timing",
     )
     """Rounded up to whole A B B A blocks."""
@@ -173,7 +170,7 @@ class RunSpec:
         3.5,
         0.5,
         300.0,
-        "Stop timing after so many seconds, or twice as many if the verdict is unsure. By default a slow model may "
+        "Stop timing after this time, or twice this time if the verdict is unsure. By default a slow model may "
         "take as long as its first compiled call, a minute at most.",
         label="Seconds of timing",
         fold="timing",
@@ -193,7 +190,6 @@ class RunSpec:
         1,
         1024,
         "Threads of torch on a CPU; without it torch's own choice, but no more than other programs leave cores free.",
-        empty="at most the free cores",
         fold="machine",
     )
     cache: str = choice(

@@ -118,7 +118,7 @@ def _folded(option: Option) -> gr.components.Component:
     if option.kind == "choice":
         texts["elem_classes"] += ["segmented"]
         return gr.Radio(list(option.values), value=option.default, **texts)
-    empty = option.empty or f"{option.default:g}"
+    empty = "automatic" if option.default is None else f"{option.default:g}"
     return gr.Textbox("", placeholder=empty, **texts)
 
 
