@@ -86,8 +86,8 @@ _TIMM = r"backbone\.conv_encoder\.model"
 _RESNET = "backbone.conv_encoder.model"
 _BLOCK = rf"({_TIMM}\.encoder\.stages\.\d+\.layers\.\d+)"
 KEY_MAPPINGS: dict[str, dict[str, str]] = {
-    # Published with a timm backbone only. The shipped config builds the same ResNet-50 from transformers. The DETRs
-    # need no renamings: their `no_timm` revision has such keys.
+    # Published with a timm backbone only. The shipped config builds the same ResNet-50 from transformers. A rule knows
+    # only one back-reference, so a key of a block is renamed by two rules. The DETRs have a `no_timm` revision instead.
     "microsoft/conditional-detr-resnet-50": {
         rf"{_TIMM}\.conv1": f"{_RESNET}.embedder.embedder.convolution",
         rf"{_TIMM}\.bn1": f"{_RESNET}.embedder.embedder.normalization",
