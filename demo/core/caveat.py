@@ -22,7 +22,7 @@ WORDS = {
     "breaks": "Graph breaks: {breaks}. Graphs, with Python in between: {graphs}.",
     "cudagraphs": "CUDA graphs, which mode {mode} asks for, were {used}.",
     "fallbacks": "Functions that dynamo left to eager: {count}. The first: {place}, {reason}.",
-    "tail": "The slowest compiled calls are slower: of 20 calls one takes longer than {slow}, with eager longer than {usual}.",
+    "tail": "Slow compiled calls are slower: of 20 calls one takes longer than {slow}, with eager longer than {usual}.",
     "unsettled": "Not settled when the warm-up ended ({variants}): the last three calls were more than 10 % apart.",
     "others": "Other programs kept {busy} of the processor busy while it was timed.",
     "wide": "The calls vary widely (middle half over median: {calls}): the speed of the machine or of the model was "
