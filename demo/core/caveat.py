@@ -12,7 +12,7 @@ WORDS = {
     "compiles_itself": "The model calls torch.compile for a part of itself, in eager, too: the speed-up leaves it out.",
     "missing_weights": "Weights that the checkpoint lacks were initialised at random: {count} (first: {first}). "
     "Latency stands; predictions may mean nothing.",
-    "segmentation": "{checkpoint} does not say how it was trained to segment: its masks are shown as semantic ones.",
+    "segmentation": "{checkpoint} does not say whether it segments instances: its masks are shown as semantic ones.",
     "often_taken": "Fewer cores were free than torch used threads while it was timed: a difference counts only beyond "
     "1.75×. Stop other programs, or choose fewer threads.",
     "random_weights": "Random weights: latency stands, but predictions would mean nothing and are not shown.",
