@@ -60,7 +60,7 @@ def test_a_run_of_a_bundled_checkpoint_has_all_figures(results: dict[str, RunRes
     assert result.status == "ok"
     assert len(result.eager.wall_seconds) == len(result.compiled.wall_seconds) >= 20
     assert result.speedup.low < result.speedup.ratio < result.speedup.high
-    assert result.control.low < result.control.high
+    assert result.speedup.control.low < result.speedup.control.high
     assert result.eager.peak_memory_bytes > 50e6
     assert result.environment.compiler
     assert result.eager.back_to_back.calls >= 3

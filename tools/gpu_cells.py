@@ -38,8 +38,7 @@ from demo.backend.run_steps import Run
 from demo.backend.workload import Variant
 from demo.core import format as fmt
 from demo.core.caveat import note
-from demo.core.record import Failure, Status
-from demo.core.result import RunResult
+from demo.core.result import Failure, RunResult, Status
 from demo.core.result_json import to_json
 from demo.core.spec import PUBLISHED_CALLS, TEXT_GENERATION, RunSpec
 from tools import gpu_turns

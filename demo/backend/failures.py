@@ -18,9 +18,9 @@ from safetensors import SafetensorError
 from demo.backend import compilation
 from demo.core import catalog, format as fmt
 from demo.core.files import NO_ROOM
-from demo.core.record import PHASE_DOING, Failure, Status
+from demo.core.progress import PHASE_DOING
 from demo.core.refusals import AGAIN, less_memory, other_way_to_compile
-from demo.core.result import RunResult
+from demo.core.result import Failure, RunResult, Status
 from demo.core.spec import OWN_MODEL, BadInput, RunSpec
 
 OTHER = "choose another checkpoint"

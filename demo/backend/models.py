@@ -123,10 +123,6 @@ def _catalogue_entry(spec: RunSpec, config: Any) -> catalog.Checkpoint:
         task=spec.task,
         family=config.model_type,
         title=spec.checkpoint,
-        revision=None,
-        input_size=catalog.NO_PICTURE,
-        parameters=0,
-        licence="unknown",
         auto_class=auto_class,
         takes_text=takes_text,
     )

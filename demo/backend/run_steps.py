@@ -131,7 +131,7 @@ class Run:
     def load(self) -> None:
         since, started = cores.read(), time.perf_counter()
         self.enter("load", 0.02)
-        self.keep(spec=refusals.checked(self.spec, machine_probe.host()))
+        self.keep(spec=refusals.resolve(self.spec, machine_probe.host()))
         wanted = self.job.threads if self.spec.device == "cpu" and self.spec.threads is None else None
         if wanted is not None:
             torch.set_num_threads(wanted)

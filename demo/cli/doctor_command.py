@@ -54,7 +54,7 @@ def _machine() -> tuple[HostInfo | None, list[str]]:
             remedy = "Set TMPDIR and TORCHINDUCTOR_CACHE_DIR to folders that can be written."
             return None, [f"The worker process does not start: {error}. {remedy}"]
     refused = refusals.refusal(refusals.on_machine(catalog.make_spec(catalog.DEFAULT), machine), machine)
-    return machine, [str(refused)] if refused else compile_problems()
+    return machine, [refused] if refused else compile_problems()
 
 
 def compile_problems() -> list[str]:

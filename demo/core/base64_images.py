@@ -1,4 +1,4 @@
-"""Masks and previews as a result keeps them: base64 of small PNGs and JPEGs."""
+"""Masks and previews as a result keeps them: base64 of small PNGs and JPEGs. Damaged text raises ValueError."""
 
 import base64
 import io
@@ -10,40 +10,39 @@ LONG_SIDE = 640
 
 
 def encode_mask(mask: np.ndarray) -> str:
-    """Base64 of a 1-bit PNG of a (height, width) mask, brought by nearest neighbour to `LONG_SIDE` at most."""
+    """Base64 of a 1-bit PNG of a [height, width] mask, resized by nearest neighbour to `LONG_SIDE` at most."""
     picture = Image.fromarray(np.ascontiguousarray(mask, dtype=bool))
-    return encode(picture.resize(small_size(picture.size), Image.Resampling.NEAREST), format="PNG", optimize=True)
+    return _encode(picture.resize(small_size(picture.size), Image.Resampling.NEAREST), format="PNG", optimize=True)
 
 
 def decode_mask(mask_png: str) -> np.ndarray:
-    """The (height, width) bool array of `encode_mask`. Raises ValueError for a damaged text."""
-    return np.array(decode(mask_png, "PNG").convert("1"), dtype=bool)
+    """The [height, width] bool array of `encode_mask`."""
+    return np.array(_decode(mask_png, "PNG").convert("1"), dtype=bool)
 
 
 def encode_preview(image: Image.Image) -> str:
     small = image.resize(small_size(image.size), Image.Resampling.LANCZOS, reducing_gap=2.0)
-    return encode(small, format="JPEG", quality=90, subsampling=0)
+    return _encode(small, format="JPEG", quality=90, subsampling=0)
 
 
 def decode_preview(preview_jpeg: str) -> Image.Image:
-    """The RGB preview of an `ImageInfo`. Raises ValueError for a damaged text."""
-    return decode(preview_jpeg, "JPEG").convert("RGB")
+    """The RGB preview of an `ImageInfo`."""
+    return _decode(preview_jpeg, "JPEG").convert("RGB")
 
 
 def small_size(size: tuple[int, int]) -> tuple[int, int]:
-    """Width and height of the mask or preview of a picture of `size`: never enlarged, no side under one pixel."""
+    """Width and height of the mask or preview of a picture: never enlarged, no side under one pixel."""
     scale = min(1.0, LONG_SIDE / max(size))
     return max(1, round(size[0] * scale)), max(1, round(size[1] * scale))
 
 
-def encode(image: Image.Image, **how: object) -> str:
+def _encode(image: Image.Image, **how: object) -> str:
     buffer = io.BytesIO()
     image.save(buffer, **how)  # type: ignore[arg-type]
     return base64.b64encode(buffer.getvalue()).decode("ascii")
 
 
-def decode(text: str, kind: str) -> Image.Image:
-    """The picture of this format. Raises ValueError for a damaged text."""
+def _decode(text: str, kind: str) -> Image.Image:
     try:
         image: Image.Image = Image.open(io.BytesIO(base64.b64decode(text, validate=True)), formats=(kind,))
         image.load()

@@ -1,4 +1,4 @@
-"""What a reader of a run's figures should know before using them, as data: a result's caveats and their words."""
+"""What a reader of a run's figures should know before using them: a result's caveats, as data, and their words."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -7,26 +7,14 @@ from demo.core import format as fmt
 
 WORDS = {
     "note": "{text}",
-    "published": (
-        "Timed by the guide's recipe, eager first and then compiled: a machine that drifts meanwhile moves the "
-        "speed-up, its interval does not show that, and there is no noise floor."
-    ),
-    "compiles_itself": (
-        "The model calls torch.compile for a part of itself: that part is compiled in eager, too, and the "
-        "speed-up leaves it out."
-    ),
-    "missing_weights": (
-        "Weights of the model that are not in the checkpoint and were initialised at random: {count} (first: "
-        "{first}). Latency stands; predictions may mean nothing."
-    ),
-    "segmentation": (
-        "{checkpoint} does not say whether it was trained for semantic, instance or panoptic segmentation. Its "
-        "masks are shown as semantic ones, one for each label; latency does not depend on it."
-    ),
-    "often_taken": (
-        "Fewer cores were free than torch used threads while it was timed, so threads waited for a core: a "
-        "difference counts only beyond 1.75×. Stop other programs, or choose fewer threads."
-    ),
+    "published": "Timed by the guide's recipe, eager first: a drift of the machine moves the speed-up beyond its "
+    "interval, and there is no noise floor.",
+    "compiles_itself": "The model calls torch.compile for a part of itself, in eager, too: the speed-up leaves it out.",
+    "missing_weights": "Weights that the checkpoint lacks were initialised at random: {count} (first: {first}). "
+    "Latency stands; predictions may mean nothing.",
+    "segmentation": "{checkpoint} does not say whether it segments instances: its masks are shown as semantic ones.",
+    "often_taken": "Fewer cores were free than torch used threads while it was timed: a difference counts only beyond "
+    "1.75×. Stop other programs, or choose fewer threads.",
     "random_weights": "Random weights: latency stands, but predictions would mean nothing and are not shown.",
     "busy_cores": "Cores that others keep busy: {busy} of {cores}. Threads used for the timing: {threads}.",
     "timed_again": "Another program took a core while it was timed. Timed again with fewer threads: {threads}.",
@@ -34,23 +22,18 @@ WORDS = {
     "breaks": "Graph breaks: {breaks}. Graphs, with Python in between: {graphs}.",
     "cudagraphs": "CUDA graphs, which mode {mode} asks for, were {used}.",
     "fallbacks": "Functions that dynamo left to eager: {count}. The first: {place}, {reason}.",
-    "tail": "The slowest compiled calls are slower than eager's: of 20 calls one takes longer than {slow}, with eager"
-    " longer than {usual}.",
+    "tail": "Slow compiled calls are slower: of 20 calls one takes longer than {slow}, with eager longer than {usual}.",
     "unsettled": "Not settled when the warm-up ended ({variants}): the last three calls were more than 10 % apart.",
     "others": "Other programs kept {busy} of the processor busy while it was timed.",
-    "wide": "The calls vary widely (the middle half spans, as a share of the median: {calls}): the speed of "
-    "the machine or of the model was not steady.",
+    "wide": "The calls vary widely (middle half over median: {calls}): the speed of the machine or of the model was "
+    "not steady.",
     "gpu_others": "Other processes that used this GPU as well: {count}.",
     "gpu_clock": "The GPU's clock was between {low} and {high} while it was timed, and can be {most}.",
     "gpu_slowed": "The GPU's driver lowered its clock ({reasons}).",
     "same_tensor": "The same tensor comes back from each call of {variant}: nothing may have been computed.",
-    "not_counted": (
-        "Earlier processes with other threads, versions, instructions or outputs, not counted here: {count}."
-    ),
+    "not_counted": "Earlier processes with other threads, versions or outputs, not counted here: {count}.",
 }
 """The sentence of each caveat by its key, with places for its values."""
-
-
 IMPORTANT = (
     "note", "no_graph", "same_tensor", "missing_weights", "compiles_itself", "cudagraphs",
     "fallbacks", "breaks", "not_counted"
@@ -61,11 +44,11 @@ IMPORTANT = (
 @dataclass(frozen=True)
 class Caveat:
     key: str
-    """A key of `WORDS`; "note" for a sentence that is made where its facts are."""
+    """A key of `WORDS`; "note" for a sentence in `values`."""
     values: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Raises ValueError for a key without words, or values that its words lack: a stored row may hold anything."""
+        """Raises ValueError for an unknown key or missing values: a stored row may hold anything."""
         try:
             str(self)
         except (KeyError, IndexError, AttributeError) as error:

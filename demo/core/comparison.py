@@ -6,30 +6,41 @@ from dataclasses import dataclass
 from typing import Literal
 
 from demo.core import stats
-from demo.core.stats import Difference, Interval, Pooled
+from demo.core.stats import Difference, Interval
 
 Basis = Literal["repeats", "this machine", "assumed", "within one process"]
-"""What the spread between processes is taken from: 'repeats' are several processes, each a run of these settings here;
-else runs of other settings that this machine repeated, or a value measured elsewhere, or nothing."""
+"""What the spread between processes is taken from.
+
+- 'repeats': several processes, each a run of these settings here
+- 'this machine': runs of other settings that this machine repeated
+- 'assumed': a value measured elsewhere
+- 'within one process': nothing; the interval holds in this process only
+"""
 OpenBecause = Literal["", "interval", "control", "machine", "recompiled"]
-"""Why no verdict is given: the interval holds 1; eager differed from itself by more; other programs took the cores; or
-the model was recompiled while it was timed. '' where there is one."""
+"""Why there is no verdict; '' if there is one.
+
+- 'interval': it contains 1
+- 'control': eager differed from itself by more
+- 'machine': other programs took the cores
+- 'recompiled': the model was recompiled while it was timed
+"""
 
 
 @dataclass(frozen=True)
 class Spread:
-    """What is known of the spread of a speed-up from process to process beside this run's own processes."""
+    """How far a speed-up varies from process to process, by other runs than the processes of an answer."""
 
-    basis: Literal["this machine", "assumed"]
+    basis: Literal["this machine", "assumed", "within one process"]
     deviation: float
     """Standard deviation of the logarithm of the speed-up: 0.03 is about 3 %."""
     freedom: float | None = None
-    """Degrees of freedom from which it is known; None takes it as exact."""
+    """Degrees of freedom from which it is known; None: exactly."""
 
 
 ASSUMED = Spread("assumed", 0.025, 10.0)
 """Ten measured spreads (five checkpoints, idle and disturbed, on two cores of a CPU: `benchmarks/results/reruns.md`)
 have a root mean square of 2.1 %. Nothing was measured on a GPU."""
+WITHIN = Spread("within one process", 0.0)
 
 
 @dataclass(frozen=True)
@@ -38,7 +49,7 @@ class ProcessFigure:
 
     eager_seconds: float
     compiled_seconds: float
-    """Of each; their quotient is the speed-up of that process."""
+    """One call of each; their quotient is the speed-up of that process."""
     within: Interval
     """The speed-up, and the interval that holds in that process."""
     control: Interval | None = None
@@ -50,7 +61,7 @@ class ProcessResult:
     """One process of the pool that an answer rests on: a run of the same settings and versions here."""
 
     id: str
-    """Of the stored run."""
+    """The stored run."""
     figures: dict[str, ProcessFigure]
     """By the name of the comparison."""
     threads: int | None = None
@@ -62,7 +73,7 @@ class Comparison(Difference):
 
     eager_seconds: float
     compiled_seconds: float
-    """Of each, over all processes: geometric means, weighted as the estimate, which is their quotient."""
+    """One call of each over all processes: geometric means, weighted as the estimate, which is their quotient."""
     within: Interval
     """The estimate of this run's own process, and the interval that holds in it."""
     basis: Basis
@@ -70,7 +81,7 @@ class Comparison(Difference):
     """Eager over eager, over all processes: noise falls out with their number, what this machine does stays."""
     processes: int = 1
     deviation: float = 0.0
-    """Standard deviation between processes that the interval counts in, of the logarithm of the speed-up."""
+    """Standard deviation between processes that the interval includes, of the logarithm of the speed-up."""
     open_because: OpenBecause = ""
 
     @property
@@ -93,38 +104,33 @@ def compare_variants(
 ) -> Comparison:
     """Returns how eager and compiled compare, from this process's figure and those of the processes before it.
 
-    Other programs took cores while this one was timed (`taken`), or the model was `recompiled` meanwhile: then no
-    figure means anything. Without a `spread` the interval holds within this process only.
+    `taken`: other programs took cores while this process was timed. `recompiled`: the model was recompiled meanwhile,
+    so no figure means anything.
     """
     figures = [*before, own]
-    basis: Basis = "repeats" if before else spread.basis if spread else "within one process"
-
-    if basis == "within one process":
-        found = Pooled(own.within.ratio, own.within.low, own.within.high, 0.0, (1.0,))
-    else:
-        known = spread or ASSUMED
-        found = stats.rerun_ratio([one.within for one in figures], known.deviation, known.freedom or math.inf)
+    spread = spread or (ASSUMED if before else WITHIN)
+    pooled = stats.rerun_ratio([one.within for one in figures], spread.deviation, spread.freedom or math.inf)
     controls = [one.control for one in figures if one.control is not None]
     both = stats.rerun_ratio(controls, 0.0, math.inf) if controls else None
     control = Interval(both.ratio, both.low, both.high) if both is not None else None
-    stated = stats.compare(found, stats.noise_floor(control), taken)
+    stated = stats.compare(pooled, stats.noise_floor(control), taken)
     because: OpenBecause = ""
     if recompiled:
         because = "recompiled"
     elif stated.verdict == "unsure":
-        because = "machine" if taken else "interval" if found.low <= 1 <= found.high else "control"
+        because = "machine" if taken else "interval" if pooled.low <= 1 <= pooled.high else "control"
     return Comparison(
         ratio=stated.ratio,
         low=stated.low,
         high=stated.high,
         verdict="unsure" if recompiled else stated.verdict,
-        eager_seconds=stats.geometric_mean([one.eager_seconds for one in figures], found.weights),
-        compiled_seconds=stats.geometric_mean([one.compiled_seconds for one in figures], found.weights),
+        eager_seconds=stats.geometric_mean([one.eager_seconds for one in figures], pooled.weights),
+        compiled_seconds=stats.geometric_mean([one.compiled_seconds for one in figures], pooled.weights),
         within=own.within,
-        basis=basis,
+        basis="repeats" if before else spread.basis,
         control=control,
         processes=len(figures),
-        deviation=found.deviation,
+        deviation=pooled.deviation,
         open_because=because,
     )
 
@@ -136,11 +142,10 @@ class BreakEven:
     calls: int | None
     low: int | None
     high: int | None
-    """From the speed-up's 95 % interval; `high` is None where the interval holds no gain at all."""
+    """From the speed-up's 95 % interval; `high` is None if the interval includes no gain."""
     images: int | None
     """Images, or tokens of a text model: calls times the batch size."""
     seconds: float | None
-    """Seconds of work until then: the first call, which compiles, and `calls` compiled ones. Eager works as long for as
-    many calls, up to the rounding to whole calls."""
+    """The first call, which compiles, and `calls` compiled ones: eager needs as long for as many calls."""
     answers: int | None = None
-    """Whole answers of a text model, the calls that read their prompts counted in; None of other models."""
+    """Whole answers of a text model, the calls that read their prompts included; None for other models."""

@@ -1,10 +1,11 @@
 """How many cores this process may use, and how many other programs leave free, by Linux's count of processor time.
 
-Covered: the cores that this process may use, by its affinity and its container's quota; what other programs and a
-hypervisor took of them between two readings. This program is no other one: the app with all that it started, or, in a
-worker, which must read quickly, the worker and the app. Not covered: processes that a worker has started and that still
-run, which count as others there; a quota below the affinity, as on a shared node, and systems without /proc, where
-nothing is known of others.
+- Covered: the affinity of this process and its container's quota; what other programs and a hypervisor used of the
+  usable cores between two readings.
+- This program counts as no other: in the app, the app with all that it started; in a worker, which must read quickly,
+  the worker and the app.
+- Not covered: processes that a worker has started. While they run, the worker takes them for other programs.
+- Unknown: what others use under a quota below the affinity, as on a shared node, and on systems without /proc.
 """
 
 import contextlib
@@ -16,28 +17,25 @@ from pathlib import Path
 
 PROC, PROC_STAT = Path("/proc"), Path("/proc/stat")
 TAKEN = 0.25
-"""A core counts as taken when others use a quarter of it: threads that meet at a barrier wait for the slowest one."""
+"""A core counts as taken when others use a quarter of it: threads that meet at a barrier wait for the slowest."""
 QUOTA = Path("/sys/fs/cgroup/cpu.max")
-"""A container's quota, of control groups of version 2: microseconds in each period, and the period."""
+"""A container's quota (cgroup v2): microseconds in each period, and the period."""
 BUSY_CPU = 0.10
-"""From this share of the cores on that others use a run is told to be disturbed."""
+"""Share of the cores used by others from which a run counts as disturbed."""
 APP_VARIABLE = "DEMO_APP_PID"
-"""In a worker's environment: the process that started it."""
+"""In a worker's environment: the process id of the app."""
 LOOKS, LOOK_SECONDS = 3, 0.3
-"""Windows in which this process idles and looks for others, and the length of each."""
+"""Number and length of the windows in which this process idles and looks for others."""
 
 
 def usable_cores() -> int:
-    """The CPU cores that this process may use, which in a container can be fewer than the machine has.
-
-    A quota counts in whole cores: with 1.5 cores two threads would be paused in turns.
-    """
+    """The CPU cores that this process may use; a quota in whole cores: with 1.5 two threads would pause in turns."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return max(1, math.floor(min(cores, _quota())))
 
 
 def _quota() -> float:
-    """Cores' worth of time that the container allows this process; infinite without a limit."""
+    """Cores that the container allows this process; infinite without a limit."""
     try:
         quota, period = QUOTA.read_text().split()
         return int(quota) / int(period)
@@ -52,27 +50,27 @@ class Reading:
     cores: int
     """Cores that this process may use."""
     total: float
-    """Seconds of all these cores together, idle time included."""
+    """All these cores together, idle time included."""
     busy: float
     """What any process used of them, and what a hypervisor kept back (steal)."""
     own: float
     """What this program used."""
 
     def foreign_share(self, later: "Reading") -> float | None:
-        """The share of the cores, 0 to 1, that others used until `later`; None where no time had passed."""
+        """The share of the cores, 0 to 1, that others used until `later`; None if no time has passed."""
         total = later.total - self.total
         if total <= 0:
             return None
         return min(1.0, max(0.0, (later.busy - self.busy - later.own + self.own) / total))
 
     def free(self, later: "Reading") -> float | None:
-        """The cores that others left until `later`, as a fraction; None where no time had passed."""
+        """The cores that others left until `later`, with fraction; None if no time has passed."""
         share = self.foreign_share(later)
         return None if share is None else later.cores * (1 - share)
 
 
 def read() -> Reading | None:
-    """None where /proc does not say, and under a quota: what others use of the node takes nothing of that."""
+    """None if /proc does not say, and under a quota: what others use of the node takes nothing from it."""
     try:
         usable, children = os.sched_getaffinity(0), os.times()
         if _quota() < len(usable):
@@ -94,8 +92,10 @@ def read() -> Reading | None:
 
 
 def others_share() -> float | None:
-    """The share of the cores, 0 to 1, that other programs use now; None if not known. The least of several windows: a
-    moment of work is no busy machine."""
+    """The share of the cores, 0 to 1, that other programs use now; None if not known.
+
+    The least of several windows: a moment of work is no busy machine.
+    """
     shares = []
     for _ in range(LOOKS):
         before = read()
@@ -108,8 +108,7 @@ def others_share() -> float | None:
 
 
 def _relatives_seconds() -> float:
-    """Processor time so far of this program's other processes that still run: of a worker the app, else what descends
-    from this process."""
+    """Processor time so far of this program's other running processes: a worker's app, or the app's descendants."""
     own, a_second = os.getpid(), os.sysconf("SC_CLK_TCK")
     if app := os.environ.get(APP_VARIABLE):
         with contextlib.suppress(OSError):  # hidden from other processes
@@ -119,32 +118,32 @@ def _relatives_seconds() -> float:
     for file in PROC.glob("[0-9]*/stat"):
         with contextlib.suppress(OSError, ValueError, IndexError):  # it ended meanwhile
             parents[int(file.parent.name)] = _times(file)
-    found = {own}
-    while more := {process for process, (parent, _) in parents.items() if parent in found} - found:
-        found |= more
-    return sum(sum(parents[process][1]) for process in found - {own} if process in parents) / a_second
+    family = {own}
+    while children := {process for process, (parent, _) in parents.items() if parent in family} - family:
+        family |= children
+    return sum(sum(parents[process][1]) for process in family - {own}) / a_second
 
 
 def _times(stat: Path) -> tuple[int, list[int]]:
-    """The parent of a process, and its times in clock ticks: user, system, and both of its ended children."""
+    """The parent of a process, and clock ticks: its user and system time, and those of its ended children."""
     fields = stat.read_text().rpartition(")")[2].split()
     return int(fields[1]), [int(field) for field in fields[11:15]]
 
 
 def free_cores(since: Reading | None) -> int | None:
-    """The cores that other processes leave free; None where that is not known.
+    """The cores that other processes leave free; None if not known.
 
-    The first window begins with `since`, before this process loaded its model. Only where others were busy in it, this
-    looks again while it idles, and takes the least busy window: a click on a page keeps server and browser busy.
+    The first window begins with `since`, before this process loaded its model. If others were busy in it, this looks
+    again while it idles, and takes the least busy window: a click on a page keeps server and browser busy.
     """
-    found = left(since, read())
+    free = left(since, read())
     for _ in range(LOOKS):
-        if found is None or found >= usable_cores():
-            return found
+        if free is None or free >= usable_cores():
+            return free
         before = read()
         time.sleep(LOOK_SECONDS)
-        found = max(found, left(before, read()) or 0)
-    return found
+        free = max(free, left(before, read()) or 0)
+    return free
 
 
 def free_now() -> int | None:
@@ -155,6 +154,6 @@ def free_now() -> int | None:
 
 
 def left(before: Reading | None, after: Reading | None) -> int | None:
-    """The whole cores that others left free between two readings, at least one; None where that is not known."""
+    """The whole cores that others left free between two readings, at least one; None if not known."""
     free = before.free(after) if before is not None and after is not None else None
     return None if free is None else max(1, math.floor(free + TAKEN))

@@ -16,7 +16,7 @@ NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 
 @contextmanager
 def locked(folder: Path, how: int = fcntl.LOCK_EX) -> Iterator[None]:
-    """Holds a lock on the folder, which the kernel releases when the process dies. Raises OSError."""
+    """Holds a lock on a folder, which the kernel releases when the process dies. Raises OSError."""
     lock = os.open(folder, os.O_RDONLY)
     try:
         fcntl.flock(lock, how)
@@ -27,13 +27,13 @@ def locked(folder: Path, how: int = fcntl.LOCK_EX) -> Iterator[None]:
 
 @contextmanager
 def temporary_folder() -> Iterator[Path]:
-    """A new folder among the temporary files, removed at the end; after a kill, by the next call in any process."""
+    """A new temporary folder, removed at the end; after a kill, by the next call in any process."""
     for left in Path(tempfile.gettempdir()).glob("worth-compiling-*.locked"):
         with suppress(OSError), locked(left, fcntl.LOCK_EX | fcntl.LOCK_NB):
             shutil.rmtree(left)
     new = Path(tempfile.mkdtemp(prefix="worth-compiling-"))
     with locked(new):
-        folder = new.rename(f"{new}.locked")  # once it is locked, so that no other process takes it for a lost one
+        folder = new.rename(f"{new}.locked")  # only now does another process look whether it is locked
         try:
             yield folder
         finally:
@@ -44,8 +44,8 @@ def temporary_folder() -> Iterator[Path]:
 def replacing(path: Path) -> Iterator[BinaryIO]:
     """A new file that takes the place of `path` at the end. After an error `path` is as it was before.
 
-    It is written beside its place; where `path` is a link, beside what that leads to. Raises OSError. Not covered: a
-    kill leaves the draft behind, and a machine that goes down may leave the new file empty.
+    It is written beside its place; if `path` is a link, beside the link's target. Raises OSError. Not covered: a kill
+    leaves the draft behind, and a machine that goes down may leave the new file empty.
     """
     place = Path(os.path.realpath(path))
     draft = place.with_name(f".{place.name}.{os.getpid()}")

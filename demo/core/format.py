@@ -24,7 +24,7 @@ def milliseconds(seconds: float) -> float:
 
 
 def significant(value: float) -> str:
-    """`value` with about three significant digits and never in exponent form: 1.44, 14.4, 144, 1444."""
+    """Three significant digits, never in exponent form: 1.44, 14.4, 144, 1444."""
     decimals = 2 - (abs(value) >= 10) - (abs(value) >= 100)
     return f"{value:.{decimals}f}"
 
@@ -32,7 +32,7 @@ def significant(value: float) -> str:
 def latency(seconds: float) -> str:
     """'0.0041 ms', '0.43 ms', '14.4 ms', '329 ms', '2.60 s'."""
     value = milliseconds(seconds)
-    if 0 < value < 0.1:  # a small module of somebody's own: two decimals would say 0.00
+    if 0 < value < 0.1:  # a tiny module of one's own: two decimals would say 0.00
         return f"{value:.{1 - math.floor(math.log10(value))}f} ms"
     return f"{significant(value)} ms" if value < 999.5 else f"{significant(seconds)} s"
 
@@ -53,7 +53,7 @@ def duration(seconds: float) -> str:
 
 
 def rounded_duration(seconds: float) -> str:
-    """An estimate's precision: whole seconds up to 10 s, steps of 5 s up to 90 s, then whole minutes, then hours."""
+    """An estimated time: whole seconds up to 10 s, steps of 5 s up to 90 s, then whole minutes, then hours."""
     if seconds < 10:
         return f"{max(1, round(seconds))} s"
     if seconds < 90:
@@ -62,12 +62,12 @@ def rounded_duration(seconds: float) -> str:
 
 
 def start_time(seconds: float) -> str:
-    """A first call, or a part of one, which may be as short as a call: '9.20 ms', '0.4 s', '28 s'."""
+    """A first call or a part of one: '9.20 ms', '0.4 s', '28 s'."""
     return latency(seconds) if 0 < seconds < 0.1 else duration(seconds)
 
 
 def two_digits(number: float) -> int:
-    """A whole number that is not known exactly: 18 151 becomes 18 000, 99 stays."""
+    """An uncertain whole number: 18 151 becomes 18 000, 99 stays."""
     return int(round(number, min(0, 2 - len(str(round(number))))))
 
 
@@ -77,17 +77,16 @@ def ratio(value: float) -> str:
 
 
 def estimate(value: float, low: float, high: float) -> str:
-    """A speed-up with the digits that its interval allows: the last one is worth no more than the interval's width.
+    """A speed-up with the digits that its interval allows: '1.36×' for 1.33 to 1.39, '1.4×' for 1.3 to 1.5.
 
-    '1.36×' for 1.33 to 1.39, '1.4×' for 1.3 to 1.5, '2×' for 1.4 to 2.9. Near 1 there is always a decimal: 1.4 is not
-    '1×', which would say that nothing is gained.
+    '2×' for 1.4 to 2.9. Below 1.95 there is always a decimal: '1×' would say that nothing is gained.
     """
     decimals = max(0 if value >= 1.95 else 1, math.ceil(-math.log10(max(high - low, 1e-9)) - 1e-9))
     return f"{value:.{decimals}f}×" if decimals < 2 else ratio(value)
 
 
 def ends(low: float, high: float) -> str:
-    """'1.41 to 1.45×', of an interval; with a third decimal where its ends are closer than 0.02."""
+    """An interval: '1.41 to 1.45×', with a third decimal if the ends are closer than 0.02."""
     decimals = 3 if high - low < 0.02 else 2
     return f"{low:.{decimals}f} to {high:.{decimals}f}×"
 
@@ -101,12 +100,6 @@ def count(number: int, thing: str) -> str:
     """'0 breaks', '1 break', '1 200 calls'."""
     ending = "" if number == 1 else "es" if thing.endswith("s") else "s"
     return f"{grouped(number)} {thing}{ending}"
-
-
-def enumerated(phrases: Iterable[str]) -> str:
-    """'1', '1 and 4', '1, 4 and 16'; of whatever phrases."""
-    *most, last = phrases
-    return f"{', '.join(most)} and {last}" if most else last
 
 
 def percent(share: float) -> str:
@@ -131,12 +124,12 @@ def parameters(count: int) -> str:
 
 
 def shortened(text: str, most: int) -> str:
-    """The text, or its beginning with an ellipsis where it has more than `most` characters."""
+    """The text, cut to `most` characters with an ellipsis."""
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def without_folders(text: str) -> str:
-    """`text` with every absolute path cut down to its last part, so that it shows no folder of this machine."""
+    """`text` with every absolute path cut to its last part, so that no folder of this machine is shown."""
     return _PATH.sub(lambda path: path[1] or "…", text)
 
 
@@ -151,29 +144,31 @@ def redact(text: str) -> str:
 
 
 def printable(text: str, kept: str = "\n\t") -> str:
-    """`text` with characters that could mislead a reader replaced by U+FFFD, but for those of `kept`.
+    """`text` with U+FFFD for each character that is invisible or changes the direction of writing, except `kept`.
 
-    Replaced: control characters, and those that are invisible or change the direction of writing. So are the joiners
-    within some emoji and in Persian and Hindi.
+    That also hits the joiners within some emoji and in Persian and Hindi.
     """
 
-    def seen(character: str) -> bool:
+    def is_visible(character: str) -> bool:
         return character.isprintable() or character in kept or unicodedata.category(character) == "Zs"
 
-    return "".join(character if seen(character) else "\N{REPLACEMENT CHARACTER}" for character in text)
+    return "".join(character if is_visible(character) else "\N{REPLACEMENT CHARACTER}" for character in text)
 
 
-def parse_whole(given: Any) -> Any:
-    """An int where `given` is the text of one, or a whole float; anything else as it came."""
-    if not isinstance(given, str):
-        return int(given) if isinstance(given, float) and given.is_integer() else given
+def excerpt(value: Any) -> str:
+    """At most 80 characters of `repr(value)`, for an error message."""
+    return shortened(repr(value), 80)
+
+
+def parse_whole(value: Any) -> Any:
+    """An int for a whole float or the text of an int; any other value unchanged."""
     with suppress(ValueError):
-        return int(given)
-    return given
+        return int(value) if isinstance(value, str) or (isinstance(value, float) and value.is_integer()) else value
+    return value
 
 
-def parse_number(given: Any) -> Any:
-    """A float where `given` is the text of a finite number; anything else as it came."""
+def parse_number(value: Any) -> Any:
+    """A float for the text of a finite number; any other value unchanged."""
     with suppress(ValueError):
-        return float(given) if isinstance(given, str) and math.isfinite(float(given)) else given
-    return given
+        return float(value) if isinstance(value, str) and math.isfinite(float(value)) else value
+    return value

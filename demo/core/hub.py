@@ -1,4 +1,4 @@
-"""Whether the Hugging Face Hub can be reached: one short request, its answer kept for a minute."""
+"""Whether a checkpoint can be loaded: from the local cache, or from the Hugging Face Hub if it answers."""
 
 import os
 import time
@@ -8,7 +8,6 @@ from functools import lru_cache
 from pathlib import Path
 
 PROBE_SECONDS = 2.0
-REMEMBER_SECONDS = 60.0
 
 
 def endpoint() -> str:
@@ -21,15 +20,15 @@ def can_load(checkpoint: str) -> bool:
 
 
 def reachable() -> bool:
-    """Whether anything answers at the Hub's address, within 2 s: `from_pretrained` would retry for some 26 s."""
+    """Whether the Hub answers, asked at most once a minute: `from_pretrained` would retry for some 26 s."""
     if os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE"):
         return False
-    return _answers(endpoint(), int(time.monotonic() / REMEMBER_SECONDS))
+    return _answers(endpoint(), int(time.monotonic() / 60))
 
 
 @lru_cache(maxsize=8)
 def _answers(address: str, minute: int) -> bool:
-    """Not covered: a name server that does not answer, for which the system waits longer."""
+    """Within `PROBE_SECONDS`, except that the system waits longer for a name server that does not answer."""
     try:
         urllib.request.urlopen(urllib.request.Request(address, method="HEAD"), timeout=PROBE_SECONDS).close()
     except urllib.error.HTTPError:  # an answer, too
@@ -40,7 +39,7 @@ def _answers(address: str, minute: int) -> bool:
 
 
 def holds_weights(checkpoint: str) -> bool:
-    """True where the local cache holds safetensors of this model: it can be run without a network."""
+    """Whether the local cache has safetensors of this model: it can be run without a network."""
     from huggingface_hub import constants  # here, because importing it takes some 60 ms
 
     folder = Path(constants.HF_HUB_CACHE) / f"models--{checkpoint.replace('/', '--')}"

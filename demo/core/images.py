@@ -1,7 +1,6 @@
 """A picture file from a visitor, read as an upright RGB image or refused with a reason.
 
 Called in the worker's process, before the model: what a hostile file may still do to a decoder, it does there.
-Only the decoders named in `FORMATS` are ever reached; Pillow knows forty more, one of which calls Ghostscript.
 """
 
 import hashlib
@@ -14,7 +13,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from unittest import mock
 
-import numpy as np
 from PIL import Image, ImageOps
 
 from demo.core import format as fmt, limits
@@ -23,23 +21,24 @@ from demo.core.outputs import ImageInfo
 from demo.core.spec import BadInput
 
 FORMATS = ("PNG", "JPEG", "WEBP", "AVIF", "GIF", "BMP", "TIFF")
-"""Pillow's names of the decoders that may run. The JPEG one also opens MPO, a phone's two pictures in one file."""
+"""The only decoders of Pillow that may run: it knows forty more, one of which calls Ghostscript. JPEG also opens MPO, a
+phone's two pictures in one file."""
 MAX_ASPECT = 20
-"""Longer side over shorter. Processors that bring the shorter side to 513 pixels make of 20:1 a picture of 5 Mpx, of
-20 000:1 one of 5 Gpx."""
+"""Longer side over shorter. Processors that bring the shorter side to 513 pixels make 5 Mpx of 20:1, 5 Gpx of
+20 000:1."""
 
 
 def read(path: Path) -> tuple[Image.Image, ImageInfo]:
     """The file as an upright RGB image of 8 bits a channel, and what a stored result keeps of it.
 
-    Transparency is laid on white; of an animation the first frame is taken; of 16 bits the upper 8. Colour profiles are
-    ignored, as the processors of the checkpoints ignore them. Pictures of 32-bit integers or floats, which have no
-    agreed white, are refused, and those of 16 bits that hardly use the upper ones.
+    - Transparency is laid on white, and an animation gives its first frame.
+    - Colour profiles are ignored, as the processors of the checkpoints ignore them.
 
-    Raises `BadInput`, naming the file but never its folder, for everything that cannot be read: see `demo.core.limits`
-    and `MAX_ASPECT`. The pixel limit is checked on the header, before anything is decoded.
+    Raises `BadInput`, naming the file but never its folder, for everything that cannot be read: also for more than
+    8 bits a channel, `MAX_ASPECT`, and the limits of `demo.core.limits`. Pixels are counted from the header, before
+    anything is decoded.
     """
-    name = _shown(path)
+    name = _display_name(path)
     data = _bytes(path, name)
     image = _decode(data, name)
     return image, ImageInfo(name, *image.size, hashlib.sha256(data).hexdigest(), encode_preview(image))
@@ -47,8 +46,12 @@ def read(path: Path) -> tuple[Image.Image, ImageInfo]:
 
 def decode(path: Path) -> Image.Image:
     """The picture alone, as `read` gives it: what a request pays before the processor. Raises BadInput."""
-    name = _shown(path)
+    name = _display_name(path)
     return _decode(_bytes(path, name), name)
+
+
+def _display_name(path: Path) -> str:
+    return fmt.shortened(fmt.printable(path.name, kept=""), 80)
 
 
 def _bytes(path: Path, name: str) -> bytes:
@@ -80,8 +83,8 @@ _pillow_lock = threading.Lock()
 def _strict_pillow() -> Iterator[None]:
     """Lowers Pillow's limit of pixels to ours, makes its bomb warning an error and silences its other warnings.
 
-    The limit is a global of Pillow and decoders look at it while they open and load (a GIF frame larger than its
-    screen, a TIFF tile larger than its picture), so that a check of our own on the header would not be enough.
+    Decoders look at that global while they open and load. A check of the header alone would miss a GIF frame larger
+    than its screen, or a TIFF tile larger than its picture.
     """
     with _pillow_lock, warnings.catch_warnings(), mock.patch.object(Image, "MAX_IMAGE_PIXELS", limits.current().pixels):
         warnings.simplefilter("ignore")
@@ -94,14 +97,13 @@ def _decode(data: bytes, name: str) -> Image.Image:
         try:
             with Image.open(io.BytesIO(data), formats=FORMATS) as image:
                 _check_shape(image.size, name)
-                if image.mode in ("I", "F"):
-                    raise BadInput(f"'{name}' has 32 bits a pixel and no agreed white. Save it with 8 or 16 bits.")
-                deep = ";16" in f"{image.mode} {image.tile}"
+                if image.mode in ("I", "F") or ";16" in f"{image.mode} {image.tile}":
+                    raise BadInput(f"'{name}' has more than 8 bits a channel. Save it with 8 bits.")
                 image.load()
                 upright: Image.Image = image
                 with suppress(Exception):  # an EXIF block that Pillow cannot read, or rewrite, is ignored
                     upright = ImageOps.exif_transpose(image)
-                picture = _rgb(upright)
+                return _rgb(upright)
         except BadInput:
             raise
         except (Image.DecompressionBombWarning, Image.DecompressionBombError):
@@ -112,9 +114,6 @@ def _decode(data: bytes, name: str) -> Image.Image:
                 f"'{name}' cannot be read as a picture. Give one of these, neither damaged nor cut short: "
                 f"{', '.join(FORMATS)}."
             ) from None
-    if deep and np.asarray(picture).max() < 64:  # of 10, 12 or 14 bits
-        raise BadInput(f"'{name}' has 16 bits a channel, and hardly uses the upper ones. Save it with 8 bits.")
-    return picture
 
 
 def _check_shape(size: tuple[int, int], name: str) -> None:
@@ -129,8 +128,6 @@ def _check_shape(size: tuple[int, int], name: str) -> None:
 
 
 def _rgb(image: Image.Image) -> Image.Image:
-    if image.mode.startswith("I;16"):
-        image = Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
     if image.has_transparency_data:
         layer = image.convert("RGBA")
         image = Image.new("RGBA", layer.size, "white")
@@ -138,8 +135,3 @@ def _rgb(image: Image.Image) -> Image.Image:
     image = image.convert("RGB")
     image.info.clear()
     return image
-
-
-def _shown(path: Path) -> str:
-    """The file's name for display: unprintable and direction-changing characters replaced, long names cut."""
-    return fmt.shortened(fmt.printable(path.name, kept=""), 80)

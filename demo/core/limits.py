@@ -1,7 +1,4 @@
-"""What a visitor may ask of this machine: every limit, its default, and the environment variable that sets it.
-
-The variables are read once. A value that is not allowed stops the program with a message.
-"""
+"""What a visitor may ask of this machine: every limit, its default, and the environment variable that sets it."""
 
 import os
 from collections.abc import Mapping
@@ -15,8 +12,6 @@ from demo.core.spec import MAX_BATCH_SIZE, BadInput
 
 @dataclass(frozen=True)
 class Limits:
-    """The limits in force."""
-
     pixels: int = 25_000_000
     """Width × height of a picture, read from its header before anything is decoded."""
     file_bytes: int = 30_000_000
@@ -27,11 +22,11 @@ class Limits:
     seconds: int = 1800
     """Wall clock of one run; a cold compile of the largest checkpoint took 260 s on two CPU cores."""
     queue: int = 20
-    """Runs that wait or run at once. Further ones are refused: they would wait for an hour."""
+    """Runs that wait or run at once. Further runs are refused: they would wait for an hour."""
     runs_a_visitor: int = 1
     """Runs that wait or run at once from one browser tab or one session of the API."""
     history_bytes: int = 2_000_000_000
-    """Size of the file of results. When it is full, further ones are refused; nothing is deleted to make room."""
+    """Size of the file of results. When it is full, results are refused: nothing is deleted to make room."""
     sweep_cells: int = 2000
     """Cells of one sweep from the page. Fewer on a Space, where each cell delays other visitors."""
     hub_ids: bool = True
@@ -60,7 +55,7 @@ def on_space(environment: Mapping[str, str] = os.environ) -> bool:
 
 
 def on_zero_gpu() -> bool:
-    """Whether this process belongs to a ZeroGPU Space and holds no GPU; read as the package `spaces` reads it."""
+    """Whether this process belongs to a ZeroGPU Space, as the package `spaces` reads it."""
     return os.environ.get("SPACES_ZERO_GPU", "").lower() in ("1", "t", "true")
 
 
@@ -70,23 +65,18 @@ def read(environment: Mapping[str, str]) -> Limits:
     if on_space(environment):
         values |= {"hub_ids": False, "sweep_cells": 24}
     for name, variable in VARIABLES.items():
-        if given := environment.get(variable, ""):
-            values[name] = _above_zero(variable, given)
-    if given := environment.get(HUB_IDS_VARIABLE, ""):
-        if given not in ("0", "1"):
-            raise BadInput(f"{HUB_IDS_VARIABLE} must be 1 or 0. Given: {given[:80]!r}.")
-        values["hub_ids"] = given == "1"
+        if text := environment.get(variable, ""):
+            values[name] = fmt.parse_whole(text)
+            if not isinstance(values[name], int) or values[name] < 1:
+                raise BadInput(f"{variable} must be a whole number above 0. Given: {fmt.excerpt(text)}.")
+    if text := environment.get(HUB_IDS_VARIABLE, ""):
+        if text not in ("0", "1"):
+            raise BadInput(f"{HUB_IDS_VARIABLE} must be 1 or 0. Given: {fmt.excerpt(text)}.")
+        values["hub_ids"] = text == "1"
     return Limits(**values)
-
-
-def _above_zero(variable: str, given: str) -> int:
-    value = fmt.parse_whole(given)
-    if isinstance(value, str) or value < 1:
-        raise BadInput(f"{variable} must be a whole number above 0. Given: {given[:80]!r}.")
-    return int(value)
 
 
 @cache
 def current() -> Limits:
-    """The limits of this process. Raises BadInput."""
+    """The limits of this process, read once. Raises BadInput."""
     return read(os.environ)

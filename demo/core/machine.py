@@ -16,15 +16,15 @@ class Machine:
     python: str
     cpu: str
     memory_bytes: int
-    """The machine's; in an `Environment` of a run on a GPU, the GPU's."""
+    """The machine's; in the `Environment` of a run on a GPU, the GPU's."""
     driver: str | None = None
     compute_capability: str | None = None
-    """'8.0'; None without a GPU, and where its driver does not say."""
+    """'8.0'; None without a GPU, or if its driver does not say."""
     triton: str | None = None
     compiler: str | None = None
     """The C++ compiler that inductor calls."""
     cuda_toolkit: str | None = None
-    """On a GPU: the last part of the CUDA toolkit's folder, if it has the headers that packages are built with."""
+    """On a GPU: the name of the CUDA toolkit's folder, if it has the headers that packages are built with."""
 
     def facts(self) -> dict[str, Any]:
         """The fields of `Machine` alone."""
@@ -53,10 +53,9 @@ class Environment(Machine):
         return self.free_cores is not None and self.threads == self.free_cores < self.cpu_count
 
     def oversubscribed(self, samples: Sequence["HostSample"]) -> bool:
-        """Whether fewer cores were free than torch used threads, on average over these samples of the timing.
+        """Whether fewer cores were free than torch used threads, on average over these samples; False if not known.
 
-        Threads then wait for a core that others use, which lengthens each variant by how often its threads meet, and a
-        single thread by how often it is put off. False where it is not known.
+        Threads then wait for a core. How much that lengthens a variant depends on how often its threads meet.
         """
         free = [sample.free_cores for sample in samples if sample.free_cores is not None]
         return bool(free) and sum(free) / len(free) + TAKEN < min(self.threads, self.cpu_count)
@@ -69,15 +68,16 @@ class HostInfo(Machine):
     modes: tuple[str, ...]
     """The compile modes that this torch offers."""
     gpu: str | None
-    """None where torch cannot use one; `gpu_problem` then says why, if the machine seems to have one."""
+    """None if torch cannot use one."""
     gpu_problem: str | None
+    """Why torch cannot use a GPU that the machine seems to have."""
     inductor_cache: str
     gpu_memory_bytes: int | None = None
-    """None without a GPU, and where its driver does not say."""
+    """None without a GPU, or if its driver does not say."""
     compile_problem: str | None = None
-    """Why a small C++ extension was not built and loaded here, with what to do; None where nothing hints at that."""
+    """Why a small C++ extension cannot be built and loaded here, with what to do; None if nothing hints at that."""
     threads: int | None = None
-    """Those that torch uses by itself."""
+    """What torch uses by itself."""
 
     @property
     def device_name(self) -> str:
@@ -86,7 +86,7 @@ class HostInfo(Machine):
 
 @dataclass(frozen=True)
 class GpuSample:
-    """The GPU at one moment, as its driver reports it (NVML). None where it does not report a value."""
+    """The GPU at one moment, as its driver reports it (NVML). None: a value that it does not report."""
 
     sm_clock_hz: float | None
     largest_sm_clock_hz: float | None
@@ -106,4 +106,4 @@ class HostSample:
     """Share of the usable cores that others used since the last sample, 0 to 1; None without /proc and on a GPU."""
     gpu: GpuSample | None = None
     free_cores: float | None = None
-    """Cores that other processes left since the last sample, as a fraction; None also where that was just now."""
+    """Cores that other processes left since the last sample, with fraction; None also just after it."""

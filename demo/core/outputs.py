@@ -14,12 +14,11 @@ class Parity:
 
     verdict: Verdict
     max_abs_error: float | None
-    """Largest absolute difference of any output element; None where it is not finite or not comparable."""
+    """Largest absolute difference of any output element; None if not finite or not comparable."""
     reason: str
     """One sentence: which test decided."""
     task: dict[str, float] = field(default_factory=dict)
-    """Shares from 0 to 1 by name: 'top5_agreement', 'matched_boxes', 'box_iou' (worst pair), 'score_difference'
-    (largest of a pair), 'mask_iou', 'changed_pixels', 'same_tokens' (of the answer, before the first other one)."""
+    """What the task's `agreement` returns: shares from 0 to 1 by name."""
 
 
 @dataclass(frozen=True)
@@ -64,15 +63,15 @@ class Predictions:
     boxes: tuple[Box, ...] | None = None
     segments: tuple[Segment, ...] | None = None
     segmentation: str | None = None
-    """How the segments were decoded: 'semantic', 'instance' or 'panoptic'; None of other tasks."""
+    """How the segments were decoded: 'semantic', 'instance' or 'panoptic'."""
     text: str | None = None
-    """The answer, without its prompt and without marks such as the end of a text."""
+    """The answer, without its prompt and without special tokens."""
     pieces: tuple[str, ...] | None = None
-    """What each token added to the text; '' for a mark, and for one that only begins a character."""
+    """What each token added to the text; '' for a special token, or one that only begins a character."""
     token_ids: tuple[int, ...] | None = None
 
     def lines(self) -> list[str]:
-        """What was predicted as plain text, a line for each thing; [] for nothing."""
+        """A line of plain text for each thing; [] for nothing."""
         return [str(one) for one in self.labels or self.boxes or self.segments or ([self.text] if self.text else [])]
 
 
@@ -86,7 +85,7 @@ class ImageInfo:
     sha256: str
     """Checksum of the file's bytes."""
     preview_jpeg: str
-    """Base64 of a JPEG, long side at most `base64_images.LONG_SIDE` pixels: lets a stored result be drawn again."""
+    """Base64 of a JPEG, long side at most `base64_images.LONG_SIDE` pixels."""
 
 
 @dataclass(frozen=True)
@@ -102,8 +101,10 @@ class EndToEnd:
 
 
 def with_own_eager(parity: Parity | None) -> str:
-    """Why a run's compiled model does not count as agreeing with its own eager one; '' where it does, and where only
-    the float64 reference is missing (there is a `max_abs_error`)."""
+    """Why a run's compiled model does not count as agreeing with its own eager one, as a clause; '' if it does.
+
+    It also does if only the float64 reference is missing: then there is a `max_abs_error`.
+    """
     if parity is None:
         return "was not compared with its own eager"
     agrees = parity.verdict == "match" or (parity.verdict == "not comparable" and parity.max_abs_error is not None)

@@ -1,4 +1,4 @@
-"""How far an answer can be relied on: one mark, by one rule, with one reason and at most one way out.
+"""How far an answer can be relied on: one mark, with one reason and at most one way out.
 
 The first that applies:
 
@@ -29,11 +29,11 @@ class Quality:
     reason: str
     """A clause: 'other programs used 24 % of the processor'."""
     remedy: Literal["", "repeat", "quiet"] = ""
-    """What would help: one more process, or a run when nothing else runs."""
+    """One more process, or a run when nothing else runs."""
 
 
 def quality(result: RunResult) -> Quality | None:
-    """Returns the mark of a run's answer; None without a speed-up, and where a recompile voids it."""
+    """The mark of a run's answer; None without a speed-up, or if a recompile voids it."""
     speedup = result.speedup
     if speedup is None or result.failure is not None or result.void:
         return None

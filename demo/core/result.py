@@ -1,10 +1,11 @@
-"""A run as it is stored, with all that follows from its times: comparisons, latencies, the break-even.
+"""A run as it is stored, and what follows from its times: comparisons, latencies, the break-even.
 
 Stored are plain values in seconds and bytes, and raw times: a better statistic needs no new run.
 """
 
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any, Literal
 
 from demo.core import stats
 from demo.core.caveat import Caveat
@@ -12,17 +13,30 @@ from demo.core.comparison import BreakEven, Comparison, ProcessFigure, ProcessRe
 from demo.core.machine import Environment, HostSample
 from demo.core.measurement import Compilation, Measurement, Pair, Roofline, StartUp
 from demo.core.outputs import EndToEnd, ImageInfo, Parity, Predictions
-from demo.core.record import Failure, Status
 from demo.core.spec import RunSpec
 from demo.core.stats import Interval
 
 SCHEMA_VERSION = 3
 FIRST_TOKEN = "first_token"
+Status = Literal["ok", "out_of_memory", "compile_failed", "timed_out", "crashed", "cancelled", "interrupted", "failed"]
+"""'interrupted': the program ended before the run did."""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """How a run failed, and what to do."""
+
+    stage: str
+    """One of `progress.PHASES`."""
+    message: str
+    remedy: str
+    change: dict[str, Any] = field(default_factory=dict)
+    """The fields of `RunSpec` that the remedy names, with their new values: any one of them may be the way out."""
 
 
 @dataclass(frozen=True)
 class RunResult:
-    """A finished run. Of one that failed, `failure` says in which phase and what to do."""
+    """A finished run."""
 
     id: str
     started_at: str
@@ -36,53 +50,44 @@ class RunResult:
     control_times: Measurement | None = None
     """Eager timed against eager in the same blocks: the A/A control."""
     further: dict[str, Pair] = field(default_factory=dict)
-    """What else was timed of both, by the name of its comparison: 'first_token', the call that reads a prompt."""
+    """What else was timed of both, by the name of its comparison: `FIRST_TOKEN`, the call that reads a prompt."""
     prompt_tokens: int | None = None
-    """Of a text model."""
     start_up: StartUp | None = None
     compilation: Compilation | None = None
     parity: Parity | None = None
     predictions: dict[str, Predictions] | None = None
-    """'eager' and 'compiled'. None with random weights on a hub checkpoint: they would mean nothing."""
+    """'eager' and 'compiled'. None with random weights of a Hub checkpoint: they would mean nothing."""
     image: ImageInfo | None = None
     end_to_end: EndToEnd | None = None
     roofline: Roofline | None = None
     machine_states: tuple[HostSample, ...] = ()
     timing_seconds: float | None = None
-    """Wall clock of the timing, calls and what lies between them."""
+    """Wall clock of the timing, from the first call to the last."""
     caveats: tuple[Caveat, ...] = ()
     elapsed_seconds: float = 0.0
     """Wall clock of the whole run, loading and compiling included."""
     spread: Spread | None = None
     """None before a result is completed from the history."""
     earlier: tuple[ProcessResult, ...] = ()
-    """The processes before this one that the answer rests on, too: all that the history had when the run ended."""
+    """Earlier processes that the answer rests on, too: all that the history had when the run ended."""
     without_breaks: Comparison | None = None
-    """With added graph breaks: the latest answer that the history had for these settings without them."""
+    """For a run with added graph breaks: the latest stored answer for these settings without them."""
     schema_version: int = SCHEMA_VERSION
 
     @cached_property
     def own_figures(self) -> dict[str, ProcessFigure]:
         """The figures of this run's own process, by the names of `comparisons`."""
-        found = {self.main: self._of_calls()} | {name: _of_blocks(pair) for name, pair in self.further.items()}
-        return {name: figure for name, figure in found.items() if figure is not None}
-
-    def _of_calls(self) -> ProcessFigure | None:
-        """By the statistics of the run's protocol."""
-        if self.eager is None or self.compiled is None:
-            return None
-        slow, fast = self.eager, self.compiled
-        if min(len(slow.blocks), len(fast.blocks)) < 2:
-            return None
-        control = _control(slow, self.control_times)
-        if self.spec.protocol == "as published":
-            within = stats.mean_ratio(slow.wall_seconds, fast.wall_seconds)
-            return ProcessFigure(slow.mean_seconds, fast.mean_seconds, within, control)
-        return _of_blocks(Pair(slow, fast, self.control_times))
+        figures: dict[str, ProcessFigure | None] = {}
+        if self.eager is not None and self.compiled is not None:
+            calls = Pair(self.eager, self.compiled, self.control_times)
+            if min(self.eager.blocks, self.compiled.blocks) >= 2:
+                figures[self.main] = _of_means(calls) if self.spec.protocol == "as published" else _of_blocks(calls)
+        figures |= {name: _of_blocks(pair) for name, pair in self.further.items()}
+        return {name: figure for name, figure in figures.items() if figure is not None}
 
     @cached_property
     def comparisons(self) -> dict[str, Comparison]:
-        """Eager against compiled in each figure: 'call', or of a text model 'token' and `FIRST_TOKEN`."""
+        """Eager against compiled in each figure: 'call', or for a text model 'token' and `FIRST_TOKEN`."""
         return {
             name: compare_variants(
                 own,
@@ -96,43 +101,36 @@ class RunResult:
 
     @property
     def main(self) -> str:
-        """The comparison that the speed-up is of: 'call', or of a text model 'token'."""
+        """The name of the comparison that counts as the speed-up: 'call', or 'token' for a text model."""
         return "token" if self.spec.unit == "token" else "call"
 
     @property
     def speedup(self) -> Comparison | None:
-        """That of a call, or of a text model's token."""
         return self.comparisons.get(self.main)
 
     @property
-    def control(self) -> Interval | None:
-        """Eager over eager by the same protocol: the ratio that this machine shows where the true one is 1."""
-        return self.speedup.control if self.speedup is not None else None
-
-    @property
     def latencies(self) -> dict[str, float]:
-        """Seconds of one call, 'eager' and 'compiled', wherever one figure stands for all calls of a variant.
+        """Seconds of one call of 'eager' and 'compiled', whose quotient is the speed-up.
 
-        Where there is a speed-up, it is their quotient. Without one, the median of those variants that were timed.
+        Without a speed-up: the medians of the variants that were timed.
         """
         if self.speedup is not None:
-            return {"eager": self.speedup.eager_seconds, "compiled": self.speedup.compiled_seconds}
+            return dict(zip(("eager", "compiled"), self.speedup.latencies, strict=True))
         sides = {"eager": self.eager, "compiled": self.compiled}
         return {name: side.median_seconds for name, side in sides.items() if side is not None and side.wall_seconds}
 
     @property
     def answer_seconds(self) -> tuple[float, float] | None:
-        """Seconds of a text model's whole answer, eager and compiled: its prompt, and a step for each further token."""
-        first = self.comparisons.get(FIRST_TOKEN)
-        if first is None or self.speedup is None:
+        """Seconds of a text model's whole answer, eager and compiled: the first token, and a step for each further."""
+        first, step = self.comparisons.get(FIRST_TOKEN), self.speedup
+        if first is None or step is None:
             return None
         steps = self.spec.tokens - 1
-        step = self.speedup
         return first.eager_seconds + steps * step.eager_seconds, first.compiled_seconds + steps * step.compiled_seconds
 
     @property
     def threads(self) -> int | None:
-        """Threads of torch in the timing; None where the run did not come so far."""
+        """Threads of torch in the timing; None if the run did not come so far."""
         return None if self.environment is None else self.environment.threads
 
     @property
@@ -147,12 +145,12 @@ class RunResult:
 
     @property
     def others_share(self) -> float | None:
-        """Share of the usable cores that other programs used while it was timed, 0 to 1; None where not known."""
+        """Share of the usable cores that other programs used while it was timed, 0 to 1; None if not known."""
         shares = [state.foreign_cpu for state in self.machine_states if state.foreign_cpu is not None]
         return sum(shares) / len(shares) if shares else None
 
     def as_processes(self) -> tuple[ProcessResult, ...]:
-        """The processes that the answer rests on, this run's own last; empty where this one is no basis of another."""
+        """The processes that the answer rests on, this run's own last; () if no later answer may count this run."""
         if self.speedup is None or self.void or self.oversubscribed or self.status != "ok":
             return ()
         if self.parity is not None and self.parity.verdict == "differ":
@@ -160,7 +158,7 @@ class RunResult:
         return (*self.earlier, ProcessResult(self.id, self.own_figures, self.threads))
 
     def break_even(self, compile_seconds: float) -> BreakEven | None:
-        """When a first call of so many seconds has paid for itself; None where there is no speed-up."""
+        """When a first call of `compile_seconds` has paid for itself; None without a speed-up."""
         speedup = self.speedup
         if speedup is None:
             return None
@@ -182,20 +180,13 @@ class RunResult:
             answers=answers,
         )
 
-    @cached_property
-    def own_break_even(self) -> BreakEven | None:
-        """When this run's own first compiled call has paid; None where compiled is not known to be faster."""
-        if self.compilation is None or self.speedup is None or self.speedup.verdict != "faster":
-            return None
-        return self.break_even(self.compilation.first_call_seconds)
-
     def roofline_share(self, measured: Measurement) -> float | None:
-        """The least time that a call could take here over the one it takes, by the wall clock."""
+        """The least time that a call could take here, over its measured median."""
         return None if self.roofline is None else self.roofline.least_seconds / measured.median_seconds
 
     @property
     def request_seconds(self) -> tuple[float, float] | None:
-        """Seconds of a whole request, eager and compiled, of pictures from end to end; None for other models."""
+        """Seconds of a whole request with pictures, eager and compiled; None for other models."""
         parts, batch, calls = self.end_to_end, self.spec.batch_size, tuple(self.latencies.values())
         if parts is None or len(calls) < 2:
             return None
@@ -208,16 +199,23 @@ class RunResult:
         return list(dict.fromkeys(map(str, self.caveats)))
 
 
+def _of_means(pair: Pair) -> ProcessFigure:
+    """From plain means, as the guide's recipe has it."""
+    eager, compiled = pair.eager, pair.compiled
+    ratio = stats.mean_ratio(eager.wall_seconds, compiled.wall_seconds)
+    return ProcessFigure(eager.mean_seconds, compiled.mean_seconds, ratio, _control(pair))
+
+
 def _of_blocks(pair: Pair) -> ProcessFigure | None:
-    """From blocks timed in turns; None from fewer than two."""
-    sides = pair.eager.beside(pair.compiled)
-    if min(map(len, sides)) < 2:
+    """From blocks timed in turns; None from fewer than two pairs."""
+    sides = stats.side_by_side(pair.eager.wall_seconds, pair.compiled.wall_seconds, pair.eager.calls_per_block)
+    if len(sides[0]) < 2:
         return None
-    control = _control(pair.eager, pair.control_times)
-    return ProcessFigure(*stats.paired_seconds(*sides), stats.paired_ratio(*sides), control)
+    return ProcessFigure(*stats.paired_seconds(*sides), stats.paired_ratio(*sides), _control(pair))
 
 
-def _control(eager: Measurement, again: Measurement | None) -> Interval | None:
+def _control(pair: Pair) -> Interval | None:
+    eager, again = pair.eager, pair.control_times
     if again is None:
         return None
     return stats.control_ratio(eager.wall_seconds, again.wall_seconds, eager.calls_per_block, again.blocks_apart)

@@ -13,10 +13,10 @@ from demo.tasks import BY_NAME
 
 
 def to_json(result: RunResult) -> dict[str, Any]:
-    """Returns the documented JSON of a result.
+    """Returns the JSON of a result, as `docs/api.md` describes it.
 
-    `break_even_calls` and `break_even_seconds` are null unless compiled is faster, `end_to_end_speedup` where the
-    verdict is 'unsure'.
+    `break_even_calls` and `break_even_seconds` are null unless compiled is faster, `end_to_end_speedup` if the verdict
+    is 'unsure'.
     """
     data = plain(result)
     for variant in ("eager", "compiled"):
@@ -26,18 +26,19 @@ def to_json(result: RunResult) -> dict[str, Any]:
         if measured is not None:
             data[variant] |= _variant(result, measured, result.latencies[variant])
     data["comparisons"] = {name: _comparison(one) for name, one in result.comparisons.items()}
-    data["speedup"], data["control"] = plain(result.speedup), plain(result.control)
+    data["speedup"] = plain(result.speedup)
+    data["control"] = data["speedup"] and data["speedup"]["control"]
     pool = result.as_processes()
     data["repeats"] = [run.id for run in pool]
     data["process"] = plain(pool[-1]) if pool else None
-    paid = result.own_break_even
+    verdict, compiled = result.speedup.verdict if result.speedup is not None else None, result.compilation
+    paid = result.break_even(compiled.first_call_seconds) if compiled is not None and verdict == "faster" else None
     data |= {"break_even_calls": paid and paid.calls, "break_even_seconds": paid and paid.seconds}
+    costs = {"cold": compiled.cold, "warm": compiled.warm} if compiled is not None else {}
     data["break_even"] = {
-        cache: plain(result.break_even(cost.first_call_seconds))
-        for cache in ("cold", "warm")
-        if result.compilation is not None and (cost := getattr(result.compilation, cache)) is not None
+        cache: plain(result.break_even(cost.first_call_seconds)) for cache, cost in costs.items() if cost is not None
     }
-    requests = result.request_seconds if result.speedup is not None and result.speedup.verdict != "unsure" else None
+    requests = result.request_seconds if verdict not in (None, "unsure") else None
     data["end_to_end_speedup"] = requests[0] / requests[1] if requests else None
     data["caveats"] = [plain(one) | {"text": str(one)} for one in result.caveats]
     data["warnings"] = result.warnings
@@ -49,7 +50,7 @@ def to_json(result: RunResult) -> dict[str, Any]:
 
 def _variant(result: RunResult, measured: Measurement, latency: float) -> dict[str, Any]:
     rate, batch = f"{result.spec.unit}s_per_second", result.spec.batch_size
-    found = {
+    figures = {
         "median_ms": milliseconds(measured.median_seconds),
         "mean_ms": milliseconds(measured.mean_seconds),
         "p95_ms": milliseconds(measured.p95_seconds),
@@ -57,10 +58,10 @@ def _variant(result: RunResult, measured: Measurement, latency: float) -> dict[s
         "launch_ms": None if measured.launch_seconds is None else milliseconds(measured.launch_seconds),
     }
     if measured.profile is not None:
-        found |= {"busy_share": measured.busy_share, "roofline_share": result.roofline_share(measured)}
+        figures |= {"busy_share": measured.busy_share, "roofline_share": result.roofline_share(measured)}
     if run := measured.back_to_back:
-        found[f"{rate}_back_to_back"] = run.calls * batch / run.seconds
-    return found
+        figures[f"{rate}_back_to_back"] = run.calls * batch / run.seconds
+    return figures
 
 
 def _comparison(one: Comparison) -> dict[str, Any]:
@@ -78,6 +79,7 @@ def from_json(data: dict[str, Any]) -> RunResult:
     version = data.get("schema_version") if isinstance(data, dict) else None
     if version != SCHEMA_VERSION:
         raise ValueError(f"a result has schema_version {SCHEMA_VERSION}, this has {version}")
-    result, seen = load(RunResult, data), data.get("predictions")
+    result, predictions = load(RunResult, data), data.get("predictions")
     kind = BY_NAME[result.spec.task].predictions
-    return replace(result, predictions={name: load(kind, one) for name, one in seen.items()}) if seen else result
+    own = {variant: load(kind, one) for variant, one in predictions.items()} if predictions else None
+    return replace(result, predictions=own)

@@ -6,8 +6,8 @@ Empty lines and what follows a # do not count.
 
 from dataclasses import dataclass, replace
 
-from demo.core.limits import MAX_BATCH_SIZE
-from demo.core.spec import BadInput
+from demo.core import format as fmt
+from demo.core.spec import MAX_BATCH_SIZE, BadInput
 
 MAX_CALLS = 1000
 MAX_PIXELS, MAX_TOKENS = 2048, 4096
@@ -19,7 +19,7 @@ class Size:
     batch_size: int
     height: int | None = None
     width: int | None = None
-    """In pixels, of the model's input; None as the processor makes it of the picture."""
+    """Pixels of the model's input; None: as the processor makes it."""
     prompt_tokens: int | None = None
     """None for pictures."""
 
@@ -32,29 +32,22 @@ class Size:
 
 
 def read_log(text: str, of_text: bool) -> tuple[Size, ...]:
-    """The sizes in the order of the calls; `of_text` where they are prompts. Raises BadInput."""
-    calls: list[Size] = []
-    for number, line in enumerate(text.splitlines(), start=1):
-        if size := line.partition("#")[0].strip():
-            try:
-                calls.append(_size(size, of_text))
-            except ValueError as problem:
-                raise BadInput(f"Line {number} of the sizes: {problem}. Given: {line.strip()[:80]!r}.") from problem
-            if len(calls) > MAX_CALLS:
-                raise BadInput(f"The sizes are of more than {MAX_CALLS} calls at line {number}: shorten the log.")
-    if not calls:
-        raise BadInput("The file holds no sizes. A line is such as: 4 128" + ("." if of_text else ", or 4 480 640."))
+    """The sizes in the order of the calls; `of_text` for those of prompts. Raises BadInput."""
+    lines = [(number, line.partition("#")[0].strip()) for number, line in enumerate(text.splitlines(), start=1)]
+    calls = [_size(number, line, of_text) for number, line in lines if line]
+    if not 1 <= len(calls) <= MAX_CALLS:
+        raise BadInput(f"The sizes must be of 1 to {MAX_CALLS} calls, a line each. Given: {len(calls)}.")
     return tuple(calls)
 
 
-def _size(text: str, of_text: bool) -> Size:
-    """Raises ValueError for what is no size."""
-    parts = text.split()
-    if not all(part.isdecimal() for part in parts) or len(parts) not in ((2,) if of_text else (1, 3)):
+def _size(number: int, line: str, of_text: bool) -> Size:
+    most, lengths = (MAX_TOKENS, (2,)) if of_text else (MAX_PIXELS, (1, 3))
+    parts = line.split()
+    numbers = [int(part) for part in parts if part.isdecimal() and len(part) < 5]
+    fits = len(numbers) == len(parts) and len(parts) in lengths and 1 <= numbers[0] <= MAX_BATCH_SIZE
+    if not fits or not all(1 <= value <= most for value in numbers):
         further = "and the prompt's tokens" if of_text else "alone, or with height and width"
-        raise ValueError(f"a size is the batch size {further}, all whole numbers")
-    batch, *others = map(int, parts)
-    largest = MAX_TOKENS if of_text else MAX_PIXELS
-    if not 1 <= batch <= MAX_BATCH_SIZE or not all(1 <= other <= largest for other in others):
-        raise ValueError(f"a batch size is 1 to {MAX_BATCH_SIZE}, and the largest other number {largest}")
+        allowed = f"a batch size of 1 to {MAX_BATCH_SIZE} {further}, of 1 to {most}"
+        raise BadInput(f"Line {number} of the sizes must be {allowed}. Given: {fmt.excerpt(line)}.")
+    batch, *others = numbers
     return Size(batch, prompt_tokens=others[0]) if of_text else Size(batch, *others)

@@ -1,8 +1,8 @@
 """What is asked of one run, and the table of options from which every way of asking is made.
 
-A field of `RunSpec` that `option`, or one of the three functions below it, declares is an `Option`. The command line,
-the form, the API, links, grids and the sentences about a run read `OPTIONS`: a new option is declared here and applied
-in `demo.backend`.
+A field of `RunSpec` declared by `option`, `choice`, `switch` or `number` is an `Option`. The command line, the form,
+the API, links, grids and the sentences about a run read `OPTIONS`: a new option is declared here and applied in
+`demo.backend`.
 """
 
 import dataclasses
@@ -13,20 +13,19 @@ from typing import Any, Literal
 
 from demo import tasks
 from demo.core import format as fmt
-from demo.core.codec import shown
 from demo.tasks import own, text
 from demo.tasks.task import Task
 
 
 class BadInput(ValueError):
-    """Something that was asked for cannot be run. The message is a whole sentence for the person who asked."""
+    """A run that was asked for and cannot be run. The message is a whole sentence for the person who asked."""
 
 
 TEXT_GENERATION, OWN_MODEL = text.TASK.name, own.TASK.name
 TASKS = tuple(name for name in tasks.BY_NAME if name != OWN_MODEL)
-"""Those that a checkpoint may have, in the order of the form."""
+"""The tasks of checkpoints, in the order of the form."""
 MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs", "lite")
-"""The names of `torch._inductor.list_mode_options()`; the worker refuses one that its torch does not know."""
+"""The names of `torch._inductor.list_mode_options()`. The worker refuses one that its torch does not know."""
 CUDA_GRAPH_MODES = ("reduce-overhead", "max-autotune")
 """Modes that record CUDA graphs, on a GPU."""
 DTYPES = ("float32", "tf32", "float16", "bfloat16")
@@ -36,15 +35,13 @@ MAX_BATCH_SIZE = 256
 MAX_QUERIES, MAX_QUERY_LENGTH = 32, 200
 MAX_PROMPT = 20_000
 """Characters."""
-MIN_TOKENS, MAX_TOKENS = 2, 4096
-"""Tokens of an answer: the first comes with the prompt, from the second on each is a step of its own."""
 PUBLISHED_CALLS = 300
 FOLDS = ("machine", "compile", "timing")
 """The groups of the form's fold 'Advanced', in its order."""
 
 
-def without_meaning(task: str) -> tuple[str, ...]:
-    """The options that a run of this task cannot use; of an unknown task those that only text generation has."""
+def unused_options(task: str) -> tuple[str, ...]:
+    """The options that a run of this task cannot use; for an unknown task those that only text generation has."""
     return tasks.BY_NAME[task].unused if task in tasks.BY_NAME else Task.unused
 
 
@@ -53,37 +50,35 @@ class Option:
     """One option of a run, as every way of asking for a run needs it."""
 
     name: str
-    """The field of `RunSpec`: also the name in links, grids, the API and the JSON of a result."""
+    """The field of `RunSpec`, and the name in links, grids, the API and the JSON of a result."""
     default: Any
     """None for a number that may be left out."""
     kind: Literal["choice", "switch", "whole", "number", "queries", "passage"]
     help: str
     """One sentence or two, for `--help`, the form and the API's documentation."""
     label: str
-    """Its name in the form and in a refusal; where nothing is given, the name in words."""
-    empty: str = ""
-    """What the form says in the empty field of a number that may be left out."""
+    """Name in the form and in error messages. Default: `name` in words."""
     values: tuple[str, ...] = ()
-    """What a choice may be; the first is the default."""
+    """The values of a choice; the first is the default."""
     low: float = 0
     high: float = 0
     """The least and the largest value of a number, both allowed."""
     fold: str | None = None
-    """Its group in the form's fold 'Advanced', one of `FOLDS`; None: the form lays it out itself."""
+    """Its group in the form, one of `FOLDS`; None: the form lays it out itself."""
     timing: bool = False
-    """It decides how a run is timed and examined, but not what is compiled: all of the fold 'timing', and the cache."""
+    """It decides how a run is timed and examined, not what is compiled. Default: True in the fold 'timing'."""
     for_speed: bool = False
-    """It may make calls faster without changing what is asked of the model; plain eager has its default."""
+    """It may make calls faster without changing what is asked of the model. Plain eager has its default."""
 
     @property
     def flag(self) -> str:
         """On the command line."""
         return f"--{self.name.replace('_', '-')}"
 
-    def parsed(self, given: Any) -> Any:
-        """`given` with numbers and queries that were typed as text read; `check` refuses what cannot be read."""
+    def parse(self, value: Any) -> Any:
+        """`value` with numbers and queries read from text. What cannot be read is returned as it is."""
         readers = {"whole": fmt.parse_whole, "number": fmt.parse_number, "queries": _parse_queries}
-        return readers[self.kind](given) if self.kind in readers else given
+        return readers[self.kind](value) if self.kind in readers else value
 
     def check(self, value: Any) -> None:
         """Raises BadInput for a value that the option does not allow."""
@@ -94,7 +89,7 @@ class Option:
                 check_choice(self.label.lower(), value, self.values)
             case "switch":
                 if not isinstance(value, bool):
-                    raise BadInput(f"{self.name} is a switch, true or false. Given: {shown(value)}.")
+                    raise BadInput(f"{self.name} is a switch, true or false. Given: {fmt.excerpt(value)}.")
             case "whole" | "number":
                 self._check_number(value)
             case "queries":
@@ -103,14 +98,14 @@ class Option:
                 _check_passage(value)
 
     def _check_number(self, value: Any) -> None:
-        allowed, called = (int, "whole number") if self.kind == "whole" else (int | float, "number")
-        if isinstance(value, bool) or not isinstance(value, allowed) or not self.low <= value <= self.high:
+        types, noun = (int, "whole number") if self.kind == "whole" else (int | float, "number")
+        if isinstance(value, bool) or not isinstance(value, types) or not self.low <= value <= self.high:
             bounds = f"from {self.low:g} to {self.high:g}"
-            raise BadInput(f"{self.label} must be a {called} {bounds}. Given: {shown(value)}.")
+            raise BadInput(f"{self.label} must be a {noun} {bounds}. Given: {fmt.excerpt(value)}.")
 
 
 def option(kind: str, default: Any, help: str, **facts: Any) -> Any:
-    """A field that is an `Option`, of which `facts` are further fields."""
+    """A field that is an `Option`; `facts` are further fields of the option."""
     metadata = {"kind": kind, "help": help, "timing": facts.get("fold") == "timing"}
     return field(default=default, metadata=metadata | facts)
 
@@ -126,35 +121,27 @@ def switch(help: str, **facts: Any) -> Any:
 
 
 def number(default: float | None, low: float, high: float, help: str, **facts: Any) -> Any:
-    """A field with a number from `low` to `high`, a whole one where these are."""
+    """A field with a number from `low` to `high`, as `help` then says; a whole number if `low` is one."""
     kind = "whole" if isinstance(low, int) else "number"
-    return option(kind, default, help, low=low, high=high, **facts)
+    return option(kind, default, f"{help} From {low:g} to {high:g}.", low=low, high=high, **facts)
 
 
 @dataclass(frozen=True)
 class RunSpec:
     """What is asked of one run. Checks itself; raises `BadInput` with what was given and what is allowed.
 
-    Whether the checkpoint exists, and fits the task and the text, is for `demo.core.catalog.make_spec` to say.
+    `demo.core.catalog.make_spec` checks that the checkpoint exists and fits the task and the text.
     """
 
     checkpoint: str
     task: str
-    batch_size: int = number(
-        1,
-        1,
-        MAX_BATCH_SIZE,
-        f"1 to {MAX_BATCH_SIZE}; the picture, or the prompt, is repeated so many times.",
-    )
+    batch_size: int = number(1, 1, MAX_BATCH_SIZE, "How often the picture, or the prompt, is repeated.")
     mode: str = choice(MODES, "The mode of torch.compile.", label="Compile mode", for_speed=True)
     fullgraph: bool = switch(
-        "Fail instead of falling back to eager where the graph breaks.",
-        label="Full graph only",
-        fold="compile",
-        for_speed=True,
+        "Fail at a graph break instead of running eager.", label="Full graph only", fold="compile", for_speed=True
     )
     dtype: str = choice(DTYPES, "The number format of weights and inputs.", label="Number format", for_speed=True)
-    device: str = choice(("auto", "cpu", "cuda"), '"auto" takes the GPU where there is one.', fold="machine")
+    device: str = choice(("auto", "cpu", "cuda"), '"auto" takes the GPU if there is one.', fold="machine")
     """A result carries the device that was used."""
     weights: str = choice(
         WEIGHTS, '"random" needs no download: latency stays true, predictions mean nothing.', fold="machine"
@@ -166,30 +153,24 @@ class RunSpec:
         None,
         10,
         10_000,
-        "Timed calls of each variant, 10 to 10000; without it, until the speed-up is known well enough.",
+        "Timed calls of each variant; without it, until the speed-up is known well enough.",
         label="Timed calls of each",
-        empty="until the difference is known",
         fold="timing",
     )
     """Rounded up to whole A B B A blocks."""
     protocol: str = choice(
         ("interleaved", "as published"),
-        f'"as published" is the guide\'s: {PUBLISHED_CALLS} calls of eager, then {PUBLISHED_CALLS} of compiled, and '
-        "their means.",
+        f'"as published": means of {PUBLISHED_CALLS} calls of eager, then of compiled, as in the guide.',
         fold="timing",
     )
     precision: float = number(
-        0.01,
-        0.001,
-        0.2,
-        "Stop when the 95 % interval is within this share of the speed-up on both sides; 0.01 is +-1 %.",
-        fold="timing",
+        0.01, 0.001, 0.2, "Stop when the 95 % interval is this narrow to both sides; 0.01 is +-1 %.", fold="timing"
     )
     max_seconds: float = number(
         3.5,
         0.5,
         300.0,
-        "Stop timing after so many seconds, twice that where the verdict is unsure. Left alone, a slow model may "
+        "Stop timing after this time, or twice this time if the verdict is unsure. By default a slow model may "
         "take as long as its first compiled call, a minute at most.",
         label="Seconds of timing",
         fold="timing",
@@ -197,7 +178,7 @@ class RunSpec:
     channels_last: bool = switch(
         "Weights and pictures in memory with the channels last.", fold="machine", for_speed=True
     )
-    """Convolutions on tensor cores like them so."""
+    """The layout in which tensor cores convolve."""
     attention: str = choice(
         ("auto", "eager", "sdpa"),
         'The attention implementation; "auto" leaves it to the checkpoint\'s class.',
@@ -209,7 +190,6 @@ class RunSpec:
         1,
         1024,
         "Threads of torch on a CPU; without it torch's own choice, but no more than other programs leave cores free.",
-        empty="at most the free cores",
         fold="machine",
     )
     cache: str = choice(
@@ -220,30 +200,19 @@ class RunSpec:
         timing=True,
     )
     graph_break: bool = switch(
-        "Add graph breaks within each layer: compiled is then the model with them.",
-        label="Added graph breaks",
-        fold="compile",
+        "Add graph breaks within each layer to the compiled model.", label="Added graph breaks", fold="compile"
     )
     profile: str = choice(
         ("auto", "on", "off"), 'Count kernels and operations with torch.profiler; "auto" does on a GPU.', fold="timing"
     )
-    """'auto' leaves it out on a CPU, where there are no launches to explain and it would lengthen a short run."""
-    repeats: int = number(
-        1,
-        1,
-        20,
-        "1 to 20 fresh processes; the answer rests on all of them.",
-        fold="timing",
-    )
+    """On a CPU there are no launches to explain, and profiling would lengthen a short run."""
+    repeats: int = number(1, 1, 20, "Fresh processes; the answer rests on all of them.", fold="timing")
     compiler: str = choice(
-        ("jit", "aot"),
-        '"jit" is torch.compile, "aot" torch.export and AOTInductor: a package that other processes load.',
-        fold="compile",
-        for_speed=True,
+        ("jit", "aot"), '"jit" is torch.compile, "aot" a package of AOTInductor.', fold="compile", for_speed=True
     )
     scope: str = choice(
         ("model", "layers"),
-        '"layers" compiles each repeated layer instead of the whole model: a shorter first call where they are alike.',
+        '"layers" compiles one repeated layer instead of the whole model: a shorter first call if layers are alike.',
         fold="compile",
         for_speed=True,
     )
@@ -251,7 +220,7 @@ class RunSpec:
     freezing: bool = switch(
         "Inductor's freezing: weights become constants of the graph.", fold="compile", for_speed=True
     )
-    """Folded into one another and laid out anew where that helps, such as batch norm into convolutions."""
+    """Constants can be folded and laid out anew, such as batch norm into convolutions."""
     dynamic: str = choice(
         ("auto", "on", "off"),
         'Shapes: "on" compiles for any size, "off" for each size anew, "auto" for any size from the second on.',
@@ -261,55 +230,39 @@ class RunSpec:
     )
     """torch.compile's `dynamic`: None, True and False."""
     prompt: str = option("passage", "", "For text generation: the text that the model goes on from.")
-    tokens: int = number(
-        64,
-        MIN_TOKENS,
-        MAX_TOKENS,
-        f"For text generation: tokens to generate, {MIN_TOKENS} to {MAX_TOKENS}.",
-        label="Tokens to generate",
-    )
+    tokens: int = number(64, 2, 4096, "For text generation: tokens to generate.", label="Tokens to generate")
+    """Two at least: the first token comes with the prompt, and each further token is a step."""
 
     def __post_init__(self) -> None:
-        if not isinstance(self.checkpoint, str) or not self.checkpoint.strip():
-            raise BadInput("No checkpoint was given. Pick one from the list, or type a Hugging Face model id.")
         if self.task != OWN_MODEL:
             check_choice("task", self.task, TASKS)
         for option in OPTIONS.values():
             option.check(getattr(self, option.name))
+        if unused := sorted(self.departures().keys() & set(unused_options(self.task))):
+            raise BadInput(f"The task {self.task} cannot use {' and '.join(unused)}. Leave that out.")
+        if conflict := self._conflict() or tasks.BY_NAME[self.task].refusal(self):
+            raise BadInput(conflict)
+
+    def _conflict(self) -> str:
+        """Why two options cannot go together, with the way out, as a sentence; '' if all can."""
         if self.protocol == "as published" and self.iterations is not None:
-            raise BadInput(
+            return (
                 f"The protocol 'as published' times {PUBLISHED_CALLS} calls of each: leave the number of calls empty, "
                 "or choose the protocol 'interleaved'."
             )
-        if given := sorted(self.departures().keys() & set(without_meaning(self.task))):
-            raise BadInput(f"The task {self.task} cannot use {' and '.join(given)}. Leave that out.")
-        self._check_way_to_compile()
-        if refusal := tasks.BY_NAME[self.task].refusal(self):
-            raise BadInput(refusal)
-
-    def _check_way_to_compile(self) -> None:
-        """Raises BadInput for a combination that torch does not have."""
-        if self.graph_break and self.fullgraph:
-            raise BadInput(
-                "A run with an added graph break cannot be one full graph: switch graph_break or fullgraph off."
-            )
-        if self.graph_break and self.scope == "layers":
-            raise BadInput("Added graph breaks are for the whole model: switch graph_break off, or choose scope model.")
-        if self.compiler != "aot":
-            return
-        if self.scope == "layers":
-            raise BadInput("AOTInductor compiles a model as a whole: choose scope model, or compiler jit.")
-        if self.graph_break:
-            raise BadInput("A package of AOTInductor is one graph: switch graph_break off, or choose compiler jit.")
-        if self.mode in CUDA_GRAPH_MODES:
+        if self.graph_break and (self.fullgraph or self.scope == "layers" or self.compiler == "aot"):
+            need = "Added graph breaks need the whole model, compiled just in time and not as one full graph"
+            return f"{need}: switch graph_break off, or choose fullgraph off, scope model and compiler jit."
+        if self.compiler == "aot" and self.scope == "layers":
+            return "AOTInductor compiles a model as a whole: choose scope model, or compiler jit."
+        if self.compiler == "aot" and self.mode in CUDA_GRAPH_MODES:
             others = ", ".join(mode for mode in MODES if mode not in CUDA_GRAPH_MODES)
-            raise BadInput(
-                f"AOTInductor records no CUDA graphs, which mode {self.mode} is for. Choose mode {others}, or compiler "
-                "jit."
-            )
+            what = f"AOTInductor records no CUDA graphs, which mode {self.mode} is for."
+            return f"{what} Choose mode {others}, or compiler jit."
+        return ""
 
     def on(self, device: str) -> "RunSpec":
-        """This spec with the device that 'auto' came to mean."""
+        """This spec on another device."""
         return dataclasses.replace(self, device=device)
 
     @property
@@ -332,7 +285,7 @@ class RunSpec:
 
 
 def _option(declared: dataclasses.Field[Any]) -> Option:
-    facts: dict[str, Any] = {"label": declared.name.replace("_", " ").capitalize(), **declared.metadata}
+    facts: dict[str, Any] = {"label": fmt.capital(declared.name.replace("_", " ")), **declared.metadata}
     return Option(declared.name, declared.default, **facts)
 
 
@@ -343,20 +296,21 @@ OPTIONS = {declared.name: _option(declared) for declared in dataclasses.fields(R
 def check_choice(title: str, value: Any, allowed: tuple[str, ...]) -> None:
     """Raises BadInput for anything but one of `allowed`."""
     if not isinstance(value, str) or value not in allowed:
-        raise BadInput(f"Unknown {title} {shown(value)}. Allowed: {', '.join(allowed)}.")
+        raise BadInput(f"Unknown {title} {fmt.excerpt(value)}. Allowed: {', '.join(allowed)}.")
 
 
-def _parse_queries(given: Any) -> Any:
-    if isinstance(given, str):
-        return tuple(query for part in re.split(r"[,;\n]", given) if (query := part.strip()))
-    if not isinstance(given, Iterable):
-        return (given,)
-    return tuple(query.strip() if isinstance(query, str) else query for query in given)
+def _parse_queries(value: Any) -> Any:
+    if isinstance(value, str):
+        value = re.split(r"[,;\n]", value)
+        return tuple(query.strip() for query in value if query.strip())
+    if not isinstance(value, Iterable):
+        return (value,)
+    return tuple(query.strip() if isinstance(query, str) else query for query in value)
 
 
 def _check_passage(text: Any) -> None:
     if not isinstance(text, str):
-        raise BadInput(f"The prompt is a text. Given: {shown(text)}.")
+        raise BadInput(f"The prompt is a text. Given: {fmt.excerpt(text)}.")
     if len(text) > MAX_PROMPT:
         raise BadInput(f"The prompt may have {MAX_PROMPT:,} characters. Given: {len(text):,}.")
     try:
@@ -365,10 +319,10 @@ def _check_passage(text: Any) -> None:
         raise BadInput("The prompt holds half a character (a lone surrogate). Type it anew.") from error
 
 
-def _check_queries(text: Any) -> None:
-    texts = isinstance(text, tuple) and all(isinstance(query, str) and query.strip() for query in text)
-    if not texts or len(text) > MAX_QUERIES or any(len(query) > MAX_QUERY_LENGTH for query in text):
+def _check_queries(queries: Any) -> None:
+    texts = isinstance(queries, tuple) and all(isinstance(query, str) and query.strip() for query in queries)
+    if not texts or len(queries) > MAX_QUERIES or any(len(query) > MAX_QUERY_LENGTH for query in queries):
         raise BadInput(
             f"The text queries are at most {MAX_QUERIES} texts of 1 to {MAX_QUERY_LENGTH} characters, such as: a cat, "
-            f"a remote control. Given: {shown(text)}."
+            f"a remote control. Given: {fmt.excerpt(queries)}."
         )

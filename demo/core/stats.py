@@ -1,35 +1,39 @@
 """Statistics of timings: ratios with their intervals, and the rule by which two things differ.
 
-Two levels, as in Kalibera and Jones, "Rigorous Benchmarking in Reasonable Time" (2013): between the calls of one
-process (`paired_ratio`), and between processes that run the same spec (`rerun_ratio`). The second is mostly the larger
-one: where memory lies and which core a thread gets is decided once in a process. Not covered: differences between days,
-versions or machines.
+Two levels, as in Kalibera and Jones, "Rigorous Benchmarking in Reasonable Time" (2013):
+
+1. Between the calls of one process: `paired_ratio`.
+2. Between processes that run the same spec: `rerun_ratio`. Mostly the larger spread: where memory lies and which core a
+   thread gets is decided once in a process.
+
+Not covered: differences between days, versions or machines.
 """
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import NormalDist
 from typing import Literal
 
 import numpy as np
 
 Verdict = Literal["faster", "same", "slower", "unsure"]
+Times = Sequence[float] | np.ndarray
+"""Seconds."""
 
 CONFIDENCE = 0.95
 TRIMMED = 0.1
 """Share of the blocks that is trimmed at either end."""
 FEW_BLOCKS = 6
-"""From fewer blocks of two calls, calls are paired: Student's t of one to four degrees of freedom is very wide."""
+"""With fewer blocks of two calls, calls are paired: Student's t of one to four degrees of freedom is very wide."""
 SMALLEST_DIFFERENCE = 0.01
 """Nothing under 1 % is called faster or slower: criterion's noise threshold."""
 SAME_WITHIN = 0.03
 EQUIVALENCE = 1.645 / 1.96
-"""How much narrower a 90 % interval is than a 95 % one: that of an equivalence test at 5 % (Schuirmann 1987)."""
+"""Width of a 90 % interval over a 95 % one: an equivalence test at 5 % (Schuirmann 1987)."""
 TAKEN_FACTOR = 1.75
-"""How far a ratio may be off where other programs take cores: up to 1.68× in two rounds of
-`benchmarks/taken_cores.py`, of which `benchmarks/results/taken_cores.md` is the later."""
-TOO_WIDE = 0.5
-"""The estimate is not shown where the half-width of its interval is this or more."""
+"""How far a ratio may be off when other programs take cores: up to 1.68× in two rounds of
+`benchmarks/taken_cores.py`, the later of which is in `benchmarks/results/taken_cores.md`."""
 
 
 @dataclass(frozen=True)
@@ -47,22 +51,15 @@ class Interval:
 
     @property
     def too_wide(self) -> bool:
-        """Whether it is too wide to be shown."""
-        return self.half_width >= TOO_WIDE
+        """Whether nothing should be shown yet."""
+        return self.half_width >= 0.5
 
 
-def block_medians(seconds: Sequence[float] | np.ndarray, calls: int) -> np.ndarray:
-    """Median of each run of `calls` consecutive timings; a last, incomplete run is left out."""
-    return np.median(_blocks(seconds, calls), axis=1)
+def side_by_side(slow: Times, fast: Times, calls: int) -> tuple[np.ndarray, np.ndarray]:
+    """Times of `slow` and `fast` in pairs, from A B B A blocks with `calls` calls of each.
 
-
-def side_by_side(
-    slow: Sequence[float] | np.ndarray, fast: Sequence[float] | np.ndarray, calls: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Times of `slow` and `fast` that were taken beside each other in A B B A blocks of `calls` calls of each.
-
-    The medians of the blocks both have. Of fewer than `FEW_BLOCKS` blocks of two calls every call: each has a
-    neighbour of the other variant. Drift within a block then no longer cancels, but widens the interval.
+    A pair is the medians of a block. With fewer than `FEW_BLOCKS` blocks of two calls, it is two neighbouring calls:
+    drift within a block then no longer cancels, but widens the interval.
     """
     blocks = min(len(slow), len(fast)) // calls
     sides = [_blocks(times, calls)[:blocks] for times in (slow, fast)]
@@ -70,21 +67,21 @@ def side_by_side(
     return one, other
 
 
-def _blocks(seconds: Sequence[float] | np.ndarray, calls: int) -> np.ndarray:
+def _blocks(seconds: Times, calls: int) -> np.ndarray:
+    """[blocks, calls], without a last, incomplete block."""
     times = np.asarray(seconds, dtype=float)
     return times[: len(times) // calls * calls].reshape(-1, calls)
 
 
-def paired_ratio(slow: Sequence[float] | np.ndarray, fast: Sequence[float] | np.ndarray) -> Interval:
-    """How many times longer `slow` takes than `fast`, from blocks timed side by side.
+def paired_ratio(slow: Times, fast: Times) -> Interval:
+    """How many times longer `slow` takes than `fast`, from the pairs of `side_by_side`.
 
-    `slow[i]` and `fast[i]` (seconds, see `side_by_side`) come from the same A B B A block, so that a slower machine
-    affects both and cancels in their ratio. The estimate is the geometric mean of the blocks' ratios, trimmed by a
-    tenth at either end against single disturbed blocks; the interval is Tukey and
-    McLaughlin's for a trimmed mean (1963): Student's t with the standard error of the winsorised logarithms. Unlike a
-    bootstrap it keeps its coverage for the handful of blocks that a slow model leaves time for.
+    Both times of a pair come from the same A B B A block, so that a slower machine cancels in their ratio. The estimate
+    is the geometric mean of the pairs' ratios, trimmed by a tenth at either end against single disturbed blocks. The
+    interval is Tukey and McLaughlin's for a trimmed mean (1963): Student's t with the standard error of the winsorised
+    logarithms. Unlike a bootstrap it keeps its coverage for the handful of blocks that a slow model leaves time for.
 
-    Raises ValueError when the two differ in length or hold fewer than two blocks.
+    Raises ValueError if the two differ in length or hold fewer than two pairs.
     """
     if len(slow) != len(fast) or len(slow) < 2:
         raise ValueError(f"paired blocks are needed, two at least: given {len(slow)} and {len(fast)}")
@@ -93,23 +90,23 @@ def paired_ratio(slow: Sequence[float] | np.ndarray, fast: Sequence[float] | np.
 
 
 def control_ratio(eager: Sequence[float], control: Sequence[float], calls: int, apart: int = 1) -> Interval | None:
-    """Eager over eager by the same protocol: the ratio shown where the true one is 1; None with too few blocks.
+    """Eager over eager by the same protocol, where the true ratio is 1; None with too few blocks.
 
-    Takes the single times in seconds. Each control block of `calls` calls was timed between the last eager calls of
-    one block and the first of the next, so it is compared with those: the eager times shifted by half a block. There
-    is one after every `apart` blocks, the first after the first of them.
+    There is a control block of `calls` calls after every `apart` blocks, the first after the first of them. It lies
+    between the last eager calls of one block and the first of the next, so it is compared with those: the eager times
+    shifted by half a block.
     """
-    beside = _blocks(eager[calls // 2 :], calls)[::apart].ravel()
-    if min(len(beside), len(control)) < 2 * calls:
+    around = _blocks(eager[calls // 2 :], calls)[::apart].ravel()
+    if min(len(around), len(control)) < 2 * calls:
         return None
-    return paired_ratio(*side_by_side(beside, control, calls))
+    return paired_ratio(*side_by_side(around, control, calls))
 
 
-def paired_seconds(slow: Sequence[float] | np.ndarray, fast: Sequence[float] | np.ndarray) -> tuple[float, float]:
-    """One call of each in seconds, whose quotient is the estimate of `paired_ratio` for the same blocks.
+def paired_seconds(slow: Times, fast: Times) -> tuple[float, float]:
+    """Seconds of one call of each. Their quotient is the estimate of `paired_ratio` for the same pairs.
 
-    Geometric means over the blocks that the trimming of their ratios keeps. Medians of all calls would have another
-    quotient where the machine was disturbed. One block is enough.
+    Geometric means over the pairs that the trimming of their ratios keeps. Medians of all calls would have another
+    quotient on a disturbed machine. One pair is enough.
     """
     above, below = np.log(np.asarray(slow, dtype=float)), np.log(np.asarray(fast, dtype=float))
     kept = _kept(above - below)
@@ -118,27 +115,25 @@ def paired_seconds(slow: Sequence[float] | np.ndarray, fast: Sequence[float] | n
 
 @dataclass(frozen=True)
 class Pooled(Interval):
-    """From several processes, with what it rests on."""
+    """An estimate from several processes."""
 
     deviation: float
-    """Standard deviation between processes, of the logarithm of the ratio, that the interval counts in."""
+    """Standard deviation between processes that the interval includes, of the logarithm of the ratio."""
     weights: tuple[float, ...]
-    """Share of each process in the estimate; 1 together."""
+    """Share of each process in the estimate; together 1."""
 
 
 def rerun_ratio(processes: Sequence[Interval], deviation: float, freedom: float) -> Pooled:
-    """The ratio that a further process is expected to show, and its interval, from one process or more.
+    """The ratio that a further process is expected to show, and its interval, from at least one process.
 
-    Takes each process's own estimate with its interval. `deviation` is what is known of the standard deviation between
-    processes (of the logarithm of the ratio), from `freedom` degrees of freedom; infinite where it is known exactly.
-    With each process after the first their own distances are counted in with one degree more, so the known spread is
-    never dropped: the moderated variance of Smyth 2004. A process counts by the inverse of its variance, so that a
-    noisy one blunts nothing; the spread between them is that of DerSimonian and Laird 1986.
+    `deviation` is the standard deviation between processes (of the logarithm of the ratio), known from `freedom`
+    degrees of freedom; infinite if known exactly.
 
-    Raises ValueError without a process.
+    - Each process after the first adds its own distance from the rest, and one degree of freedom: the moderated
+      variance of Smyth (2004). So the known spread is never dropped.
+    - A process counts by the inverse of its variance, so that a noisy one blunts nothing. The spread between them is
+      DerSimonian and Laird's (1986).
     """
-    if not processes:
-        raise ValueError("one process is needed at least")
     logs = np.log([one.ratio for one in processes])
     within = np.array([(math.log(one.high / one.low) / 2 / t_quantile(math.inf)) ** 2 for one in processes])
     own, more = _between(logs, within), len(logs) - 1
@@ -164,7 +159,7 @@ def _between(logs: np.ndarray, within: np.ndarray) -> float:
 
 
 def geometric_mean(values: Sequence[float], weights: Sequence[float] | None = None) -> float:
-    """Weighted where `weights`, which are 1 together, are given."""
+    """`weights`, if any, are together 1."""
     return math.exp(float(np.average(np.log(np.asarray(values, dtype=float)), weights=weights)))
 
 
@@ -189,11 +184,10 @@ def _kept(values: np.ndarray) -> np.ndarray:
 
 
 def _trimmed(values: np.ndarray) -> tuple[float, float, float]:
-    """The mean without the lowest and the highest tenth, its standard error, and the degrees of freedom of that."""
-    count = len(values)
+    """The mean without the lowest and the highest tenth, its standard error, and the degrees of freedom."""
     kept = values[_kept(values)]
     winsorised = np.clip(values, kept[0], kept[-1])
-    error = float(winsorised.std(ddof=1)) * math.sqrt(count) / len(kept)
+    error = float(winsorised.std(ddof=1)) * math.sqrt(len(values)) / len(kept)
     return float(kept.mean()), error, float(len(kept) - 1)
 
 
@@ -211,7 +205,7 @@ def noise_floor(control: Interval | None) -> float:
 
 @dataclass(frozen=True)
 class Difference(Interval):
-    """How many times longer one thing takes than another, as it may be stated, and whether the two differ."""
+    """How many times longer one thing takes than another, and whether the two differ."""
 
     verdict: Verdict
     """'faster' and 'slower' are said of the second; 'unsure' only of an interval that contains 1."""
@@ -222,16 +216,16 @@ def compare(ratio: Interval, floor: float = 0.0, taken: bool = False, questions:
 
     The only rule here by which two things differ: a run's verdict, Compare, the search and reruns use it.
 
-    1. Of several `questions` about the same figures each gets a wider interval (Bonferroni's correction).
+    1. If several `questions` are asked of the same figures, the interval is wider (Bonferroni's correction).
     2. The interval is at least as wide as `floor`, by which the machine showed a model to differ from itself.
-    3. Where other programs took cores (`taken`), both ends move out by `TAKEN_FACTOR`: that error is not random, so
-       no number of calls narrows it.
+    3. If other programs took cores (`taken`), both ends move out by `TAKEN_FACTOR`: that error is not random, so no
+       number of calls narrows it.
     4. 'faster' and 'slower': the interval leaves out 1, and the estimate is more than 1 % away.
     5. 'same': the 90 % interval of step 1 lies within 3 % of 1, an equivalence test at 5 %. The floor does not widen
-       it: it is no error of blocks timed in turns. Never where cores were taken.
+       it: it is no error of blocks timed in turns. Never if cores were taken.
     6. Else 'unsure'. The interval then contains 1: one that leaves it out and is no difference is 'same'.
     """
-    known = _widened(ratio, questions)
+    known = ratio if questions == 1 else _widened(ratio, questions)
     margin = max(math.log1p(floor), math.log(known.ratio / known.low), math.log(known.high / known.ratio))
     margin += math.log(TAKEN_FACTOR) if taken else 0.0
     low, high = known.ratio * math.exp(-margin), known.ratio * math.exp(margin)
@@ -247,17 +241,14 @@ def compare(ratio: Interval, floor: float = 0.0, taken: bool = False, questions:
 
 def _widened(ratio: Interval, questions: int) -> Interval:
     """The interval at 1 - 5 % / questions, by the normal approximation of its logarithm."""
-    if questions < 2:
-        return ratio
-    from scipy.special import ndtri  # 0.1 s, which commands without a figure should not take
-
-    wider = float(ndtri(1 - (1 - CONFIDENCE) / 2 / questions) / ndtri((1 + CONFIDENCE) / 2))
+    quantile = NormalDist().inv_cdf
+    wider = quantile(1 - (1 - CONFIDENCE) / 2 / questions) / quantile((1 + CONFIDENCE) / 2)
     low, high = (ratio.ratio * (end / ratio.ratio) ** wider for end in (ratio.low, ratio.high))
     return Interval(ratio.ratio, low, high)
 
 
 def quotient(first: Interval, second: Interval) -> Interval:
-    """Returns `first` over `second`, of two independent estimates, by the normal approximation of their logarithms."""
+    """`first` over `second`, from two independent estimates, by the normal approximation of their logarithms."""
     half = math.hypot(*(math.log(one.high / one.low) / 2 for one in (first, second)))
     return _interval(math.log(first.ratio / second.ratio), half)
 

@@ -102,7 +102,7 @@ def durations(rows: Sequence[PublishedRow]) -> go.Figure | None:
 def _source(rows: Sequence[PublishedRow]) -> list[str]:
     """The source lines: how a time was taken, and who measured it."""
     first = rows[0]
-    torch = fmt.enumerated(f"torch {name}" for name in published.values(rows, "torch"))
+    torch = ", ".join(f"torch {name}" for name in published.values(rows, "torch"))
     versions = f"{torch}, mode {first.mode}"
     if first.measured:
         return [f"One call, {versions}, {first.dtype}", "Measured by this project"]

@@ -17,10 +17,9 @@ from typing import Any
 from demo.core import codec, format as fmt, limits
 from demo.core.caveat import Caveat, note
 from demo.core.comparison import ProcessResult
-from demo.core.progress import Progress
-from demo.core.record import PHASE_DOING, PHASES, Failure, Status
+from demo.core.progress import PHASE_DOING, PHASES, Progress
 from demo.core.refusals import AGAIN, less_memory, other_way_to_compile
-from demo.core.result import RunResult
+from demo.core.result import Failure, RunResult, Status
 from demo.core.spec import OWN_MODEL, RunSpec
 from demo.runs.process import Worker, ending
 from demo.store import reruns

@@ -17,7 +17,7 @@ from typing import Any, BinaryIO
 
 from demo.core.result import RunResult
 from demo.core.result_json import to_json
-from demo.core.spec import BadInput, RunSpec, without_meaning
+from demo.core.spec import BadInput, RunSpec, unused_options
 
 FORMATS = ("csv", "json", "parquet")
 
@@ -112,7 +112,7 @@ def row(result: RunResult) -> dict[str, Any]:
         if isinstance(value, str):
             value = value.encode("utf-8", "backslashreplace").decode()
         values[name] = value
-    return values | dict.fromkeys(without_meaning(result.spec.task))
+    return values | dict.fromkeys(unused_options(result.spec.task))
 
 
 def write(results: Iterable[RunResult], format: str, file: BinaryIO) -> None:

@@ -19,7 +19,7 @@ from typing import Any
 from demo.core import catalog, outputs, stats
 from demo.core.comparison import ProcessFigure
 from demo.core.machine import HostInfo
-from demo.core.refusals import checked, on_machine, refusal
+from demo.core.refusals import on_machine, refusal, resolve
 from demo.core.result import RunResult
 from demo.core.spec import CUDA_GRAPH_MODES, OPTIONS, BadInput, RunSpec
 from demo.core.stats import Interval
@@ -74,7 +74,7 @@ def ways(spec: RunSpec, machine: HostInfo, other_formats: bool = False) -> list[
     Ways that change nothing are left out: on a CPU TF32 and the modes with CUDA graphs; the channels last for models
     without pictures, or with few convolutions.
     """
-    bare, known = checked(plain(spec, machine), machine), catalog.find(spec.checkpoint)
+    bare, known = resolve(plain(spec, machine), machine), catalog.find(spec.checkpoint)
     found = []
     for name, changes in WAYS.items():
         alike = bare.device == "cpu" and (changes.get("mode") in CUDA_GRAPH_MODES or name == "tf32")
@@ -83,7 +83,7 @@ def ways(spec: RunSpec, machine: HostInfo, other_formats: bool = False) -> list[
             continue
         try:
             changed = dataclasses.replace(bare, **changes)
-            found.append(Way(name, changed, str(refusal(changed, machine) or "")))
+            found.append(Way(name, changed, refusal(changed, machine)))
         except BadInput as error:  # the task does not have this way
             found.append(Way(name, bare, str(error)))
     return found

@@ -22,7 +22,7 @@ from demo.core.files import replacing
 from demo.core.machine import HostInfo
 from demo.core.refusals import on_machine
 from demo.core.result import RunResult
-from demo.core.spec import OPTIONS, TEXT_GENERATION, BadInput, RunSpec, without_meaning
+from demo.core.spec import OPTIONS, TEXT_GENERATION, BadInput, RunSpec, unused_options
 from demo.present import verdict
 from demo.store import export, published
 
@@ -87,7 +87,7 @@ def _axis(name: str, values: Any) -> list[Any]:
 def _make_spec(cell: dict[str, Any], settings: Mapping[str, Any], folders: bool) -> RunSpec:
     known = catalog.find(cell["checkpoint"])
     task = known.task if known is not None else settings.get("task", "")
-    unused = [] if task == TEXT_GENERATION else [*without_meaning(task)]
+    unused = [] if task == TEXT_GENERATION else [*unused_options(task)]
     if known is not None:
         unused += ["task"] if known.takes_text else ["task", "text"]
     used = {name: value for name, value in settings.items() if name not in unused}

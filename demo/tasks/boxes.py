@@ -1,4 +1,4 @@
-"""Object detection: labelled boxes. Figures and pictures count the same pairs of them, those of `match`."""
+"""Object detection: labelled boxes. Figures and pictures count the same pairs, those of `match`."""
 
 from collections.abc import Sequence
 
@@ -8,15 +8,15 @@ from demo.core.outputs import Box, Predictions
 from demo.tasks.task import Task
 
 SAME_IOU = 0.9
-"""Eager's and compiled's boxes of one run are the same from this IoU on."""
+"""From this IoU on a box of eager and one of compiled are the same."""
 IOU = 0.8
-"""Boxes of two runs, whose settings may differ, are the same from this IoU on."""
+"""The same for two runs, whose settings may differ."""
 
 
 def match(first: Sequence[Box], second: Sequence[Box], min_iou: float) -> list[tuple[int, int]]:
-    """Pairs (index in `first`, index in `second`) with the largest total IoU, by linear assignment.
+    """Pairs (index in `first`, index in `second`) of one label with the largest total IoU, by linear assignment.
 
-    Boxes of different labels make no pair, nor do those whose IoU is NaN or below `min_iou`.
+    No pair has an IoU of NaN or below `min_iou`.
     """
     from scipy.optimize import linear_sum_assignment  # takes 0.3 s to import, which the page's start need not wait for
 
@@ -28,7 +28,7 @@ def match(first: Sequence[Box], second: Sequence[Box], min_iou: float) -> list[t
 
 
 def iou(one: Box, other: Box) -> float:
-    """Intersection over union, whatever the labels; 1 for equal boxes, also where they have no area."""
+    """Intersection over union, whatever the labels; 1 for equal boxes, even without area."""
     if one.box == other.box:
         return 1.0
 
@@ -41,15 +41,15 @@ def iou(one: Box, other: Box) -> float:
 
 
 def agreement(eager: Predictions, compiled: Predictions) -> dict[str, float]:
-    """The share of boxes with a partner, 1 without boxes. Of the pairs, lowest IoU and largest score difference."""
+    """The share of boxes with a partner (1 without boxes), and the pairs' lowest IoU and largest score difference."""
     ours, theirs = eager.boxes or (), compiled.boxes or ()
     pairs = [(ours[i], theirs[j]) for i, j in match(ours, theirs, SAME_IOU)]
     total = max(len(ours), len(theirs))
-    shares = {"matched_boxes": len(pairs) / total if total else 1.0}
-    if pairs:
-        shares["box_iou"] = min(iou(*pair) for pair in pairs)
-        shares["score_difference"] = max(abs(one.score - other.score) for one, other in pairs)
-    return shares
+    if not pairs:
+        return {"matched_boxes": 0.0 if total else 1.0}
+    scores = max(abs(one.score - other.score) for one, other in pairs)
+    worst = min(iou(*pair) for pair in pairs)
+    return {"matched_boxes": len(pairs) / total, "box_iou": worst, "score_difference": scores}
 
 
 def difference(reference: Predictions, other: Predictions) -> str:

@@ -13,18 +13,17 @@ SAME_IOU = 0.95
 
 
 def by_label(segments: Sequence[Segment]) -> dict[str, np.ndarray]:
-    """One mask for each label: those of several segments together."""
+    """A bool mask for each label, of all its segments together."""
     from demo.core.base64_images import decode_mask  # here, because Pillow takes a while to import
 
-    found: dict[str, np.ndarray] = {}
+    masks: dict[str, np.ndarray] = {}
     for segment in segments:
-        mask = decode_mask(segment.mask_png)
-        found[segment.label] = found[segment.label] | mask if segment.label in found else mask
-    return found
+        masks[segment.label] = decode_mask(segment.mask_png) | masks.get(segment.label, False)
+    return masks
 
 
 def changed_pixels(first: Sequence[Segment], second: Sequence[Segment]) -> np.ndarray:
-    """True where a label covers a pixel in one of the two only: a bool array of the masks' size, [1, 1] without any."""
+    """[height, width] bool, or [1, 1] without masks: True for a pixel that a label covers in one of the two only."""
     ours, theirs = by_label(first), by_label(second)
     empty = np.zeros(next((mask.shape for mask in (ours | theirs).values()), (1, 1)), bool)
     changed = empty.copy()
@@ -34,7 +33,7 @@ def changed_pixels(first: Sequence[Segment], second: Sequence[Segment]) -> np.nd
 
 
 def overlap(first: Sequence[Segment], second: Sequence[Segment]) -> float:
-    """Mean over the labels of either of their masks' intersection over union; 1 where there are none."""
+    """Mean intersection over union of both masks of a label, over all labels; 1 without labels."""
     ours, theirs = by_label(first), by_label(second)
     if not ours | theirs:
         return 1.0
@@ -51,7 +50,7 @@ def agreement(eager: Predictions, compiled: Predictions) -> dict[str, float]:
 def difference(reference: Predictions, other: Predictions) -> str:
     try:
         share = overlap(reference.segments or (), other.segments or ())
-    except ValueError:  # a stored result was damaged
+    except ValueError:  # a damaged stored result
         return "cannot be compared with plain eager: a mask cannot be read"
     return f"has masks that overlap plain eager's by {fmt.percent(share)} only" if share < SAME_IOU else ""
 

@@ -5,5 +5,10 @@ Its checkpoint is `FILE.py:FUNCTION`. Only the command line asks for it.
 
 from demo.tasks.task import Task
 
-UNUSED = ("batch_size", "weights", "text", "attention", "prompt", "tokens")
-TASK = Task("own-model", "Own model", (), unit="call", unused=UNUSED)
+TASK = Task(
+    "own-model",
+    "Own model",
+    (),
+    unit="call",
+    unused=("batch_size", "weights", "text", "attention", "prompt", "tokens"),
+)

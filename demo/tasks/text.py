@@ -7,11 +7,11 @@ from demo.core.outputs import Predictions
 from demo.tasks.task import Task
 
 SAME_TOKENS = 8
-"""First tokens that the answers of two runs must share. Later, one rounding of a half type can lead to another text."""
+"""First tokens that the answers of two runs must share: later, one rounding of a half type can change the text."""
 
 
 def same_tokens(first: Sequence[int], second: Sequence[int]) -> int:
-    """How many tokens two answers begin with that are the same."""
+    """The number of equal tokens with which two answers begin."""
     return next((at for at, (one, other) in enumerate(zip(first, second, strict=False)) if one != other), len(first))
 
 
@@ -21,7 +21,7 @@ def agreement(eager: Predictions, compiled: Predictions) -> dict[str, float]:
 
 
 def fault(eager: Predictions, compiled: Predictions) -> str:
-    # Of half types such a difference says nothing: one rounding leads to another word, and to another text.
+    # With half types such a difference says nothing: one rounding leads to another word, and to another text.
     ours, theirs = eager.token_ids or (), compiled.token_ids or ()
     if ours == theirs:
         return ""

@@ -9,8 +9,7 @@ from torch._inductor.exc import CppCompileError
 
 from demo.backend import failures
 from demo.core import catalog
-from demo.core.record import Failure
-from demo.core.result import RunResult
+from demo.core.result import Failure, RunResult
 from demo.core.spec import RunSpec
 
 HUB = "microsoft/resnet-50"

@@ -36,7 +36,7 @@ from demo.core import catalog, codec, cores
 from demo.core.caveat import Caveat
 from demo.core.machine import HostSample
 from demo.core.measurement import Compilation, CompileCost
-from demo.core.record import PHASES
+from demo.core.progress import PHASES
 from demo.core.result import RunResult
 from demo.core.spec import PUBLISHED_CALLS, BadInput, RunSpec
 
@@ -118,7 +118,7 @@ def loaded(monkeypatch) -> list[Tiny]:
 def test_a_run_in_which_nothing_fails_has_every_figure_and_a_noise_floor() -> None:
     whole = result_of()
     assert is_whole(whole)
-    assert whole.control is not None
+    assert whole.speedup.control is not None
     assert (whole.id, whole.started_at) == ("made-up", "2026-11-21T09:00:00Z")
     assert whole.environment.settings["weights"] == "float32"
     assert whole.roofline is None
@@ -194,7 +194,7 @@ def test_the_guides_recipe_tells_how_far_it_is_through_every_phase(monkeypatch) 
     assert list(dict.fromkeys(one["phase"] for one in sent)) == list(PHASES[1:])  # in "start" there is no worker yet
     assert len(result.eager.wall_seconds) == len(result.compiled.wall_seconds) == calls
     assert result.speedup.ratio == pytest.approx(result.eager.mean_seconds / result.compiled.mean_seconds)
-    assert result.control is None
+    assert result.speedup.control is None
     assert any("guide's recipe" in warning for warning in result.warnings)
 
 

@@ -6,7 +6,7 @@ from demo.core import format as fmt
 
 
 @pytest.mark.parametrize(
-    ("told", "texts"),
+    ("formatter", "texts"),
     [
         (fmt.latency, {0.00000413: "0.0041 ms", 0.000431: "0.43 ms", 0.0144: "14.4 ms", 0.9996: "1.00 s"}),
         (fmt.duration, {0.42: "0.4 s", 12.3: "12 s", 60: "60 s", 260: "4 min 20 s", 300: "5 min"}),
@@ -17,12 +17,15 @@ from demo.core import format as fmt
     ],
     ids=lambda one: getattr(one, "__name__", ""),
 )  # fmt: skip
-def test_a_figure_has_about_three_digits_and_its_unit(told: Callable[[float], str], texts: dict[float, str]) -> None:
-    assert {value: told(value) for value in texts} == texts
+def test_a_figure_has_three_digits(formatter: Callable[[float], str], texts: dict[float, str]) -> None:
+    assert {value: formatter(value) for value in texts} == texts
 
 
-def test_letters_and_marks_stay_and_what_turns_text_around_or_cannot_be_seen_is_replaced() -> None:
-    for text in ("❤\ufe0f", "خواهم", "e\u0301", "黒\u3000猫", "a\u00a0b"):
-        assert fmt.printable(text) == fmt.redact(text) == text
-    for hidden in "\u202e\u2066\u200b\ufeff\x1b\x9b\x00\u2028\u200d\U000e0041":
-        assert fmt.printable(f"cat{hidden}s") == "cat\N{REPLACEMENT CHARACTER}s"
+@pytest.mark.parametrize("text", ["❤\ufe0f", "خواهم", "e\u0301", "黒\u3000猫", "a\u00a0b"], ids=ascii)
+def test_letters_and_marks_stay(text: str) -> None:
+    assert fmt.printable(text) == fmt.redact(text) == text
+
+
+@pytest.mark.parametrize("hidden", "\u202e\u2066\u200b\ufeff\x1b\x9b\x00\u2028\u200d\U000e0041", ids=ascii)
+def test_what_misleads_a_reader_is_replaced(hidden: str) -> None:
+    assert fmt.printable(f"cat{hidden}s") == "cat\N{REPLACEMENT CHARACTER}s"

@@ -15,8 +15,6 @@ from demo.core.result import RunResult
 
 CALLS = tuple(0.001 * (1 + 0.6 * (block % 2)) for block in range(12) for _ in range(4))
 WIDE = dataclasses.replace(measurement(0.001), wall_seconds=CALLS)
-
-
 PUBLISHED = dataclasses.replace(ok_result().spec, protocol="as published")
 
 
@@ -27,7 +25,7 @@ def pooled(count: int, **changes: Any) -> RunResult:
 
 
 def states(foreign: float, free: float = 2.0) -> tuple[HostSample, ...]:
-    return tuple(HostSample(at / 2, foreign, None, free) for at in range(4))
+    return (HostSample(0.0, foreign, None, free),) * 4
 
 
 SLOWED = Caveat("gpu_slowed", {"reasons": "power"})
@@ -54,6 +52,10 @@ def test_the_mark_and_its_way_out(result: RunResult, mark: str, remedy: str) -> 
     assert found is not None and (found.mark, found.remedy) == (mark, remedy)
 
 
-def test_nothing_is_marked_that_has_no_answer() -> None:
-    assert quality(ok_result(compiled=None)) is None
-    assert quality(ok_result(compilation=Compilation(1.0, "cold", 1, recompiles_while_timing=1))) is None
+@pytest.mark.parametrize(
+    "changes",
+    [{"compiled": None}, {"compilation": Compilation(1.0, "cold", 1, recompiles_while_timing=1)}],
+    ids=["no answer", "recompiled"],
+)
+def test_nothing_is_marked_that_has_no_answer(changes: dict[str, Any]) -> None:
+    assert quality(ok_result(**changes)) is None

@@ -25,11 +25,15 @@ def test_one_disturbed_block_does_not_move_the_estimate() -> None:
     assert stats.paired_ratio(eager, compiled).ratio == pytest.approx(2)
 
 
-def test_swapping_the_two_inverts_the_ratio_and_more_blocks_make_its_interval_narrower() -> None:
+def test_more_blocks_make_the_interval_narrower() -> None:
     rng = np.random.default_rng(5)
-    few, many = (_blocks_with_drift(rng, 1.2, blocks) for blocks in (10, 160))
-    assert stats.paired_ratio(*many).half_width < stats.paired_ratio(*few).half_width / 2
-    assert stats.paired_ratio(*many).ratio * stats.paired_ratio(*reversed(many)).ratio == pytest.approx(1)
+    few, many = (stats.paired_ratio(*_blocks_with_drift(rng, 1.2, blocks)) for blocks in (10, 160))
+    assert many.half_width < few.half_width / 2
+
+
+def test_swapping_the_two_inverts_the_ratio() -> None:
+    blocks = _blocks_with_drift(np.random.default_rng(5), 1.2)
+    assert stats.paired_ratio(*blocks).ratio * stats.paired_ratio(*reversed(blocks)).ratio == pytest.approx(1)
 
 
 def test_drift_that_both_of_a_pair_share_cancels() -> None:
@@ -37,24 +41,27 @@ def test_drift_that_both_of_a_pair_share_cancels() -> None:
     assert (found.low, found.ratio, found.high) == (pytest.approx(2.0), pytest.approx(2.0), pytest.approx(2.0))
 
 
-def test_the_half_width_is_the_larger_side() -> None:
-    assert Interval(2.0, 1.9, 2.02).half_width == pytest.approx(0.05)
-    assert Interval(2.0, 1.99, 2.2).half_width == pytest.approx(0.1)
+@pytest.mark.parametrize(("low", "high", "half_width"), [(1.9, 2.02, 0.05), (1.99, 2.2, 0.1)])
+def test_the_half_width_is_the_larger_side(low: float, high: float, half_width: float) -> None:
+    assert Interval(2.0, low, high).half_width == pytest.approx(half_width)
 
 
-def test_block_medians_leave_out_an_incomplete_block_and_of_few_blocks_of_two_every_call_has_its_neighbour() -> None:
-    assert stats.block_medians([1, 2, 9, 4, 5, 6, 7], 3).tolist() == [2, 5]
-    few = stats.side_by_side([1, 2, 3, 4, 5], range(4), 2)
-    assert [side.tolist() for side in few] == [[1, 2, 3, 4], [0, 1, 2, 3]]
-    many, _ = stats.side_by_side(range(12), range(12), 2)
-    assert many.tolist() == [0.5, 2.5, 4.5, 6.5, 8.5, 10.5]
-    longer, _ = stats.side_by_side([1, 2, 9, 4, 5, 6], range(6), 3)
-    assert longer.tolist() == [2, 5]
+@pytest.mark.parametrize(
+    ("slow", "fast", "calls", "pairs"),
+    [
+        ([1, 2, 3, 4, 5], 4, 2, ([1, 2, 3, 4], [0, 1, 2, 3])),
+        (range(12), 12, 2, ([0.5, 2.5, 4.5, 6.5, 8.5, 10.5],) * 2),
+        ([1, 2, 9, 4, 5, 6, 7], 6, 3, ([2, 5], [1, 4])),
+    ],
+    ids=["few blocks: calls", "blocks", "an incomplete block is left out"],
+)
+def test_times_are_paired_by_block(slow: list, fast: int, calls: int, pairs: tuple) -> None:
+    assert tuple(side.tolist() for side in stats.side_by_side(slow, range(fast), calls)) == pairs
 
 
-def test_the_noise_floor_is_what_eager_differs_from_itself_by_in_either_direction() -> None:
-    assert stats.noise_floor(Interval(1.04, 0.9, 1.2)) == pytest.approx(0.04)
-    assert stats.noise_floor(Interval(1 / 1.04, 0.9, 1.2)) == pytest.approx(0.04)
+@pytest.mark.parametrize("ratio", [1.04, 1 / 1.04])
+def test_the_noise_floor_is_what_eager_differs_from_itself(ratio: float) -> None:
+    assert stats.noise_floor(Interval(ratio, 0.9, 1.2)) == pytest.approx(0.04)
 
 
 @pytest.mark.parametrize(
@@ -86,7 +93,7 @@ def _all_kinds() -> Iterator[tuple[Interval, float, bool, int]]:
     return itertools.product(ratios, (0.0, 0.005, 0.05, 0.2), (False, True), (1, 6))
 
 
-def test_an_interval_leaves_out_1_where_there_is_a_difference_and_only_there() -> None:
+def test_an_interval_leaves_out_1_only_if_there_is_a_difference() -> None:
     for given in _all_kinds():
         found = stats.compare(*given)
         if found.verdict != "same":
@@ -110,17 +117,17 @@ def test_a_model_against_itself_is_seldom_called_faster_or_slower() -> None:
     assert wrong <= 4
 
 
-def test_break_even_rounds_up_to_whole_calls_and_is_never_where_compiling_does_not_save() -> None:
-    assert stats.break_even_calls(10, 0.5, 0.25) == 40
-    assert stats.break_even_calls(10.01, 0.5, 0.25) == 41
-    assert [stats.break_even_calls(10, 0.3, compiled) for compiled in (0.3, 0.4)] == [None, None]
+@pytest.mark.parametrize(
+    ("compile_seconds", "eager", "compiled", "calls"),
+    [(10, 0.5, 0.25, 40), (10.01, 0.5, 0.25, 41), (10, 0.3, 0.1, 50), (10, 0.3, 0.3, None), (10, 0.3, 0.4, None)],
+)
+def test_break_even_in_whole_calls(compile_seconds: float, eager: float, compiled: float, calls: int | None) -> None:
+    assert stats.break_even_calls(compile_seconds, eager, compiled) == calls
 
 
-def test_the_ratio_of_means_is_that_of_the_plain_means():
-    found = stats.mean_ratio([2.0, 4.0] * 150, [1.0, 2.0] * 150)
-    assert found.ratio == 2.0
-    assert found.low < 2.0 < found.high
-    assert stats.mean_ratio([3.0] * 300, [1.5] * 300) == stats.Interval(2.0, 2.0, 2.0)
+def test_the_ratio_of_means_has_an_interval() -> None:
+    ratio = stats.mean_ratio([2.0, 4.0] * 150, [1.0, 2.0] * 150)
+    assert ratio.low < ratio.ratio == 2.0 < ratio.high
 
 
 def test_the_control_lies_between_the_halves_of_two_blocks():
@@ -134,14 +141,14 @@ def test_the_control_lies_between_the_halves_of_two_blocks():
     assert stats.control_ratio(eager, control, 2, apart=3) == stats.Interval(1.0, 1.0, 1.0)
 
 
-def test_the_interval_keeps_its_word_for_few_blocks_and_for_many() -> None:
-    for count in [2, 3, 5, 9, 10, 12, 40]:
-        rng = np.random.default_rng(count)
-        covered = 0
-        for _ in range(2_000):
-            interval = stats.paired_ratio(1.3 * np.exp(rng.normal(0, 0.05, count)), np.ones(count))
-            covered += interval.low <= 1.3 <= interval.high
-        assert 0.935 <= covered / 2_000 <= 0.965
+@pytest.mark.parametrize("count", [2, 3, 5, 9, 10, 12, 40])
+def test_the_interval_keeps_its_word(count: int) -> None:
+    rng = np.random.default_rng(count)
+    covered = 0
+    for _ in range(2_000):
+        interval = stats.paired_ratio(1.3 * np.exp(rng.normal(0, 0.05, count)), np.ones(count))
+        covered += interval.low <= 1.3 <= interval.high
+    assert 0.935 <= covered / 2_000 <= 0.965
 
 
 def _reruns(count: int, deviation: float, seed: int) -> list[Interval]:
@@ -154,25 +161,23 @@ def _reruns(count: int, deviation: float, seed: int) -> list[Interval]:
     return found
 
 
-def test_the_interval_holds_for_reruns_where_their_spread_is_known() -> None:
-    for processes in [1, 2, 3, 5, 9]:
-        for deviation in [0.005, 0.05]:
-            intervals = [
-                stats.rerun_ratio(_reruns(processes, deviation, seed), deviation, math.inf) for seed in range(400)
-            ]
-            covered = np.mean([interval.low <= 1.37 <= interval.high for interval in intervals])
-            assert 0.92 <= covered <= 0.985
+@pytest.mark.parametrize("deviation", [0.005, 0.05])
+@pytest.mark.parametrize("processes", [1, 2, 3, 5, 9])
+def test_the_interval_holds_for_reruns_if_their_spread_is_known(processes: int, deviation: float) -> None:
+    intervals = [stats.rerun_ratio(_reruns(processes, deviation, seed), deviation, math.inf) for seed in range(400)]
+    covered = np.mean([interval.low <= 1.37 <= interval.high for interval in intervals])
+    assert 0.92 <= covered <= 0.985
 
 
-def test_a_further_process_makes_the_answer_sharper() -> None:
-    for deviation in [0.005, 0.025, 0.08]:
-        for freedom in [10, math.inf]:
-            pools = [_reruns(9, deviation, seed) for seed in range(100)]
-            widths = [
-                np.median([stats.rerun_ratio(pool[:count], 0.025, freedom).half_width for pool in pools])
-                for count in range(1, 10)
-            ]
-            assert all(wider > narrower for wider, narrower in itertools.pairwise(widths))
+@pytest.mark.parametrize("freedom", [10, math.inf])
+@pytest.mark.parametrize("deviation", [0.005, 0.025, 0.08])
+def test_a_further_process_makes_the_answer_sharper(deviation: float, freedom: float) -> None:
+    pools = [_reruns(9, deviation, seed) for seed in range(100)]
+    widths = [
+        np.median([stats.rerun_ratio(pool[:count], 0.025, freedom).half_width for pool in pools])
+        for count in range(1, 10)
+    ]
+    assert all(wider > narrower for wider, narrower in itertools.pairwise(widths))
 
 
 def test_a_spread_known_from_few_runs_widens_the_interval() -> None:
@@ -183,11 +188,10 @@ def test_a_spread_known_from_few_runs_widens_the_interval() -> None:
 
 
 def test_a_process_that_disagrees_makes_the_answer_blunter() -> None:
-    near, far = (
-        stats.rerun_ratio([Interval(one, one - 0.01, one + 0.01) for one in (1.0, 1.01, ratio)], 0.025, 10)
-        for ratio in (1.02, 1.5)
+    pools = [(1.0, 1.01), (1.0, 1.01, 1.02), (1.0, 1.01, 1.5)]
+    before, near, far = (
+        stats.rerun_ratio([Interval(one, one - 0.01, one + 0.01) for one in pool], 0.025, 10) for pool in pools
     )
-    before = stats.rerun_ratio([Interval(one, one - 0.01, one + 0.01) for one in (1.0, 1.01)], 0.025, 10)
     assert near.half_width < before.half_width < far.half_width
     assert far.deviation > 2 * near.deviation
 

@@ -9,7 +9,7 @@ from support.samples import ENVIRONMENT, failed_result, full_result, plain
 
 from demo.core.machine import GpuSample, HostSample
 from demo.core.measurement import GraphBreak
-from demo.core.record import Failure
+from demo.core.result import Failure
 from demo.present import details, markdown
 
 LINKS = "[a](https://example.org) https://example.org www.example.org WWW.EXAMPLE.ORG me@example.org <https://a.b>"

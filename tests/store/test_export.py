@@ -16,8 +16,7 @@ from support.measured_tables import write
 from support.samples import failed_result, full_result, ok_result, text_result
 
 from demo.core.caveat import note
-from demo.core.record import Failure
-from demo.core.result import RunResult
+from demo.core.result import Failure, RunResult
 from demo.core.result_json import from_json
 from demo.core.spec import OWN_MODEL, BadInput, RunSpec
 from demo.store import export, published

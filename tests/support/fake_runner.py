@@ -19,8 +19,7 @@ from demo.core.comparison import ProcessResult
 from demo.core.machine import HostInfo
 from demo.core.measurement import Compilation, CompileCost, StartUp
 from demo.core.progress import Progress
-from demo.core.record import Failure
-from demo.core.result import RunResult
+from demo.core.result import Failure, RunResult
 from demo.core.spec import RunSpec
 from demo.runs.outcome import NO_FILES, Files
 from demo.store.history import History

@@ -22,8 +22,7 @@ from demo.core.caveat import note
 from demo.core.codec import plain
 from demo.core.measurement import Measurement
 from demo.core.progress import Progress
-from demo.core.record import Failure
-from demo.core.result import RunResult
+from demo.core.result import Failure, RunResult
 from demo.core.result_json import to_json
 from demo.core.spec import RunSpec
 from tests.support import samples

@@ -19,8 +19,7 @@ from demo.core.measurement import (
     Roofline,
 )
 from demo.core.outputs import Box, EndToEnd, ImageInfo, Label, Parity, Predictions, Segment
-from demo.core.record import Failure
-from demo.core.result import FIRST_TOKEN, RunResult
+from demo.core.result import FIRST_TOKEN, Failure, RunResult
 from demo.core.spec import MODES, TEXT_GENERATION, RunSpec
 
 ENVIRONMENT = Environment(

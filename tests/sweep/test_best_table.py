@@ -13,8 +13,7 @@ from demo.core.comparison import Spread
 from demo.core.machine import HostSample
 from demo.core.measurement import Compilation, CompileCost, StartUp
 from demo.core.outputs import Label, Parity, Predictions
-from demo.core.record import Failure
-from demo.core.result import RunResult
+from demo.core.result import Failure, RunResult
 from demo.sweep import best_words
 from demo.sweep.best_table import WAYS, BestTable, Row, Way, best_table, first_answers, ways
 

@@ -1,10 +1,8 @@
 """Which boxes of two sets of predictions belong together."""
 
 import pytest
-from PIL import Image
 
-from demo.core.outputs import Box, ImageInfo, Predictions
-from demo.present import pictures
+from demo.core.outputs import Box, Predictions
 from demo.tasks.boxes import agreement, difference, match
 
 
@@ -14,47 +12,37 @@ def boxes(*starts: float, label: str = "cat") -> tuple[Box, ...]:
 
 
 @pytest.mark.parametrize(
-    ("starts", "others", "share", "words"),
+    ("first", "second", "pairs"),
     [
-        ((4.5, 10), (0, 8.5), 1.0, ""),  # in order, the first box would take the second one's only partner
-        ((0, 300), (0, 320), 0.5, "has 2 boxes"),
+        (boxes(4.5, 10), boxes(0, 8.5), [(0, 0), (1, 1)]),  # in order, the first would take the second's only partner
+        (boxes(0, 5), boxes(4.9, 10), [(0, 0), (1, 1)]),  # the nearest pair is (1, 0)
+        (boxes(0), boxes(0, label="dog"), []),
+        (boxes(0), boxes(50), []),
+        (boxes(0), (Box("cat", 0.9, (float("nan"), 0.0, 1.0, 1.0)),), []),
+        (boxes(0), (Box("cat", 0.9, (0.0, 0.0, float("inf"), float("inf"))),), []),
+        (boxes(0), (), []),
     ],
-    ids=["all", "one"],
+    ids=["order", "total", "another label", "elsewhere", "NaN", "endless", "none"],
 )
-def test_agreement_difference_and_the_picture_match_the_same_boxes(
-    starts: tuple, others: tuple, share: float, words: str
-) -> None:
-    eager, compiled = Predictions(boxes=boxes(*starts)), Predictions(boxes=boxes(*others))
-    preview, info = Image.new("RGB", (640, 480)), ImageInfo("scene.png", 640, 480, "00", "")
-    assert agreement(eager, compiled)["matched_boxes"] == share
-    assert (pictures.difference(preview, info, eager, compiled) is None) == (words == "")
-    assert difference(eager, compiled)[: len("has 2 boxes")] == words
+def test_the_pairs_have_the_largest_total_likeness(first: tuple, second: tuple, pairs: list) -> None:
+    assert match(first, second, 0.9) == match(second, first, 0.9) == pairs
 
 
-def test_the_pairs_are_those_with_the_largest_total_likeness() -> None:
-    assert match(boxes(4.5, 10), boxes(0, 8.5), 0.9) == [(0, 0), (1, 1)]
-    assert match(boxes(0, 5), boxes(4.9, 10), 0.9) == [(0, 0), (1, 1)]  # the nearest pair is (1, 0)
-
-
-NOWHERE, ENDLESS = (float("nan"), 0.0, 1.0, 1.0), (0.0, 0.0, float("inf"), float("inf"))
+CAT, MOVED = Box("cat", 0.9, (0, 0, 100, 100)), Box("cat", 0.8, (2, 0, 102, 100))
 
 
 @pytest.mark.parametrize(
-    "others",
-    [boxes(0, label="dog"), boxes(50), (Box("cat", 0.9, NOWHERE),), (Box("cat", 0.9, ENDLESS),), ()],
-    ids=["another label", "elsewhere", "nowhere", "endless", "none"],
+    ("eager", "compiled", "shares"),
+    [
+        ((CAT, *boxes(0, label="dog")), (MOVED, *boxes(0, label="dog")), (1.0, 98 / 102, 0.1)),
+        ((CAT,), (MOVED, *boxes(300)), (0.5, 98 / 102, 0.1)),
+        ((), (), (1.0,)),
+    ],
+    ids=["the worst pair counts", "one more", "nothing"],
 )
-def test_a_box_without_its_like_has_no_partner(others: tuple[Box, ...]) -> None:
-    assert match(boxes(0), others, 0.9) == match(others, boxes(0), 0.9) == []
-
-
-def test_the_worst_pair_counts() -> None:
-    cat, moved, dog = Box("cat", 0.9, (0, 0, 100, 100)), Box("cat", 0.8, (2, 0, 102, 100)), boxes(0, label="dog")
-    assert agreement(Predictions(boxes=(cat, *dog)), Predictions(boxes=(moved, *dog))) == {
-        "matched_boxes": 1.0,
-        "box_iou": pytest.approx(98 / 102),
-        "score_difference": pytest.approx(0.1),
-    }
+def test_agreement(eager: tuple, compiled: tuple, shares: tuple[float, ...]) -> None:
+    expected = dict(zip(("matched_boxes", "box_iou", "score_difference"), shares, strict=False))
+    assert agreement(Predictions(boxes=eager), Predictions(boxes=compiled)) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(
@@ -64,13 +52,9 @@ def test_the_worst_pair_counts() -> None:
         ((), boxes(0), "has 1 boxes"),
         (boxes(0), boxes(0, label="dog"), "has 2 boxes"),
         (boxes(0, 0), boxes(0), "has 1 boxes"),
+        ((), (), ""),
     ],
-    ids=["moved a little", "one more", "another label", "one fewer"],
+    ids=["moved a little", "one more", "another label", "one fewer", "nothing"],
 )
 def test_a_user_sees_boxes_that_came_went_or_moved(first: tuple, second: tuple, words: str) -> None:
     assert difference(Predictions(boxes=first), Predictions(boxes=second))[: len("has 1 boxes")] == words
-
-
-def test_two_that_find_nothing_agree() -> None:
-    nothing = Predictions(boxes=())
-    assert agreement(nothing, nothing) == {"matched_boxes": 1.0} and difference(nothing, nothing) == ""

@@ -22,7 +22,7 @@ def load(spec: RunSpec, file: Path | None, on_image: Callable[[ImageInfo], None]
     `file` is the picture's, where the model sees one, and `on_image` is given what a result keeps of it, before the
     model is loaded. Raises BadInput where the model cannot be run as asked, or not on this machine.
     """
-    spec = refusals.checked(spec, machine_probe.host())
+    spec = refusals.resolve(spec, machine_probe.host())
     torch_settings.apply(spec)
     seen = (file, on_image) if spec.sees_picture else ()
     workload: Workload = LOADERS[spec.task](spec, torch.device(spec.device), *seen)

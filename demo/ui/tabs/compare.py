@@ -8,7 +8,7 @@ from typing import Any
 from demo.core import format as fmt, stats
 from demo.core.comparison import Comparison
 from demo.core.result import FIRST_TOKEN, RunResult
-from demo.core.spec import OPTIONS, without_meaning
+from demo.core.spec import OPTIONS, unused_options
 from demo.core.stats import Interval
 from demo.present import naming, verdict
 from demo.present.markdown import escaped
@@ -67,7 +67,7 @@ def rows(results: Sequence[RunResult]) -> list[list[str]]:
 def _differences(results: Sequence[RunResult]) -> str:
     """The names of the settings and machine facts in which the runs differ."""
     facts = list(map(_facts, results))
-    alone = {name for result in results for name in without_meaning(result.spec.task)}
+    alone = {name for result in results for name in unused_options(result.spec.task)}
     different = [_label(name) for name in facts[0] if name not in alone and len({each[name] for each in facts}) > 1]
     if not different:
         return "Same settings on the same machine each time."

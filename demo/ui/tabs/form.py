@@ -13,7 +13,7 @@ from demo.core import catalog, hub, limits
 from demo.core.catalog import scenes
 from demo.core.machine import HostInfo
 from demo.core.outputs import ImageInfo
-from demo.core.spec import FOLDS, OPTIONS, TASKS, TEXT_GENERATION, BadInput, Option, RunSpec, without_meaning
+from demo.core.spec import FOLDS, OPTIONS, TASKS, TEXT_GENERATION, BadInput, Option, RunSpec, unused_options
 from demo.present.markdown import escaped
 from demo.sweep import best_way
 from demo.tasks import BY_NAME
@@ -57,7 +57,7 @@ def thumbnails() -> tuple[Path, ...]:
 def default_picture(checkpoint: str) -> Path:
     """The picture for a run for which nobody chose one: an example that suits the model."""
     known = catalog.find(checkpoint)
-    return (scenes() if known is not None and known.drawn_only else photographs())[0]
+    return (scenes() if known is not None and known.bundled else photographs())[0]
 
 
 @cache
@@ -112,13 +112,13 @@ def _note(text: str = "", **settings: Any) -> gr.Markdown:
 def _folded(option: Option) -> gr.components.Component:
     """The component of an option in the fold."""
     texts: dict[str, Any] = {"label": option.label, "info": option.help}
-    texts["elem_classes"] = ["not-for-text"] if option.name in without_meaning(TEXT_GENERATION) else []
+    texts["elem_classes"] = ["not-for-text"] if option.name in unused_options(TEXT_GENERATION) else []
     if option.kind == "switch":
         return gr.Checkbox(option.default, **texts)
     if option.kind == "choice":
         texts["elem_classes"] += ["segmented"]
         return gr.Radio(list(option.values), value=option.default, **texts)
-    empty = option.empty or f"{option.default:g}"
+    empty = "automatic" if option.default is None else f"{option.default:g}"
     return gr.Textbox("", placeholder=empty, **texts)
 
 
@@ -168,7 +168,7 @@ def read_spec(values: dict[str, Any]) -> RunSpec:
     # what stands in a hidden field was meant for another checkpoint
     if not takes_text(asked["checkpoint"], asked["task"]):
         asked["text"] = ""
-    for name in without_meaning(asked["task"]):
+    for name in unused_options(asked["task"]):
         del asked[name]
     for name in OPTIONAL:
         if not str(asked[name] or "").strip():

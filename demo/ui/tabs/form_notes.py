@@ -42,7 +42,7 @@ def checkpoint_note(checkpoint: str) -> str:
     if entry.task != TEXT_GENERATION:
         facts.append(f"{entry.input_size[1]} × {entry.input_size[0]} px")
     line = " · ".join(fact.replace(" ", "\N{NO-BREAK SPACE}") for fact in facts)
-    if not entry.drawn_only:
+    if not entry.bundled:
         return line
     shapes = "" if entry.task == TEXT_GENERATION else f": {', '.join(catalog.drawn_shapes(entry))}"
     return f"{line}\n\n{escaped(fmt.sentence(f'{entry.title} only{shapes}'))}"

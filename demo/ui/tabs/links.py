@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from demo.core import catalog
 from demo.core.result import RunResult
-from demo.core.spec import OPTIONS, OWN_MODEL, TASKS, TEXT_GENERATION, BadInput, RunSpec, without_meaning
+from demo.core.spec import OPTIONS, OWN_MODEL, TASKS, TEXT_GENERATION, BadInput, RunSpec, unused_options
 from demo.present import markdown, naming
 from demo.ui.tabs.form import OPTIONAL, Form, checkpoints, choices, first, takes_text
 
@@ -102,7 +102,7 @@ def filled(form: Form, spec: RunSpec) -> dict[Any, Any]:
     """Updates that make the form ask for `spec`, without its picture; none for a user's own model."""
     if spec.task == OWN_MODEL:
         return {}
-    hidden = without_meaning(spec.task)
+    hidden = unused_options(spec.task)
     values: dict[str, Any] = {
         name: getattr(spec, name) for name in form.inputs if name in FIELDS and name not in hidden
     }

@@ -193,7 +193,7 @@ class RunTab(Watching):
         query = links.query(spec)
         spec = on_machine(spec, machine)
         if here_not := refusal(spec, machine):
-            return render("results.no_forecast", str(here_not))
+            return render("results.no_forecast", here_not)
         here = self._here(spec)
         likely = forecast.forecast(spec, checkpoint, here)
         return form_notes.forecast(likely, checkpoint, spec, query)

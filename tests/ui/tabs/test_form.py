@@ -87,7 +87,7 @@ def test_a_photograph_before_a_model_of_drawn_shapes_is_told_at_once(checkpoint:
 def test_a_press_chooses_a_model_for_photographs() -> None:
     page = Page(answering(ok_result()))
     chosen = press(page, page.run_tab.form.for_photographs, "image-segmentation")
-    assert not catalog.find(chosen).drawn_only and catalog.find(chosen).task == "image-segmentation"
+    assert not catalog.find(chosen).bundled and catalog.find(chosen).task == "image-segmentation"
 
 
 @pytest.mark.parametrize("checkpoint", ["shapes-vit", "shapes-rtdetr", "shapes-segformer"])

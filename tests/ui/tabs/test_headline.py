@@ -9,7 +9,7 @@ from support.samples import ENVIRONMENT, failed_result, ok_result
 
 from demo.core.caveat import Caveat, note
 from demo.core.progress import Progress
-from demo.core.record import Failure
+from demo.core.result import Failure
 from demo.core.spec import RunSpec
 from demo.core.stats import Interval
 from demo.ui.tabs import tables
