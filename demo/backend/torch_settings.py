@@ -44,15 +44,6 @@ def apply(spec: RunSpec) -> None:
         compilation.separate_instructions()
 
 
-def give_way(spec: RunSpec, device: torch.device, free_cores: int | None) -> None:
-    """With threads 'auto' on a CPU: sets no more threads than cores are free, because all threads wait at barriers for
-    the one whose core is taken.
-    """
-    auto = device.type == "cpu" and spec.threads is None
-    if auto and free_cores is not None and free_cores < torch.get_num_threads():
-        torch.set_num_threads(free_cores)
-
-
 def in_force(model: Any, batch: dict[str, Any]) -> dict[str, str]:
     """The settings in force, by name: read back from torch, the model and the batch, not from the spec."""
     inputs, parts = tensors(batch), [one for one in model.modules() if "Attention" in type(one).__name__] or [model]

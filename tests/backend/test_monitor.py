@@ -76,7 +76,7 @@ def test_what_others_leave_is_told_of_the_last_second(clock: SimpleNamespace) ->
     for others in (0.0, 0.0, 1.0, 1.0, 0.1, 0.1):
         clock.pass_time(0.6, others)
         observer.sample()
-        told.append(observer.free_lately())
+        told.append(observer.free_cores())
     assert told == [None, 2, 1, 1, 1, 2]
     assert [sample.free_cores for sample in observer.samples] == pytest.approx([2, 2, 1, 1, 1.9, 1.9])
 
