@@ -31,11 +31,11 @@ DYNAMIC = {"auto": None, "on": True, "off": False}
 """torch.compile's argument, by the option's value."""
 
 
-def compiled(model: Any, spec: RunSpec) -> Any:
+def apply_compile(model: Any, spec: RunSpec) -> Any:
     """The model under torch.compile. Nothing is compiled before its first call."""
     options: dict[str, Any] = {"mode": spec.mode, "fullgraph": spec.fullgraph, "dynamic": DYNAMIC[spec.dynamic]}
     if spec.scope == "model":
-        return torch.compile(with_breaks(model) if spec.graph_break else model, **options)
+        return torch.compile(add_breaks(model) if spec.graph_break else model, **options)
     by_layers = twin(model)  # a layer is compiled in place
     for layer in repeated_layers(by_layers):
         layer.compile(**options)
@@ -65,7 +65,7 @@ def require_layers(model: torch.nn.Module, checkpoint: str) -> None:
 # Added graph breaks
 
 
-def with_breaks(model: Any) -> Any:
+def add_breaks(model: Any) -> Any:
     """A twin with a graph break, as of a `print`, after each part (norm, attention, ...) of each repeated layer.
 
     Without repeated layers it breaks after each part of the model; without parts, at its end. Breaks between layers

@@ -38,7 +38,7 @@ def replays() -> str:
     """Whether the clone of a CUDA graph's output survives the next replay."""
     spec = catalog.make_spec(catalog.DEFAULT, mode="reduce-overhead")
     model, log = torch.nn.Linear(64, 64).to(GPU), compilation.CompileLog()
-    compiled, (first, second) = compile_model.compiled(model, spec), torch.randn(2, 8, 64, device=GPU)
+    compiled, (first, second) = compile_model.apply_compile(model, spec), torch.randn(2, 8, 64, device=GPU)
     for _ in range(4):
         compiled(first)
     clone = compilation.clone_outputs(compiled(first))

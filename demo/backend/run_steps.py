@@ -228,7 +228,7 @@ class Run:
         if self.spec.compiler == "aot":
             return self.build()
         workload, self.log = self.workload, compilation.CompileLog(cached)
-        log, model = self.log, compile_model.compiled(workload.model, self.spec)
+        log, model = self.log, compile_model.apply_compile(workload.model, self.spec)
         call, min_calls = workload.call(model), timing.min_warmup_calls(self.spec, workload.device)
 
         def report(step: str) -> None:
@@ -272,12 +272,14 @@ class Run:
             self.events_before_timing = self.log.events()
             self.observer.begin()
             try:
-                return self.as_published(threads) if self.spec.protocol == "as published" else self.interleaved(threads)
+                if self.spec.protocol == "as published":
+                    return self.time_as_published(threads)
+                return self.time_interleaved(threads)
             except CoreTaken as taken:
                 restarts -= 1
                 self.with_fewer_threads(*taken.args)
 
-    def as_published(self, threads: int) -> timing.Samples:
+    def time_as_published(self, threads: int) -> timing.Samples:
         """The guide's recipe: a fixed number of calls of eager, then of compiled. Raises CoreTaken."""
         samples = timing.Samples(1)
 
@@ -290,7 +292,7 @@ class Run:
             getattr(samples, name).extend(times)
         return samples
 
-    def interleaved(self, threads: int) -> timing.Samples:
+    def time_interleaved(self, threads: int) -> timing.Samples:
         """Blocks of eager, compiled, compiled, eager. Raises CoreTaken."""
         plan = timing.Plan.of(self.spec, self.variants.compiled.warmup[0])
 

@@ -54,7 +54,7 @@ def test_with_dynamic_on_another_size_needs_no_recompile(dynamic: str, graphs: i
     """Also one that is not square after one that is."""
     asked = spec(dynamic=dynamic)
     torch_settings.apply(asked)
-    model = compile_model.compiled(Pointwise(), asked)
+    model = compile_model.apply_compile(Pointwise(), asked)
     counters.clear()
     for sides in ((8, 8), (8, 12)):
         model(pixel_values=torch.ones(2, 3, *sides))
@@ -82,7 +82,7 @@ def test_the_model_or_its_layers_are_compiled_with_the_options(scope: str, monke
 
     monkeypatch.setattr(torch, "compile", compiled)
     eager = Transformer().eval()
-    model = compile_model.compiled(eager, spec(scope=scope, mode="lite", fullgraph=True, dynamic="off"))
+    model = compile_model.apply_compile(eager, spec(scope=scope, mode="lite", fullgraph=True, dynamic="off"))
     options = {"mode": "lite", "fullgraph": True, "dynamic": False}
     assert asked == ([(Transformer, options)] if scope == "model" else [(Parts, options)] * 5)
     assert all(layer._compiled_call_impl is None for layer in eager.layers)
@@ -144,7 +144,7 @@ def pieces(model: Any, **inputs: Any) -> int:
     ids=["after each part of each layer", "without layers after each part", "without parts at its end"],
 )
 def test_breaks_are_added_to_a_twin(model: Any, inputs: dict[str, Any], places: int) -> None:
-    broken = compile_model.with_breaks(model.eval())
+    broken = compile_model.add_breaks(model.eval())
     assert torch.equal(broken(**inputs), model(**inputs))
     assert (pieces(broken, **inputs), pieces(model, **inputs)) == (places, 1)
 

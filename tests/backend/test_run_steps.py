@@ -38,7 +38,7 @@ from demo.core.record import PHASES
 from demo.core.result import RunResult
 from demo.core.spec import PUBLISHED_CALLS, BadInput, RunSpec
 
-LOAD, COMPILED, ELSEWHERE = models.load, compile_model.compiled, first_call.measure_elsewhere
+LOAD, COMPILED, ELSEWHERE = models.load, compile_model.apply_compile, first_call.measure_elsewhere
 SPEC = catalog.make_spec("shapes-vit", device="cpu", iterations=10)
 COST = CompileCost(5.0, {})
 
@@ -108,7 +108,7 @@ def loaded(monkeypatch) -> list[Tiny]:
         return torch.compile(model, backend="eager", dynamic=False)
 
     monkeypatch.setattr(models, "load", load)
-    monkeypatch.setattr(compile_model, "compiled", compiled)
+    monkeypatch.setattr(compile_model, "apply_compile", compiled)
     monkeypatch.setattr(first_call, "measure_elsewhere", lambda *_: CompileCost(0.5, {}))
     return made
 
@@ -145,7 +145,7 @@ def test_a_first_call_comes_after_what_is_no_part_of_it(
     forward = Tiny.forward
     monkeypatch.setattr(Tiny, "forward", lambda self, **batch: order.append("call") or forward(self, **batch))
     monkeypatch.setattr(torch_settings, "load_gpu_libraries", lambda spec, device: order.append("libraries"))
-    monkeypatch.setattr(compile_model, "compiled", lambda model, _: order.append("compile") or model)
+    monkeypatch.setattr(compile_model, "apply_compile", lambda model, _: order.append("compile") or model)
     monkeypatch.setattr(compile_model, "load_package", lambda _: order.append("load") or loaded[-1])
     first_call.measure(catalog.make_spec("shapes-vit", device="cpu"), SCENE, package)
     assert order == [*before, "call"]
@@ -333,7 +333,7 @@ def test_a_compiled_model_that_answers_otherwise_is_found_out(monkeypatch) -> No
 
 
 def test_a_failed_compile_keeps_eagers_figures(monkeypatch) -> None:
-    monkeypatch.setattr(compile_model, "compiled", COMPILED)
+    monkeypatch.setattr(compile_model, "apply_compile", COMPILED)
     monkeypatch.setattr("torch._inductor.compile_fx.compile_fx", failing(RuntimeError("no such kernel")))
     result = result_of()
     assert (result.status, result.failure.stage) == ("compile_failed", "compile")
