@@ -55,7 +55,7 @@ def peak() -> str:
     before, _ = profiling.peak_memory(lambda: None, GPU)
     found, _ = profiling.peak_memory(lambda: torch.empty(PEAK_BYTES, dtype=torch.uint8, device=GPU), GPU)
     if before is None or found is None:
-        return f"{profiling.NO_MEMORY}."
+        return "The memory of a call is measured with torch's native allocator only."
     taken, asked = fmt.size(found - before), fmt.size(PEAK_BYTES)
     return "" if abs(found - before - PEAK_BYTES) < 0.05 * PEAK_BYTES else f"A call that takes {asked} shows {taken}."
 

@@ -42,7 +42,6 @@ COPIED_BYTES = {"cuda": 256 * 2**20, "cpu": 64 * 2**20}
 """Several times the size of the device's caches, except on CPUs with very large ones."""
 Peak = tuple[int | None, int | None]
 """Bytes in use, and reserved."""
-NO_MEMORY = "The memory of a call is not measured with an allocator other than torch's native one"
 
 
 # The GPU's own clock, calls that do not wait, memory

@@ -180,8 +180,6 @@ class Run:
             self.keep(predictions={"eager": predictions} if predictions else None)
         if workload.device.type == "cuda":
             self.eager_peak = profiling.peak_memory(workload.eager, workload.device)
-            if not self.eager_peak[0]:
-                self.caveats.append(note(f"{profiling.NO_MEMORY} (PYTORCH_CUDA_ALLOC_CONF)."))
         return Variant(workload.eager, warmup, model)
 
     def warm_up(self, name: str, call: timing.Call, **options: Any) -> list[float]:
