@@ -102,7 +102,7 @@ class Cell(Run):
             (gpu_turns.alone(workload.eager) if on_gpu else workload.eager)()
             if on_gpu:
                 torch.cuda.empty_cache()  # the others need the memory
-            model = compile_model.compiled(workload.model, self.spec)
+            model = compile_model.apply_compile(workload.model, self.spec)
             self.log = compilation.CompileLog()
             with (
                 gpu_turns.turns(workload.device),
@@ -122,7 +122,7 @@ class Cell(Run):
             return super().compile_in_process(cached)
         log = self.log
         with (
-            mock.patch.object(compile_model, "compiled", lambda *_: self._ahead),
+            mock.patch.object(compile_model, "apply_compile", lambda *_: self._ahead),
             mock.patch.object(compilation, "CompileLog", lambda *_: log),
         ):
             return super().compile_in_process(cached)

@@ -1,4 +1,4 @@
-"""What a reader of a run's figures should know before using them: a result's caveats."""
+"""The caveats of a result: what a reader should know before using its figures."""
 
 from collections.abc import Sequence
 
@@ -18,33 +18,26 @@ LOW_CLOCK = 0.75
 """nvbench sets aside what was measured under three quarters of the largest clock."""
 
 
-def of_workload(workload: Workload) -> list[Caveat]:
-    """What is known before anything was called."""
-    spec, found = workload.spec, [*workload.caveats]
-    if spec.weights == "random":
-        found.append(Caveat("random_weights"))
-    return found
-
-
 def of_calls(workload: Workload, variants: Variants) -> list[Caveat]:
-    """Whether the timed calls may have computed nothing. Not covered: copies of a kept answer."""
+    """A caveat for each variant whose calls return the same unchanged tensors. Not covered: copies of a kept answer."""
 
     def identities(outputs: list[torch.Tensor]) -> list[tuple[int, int]]:
-        """A tensor that was written to is a new one."""
+        """Addresses and versions: a tensor that was written to has another version."""
         return [(one.data_ptr(), one.is_inference() or one._version) for one in outputs if one.layout == torch.strided]
 
-    found, on_cpu = [], workload.device.type == "cpu"
+    repeated = []
     for name, variant in variants.by_name.items():
-        if on_cpu or name == "eager":  # a CUDA graph has its outputs in one place
-            first = tensors(variant.call())
-            before = identities(first)
-            if before and before == identities(tensors(variant.call())):
-                found.append(Caveat("same_tensor", {"variant": name}))
-    return found
+        if workload.device.type == "cuda" and name == "compiled":  # a CUDA graph has its outputs in one place
+            continue
+        first = tensors(variant.call())  # kept, so that the second call cannot get its memory
+        before = identities(first)
+        if before and before == identities(tensors(variant.call())):
+            repeated.append(name)
+    return [Caveat("same_tensor", {"variant": name}) for name in repeated]
 
 
 def of_timing(result: RunResult) -> list[Caveat]:
-    """What the compiled model really was, and what its slowest calls are like."""
+    """Whether the model was compiled as a whole, how slow its slowest calls are, and whether threads lacked cores."""
     spec, compiled = result.spec, result.compilation
     found = [Caveat("often_taken")] if result.oversubscribed else []
     if compiled is not None:
@@ -55,8 +48,8 @@ def of_timing(result: RunResult) -> list[Caveat]:
         if compiled.cudagraphs not in ("used", "not asked"):
             found.append(Caveat("cudagraphs", {"mode": spec.mode, "used": compiled.cudagraphs}))
         for first in compiled.fallbacks[:1]:
-            places = {"place": first.location, "reason": first.reason}
-            found.append(Caveat("fallbacks", {"count": len(compiled.fallbacks), **places}))
+            count = len(compiled.fallbacks)
+            found.append(Caveat("fallbacks", {"count": count, "place": first.location, "reason": first.reason}))
     if result.eager is not None and result.compiled is not None and result.speedup is not None:
         slow, usual = result.compiled.p95_seconds, result.eager.p95_seconds
         # As in the verdict, under 1 % is no difference.
@@ -66,7 +59,7 @@ def of_timing(result: RunResult) -> list[Caveat]:
 
 
 def of_noise(result: RunResult, unsettled: Sequence[str]) -> list[Caveat]:
-    """What disturbed the timing. `unsettled` names the variants whose warm-up calls still differed."""
+    """What disturbed the timing. `unsettled` names the variants that were still warming up."""
     found, wide = [], []
     for name, side in (("eager", result.eager), ("compiled", result.compiled)):
         if side is not None and result.timing_seconds is not None:

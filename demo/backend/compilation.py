@@ -1,4 +1,4 @@
-"""torch.compile, and what it did: read from dynamo's and inductor's own counters and log, without a second trace."""
+"""What torch.compile did, read from dynamo's and inductor's own counters, metrics and log; and its cache on disk."""
 
 import contextlib
 import gc
@@ -15,7 +15,8 @@ from unittest import mock
 
 import torch
 import torch._inductor.cudagraph_trees
-from torch._dynamo.utils import ChromiumEventLogger, clear_compilation_metrics, counters, get_compilation_metrics
+from torch._dynamo import utils as dynamo
+from torch._dynamo.utils import CompilationMetrics, counters, get_compilation_metrics
 from torch._inductor.codecache import CppPythonBindingsCodeCache
 from torch._inductor.cpu_vec_isa import pick_vec_isa
 from torch.utils._filelock import FileLock
@@ -27,73 +28,68 @@ from demo.core.spec import CUDA_GRAPH_MODES, RunSpec
 _PLACE = re.compile(r"in user code at (?P<file>.+?):(?P<line>\d+)")
 _HINT = re.compile(r"^  Hint: (.+?)(?=^  Hint: |^\s*$|\Z)", re.MULTILINE | re.DOTALL)
 _NUMBER = re.compile(r"please visit: https://\S+/(gb\d{4})\.html")
-_FUNCTION = re.compile(r"Recompiling function (?P<name>\S+) in (?P<file>.+?):(?P<line>\d+)")
 _OUTPUT = re.compile(r"^.*\b(?:Output|stderr):\n", re.MULTILINE)
 _COMPILER_ERROR = re.compile(r"(?i)(?:fatal )?error *: .*|fatal *: .*|(?:cannot find|undefined|library not found) .*")
 _RAISED = re.compile(r"(?s:Traceback \(most recent.*?^)([\w.]+(?:Error|Exception|Interrupt)\b.*)", re.MULTILINE)
 
-_STEPS = {
+STEPS = {
     "bytecode_tracing": "dynamo",
     "create_aot_dispatcher_function": "aot_autograd",
     "fx_codegen_and_compile": "inductor",
     "async_compile.wait": "backend compile",
 }
-"""The part of a first call that begins with an event of torch's own trace."""
+"""By an event of torch's own trace, the step of a compile that begins with it: a key of `CompileCost.parts`."""
+MAX_METRICS = 10_000
+"""Compiled functions whose metrics torch keeps. Its own limit of 64 is too low for a model with many graph breaks."""
 
 
 @contextlib.contextmanager
-def tell_steps(tell: Callable[[str], None]) -> Iterator[None]:
-    """Within it `tell` gets each part of a compile as it begins, a key of `CompileLog.cost`'s parts."""
-    start = ChromiumEventLogger.log_event_start
+def report_steps(report: Callable[[str], None]) -> Iterator[None]:
+    """Calls `report` with the name of each compile step as it begins."""
+    original = dynamo.ChromiumEventLogger.log_event_start
 
-    def log_event_start(self: Any, event_name: str, *given: Any, **named: Any) -> None:
-        if (step := _STEPS.get(event_name)) is not None:
-            tell(step)
-        start(self, event_name, *given, **named)
+    def log_event_start(self: Any, event_name: str, *args: Any, **kwargs: Any) -> None:
+        if (step := STEPS.get(event_name)) is not None:
+            report(step)
+        original(self, event_name, *args, **kwargs)
 
-    with mock.patch.object(ChromiumEventLogger, "log_event_start", log_event_start):
+    with mock.patch.object(dynamo.ChromiumEventLogger, "log_event_start", log_event_start):
         yield
 
 
 class CompileLog:
-    """What dynamo and inductor did since it was made: graph breaks with their source line, recompiles, cache hits.
+    """Graph breaks, recompiles, fallbacks, cache hits and compile seconds since it was made.
 
-    There is one at a time: it clears torch's counters and takes over the log of graph breaks and recompiles.
+    Only the latest one counts: it clears torch's counters and takes over the log of graph breaks.
     """
 
     probe_seconds = 0.0
     """What this process has just taken for inductor's instruction probe: see `separate_instructions`."""
 
     def __init__(self, cached: Collection[str] = ()) -> None:
-        """`cached` names the files in the compile cache before the first call; empty where nobody looked."""
+        """`cached` names the files in the compile cache before the first call."""
         CompileLog.probe_seconds = 0.0
         counters.clear()
-        clear_compilation_metrics()
+        dynamo.clear_compilation_metrics()
+        dynamo.set_compilation_metrics_limit(MAX_METRICS)
         self.cached = cached
         self._parts: dict[str, float] = {}
-        self._recorded_before = cuda_graph_recordings()
+        self._recordings_before = cuda_graph_recordings()
         self._breaks = _Messages()
-        self._recompiles = _Messages()
-        torch._logging.set_logs(graph_breaks=True, recompiles=True)
+        torch._logging.set_logs(graph_breaks=True)
         for name in list(logging.root.manager.loggerDict):
-            if name.startswith("torch.") and name.endswith(("__graph_breaks", "__recompiles")):
+            if name.startswith("torch.") and name.endswith("__graph_breaks"):
                 logger = logging.getLogger(name)
-                logger.handlers = [self._breaks if name.endswith("__graph_breaks") else self._recompiles]
-                logger.propagate = False
-
-    def so_far(self) -> dict[str, int]:
-        """`graphs` and `breaks`, while the first call goes on."""
-        graphs, breaks = self.captured()
-        return {"graphs": graphs, "breaks": len(breaks)}
+                logger.handlers, logger.propagate = [self._breaks], False
 
     def events(self) -> int:
-        """Grows with every frame that dynamo traces."""
+        """A count that grows with every function that dynamo traces."""
         return int(counters["frames"]["total"]) + int(counters["aot_autograd"]["total"])
 
     def first_call_ended(self) -> None:
-        """Notes where the first call's time went, before a further compile adds to it.
+        """Notes how long each step of the first call took, before a further compile adds to it.
 
-        In torch's metrics each compile step contains the next: dynamo asks for the instructions and calls AOTAutograd,
+        In torch's metrics each step contains the next: dynamo asks for the instructions and calls AOTAutograd,
         which calls inductor, which waits for the compiler. Here each step is given without the next.
         """
         compiles = get_compilation_metrics()
@@ -103,49 +99,45 @@ class CompileLog:
 
         names = ("dynamo_cumulative", "aot_autograd_cumulative", "inductor_cumulative")
         dynamo, aot_autograd, inductor = map(seconds, names)
-        # Waiting for the compilers, the C++ one too, despite torch's name for it.
-        within_inductor = min(seconds("triton"), inductor)
+        compilers = min(seconds("triton"), inductor)  # the C++ compiler too, despite the name
         steps = {
             "dynamo": dynamo - aot_autograd - self.probe_seconds,
             "aot_autograd": aot_autograd - inductor,
-            "inductor": inductor - within_inductor,
+            "inductor": inductor - compilers,
         }
         self._parts = {name: max(0.0, took) for name, took in steps.items()}
         if self.probe_seconds:
             self._parts["instruction probe"] = self.probe_seconds
-        self._parts["backend compile"] = within_inductor
+        self._parts["backend compile"] = compilers
+
+    @property
+    def graphs(self) -> int:
+        return int(counters["stats"]["unique_graphs"])
+
+    @property
+    def graph_breaks(self) -> tuple[GraphBreak, ...]:
+        return tuple(dict.fromkeys(map(graph_break, self._breaks.texts)))
 
     @property
     def recompiles(self) -> tuple[GraphBreak, ...]:
-        """Why dynamo compiled a function again, so far."""
-        return tuple(_recompile(text) for text in self._recompiles.texts)
+        """The functions that dynamo compiled again, and the guard that failed."""
+        compiles = get_compilation_metrics()
+        return tuple(_place(one, _guard(one.recompile_reason)) for one in compiles if one.recompile_reason)
 
     @property
     def fallbacks(self) -> tuple[GraphBreak, ...]:
         """The functions that dynamo left to eager: those that it could not compile, or had to compile too often."""
-        found = {}
-        for metrics in get_compilation_metrics():
-            if metrics.fail_type is not None:
-                place = f"{Path(metrics.co_filename or '').name}:{metrics.co_firstlineno} in {metrics.co_name}"
-                if metrics.co_name is None:  # at the limit of recompiles
-                    place = "a function that was recompiled too often"
-                reason = (metrics.fail_reason or metrics.fail_type).strip().splitlines()[0]
-                found[GraphBreak(reason, place)] = True
-        return tuple(found)
-
-    def captured(self) -> tuple[int, tuple[GraphBreak, ...]]:
-        """The number of graphs so far, and the breaks between them."""
-        breaks = dict.fromkeys(graph_break(text) for text in self._breaks.texts)
-        return int(counters["stats"]["unique_graphs"]), tuple(breaks)
+        failed = [one for one in get_compilation_metrics() if one.fail_type is not None]
+        return tuple(dict.fromkeys(_place(one, one.fail_reason or one.fail_type or "") for one in failed))
 
     def cost(self, first_call_seconds: float) -> CompileCost:
-        """Where the first call's time went; what no compile step took is the first run."""
+        """The seconds of the first call by compile step; what no step took is the first run."""
         run = max(0.0, first_call_seconds - sum(self._parts.values()))
         return CompileCost(first_call_seconds, {**self._parts, "first run": run})
 
     @property
     def cache(self) -> Literal["cold", "warm", "off"]:
-        """'warm' where every graph so far came from the cache on disk."""
+        """'warm' if every graph came from the cache on disk; 'off' if inductor asked for none."""
         hits, misses = (int(counters["inductor"][f"fxgraph_cache_{what}"]) for what in ("hit", "miss"))
         if hits + misses + int(counters["aot_autograd"]["autograd_cache_hit"]) == 0:
             return "off"
@@ -153,8 +145,10 @@ class CompileLog:
 
     @property
     def partly(self) -> bool:
-        """Whether the first call compiled something and found something in the cache: a kernel, or a program of the
-        instruction probe. On a GPU, where inductor does not tell which kernels it found, any in the cache counts."""
+        """Whether the first call compiled something, but found a kernel or a program of the instruction probe.
+
+        On a GPU inductor does not tell which kernels it found: any in the cache counts.
+        """
         kernels = {f"{key}.main.so" for key in CppPythonBindingsCodeCache.cache}
         if self.cache == "warm":
             return bool(self.cached) and not kernels.issubset(self.cached)
@@ -164,12 +158,11 @@ class CompileLog:
     def compilation(self, spec: RunSpec, device: torch.device, first_call_seconds: float) -> Compilation:
         """All that is known so far; the caller adds the recompiles during the timing."""
         cache, partly, cost = self.cache, self.partly, self.cost(first_call_seconds)
-        graphs, breaks = self.captured()
         return Compilation(
             first_call_seconds=first_call_seconds,
             cache=cache,
-            graphs=graphs,
-            graph_breaks=breaks,
+            graphs=self.graphs,
+            graph_breaks=self.graph_breaks,
             cudagraphs=self._cudagraphs(spec, device),
             cold=cost if not partly and (cache == "cold" or (cache == "off" and not spec.cached)) else None,
             warm=cost if cache == "warm" and not partly else None,
@@ -184,7 +177,7 @@ class CompileLog:
         if device.type != "cuda":
             return "not used: there are no CUDA graphs on a CPU"
         skipped = int(counters["inductor"]["cudagraph_skips"])
-        recorded = cuda_graph_recordings() > self._recorded_before
+        recorded = cuda_graph_recordings() > self._recordings_before
         reasons = (getattr(metrics, "cudagraph_skip_reason", None) for metrics in get_compilation_metrics())
         reason = next(filter(None, reasons), "inductor gave no reason")
         if recorded and skipped:
@@ -231,12 +224,17 @@ def graph_break(message: str) -> GraphBreak:
     return GraphBreak(": ".join([reason, *explained[:1]]), location, tuple(hints), number[1].upper() if number else "")
 
 
-def _recompile(message: str) -> GraphBreak:
-    """Dynamo's message of one recompile: the guard that failed, and the function that was compiled again."""
-    place, guard = _FUNCTION.search(message), re.search(r"^\s+- \d+/\d+: (.*)", message, re.MULTILINE)
-    reason = f"the guard {guard[1].partition('  #')[0].strip()} failed" if guard else "dynamo gave no reason"
-    location = f"{Path(place['file']).name}:{place['line']} in {place['name']}" if place else ""
-    return GraphBreak(reason, location)
+def _guard(recompile_reason: str) -> str:
+    """From "0/1: L['x'] == 2  # the source line"."""
+    guard = recompile_reason.partition("\n")[0].partition(": ")[2].partition("  #")[0].strip()
+    return f"the guard {guard} failed" if guard else "dynamo gave no reason"
+
+
+def _place(metrics: CompilationMetrics, reason: str) -> GraphBreak:
+    location = f"{Path(metrics.co_filename or '').name}:{metrics.co_firstlineno} in {metrics.co_name}"
+    if metrics.co_name is None:  # at the limit of recompiles
+        location = "a function that was recompiled too often"
+    return GraphBreak(reason.strip().partition("\n")[0], location)
 
 
 def use_empty_cache(folder: Path) -> None:
@@ -247,8 +245,8 @@ def use_empty_cache(folder: Path) -> None:
 
 
 def remove_unfinished(folder: Path) -> set[str]:
-    """Removes the libraries that a killed linker or a full disk has left unfinished in inductor's cache, `folder`:
-    inductor would use them. Returns the names of the files left.
+    """Removes libraries that a killed linker or a full disk left unfinished in inductor's cache, `folder`: inductor
+    would use them. Returns the names of the files that stay.
 
     Inductor locks a library while it links it; a locked one stays. It writes its other files whole or not at all.
     """
@@ -265,36 +263,36 @@ def remove_unfinished(folder: Path) -> set[str]:
 
 def _is_whole(library: Path) -> bool:
     """Whether a 64-bit ELF library has its section table, which linkers write last."""
-    with library.open("rb") as opened:
-        head = opened.read(64)
+    with library.open("rb") as file:
+        head = file.read(64)
     sections, entry, count = (int.from_bytes(head[at:end], "little") for at, end in ((40, 48), (58, 60), (60, 62)))
     return head.startswith(b"\x7fELF") and sections + entry * count <= library.stat().st_size
 
 
 def separate_instructions() -> None:
-    """Keeps graphs in the cache apart by the vector instructions that they were compiled for, which inductor's own key
-    of a graph lacks: code for AVX-512 that was found under ATEN_CPU_CAPABILITY=avx2 gave NaN.
+    """Keeps graphs in the cache apart by the vector instructions that they were compiled for.
 
-    Inductor finds out which there are once a process, by compiling a program for each set of them. It is made to do so
-    at the beginning of the first compile, and timed.
+    Inductor's own key of a graph lacks them: code for AVX-512 that was found under ATEN_CPU_CAPABILITY=avx2 gave NaN.
+    Inductor probes for them once a process, by compiling a program for each set. Here it does so at the beginning of
+    the first compile, and the probe is timed.
     """
 
-    def tag(_: Any) -> None:
+    def tag_cache(_: Any) -> None:
         if not torch.compiler.config.cache_key_tag:
             started = time.perf_counter()
-            torch.compiler.config.cache_key_tag = vectors()
+            torch.compiler.config.cache_key_tag = vector_instructions()
             CompileLog.probe_seconds = time.perf_counter() - started
 
-    torch._dynamo.callback_handler.register_start_callback(tag)
+    torch._dynamo.callback_handler.register_start_callback(tag_cache)
 
 
-def vectors() -> str:
+def vector_instructions() -> str:
     """What inductor writes vector code for on this CPU: 'avx512 avx512_vnni', or 'no vector instructions'."""
-    return str(chosen) if (chosen := pick_vec_isa()).bit_width() else "no vector instructions"
+    return str(isa) if (isa := pick_vec_isa()).bit_width() else "no vector instructions"
 
 
 def reset_compiler() -> None:
-    """Drops everything that is compiled, with the memory of its CUDA graphs: the next call compiles anew."""
+    """Drops all compiled code and the memory of its CUDA graphs: the next call compiles anew."""
     torch._dynamo.reset()
     torch._inductor.cudagraph_trees.reset_cudagraph_trees()
     gc.collect()
@@ -307,10 +305,10 @@ def clone_outputs(outputs: Any) -> Any:
 
 
 def first_line(error: BaseException) -> str:
-    """What an error says, without folders: a compiler's first error, or the end of a traceback in its text, or its
-    first two lines without advice to set debug variables; its type where it has no text."""
+    """What an error says, without folders: the first error in a compiler's output, else the end of a traceback in its
+    text, else its first two lines without advice to set debug variables, else its type."""
     text, advice = str(error), ("Set TORCH", "You can suppress", "import torch", "torch._dynamo")
-    if "returned non-zero exit status" in text:  # as of a compiler of Triton's: standard error, a file, says why
+    if "returned non-zero exit status" in text:  # Triton's C compiler says why on standard error, which is a file
         with contextlib.suppress(OSError):
             end = os.pread(2, 2000, max(0, os.fstat(2).st_size - 2000))
             text += f"\nOutput:\n{end.decode(errors='replace')}"

@@ -1,11 +1,10 @@
-"""The model compiled as a spec asks for it: whole, by layers, with added graph breaks, or ahead of time as a package.
+"""Compiles the model as a spec asks: whole, by layers, with added graph breaks, or ahead of time as a package.
 
-Scope "layers" is PyTorch's recipe of regional compilation: alike repeated layers share one graph. The model itself is
-never changed: layers and breaks are those of a twin.
-
-A package is AOTInductor's: a library of what torch.export captures, with the weights a file `.pt2`. Covered: one batch
-size and picture size, or with dynamic "on" any that the model can be exported for. Not covered: other versions of torch
-and transformers, other processors and GPUs; a package notes what it was built for.
+- Scope "layers" is PyTorch's recipe of regional compilation: equal repeated layers share one graph.
+- Layers and breaks are made in a copy (`twin`), so the model itself never changes.
+- A package is AOTInductor's file `.pt2`: a library of what torch.export captures, and the weights. It takes one batch
+  size and picture size, or with dynamic "on" any that the model can be exported for. It notes what it was built for,
+  because it does not run with other versions of torch and transformers, nor on other processors and GPUs.
 """
 
 import copy
@@ -32,19 +31,19 @@ DYNAMIC = {"auto": None, "on": True, "off": False}
 """torch.compile's argument, by the option's value."""
 
 
-def compiled(model: Any, spec: RunSpec) -> Any:
-    """The model under torch.compile as the spec asks. Nothing is compiled before its first call."""
+def apply_compile(model: Any, spec: RunSpec) -> Any:
+    """The model under torch.compile. Nothing is compiled before its first call."""
     options: dict[str, Any] = {"mode": spec.mode, "fullgraph": spec.fullgraph, "dynamic": DYNAMIC[spec.dynamic]}
     if spec.scope == "model":
-        return torch.compile(with_breaks(model) if spec.graph_break else model, **options)
-    by_layers = twin(model)  # because a layer is compiled in place
+        return torch.compile(add_breaks(model) if spec.graph_break else model, **options)
+    by_layers = twin(model)  # a layer is compiled in place
     for layer in repeated_layers(by_layers):
         layer.compile(**options)
     return by_layers
 
 
 def twin(model: Any) -> Any:
-    """A copy of the modules that shares parameters and buffers, but nothing that a call sets on the modules."""
+    """A copy of the modules that shares the parameters and buffers."""
     return copy.deepcopy(model, {id(tensor): tensor for tensor in (*model.parameters(), *model.buffers())})
 
 
@@ -66,11 +65,11 @@ def require_layers(model: torch.nn.Module, checkpoint: str) -> None:
 # Added graph breaks
 
 
-def with_breaks(model: Any) -> Any:
-    """A twin of `model` that breaks after each part of each repeated layer (its norms, its attention ...), as a `print`
-    there would. A model without repeated layers breaks after each of its own parts, one without parts at its end.
+def add_breaks(model: Any) -> Any:
+    """A twin with a graph break, as of a `print`, after each part (norm, attention, ...) of each repeated layer.
 
-    Not only between layers: for the small checkpoints that costs less than reruns differ.
+    Without repeated layers it breaks after each part of the model; without parts, at its end. Breaks between layers
+    alone would cost the small checkpoints less than reruns differ.
     """
     broken = twin(model)
     parts = [part for layer in repeated_layers(broken) for part in layer.children()]
@@ -88,42 +87,41 @@ def _break(module: torch.nn.Module, inputs: Any, outputs: Any) -> None:
 
 
 def build_package(workload: Workload, path: Path, folder: Path) -> dict[str, float]:
-    """Exports the model for this batch and builds a package of it at `path`. Raises what torch.export raises.
+    """Builds a package of the model for this batch at `path`. Raises what torch.export raises.
 
-    Returns the seconds of torch's two steps: 'export', the model to a graph, and 'build', that to a library with the
-    weights beside it. `folder` becomes the compile cache; it is empty, as on a machine that has built nothing before.
+    Returns the seconds of two steps: 'export' the model to a graph, and 'build' a library of it. `folder` becomes the
+    compile cache; it is empty, as on a machine that has built nothing before.
     """
     compilation.use_empty_cache(folder)
     if workload.device.type == "cuda" and (homes := machine_probe.cuda_homes()):
-        from torch.utils import cpp_extension  # which has read the variable if it was imported before
+        from torch.utils import cpp_extension  # it may have read the variable already
 
         os.environ["CUDA_HOME"] = cpp_extension.CUDA_HOME = str(homes[0])  # for headers, and the driver's stub
-    spec, batch, shapes = workload.spec, workload.batch, None
-    if spec.dynamic == "on":
-        shapes = pytree.tree_map(_any_size, batch)
+    spec, batch = workload.spec, workload.batch
+    shapes = pytree.tree_map(_any_size, batch) if spec.dynamic == "on" else None
     started = time.perf_counter()
     program = torch.export.export(workload.model, (), kwargs=batch, dynamic_shapes=shapes)
     exported = time.perf_counter()
-    kind = program.call_spec.out_spec.type if program.call_spec.out_spec is not None else None
-    metadata = {  # where it was built, for a loader to compare, and what defines its outputs
+    outputs = program.call_spec.out_spec.type if program.call_spec.out_spec is not None else None
+    metadata = {  # a loader compares the first three, and imports the module that defines the class of the outputs
         "torch": torch.__version__,
         "transformers": transformers.__version__,
         "processor": f"{platform.machine()} {torch.backends.cpu.get_cpu_capability()}",
-        "outputs": getattr(kind, "__module__", None) or "torch",
+        "outputs": getattr(outputs, "__module__", None) or "torch",
     }
     configs = {
         **torch._inductor.list_mode_options(spec.mode),
         "aot_inductor.metadata": metadata,
-        # The check of inputs, which the lines that load a package switch on, is not to refuse a batch of 1.
+        # Lines that load a package switch on a check of inputs, which would refuse a batch of 1.
         "aot_inductor.check_lowerbound": False,
         "aot_inductor.weight_use_caching_allocator": workload.device.type == "cuda",  # which counts the weights
     }
-    # Inductor's assembler files lack the note that they need no executable stack, and linkers as that of Debian 12 then
-    # ask for one, which glibc refuses from 2.41 on (Debian 13).
-    plain = cpp_builder._get_shared_cflags
+    # Inductor's assembler files lack the note that they need no executable stack. Linkers then ask for one (Debian 12),
+    # and glibc refuses such libraries from 2.41 on (Debian 13).
+    shared_flags = cpp_builder._get_shared_cflags
 
-    def flags(*given: Any) -> list[str]:  # whether to link comes last; torch 2.15 gives the compiler before it
-        return [*plain(*given), *["Wl,-z,noexecstack"] * (given[-1] and platform.system() == "Linux")]
+    def flags(do_link: bool) -> list[str]:
+        return [*shared_flags(do_link), *["Wl,-z,noexecstack"] * (do_link and platform.system() == "Linux")]
 
     with mock.patch.object(cpp_builder, "_get_shared_cflags", flags):
         torch._inductor.aoti_compile_and_package(program, package_path=str(path), inductor_configs=configs)
@@ -135,10 +133,9 @@ def _any_size(value: Any) -> dict[int, Any] | None:
 
 
 def load_package(path: Path) -> Any:
-    """The package's model, to be called with the batch by keywords, once the class of its outputs is imported.
+    """The package's model. Import the class of its outputs before you call it.
 
-    Not by `torch._inductor.aoti_load_package`, which asks the C++ compiler for its version and compiles a header:
-    seconds that a server would wait for (pytorch issue 191715).
+    `torch._inductor.aoti_load_package` would also run the C++ compiler: seconds of waiting (pytorch issue 191715).
     """
     loader = torch._C._aoti.AOTIModelPackageLoader(str(path), "model", False, 1, -1)  # type: ignore[attr-defined]
     return AOTICompiledModel(loader)

@@ -55,7 +55,7 @@ def measure(spec: RunSpec, input_file: Path | None, package: Path | None) -> tup
             return CompileCost(sum(parts.values()), parts), "warm"
         workload.eager()  # without it some models compile to other graphs than the cache holds
         log = compilation.CompileLog()
-        seconds = workload.clock.time(workload.call(compile_model.compiled(workload.model, spec)))
+        seconds = workload.clock.time(workload.call(compile_model.apply_compile(workload.model, spec)))
         log.first_call_ended()
         return log.cost(seconds), log.cache
 

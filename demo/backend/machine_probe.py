@@ -11,8 +11,9 @@ import tempfile
 import time
 from collections.abc import Callable
 from functools import cache
+from importlib import metadata
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import torch
 import transformers
@@ -27,21 +28,19 @@ CGROUP_MEMORY = Path("/sys/fs/cgroup/memory.max")
 CUDA_FOLDER = "/usr/local/cuda"
 PACKAGE_HEADERS = ("cuda.h", "crt/host_defines.h", "nv/target")
 """What the code of a package for a GPU includes. The wheels of CUDA 13 that torch installs have only the first."""
-OTHER_TORCH = "install the build of torch for this GPU and driver (https://pytorch.org/get-started), or a newer driver"
 EXTENSION = '#include <Python.h>\n#include <sstream>\nextern "C" const char *version() { return Py_GetVersion(); }\n'
-Answer = TypeVar("Answer")
 
 
 def warm_imports() -> None:
     """Imports what the bundled checkpoints need, so that the first run does not wait for it."""
-    for name in ("ViTForImageClassification", "SegformerForSemanticSegmentation", "RTDetrForObjectDetection"):
-        getattr(transformers, name, None)
-    for name in ("ViTImageProcessorPil", "SegformerImageProcessorPil", "RTDetrImageProcessorPil"):
+    models = ("ViTForImageClassification", "SegformerForSemanticSegmentation", "RTDetrForObjectDetection")
+    processors = ("ViTImageProcessorPil", "SegformerImageProcessorPil", "RTDetrImageProcessorPil")
+    for name in (*models, *processors):
         getattr(transformers, name, None)
 
 
 def seconds_since_start() -> float | None:
-    """How long this process has been running, right to 0.01 s (a clock tick); None on systems without /proc."""
+    """The age of this process, to 0.01 s (a clock tick); None without /proc."""
     try:
         ticks = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
     except OSError:
@@ -50,10 +49,10 @@ def seconds_since_start() -> float | None:
 
 
 def usable() -> bool:
-    """Whether torch can compute on a GPU here: it sees one, and was built with code for it.
+    """Whether torch sees a GPU, and was built with code for it.
 
-    A build runs on the compute capabilities in its list, on later minor versions of these, and from PTX on all later
-    ones. If the driver or the build does not say, the GPU is tried.
+    A build runs on the compute capabilities in its list and on their later minor versions; with PTX on all later ones.
+    If the driver or the build does not say, this trusts torch.
     """
     gpu, built = first_gpu(), re.findall(r"(sm|compute)_(\d+)", " ".join(torch.cuda.get_arch_list()))
     if gpu is None or not built:
@@ -64,9 +63,9 @@ def usable() -> bool:
 
 
 def gpu_problem() -> str | None:
-    """Why torch cannot use the GPU that the machine seems to have, and what helps; None where it can, or has none."""
+    """Why torch cannot use the GPU of this machine, and what helps; None if it can, or there is none."""
     visible = os.environ.get("CUDA_VISIBLE_DEVICES", "0").strip()
-    if usable() or not visible:  # empty, it hides them on purpose
+    if usable() or not visible:  # an empty variable hides the GPUs on purpose
         return None
     if (gpu := first_gpu()) is None:
         card = ask_nvml(lambda nvml: str(nvml.nvmlDeviceGetName(nvml.nvmlDeviceGetHandleByIndex(0))))
@@ -74,11 +73,12 @@ def gpu_problem() -> str | None:
         return f"CUDA does not start on the {card}; check {check}" if card else None
     capability, driver = ".".join(map(str, gpu.capability)), driver_version() or "of unknown version"
     card = f"{gpu.name} (compute capability {capability}, driver {driver})"
-    return f"torch {torch.__version__} cannot use the {card}; {OTHER_TORCH}"
+    remedy = "install the build of torch for this GPU and driver (https://pytorch.org/get-started), or a newer driver"
+    return f"torch {torch.__version__} cannot use the {card}; {remedy}"
 
 
-def ask_nvml(question: Callable[[Any], Answer]) -> Answer | None:
-    """What `question` finds in NVML; None where that is not there, as in some containers, or refuses."""
+def ask_nvml(question: Callable[[Any], Any]) -> Any:
+    """The answer of `question`, which gets the module pynvml; None without NVML, as in some containers."""
     try:
         import pynvml
 
@@ -89,7 +89,6 @@ def ask_nvml(question: Callable[[Any], Answer]) -> Answer | None:
 
 
 def driver_version() -> str | None:
-    """NVIDIA's, of which CUDA knows no name."""
     return ask_nvml(lambda nvml: str(nvml.nvmlSystemGetDriverVersion()))
 
 
@@ -101,11 +100,10 @@ class Gpu(NamedTuple):
 
 @cache
 def first_gpu() -> Gpu | None:
-    """The GPU that torch calls cuda:0; None where the driver does not say.
+    """The GPU that torch calls cuda:0, from CUDA's driver; None if the driver does not say.
 
-    Asks CUDA's driver, as torch does. Unlike NVML it is present wherever torch can compute, respects
-    CUDA_VISIBLE_DEVICES and the order of the cards, and names a part of a card (MIG) as a run's result will. The
-    questions make no context, but start CUDA: a process forked after them cannot use it.
+    Unlike NVML the driver is present wherever torch can compute, respects CUDA_VISIBLE_DEVICES, and names a part of a
+    card (MIG) as torch does. This makes no CUDA context, but starts CUDA: a process forked later cannot use it.
     """
     try:
         driver = ctypes.CDLL("libcuda.so.1")
@@ -128,9 +126,9 @@ def environment(device: torch.device) -> Environment:
     """The machine as a result records it. With a CUDA device this makes a context."""
     facts = host().facts() | {"device_name": host().cpu, "platform": platform.platform(terse=True)}
     if device.type == "cuda":
-        card = torch.cuda.get_device_properties(device)
-        facts |= {"device_name": card.name, "memory_bytes": card.total_memory, "cuda": torch.version.cuda}
-        facts["compute_capability"] = f"{card.major}.{card.minor}"
+        gpu = torch.cuda.get_device_properties(device)
+        facts |= {"device_name": gpu.name, "memory_bytes": gpu.total_memory, "cuda": torch.version.cuda}
+        facts["compute_capability"] = f"{gpu.major}.{gpu.minor}"
     else:
         facts |= dict.fromkeys(("driver", "compute_capability", "cuda_toolkit"))
     return Environment(**facts, cpu_count=usable_cores(), threads=torch.get_num_threads())
@@ -145,7 +143,7 @@ def cpu_name() -> str:
 
 
 def machine_memory() -> int:
-    """Bytes of memory, those of the control group where it has fewer (v2)."""
+    """Bytes of memory, or of the control group's limit (v2) if that is lower."""
     physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     try:
         return min(physical, int(CGROUP_MEMORY.read_text()))
@@ -153,16 +151,8 @@ def machine_memory() -> int:
         return physical
 
 
-def _triton_version() -> str | None:
-    try:
-        import triton
-    except ImportError:
-        return None
-    return str(triton.__version__)
-
-
 def compiler() -> str | None:
-    """First line of the C++ compiler's `--version`, which inductor calls, and Triton on a GPU; None without one."""
+    """The first line that inductor's C++ compiler prints for `--version`; None without a compiler."""
     try:
         command = cpp_builder.get_cpp_compiler()
         answer = subprocess.run([command, "--version"], capture_output=True, text=True, timeout=10)
@@ -172,8 +162,10 @@ def compiler() -> str | None:
 
 
 def compile_problem(on_gpu: bool = False) -> str | None:
-    """Why a small extension cannot be built and loaded as inductor's are, with the remedy; None if it can. It takes a
-    second. `on_gpu`: also a kernel of Triton's, which makes a CUDA context."""
+    """Builds and loads a small extension as inductor does: a second. Returns why that failed, with the remedy, or None.
+
+    With `on_gpu` it also compiles a Triton kernel, which makes a CUDA context.
+    """
     try:
         with tempfile.TemporaryDirectory(dir=cache_dir(), ignore_cleanup_errors=True) as folder:
             (source := Path(folder, "extension.cpp")).write_text(EXTENSION)
@@ -185,13 +177,13 @@ def compile_problem(on_gpu: bool = False) -> str | None:
                 compilation.use_empty_cache(Path(folder))
                 torch.compile(torch.sin)(torch.ones(8, device="cuda"))
     except Exception as error:  # of a compiler, a linker, a loader or a file system
-        said = compilation.first_line(error if compiler() else exc.InvalidCxxCompiler()).rstrip(".")
-        return f"torch.compile cannot build code here: {said}. {failures.build_remedy(said)}".strip()
+        reason = compilation.first_line(error if compiler() else exc.InvalidCxxCompiler()).rstrip(".")
+        return f"torch.compile cannot build code here: {reason}. {failures.build_remedy(reason)}".strip()
     return None
 
 
 def cuda_homes() -> list[Path]:
-    """The folders that have all headers: where torch looks for CUDA's toolkit, then those of its own wheels."""
+    """Folders with all `PACKAGE_HEADERS`: CUDA toolkits where torch looks for them, then those of torch's wheels."""
     nvcc, wheels = shutil.which("nvcc"), Path(torch.__file__).parents[1].glob("nvidia/cu[0-9]*")
     named = os.environ.get("CUDA_HOME") or os.environ.get("CUDA_PATH")
     homes = [Path(home) for home in (named, nvcc and Path(nvcc).parents[1], CUDA_FOLDER, *sorted(wheels)) if home]
@@ -200,7 +192,7 @@ def cuda_homes() -> list[Path]:
 
 @cache
 def host() -> HostInfo:
-    """What a waiting worker can tell of the machine without a CUDA context; found out once in a process."""
+    """The machine as far as it is known without a CUDA context."""
     can_use, toolkits, cpp_compiler = usable(), cuda_homes(), compiler()
     gpu = first_gpu() if can_use else None
     return HostInfo(
@@ -214,7 +206,7 @@ def host() -> HostInfo:
         gpu=gpu.name if gpu else "NVIDIA GPU" if can_use else None,
         driver=driver_version(),
         gpu_problem=gpu_problem(),
-        triton=_triton_version(),
+        triton=next((package.version for package in metadata.distributions(name="triton")), None),
         inductor_cache=cache_dir(),
         gpu_memory_bytes=gpu.memory_bytes if gpu else None,
         compute_capability=".".join(map(str, gpu.capability)) if gpu else None,

@@ -1,9 +1,10 @@
-"""Samples what else the machine does during the timing.
+"""Samples what else the machine does during the timing, between blocks only.
 
-Covered: what other processes leave of the usable cores, if the run is on the CPU (Linux, see `demo.core.cores`); on an
-NVIDIA GPU its clock, throttle reasons and other processes, through NVML (`nvidia-ml-py`). Not
-covered: what happens within a block, since samples are taken between blocks; memory bandwidth and caches that others
-use. If /proc or NVML does not answer, that part is unknown and the run goes on.
+- On a CPU: the cores that other processes leave (Linux, see `demo.core.cores`).
+- On an NVIDIA GPU: its clock, throttle reasons and other processes, from NVML (`nvidia-ml-py`).
+
+Without /proc or NVML that part is None, and the run goes on. Not covered: what happens within a block; memory bandwidth
+and caches that other programs use.
 """
 
 import contextlib
@@ -19,29 +20,27 @@ from demo.core import cores
 from demo.core.machine import GpuSample, HostSample
 
 SAMPLE_SECONDS = 0.5
-"""Between two samples. One costs about a millisecond on a GPU: five NVML calls."""
-LATELY_SECONDS = 1.0
-"""A core counts as taken after this long: a shorter burst of another program is no reason."""
+"""Between two samples. A sample costs about a millisecond on a GPU: five NVML calls."""
+WINDOW_SECONDS = 1.0
+"""A core counts as taken after this long, not for a short burst of another program."""
 MIN_SECONDS = 0.25
-"""/proc counts in hundredths of a second: over a shorter time they would not tell a quarter of a core."""
+"""/proc counts in hundredths of a second, too coarse for a quarter of a core over a shorter time."""
 _THROTTLES = ("SwThermalSlowdown", "HwThermalSlowdown", "SwPowerCap", "HwPowerBrakeSlowdown", "HwSlowdown")
 """NVML's names, after the prefix nvmlClocksThrottleReason."""
 
 
 class CoreTaken(Exception):
-    """While calls were timed, other programs took a core: so many are free, fewer than torch uses threads."""
+    """Other programs took a core during the timing. Its argument: the free cores, fewer than torch uses threads."""
 
 
 class Observer:
-    """Samples the machine."""
-
     def __init__(self, device: torch.device) -> None:
         self._on_cpu = device.type == "cpu"
         self._gpu = Nvml.of(device)
         self.begin()
 
     def begin(self) -> None:
-        """Forgets all samples: a timing begins."""
+        """Forgets all samples, since a timing begins."""
         self._start = time.perf_counter()
         self._sampled_at = -SAMPLE_SECONDS
         self._readings = deque([(0.0, cores.read())])
@@ -61,13 +60,13 @@ class Observer:
         gpu = self._gpu.sample() if self._gpu else None
         self.samples.append(HostSample(now, share, gpu, free))
         self._readings.append((now, reading))
-        while len(self._readings) > 2 and now - self._readings[1][0] >= LATELY_SECONDS:
+        while len(self._readings) > 2 and now - self._readings[1][0] >= WINDOW_SECONDS:
             self._readings.popleft()
 
-    def look(self, threads: int) -> None:
-        """Takes a sample. Raises CoreTaken where others have lately left fewer cores free than `threads`."""
+    def check_cores(self, threads: int) -> None:
+        """Takes a sample. Raises CoreTaken if other programs leave fewer cores free than `threads`."""
         self.sample()
-        free = self.free_lately()
+        free = self.free_cores()
         if free is not None and free < threads:
             raise CoreTaken(free)
 
@@ -76,10 +75,10 @@ class Observer:
         """Since the timing began."""
         return time.perf_counter() - self._start
 
-    def free_lately(self) -> int | None:
-        """The cores that others left free over about the last second before the last sample; None if not known yet."""
+    def free_cores(self) -> int | None:
+        """The cores that other programs left free over about the last second; None if not known yet."""
         (first_at, first), (last_at, last) = self._readings[0], self._readings[-1]
-        return cores.left(first, last) if last_at - first_at >= LATELY_SECONDS else None
+        return cores.left(first, last) if last_at - first_at >= WINDOW_SECONDS else None
 
 
 class Nvml:
@@ -91,33 +90,30 @@ class Nvml:
 
     @classmethod
     def of(cls, device: torch.device) -> "Nvml | None":
-        """None on a CPU, without `nvidia-ml-py`, or where the driver refuses (some containers, MIG)."""
+        """None on a CPU, without `nvidia-ml-py`, or if the driver refuses (some containers, MIG)."""
 
-        def found(nvml: Any) -> "Nvml":
-            uuid = str(torch.cuda.get_device_properties(device).uuid)
-            return cls(nvml, nvml.nvmlDeviceGetHandleByUUID(uuid if uuid.startswith("GPU-") else f"GPU-{uuid}"))
+        def find(nvml: Any) -> Nvml:
+            uuid = str(torch.cuda.get_device_properties(device).uuid).removeprefix("GPU-")
+            return cls(nvml, nvml.nvmlDeviceGetHandleByUUID(f"GPU-{uuid}"))
 
-        return ask_nvml(found) if device.type == "cuda" else None
+        return ask_nvml(find) if device.type == "cuda" else None
 
     def sample(self) -> GpuSample:
+        clock, largest = (
+            self._ask(f"nvmlDeviceGet{name}", self._nvml.NVML_CLOCK_SM) for name in ("ClockInfo", "MaxClockInfo")
+        )
+        mask = self._ask("nvmlDeviceGetCurrentClocksThrottleReasons") or 0
+        reasons = (name for name in _THROTTLES if mask & getattr(self._nvml, f"nvmlClocksThrottleReason{name}"))
         return GpuSample(
-            sm_clock_hz=self._hertz("nvmlDeviceGetClockInfo"),
-            largest_sm_clock_hz=self._hertz("nvmlDeviceGetMaxClockInfo"),
-            throttle_reasons=self._throttle_reasons(),
+            sm_clock_hz=clock and clock * 1e6,
+            largest_sm_clock_hz=largest and largest * 1e6,
+            throttle_reasons=tuple(reasons),
             foreign_processes=self._foreign_processes(),
         )
 
-    def _hertz(self, question: str) -> float | None:
-        megahertz = self._ask(question, self._nvml.NVML_CLOCK_SM)
-        return None if megahertz is None else megahertz * 1e6
-
-    def _throttle_reasons(self) -> tuple[str, ...]:
-        mask = self._ask("nvmlDeviceGetCurrentClocksThrottleReasons") or 0
-        return tuple(name for name in _THROTTLES if mask & getattr(self._nvml, f"nvmlClocksThrottleReason{name}"))
-
     def _foreign_processes(self) -> int:
-        """Those outside of this worker's group. In a container the driver gives the host's process numbers: one of them
-        is then taken to be this process."""
+        """GPU processes outside of this worker's group. In a container the driver gives the host's process numbers: one
+        of them then counts as this process."""
         holders = [process.pid for process in self._ask("nvmlDeviceGetComputeRunningProcesses") or ()]
         if os.getpid() not in holders:
             return max(0, len(holders) - 1)
@@ -128,8 +124,8 @@ class Nvml:
         return len(holders) - ours
 
     def _ask(self, question: str, *more: Any) -> Any:
-        """The driver's answer; None where this GPU or this driver does not support the question."""
+        """The driver's answer; None if this GPU or driver does not support the question."""
         try:
             return getattr(self._nvml, question)(self._handle, *more)
-        except Exception:  # with a driver older than itself nvidia-ml-py raises errors that are no NVMLError
+        except Exception:  # with an older driver nvidia-ml-py raises errors that are no NVMLError
             return None

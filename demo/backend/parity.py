@@ -1,9 +1,9 @@
-"""Do eager and compiled agree? Raw outputs as PyTorch's dynamo benchmarks judge them, and predictions as a user does.
+"""Compares the outputs of eager and compiled as PyTorch's dynamo benchmarks do, and their predictions as a user does.
 
-Covered: every tensor of the output, one input, one call of each variant; of a text model the logits of its answer's
-tokens, and in float32 these tokens themselves. Integers, booleans and bytes have to be equal, even an argmax that one
-rounding flips. A float64 run judges numbers that differ by more than a rounding and a share of their tensor's size.
-Not covered: other inputs, outputs that are no tensors, whether predictions are right, gradients; a fault in numbers a
+Covered: every tensor of the output, for one input and one call of each variant. Of a text model: the logits of its
+answer's tokens, and in float32 the tokens themselves. Integers, booleans and bytes have to be equal, even an argmax
+that one rounding flips. Numbers beyond a rounding and a share of their tensor's size are judged by a float64 run.
+Not covered: other inputs; outputs that are no tensors; whether predictions are right; gradients; a fault in numbers a
 thousandth of their tensor's size; in half formats a fault in few numbers that is as small as the roundings.
 """
 
@@ -21,13 +21,13 @@ from demo.core import format as fmt
 from demo.core.outputs import Parity, Verdict
 
 TOLERANCE = 1e-3
-"""dynamo's tolerance for inference of transformers and timm models: of each number, and of its tensor's size."""
+"""dynamo's tolerance for inference of transformers and timm models, relative to a number and to its tensor's size."""
 SIZE_OF_ZEROS = 1e-4
-"""Taken as the size of a tensor of zeros: the tolerance is then about one rounding of float32."""
+"""The size of a tensor of zeros: its tolerance is then about one rounding of float32."""
 FORMATS = {"float32": (2.0, 2**-23), "tf32": (2.0, 2**-10), "float16": (3.0, 2**-10), "bfloat16": (3.0, 2**-7)}
-"""How many times as far from float64 as eager compiled may be (dynamo's `same()`), and the share of one rounding."""
+"""By number format: compiled's error over eager's, at most (dynamo's `same()`), and the relative size of a rounding."""
 NEAR = 1 / 20
-"""Share of a tensor's size. In a match both lie this near to float64, so outputs a tenth apart never match."""
+"""A share of a tensor's size. In a match both lie this near to float64, so outputs a tenth apart never match."""
 
 
 def compare(
@@ -41,10 +41,11 @@ def compare(
 ) -> Parity:
     """Compares one eager and one compiled output of the same input. Source: `same()` in torch/_dynamo/utils.py.
 
-    `again` is a second eager output: a model that differs from itself cannot be compared. `reference(0)` computes the
-    same in float64, `reference(share)` with each layer's numbers moved at random by up to half of this share. It is
-    called only if the outputs differ by more than the tolerance; if it raises, the verdict is 'not comparable'. Of the
-    predictions, `task` says how far they agree, and `fault` what no rounding of float32 explains ('' for nothing).
+    - `again`: a second eager output. A model that differs from itself cannot be compared.
+    - `reference(0)` computes the outputs in float64; `reference(share)` also moves each layer's numbers at random by up
+      to half of this share. It is called only for outputs that differ by more than the tolerance. If it raises, the
+      verdict is 'not comparable'.
+    - `task`: how far the predictions agree. `fault`: a difference of predictions that no rounding of float32 explains.
     """
     error = math.inf
 
@@ -82,7 +83,7 @@ def compare(
     try:
         exact = _numbers(reference(0))
         found, why = worst(exact)
-        if found == "differ":  # or is eager exact by luck, as a single number may be?
+        if found == "differ":  # unless eager is exact by luck, as a single number may be
             torch.manual_seed(0)
             found, why = worst(exact, *(_numbers(reference(rounding)) for _ in range(5)))
     except Exception as reason:  # a model may fail in float64 in any way
@@ -94,7 +95,7 @@ def compare(
 
 
 def _tensor_verdict(numbers: list[torch.Tensor], multiple: float, rounding: float) -> tuple[Verdict, str]:
-    """Judges one tensor of eager, compiled, a float64 run, and others with moved layers, which widen the limit."""
+    """Judges one tensor of eager, compiled and a float64 run. Runs with moved layers come last and widen the limit."""
     mine, other, exact, *moved = numbers
     for order, kind in (2, "root mean square"), (math.inf, "largest error"):
         size, own, error = _norm(exact, order), _error(mine, exact, order), _error(other, exact, order)
@@ -111,8 +112,8 @@ def _tensor_verdict(numbers: list[torch.Tensor], multiple: float, rounding: floa
 
 
 def float64_reference(workload: Workload, peak_memory_bytes: int | None) -> Callable[[float], Any]:
-    """A call that runs a float64 copy of the workload's model on the same inputs and device. It raises MemoryError if
-    eager's peak times the ratio of the number sizes is not free."""
+    """A function that runs a float64 copy of the workload's model on the same inputs and device. It raises MemoryError
+    unless eager's peak, times the ratio of the number sizes, is free."""
 
     def run(share: float = 0.0) -> Any:
         def moved(one: torch.Tensor) -> torch.Tensor:
@@ -136,7 +137,7 @@ def float64_reference(workload: Workload, peak_memory_bytes: int | None) -> Call
 
 
 def _free_memory() -> int | None:
-    """Bytes of the machine's memory that are free; None where the system does not say."""
+    """Free bytes of the machine's memory; None without /proc."""
     try:
         lines = Path("/proc/meminfo").read_text().splitlines()
         return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:"))
@@ -145,7 +146,7 @@ def _free_memory() -> int | None:
 
 
 def _numbers(outputs: Any) -> list[torch.Tensor]:
-    """Every floating-point tensor of an output, nested ones too, as float64 on the CPU, in a fixed order."""
+    """Every floating-point tensor of an output, as float64 on the CPU, in a fixed order."""
     numbers = [leaf.detach().cpu() for leaf in tensors(outputs) if leaf.dtype.to_real().is_floating_point]
     return [(torch.view_as_real(one) if one.is_complex() else one).double() for one in numbers]
 
@@ -155,13 +156,13 @@ def _kinds(outputs: Any) -> list[tuple[torch.Size, torch.dtype]]:
 
 
 def _unequal(first: Any, second: Any) -> int:
-    """How many integers, booleans and bytes of two outputs of the same kinds differ."""
+    """The number of integers, booleans and bytes that differ between two outputs of the same kinds."""
     pairs = zip(tensors(first), tensors(second), strict=True)
     return sum(int((a.cpu() != b.cpu()).sum()) for a, b in pairs if not a.dtype.to_real().is_floating_point)
 
 
 def _norm(tensor: torch.Tensor, order: float) -> float:
-    """Of a tensor's finite numbers the root mean square (order 2) or the largest magnitude (order inf)."""
+    """The root mean square (order 2) or the largest magnitude (order inf) of a tensor's finite numbers."""
     finite = tensor[tensor.isfinite()]
     return float(torch.linalg.vector_norm(finite, order)) / finite.numel() ** (1 / order) if finite.numel() else 0.0
 
@@ -173,6 +174,6 @@ def _far(first: list[torch.Tensor], second: list[torch.Tensor], share: float) ->
 
 
 def _error(value: torch.Tensor, true: torch.Tensor, order: float) -> float:
-    """The norm of the differences; infinite where the two are not finite in the same places."""
+    """The norm of the differences; infinite if the two are not finite in the same places."""
     difference = torch.where((value == true) | (value.isnan() & true.isnan()), 0.0, value - true)
     return _norm(difference, order) if difference.isfinite().all() else math.inf

@@ -1,10 +1,13 @@
-"""The passes over a variant after its timing, since they slow it down or make calls of their own.
+"""Passes over a variant after its timing, because they slow it down or make calls of their own.
 
-Covered: the GPU's work in a call without the gaps between launches, throughput with a full queue, the
-peak of memory of one call, its kernels by torch.profiler, and its least work and traffic. Not covered: a model that
-waits for the GPU within its forward is still timed with its gaps; on a CPU the memory is that of the whole process.
+- The GPU's work in a call without the gaps between launches; throughput with a full queue; the peak of memory.
+- The kernels by torch.profiler, and a call's least operations and bytes against the device's rates (the roofline).
+
+Not covered: a model that waits for the GPU within its forward is still timed with its gaps; on a CPU the memory is that
+of the whole process.
 """
 
+import contextlib
 import gzip
 import json
 import tempfile
@@ -39,22 +42,20 @@ COPIED_BYTES = {"cuda": 256 * 2**20, "cpu": 64 * 2**20}
 """Several times the size of the device's caches, except on CPUs with very large ones."""
 Peak = tuple[int | None, int | None]
 """Bytes in use, and reserved."""
-NO_MEMORY = "The memory of a call is not measured with an allocator other than torch's native one"
 
 
 # The GPU's own clock, calls that do not wait, memory
 
 
-def device_times(call: Call, wall_seconds: float, max_calls: int = DEVICE_CALLS) -> tuple[float, ...]:
-    """Seconds of GPU work in further calls, by CUDA events with the launches queued ahead.
+def device_times(call: Call, wall_seconds: float) -> tuple[float, ...]:
+    """Seconds of GPU work in further calls, by CUDA events. All calls together take about `DEVICE_SECONDS`.
 
     Events around a call on an idle GPU would count the gaps in which it waits for the next launch. So a sleep kernel of
-    1.5 times `wall_seconds` comes first and keeps the stream busy while the launches are queued, as nvbench does. All
-    calls together take about `DEVICE_SECONDS`.
+    1.5 times `wall_seconds` keeps the stream busy while the launches are queued, as in nvbench.
     """
     cycles = int(3.0e9 * min(0.5, 1.5 * wall_seconds))  # no current GPU runs above 3 GHz
     times = []
-    for _ in range(max(MIN_DEVICE_CALLS, min(max_calls, int(DEVICE_SECONDS / (2.5 * wall_seconds))))):
+    for _ in range(max(MIN_DEVICE_CALLS, min(DEVICE_CALLS, int(DEVICE_SECONDS / (2.5 * wall_seconds))))):
         start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
         torch.cuda.synchronize()
         torch.cuda._sleep(cycles)
@@ -67,7 +68,7 @@ def device_times(call: Call, wall_seconds: float, max_calls: int = DEVICE_CALLS)
 
 
 def back_to_back(call: Call, device: torch.device, wall_seconds: float) -> BackToBack:
-    """At least three calls that do not wait for one another."""
+    """Times at least three calls that do not wait for one another."""
     calls, wait = max(3, round(BACK_TO_BACK_SECONDS / wall_seconds)), wait_for(device)
     with garbage_collection_off():
         wait()
@@ -80,36 +81,39 @@ def back_to_back(call: Call, device: torch.device, wall_seconds: float) -> BackT
 
 
 def peak_memory(call: Call, device: torch.device, besides: torch.nn.Module | None = None) -> Peak:
-    """Peak bytes (in use, reserved) during one more call; None where the system does not tell.
+    """Peak bytes (in use, reserved) during one more call; None if the system does not tell.
 
-    On CUDA those of torch's allocator, with all that the process holds; on a CPU the peak resident set of the whole
-    process (Linux), where nothing is reserved. A replay of a CUDA graph allocates nothing, since its pool lives as long
-    as the graph: so a whole pool counts as in use, which only torch's native allocator tells. The weights of `besides`
-    do not count, because the call does not need them: a package has its own.
+    - On a CPU: the peak resident set of the whole process (Linux); nothing is reserved.
+    - On CUDA: what torch's native allocator holds for the whole process. A replay of a CUDA graph allocates nothing, so
+      the graph's whole pool counts as in use.
+
+    The weights of `besides` do not count. A package has its own weights and does not need eager's.
     """
-    if device.type == "cuda" and torch.cuda.get_allocator_backend() != "native":
+    if device.type == "cpu":
+        return _peak_resident_set(call), None
+    if torch.cuda.get_allocator_backend() != "native":
         return None, None
-    if device.type == "cuda":
-        torch.cuda.synchronize()
-        torch.cuda.empty_cache()  # else the reserve would still be that of whatever ran before
-        torch.cuda.reset_peak_memory_stats()
-        call()
-        torch.cuda.synchronize()
-        used, reserved = int(torch.cuda.max_memory_allocated()), int(torch.cuda.max_memory_reserved())
-        pools = [part for part in torch.cuda.memory_snapshot() if tuple(part["segment_pool_id"]) != (0, 0)]
-        used += sum(part["total_size"] - part["allocated_size"] for part in pools)
-        weights = (*besides.parameters(), *besides.buffers()) if besides is not None else ()
-        idle = sum({one.untyped_storage().data_ptr(): one.untyped_storage().nbytes() for one in weights}.values())
-        return used - idle, reserved - idle
-    try:
+    torch.cuda.synchronize()
+    torch.cuda.empty_cache()  # else the reserve would still be that of whatever ran before
+    torch.cuda.reset_peak_memory_stats()
+    call()
+    torch.cuda.synchronize()
+    used, reserved = int(torch.cuda.max_memory_allocated()), int(torch.cuda.max_memory_reserved())
+    pools = [part for part in torch.cuda.memory_snapshot() if tuple(part["segment_pool_id"]) != (0, 0)]
+    used += sum(part["total_size"] - part["allocated_size"] for part in pools)
+    weights = (*besides.parameters(), *besides.buffers()) if besides is not None else ()
+    idle = sum({one.untyped_storage().data_ptr(): one.untyped_storage().nbytes() for one in weights}.values())
+    return used - idle, reserved - idle
+
+
+def _peak_resident_set(call: Call) -> int | None:
+    with contextlib.suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")
         call()
         for line in Path("/proc/self/status").read_text().splitlines():
             if line.startswith("VmHWM:"):
-                return int(line.split()[1]) * 1024, None
-    except OSError:
-        pass
-    return None, None
+                return int(line.split()[1]) * 1024
+    return None
 
 
 # Kernels, and the roofline
@@ -120,7 +124,7 @@ def should_profile(spec: RunSpec, device: torch.device) -> bool:
 
 
 def profiles(calls: dict[str, Call], device: torch.device, trace: Path | None = None) -> dict[str, Profile]:
-    """A profile of each variant; `trace`, a .json.gz, gets the whole trace."""
+    """A profile of each variant. `trace`: a file .json.gz to write the whole trace to."""
     activities = [ProfilerActivity.CPU] + ([ProfilerActivity.CUDA] if device.type == "cuda" else [])
     wait = wait_for(device)
     with torch.profiler.profile(activities=activities) as session:
@@ -132,26 +136,26 @@ def profiles(calls: dict[str, Call], device: torch.device, trace: Path | None = 
                     call()
                 wait()
     with tempfile.TemporaryDirectory(prefix="profile-") as folder:
-        written = trace or Path(folder) / "trace.json.gz"
-        session.export_chrome_trace(str(written))
+        file = trace or Path(folder) / "trace.json.gz"
+        session.export_chrome_trace(str(file))
         if device.type == "cpu":
             marks = [event for event in session.events() if event.name.startswith(MARK)]
             return {mark.name.removeprefix(MARK): _of_operators(mark) for mark in marks}
-        events = json.loads(gzip.decompress(written.read_bytes()))["traceEvents"]
+        events = json.loads(gzip.decompress(file.read_bytes()))["traceEvents"]
     return {name: summary(events, name) for name in calls}
 
 
 def _of_operators(mark: Any) -> Profile:
     """A variant's profile on a CPU, from the profiler's event of its mark."""
     inside, times = list(mark.cpu_children), []
-    for event in inside:  # which grows by what each calls
+    for event in inside:  # grows by the operators that each one calls
         inside += event.cpu_children
         times.append((event.name, event.self_cpu_time_total))
     return Profile(sum(not event.cpu_children for event in inside) / CALLS, None, _longest_kernels(times))
 
 
 def summary(events: Sequence[dict[str, Any]], variant: str) -> Profile:
-    """A variant's profile on a GPU, from its mark in a Chrome trace (in us). Raises RuntimeError without work."""
+    """A variant's profile on a GPU, from the events of a Chrome trace (in us). Raises RuntimeError without work."""
     spans = [event for event in events if event.get("ph") == "X"]
     mark = next(one for one in spans if one["name"] == MARK + variant and one.get("cat") == "user_annotation")
     start, end = mark["ts"], mark["ts"] + mark["dur"]
@@ -176,15 +180,15 @@ def _union_length(spans: Iterable[tuple[float, float]]) -> float:
 
 
 def _longest_kernels(timed: Iterable[tuple[str, float]]) -> tuple[Kernel, ...]:
-    """The names with the most microseconds in all profiled calls."""
+    """The five names with the most microseconds in all profiled calls."""
     times: dict[str, list[float]] = defaultdict(list)
     for name, microseconds in timed:
         times[name].append(microseconds)
-    everything = sum(map(sum, times.values())) or 1.0
+    total = sum(map(sum, times.values())) or 1.0
     longest = sorted(times.items(), key=lambda item: -sum(item[1]))[:5]
     return tuple(
-        Kernel(fmt.shortened(name, 120), len(own) / CALLS, sum(own) / 1e6 / CALLS, sum(own) / everything)
-        for name, own in longest
+        Kernel(fmt.shortened(name, 120), len(each) / CALLS, sum(each) / 1e6 / CALLS, sum(each) / total)
+        for name, each in longest
     )
 
 
@@ -192,14 +196,14 @@ def roofline(workload: Workload) -> Roofline:
     """The least operations and bytes of one call, and the device's rates. Runs the model eagerly once more."""
     operations, least_bytes = demand(workload)
     model, device = workload.model, workload.device
-    torch.cuda.empty_cache()  # which does nothing where CUDA was not used, as on a CPU
+    torch.cuda.empty_cache()  # does nothing if CUDA was not used
     dtype = next(one.dtype for one in (*model.parameters(), *tensors(workload.batch)) if one.is_floating_point())
     return Roofline(operations, least_bytes, matrix_rate(device, dtype), copy_rate(device))
 
 
 def demand(workload: Workload) -> tuple[int, int]:
     """(operations, least bytes) of one call, as `Roofline` defines them."""
-    on_cpu = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu  # which torch's counter does not know
+    on_cpu = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu  # unknown to torch's counter
     counter = FlopCounterMode(
         display=False, custom_mapping={on_cpu: lambda query, key, value, *_, **__: sdpa_flop(query, key, value)}
     )
@@ -211,7 +215,7 @@ def demand(workload: Workload) -> tuple[int, int]:
 
 
 class _Reads(TorchDispatchMode):
-    """Bytes that the operators read of the model's weights and buffers, by storage address."""
+    """Counts the bytes that operators read of the model's weights and buffers, by storage address."""
 
     def __init__(self, model: torch.nn.Module) -> None:
         super().__init__()
@@ -241,14 +245,14 @@ def matrix_rate(device: torch.device, dtype: torch.dtype) -> float:
 
 
 def copy_rate(device: torch.device) -> float:
-    """Bytes a second, each counted when read and when written."""
+    """Bytes read plus bytes written, a second."""
     source = torch.ones(COPIED_BYTES[device.type] // 4, device=device)
     target = torch.empty_like(source)
     return 2 * COPIED_BYTES[device.type] / _seconds(lambda: target.copy_(source), device)
 
 
 def _seconds(call: Call, device: torch.device) -> float:
-    """A call's among so many that launches and the wait for the GPU, some 10 us, do not count; of the best block."""
+    """Seconds of a call in the best block. A block is so long that launches and waits, some 10 us, do not count."""
     wait = wait_for(device)
 
     def now() -> float:

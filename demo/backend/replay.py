@@ -38,7 +38,7 @@ def replay(workload: Workload, sizes: list[Size], compiled: bool) -> dict[str, A
         except Exception as error:
             raise BadInput(f"The model cannot be called with {size}: {compilation.first_line(error)}") from error
     log = compilation.CompileLog()
-    model = compile_model.compiled(workload.model, workload.spec) if compiled else workload.model
+    model = compile_model.apply_compile(workload.model, workload.spec) if compiled else workload.model
     seconds, waited = [], []
     for size in sizes:
         batch, before = workload.batch_of(size), (log.events(), compilation.cuda_graph_recordings())

@@ -1,6 +1,6 @@
-"""One run from inside. `Run.execute` gives the order of its phases.
+"""One run from inside, phase by phase: `Run.execute` has their order.
 
-Each phase adds its figures to `Run.result`, so that a failure loses nothing of what was measured before.
+Each phase adds its figures to `Run.result`, so a failure loses nothing that was measured before.
 """
 
 import contextlib
@@ -39,41 +39,40 @@ from demo.tasks import BY_NAME
 
 
 class Run:
-    """One job. `execute` it once."""
+    """One job. Call `execute` once."""
 
     workload: Workload
     variants: Variants
     observer: Observer
 
     def __init__(self, job: Job, events: Events, import_seconds: float | None = None) -> None:
-        """`import_seconds` is how long this process took for its imports; None where it is not known."""
+        """`import_seconds`: how long this process took for its imports, if that is known."""
         self.job, self.events, self.import_seconds = job, events, import_seconds
         self.phase = "load"
         self.result = RunResult(id=job.id, started_at=job.started_at, status="ok", spec=job.spec)
-        """What is known so far."""
         self.caveats: list[Caveat] = []
         self.unsettled: list[str] = []
         """Variants whose warm-up ended before their calls agreed."""
         self.log = compilation.CompileLog()
         self.events_before_timing = 0
         self.first_compilation: Compilation | None = None
-        """The first one, once the model is compiled again for fewer threads; of a package, once it is built."""
+        """Set once a package is built, or the model is compiled again for fewer threads."""
         self.package: Path | None = None
-        """With compiler "aot", once it is built."""
+        """The file, once it is built with compiler "aot"."""
         self.eager_outputs: Any = None
         """Of one call before the compile, cloned."""
         self.eager_peak: profiling.Peak | None = None
-        """Of memory on a GPU, before the compile; None on a CPU, where it is measured after the timing."""
+        """Eager's memory on a GPU, before the compile adds to it. On a CPU memory is measured after the timing."""
 
     @property
     def spec(self) -> RunSpec:
-        """The one asked for; its device is the one in use as soon as that is known."""
+        """The job's spec; with the device in use once that is known."""
         return self.result.spec
 
     def execute(self) -> RunResult:
-        """Raises BadInput if the job cannot be run as given. Every other failure becomes a result."""
+        """Raises BadInput for a job that cannot be run as given. Every other failure becomes a result."""
         try:
-            with torch.no_grad():  # one context for compiling, warming and timing: another one would recompile
+            with torch.no_grad():  # one context for all phases: a switch of grad mode would recompile
                 self.load()
                 self.compile(self.warm_up_eager())
                 self.time()
@@ -99,28 +98,25 @@ class Run:
         return self.answer()
 
     def answer(self) -> RunResult:
-        """What is known so far, with all caveats."""
-        noise = caveats.of_noise(self.result, self.unsettled)
-        # What was busy before the timing says less than what was busy in it, and may contradict it.
-        known = [one for one in self.caveats if not (self.result.oversubscribed and one.key == "busy_cores")]
-        return replace(self.result, caveats=(*known, *noise))
+        """The result so far, with all caveats."""
+        return replace(self.result, caveats=(*self.caveats, *caveats.of_noise(self.result, self.unsettled)))
 
     def enter(self, phase: str, fraction: float, **more: Any) -> None:
         self.phase = phase
         self.events.progress(phase, fraction, **more)
 
-    def keep(self, **known: Any) -> None:
-        """Adds what is known now to the result."""
-        self.result = replace(self.result, **known)
+    def keep(self, **fields: Any) -> None:
+        """Sets fields of the result."""
+        self.result = replace(self.result, **fields)
 
-    def add_to(self, part: str, **known: Any) -> None:
-        """Adds what is known now to a part of the result, such as its environment, if there is one."""
-        if (found := getattr(self.result, part)) is not None:
-            self.keep(**{part: replace(found, **known)})
+    def add_to(self, part: str, **fields: Any) -> None:
+        """Sets fields of a part of the result, such as its environment, if there is one."""
+        if (value := getattr(self.result, part)) is not None:
+            self.keep(**{part: replace(value, **fields)})
 
     @contextlib.contextmanager
     def tolerate(self, lost: str = "Not all could be examined after the timing") -> Iterator[None]:
-        """An exception costs the figures of its own block only, and becomes a warning that begins with `lost`."""
+        """Turns an exception into a caveat that begins with `lost`: it costs the figures of its own block only."""
         try:
             yield
         except Exception as error:
@@ -132,32 +128,41 @@ class Run:
         since, started = cores.read(), time.perf_counter()
         self.enter("load", 0.02)
         self.keep(spec=refusals.resolve(self.spec, machine_probe.host()))
-        wanted = self.job.threads if self.spec.device == "cpu" and self.spec.threads is None else None
-        if wanted is not None:
-            torch.set_num_threads(wanted)
+        if self.spec.device == "cpu" and self.spec.threads is None and self.job.threads is not None:
+            torch.set_num_threads(self.job.threads)
         self.workload = tasks.load(self.spec, self.job.seen_file, lambda image: self.keep(image=image))
-        workload, self.observer = self.workload, Observer(self.workload.device)
-        self.keep(environment=machine_probe.environment(workload.device))
-        self.caveats += caveats.of_workload(workload)
+        device, self.observer = self.workload.device, Observer(self.workload.device)
+        self.keep(environment=machine_probe.environment(device))
+        self.caveats += self.workload.caveats
+        if self.spec.weights == "random":
+            self.caveats.append(Caveat("random_weights"))
         self.enter("prepare", 0.08)
         # Makes the batch, and reads the settings in force back from it and the model.
-        self.add_to("environment", settings=torch_settings.in_force(workload.model, workload.batch))
-        took = time.perf_counter() - started, torch_settings.load_gpu_libraries(self.spec, workload.device)
+        self.add_to("environment", settings=torch_settings.in_force(self.workload.model, self.workload.batch))
+        took = time.perf_counter() - started, torch_settings.load_gpu_libraries(self.spec, device)
         if self.import_seconds is not None:
             self.keep(start_up=StartUp(self.import_seconds, *took))
-        if workload.device.type == "cpu":
+        if device.type == "cpu":
             free_cores = cores.free_cores(since)
-            if self.job.exactly and wanted is not None and free_cores is not None and free_cores < wanted:
-                raise BadInput(
-                    f"This answer was timed with {wanted} threads; free cores now: {free_cores}. A repeat would time "
-                    "another setting. Stop other programs and repeat it, or start a run of its own."
-                )
-            torch_settings.give_way(self.spec, free_cores)
-            self.add_to("environment", threads=torch.get_num_threads(), free_cores=free_cores)
-            known = self.result.environment
-            if self.spec.threads is None and free_cores is not None and known is not None and known.gave_way:
-                busy = {"busy": known.cpu_count - free_cores, "cores": known.cpu_count, "threads": known.threads}
-                self.caveats.append(Caveat("busy_cores", busy))
+            self.add_to("environment", free_cores=free_cores)
+            if self.spec.threads is None and free_cores is not None:
+                self.give_way(free_cores)
+
+    def give_way(self, free_cores: int) -> None:
+        """Uses no more threads than cores are free: at barriers all threads wait for the one without a core. Raises
+        BadInput if the job needs its number of threads."""
+        if self.job.exactly and self.job.threads is not None and free_cores < self.job.threads:
+            raise BadInput(
+                f"This answer was timed with {self.job.threads} threads; free cores now: {free_cores}. A repeat would "
+                "time another setting. Stop other programs and repeat it, or start a run of its own."
+            )
+        threads = min(free_cores, torch.get_num_threads())
+        torch.set_num_threads(threads)
+        self.add_to("environment", threads=threads)
+        machine = self.result.environment
+        if machine is not None and machine.gave_way:
+            busy = {"busy": machine.cpu_count - free_cores, "cores": machine.cpu_count, "threads": threads}
+            self.caveats.append(Caveat("busy_cores", busy))
 
     # Warm up and compile
 
@@ -168,39 +173,37 @@ class Run:
         if self.log.events() > events:
             self.caveats.append(Caveat("compiles_itself"))
         self.eager_outputs = workload.outputs(model)
-        # Already kept here, so that a failed compile still shows what eager does.
+        # Kept before the compile, so that a failed compile still shows eager's figures.
         self.keep(eager=Measurement(tuple(warmup[1:]), None, tuple(warmup), 1))
         with self.tolerate("The outputs could not be turned into predictions"):
             predictions = workload.predictions(self.eager_outputs)
             self.keep(predictions={"eager": predictions} if predictions else None)
         if workload.device.type == "cuda":
             self.eager_peak = profiling.peak_memory(workload.eager, workload.device)
-            if not self.eager_peak[0]:
-                self.caveats.append(note(f"{profiling.NO_MEMORY} (PYTORCH_CUDA_ALLOC_CONF)."))
         return Variant(workload.eager, warmup, model)
 
     def warm_up(self, name: str, call: timing.Call, **options: Any) -> list[float]:
-        """The seconds of the warm-up's calls; notes where they did not settle."""
+        """The seconds of the warm-up's calls. Notes a variant that did not settle."""
         times, settled = timing.warm_up(call, self.workload.clock, self.log.events, **options)
         if not settled:
             self.unsettled.append(name)
         return times
 
     def compile(self, eager: Variant) -> None:
-        """Compiles by warming up, or builds a package."""
+        """Compiles the model by its first call, or builds a package. Then warms eager up again."""
         workload = self.workload
-        torch.cuda.empty_cache()  # a CUDA graph's pool cannot use what eager left, nor have it given up
+        torch.cuda.empty_cache()  # a CUDA graph's pool cannot use memory that eager left reserved
         self.enter("compile", 0.2, eager_seconds=min(eager.warmup))
         if self.job.cache_folder is not None:
             compilation.use_empty_cache(Path(self.job.cache_folder))
         compiled = self.compile_in_process(compilation.remove_unfinished(Path(cache_dir())))
-        # Now they tell what instructions inductor compiled for, too.
+        # Again, because now the settings name the instructions that inductor compiled for.
         self.add_to("environment", settings=torch_settings.in_force(workload.model, workload.batch))
         eager_again, _ = timing.warm_up(eager.call, workload.clock, self.log.events)
         self.variants = Variants(eager, compiled, eager_again)
 
     def build(self) -> Variant:
-        """Builds a package unless it is kept, loads it and warms it up; notes what that cost."""
+        """Builds a package unless it is kept, loads it and warms it up."""
         folder = Path(self.job.cache_folder or tempfile.mkdtemp(prefix="package-"))
         # On a CPU the compiled code is for a number of threads and for vector instructions.
         name = f"for-{torch.get_num_threads()}-threads-{torch.backends.cpu.get_cpu_capability()}.pt2"
@@ -214,19 +217,23 @@ class Run:
         call = self.workload.call(model)
         parts["first run"], *times = self.warm_up("compiled", call, first_call_ended=self.log.first_call_ended)
         first, size = sum(parts.values()), self.package.stat().st_size
-        known: dict[str, Any] = {"cache": cache, cache: CompileCost(first, parts), "package_bytes": size}
-        self.first_compilation = self.first_compilation or Compilation(first, graphs=1, **known)
+        cost: dict[str, Any] = {"cache": cache, cache: CompileCost(first, parts), "package_bytes": size}
+        self.first_compilation = self.first_compilation or Compilation(first, graphs=1, **cost)
         return Variant(call, [first, *times], model)
 
     def compile_in_process(self, cached: set[str]) -> Variant:
-        """By the first call in this process, or as a package. `cached` names the files in the compile cache."""
+        """The compiled model or package, warmed up. `cached` names the files in the compile cache."""
         if self.spec.compiler == "aot":
             return self.build()
         workload, self.log = self.workload, compilation.CompileLog(cached)
-        log, model = self.log, compile_model.compiled(workload.model, self.spec)
+        log, model = self.log, compile_model.apply_compile(workload.model, self.spec)
         call, min_calls = workload.call(model), timing.min_warmup_calls(self.spec, workload.device)
-        with compilation.tell_steps(lambda step: self.events.progress("compile", 0.3, code=step, **log.so_far())):
-            warmup = self.warm_up("compiled", call, min_calls=min_calls, first_call_ended=self.log.first_call_ended)
+
+        def report(step: str) -> None:
+            self.events.progress("compile", 0.3, code=step, graphs=log.graphs, breaks=len(log.graph_breaks))
+
+        with compilation.report_steps(report):
+            warmup = self.warm_up("compiled", call, min_calls=min_calls, first_call_ended=log.first_call_ended)
         return Variant(call, warmup, model)
 
     def compilation(self) -> Compilation:
@@ -256,7 +263,7 @@ class Run:
             self.keep(status="failed", failure=failures.recompile_failure(recompiles))
 
     def time_until_undisturbed(self) -> timing.Samples:
-        """Begins anew with fewer threads if other programs take a core meanwhile, unless the number was asked for."""
+        """Begins anew with fewer threads if other programs take a core: twice at most, and only if threads are open."""
         restarts = 2 if self.workload.device.type == "cpu" and self.spec.threads is None else 0
         while True:
             threads = torch.get_num_threads() if restarts else 0
@@ -264,31 +271,31 @@ class Run:
             self.observer.begin()
             try:
                 if self.spec.protocol == "as published":
-                    return self.as_published(threads)
-                return self.interleaved(threads)
+                    return self.time_as_published(threads)
+                return self.time_interleaved(threads)
             except CoreTaken as taken:
                 restarts -= 1
                 self.with_fewer_threads(*taken.args)
 
-    def as_published(self, threads: int) -> timing.Samples:
-        """The guide's recipe, a fixed number of calls of one variant after the other. Raises CoreTaken."""
-        samples, variants = timing.Samples(1), self.variants.by_name
-        for place, (name, variant) in enumerate(variants.items()):
+    def time_as_published(self, threads: int) -> timing.Samples:
+        """The guide's recipe: a fixed number of calls of eager, then of compiled. Raises CoreTaken."""
+        samples = timing.Samples(1)
 
-            def between_calls(so_far: list[float], place: int = place) -> None:
-                self.observer.look(threads)
-                self.events.timed((len(so_far) / PUBLISHED_CALLS + place) / len(variants))
+        def between_calls(times: list[float]) -> None:
+            self.observer.check_cores(threads)
+            self.events.timed((len(samples.eager) + len(times)) / PUBLISHED_CALLS / 2)
 
+        for name, variant in self.variants.by_name.items():
             times = timing.time_fixed_count(variant.call, self.workload.clock, PUBLISHED_CALLS, between_calls)
             getattr(samples, name).extend(times)
         return samples
 
-    def interleaved(self, threads: int) -> timing.Samples:
-        """Blocks of eager, compiled, compiled, eager. Raises CoreTaken, and what an allocator raises."""
+    def time_interleaved(self, threads: int) -> timing.Samples:
+        """Blocks of eager, compiled, compiled, eager. Raises CoreTaken."""
         plan = timing.Plan.of(self.spec, self.variants.compiled.warmup[0])
 
         def on_block_end(samples: timing.Samples) -> None:
-            self.observer.look(threads)
+            self.observer.check_cores(threads)
             self.events.block_timed(samples, plan, self.observer.seconds)
 
         variants, half = self.variants, self.variants.calls_per_half_block(self.spec)
@@ -296,8 +303,8 @@ class Run:
         return timing.time_interleaved(*calls, clock, plan, half, on_block_end)
 
     def with_fewer_threads(self, threads: int) -> None:
-        """Warms the variants up again, which compiles or builds again, because inductor's code is for a number of
-        threads. The result keeps the first compile, with its cost."""
+        """Warms both up again, which compiles again: inductor's code is for a number of threads. The result keeps the
+        cost of the first compile."""
         self.first_compilation = self.compilation()
         torch.set_num_threads(threads)
         self.add_to("environment", threads=threads, free_cores=threads)
@@ -314,7 +321,7 @@ class Run:
     # Examine and check
 
     def examine(self, name: str) -> None:
-        """The passes of their own over a variant: work on the GPU, back-to-back calls, memory."""
+        """Measures a variant's memory, back-to-back calls and work on the GPU."""
         timed, call, device = getattr(self.result, name), self.variants.by_name[name].call, self.workload.device
         known = self.eager_peak if name == "eager" else None
         besides = self.workload.model if name == "compiled" and self.package else None
@@ -326,15 +333,14 @@ class Run:
             self.add_to(name, device_seconds=work, back_to_back=queue)
 
     def check(self) -> None:
-        """Compares the outputs of both, and times what a request needs beside the model."""
+        """Compares the outputs and predictions of both, and times the steps of a request around the model."""
         workload, variants = self.workload, self.variants
-        outputs = workload.outputs(variants.compiled.model)
-        again = workload.outputs(variants.eager.model)
+        outputs, again = workload.outputs(variants.compiled.model), workload.outputs(variants.eager.model)
         shares, fault = {}, ""
-        if self.result.predictions is not None and (theirs := workload.predictions(outputs)) is not None:
-            ours, task = self.result.predictions["eager"], BY_NAME[self.spec.task]
-            self.keep(predictions={"eager": ours, "compiled": theirs})
-            shares, fault = task.agreement(ours, theirs), task.fault(ours, theirs)
+        if self.result.predictions is not None and (compiled := workload.predictions(outputs)) is not None:
+            eager, task = self.result.predictions["eager"], BY_NAME[self.spec.task]
+            self.keep(predictions={"eager": eager, "compiled": compiled})
+            shares, fault = task.agreement(eager, compiled), task.fault(eager, compiled)
         peak_memory = self.result.eager.peak_memory_bytes if self.result.eager is not None else None
         reference = parity.float64_reference(workload, peak_memory)
         against = (self.spec.dtype, reference, shares, fault)
@@ -345,7 +351,7 @@ class Run:
     # Explain
 
     def explain(self) -> None:
-        """Kernels and the roofline: why each variant is as fast as it is."""
+        """Profiles both variants and measures the roofline, if the spec asks for it."""
         if not profiling.should_profile(self.spec, self.workload.device):
             return
         self.events.progress("check", 0.94, code="explain")
@@ -358,15 +364,17 @@ class Run:
             self.keep(roofline=profiling.roofline(self.workload))
 
     def compile_again(self) -> None:
-        """The first call once more in a further process, if this one's had to compile: from the cache that it filled,
-        or from its package. The answer is sent before. Not in a search, which keeps packages and reruns by itself."""
-        compiled, known = self.result.compilation, self.result.environment
-        if compiled is None or known is None or self.result.status != "ok":
+        """If this run compiled, times the first call in a further process: from the filled cache, or the package.
+
+        Sends the answer before. Not for a search, which keeps packages and starts reruns itself.
+        """
+        compiled, machine = self.result.compilation, self.result.environment
+        if compiled is None or machine is None or self.result.status != "ok":
             return
         if self.job.kept_packages or not (compiled.cold or compiled.partly or self.job.cache_folder):
             return
         self.events.progress("check", 0.95, code="compile_again", answer=self.answer())
-        spec = replace(self.spec, threads=known.threads) if self.workload.device.type == "cpu" else self.spec
+        spec = replace(self.spec, threads=machine.threads) if self.workload.device.type == "cpu" else self.spec
         source = "the package" if self.package is not None else "the filled cache"
         with self.tolerate(f"The first call from {source} could not be measured"):
             warm = first_call.measure_elsewhere(spec, self.job.seen_file, self.package)

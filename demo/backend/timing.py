@@ -1,9 +1,9 @@
 """The measurement protocol: verified warm-up, then interleaved A B B A blocks with an A/A control.
 
-Covered: drift of the machine, warm-up that has not ended, the slower first calls after a switch of variant, compiling
-during the timing (the caller compares the log's events), Python's garbage collector, and this machine's noise floor.
-Not covered: what is wrong for both variants alike (a throttled clock, a busy machine: `monitor` watches those), and
-what differs from process to process. Stopping by the interval's width lowers its coverage a little:
+Covered: drift of the machine; warm-up that has not ended; slower first calls after a switch of variant; compiling
+during the timing (the caller compares the log's events); Python's garbage collector; this machine's noise floor.
+Not covered: what slows both variants alike (a throttled clock, a busy machine: `monitor` watches those), and what
+differs from process to process. Stopping by the interval's width lowers its coverage a little:
 `benchmarks/results/honesty.md` has the figures.
 
 The clock is a parameter, so that tests can simulate one.
@@ -30,35 +30,35 @@ SETTLED = 0.10
 """Warm-up has settled when its last three calls lie within 10 % of one another (torch.utils.benchmark's limit)."""
 WARMUP_CALLS, MAX_WARMUP_CALLS, MAX_WARMUP_SECONDS = 3, 50, 2.0
 CUDA_GRAPH_CALLS = 3
-"""Further warm-up calls of a CUDA-graph mode, which runs once eagerly, then records, and replays from the third on."""
+"""Further warm-up calls with CUDA graphs: the first runs eagerly, the second records, and the third replays."""
 BLOCK_SECONDS = 0.12
 MAX_CALLS_HALF_BLOCK = 14
-"""Longer blocks would let calls settle better, but leave fewer pairs, and drift within a block does not cancel."""
+"""Longer blocks would let calls settle better. But they leave fewer pairs, and drift within a block does not cancel."""
 MAX_SETTLING_CALLS = 6
-"""After a switch of variant the caches hold the other one's data: on two cores the first call took 5 to 24 % longer
-than the steady ones, and the compiled shapes-rtdetr came within 2 % with its eighth."""
+"""After a switch of variant the caches hold the other variant's data. On two cores the first call took 5 to 24 % longer
+than steady calls; the compiled shapes-rtdetr came within 2 % with its eighth call."""
 SLOW_SECONDS = 0.1
-"""Calls at least this long have one call per half block, so that more blocks fit, and no settling calls (measured on
-five of the guide's models: the first after a switch took 0.99 to 1.01 times as long as the others)."""
+"""From this length on a half block is one call, so that more blocks fit, and no calls settle. Measured on five of the
+guide's models: the first call after a switch took 0.99 to 1.01 times as long as the others."""
 SLOW_BLOCKS_APART = 3
-"""With half blocks of one call the A/A control comes after every third block only."""
+"""With half blocks of one call the A/A control comes after every third block."""
 MIN_BLOCKS, MIN_CALLS = 6, 20
-"""Least blocks and calls of each variant, where time allows: fewer are no basis for a figure."""
+"""Least blocks and calls of each variant, if time allows: fewer are no basis for a figure."""
 MOST_TIMING_SECONDS = 60.0
-"""Seconds of timing at most, however long the first compiled call took."""
+"""The longest timing, however long the first compiled call took."""
 REPORT_SECONDS = 0.3
 """Seconds between two reports of `time_fixed_count`."""
 NEW_ESTIMATE = 1.1
-"""The speed-up is estimated anew when there are this many times as many blocks."""
+"""The speed-up is estimated again when the blocks have grown by this factor."""
 
 
 def wait_for(device: torch.device) -> Callable[[], None]:
-    """Waits for what a GPU has in its queue; on a CPU there is nothing to wait for."""
+    """A function that waits until the device's queue is empty; on a CPU it does nothing."""
     return torch.cuda.synchronize if device.type == "cuda" else lambda: None
 
 
 class Clock:
-    """The time that one caller waits: for the call, and on a GPU for the work that it queued."""
+    """Measures how long a caller waits: for the call, and on a GPU for the work that it queued."""
 
     def __init__(self, device: torch.device) -> None:
         self._wait = wait_for(device)
@@ -86,8 +86,8 @@ class Plan:
     min_seconds: float = 0.5
     """... and each variant has had this much time, `MIN_BLOCKS` and `MIN_CALLS`."""
     max_seconds: float = 3.5
-    """Stop after this long, unless there are fewer blocks or calls than that, or the verdict would be 'unsure'. That is
-    decided once: extending until the verdict is sure would make it wrong more often."""
+    """Stop after this long, unless there are too few blocks or calls, or the verdict would be 'unsure'. This is decided
+    once: extending until the verdict is sure would make it wrong more often."""
     longest_seconds: float = 7.0
     """Stop in any case after this long, once there are two blocks."""
     max_calls: int = 5_000
@@ -96,8 +96,8 @@ class Plan:
 
     @classmethod
     def of(cls, spec: RunSpec, first_call_seconds: float) -> "Plan":
-        """The spec's limit, at most doubled. If nobody chose one, a slow model, which compiles for long, may also take
-        as long as its first compiled call did."""
+        """The spec's limit, at most doubled. With the default limit the timing may also take as long as the first
+        compiled call: a slow model compiles for long."""
         longest = 2 * spec.max_seconds
         if spec.max_seconds == OPTIONS["max_seconds"].default:
             longest = max(longest, min(first_call_seconds, MOST_TIMING_SECONDS))
@@ -105,20 +105,20 @@ class Plan:
 
 
 class Estimate(NamedTuple):
-    """What is known after so many blocks."""
+    """The estimate after a number of blocks."""
 
     blocks: int = 0
     speedup: stats.Interval | None = None
-    """None of fewer than two blocks."""
+    """None for fewer than two blocks."""
     eager_seconds: float | None = None
     compiled_seconds: float | None = None
-    """A call of each, whose quotient is the speed-up; None before the first block."""
+    """Seconds of a call; their quotient is the speed-up. None before the first block."""
 
 
 @dataclass
 class Samples:
-    """Seconds of the timed calls, as they come in. With h for `calls_per_half_block`, a block is h eager, 2 h compiled
-    and h eager calls, beside the calls that settle."""
+    """Seconds of the timed calls so far. With h = `calls_per_half_block` a block is h eager, 2 h compiled and h eager
+    calls, not counting the calls that settle."""
 
     calls_per_half_block: int
     eager: list[float] = field(default_factory=list)
@@ -126,9 +126,9 @@ class Samples:
     control: list[float] = field(default_factory=list)
     """Eager calls of the A/A control blocks."""
     settling: dict[str, list[float]] = field(default_factory=lambda: {"eager": [], "compiled": []})
-    """By variant, its first calls after switches to it, which are not counted."""
+    """By variant: the first calls after each switch to it, which are not counted."""
     seconds: float = 0.0
-    """Clock time from the first call to the last, with what lies between calls."""
+    """Clock time from the first call to the last, pauses between calls included."""
     _latest: Estimate = field(default_factory=Estimate)
 
     @property
@@ -136,8 +136,8 @@ class Samples:
         return len(self.compiled) // (2 * self.calls_per_half_block)
 
     def estimate(self) -> Estimate:
-        """Made anew only when there are a tenth more blocks: a check after every block would stop on lucky fluctuations
-        and lower the interval's coverage."""
+        """The latest estimate, made again only with a tenth more blocks: a check after every block would stop on lucky
+        fluctuations and lower the interval's coverage."""
         if self.blocks >= max(1, self._latest.blocks * NEW_ESTIMATE):
             pairs = self._pairs()
             speedup = stats.paired_ratio(*pairs) if self.blocks >= 2 else None
@@ -146,11 +146,11 @@ class Samples:
 
     @property
     def blocks_apart(self) -> int:
-        """A control block comes after every so many blocks."""
+        """The number of blocks from one control block to the next."""
         return SLOW_BLOCKS_APART if self.calls_per_half_block == 1 else 1
 
     def measurement(self, name: str, warmup: Sequence[float] = ()) -> Measurement:
-        """The calls of a variant or of the control, after warm-up calls of `warmup` seconds."""
+        """The calls of a variant or of the control. `warmup` has the seconds of its warm-up calls."""
         settling, apart = tuple(self.settling.get(name, ())), self.blocks_apart if name == "control" else 1
         calls = 2 * self.calls_per_half_block
         times = tuple(getattr(self, name))
@@ -173,10 +173,10 @@ def warm_up(
     min_calls: int = WARMUP_CALLS,
     first_call_ended: Callable[[], None] = lambda: None,
 ) -> tuple[list[float], bool]:
-    """Calls until the last three agree and none of them compiled anything.
+    """Calls until the last three agree and none of them compiled anything. `compile_events` counts compile events.
 
-    Returns the seconds of each call, and whether they settled. At least `min_calls` calls; at most `MAX_WARMUP_CALLS`,
-    or `MAX_WARMUP_SECONDS` after the first call, which compiles. `compile_events` counts what was compiled so far.
+    Returns the seconds of each call, and whether they settled. Makes at least `min_calls` calls, and at most
+    `MAX_WARMUP_CALLS`, or `MAX_WARMUP_SECONDS` after the first call, which compiles.
     """
     times: list[float] = []
     without_compiling = 0
@@ -196,12 +196,12 @@ def warm_up(
 
 
 def min_warmup_calls(spec: RunSpec, device: torch.device) -> int:
-    """Least warm-up calls of the compiled model: more where its first calls record CUDA graphs."""
+    """Least warm-up calls of the compiled model: more if its first calls record CUDA graphs."""
     return WARMUP_CALLS + (CUDA_GRAPH_CALLS if device.type == "cuda" and spec.mode in CUDA_GRAPH_MODES else 0)
 
 
 def median_of_few(call: Call, clock: Clock, calls: int = 5, seconds: float = 0.3) -> float:
-    """Median seconds of at most `calls` calls, none of them begun after `seconds`. For what surrounds the model."""
+    """Median seconds of at most `calls` calls; none begins after `seconds`. For the steps around the model."""
     times = [clock.time(call)]
     while len(times) < calls and sum(times) < seconds:
         times.append(clock.time(call))
@@ -209,10 +209,10 @@ def median_of_few(call: Call, clock: Clock, calls: int = 5, seconds: float = 0.3
 
 
 def calls_per_half_block(eager_warmup: list[float], compiled_warmup: list[float], iterations: int | None) -> int:
-    """So many that a block takes the slower variant about `BLOCK_SECONDS`, and `MIN_BLOCKS` fit into `iterations`.
+    """A block takes the slower variant about `BLOCK_SECONDS`, and `MIN_BLOCKS` blocks fit into `iterations`.
 
-    The seconds of a call are the median of the last three warm-up calls. At least 2, else settling would take more than
-    a fifth of the timing; or 1 from `SLOW_SECONDS` on.
+    The median of the last three warm-up calls stands for a call. At least 2 calls, else settling would take more than a
+    fifth of the timing; 1 call from `SLOW_SECONDS` on.
     """
     slowest = max(sorted(times[-3:])[1] for times in (eager_warmup, compiled_warmup))
     half = min(MAX_CALLS_HALF_BLOCK, round(BLOCK_SECONDS / slowest / 2))
@@ -222,7 +222,7 @@ def calls_per_half_block(eager_warmup: list[float], compiled_warmup: list[float]
 
 
 def settling_calls(half: int) -> int:
-    """Calls that are not counted after each switch of variant: at most a fifth of its calls, as each variant has one
+    """Calls that are not counted after each switch of variant: at most a fifth of a variant's calls, because it has one
     switch for 2 `half` counted calls."""
     return max(1, min(MAX_SETTLING_CALLS, half // 2))
 
@@ -235,16 +235,14 @@ def time_interleaved(
     half: int,
     on_block_end: Callable[[Samples], None],
 ) -> Samples:
-    """Times the two in blocks A B B A, with an A/A control block between two of them, until the plan is met.
+    """Times both variants in blocks A B B A, with A/A control blocks between them, until the plan is met.
 
-    With `half` = 5 calls per half block the order is: 5 eager, 10 compiled, 5 eager | 10 eager (control) | 5 eager,
-    10 compiled, ... The control lies between eager calls just as the compiled calls do: it shows what the protocol
-    reports for two equal variants on this machine. Drift falls on both sides of each comparison.
-
-    After a switch of variant `settling_calls` calls are not counted: a server, which calls one variant only, never
-    waits for such a call. Calls that take `SLOW_SECONDS` need none.
-
-    `on_block_end` is called between blocks. What it raises breaks the timing off.
+    1. With `half` = 5 the order is: 5 eager, 10 compiled, 5 eager | 10 eager (control) | 5 eager, 10 compiled, ...
+    2. Drift falls on both sides of each comparison. The control lies between eager calls as the compiled calls do, so
+       it shows what the protocol reports for two equal variants on this machine.
+    3. After a switch of variant `settling_calls` calls are not counted: a server calls one variant only and never waits
+       for such a call. Calls that take `SLOW_SECONDS` need none.
+    4. `on_block_end` is called between blocks. If it raises, the timing ends.
     """
     samples = Samples(half)
     settling = settling_calls(half)
@@ -277,7 +275,7 @@ def time_interleaved(
 
 
 def _done(samples: Samples, plan: Plan, until: float) -> bool:
-    """Whether to stop, where the verdict is sure or the timing has lasted `until` its end."""
+    """Whether to stop. `until` is the time limit in force: the plan's, or its longest for an unsure verdict."""
     calls = len(samples.compiled)
     if plan.iterations is not None:
         return calls >= plan.iterations
@@ -298,7 +296,7 @@ def _done(samples: Samples, plan: Plan, until: float) -> bool:
 def time_fixed_count(
     call: Call, clock: Clock, calls: int, between_calls: Callable[[list[float]], None] = lambda times: None
 ) -> list[float]:
-    """The guide's recipe: `calls` calls of one variant. `between_calls` gets the times so far each `REPORT_SECONDS`."""
+    """Times `calls` calls, the guide's recipe. Each `REPORT_SECONDS` `between_calls` gets the times so far."""
     times: list[float] = []
     with garbage_collection_off():
         reported = clock.now()
@@ -312,7 +310,7 @@ def time_fixed_count(
 
 @contextlib.contextmanager
 def garbage_collection_off() -> Iterator[None]:
-    """Switches Python's garbage collector off, as `timeit` does: it would run in calls of either variant by chance."""
+    """Switches Python's garbage collector off, as `timeit` does: it would run in some calls by chance."""
     was_on = gc.isenabled()
     gc.disable()
     try:

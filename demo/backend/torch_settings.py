@@ -43,15 +43,6 @@ def apply(spec: RunSpec) -> None:
         compilation.separate_instructions()
 
 
-def give_way(spec: RunSpec, free_cores: int | None) -> None:
-    """On a CPU with threads 'auto': sets no more threads than there are free cores.
-
-    All threads wait at barriers for the one whose core is taken.
-    """
-    if spec.threads is None and free_cores is not None:
-        torch.set_num_threads(min(free_cores, torch.get_num_threads()))
-
-
 def in_force(model: Any, batch: dict[str, Any]) -> dict[str, str]:
     """The settings in force, by name: read back from torch, the model and the batch, not from the spec."""
     inputs, parts = tensors(batch), [one for one in model.modules() if "Attention" in type(one).__name__] or [model]

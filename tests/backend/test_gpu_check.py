@@ -12,15 +12,15 @@ def test_without_a_gpu_there_is_nothing_to_check(monkeypatch, capsys) -> None:
     assert "no GPU that torch can use" in capsys.readouterr().out
 
 
-def test_a_check_that_fails_does_not_end_the_others(monkeypatch, capsys) -> None:
+def test_after_a_check_that_fails_come_the_others(monkeypatch, capsys) -> None:
     def broken() -> str:
         raise RuntimeError("CUDA error")
 
     monkeypatch.setattr(machine_probe, "usable", lambda: True)
     monkeypatch.setattr(gpu_check, "CHECKS", (broken, lambda: "Too slow.", lambda: ""))
     assert gpu_check.main() == 1
-    told = capsys.readouterr().out.splitlines()
-    assert [line.split(maxsplit=1)[1] for line in told] == ["It failed: CUDA error", "Too slow.", "as expected"]
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split(maxsplit=1)[1] for line in lines] == ["It failed: CUDA error", "Too slow.", "as expected"]
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def test_a_sound_gpu_is_as_expected(fake: FakeCuda) -> None:
     assert [check() for check in (gpu_check.clocks, gpu_check.peak)] == ["", ""]
 
 
-def test_a_clock_that_counts_more_than_the_gpus_work_is_told(fake: FakeCuda) -> None:
+def test_a_clock_that_counts_more_than_the_gpus_work_is_found(fake: FakeCuda) -> None:
     fake.WAIT = 1.0  # type: ignore[misc]
     assert "wall time" in gpu_check.clocks()
 

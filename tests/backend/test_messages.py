@@ -52,8 +52,8 @@ def calls_at_samples(pipe: Pipe) -> list[int]:
     run.workload = SimpleNamespace(clock=Clock())
     variant = Variant(lambda: 0.001, [0.012] * 3, None)  # so long that a half block has 5 calls
     run.variants = Variants(variant, variant, [0.012] * 3)
-    run.observer = SimpleNamespace(seconds=0.0, look=lambda threads: at_samples.append(calls))
-    run.interleaved(threads=0)
+    run.observer = SimpleNamespace(seconds=0.0, check_cores=lambda threads: at_samples.append(calls))
+    run.time_interleaved(threads=0)
     return at_samples
 
 

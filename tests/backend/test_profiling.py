@@ -1,10 +1,9 @@
-"""The passes after the timing, on a made-up GPU, and what is read from a profiler's trace; and how it is told."""
+"""The passes after the timing, on a made-up GPU, and what is read from a profiler's trace."""
 
 import gzip
 import io
 import json
 from pathlib import Path
-from typing import Any
 from unittest.mock import Mock
 
 import pytest
@@ -18,7 +17,8 @@ from demo.backend.messages import Events, Job
 from demo.backend.monitor import Observer
 from demo.backend.run_steps import Run
 from demo.backend.tasks.own_model import OwnModel
-from demo.backend.workload import Variants
+from demo.backend.workload import Variant, Variants
+from demo.core.measurement import Measurement
 from demo.core.spec import RunSpec
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda")
@@ -80,10 +80,13 @@ def test_a_profile_leaves_a_trace_that_can_be_opened(tmp_path) -> None:
         assert any(event.get("name") == "aten::ones" for event in json.load(trace)["traceEvents"])
 
 
-def test_a_run_on_a_cpu_is_profiled_only_when_asked() -> None:
-    for asked, device, wanted in [("auto", "cpu", 0), ("auto", "cuda", 1), ("on", "cpu", 1), ("off", "cuda", 0)]:
-        spec = RunSpec("shapes-vit", "image-classification", profile=asked)
-        assert profiling.should_profile(spec, torch.device(device)) == wanted
+@pytest.mark.parametrize(
+    ("option", "device", "profiled"),
+    [("auto", CPU, False), ("auto", GPU, True), ("on", CPU, True), ("off", GPU, False)],
+)
+def test_a_run_on_a_cpu_is_profiled_only_when_asked(option: str, device: torch.device, profiled: bool) -> None:
+    spec = RunSpec("shapes-vit", "image-classification", profile=option)
+    assert profiling.should_profile(spec, device) is profiled
 
 
 @pytest.fixture
@@ -91,9 +94,9 @@ def fake(monkeypatch) -> FakeCuda:
     return FakeCuda(monkeypatch)
 
 
-def test_the_pass_on_the_devices_clock_is_short_for_a_slow_model(fake: FakeCuda) -> None:
-    found = [len(profiling.device_times(lambda: fake.run(0.0), seconds)) for seconds in (0.001, 0.02, 0.05, 0.1, 5.0)]
-    assert found == [20, 20, 8, 4, 3]
+@pytest.mark.parametrize(("seconds", "calls"), [(0.001, 20), (0.05, 8), (5.0, 3)])
+def test_a_slow_model_has_fewer_calls_on_the_gpus_clock(seconds: float, calls: int, fake: FakeCuda) -> None:
+    assert len(profiling.device_times(lambda: fake.run(0.0), seconds)) == calls
 
 
 def test_events_count_the_work_and_not_the_launches(fake: FakeCuda) -> None:
@@ -117,14 +120,6 @@ def test_the_copy_rate_is_not_that_of_launches(fake: FakeCuda, monkeypatch) -> N
     assert profiling.copy_rate(GPU) == pytest.approx(rate, rel=0.005)
 
 
-def made_up_run(fake: FakeCuda, model: torch.nn.Module, **asked: Any) -> Run:
-    """A run on the made-up GPU, up to its warm-up."""
-    spec = RunSpec("shapes-vit", "image-classification", device="cuda", **asked)
-    run = Run(Job(spec, "none.png"), Events(io.StringIO()))
-    run.workload, run.observer = OwnModel(spec, GPU, model, {"x": torch.ones(1)}), Observer(GPU)
-    return run
-
-
 class Working(torch.nn.Module):
     """A call takes 50 bytes of the made-up GPU; its weights take 400."""
 
@@ -137,41 +132,47 @@ class Working(torch.nn.Module):
         return x
 
 
-def test_an_allocator_that_is_silent_costs_one_figure_only(fake: FakeCuda, monkeypatch) -> None:
-    monkeypatch.setattr(torch.cuda, "get_allocator_backend", lambda: "cudaMallocAsync")
-    monkeypatch.setattr(torch.cuda, "memory_snapshot", Mock(side_effect=RuntimeError("not meaningful")))
-    run = made_up_run(fake, Working(fake))
-    found = examined(run, run.warm_up_eager())
-    assert found["eager"].peak_memory_bytes is None and found["eager"].device_seconds
-    assert any("torch's native one" in str(caveat) for caveat in run.caveats)
+@pytest.fixture
+def run(fake: FakeCuda) -> Run:
+    """A run on the made-up GPU, up to its warm-up."""
+    spec = RunSpec("shapes-vit", "image-classification", device="cuda")
+    run = Run(Job(spec), Events(io.StringIO()))
+    run.workload, run.observer = OwnModel(spec, GPU, Working(fake), {"x": torch.ones(1)}), Observer(GPU)
+    return run
 
 
-def examined(run: Run, eager: Any) -> dict[str, Any]:
-    """What the passes after the timing measure of both variants."""
+def examine(run: Run, eager: Variant) -> tuple[Measurement, Measurement]:
+    """What the passes after the timing measure of eager and compiled, which are one model here."""
     run.variants = Variants(eager, eager, [])
     run.keep(eager=measurement(1e-3), compiled=measurement(1e-3))
-    for name in ("eager", "compiled"):
-        run.examine(name)
-    return {"eager": run.result.eager, "compiled": run.result.compiled}
+    run.examine("eager")
+    run.examine("compiled")
+    assert run.result.eager is not None and run.result.compiled is not None
+    return run.result.eager, run.result.compiled
 
 
-def test_a_package_has_its_own_weights_and_not_eagers(fake: FakeCuda) -> None:
-    run = made_up_run(fake, Working(fake), compiler="aot")
+def test_an_allocator_that_is_silent_costs_one_figure(run: Run, monkeypatch) -> None:
+    monkeypatch.setattr(torch.cuda, "get_allocator_backend", lambda: "cudaMallocAsync")
+    monkeypatch.setattr(torch.cuda, "memory_snapshot", Mock(side_effect=RuntimeError("not meaningful")))
+    eager, _ = examine(run, run.warm_up_eager())
+    assert eager.peak_memory_bytes is None and eager.device_seconds
+
+
+def test_a_package_has_its_own_weights_and_not_eagers(run: Run, fake: FakeCuda) -> None:
     fake.allocated = 400
-    eager = run.warm_up_eager()
+    variant = run.warm_up_eager()
     run.package, fake.allocated = Path("model.pt2"), 400 + 400
-    found = examined(run, eager)
-    assert found["eager"].peak_memory_bytes == found["compiled"].peak_memory_bytes == 450
-    assert found["compiled"].peak_reserved_bytes == 550
+    eager, package = examine(run, variant)
+    assert eager.peak_memory_bytes == package.peak_memory_bytes == 450
+    assert package.peak_reserved_bytes == 550
 
 
-def test_eager_s_memory_holds_nothing_of_what_the_compile_left(fake: FakeCuda) -> None:
+def test_eagers_memory_holds_nothing_of_what_the_compile_left(run: Run, fake: FakeCuda) -> None:
     """Freezing leaves folded copies of the weights, and CUDA graphs their pools."""
-    run = made_up_run(fake, Working(fake), freezing=True)
     fake.allocated = 1000
-    eager = run.warm_up_eager()
+    variant = run.warm_up_eager()
     fake.allocated += 1020
     fake.pools = [{"segment_pool_id": (1, 0), "total_size": 300, "allocated_size": 20}]
-    found = examined(run, eager)
-    assert found["eager"].peak_memory_bytes == 1050 and found["eager"].peak_reserved_bytes == 1150
-    assert found["compiled"].peak_memory_bytes == 2070 - 20 + 300
+    eager, compiled = examine(run, variant)
+    assert (eager.peak_memory_bytes, eager.peak_reserved_bytes) == (1050, 1150)
+    assert compiled.peak_memory_bytes == 2070 - 20 + 300

@@ -21,7 +21,7 @@ def without_inductor(monkeypatch) -> None:
         return torch.compile(model, backend="eager", dynamic=compile_model.DYNAMIC[spec.dynamic])
 
     torch._dynamo.reset()
-    monkeypatch.setattr(compile_model, "compiled", compiled)
+    monkeypatch.setattr(compile_model, "apply_compile", compiled)
 
 
 @pytest.fixture(scope="module")

@@ -43,8 +43,10 @@ def test_freezing_is_set_for_the_whole_process(freezing: bool) -> None:
     assert in_force.get("freezing") == ("on" if freezing else None)
 
 
-def test_threads_that_are_asked_for_are_set() -> None:
+def test_threads_are_set_if_asked_for() -> None:
     torch.set_num_threads(2)
+    torch_settings.apply(spec())
+    assert torch.get_num_threads() == 2
     torch_settings.apply(spec(threads=1))
     assert torch.get_num_threads() == 1
 

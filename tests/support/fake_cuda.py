@@ -8,7 +8,7 @@ import torch
 
 
 class FakeCuda:
-    """Times in seconds, memory in bytes. What is not simulated: several streams, and a clock that moves."""
+    """Times in seconds, memory in bytes. Not simulated: several streams, and a clock that moves."""
 
     LAUNCH, WAIT, CYCLES = 4e-6, 6e-6, 1.5e9
 

@@ -236,7 +236,7 @@ def test_a_checkpoint_without_a_tokenizer_is_refused_unless_its_weights_are_rand
 
 def test_a_run_of_a_text_model_has_every_figure(tmp_path, monkeypatch) -> None:
     one_layer = tiny_text.write(tmp_path / "gemma", "gemma", num_hidden_layers=1)
-    monkeypatch.setattr(compile_model, "compiled", lambda model, spec: torch.compile(model, backend="eager"))
+    monkeypatch.setattr(compile_model, "apply_compile", lambda model, spec: torch.compile(model, backend="eager"))
     monkeypatch.setattr(first_call, "measure_elsewhere", lambda *_: CompileCost(0.5, {}))  # imports torch anew
     spec = spec_of(one_layer, iterations=10, profile="on")
     result = result_of(spec, tiny_text.__file__)  # no picture, and not looked at
