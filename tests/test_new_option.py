@@ -51,7 +51,7 @@ print(json.dumps({
     "back": arguments(spec),
     "last field": [list(fields)[-1], type(fields["shiny"]).__name__],
     "form": plain(form.read_spec(values | {"shiny": True}))["shiny"],
-    "filled": links.filled(page.run_tab.form, spec)[fields["shiny"]]["value"],
+    "filled": links.fill_form(page.run_tab.form, spec)[fields["shiny"]]["value"],
     "api": [one for one in taken if one["parameter_name"] == "shiny"],
     "words": sentence(spec),
     "markdown": markdown.of_run(ok_result(spec=spec)),

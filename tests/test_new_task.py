@@ -79,7 +79,7 @@ from demo.present.script import script
 from demo.store import export
 from demo.store.history import History
 from demo.sweep import best_table
-from demo.ui.jobs import attempted
+from demo.ui.jobs import result_or_error
 from demo.ui.page import Page
 from demo.ui.tabs import form, links
 
@@ -93,9 +93,9 @@ print(json.dumps({
     "choices": fields["task"].choices,
     "form": form.read_spec(values).task,
     "first": form.first("depth-estimation"),
-    "without a checkpoint": str(attempted(lambda: links.spec_of({"task": "depth-estimation"}, "shapes-vit"))),
+    "without a checkpoint": str(result_or_error(lambda: links.spec_of({"task": "depth-estimation"}, "shapes-vit"))),
     "link": links.spec_of({"task": "depth-estimation", "checkpoint": "someone/depth"}, "shapes-vit").task,
-    "filled": links.filled(page.run_tab.form, result.spec)[fields["task"]]["value"],
+    "filled": links.fill_form(page.run_tab.form, result.spec)[fields["task"]]["value"],
     "script": script(result),
     "markdown": markdown.of_run(result),
     "row": export.row(result)["task"],

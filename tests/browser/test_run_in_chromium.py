@@ -423,7 +423,7 @@ def told_to_the_outer_page(chromium: Any, host: str) -> list[str]:
     tab.goto(outer)
     frame = tab.frames[1]
     frame.evaluate(links.REMEMBER, "0123")
-    frame.evaluate(links.BEGUN, "")
+    frame.evaluate(links.SHOW, "")
     frame.evaluate(
         "new Promise(done => setTimeout(() => { parent.postMessage({queryString: 'end'}, '*'); done(); }, 200))"
     )

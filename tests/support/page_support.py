@@ -22,7 +22,7 @@ from demo.core.result_json import from_json
 from demo.ui.jobs import Work
 from demo.ui.page import Page, launch
 from demo.ui.tabs import form
-from demo.ui.tabs.events import Watching
+from demo.ui.tabs.events import WorkView
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 HOSTILE = "<img src=x onerror=alert(1)><script>alert(2)</script>"
@@ -86,7 +86,7 @@ def shown(update: dict[str, Any]) -> list[list[str]]:
     return rows
 
 
-def followed(page: Page, part: Watching, begun: dict[Any, Any]) -> Iterator[dict[Any, Any]]:
+def followed(page: Page, part: WorkView, begun: dict[Any, Any]) -> Iterator[dict[Any, Any]]:
     """What a page gets: `begun`, then the progress of the work that `part` of it watches from here on, then its end."""
     yield begun
     if (going := begun[part.watched]) is not None:

@@ -14,9 +14,9 @@ from demo.present.comparison_charts import intervals
 from demo.store import export
 from demo.store.history import HistoryError
 from demo.store.hub_dataset import PushedHistory
-from demo.ui.look import TO_OPENED, download, scroll_to
+from demo.ui.look import TO_OPEN_RUN, download, scroll_to
 from demo.ui.tabs import compare, links, tables
-from demo.ui.tabs.events import AT_ONCE, UNREAD
+from demo.ui.tabs.events import EVENT_OPTIONS
 from demo.ui.tabs.run_tab import RunTab
 
 LISTED = 200
@@ -108,18 +108,22 @@ class HistoryTab:
 
     def _wire(self, tab: gr.Tab) -> None:
         search, selected, visitor = self.search, self.selected, self._run_tab.visitor
-        tab.select(self._show, [search, selected], self.listing, **UNREAD)
-        search.change(self._show, [search, selected], self.listing, trigger_mode="always_last", **UNREAD)
+        tab.select(self._show, [search, selected], self.listing, preprocess=False, **EVENT_OPTIONS)
+        search.change(
+            self._show, [search, selected], self.listing, trigger_mode="always_last", preprocess=False, **EVENT_OPTIONS
+        )
         # a comparison stands above the list and would hide what the search finds
-        address: dict[str, Any] = {"js": links.chosen("history"), "api_visibility": "private"}
-        search.change(self._nothing_compared, None, self.comparing, **AT_ONCE).then(None, self.chosen, **address)
+        address: dict[str, Any] = {"js": links.write_choices("history"), "api_visibility": "private"}
+        search.change(self._nothing_compared, None, self.comparing, **EVENT_OPTIONS).then(None, self.chosen, **address)
         compared = [*self.comparing, self.message]
-        reopened = tab.select(self._compare_linked, [self.asked, self.chosen], compared, js=links.QUERY, **AT_ONCE)
+        reopened = tab.select(
+            self._compare_linked, [self.asked, self.chosen], compared, js=links.QUERY, **EVENT_OPTIONS
+        )
         reopened.then(None, self.chosen, **address)
-        opening = [selected, self.tabs, self.message, self._run_tab.opened_from, *self._run_tab.showing]
-        opened = self.runs.select(self._press, [visitor, selected], opening, **UNREAD)
-        opened.then(None, self._run_tab.opened_from, js=TO_OPENED, api_visibility="private")
-        pressed = self.compare_button.click(self._compare, selected, compared, **UNREAD)
+        opening = [selected, self.tabs, self.message, self._run_tab.row_run_id, *self._run_tab.showing]
+        opened = self.runs.select(self._press, [visitor, selected], opening, preprocess=False, **EVENT_OPTIONS)
+        opened.then(None, self._run_tab.row_run_id, js=TO_OPEN_RUN, api_visibility="private")
+        pressed = self.compare_button.click(self._compare, selected, compared, preprocess=False, **EVENT_OPTIONS)
         pressed.then(None, js=scroll_to("compared"), api_visibility="private")
         pressed.then(None, self.chosen, **address)
         for format, button in self.exports.items():
@@ -127,14 +131,16 @@ class HistoryTab:
                 lambda selected, asked, format=format: self._export(format, selected, asked),
                 [selected, search],
                 [self.file, self.message],
-                **(UNREAD | {"concurrency_limit": 1, "concurrency_id": "export"}),
+                preprocess=False,
+                **(EVENT_OPTIONS | {"concurrency_limit": 1, "concurrency_id": "export"}),
             ).success(None, js=download("exported"), api_visibility="private")
         deleted = self.delete_button.click(
             self._delete,
             [selected, search],
             [self.message, *self.comparing, *self.listing],
             js=CONFIRM,
-            **UNREAD,
+            preprocess=False,
+            **EVENT_OPTIONS,
         )
         deleted.then(None, self.chosen, **address)
 
@@ -163,7 +169,7 @@ class HistoryTab:
         id = str(next(reversed(tables.pressed_row(event)), ""))
         _, column = tables.pressed_place(event)
         if column == 0:
-            return {self.selected: list(dict.fromkeys([*_ids(selected), id])), self._run_tab.opened_from: ""}
+            return {self.selected: list(dict.fromkeys([*_ids(selected), id])), self._run_tab.row_run_id: ""}
         return self._run_tab.open_from(self.tabs, self.message, id, request, visitor)
 
     # ---- a comparison

@@ -23,7 +23,7 @@ def page() -> Page:
 
 
 def test_the_form_as_it_stands_is_a_valid_spec(page: Page) -> None:
-    spec, image = form.read({name: field.value for name, field in page.run_tab.form.inputs.items()})
+    spec, image = form.spec_and_picture({name: field.value for name, field in page.run_tab.form.inputs.items()})
     assert (spec.checkpoint, spec.batch_size, spec.mode, spec.dtype) == ("shapes-vit", 1, "default", "float32")
     assert image.is_file()
 
@@ -50,14 +50,19 @@ def test_the_picture_follows_the_model_until_the_visitor_chose_one(tmp_path, pag
 
 def test_what_stands_in_hidden_fields_is_not_sent_to_a_model_that_takes_none(page: Page) -> None:
     values = field_values(page)
-    spec, _ = form.read(values | {"text": "a cat", "checkpoint": "facebook/detr-resnet-50", "task": "object-detection"})
+    spec, _ = form.spec_and_picture(
+        values | {"text": "a cat", "checkpoint": "facebook/detr-resnet-50", "task": "object-detection"}
+    )
     assert spec.text == ()
     owl = {"text": "a cat, a dog", "checkpoint": "google/owlvit-base-patch32", "task": "object-detection"}
-    assert form.read(values | owl)[0].text == ("a cat", "a dog")
+    assert form.spec_and_picture(values | owl)[0].text == ("a cat", "a dog")
     values = field_values(page, prompt="A ring", tokens=8, channels_last=True)
     of_text = values | {"task": "text-generation", "checkpoint": "shapes-gemma"}
-    assert form.read(of_text) == (RunSpec("shapes-gemma", "text-generation", prompt="A ring", tokens=8), None)
-    spec, image = form.read(values)
+    assert form.spec_and_picture(of_text) == (
+        RunSpec("shapes-gemma", "text-generation", prompt="A ring", tokens=8),
+        None,
+    )
+    spec, image = form.spec_and_picture(values)
     assert spec == RunSpec("shapes-vit", "image-classification", channels_last=True) and image is not None
 
 

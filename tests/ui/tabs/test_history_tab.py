@@ -79,7 +79,7 @@ def test_a_press_on_the_first_column_selects_the_run(page: Page) -> None:
         (["slower"], "slower", ["slower"]),
     ):
         updates = pressed_run(page, id, 0, selected)
-        assert updates == {tab.selected: then, page.run_tab.opened_from: ""}
+        assert updates == {tab.selected: then, page.run_tab.row_run_id: ""}
 
 
 @pytest.mark.parametrize("search", ["", "owlvit"], ids=["in the list", "hidden by a search"])

@@ -28,7 +28,7 @@ def test_a_link_with_a_run_opens_it_as_it_was_shown_with_the_form_as_it_was(page
     *_, pressed_last = pressed(page)
     (shown,) = opened(page, "two", run=ok_result().id)
     assert stage_of(page, shown) == stage_of(page, pressed_last)
-    assert shown[page.run_tab.opened] == ok_result().id
+    assert shown[page.run_tab.shown_id] == ok_result().id
     assert list(opened(page, "two", run="")) == []
     (failed,) = opened(page, "two", run=failed_result().id)
     assert "Batch size 256 ran out of memory" in stage_of(page, failed)
@@ -54,7 +54,7 @@ def test_a_link_fills_the_form_and_what_is_no_field_of_it_is_passed_over(page: P
     inputs = {name: field for name, field in page.run_tab.form.inputs.items() if name != "image"}
     values = {name: filled[field].get("value") for name, field in inputs.items() if field in filled}
     unchanged = field_values(page)
-    spec, _ = form.read(unchanged | {name: value for name, value in values.items() if value is not None})
+    spec, _ = form.spec_and_picture(unchanged | {name: value for name, value in values.items() if value is not None})
     asked = {"batch_size": 4, "mode": "reduce-overhead", "fullgraph": True, "max_seconds": 9.0}
     assert spec == RunSpec("facebook/detr-resnet-50", "object-detection", **asked)
     assert (values["iterations"], values["threads"], values["max_seconds"]) == ("", "", "9.0")
@@ -75,4 +75,4 @@ def test_the_address_of_a_run_is_told_only_where_it_can_be_opened_again(page: Pa
     other = Page(answering(ok_result(id="never stored")), history=history)
     for of, known in ((page, ok_result().id), (other, "")):
         *_, ended = pressed(of)
-        assert ended[of.run_tab.opened] == known
+        assert ended[of.run_tab.shown_id] == known

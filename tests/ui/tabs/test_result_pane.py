@@ -129,7 +129,7 @@ def test_a_stored_run_that_a_link_opens_is_repeated_with_its_own_spec_and_pictur
     history.append(first)
     page = Page(runner := of_this_machine(), history=history)
     (shown,) = opened(page, run=first.id)
-    assert shown[page.run_tab.pane.repeat]["visible"] and shown[page.run_tab.opened] == first.id
+    assert shown[page.run_tab.pane.repeat]["visible"] and shown[page.run_tab.shown_id] == first.id
     begun, *_, last = press(page, first.id)
     assert begun[page.run_tab.form.run]["interactive"] is False and "Run 2 of 2" in stage_of(page, begun)
     assert runner.runs == [first.spec]

@@ -151,11 +151,11 @@ def test_the_answer_is_shown_while_the_later_start_is_measured(history: History)
     *_, early = updates
     assert not job.ended and "2.00×" in stage_of(page, early)
     assert early[pane.notice]["visible"] and not early[pane.live]["visible"]
-    assert tab.form.run not in early and tab.opened not in early  # the run goes on, and is not stored
+    assert tab.form.run not in early and tab.shown_id not in early  # the run goes on, and is not stored
     over = handler(page, takes=tab.watched, only=tab._ending)
     measured.set()
     last = over(ended(job))
-    assert is_ready(page, last) and last[tab.opened] == result.id and not last[pane.notice]["visible"]
+    assert is_ready(page, last) and last[tab.shown_id] == result.id and not last[pane.notice]["visible"]
     assert all("open" not in last[fold] for fold in pane.folds.values())  # the reader may have opened one
     assert last[tab.watched] is None
 
@@ -224,13 +224,13 @@ def test_the_second_visitor_waits_is_told_so_and_may_leave_or_runs_in_turn() -> 
 def test_the_recorded_answer_ends_a_run_that_takes_too_long(history: History, quick) -> None:
     runner = FakeRunner(lambda *_: full_result(), seconds=60)
     page = Page(runner, history=history)
-    spec = refusals.on_machine(form.read(field_values(page))[0], runner.machine)
+    spec = refusals.on_machine(form.spec_and_picture(field_values(page))[0], runner.machine)
     history.append(dataclasses.replace(ok_result(spec=spec), elapsed_seconds=0.2))
     stages = []
     for updates in pressed(page):
         stages.append(stage_of(page, updates))
         if "Key S" in stages[-1]:
-            page.run_tab.recorded(from_browser(), visitor("one"), *field_values(page).values())
+            page.run_tab.show_recorded(from_browser(), visitor("one"), *field_values(page).values())
     assert "Key S" not in stages[0] and "longer than announced" in stages[-2]
     assert "Recorded" in stages[-1] and "2.00×" in stages[-1]
     assert is_ready(page, updates)
@@ -239,13 +239,13 @@ def test_the_recorded_answer_ends_a_run_that_takes_too_long(history: History, qu
 def test_the_recorded_answer_is_the_latest_of_the_form_s_settings_and_is_marked(history: History) -> None:
     page = Page(answering(ok_result()), history=history)
     pane, values = page.run_tab.pane, field_values(page).values()
-    shown = page.run_tab.recorded(gr.Request(), None, *values)
+    shown = page.run_tab.show_recorded(gr.Request(), None, *values)
     assert "No answer of these settings" in shown[pane.notice]["value"]
-    wrong = page.run_tab.recorded(gr.Request(), None, *field_values(page, batch_size=0).values())
+    wrong = page.run_tab.show_recorded(gr.Request(), None, *field_values(page, batch_size=0).values())
     assert "Batch size" in wrong[pane.notice]["value"]
-    spec = form.read(field_values(page))[0]
+    spec = form.spec_and_picture(field_values(page))[0]
     run = ok_result(spec=refusals.on_machine(spec, page.run_tab.runner.machine))
     history.append(run)
     history.append(dataclasses.replace(ok_result(spec=dataclasses.replace(run.spec, batch_size=2)), id="another"))
-    shown = page.run_tab.recorded(gr.Request(), None, *values)
-    assert f"Recorded {fmt.minute(run.started_at)} UTC" in shown[pane.top] and shown[page.run_tab.opened] == run.id
+    shown = page.run_tab.show_recorded(gr.Request(), None, *values)
+    assert f"Recorded {fmt.minute(run.started_at)} UTC" in shown[pane.top] and shown[page.run_tab.shown_id] == run.id

@@ -100,7 +100,7 @@ def test_failures_fill_cells_and_a_refusal_too() -> None:
     assert (texts.count("OOM"), texts.count("refused")) == (4, 1)
     refused = next(row for row in shown(last[tab.table]) if row[-2] == "refused")
     assert "Not to be had" in refused[4]
-    assert press_row(page, tab.table, None, row=refused)[page.run_tab.opened_from] == ""
+    assert press_row(page, tab.table, None, row=refused)[page.run_tab.row_run_id] == ""
 
 
 def test_a_row_opens_its_run_and_nothing_else_does(history: History) -> None:
@@ -111,7 +111,7 @@ def test_a_row_opens_its_run_and_nothing_else_does(history: History) -> None:
     for nothing in ([], [""], [None]):
         assert press_row(page, page.sweep_tab.table, None, row=nothing).keys() == {
             page.sweep_tab.message,
-            page.run_tab.opened_from,
+            page.run_tab.row_run_id,
         }
 
 
