@@ -71,8 +71,7 @@ class Page(gradio_workarounds.Blocks):
         """`history` has the stored runs that it shows; without it, the user's own."""
         super().__init__(title="Worth compiling?", fill_width=True, analytics_enabled=False, delete_cache=(DAY, DAY))
         self._runner = runner
-        self.stored = history = history or History()
-        self.run_queue = queue = RunQueue()
+        history, queue = history or History(), RunQueue()
         with self:
             top = gr.HTML(masthead(runner.machine), elem_id="masthead", apply_default_css=False)
             with gr.Tabs(elem_id="rooms", overflow_behavior="wrap") as tabs:

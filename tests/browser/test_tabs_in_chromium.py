@@ -235,8 +235,8 @@ def _look(tab: Any, dark: bool, size: dict[str, int]) -> None:
 
 
 def _settled(tab: Any, read: Callable[[], list[str]]) -> list[str]:
-    """What `read` finds wrong and still finds after five seconds: plotly draws to a new width, and aloud.js gives a
-    figure its name, a moment later."""
+    """What `read` finds wrong and still finds after five seconds: plotly draws to a new width, and a figure gets its
+    name a moment later."""
     deadline = time.monotonic() + 5
     while (found := read()) and time.monotonic() < deadline:
         tab.wait_for_timeout(100)
