@@ -124,7 +124,7 @@ def test_a_page_that_opens_finds_the_search_running_or_ended_with_the_form_that_
 def test_a_visitor_has_a_run_or_a_search_and_not_both_at_once() -> None:
     page, _ = page_of(seconds=60.0)
     going = pressed(page)[page.best_pane.watched]
-    (refused,) = press_run(page, ME)
+    (refused,) = press_run(page, "me")
     assert "Your last run, search or sweep goes on" in stage_of(page, refused)
     cancel(page, "me")
     ended(going)

@@ -7,7 +7,7 @@ import gradio as gr
 import pandas as pd
 import pytest
 from support.fake_runner import FakeRunner
-from support.page_support import HOSTILE, cancel, handler, press, press_row, pressed, shown, stage_of, visitor
+from support.page_support import HOSTILE, cancel, handler, press, press_row, press_run, shown, stage_of, visitor
 from support.samples import failed_result, measurement, ok_result
 
 from demo.store.history import History
@@ -97,7 +97,7 @@ def test_a_run_that_is_gone_is_not_found(page: Page, data: Any) -> None:
 
 
 def test_a_run_that_goes_on_keeps_the_stage(page: Page) -> None:
-    running = pressed(page)
+    running = press_run(page)
     next(running)
     updates = pressed_run(page, FAST.id)
     assert "going on" in updates[page.history_tab.message]

@@ -10,7 +10,17 @@ from typing import Any
 import gradio as gr
 import pytest
 from support.fake_runner import FakeRunner
-from support.page_support import answering, followed, handler, in_the_form, opened, pressed, stage_of, stored, visitor
+from support.page_support import (
+    answering,
+    followed,
+    handler,
+    in_the_form,
+    open_page,
+    press_run,
+    stage_of,
+    stored,
+    visitor,
+)
 from support.samples import ENVIRONMENT, MACHINE, failed_result, full_result, info_of, ok_result
 
 from demo.core.comparison import Spread
@@ -83,15 +93,15 @@ def test_the_result_as_json_and_its_card_are_files_to_download(page: Page) -> No
 def test_a_run_with_a_profile_has_its_trace_to_download_until_another_begins(history: History) -> None:
     history.append(full_result())
     page = Page(runner := answering(full_result()), history=history)
-    *_, last = pressed(page, profile="on")
+    *_, last = press_run(page, profile="on")
     trace = runner.files[0].trace
     assert file_of(page, last)["visible"] and file_of(page, last)["value"] == str(trace)
-    (again,) = opened(page, run=full_result().id)
+    (again,) = open_page(page, run=full_result().id)
     assert file_of(page, again)["value"] == str(trace)
-    (stranger,) = opened(page, "two", run=full_result().id)
+    (stranger,) = open_page(page, "two", run=full_result().id)
     assert file_of(page, stranger) == {"value": None, "visible": False, "__type__": "update"}
     assert trace is not None and trace.is_file()
-    *_, last = pressed(page, profile="off")
+    *_, last = press_run(page, profile="off")
     assert runner.files[-1].trace is None and file_of(page, last)["visible"] is False
     assert not trace.parent.exists()
 
@@ -99,7 +109,7 @@ def test_a_run_with_a_profile_has_its_trace_to_download_until_another_begins(his
 def test_a_package_is_to_be_taken_along_where_the_page_is_local(monkeypatch) -> None:
     page = Page(answering(full_result()))
     for local in (True, False):
-        *_, last = pressed(page, compiler="aot")
+        *_, last = press_run(page, compiler="aot")
         assert file_of(page, last, "package")["visible"] is local and file_of(page, last)["visible"] is False
         monkeypatch.setenv("SPACE_ID", "someone/worth-compiling")
 
@@ -128,7 +138,7 @@ def test_a_stored_run_that_a_link_opens_is_repeated_with_its_own_spec_and_pictur
     first = of_picture(spec=dataclasses.replace(ok_result().spec, dtype="bfloat16", precision=0.02))
     history.append(first)
     page = Page(runner := of_this_machine(), history=history)
-    (shown,) = opened(page, run=first.id)
+    (shown,) = open_page(page, run=first.id)
     assert shown[page.run_tab.pane.repeat]["visible"] and shown[page.run_tab.shown_id] == first.id
     begun, *_, last = press(page, first.id)
     assert begun[page.run_tab.form.run]["interactive"] is False and "Run 2 of 2" in stage_of(page, begun)

@@ -153,7 +153,7 @@ def test_a_sweep_that_nobody_watches_ends_on_a_space_only(space: bool, monkeypat
     page, _ = page_of(seconds=0.1)
     going = finished(page)
     assert going.stopped is space and all(cell.done for cell in going.cells) is not space
-    assert len(page.run_queue) == 0
+    assert len(page.run_tab.queue) == 0
 
 
 def test_closing_the_app_starts_no_further_cell() -> None:
