@@ -266,9 +266,9 @@ class Series(Work):
         super()._note(event)
         self.runs_ended += isinstance(event, Done)
         result = event.cell.result if isinstance(event, Done) else None
-        closing = result is not None and result.status == "interrupted"  # each further run would be, too
-        unwatched = time.monotonic() - self._watched_at > UNWATCHED_SECONDS
-        if closing or (unwatched and limits.on_space()):
+        interrupted = result is not None and result.status == "interrupted"  # each further run would be, too
+        unwatched = limits.on_space() and time.monotonic() - self._watched_at > UNWATCHED_SECONDS
+        if interrupted or unwatched:
             self.cancel()
 
     def _next_turn(self) -> AbstractContextManager[Iterator[int]]:

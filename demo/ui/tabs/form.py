@@ -117,8 +117,14 @@ def _text_fields() -> dict[str, gr.components.Component]:
     prompt = gr.Textbox(catalog.PROMPT, label="Prompt", lines=3, elem_id="prompt")
     gr.Examples(list(PROMPTS), prompt, label="Examples", elem_id="prompts", api_visibility="private")
     allowed = OPTIONS["tokens"]
-    low_and_high = {"minimum": allowed.low, "maximum": allowed.high}
-    tokens = gr.Number(allowed.default, label=allowed.label, precision=0, elem_id="tokens", **low_and_high)
+    tokens = gr.Number(
+        allowed.default,
+        label=allowed.label,
+        precision=0,
+        minimum=allowed.low,
+        maximum=allowed.high,
+        elem_id="tokens",
+    )
     return {"prompt": prompt, "tokens": tokens}
 
 

@@ -18,9 +18,7 @@ RUN = "run"
 """The parameter that names a stored run. The others are fields of `RunSpec`; unknown ones are ignored."""
 
 FIELDS = ("checkpoint", "task", *OPTIONS)
-MAX_QUERY = 20_000
-"""Characters of a query. It comes from a browser, so it may be anything."""
-_SWITCHES = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
+SWITCHES = {"1": True, "true": True, "0": False, "false": False}
 
 TO_TAB = "() => window.address.toTab()"
 """Opens the tab that the address names."""
@@ -56,7 +54,7 @@ def change_links(spec: RunSpec, changes: dict[str, Any]) -> Markup:
 
 
 def read_query(text: str) -> dict[str, str]:
-    return dict(parse_qsl(text[:MAX_QUERY].removeprefix("?"), keep_blank_values=True))
+    return dict(parse_qsl(text.removeprefix("?"), keep_blank_values=True))
 
 
 def run_summary(result: RunResult) -> str:
@@ -86,7 +84,7 @@ def spec_of(query: Mapping[str, str], checkpoint: str) -> RunSpec | None:
         return None
     for name, value in values.items():
         if name in OPTIONS and OPTIONS[name].kind == "switch":
-            values[name] = _SWITCHES.get(value.lower(), value)
+            values[name] = SWITCHES.get(value.lower(), value)
     task, entry = values.pop("task", None), catalog.find(checkpoint)
     if task in TASKS and (entry is None or entry.task != task):
         checkpoint = first(task) or checkpoint
