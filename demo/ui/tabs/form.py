@@ -61,16 +61,11 @@ def _checksum(picture: Path) -> str:
     return hashlib.sha256(picture.read_bytes()).hexdigest()
 
 
-@cache
-def _examples_by_checksum() -> dict[str, Path]:
-    return {_checksum(picture): picture for picture in (*scenes(), *photographs())}
-
-
 def find_picture(sha256: str, own: Path | None = None) -> Path | None:
     """The file with this checksum: one of the examples or `own`; None for any other."""
-    if own is not None and own.is_file() and _checksum(own) == sha256:
-        return own
-    return _examples_by_checksum().get(sha256)
+    candidates = (own, *photographs()) if own is not None and own.is_file() else photographs()
+    same = (picture for picture in candidates if _checksum(picture) == sha256)
+    return next(same, None) or catalog.find_scene(sha256)
 
 
 def servable(picture: Path) -> str:

@@ -24,7 +24,7 @@ def page(history: History) -> Page:
     return Page(answering(ok_result()), history=history)
 
 
-def test_a_link_with_a_run_opens_it_as_it_was_shown_with_the_form_as_it_was(page: Page) -> None:
+def test_a_link_to_a_run_shows_it_with_its_form(page: Page) -> None:
     *_, pressed_last = press_run(page)
     (shown,) = open_page(page, "two", run=ok_result().id)
     assert stage_of(page, shown) == stage_of(page, pressed_last)
@@ -36,7 +36,7 @@ def test_a_link_with_a_run_opens_it_as_it_was_shown_with_the_form_as_it_was(page
     assert failed[page.run_tab.form.inputs["text"]] == {"visible": True, "value": "a cat", "__type__": "update"}
 
 
-def test_opening_a_run_restores_its_picture_or_says_that_it_was_another(page: Page, history: History) -> None:
+def test_opening_a_run_restores_its_picture(page: Page, history: History) -> None:
     fields, note = page.run_tab.form.inputs, page.run_tab.form.picture_notes[0]
     (shown,) = open_page(page, run=ok_result().id)
     assert fields["image"] not in shown
@@ -48,7 +48,7 @@ def test_opening_a_run_restores_its_picture_or_says_that_it_was_another(page: Pa
     assert shown[note] == {"visible": False, "__type__": "update"}
 
 
-def test_a_link_fills_the_form_and_what_is_no_field_of_it_is_passed_over(page: Page) -> None:
+def test_a_link_fills_the_form(page: Page) -> None:
     link = {"checkpoint": "facebook/detr-resnet-50", "batch_size": "4", "mode": "reduce-overhead", "fullgraph": "true"}
     (filled,) = open_page(page, **link, max_seconds="9", __theme="dark", utm="x")
     inputs = {name: field for name, field in page.run_tab.form.inputs.items() if name != "image"}
@@ -58,9 +58,10 @@ def test_a_link_fills_the_form_and_what_is_no_field_of_it_is_passed_over(page: P
     asked = {"batch_size": 4, "mode": "reduce-overhead", "fullgraph": True, "max_seconds": 9.0}
     assert spec == RunSpec("facebook/detr-resnet-50", "object-detection", **asked)
     assert (values["iterations"], values["threads"], values["max_seconds"]) == ("", "", "9.0")
+    assert Path(filled[page.run_tab.form.inputs["image"]]["value"]).name == "lion.jpg"  # which suits the model
 
 
-def test_a_link_with_a_bad_value_is_answered_with_a_sentence(page: Page) -> None:
+def test_a_bad_link_is_answered_with_a_sentence(page: Page) -> None:
     for link, sentence in [
         ({"batch_size": HOSTILE}, "Batch size must be a whole number"),
         ({"fullgraph": "perhaps"}, "fullgraph is a switch"),
@@ -71,7 +72,7 @@ def test_a_link_with_a_bad_value_is_answered_with_a_sentence(page: Page) -> None
         assert HOSTILE not in [shown[field].get("value") for field in fields.values() if field in shown]
 
 
-def test_the_address_of_a_run_is_told_only_where_it_can_be_opened_again(page: Page, history: History) -> None:
+def test_only_a_stored_run_has_an_address(page: Page, history: History) -> None:
     other = Page(answering(ok_result(id="never stored")), history=history)
     for of, known in ((page, ok_result().id), (other, "")):
         *_, ended = press_run(of)
