@@ -17,7 +17,7 @@ from support.page_support import answering, serving
 from support.samples import MACHINE, ok_result
 
 from demo.core import catalog
-from demo.ui.page import SEGFORMER, Page, masthead, presets
+from demo.ui.page import SEGFORMER, SESSIONS, Page, masthead, presets
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -42,8 +42,11 @@ def test_the_page_imports_neither_torch_nor_transformers() -> None:
 @pytest.fixture(scope="module")
 def address(tmp_path_factory) -> Iterator[str]:
     """The page of an app that was started from another folder."""
-    with contextlib.chdir(tmp_path_factory.mktemp("elsewhere")), serving(Page(answering(ok_result()))) as address:
-        yield address
+    with contextlib.chdir(tmp_path_factory.mktemp("elsewhere")):
+        page = Page(answering(ok_result()))
+        with serving(page) as address:
+            assert page.app.state_holder.capacity == SESSIONS  # each call of the API is a session
+            yield address
 
 
 def test_the_masthead_says_why_nothing_can_be_compiled() -> None:
