@@ -3,18 +3,9 @@
 With --mcp the API is offered as MCP tools, too.
 """
 
-import argparse
 import sys
 
-from demo.core.spec import BadInput
+from demo.cli.main import main
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description="Serves the page.")
-    parser.add_argument("--mcp", action="store_true", help="offer the API as MCP tools, too; needs gradio[mcp]")
-    try:
-        from demo.ui.server import serve
-
-        serve(parser.parse_args().mcp)
-    except BadInput as error:
-        print(error, file=sys.stderr)
-        sys.exit(2)
+    sys.exit(main(["serve", *sys.argv[1:]]))

@@ -101,7 +101,7 @@ def serve() -> None:
     from demo.ui.page import Page, launch
 
     runner = Runner(History(), spare=True, worker_module=QUICK)
-    fields = dict(inspect.signature(api.endpoint(runner, RunQueue())).parameters)
+    fields = dict(inspect.signature(api.make_benchmark(runner, RunQueue())).parameters)
     del fields["request"]
     values = {name: field.default for name, field in fields.items()} | {"iterations": 100, "max_seconds": 0.5}
     _, address, _ = launch(Page(runner), server_name="127.0.0.1", server_port=None, prevent_thread_lock=True)

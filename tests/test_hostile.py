@@ -1,6 +1,7 @@
 """Input of somebody who means harm, or types nonsense: a documented refusal, and nothing opened, fetched, allocated."""
 
 import contextlib
+import inspect
 import io
 import json
 import os
@@ -226,7 +227,7 @@ def test_no_folder_of_the_store_reaches_a_browser(tmp_path) -> None:
         another_program.execute("PRAGMA user_version = 99")
     page = Page(FakeRunner(lambda spec, image: ok_result(spec=spec)), history=unreadable)
     with pytest.raises(gr.Error) as refused:
-        api.history_endpoint(unreadable)()
+        api.make_history(unreadable)()
     for sentence in (str(refused.value.message), str(page.run_tab.open("one", None))):
         assert "history.sqlite3" in sentence and "secret-folder" not in sentence
 
@@ -266,12 +267,18 @@ ANY_FIELD: dict[str, st.SearchStrategy[Any]] = {
 }
 
 
+def benchmark() -> Any:
+    return api.make_benchmark(FakeRunner(lambda spec, image: ok_result(spec=spec)), RunQueue())
+
+
 @settings(max_examples=200, suppress_health_check=list(HealthCheck))
 @given(st.fixed_dictionaries({}, optional=ANY_FIELD))
 def test_the_api_answers_anything_with_a_result_or_a_sentence(asked: dict[str, Any]) -> None:
-    benchmark = api.endpoint(FakeRunner(lambda spec, image: ok_result(spec=spec)), RunQueue())
     try:
-        answer = benchmark(SimpleNamespace(session_hash="one", headers={}), **asked)
+        endpoint = benchmark()
+        call = inspect.signature(endpoint).bind(SimpleNamespace(session_hash="one", headers={}), **asked)
+        call.apply_defaults()
+        answer = endpoint(*call.args)
     except gr.Error as refused:
         sentence = str(refused.message)
         assert sentence.endswith((".", "?")) and len(sentence) < 600

@@ -41,7 +41,7 @@ fields = page.run_tab.form.inputs
 assert [*fields][-1] == "shiny" and type(fields["shiny"]).__name__ == "Checkbox"
 values = {name: field.value for name, field in fields.items() if name != "image"}
 assert form.read_spec(values | {"shiny": True}).shiny is True
-assert links.filled(page.run_tab.form, spec)[fields["shiny"]]["value"] is True
+assert links.fill_form(page.run_tab.form, spec)[fields["shiny"]]["value"] is True
 arguments_of_api = page.get_api_info()["named_endpoints"]["/benchmark"]["parameters"]
 (argument,) = [one for one in arguments_of_api if one["parameter_name"] == "shiny"]
 assert argument["type"] == {"type": "boolean"} and argument["parameter_default"] is False

@@ -77,7 +77,7 @@ from demo.present.script import script
 from demo.store import export
 from demo.store.history import History
 from demo.sweep import best_table
-from demo.ui.jobs import attempted
+from demo.ui.jobs import result_or_error
 from demo.ui.page import Page
 from demo.ui.tabs import form, links
 
@@ -91,8 +91,8 @@ assert ("Depth", NAME) in fields["task"].choices and form.first(NAME) is None
 values = {name: field.value for name, field in fields.items() if name != "image"}
 assert form.read_spec(values | {"task": NAME, "checkpoint": "someone/depth"}).task == NAME
 assert links.spec_of({"task": NAME, "checkpoint": "someone/depth"}, "shapes-vit").task == NAME
-assert links.filled(page.run_tab.form, result.spec)[fields["task"]]["value"] == NAME
-without_checkpoint = str(attempted(lambda: links.spec_of({"task": NAME}, "shapes-vit")))
+assert links.fill_form(page.run_tab.form, result.spec)[fields["task"]]["value"] == NAME
+without_checkpoint = str(result_or_error(lambda: links.spec_of({"task": NAME}, "shapes-vit")))
 assert without_checkpoint.endswith("For depth-estimation there are: none."), without_checkpoint
 
 assert "transformers.AutoModelForDepthEstimation" in script(result)

@@ -59,7 +59,7 @@ def layout(
 ) -> go.Figure:
     """The figure with title, source lines, fonts, fixed margins and `plot` pixels of height between them.
 
-    `words` are its values in words: with title and source they are the paragraph that `aloud.js` gives screen readers.
+    `words` are its values in words: with title and source they are the paragraph that screen readers get.
     """
     lines = [line for text in source for line in textwrap.wrap(text, SOURCE_LETTERS, break_long_words=False)]
     bottom = 34 + 17 * len(lines)

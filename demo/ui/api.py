@@ -4,7 +4,7 @@ import contextlib
 import inspect
 import logging
 import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,22 +14,26 @@ from gradio import FileData
 from demo.core import catalog, format as fmt
 from demo.core.result import RunResult
 from demo.core.result_json import to_json
-from demo.core.spec import OPTIONS, TASKS, BadInput, Option, RunSpec
+from demo.core.spec import OPTIONS, TASKS, BadInput, RunSpec
 from demo.present import naming, verdict
 from demo.runs.runner import Runner
 from demo.store import export, published
 from demo.store.history import History, HistoryError
 from demo.sweep import best_way, best_words
 from demo.tasks import BY_NAME
-from demo.ui.jobs import BestSearch, RunQueue, Supervisor, make_search
+from demo.ui.jobs import BestSearch, RunQueue, Supervisor
 from demo.ui.tabs.form import default_picture, uploaded
 
 _log = logging.getLogger(__name__)
 
-
 Argument = tuple[str, Any, Any]
 """The name of an endpoint's argument, its annotation and its default."""
-_NOTES = {
+MODEL: tuple[Argument, ...] = (
+    ("checkpoint", str, catalog.DEFAULT),
+    ("task", Literal[TASKS] | None, None),
+    ("image", FileData, None),  # "| None" hides from gradio's MCP tools that it is a file
+)
+HELP = {
     "checkpoint": 'One of the catalogue, such as "shapes-vit", or any id of the Hub with safetensors weights.',
     "task": "Needed only for a checkpoint that is not in the catalogue.",
     "image": 'An uploaded file, over MCP a "data:image/png;base64,..." URL; else an example that suits the model. Text '
@@ -42,90 +46,70 @@ _NOTES = {
 """What the API's documentation says of each argument."""
 
 
-def _options(names: Iterable[str]) -> list[Argument]:
-    options = [OPTIONS[name] for name in names]
-    return [(one.name, _annotation(one), "" if one.kind == "queries" else one.default) for one in options]
-
-
-def _annotation(option: Option) -> Any:
+def _option(name: str) -> Argument:
+    option = OPTIONS[name]
+    if option.kind == "queries":
+        return name, str, ""
     if option.kind == "choice":
-        return Literal[option.values]
-    kind = {"switch": bool, "whole": int, "number": float, "queries": str, "passage": str}[option.kind]
-    return kind | None if option.default is None else kind
+        return name, Literal[option.values], option.default
+    kind = {"switch": bool, "whole": int, "number": float, "passage": str}[option.kind]
+    return name, kind | None if option.default is None else kind, option.default
 
 
-_MODEL: list[Argument] = [
-    ("checkpoint", str, catalog.DEFAULT),
-    ("task", Literal[TASKS] | None, None),
-    ("image", FileData, None),  # "| None" hides from gradio's MCP tools that it is a file
-]
-
-
-def _described(
-    answer: Callable[[dict[str, Any]], dict[str, Any]], description: str, *arguments: Argument
+def _endpoint(
+    name: str, function: Callable[[dict[str, Any]], dict[str, Any]], description: str, *arguments: Argument
 ) -> Callable[..., dict[str, Any]]:
-    """`answer`, which gets the request and these arguments by name, as a function that takes them in this order.
+    """Makes an endpoint of `function`, which gets the request and these arguments by name.
 
-    gradio makes the API's description, and an MCP tool, of the function's name, signature, annotations and docstring.
+    gradio makes the API's description, and an MCP tool, of an endpoint's name, signature, annotations and docstring. It
+    calls it with all values, in this order.
     """
-    taken = [("request", gr.Request, inspect.Parameter.empty), *arguments]
-    either = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    everything = (("request", gr.Request, inspect.Parameter.empty), *arguments)
+
+    def endpoint(*values: Any) -> dict[str, Any]:
+        with _refusals():
+            return function({name: value for (name, *_), value in zip(everything, values, strict=True)})
+
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
     signature = inspect.Signature(
-        [inspect.Parameter(name, either, annotation=kind, default=default) for name, kind, default in taken],
+        [inspect.Parameter(name, kind, annotation=type, default=default) for name, type, default in everything],
         return_annotation="dict[str, Any]",  # as text: gradio then describes the answer as any JSON
     )
-
-    def endpoint(*given: Any, **named: Any) -> dict[str, Any]:
-        call = signature.bind(*given, **named)
-        call.apply_defaults()
-        with _refusals():
-            return answer(call.arguments)
-
-    endpoint.__name__ = answer.__name__
+    endpoint.__name__ = name
     endpoint.__signature__ = signature  # type: ignore[attr-defined]
-    endpoint.__annotations__ = {name: kind for name, kind, _ in taken} | {"return": signature.return_annotation}
-    endpoint.__doc__ = "\n".join([description, "Args:", *(f"    {name}: {_NOTES[name]}" for name, _, _ in arguments)])
+    endpoint.__annotations__ = {name: type for name, type, _ in everything} | {"return": signature.return_annotation}
+    endpoint.__doc__ = "\n".join([description, "Args:", *(f"    {name}: {HELP[name]}" for name, *_ in arguments)])
     return endpoint
 
 
 @contextlib.contextmanager
 def _refusals() -> Iterator[None]:
-    """Makes the answer of an error: its sentence if it was to be expected, else that the log has it."""
+    """Turns an exception into gradio's error: a refusal with its sentence, any other with a hint at the log."""
     try:
         yield
-    except (BadInput, HistoryError) as refused:
-        raise gr.Error(fmt.redact(str(refused)), print_exception=False) from refused
+    except (BadInput, HistoryError) as error:
+        raise gr.Error(fmt.redact(str(error)), print_exception=False) from error
     except Exception as error:
         _log.exception("a run failed inside the API")
         sentence = "The server met an error that it did not expect; it is in its log."
         raise gr.Error(sentence, print_exception=False) from error
 
 
-def _asked_for(asked: dict[str, Any]) -> tuple[RunSpec, Path | None]:
-    """The spec of a call and its picture, or one that suits the model; None if that sees none. Raises BadInput."""
+def _spec_and_picture(values: dict[str, Any]) -> tuple[RunSpec, Path | None]:
+    """The spec of a call, and its picture: the uploaded one, or an example that suits the model. The picture is None
+    for a model that sees none. Raises BadInput."""
     options = {
-        name: asked[name]
+        name: values[name]
         for name, option in OPTIONS.items()
-        if name in asked and (asked[name] is not None or option.default not in (None, ()))
+        if name in values and (values[name] is not None or option.default not in (None, ()))
     }
-    spec = catalog.make_spec(asked["checkpoint"], asked["task"] or None, **options)
-    image = asked["image"]
+    spec = catalog.make_spec(values["checkpoint"], values["task"] or None, **options)
+    image = values["image"]
     if not spec.sees_picture:
         if image:
             raise BadInput(f"{spec.task} sees no picture: leave image out.")
         return spec, None
     return spec, uploaded(image) if image else default_picture(spec.checkpoint)
-
-
-_DESCRIPTION = """\
-Times a model with and without torch.compile on this server's machine, and compares what both see or write.
-
-Over MCP the answer is one flat row, as /history gives it. Elsewhere, and with `whole`, it is the result as JSON
-(schema_version 3): told, the answer in one line, status, failure, spec, environment, eager and compiled with raw times
-and their median_ms,
-mean_ms, p95_ms and images_per_second, eager_ms and compiled_ms, whose quotient is the speedup, speedup with
-low, high and verdict, control, compilation, break_even_calls, parity, predictions, warnings.
-"""
 
 
 def _whole(result: RunResult) -> dict[str, Any]:
@@ -134,24 +118,36 @@ def _whole(result: RunResult) -> dict[str, Any]:
     return {"told": verdict.in_one_line(result) or failed} | to_json(result)
 
 
-def endpoint(runner: Runner, queue: RunQueue) -> Callable[..., dict[str, Any]]:
+ABOUT_BENCHMARK = """\
+Times a model with and without torch.compile on this server's machine, and compares what both see or write.
+
+Over MCP the answer is one flat row, as /history gives it. Elsewhere, and with `whole`, it is the result as JSON
+(schema_version 3): told, the answer in one line, status, failure, spec, environment, eager and compiled with raw times
+and their median_ms, mean_ms, p95_ms and images_per_second, eager_ms and compiled_ms, whose quotient is the speedup,
+speedup with low, high and verdict, control, compilation, break_even_calls, parity, predictions, warnings.
+"""
+
+
+def make_benchmark(runner: Runner, queue: RunQueue) -> Callable[..., dict[str, Any]]:
     """The function behind `/benchmark`. Its runs stand in the queue of the page."""
 
-    def benchmark(asked: dict[str, Any]) -> dict[str, Any]:
-        spec, picture = _asked_for(asked)
-        with queue.join(asked["request"].session_hash or "") as places:
+    def benchmark(values: dict[str, Any]) -> dict[str, Any]:
+        spec, picture = _spec_and_picture(values)
+        request = values["request"]
+        with queue.join(request.session_hash or "") as places:
             for _ in places:
                 pass
             with contextlib.closing(runner.run(spec, picture)) as events:
                 result = next(event for event in events if isinstance(event, RunResult))
-        over_mcp = asked["request"].headers.get("x-gradio-user") == "mcp"  # as gradio's MCP server names itself
-        whole = not over_mcp if asked["whole"] is None else asked["whole"]
+        over_mcp = request.headers.get("x-gradio-user") == "mcp"  # as gradio's MCP server names itself
+        whole = not over_mcp if values["whole"] is None else values["whole"]
         return _whole(result) if whole else export.row(result)
 
-    return _described(benchmark, _DESCRIPTION, *_MODEL, ("whole", bool | None, None), *_options(OPTIONS))
+    arguments = [*MODEL, ("whole", bool | None, None), *map(_option, OPTIONS)]
+    return _endpoint("benchmark", benchmark, ABOUT_BENCHMARK, *arguments)
 
 
-_ABOUT_BEST = """\
+ABOUT_BEST = """\
 Searches for the best way to run a model on this server's machine: eager, torch.compile's modes, layer by layer,
 freezing, a package, channels last. Each way is a stored run; what is stored already is not run again.
 
@@ -160,34 +156,35 @@ told from it), and rows, the best first: way, settings, rank (null where it cann
 over eager with low and high, seconds of a call, first_answers (seconds from the start of a process, from nothing and
 in the next process, by part), memory_bytes, out (why it cannot win), processes and the id of its run.
 """
-_OF_BEST = ("batch_size", "device", "weights", "text", "prompt", "tokens", "threads")
+BEST_OPTIONS = ("batch_size", "device", "weights", "text", "prompt", "tokens", "threads")
 """The options of a run that a search is asked for; the others are what it tries, or how it times."""
-_HOW_BEST: list[Argument] = [("minutes", float, best_way.MINUTES), ("other_formats", bool, False)]
 
 
-def best(runner: Runner, queue: RunQueue, history: History) -> Callable[..., dict[str, Any]]:
+def make_best(runner: Runner, queue: RunQueue, history: History) -> Callable[..., dict[str, Any]]:
     """The function behind `/best`. Each of its runs stands in the queue of the page."""
     searches = Supervisor()
 
-    def best(asked: dict[str, Any]) -> dict[str, Any]:
-        spec, picture = _asked_for(asked)
-        search = make_search(runner, history, spec, picture, asked["other_formats"] is True, asked["minutes"])
-        visitor = asked["request"].session_hash or uuid.uuid4().hex
-        work = searches.start(BestSearch(runner, queue, visitor, search, spec, picture))
+    def best(values: dict[str, Any]) -> dict[str, Any]:
+        spec, picture = _spec_and_picture(values)
+        visitor = values["request"].session_hash or uuid.uuid4().hex
+        other_formats = values["other_formats"] is True
+        work = BestSearch(runner, queue, visitor, history, spec, picture, other_formats, values["minutes"])
+        searches.start(work)
         for _ in work.watch():
             pass
         if (problem := work.outcome()) is not None:
             raise problem
-        return {"complete": search.complete, **best_words.as_json(search.table())}
+        return {"complete": work.search.complete, **best_words.as_json(work.search.table())}
 
-    return _described(best, _ABOUT_BEST, *_MODEL, *_HOW_BEST, *_options(_OF_BEST))
+    limits: list[Argument] = [("minutes", float, best_way.MINUTES), ("other_formats", bool, False)]
+    return _endpoint("best", best, ABOUT_BEST, *MODEL, *limits, *map(_option, BEST_OPTIONS))
 
 
-MAX_STORED = 200
+MAX_LISTED = 200
 """Results that one call of `/history` may ask for: each is up to some hundred kilobytes."""
 
 
-def history_endpoint(kept: History) -> Callable[..., list[dict[str, Any]]]:
+def make_history(stored: History) -> Callable[..., list[dict[str, Any]]]:
     """The function behind `/history`. gradio shows its name and docstring to users of the API and of MCP."""
 
     def history(id: str = "", search: str = "", limit: int = 20, whole: bool = False) -> "list[dict[str, Any]]":
@@ -203,28 +200,28 @@ def history_endpoint(kept: History) -> Callable[..., list[dict[str, Any]]]:
             whole: Whole results, with raw times, predictions and pictures, instead of one flat row each.
         """
         with _refusals():
-            if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= MAX_STORED:
-                raise BadInput(f"The limit must be a whole number from 1 to {MAX_STORED}. Given: {str(limit)[:80]}.")
-            kept.recover()
+            if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= MAX_LISTED:
+                raise BadInput(f"The limit must be a whole number from 1 to {MAX_LISTED}. Given: {str(limit)[:80]}.")
+            stored.recover()
             if id:
-                found = kept.get(str(id))
-                if found is None:
+                result = stored.get(str(id))
+                if result is None:
                     raise BadInput(f"No stored run has the id {str(id)[:80]!r}.")
-                return [_whole(found)]
-            results = kept.all(limit, str(search or ""))
+                return [_whole(result)]
+            results = stored.all(limit, str(search or ""))
             return [_whole(result) if whole else export.row(result) for result in results]
 
     return history
 
 
-_PUBLISHED_TASKS = tuple(name for name, task in BY_NAME.items() if task.published)
+PUBLISHED_TASKS = tuple(name for name, task in BY_NAME.items() if task.published)
 
 
 def published_table(
     subset: str | None = None,
     gpu: str | None = None,
     batch_size: int | None = None,
-    task: Literal[_PUBLISHED_TASKS] | None = None,  # type: ignore[valid-type]
+    task: Literal[PUBLISHED_TASKS] | None = None,  # type: ignore[valid-type]
     model: str | None = None,
 ) -> "dict[str, Any]":  # as text: gradio then describes the answer as any JSON
     """The published speed-ups of torch.compile for vision models, and those that this project measured itself.

@@ -1,7 +1,7 @@
 """What visitors have started: runs, searches for the best way, sweeps. Each of their runs has a turn in one queue.
 
-They outlive the page that started them. Each works on a thread of its own and keeps its latest state. Any number of
-pages may watch it. It is found by its visitor's id, which the browser keeps.
+They outlive the page that started them, each on a thread of its own. Any number of pages may watch one. It is found by
+its visitor's id, which the browser keeps.
 """
 
 import hashlib
@@ -26,7 +26,6 @@ from demo.runs.forecast import SweepForecast, forecast_sweep
 from demo.runs.outcome import NO_FILES, Files
 from demo.runs.runner import Runner
 from demo.store.history import History, HistoryError
-from demo.sweep.best_table import OTHER_FORMATS
 from demo.sweep.best_way import Search
 from demo.sweep.grid import PICTURE, Cell, unfinished
 from demo.sweep.run_grid import Done, Event, Waiting, run_cells
@@ -92,10 +91,10 @@ class RunQueue:
             yield ahead
 
 
-def attempted(work: Callable[[], T]) -> T | Exception:
-    """Returns what `work` does, or its exception. An unexpected one is logged."""
+def result_or_error(function: Callable[[], T]) -> T | Exception:
+    """Calls the function and returns its result or its exception. Logs an unexpected exception."""
     try:
-        return work()
+        return function()
     except (BadInput, HistoryError) as refused:
         return refused.with_traceback(None)
     except Exception as error:
@@ -111,12 +110,13 @@ class Work:
     queue: RunQueue
     visitor: str
     doing: Any = field(default=None, init=False)
+    """The latest event."""
     delivered: bool = field(default=False, init=False)
     """Whether a page has shown the outcome."""
-    answer: RunResult | None = field(default=None, init=False)
-    """Of a run, once only its later start is still measured."""
+    early_result: RunResult | None = field(default=None, init=False)
+    """The result of a run while only its later start is still measured."""
     runs_ended: int = field(default=0, init=False)
-    """Of a series, so far."""
+    """Runs of a series that have ended so far."""
     _outcome: Any = field(default=None, init=False)
     _cancel: threading.Event = field(default_factory=threading.Event, init=False)
     _ended: threading.Event = field(default_factory=threading.Event, init=False)
@@ -135,8 +135,10 @@ class Work:
         self._cancel.set()
 
     def watch(self) -> Iterator[Any]:
-        """Yields the latest event, at once and then every UPDATE_SECONDS, until the work ends. An unchanged one comes
-        again: gradio notices a closed page only when it sends something."""
+        """Yields the latest event, at once and then every UPDATE_SECONDS, until the work ends.
+
+        An unchanged event comes again: gradio notices a closed page only when it sends something.
+        """
         while not self.ended:
             self._watched_at = time.monotonic()
             yield self.doing
@@ -155,7 +157,7 @@ class Work:
 
     def run(self) -> None:
         """Works to the end, on a thread of its own."""
-        self._outcome = attempted(self._work)
+        self._outcome = result_or_error(self._work)
         self._ended.set()
 
     def _work(self) -> RunResult | None:
@@ -172,7 +174,8 @@ class Work:
 
     def _note(self, event: Any) -> None:
         self.doing = event
-        self.answer = event.answer if isinstance(event, Progress) and event.answer is not None else self.answer
+        if isinstance(event, Progress) and event.answer is not None:
+            self.early_result = event.answer
 
 
 @dataclass(frozen=True)
@@ -184,20 +187,20 @@ class WaitingForQuiet:
 
 @dataclass(eq=False)
 class Job(Work):
-    """One run. Its outcome is a RunResult, an exception, or None where the visitor cancelled before it began."""
+    """One run. Its outcome is a RunResult, an exception, or None if the visitor cancelled before it began."""
 
     spec: RunSpec
     image: Path | None
     earlier: tuple[ProcessResult, ...] = ()
     """Repeats of this spec, from which the run goes on."""
     when_quiet: bool = False
-    """It is to begin when no other program keeps the machine busy."""
+    """Whether to begin only when no other program keeps the machine busy."""
     expected_seconds: float | None = None
     """What the form announced."""
     recorded: RunResult | None = None
     """The latest stored answer of these settings on this machine."""
     show_recorded: bool = field(default=False, init=False)
-    """It was cancelled to show the recorded answer."""
+    """Whether it was cancelled to show the recorded answer."""
     _turn: ExitStack = field(default_factory=ExitStack, init=False)
     """Its place in the queue, until it ends."""
     _files: Files = field(default=NO_FILES, init=False)
@@ -208,8 +211,6 @@ class Job(Work):
         repeat = len(self.earlier) + 1
         self.at_the_start = Progress("start", 0.0, 0.0, repeat=repeat, repeats=max(repeat, self.spec.repeats))
         self.doing = Waiting(ahead) if (ahead := len(self.queue)) else self.at_the_start
-        machine = self.runner.machine
-        self._on_gpu = machine is not None and machine.gpu is not None and self.spec.device != "cpu"
 
     def files_of(self, id: str) -> Files:
         """The files that the run of this id left, if this job ended with it."""
@@ -225,7 +226,9 @@ class Job(Work):
 
     def _wanted_files(self) -> Files:
         """Where the run is to leave its files; no package on a Space."""
-        profiled = self.spec.profile == "on" or (self.spec.profile == "auto" and self._on_gpu)
+        machine = self.runner.machine
+        on_gpu = machine is not None and machine.gpu is not None and self.spec.device != "cpu"
+        profiled = self.spec.profile == "on" or (self.spec.profile == "auto" and on_gpu)
         packaged = self.spec.compiler == "aot" and not limits.on_space()
         if not (profiled or packaged):
             return NO_FILES
@@ -263,9 +266,9 @@ class Series(Work):
         super()._note(event)
         self.runs_ended += isinstance(event, Done)
         result = event.cell.result if isinstance(event, Done) else None
-        closing = result is not None and result.status == "interrupted"  # each further run would be, too
-        unwatched = time.monotonic() - self._watched_at > UNWATCHED_SECONDS
-        if closing or (unwatched and limits.on_space()):
+        interrupted = result is not None and result.status == "interrupted"  # each further run would be, too
+        unwatched = limits.on_space() and time.monotonic() - self._watched_at > UNWATCHED_SECONDS
+        if interrupted or unwatched:
             self.cancel()
 
     def _next_turn(self) -> AbstractContextManager[Iterator[int]]:
@@ -298,25 +301,20 @@ class Sweep(Series):
 class BestSearch(Series):
     """One search for the best way to run a model."""
 
-    search: Search
+    history: History
     spec: RunSpec
-    """What the form asked for, to fill it again, as `image`."""
     image: Path | None
+    other_formats: bool
+    minutes: float
+
+    def __post_init__(self) -> None:
+        """Raises BadInput and HistoryError."""
+        stored = self.history.all(MAX_STORED, checkpoints={self.spec.checkpoint})
+        machine, image = machine_of(self.runner), self.image or PICTURE
+        self.search = Search(self.spec, machine, stored, image, self.other_formats, self.minutes)
 
     def _events(self) -> Generator[Event, None, None]:
         return self.search.run(self.runner, self._cancel, self._next_turn)
-
-    @property
-    def other_formats(self) -> bool:
-        return any(way.name in OTHER_FORMATS for way in self.search.ways)
-
-
-def make_search(
-    runner: Runner, history: History, spec: RunSpec, image: Path | None, other_formats: bool, minutes: float
-) -> Search:
-    """Raises BadInput and HistoryError."""
-    stored = history.all(MAX_STORED, checkpoints={spec.checkpoint})
-    return Search(spec, machine_of(runner), stored, image or PICTURE, other_formats, minutes)
 
 
 def machine_of(runner: Runner) -> HostInfo:
@@ -330,7 +328,7 @@ def machine_of(runner: Runner) -> HostInfo:
 
 
 class Supervisor:
-    """The latest work of each visitor, who has one running run or search, and one running sweep, at a time.
+    """The latest work of each visitor, of which one at a time may go on.
 
     As many go on at once as the queue has places, and as many ended ones are kept: a client can send any number of ids.
     """
@@ -358,13 +356,13 @@ class Supervisor:
         return work
 
     def _make_room(self) -> None:
-        """Forgets all but the newest of what has ended. Raises BadInput where too much goes on."""
+        """Forgets all but the newest of what has ended. Raises BadInput if too much goes on."""
         places = limits.current().queue
-        ended = [name for name, work in self._works.items() if work.ended]
+        ended = [visitor for visitor, work in self._works.items() if work.ended]
         if (going := len(self._works) - len(ended)) >= places:
             raise BadInput(f"{going} others are going on here already. Try again in a few minutes.")
-        for name in ended[:-places]:
-            self._works.pop(name).forget()
+        for visitor in ended[:-places]:
+            self._works.pop(visitor).forget()
 
     def of(self, visitor: str) -> Work | None:
         """The latest work of this visitor, running or ended."""
@@ -372,8 +370,10 @@ class Supervisor:
 
 
 def visitor_name(kept: object, session: str | None) -> str:
-    """The id of a visitor: `kept`, which the browser sent and which may be anything, or one made of gradio's session:
-    a new page may send its first Run before it has received its id."""
+    """The id of a visitor. `kept` is what the browser sent and may be anything.
+
+    A new page may send its first Run before it has received its id: then one is made of gradio's session.
+    """
     if isinstance(kept, str) and re.fullmatch("[0-9a-f]{32}", kept):
         return kept
     return hashlib.sha256((session or "").encode()).hexdigest()[:32]

@@ -18,7 +18,7 @@ from demo.ui.look import name_thumbnails, press
 from demo.ui.look.theme import CSS, HEAD, theme
 from demo.ui.tabs import links
 from demo.ui.tabs.best_pane import BestPane
-from demo.ui.tabs.events import AT_ONCE, QUIET, UNREAD
+from demo.ui.tabs.events import EVENT_OPTIONS
 from demo.ui.tabs.form import default_picture, servable, thumbnails
 from demo.ui.tabs.history_tab import HistoryTab
 from demo.ui.tabs.pre_flight import PreFlightScreen
@@ -29,22 +29,17 @@ from demo.ui.templates import render
 from demo.ui.web import gradio_workarounds
 from demo.ui.web.guard import Guard
 
-PRESETS = ("Segformer", "Graph breaks", "max-autotune", "Text")
-"""What the keys 1 to 4 of stage mode run: the words on their buttons."""
-
 DAY = 86_400
-SPACES = "https://huggingface.co/spaces"
 SPARE_THREADS = 40
 SESSIONS = 128
 """Sessions whose state, such as a sweep's cells, the server keeps. A new one removes the one that was idle longest."""
 
-NAME_THUMBNAILS = name_thumbnails([path.stem for path in thumbnails()])
-
 
 def launch(page: "Page", **settings: Any) -> Any:
     """Serves a page with this project's settings; `settings` for gradio's `launch` take precedence."""
-    listening = settings.get("server_name") or os.environ.get("GRADIO_SERVER_NAME", "")
-    names = (*limits.current().hosts, *([listening.lower()] if listening else []))  # besides localhost, its addresses
+    names = limits.current().hosts
+    if listening := settings.get("server_name") or os.environ.get("GRADIO_SERVER_NAME", ""):
+        names = (*names, listening.lower())
     gradio_workarounds.start_on_busy_machine()
     gradio_workarounds.set_queue(page)
     page.api_open = False  # closes the routes that bypass gradio's queue
@@ -59,9 +54,7 @@ def launch(page: "Page", **settings: Any) -> Any:
         # each API call is a session of its own, of which gradio keeps a third of a megabyte
         "state_session_capacity": SESSIONS,
         "allowed_paths": [],
-        "app_kwargs": {
-            "middleware": [(Guard, (names,), {})],
-        },
+        "app_kwargs": {"middleware": [(Guard, (names,), {})]},
         "run_history": False,
         "ssr_mode": False,
         "footer_links": ["api", "settings"],
@@ -78,8 +71,7 @@ class Page(gradio_workarounds.Blocks):
         """`history` has the stored runs that it shows; without it, the user's own."""
         super().__init__(title="Worth compiling?", fill_width=True, analytics_enabled=False, delete_cache=(DAY, DAY))
         self._runner = runner
-        self.stored = history = history or History()
-        self.run_queue = queue = RunQueue()
+        history, queue = history or History(), RunQueue()
         with self:
             top = gr.HTML(masthead(runner.machine), elem_id="masthead", apply_default_css=False)
             with gr.Tabs(elem_id="rooms", overflow_behavior="wrap") as tabs:
@@ -96,18 +88,19 @@ class Page(gradio_workarounds.Blocks):
             # what happens when a visitor opens the page
             self.load(None, js=links.TO_TAB, api_visibility="private")
             greeting = [top, self.run_tab.form.inputs["mode"]]
-            greeted = self.load(self._greet, None, greeting, js=NAME_THUMBNAILS, **AT_ONCE)
+            names = name_thumbnails([path.stem for path in thumbnails()])
+            greeted = self.load(self._greet, None, greeting, js=names, **EVENT_OPTIONS)
             self.run_tab.settle_after(greeted)
             self.best_pane.arrive_after(self.run_tab.arrive(self))
             self.sweep_tab.arrive(self)
             endpoints = {
-                "benchmark": api.endpoint(runner, queue),
+                "benchmark": api.make_benchmark(runner, queue),
                 "published": api.published_table,
-                "history": api.history_endpoint(history),
-                "best": api.best(runner, queue, history),
+                "history": api.make_history(history),
+                "best": api.make_best(runner, queue, history),
             }
-            for name, answer in endpoints.items():
-                gr.api(answer, api_name=name, concurrency_limit=None)  # `RunQueue` keeps the order
+            for name, function in endpoints.items():
+                gr.api(function, api_name=name, concurrency_limit=None)  # `RunQueue` keeps the order
 
     def _greet(self, request: gr.Request) -> Iterator[tuple[Any, Any]]:
         """Tells a new page what machine this is, when the waiting worker has said so."""
@@ -122,13 +115,10 @@ class Page(gradio_workarounds.Blocks):
 
 def masthead(machine: HostInfo | None, waited: bool = False) -> str:
     """Title, machine and switches; `waited` says that an unknown machine will stay unknown."""
-    space = f"{SPACES}/{os.environ['SPACE_ID']}" if limits.on_space() else ""
-    # what this machine lacks for a run, or measures in another way than the rest of the page says
-    obstacles = (
-        ["This ZeroGPU Space runs everything on its CPU: ZeroGPU does not support torch.compile."]
-        if limits.on_zero_gpu()
-        else []
-    )
+    space = f"https://huggingface.co/spaces/{os.environ['SPACE_ID']}" if limits.on_space() else ""
+    obstacles = []
+    if limits.on_zero_gpu():
+        obstacles.append("This ZeroGPU Space runs everything on its CPU: ZeroGPU does not support torch.compile.")
     if machine is not None and machine.compile_problem:
         obstacles.append(machine.compile_problem)
     if machine is not None and machine.gpu_problem:
@@ -139,21 +129,19 @@ def masthead(machine: HostInfo | None, waited: bool = False) -> str:
 # ---- stage mode: the page for a talk. Race and answer fill the screen; keys run, search, cancel
 
 SEGFORMER = "nvidia/segformer-b0-finetuned-ade-512-512"
-Preset = dict[str, Any]
-"""Arguments of `catalog.make_spec`."""
 
 
-def presets(gpu: bool, loadable: bool = True) -> tuple[Preset, ...]:
-    """The runs of the keys 1 to 4; none takes over a minute on two cores."""
-    full_size = {"checkpoint": SEGFORMER, "weights": "pretrained" if loadable else "random"}
-    classifier = {"checkpoint": "shapes-vit"}
-    text = {"checkpoint": "shapes-gemma", "prompt": catalog.PROMPT}
-    return (
-        full_size if gpu else {"checkpoint": "shapes-segformer"},
-        classifier | {"graph_break": True},
-        classifier | {"mode": "max-autotune"},
-        text,
-    )
+def presets(machine: HostInfo | None) -> dict[str, RunSpec]:
+    """The runs of the keys 1 to 4, by the words on their buttons; none takes over a minute on two cores."""
+    segformer: dict[str, Any] = {"checkpoint": "shapes-segformer"}
+    if machine is not None and machine.gpu is not None:
+        segformer = {"checkpoint": SEGFORMER, "weights": "pretrained" if hub.can_load(SEGFORMER) else "random"}
+    return {
+        "Segformer": catalog.make_spec(**segformer),
+        "Graph breaks": catalog.make_spec("shapes-vit", graph_break=True),
+        "max-autotune": catalog.make_spec("shapes-vit", mode="max-autotune"),
+        "Text": catalog.make_spec("shapes-gemma", prompt=catalog.PROMPT),
+    }
 
 
 class StageBar:
@@ -163,27 +151,23 @@ class StageBar:
     def __init__(self, runner: Runner, run_tab: RunTab) -> None:
         self._runner = runner
         self._form = form = run_tab.form
+        fields = list(form.inputs.values())
         with gr.Row(elem_id="stage-bar"):
-            for number, words in enumerate(PRESETS, 1):
-                button = gr.Button(f"{number}  {words}", elem_id=f"preset-{number}")
-                filled = button.click(self._choose, gr.State(number), list(form.inputs.values()), queue=False, **QUIET)
+            for key, name in enumerate(presets(None), 1):
+                button = gr.Button(f"{key}  {name}", elem_id=f"preset-{key}")
+                filled = button.click(self._fill_form, gr.State(name), fields, queue=False, **EVENT_OPTIONS)
                 filled.then(None, js=press("run"), api_visibility="private")
-            number = len(PRESETS) + 1
-            search = gr.Button(f"{number}  Best way", elem_id=f"preset-{number}")
+            search = gr.Button("5  Best way", elem_id="preset-5")
             search.click(None, js=press("best"), api_visibility="private")
-            self.pre_flight = PreFlightScreen(run_tab, PRESETS, self._presets)
+            self.pre_flight = PreFlightScreen(run_tab, presets)
             recorded = gr.Button("S  Recorded", elem_id="preset-s")
-            asked = [run_tab.visitor, *form.inputs.values()]
-            recorded.click(run_tab.recorded, asked, run_tab.showing, **UNREAD)
+            recorded.click(
+                run_tab.show_recorded, [run_tab.visitor, *fields], run_tab.showing, preprocess=False, **EVENT_OPTIONS
+            )
             gr.Markdown("<kbd>D</kbd> dark", elem_id="stage-keys")
 
-    def _presets(self) -> list[RunSpec]:
-        """The presets' settings on this machine."""
-        machine = self._runner.machine
-        gpu = machine is not None and machine.gpu is not None
-        return [catalog.make_spec(**preset) for preset in presets(gpu, loadable=gpu and hub.can_load(SEGFORMER))]
-
-    def _choose(self, number: int) -> dict[Any, Any]:
+    def _fill_form(self, name: str) -> dict[Any, Any]:
         """Makes the form ask for a preset, with its model's default picture."""
-        spec = self._presets()[number - 1]
-        return links.filled(self._form, spec) | {self._form.inputs["image"]: servable(default_picture(spec.checkpoint))}
+        spec = presets(self._runner.machine)[name]
+        picture = servable(default_picture(spec.checkpoint))
+        return links.fill_form(self._form, spec) | {self._form.inputs["image"]: picture}

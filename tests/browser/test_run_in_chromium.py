@@ -81,13 +81,13 @@ def tab(page: Any, runner: Runner) -> Iterator[Any]:
 def shown(tab: Any, address: str) -> Any:
     """The tab with an answer, for tests that look at it."""
     if not tab.locator("#top .headline").count():
-        opened(tab, address)
+        open_link(tab, address)
         run(tab)
     tab.locator("#top .headline").wait_for()
     return tab
 
 
-def opened(tab: Any, url: str = "") -> None:
+def open_link(tab: Any, url: str = "") -> None:
     """Opens the link, or the same page again, and waits until the page has greeted. A link that asks for nothing would
     show a run that has just ended."""
     if url:
@@ -120,9 +120,9 @@ def scroll_width(tab: Any) -> int:
 PLACES = """() => ['#batch', '#advanced'].map(id => document.querySelector(id).getBoundingClientRect().top)"""
 
 
-def test_the_form_follows_the_task_and_nothing_below_moves(tab: Any, address: str) -> None:
+def test_the_form_follows_the_task(tab: Any, address: str) -> None:
     """A text model asks for a prompt, an OWL-ViT for what to look for, and gets a photograph."""
-    opened(tab, f"{address}?batch_size=4")
+    open_link(tab, f"{address}?batch_size=4")
     prompt, picture = tab.get_by_label("Prompt"), tab.locator("#picture")
     before = tab.evaluate(PLACES)
     assert picture.is_visible() and not prompt.is_visible()
@@ -146,7 +146,7 @@ def test_the_form_follows_the_task_and_nothing_below_moves(tab: Any, address: st
 
 
 def test_run_stays_in_sight_below_its_forecast(tab: Any, address: str) -> None:
-    opened(tab, f"{address}?mode=reduce-overhead")
+    open_link(tab, f"{address}?mode=reduce-overhead")
     tab.locator("#forecast").get_by_text("which need a GPU").wait_for()
     tab.get_by_role("button", name="Advanced").press("Space")
     tab.get_by_label("Threads").fill("many")
@@ -157,8 +157,8 @@ def test_run_stays_in_sight_below_its_forecast(tab: Any, address: str) -> None:
         assert box["y"] + box["height"] <= height
 
 
-def test_the_masthead_copies_the_link_of_the_form_or_of_the_open_tab(tab: Any, address: str) -> None:
-    opened(tab, f"{address}?batch_size=4")
+def test_the_masthead_copies_the_link(tab: Any, address: str) -> None:
+    open_link(tab, f"{address}?batch_size=4")
     tab.locator("#forecast [data-query*=batch_size]").wait_for(state="attached")
     tab.context.grant_permissions(["clipboard-read", "clipboard-write"])
 
@@ -177,7 +177,7 @@ def test_the_masthead_copies_the_link_of_the_form_or_of_the_open_tab(tab: Any, a
 # ---- a run, and its answer
 
 
-def test_folds_open_by_keyboard_and_their_figures_fill_the_stage(shown: Any) -> None:
+def test_figures_of_folds_fill_the_stage(shown: Any) -> None:
     title = shown.locator("#stage .fold > button", has_text="Why")
     assert title.get_attribute("aria-expanded") in (None, "false")
     title.press("Enter")
@@ -189,7 +189,7 @@ def test_folds_open_by_keyboard_and_their_figures_fill_the_stage(shown: Any) -> 
     assert scroll_width(shown) == 1440
 
 
-def test_a_run_begun_far_down_shows_its_race_in_place_of_a_refusal_and_the_answer(shown: Any, runner: Runner) -> None:
+def test_the_race_replaces_what_was_shown(shown: Any, runner: Runner) -> None:
     run(shown, REFUSED)
     notice = shown.locator("#notice .problem", has_text="unlucky")
     notice.wait_for()
@@ -217,11 +217,11 @@ IN_FRONT = """() => { const { top } = document.querySelector('#top .headline').g
 """Whether the answer begins in the upper half of a phone's window, below the form."""
 
 
-def test_a_run_outlives_a_reload_and_anybody_opens_its_answer(tab: Any, address: str, troubles: list[str]) -> None:
-    opened(tab, f"{address}?batch_size={LONG}")
+def test_a_run_outlives_a_reload(tab: Any, address: str, troubles: list[str]) -> None:
+    open_link(tab, f"{address}?batch_size={LONG}")
     run(tab)
     tab.locator(".live").wait_for()
-    opened(tab)
+    open_link(tab)
     tab.locator(".live .steps").wait_for()
     assert tab.locator("#run").is_disabled() and batch(tab).input_value() == str(LONG)
 
@@ -234,22 +234,20 @@ def test_a_run_outlives_a_reload_and_anybody_opens_its_answer(tab: Any, address:
     second = tab.context.new_page()  # its storage is emptied: this browser was never here
     heard(second, address, troubles)
     second.set_viewport_size({"width": 390, "height": 900})
-    opened(second, tab.url)
+    open_link(second, tab.url)
     second.locator(HEADLINE).wait_for()
     second.wait_for_function(IN_FRONT)
     assert batch(second).input_value() == "5"  # of the run, although the link asks for another one, too
     second.close()
 
 
-def test_a_search_outlives_a_reload_and_gives_the_stage_to_a_run(
-    tab: Any, address: str, runner: Runner, shots: Path
-) -> None:
-    opened(tab, f"{address}?batch_size=1")
+def test_a_search_outlives_a_reload(tab: Any, address: str, runner: Runner, shots: Path) -> None:
+    open_link(tab, f"{address}?batch_size=1")
     runner.hold = True
     tab.locator("#best").click()
     tab.locator("#best-head", has_text=" left").wait_for()
     assert not tab.locator("#top").is_visible()
-    opened(tab)
+    open_link(tab)
     tab.locator("#best-head", has_text=" left").wait_for()
     runner.hold = False
     tab.locator("#best-ladder .plot-container").wait_for()
@@ -271,10 +269,8 @@ def test_a_search_outlives_a_reload_and_gives_the_stage_to_a_run(
 PROJECTOR = {"width": 1920, "height": 1080}
 
 
-def test_the_keys_of_the_stage_work_on_any_keyboard_but_not_while_somebody_types_or_outside_of_it(
-    tab: Any, address: str, runner: Runner
-) -> None:
-    opened(tab, f"{address}?__theme=light&batch_size=3")
+def test_the_keys_of_the_stage(tab: Any, address: str, runner: Runner) -> None:
+    open_link(tab, f"{address}?__theme=light&batch_size=3")
     before = len(runner.runs)
     for key in ("r", "d", "2"):
         tab.keyboard.press(key)
@@ -317,7 +313,7 @@ PRESETS = [
 
 @pytest.mark.parametrize(("key", "spec"), PRESETS, ids=[key for key, _ in PRESETS])
 def test_a_key_starts_its_preset(tab: Any, address: str, runner: Runner, key: str, spec: RunSpec) -> None:
-    opened(tab, f"{address}?stage=1&batch_size=3")
+    open_link(tab, f"{address}?stage=1&batch_size=3")
     before, runner.hold = len(runner.runs), True
     tab.keyboard.press(key)
     tab.locator(".live .narrowing:not(.empty)").wait_for()
@@ -328,7 +324,7 @@ def test_a_key_starts_its_preset(tab: Any, address: str, runner: Runner, key: st
 
 def test_keys_run_and_cancel(tab: Any, address: str, runner: Runner, shots: Path) -> None:
     tab.set_viewport_size(PROJECTOR)
-    opened(tab, f"{address}?stage=1&graph_break=true")
+    open_link(tab, f"{address}?stage=1&graph_break=true")
     before, runner.hold = len(runner.runs), True
     tab.keyboard.press("r")
     tab.locator(".live .steps li.now").wait_for()
@@ -379,11 +375,9 @@ def _fills_the_screen(tab: Any) -> None:
     assert tab.evaluate("document.documentElement.scrollHeight") == tab.viewport_size["height"]
 
 
-def test_the_answer_is_readable_from_the_last_row_and_the_page_comes_back_as_it_was(
-    tab: Any, address: str, shots: Path
-) -> None:
+def test_the_answer_fills_the_stage(tab: Any, address: str, shots: Path) -> None:
     tab.set_viewport_size(PROJECTOR)
-    opened(tab, f"{address}?stage=1&mode=default")
+    open_link(tab, f"{address}?stage=1&mode=default")
     tab.locator("#top .display").wait_for()
     for hidden in ("#fields", "footer", ".promise"):
         assert not tab.locator(hidden).first.is_visible(), hidden
@@ -405,12 +399,12 @@ def test_the_answer_is_readable_from_the_last_row_and_the_page_comes_back_as_it_
     assert "stage=1" not in tab.url and scroll_width(tab) == 801
 
 
-def test_on_a_space_and_nowhere_else_the_outer_page_is_told_which_run_is_shown(chromium: Any) -> None:
-    assert told_to_the_outer_page(chromium, "me-page.hf.space") == ["stage=1&run=0123", "stage=1"]
-    assert told_to_the_outer_page(chromium, "example.org") == []
+def test_a_space_tells_the_outer_page_which_run_is_shown(chromium: Any) -> None:
+    assert messages_to_the_outer_page(chromium, "me-page.hf.space") == ["stage=1&run=0123", "stage=1"]
+    assert messages_to_the_outer_page(chromium, "example.org") == []
 
 
-def told_to_the_outer_page(chromium: Any, host: str) -> list[str]:
+def messages_to_the_outer_page(chromium: Any, host: str) -> list[str]:
     """What a page of the Hub hears from the page of this host in its frame, when a run is shown and then another."""
     outer, inner = "https://huggingface.co/spaces/me/page", f"https://{host}/?__theme=dark&stage=1"
     pages = {
@@ -423,7 +417,7 @@ def told_to_the_outer_page(chromium: Any, host: str) -> list[str]:
     tab.goto(outer)
     frame = tab.frames[1]
     frame.evaluate(links.REMEMBER, "0123")
-    frame.evaluate(links.BEGUN, "")
+    frame.evaluate(links.SHOW, "")
     frame.evaluate(
         "new Promise(done => setTimeout(() => { parent.postMessage({queryString: 'end'}, '*'); done(); }, 200))"
     )

@@ -233,7 +233,7 @@ def _look(tab: Any, dark: bool, size: dict[str, int]) -> None:
 
 
 def _settled(tab: Any, read: Callable[[], list[str]]) -> list[str]:
-    """What `read` still finds wrong after five seconds: plotly and aloud.js follow a new width a moment later."""
+    """What `read` still finds wrong after five seconds: figures follow a new width a moment later."""
     deadline = time.monotonic() + 5
     while (found := read()) and time.monotonic() < deadline:
         tab.wait_for_timeout(100)

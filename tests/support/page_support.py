@@ -5,7 +5,6 @@ import dataclasses
 import hashlib
 import json
 from collections.abc import Callable, Iterator
-from html.parser import HTMLParser
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -22,7 +21,7 @@ from demo.core.result_json import from_json
 from demo.ui.jobs import Work
 from demo.ui.page import Page, launch
 from demo.ui.tabs import form
-from demo.ui.tabs.events import Watching
+from demo.ui.tabs.events import WorkView
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 HOSTILE = "<img src=x onerror=alert(1)><script>alert(2)</script>"
@@ -86,7 +85,7 @@ def shown(update: dict[str, Any]) -> list[list[str]]:
     return rows
 
 
-def followed(page: Page, part: Watching, begun: dict[Any, Any]) -> Iterator[dict[Any, Any]]:
+def followed(page: Page, part: WorkView, begun: dict[Any, Any]) -> Iterator[dict[Any, Any]]:
     """What a page gets: `begun`, then the progress of the work that `part` of it watches from here on, then its end."""
     yield begun
     if (going := begun[part.watched]) is not None:
@@ -132,43 +131,23 @@ def field_values(page: Page, **changes: Any) -> dict[str, Any]:
     return first | {"image": in_the_form(form.scenes()[0])} | changes
 
 
-def press_run(page: Page, id: Any, session: str = "a page", **changes: Any) -> Iterator[dict[Any, Any]]:
-    """What pressing Run sends to a browser that keeps this id, from the form with these fields changed."""
+def press_run(page: Page, name: str = "one", **changes: Any) -> Iterator[dict[Any, Any]]:
+    """What this visitor's press of Run sends, from the form with these fields changed."""
     values = field_values(page, **changes).values()
     run = handler(page, changes=page.run_tab.watched, of=(page.run_tab.form.run, "click"))
-    yield from followed(page, page.run_tab, run(id, *values, request=from_browser(session)))
+    yield from followed(page, page.run_tab, run(visitor(name), *values))
 
 
-def pressed(page: Page, session: str = "one", **changes: Any) -> Iterator[dict[Any, Any]]:
-    """What pressing Run sends to the browser of a visitor of this name."""
-    yield from press_run(page, visitor(session), **changes)
-
-
-def arrived(page: Page, id: Any, session: str = "a page", **query: str) -> dict[Any, Any]:
-    """The first updates of a page that a browser with this id opens by a link with this query."""
-    return handler(page, changes=page.run_tab.visitor)(id, request=from_browser(session, **query))
-
-
-def opened(page: Page, session: str = "one", **query: str) -> Iterator[dict[Any, Any]]:
+def open_page(page: Page, name: str = "one", **query: str) -> Iterator[dict[Any, Any]]:
     """What a page gets when this visitor opens it by a link with this query; nothing if it stays as it is."""
     tab = page.run_tab
-    updates = arrived(page, visitor(session), **query)
+    updates = handler(page, changes=tab.visitor)(visitor(name), request=from_browser(**query))
     if updates.keys() - {tab.visitor, tab.watched}:
         yield from followed(page, tab, updates)
 
 
-def cancel(page: Page, session: str) -> None:
-    press(page, page.run_tab.form.cancel, visitor(session))
-
-
-def chosen(page: Page, checkpoint: str, task: str, has_run: bool = False) -> list[Any]:
-    """What a change of the checkpoint sends: task, note, queries and the pane's top."""
-    tab = page.run_tab
-    change = handler(page, changes=tab.pane.top, of=(tab.form.inputs["checkpoint"], "change"))
-    changed, fields = change(checkpoint, task, has_run), tab.form.inputs
-    told = [fields["task"], tab.form.checkpoint_note, fields["text"], tab.pane.top]
-    assert set(changed) <= set(told)
-    return [changed.get(component, gr.skip()) for component in told]
+def cancel(page: Page, name: str) -> None:
+    press(page, page.run_tab.form.cancel, visitor(name))
 
 
 def forecast(page: Page, **changes: Any) -> Any:
@@ -178,12 +157,9 @@ def forecast(page: Page, **changes: Any) -> Any:
 
 def stage_of(page: Page, updates: dict[Any, Any]) -> str:
     """The HTML that an update puts into the result pane, all pieces together, without the folded sections."""
-    pieces = []
     pane = page.run_tab.pane
-    for part in (pane.notice, pane.live, pane.top, pane.outputs.words):
-        update = updates.get(part, "")
-        pieces.append(str(update.get("value", "")) if isinstance(update, dict) else str(update))
-    return "".join(pieces)
+    shown = [updates.get(part, "") for part in (pane.notice, pane.live, pane.top, pane.outputs.words)]
+    return "".join(str(update.get("value", "")) if isinstance(update, dict) else str(update) for update in shown)
 
 
 def is_ready(page: Page, updates: dict[Any, Any]) -> bool:
@@ -191,27 +167,12 @@ def is_ready(page: Page, updates: dict[Any, Any]) -> bool:
     return updates[buttons.run]["interactive"] and not updates[buttons.cancel]["interactive"]
 
 
-# ---- HTML
+# ---- results
 
 
 def stored(name: str) -> RunResult:
     """A result of `tests/fixtures`."""
     return from_json(json.loads((FIXTURES / f"{name}.json").read_text(encoding="utf-8")))
-
-
-class Tags(HTMLParser):
-    """The elements of a piece of HTML, in order, and whether anything in it would run as a script."""
-
-    def __init__(self, html: str) -> None:
-        super().__init__()
-        self.names: list[str] = []
-        self.runs_script = False
-        self.feed(html)
-
-    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
-        self.names.append(tag)
-        self.runs_script |= tag == "script" or any(name.startswith("on") for name, _ in attributes)
-        self.runs_script |= any((value or "").strip().lower().startswith("javascript:") for _, value in attributes)
 
 
 def noisy_result(**changes: Any) -> RunResult:

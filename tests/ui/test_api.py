@@ -1,7 +1,4 @@
-"""The API over HTTP, and as MCP tools to an MCP client. A fake runner stands for the models.
-
-The tools need gradio's extra 'mcp', which requirements-dev.txt pins; gradio answers with the text of a Python literal.
-"""
+"""The API over HTTP, and as MCP tools to an MCP client. A fake runner stands for the models."""
 
 import ast
 import asyncio
@@ -53,7 +50,7 @@ def served() -> Iterator[tuple[Client, list[tuple[RunSpec, Path]]]]:
         yield Client(address, verbose=False), asked
 
 
-def test_the_api_runs_the_default_and_answers_with_the_documented_json(served: Any) -> None:
+def test_the_default_run_answers_with_the_documented_json(served: Any) -> None:
     client, asked = served
     answer = client.predict(api_name="/benchmark")
     spec, image = asked[-1]
@@ -69,31 +66,31 @@ def test_a_flat_row_rests_on_all_repeats(served: Any) -> None:
     assert (row["speedup_basis"], row["repeats"]) == ("repeats", 3)
 
 
-def test_the_api_takes_fields_of_each_kind_and_an_uploaded_picture_or_a_prompt(served: Any) -> None:
+def test_options_of_each_kind_reach_the_run(served: Any) -> None:
     client, asked = served
     owl = ("google/owlvit-base-patch32", "object-detection")
-    given = {"batch_size": 4, "mode": "max-autotune", "fullgraph": True, "weights": "random", "iterations": 30}
+    options = {"batch_size": 4, "mode": "max-autotune", "fullgraph": True, "weights": "random", "iterations": 30}
     picture = form.photographs()[0]
-    client.predict(*owl, image=handle_file(str(picture)), text="a lion, a tree", **given, api_name="/benchmark")
+    client.predict(*owl, image=handle_file(str(picture)), text="a lion, a tree", **options, api_name="/benchmark")
     spec, image = asked[-1]
-    assert spec == RunSpec(*owl, text=("a lion", "a tree"), **given)
+    assert spec == RunSpec(*owl, text=("a lion", "a tree"), **options)
     assert image.read_bytes() == picture.read_bytes()
+
+
+def test_a_prompt_runs_without_a_picture(served: Any) -> None:
+    client, asked = served
     client.predict(checkpoint="shapes-gemma", prompt="A ring", tokens=8, api_name="/benchmark")
     assert asked[-1] == (RunSpec("shapes-gemma", "text-generation", prompt="A ring", tokens=8), None)
 
 
-def test_without_a_picture_the_api_takes_one_that_suits_the_model(served: Any) -> None:
-    client, asked = served
-    for checkpoint, pictures in (("shapes-rtdetr", form.scenes()), ("facebook/detr-resnet-50", form.photographs())):
-        client.predict(checkpoint=checkpoint, weights="random", api_name="/benchmark")
-        assert asked[-1][1] in pictures
-
-
-def test_the_api_refuses_with_a_sentence(served: Any) -> None:
-    client, _ = served
-    picture = {"checkpoint": "shapes-gemma", "prompt": "A", "image": handle_file(str(form.scenes()[0]))}
-    for name, given, sentence in [
-        ("benchmark", picture, "text-generation sees no picture: leave"),
+@pytest.mark.parametrize(
+    ("endpoint", "arguments", "sentence"),
+    [
+        (
+            "benchmark",
+            {"checkpoint": "shapes-gemma", "prompt": "A", "image": handle_file(str(form.scenes()[0]))},
+            "text-generation sees no picture: leave",
+        ),
         ("benchmark", {"batch_size": 0}, "Batch size must be a whole number from 1 to"),
         ("benchmark", {"batch_size": 13}, "Batch size 13 is unlucky. Choose another one."),
         ("benchmark", {"batch_size": 14}, "an error that it did not expect"),
@@ -101,13 +98,16 @@ def test_the_api_refuses_with_a_sentence(served: Any) -> None:
         ("history", {"limit": 201}, "whole number from 1 to 200. Given: 201"),
         ("best", {"minutes": 0.5}, "A search takes 1 to 60 minutes. Given: 0.5."),
         ("published", {"gpu": "H100"}, "no GPU 'H100'. They have: A100, V100, T4"),
-    ]:
-        with pytest.raises(AppError, match=re.escape(sentence)) as refused:
-            client.predict(**given, api_name=f"/{name}")
-        assert "secret" not in str(refused.value)
+    ],
+    ids=["a picture for text", "bad option", "refused by a worker", "error", "id", "limit", "minutes", "filter"],
+)
+def test_a_refusal_is_a_sentence(endpoint: str, arguments: dict[str, Any], sentence: str, served: Any) -> None:
+    with pytest.raises(AppError, match=re.escape(sentence)) as refused:
+        served[0].predict(**arguments, api_name=f"/{endpoint}")
+    assert "secret" not in str(refused.value)
 
 
-def test_the_api_searches_for_the_best_way_and_answers_with_its_table(served: Any) -> None:
+def test_a_search_answers_with_its_table(served: Any) -> None:
     client, asked = served
     before = len(asked)
     found = client.predict(batch_size=2, minutes=1, api_name="/best")
@@ -116,30 +116,33 @@ def test_the_api_searches_for_the_best_way_and_answers_with_its_table(served: An
     assert {"eager", "default", "freezing", "package", "layers"} <= rows.keys()
     assert found["winner"] == "default" and "freezing" in found["equals"]  # all are equally fast: the simplest
     assert rows["default"]["speedup"]["ratio"] == pytest.approx(2.0, abs=0.01) and rows["eager"]["rank"] > 1
-    assert "2" in found["answer"][0] and "cannot be told" in found["answer"][1]
 
 
-def test_the_api_lists_the_stored_runs_newest_first_as_rows_and_gives_one_whole(served: Any) -> None:
+def test_stored_runs_are_listed_as_rows(served: Any) -> None:
     client, _ = served
     rows = client.predict(api_name="/history")
     assert [row["started_at"] for row in rows] == sorted((row["started_at"] for row in rows), reverse=True)
     assert len(rows) == 3
     assert len(client.predict(limit=1, api_name="/history")) == 1
+
+
+def test_a_stored_run_is_given_whole(served: Any) -> None:
+    client, _ = served
     (one,) = client.predict(id=ok_result().id, api_name="/history")
     assert from_json(one) == ok_result()
     (same,) = client.predict(search=ok_result().id, whole=True, api_name="/history")
     assert same == one
 
 
-def test_the_api_gives_published_rows_faults_and_sources(served: Any) -> None:
-    given = served[0].predict(gpu="T4", subset="nightly", batch_size=16, api_name="/published")
-    assert [(row["model"], row["eager_ms"]) for row in given["rows"]] == [("BeiT", 42.179), ("DETR", "OOM")]
-    assert "Repeats" in given["rows"][0]["notes"][0]
-    assert len(given["faults"]) == len(published.faults()) and given["sources"]
+def test_published_rows_are_filtered(served: Any) -> None:
+    table = served[0].predict(gpu="T4", subset="nightly", batch_size=16, api_name="/published")
+    assert [(row["model"], row["eager_ms"]) for row in table["rows"]] == [("BeiT", 42.179), ("DETR", "OOM")]
+    assert "Repeats" in table["rows"][0]["notes"][0]
+    assert len(table["faults"]) == len(published.faults()) and table["sources"]
 
 
-def called(served: Any, tool: str = "", **arguments: Any) -> Any:
-    """The tools by name where none is called, else what the tool answered."""
+def call_tool(served: Any, tool: str = "", **arguments: Any) -> Any:
+    """The answer of the tool; without one the tools by name. Needs gradio's extra 'mcp'."""
     mcp = pytest.importorskip("mcp", reason="gradio[mcp] is not installed")
     from mcp.client.streamable_http import streamablehttp_client
 
@@ -154,8 +157,8 @@ def called(served: Any, tool: str = "", **arguments: Any) -> Any:
     return asyncio.run(call())
 
 
-def test_the_endpoints_are_the_tools_and_say_what_they_take(served: Any) -> None:
-    tools = called(served)
+def test_the_endpoints_are_documented_tools(served: Any) -> None:
+    tools = call_tool(served)
     assert set(tools) == {"benchmark", "best", "history", "published_table"}
     for tool in tools.values():
         for name, field in tool.inputSchema["properties"].items():
@@ -168,23 +171,23 @@ def test_a_tool_runs_on_a_picture_that_is_a_data_url(served: Any) -> None:
     file = io.BytesIO()
     Image.new("RGB", (3, 2), "red").save(file, "PNG")
     url = f"data:image/png;base64,{base64.b64encode(file.getvalue()).decode()}"
-    answer = called(served, "benchmark", checkpoint="shapes-vit", batch_size=4, whole=True, image=url)
+    answer = call_tool(served, "benchmark", checkpoint="shapes-vit", batch_size=4, whole=True, image=url)
     assert not answer.isError, answer.content[0].text
-    result = ast.literal_eval(answer.content[0].text)
+    result = ast.literal_eval(answer.content[0].text)  # the text of a Python literal
     assert (result["spec"]["batch_size"], result["speedup"]["verdict"]) == (4, "faster")
     assert served[1][-1][1].read_bytes() == file.getvalue()
 
 
 @pytest.mark.parametrize(
-    ("given", "says"),
+    ("image", "sentence"),
     [
-        ({"image": "http://127.0.0.1:9/picture.png"}, "must be an uploaded file"),
-        ({"image": "/etc/passwd"}, "Invalid file data format"),
+        ("http://127.0.0.1:9/picture.png", "must be an uploaded file"),
+        ("/etc/passwd", "Invalid file data format"),
     ],
     ids=["a private address", "a file"],
 )
-def test_a_tool_refuses_with_a_sentence(given: dict[str, Any], says: str, served: Any) -> None:
+def test_a_tool_reads_uploads_only(image: str, sentence: str, served: Any) -> None:
     before = len(served[1])
-    answer = called(served, "benchmark", **given)
-    assert answer.isError and says in answer.content[0].text
+    answer = call_tool(served, "benchmark", image=image)
+    assert answer.isError and sentence in answer.content[0].text
     assert len(served[1]) == before

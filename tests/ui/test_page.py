@@ -13,19 +13,18 @@ from pathlib import Path
 
 import gradio.networking
 import pytest
-from support.page_support import answering
+from support.page_support import answering, serving
 from support.samples import MACHINE, ok_result
 
 from demo.core import catalog
-from demo.ui.page import SEGFORMER, SESSIONS, Page, launch, masthead, presets
+from demo.ui.page import SEGFORMER, SESSIONS, Page, masthead, presets
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def test_the_masthead_of_a_space_copies_the_address_of_the_outer_page(monkeypatch) -> None:
-    assert "duplicate" not in masthead(MACHINE) and 'data-address=""' in masthead(MACHINE)
+def test_the_masthead_of_a_space_has_the_address_of_the_outer_page(monkeypatch) -> None:
+    assert 'data-address=""' in masthead(MACHINE)
     monkeypatch.setenv("SPACE_ID", "me/page")
-    assert "https://huggingface.co/spaces/me/page?duplicate=true" in masthead(MACHINE)
     assert 'data-address="https://huggingface.co/spaces/me/page"' in masthead(MACHINE)
 
 
@@ -42,41 +41,39 @@ def test_the_page_imports_neither_torch_nor_transformers() -> None:
 
 @pytest.fixture(scope="module")
 def address(tmp_path_factory) -> Iterator[str]:
-    """The page of an app that was started from a folder of its own."""
+    """The page of an app that was started from another folder."""
     with contextlib.chdir(tmp_path_factory.mktemp("elsewhere")):
         page = Page(answering(ok_result()))
-        app, address, _ = launch(page, prevent_thread_lock=True, server_port=None)
-        assert app.state_holder.capacity == SESSIONS  # of which each call of the API is one
-        yield address
-        page.close(verbose=False)
+        with serving(page) as address:
+            assert page.app.state_holder.capacity == SESSIONS  # each call of the API is a session
+            yield address
 
 
-def test_the_page_says_above_its_form_what_is_in_the_way_of_a_compile() -> None:
+def test_the_masthead_says_why_nothing_can_be_compiled() -> None:
     problem = "torch.compile cannot build code here: no <Python.h>. Install it."
     shown = masthead(dataclasses.replace(MACHINE, compile_problem=problem))
     assert problem.replace("<", "&lt;").replace(">", "&gt;") in shown
     assert "obstacle" not in masthead(MACHINE)
 
 
-def test_few_parts_of_the_page_are_html_of_its_own() -> None:
-    """gradio's own parts bring hovering, sorting, touch and the keyboard along, and gradio maintains them."""
+def test_few_parts_of_the_page_are_own_html() -> None:
     sources = [file.read_text(encoding="utf-8") for file in (ROOT / "demo" / "ui").rglob("*.py")]
     assert sum(source.count("gr.HTML(") for source in sources) <= 8
     assert len(list((ROOT / "demo" / "ui").rglob("*.html"))) <= 5
 
 
-def test_a_first_page_that_takes_long_does_not_end_the_start(address: str) -> None:
+def test_a_slow_first_page_does_not_end_the_start(address: str) -> None:
     assert gradio.networking.url_ok("http://127.0.0.1:1/")  # gradio's own allows it three seconds
 
 
 def test_no_file_of_the_project_is_served(address: str) -> None:
-    for path in ("pyproject.toml", "app.py", "assets/published/published.csv"):
+    for path in ("app.py", "assets/published/published.csv"):
         with pytest.raises(urllib.error.HTTPError) as refused:
             urllib.request.urlopen(f"{address}gradio_api/file={ROOT / path}")
         assert refused.value.code in (403, 404)
 
 
-def test_pictures_are_served_wherever_the_app_was_started_from(address: str) -> None:
+def test_pictures_are_served_to_an_app_started_elsewhere(address: str) -> None:
     config = json.loads(urllib.request.urlopen(f"{address}config").read())
     named = {part["props"].get("elem_id"): part for part in config["components"]}
     assert urllib.request.urlopen(named["picture"]["props"]["value"]["url"]).status == 200
@@ -91,14 +88,14 @@ def test_pictures_are_served_wherever_the_app_was_started_from(address: str) -> 
     assert urllib.request.urlopen(picture).status == 200
 
 
-def test_the_page_asks_nothing_of_the_outside(address: str) -> None:
-    """Fonts and scripts come from this server; gradio's own page only names its home and its preview picture."""
+def test_the_page_fetches_nothing_from_outside(address: str) -> None:
     html = urllib.request.urlopen(address).read().decode()
     fetched = re.findall(r'<(?:script|link|img)[^>]+(?:src|href)="(https?://[^"]+)"', html)
     assert [url for url in fetched if not url.startswith(address)] == []
 
 
-def test_a_preset_needs_no_network() -> None:
-    assert all(catalog.find(preset["checkpoint"]).bundled for preset in presets(gpu=False))
-    first = presets(gpu=True, loadable=False)[0]
-    assert (first["checkpoint"], first["weights"]) == (SEGFORMER, "random")
+def test_a_preset_needs_no_network(monkeypatch) -> None:
+    assert all(catalog.find(spec.checkpoint).bundled for spec in presets(MACHINE).values())
+    monkeypatch.setattr("demo.core.hub.can_load", lambda checkpoint: False)
+    spec = presets(dataclasses.replace(MACHINE, gpu="Tesla T4"))["Segformer"]
+    assert (spec.checkpoint, spec.weights) == (SEGFORMER, "random")

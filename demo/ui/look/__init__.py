@@ -25,7 +25,7 @@ TO_ANSWER = "() => pageEvents.toAnswer()"
 TO_ADVANCED = "() => pageEvents.toAdvanced()"
 TO_SWEEP = "() => pageEvents.toSweep()"
 REDRAW = "() => pageEvents.redraw()"
-TO_OPENED = "id => pageEvents.toOpened(id)"
+TO_OPEN_RUN = "id => pageEvents.toOpenRun(id)"
 """Goes to the stored run that a press on a row of another tab has opened ('' if none), also in the address bar."""
 
 

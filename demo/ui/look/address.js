@@ -15,15 +15,15 @@ window.address = (() => {
 
   const put = (url, name, value) => (value ? url.searchParams.set(name, value) : url.searchParams.delete(name));
   const CHOOSING = ['history', 'published'];  // tabs with something to choose
-  const chosen = {};  // of each of them its query
+  const choices = {};  // the query of each of them
   const choicesOf = (url, id) =>
     new URLSearchParams([...url.searchParams].filter(([name]) => name.startsWith(`${id}_`))).toString();
   const isChoice = name => CHOOSING.some(id => name.startsWith(`${id}_`));
   const putChoices = (url, id) => {
     for (const name of [...url.searchParams.keys()]) if (isChoice(name)) url.searchParams.delete(name);
-    for (const [name, value] of new URLSearchParams(chosen[id])) url.searchParams.set(name, value);
+    for (const [name, value] of new URLSearchParams(choices[id])) url.searchParams.set(name, value);
   };
-  const writeChoices = id => {
+  const showChoices = id => {
     const url = here();
     putChoices(url, id);
     if (url.href === location.href) return;
@@ -61,16 +61,16 @@ window.address = (() => {
     title();
   };
   document.addEventListener('click', event => {
-    const chosen = event.target.closest?.('#rooms [data-tab-id]');
-    if (!chosen) return;
-    write(chosen.dataset.tabId, event.isTrusted ? shown : runOf(here()));  // Back presses a tab, too, and has set the address
+    const pressed = event.target.closest?.('#rooms [data-tab-id]');
+    if (!pressed) return;
+    write(pressed.dataset.tabId, event.isTrusted ? shown : runOf(here()));  // Back presses a tab, too, and has set the address
     retitle();
   });
 
   window.addEventListener('popstate', () => {
     const url = here(), id = tabOf(url);
     window.tellTheSpace?.(url);
-    if (id === openTab()) writeChoices(id);  // it is not opened anew, so its choices stay
+    if (id === openTab()) showChoices(id);  // it is not opened anew, so its choices stay
     else tab(id)?.click();
     if (id === 'run' && runOf(url) !== shown) location.reload();
     retitle();
@@ -84,14 +84,14 @@ window.address = (() => {
       for (const [name, value] of here().searchParams) if (name.startsWith('__')) asked.set(name, value);  // of a Space
       location.search = asked;
     },
-    arrived: id => { shown = id; return retitle(); },
-    shown: id => now(id),
-    opened: id => now(id, 'run'),  // the tab may not be drawn yet
+    arrive: id => { shown = id; return retitle(); },
+    show: id => now(id),
+    openRun: id => now(id, 'run'),  // the tab may not be drawn yet
     // The query, if it chooses something else than what is chosen; else the fields say what is asked for.
-    asked: id => (choicesOf(here(), id) === new URLSearchParams(chosen[id]).toString() ? '' : location.search || '?'),
-    chosen: (id, query) => {
-      chosen[id] = query;
-      if (openTab() === id) writeChoices(id);
+    readChoices: id => (choicesOf(here(), id) === new URLSearchParams(choices[id]).toString() ? '' : location.search || '?'),
+    writeChoices: (id, query) => {
+      choices[id] = query;
+      if (openTab() === id) showChoices(id);
     },
     remember: id => (id ? now(id) : retitle()),
   };

@@ -36,9 +36,9 @@
     },
 
     // A press on a row of another tab has opened a run in the first one, or has done something else ('').
-    async toOpened(id) {
+    async toOpenRun(id) {
       if (!id) return;
-      await address.opened(id);
+      await address.openRun(id);
       this.toStage();
       this.focusStage();
     },

@@ -16,11 +16,11 @@ from demo.present.script import change
 from demo.sweep import best_words
 from demo.sweep.best_table import EAGER, BestTable, Row
 from demo.sweep.run_grid import Timing, Waiting
-from demo.ui.jobs import BestSearch, attempted, make_search
+from demo.ui.jobs import BestSearch, result_or_error
 from demo.ui.look import TO_ANSWER
 from demo.ui.tabs import links, tables
-from demo.ui.tabs.events import AT_ONCE, UNREAD, Watching, error_card
-from demo.ui.tabs.form import read
+from demo.ui.tabs.events import EVENT_OPTIONS, WorkView, error_card
+from demo.ui.tabs.form import spec_and_picture
 from demo.ui.tabs.live_strip import doing
 from demo.ui.tabs.result_pane import code_to_copy
 from demo.ui.tabs.run_tab import RunTab
@@ -28,7 +28,7 @@ from demo.ui.tabs.run_tab import RunTab
 COLUMNS = ("Way", "Rank", *list(best_words.COLUMNS.values())[1:])
 
 
-class BestPane(Watching):
+class BestPane(WorkView):
     """Fills the column `best` of the result pane. Make it inside the `gr.Blocks`, after the tab Run."""
 
     def __init__(self, run_tab: RunTab) -> None:
@@ -46,24 +46,24 @@ class BestPane(Watching):
         answer = [self.head, self.table, self.code, *self.charts.values()]
         pane, buttons = run_tab.pane, run_tab.form.buttons
         super().__init__(run_tab.works, [self.head, self.table], [*answer, *buttons, pane.notice])
-        around = [pane.best, pane.notice, pane.live, *buttons, run_tab.has_run, run_tab.opened]
+        around = [pane.best, pane.notice, pane.live, *buttons, run_tab.has_run, run_tab.shown_id]
         self._beginning = [*around, *answer, self.details, self.watched]
         self.arriving = list(dict.fromkeys([*run_tab.showing, *self._beginning]))
         self._wire()
 
     def arrive_after(self, arrived: Any) -> None:
         """Connects what a page shows of the search as it opens, after the event that fills the tab Run."""
-        shown = arrived.then(self._arrive, self._tab.visitor, self.arriving, **AT_ONCE)
+        shown = arrived.then(self._arrive, self._tab.visitor, self.arriving, **EVENT_OPTIONS)
         shown.then(None, js=TO_ANSWER, api_visibility="private")
         self._watch_after(shown)
 
     def _wire(self) -> None:
         form = self._tab.form
         inputs = [self._tab.visitor, form.minutes, form.other_formats, *form.inputs.values()]
-        begun = form.best.click(self._search, inputs, self._beginning, **UNREAD)
-        begun.then(None, self._tab.opened, js=links.BEGUN, api_visibility="private")
+        begun = form.best.click(self._search, inputs, self._beginning, preprocess=False, **EVENT_OPTIONS)
+        begun.then(None, self._tab.shown_id, js=links.SHOW, api_visibility="private")
         self._watch_after(begun)
-        self.table.select(self._open, self.watched, self.details, **AT_ONCE)
+        self.table.select(self._open, self.watched, self.details, **EVENT_OPTIONS)
 
     # ---- a search
 
@@ -74,9 +74,8 @@ class BestPane(Watching):
         tab = self._tab
 
         def make(name: str) -> BestSearch:
-            spec, image = read(dict(zip(tab.form.inputs, values, strict=True)))
-            search = make_search(tab.runner, tab.history, spec, image, bool(other_formats), minutes)
-            return BestSearch(tab.runner, tab.queue, name, search, spec, image)
+            spec, image = spec_and_picture(tab.form.by_name(values))
+            return BestSearch(tab.runner, tab.queue, name, tab.history, spec, image, bool(other_formats), minutes)
 
         return self._start(request, visitor, make)
 
@@ -91,7 +90,7 @@ class BestPane(Watching):
             | {part: gr.update(visible=False) for part in (tab.pane.notice, tab.pane.live)}
             | self._answer(going)
             | {tab.pane.best: gr.update(visible=True), self.details: ""}
-            | {tab.has_run: True, tab.opened: "", self.watched: going}
+            | {tab.has_run: True, tab.shown_id: "", self.watched: going}
         )
 
     def _answer(self, going: BestSearch) -> dict[Any, Any]:
@@ -112,11 +111,11 @@ class BestPane(Watching):
         going = self.work_of(request, visitor)
         if not isinstance(going, BestSearch) or links.RUN in request.query_params:
             return {self.watched: None}
-        linked = attempted(lambda: links.spec_of(request.query_params, going.spec.checkpoint))
+        linked = result_or_error(lambda: links.spec_of(request.query_params, going.spec.checkpoint))
         if going.ended and going.delivered and linked not in (None, going.spec):
             return {self.watched: None}
-        form = {tab.form.minutes: going.search.seconds / 60, tab.form.other_formats: going.other_formats}
-        form |= links.filled(tab.form, going.spec) | tab.form.with_picture(going.image)
+        form = {tab.form.minutes: going.minutes, tab.form.other_formats: going.other_formats}
+        form |= links.fill_form(tab.form, going.spec) | tab.form.with_picture(going.image)
         return self._begun(going) | form
 
     def _now(self, going: BestSearch) -> dict[Any, Any]:
@@ -137,7 +136,7 @@ class BestPane(Watching):
         way = next(iter(tables.pressed_row(event)), None)
         rows = going.search.table().rows if going is not None else ()
         run = next((row.result for row in rows if best_words.cells(row)["way"] == way), None)
-        return links.opened(run) if run is not None else ""
+        return links.run_summary(run) if run is not None else ""
 
 
 # ---- what a search says

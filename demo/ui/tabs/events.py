@@ -1,4 +1,4 @@
-"""What the events of the tabs share: options of gradio, what was pressed, how a refusal is told, work that goes on."""
+"""What the events of the tabs share: gradio's options, the card of a refusal, a view of work that goes on."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -9,16 +9,16 @@ from markupsafe import Markup
 from demo.core import format as fmt
 from demo.core.spec import BadInput
 from demo.store.history import HistoryError
-from demo.ui.jobs import Supervisor, Work, attempted, visitor_name
+from demo.ui.jobs import Supervisor, Work, result_or_error, visitor_name
 from demo.ui.tabs.headline import problem
 
-QUIET: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
-AT_ONCE = QUIET | {"concurrency_limit": None}
-LATEST: dict[str, Any] = {"trigger_mode": "always_last"}
-"""Without it gradio drops an `input` event that comes while an earlier one of the same field is still answered."""
-UNREAD = AT_ONCE | {"preprocess": False}
-"""gradio hands the values over as the browser sent them. It would otherwise decode the picture, and fail on a broken
-one; the worker reads it and says what is wrong."""
+EVENT_OPTIONS: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private", "concurrency_limit": None}
+"""For every event that calls the server. Two more options stand where they are needed:
+
+- `preprocess=False`: the handler gets the values as the browser sent them. gradio would otherwise decode the picture,
+  and fail on a broken one; the worker reads it and says what is wrong.
+- `trigger_mode="always_last"`: without it gradio drops an event of a field while an earlier one is still answered.
+"""
 
 
 def error_card(error: Exception, title: str = "This cannot be run") -> Markup:
@@ -32,12 +32,14 @@ def error_card(error: Exception, title: str = "This cannot be run") -> Markup:
     )
 
 
-class Watching:
-    """A part of the page that shows a visitor's work: updates as it begins, while it goes on and in the end.
+class WorkView:
+    """A part of the page that shows a visitor's work: as it begins, while it goes on, and its end.
 
-    gradio redraws every output of a running event at each update. So the many updates of work go to the few components
-    of `live`, and its end comes in an event of its own, for those of `ending`. Of these, those of `_cells` change only
-    when a run of a series has ended: a chart that is drawn anew costs the machine that is timed.
+    gradio redraws every output of a running event at each update, which costs the machine that is timed. Therefore:
+
+    1. While work goes on, `_now` updates the few components of `live`.
+    2. `_cells` updates others of them, such as a chart, only after a run of a series has ended.
+    3. `_end` updates those of `ending`, in an event of its own.
     """
 
     _refused: Callable[[Markup], dict[Any, Any]]
@@ -55,14 +57,10 @@ class Watching:
         """The visitor's latest work, running or ended; `visitor` is what the browser keeps."""
         return self.works.of(visitor_name(visitor, request.session_hash))
 
-    def is_running(self, request: gr.Request, visitor: str | None) -> bool:
-        work = self.work_of(request, visitor)
-        return work is not None and not work.ended
-
     def _start(self, request: gr.Request, visitor: str | None, make: Callable[[str], Work]) -> dict[Any, Any]:
         """Starts the work that `make` gives for the visitor's id, or says why it cannot."""
         name = visitor_name(visitor, request.session_hash)
-        work = attempted(lambda: self.works.start(make(name)))
+        work = result_or_error(lambda: self.works.start(make(name)))
         return self._refused(error_card(work)) if isinstance(work, Exception) else self._begun(work)
 
     def _cancel(self, request: gr.Request, visitor: str | None) -> Any:
@@ -73,12 +71,12 @@ class Watching:
 
     def _watch_after(self, event: Any) -> Any:
         """Connects what is shown once `event` has made this page watch something; returns the last event."""
-        followed = event.then(self._follow, self.watched, self._live, **AT_ONCE)
-        return followed.then(self._over, self.watched, self._ending, **AT_ONCE)
+        followed = event.then(self._follow, self.watched, self._live, **EVENT_OPTIONS)
+        return followed.then(self._over, self.watched, self._ending, **EVENT_OPTIONS)
 
     def _follow(self, request: gr.Request, going: Any) -> Iterator[dict[Any, Any]]:
         """A page that stops watching does not end the work."""
-        if going is None or going.ended or going.answer is not None:
+        if going is None or going.ended or going.early_result is not None:
             yield {self._live[0]: gr.skip()}  # gradio empties the outputs of a handler that yields nothing
             return
         ended = 0
@@ -88,11 +86,10 @@ class Watching:
                 ended = going.runs_ended
                 now |= self._cells(going)
             yield now
-            if going.answer is not None:
+            if going.early_result is not None:
                 return
 
     def _cells(self, going: Any) -> dict[Any, Any]:
-        """Updates that follow from the ended runs of a series."""
         return {}
 
     def _over(self, request: gr.Request, going: Any) -> dict[Any, Any]:

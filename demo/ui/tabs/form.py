@@ -1,4 +1,4 @@
-"""The form: its fields, what they hold of each other, and how they become a `RunSpec` and perhaps a picture."""
+"""The form: its fields, how one follows another, and how they become a `RunSpec` and a picture."""
 
 import hashlib
 from functools import cache
@@ -9,23 +9,20 @@ import gradio as gr
 from gradio.processing_utils import save_file_to_cache
 from gradio.utils import get_upload_folder, is_in_or_equal
 
-from demo.core import catalog, hub, limits
+from demo.core import catalog, limits
 from demo.core.catalog import scenes
-from demo.core.machine import HostInfo
 from demo.core.outputs import ImageInfo
 from demo.core.spec import FOLDS, OPTIONS, TASKS, TEXT_GENERATION, BadInput, Option, RunSpec, unused_options
 from demo.present.markdown import escaped
 from demo.sweep import best_way
 from demo.tasks import BY_NAME
 from demo.ui.look import TO_ADVANCED
-from demo.ui.tabs.events import AT_ONCE, LATEST, QUIET, UNREAD
+from demo.ui.tabs.events import EVENT_OPTIONS
 from demo.ui.tabs.form_notes import checkpoint_note, drawn_only_note, for_photographs, mode_note, source
 from demo.ui.web.gradio_workarounds import NOT_UPLOADED
 
 TASK_NAMES = {task: BY_NAME[task].label for task in TASKS}
 GROUPS = {"machine": "Model and machine", "compile": "Compiling", "timing": "Timing"}
-FOLDED = {group: [option for option in OPTIONS.values() if option.fold == group] for group in FOLDS}
-"""The options in the fold 'Advanced' by their group, in the order in which it shows them."""
 OPTIONAL = tuple(option.name for option in OPTIONS.values() if option.fold and option.kind in ("whole", "number"))
 """Fields that may be left empty, for the default."""
 PICTURE_PUBLIC = (
@@ -45,7 +42,7 @@ VIT = "google/vit-base-patch16-224"
 
 @cache
 def photographs() -> tuple[Path, ...]:
-    """Part of gradio's package."""
+    """Examples from gradio's package."""
     return tuple(Path(gr.get_image(name)) for name in ("lion.jpg", "cheetah.jpg", "tower.jpg"))
 
 
@@ -55,21 +52,20 @@ def thumbnails() -> tuple[Path, ...]:
 
 
 def default_picture(checkpoint: str) -> Path:
-    """The picture for a run for which nobody chose one: an example that suits the model."""
-    known = catalog.find(checkpoint)
-    return (scenes() if known is not None and known.bundled else photographs())[0]
+    """An example that suits the model, for a run without a chosen picture."""
+    entry = catalog.find(checkpoint)
+    return (scenes() if entry is not None and entry.bundled else photographs())[0]
 
 
-@cache
-def _example_of() -> dict[str, Path]:
-    return {hashlib.sha256(path.read_bytes()).hexdigest(): path for path in (*scenes(), *photographs())}
+def _checksum(picture: Path) -> str:
+    return hashlib.sha256(picture.read_bytes()).hexdigest()
 
 
 def find_picture(sha256: str, own: Path | None = None) -> Path | None:
     """The file with this checksum: one of the examples or `own`; None for any other."""
-    if own is not None and own.is_file() and hashlib.sha256(own.read_bytes()).hexdigest() == sha256:
-        return own
-    return _example_of().get(sha256)
+    candidates = (own, *photographs()) if own is not None and own.is_file() else photographs()
+    same = (picture for picture in candidates if _checksum(picture) == sha256)
+    return next(same, None) or catalog.find_scene(sha256)
 
 
 def servable(picture: Path) -> str:
@@ -77,29 +73,19 @@ def servable(picture: Path) -> str:
     return save_file_to_cache(picture, get_upload_folder())
 
 
-def default_checkpoint(machine: HostInfo | None) -> str:
-    """ViT with a GPU and its weights at hand, else the bundled one: the first press of Run has to succeed."""
-    gpu = machine is not None and machine.gpu is not None
-    return VIT if gpu and hub.can_load(VIT) else catalog.DEFAULT
-
-
 def choices(task: str) -> list[tuple[str, str]]:
-    """The list of checkpoints, bundled ones first: what stands in it, with where the weights are, and the id."""
+    """The checkpoints of a task as the list shows them, bundled ones first: words and id."""
     entries = sorted(catalog.for_task(task), key=lambda entry: not entry.bundled)
     return [(f"{entry.id} · {source(entry)}", entry.id) for entry in entries]
 
 
-def checkpoints(task: str) -> list[str]:
-    return [id for _, id in choices(task)]
-
-
 def first(task: str) -> str | None:
-    """The checkpoint that stands in the form when this task is chosen; None without any in the catalogue."""
-    return next(iter(checkpoints(task)), None)
+    """The checkpoint that the form holds when this task is chosen; None if the catalogue has none."""
+    return next((id for _, id in choices(task)), None)
 
 
 def takes_text(checkpoint: str, task: str) -> bool:
-    """True for zero-shot detectors, and for detectors outside the catalogue, which may be such."""
+    """True for zero-shot detectors, and for detectors outside the catalogue, which may be zero-shot."""
     entry = catalog.find(checkpoint or "")
     return entry.takes_text if entry else task in TASKS and BY_NAME[task].takes_queries
 
@@ -111,27 +97,21 @@ def _note(text: str = "", **settings: Any) -> gr.Markdown:
 
 def _folded(option: Option) -> gr.components.Component:
     """The component of an option in the fold."""
-    texts: dict[str, Any] = {"label": option.label, "info": option.help}
-    texts["elem_classes"] = ["not-for-text"] if option.name in unused_options(TEXT_GENERATION) else []
+    classes = ["not-for-text"] if option.name in unused_options(TEXT_GENERATION) else []
+    texts: dict[str, Any] = {"label": option.label, "info": option.help, "elem_classes": classes}
     if option.kind == "switch":
         return gr.Checkbox(option.default, **texts)
     if option.kind == "choice":
-        texts["elem_classes"] += ["segmented"]
+        classes.append("segmented")
         return gr.Radio(list(option.values), value=option.default, **texts)
     empty = "automatic" if option.default is None else f"{option.default:g}"
     return gr.Textbox("", placeholder=empty, **texts)
 
 
 def _text_fields() -> dict[str, gr.components.Component]:
-    """What text generation has in the place of the picture; the style sheet shows one of the two, by the task."""
+    """The input of text generation. The style sheet shows these fields or the picture's, by the task."""
     prompt = gr.Textbox(catalog.PROMPT, label="Prompt", lines=3, elem_id="prompt")
-    gr.Examples(
-        [[example] for example in PROMPTS],
-        [prompt],
-        label="Examples",
-        elem_id="prompts",
-        api_visibility="private",
-    )
+    gr.Examples(list(PROMPTS), prompt, label="Examples", elem_id="prompts", api_visibility="private")
     allowed = OPTIONS["tokens"]
     tokens = gr.Number(
         allowed.default,
@@ -152,8 +132,9 @@ def uploaded(file: Any) -> Path:
     return Path(path)
 
 
-def read(values: dict[str, Any]) -> tuple[RunSpec, Path | None]:
-    """The spec and the picture, None for text generation, of values as the browser sent them. Raises BadInput."""
+def spec_and_picture(values: dict[str, Any]) -> tuple[RunSpec, Path | None]:
+    """The spec and the picture of values as the browser sent them. The picture is None for text generation. Raises
+    BadInput."""
     spec, image = read_spec(values), values["image"]
     if not spec.sees_picture:
         return spec, None
@@ -163,41 +144,35 @@ def read(values: dict[str, Any]) -> tuple[RunSpec, Path | None]:
 
 
 def read_spec(values: dict[str, Any]) -> RunSpec:
-    """The form's values, but for the picture. Raises BadInput."""
-    asked = {name: value for name, value in values.items() if name != "image"}
-    # what stands in a hidden field was meant for another checkpoint
-    if not takes_text(asked["checkpoint"], asked["task"]):
-        asked["text"] = ""
-    for name in unused_options(asked["task"]):
-        del asked[name]
-    for name in OPTIONAL:
-        if not str(asked[name] or "").strip():
-            del asked[name]
-    return catalog.make_spec(**asked)
+    """The spec of values as the browser sent them. Raises BadInput."""
+    empty = {name for name in OPTIONAL if not str(values[name] or "").strip()}
+    # a hidden field's value was meant for another checkpoint
+    hidden = {"image", *unused_options(values["task"])}
+    if not takes_text(values["checkpoint"], values["task"]):
+        hidden.add("text")
+    return catalog.make_spec(**{name: value for name, value in values.items() if name not in empty | hidden})
 
 
 def picture_for(checkpoint: str | None, image: dict[str, Any] | None) -> Any:
-    """The default picture of a model that was just chosen, unless the visitor chose a picture.
-
-    gradio keeps equal files at one path, so any path but those of the defaults is a visitor's choice.
-    """
+    """The default picture of a model that was just chosen; no change if the visitor chose a picture."""
+    # gradio keeps equal files at one path
     defaults = [servable(scenes()[0]), servable(photographs()[0])]
-    chosen = image is not None and image.get("path") not in defaults
-    return gr.skip() if chosen else servable(default_picture((checkpoint or "").strip()))
+    is_choice = image is not None and image.get("path") not in defaults
+    return gr.skip() if is_choice else servable(default_picture((checkpoint or "").strip()))
 
 
 def picture_note(checkpoint: str | None, image: dict[str, Any] | None) -> tuple[Any, Any]:
-    """Below the picture: that a model of drawn shapes is to see a photograph, and a button to one for photographs."""
+    """A note that a model of drawn shapes is to see a photograph, and the button to a model for photographs."""
     entry = catalog.find((checkpoint or "").strip())
     if entry is None or not image or entry.task == TEXT_GENERATION:
         return gr.update(visible=False), gr.update(visible=False)
-    beyond = catalog.is_beyond(entry.id, hashlib.sha256(uploaded(image).read_bytes()).hexdigest())
+    beyond = catalog.is_beyond(entry.id, _checksum(uploaded(image)))
     words = for_photographs(entry.task)
     return gr.update(value=drawn_only_note(entry), visible=beyond), gr.update(value=words, visible=beyond)
 
 
 class Form:
-    """The form's components. `inputs` maps the names that `read` knows to them, in the order of the handlers."""
+    """The form's components. `inputs` are the fields by the names that `spec_and_picture` takes."""
 
     def __init__(self) -> None:
         self.inputs: dict[str, Any] = {}
@@ -223,42 +198,38 @@ class Form:
 
     def _wire(self) -> None:
         """Connects what a choice changes in the form itself."""
-        inputs = self.inputs
-        suit: Any = (picture_for, [inputs["checkpoint"], inputs["image"]], inputs["image"])
-        inputs["task"].input(
-            lambda task: gr.update(choices=choices(task), value=first(task)),
-            inputs["task"],
-            inputs["checkpoint"],
-            **QUIET,
-            **LATEST,
-        ).then(*suit, **UNREAD)
-        inputs["checkpoint"].input(*suit, **UNREAD, **LATEST)
-        seen = [inputs["checkpoint"], inputs["image"]]
-        gr.on(
-            [inputs["image"].input, self.examples.dataset.click],
-            picture_note,
-            seen,
-            self.picture_notes,
-            **UNREAD,
-            **LATEST,
+        task, checkpoint, image = (self.inputs[name] for name in ("task", "checkpoint", "image"))
+        # each of these reads the picture without decoding it, or follows a field that may change again meanwhile
+        latest: dict[str, Any] = {"preprocess": False, "trigger_mode": "always_last", **EVENT_OPTIONS}
+        follow: Any = (picture_for, [checkpoint, image], image)
+        looked_at: Any = (picture_note, [checkpoint, image], self.picture_notes)
+        task.input(lambda task: gr.update(choices=choices(task), value=first(task)), task, checkpoint, **latest).then(
+            *follow, preprocess=False, **EVENT_OPTIONS
         )
-        other = self.for_photographs.click(lambda task: BY_NAME[task].published, inputs["task"], seen[0], **AT_ONCE)
-        other.then(picture_note, seen, self.picture_notes, **UNREAD)
-        inputs["mode"].change(mode_note, inputs["mode"], self.mode_note, **QUIET)
+        checkpoint.input(*follow, **latest)
+        gr.on([image.input, self.examples.dataset.click], *looked_at, **latest)
+        self.for_photographs.click(lambda task: BY_NAME[task].published, task, checkpoint, **EVENT_OPTIONS).then(
+            *looked_at, preprocess=False, **EVENT_OPTIONS
+        )
+        self.inputs["mode"].change(mode_note, self.inputs["mode"], self.mode_note, **EVENT_OPTIONS)
+
+    def by_name(self, values: tuple[Any, ...]) -> dict[str, Any]:
+        """The values of an event whose inputs are those of the form."""
+        return dict(zip(self.inputs, values, strict=True))
 
     def with_picture(self, picture: Path | None) -> dict[Any, Any]:
-        """Updates that put the picture of a run into the form again, if it had one and its file still exists."""
-        note = {part: gr.update(visible=False) for part in self.picture_notes}
-        return note | {self.inputs["image"]: servable(picture)} if picture and picture.is_file() else note
+        """Updates that put the picture of a run into the form again, if its file still exists."""
+        notes = {part: gr.update(visible=False) for part in self.picture_notes}
+        return notes | {self.inputs["image"]: servable(picture)} if picture and picture.is_file() else notes
 
     def with_picture_of(self, info: ImageInfo | None) -> dict[Any, Any]:
-        """The same for a stored run whose picture is an example, or a note that it used another one."""
+        """Updates for a stored run: its picture if that is an example, else a note that it used another one."""
         picture = find_picture(info.sha256) if info is not None else None
         if info is None or picture:
             return self.with_picture(picture)
         note = f"The result shown used a different picture: {info.name}."
-        told, button = self.picture_notes
-        return {told: gr.update(value=escaped(note), visible=True), button: gr.update(visible=False)}
+        sentence, button = self.picture_notes
+        return {sentence: gr.update(value=escaped(note), visible=True), button: gr.update(visible=False)}
 
     def pressable(self, running: bool) -> dict[Any, Any]:
         """Updates of the buttons while something of this visitor runs, or nothing does."""
@@ -297,12 +268,9 @@ class Form:
             )
             if limits.on_space():
                 _note(PICTURE_PUBLIC, elem_id="picture-public")
+            pictures = list(map(str, thumbnails()))
             self.examples = gr.Examples(
-                [[str(path)] for path in thumbnails()],
-                [self.inputs["image"]],
-                label="Examples",
-                elem_id="examples",
-                api_visibility="private",
+                pictures, self.inputs["image"], label="Examples", elem_id="examples", api_visibility="private"
             )
             note = _note(visible=False, elem_id="picture-note")
             self.for_photographs = gr.Button(visible=False, size="sm", elem_id="for-photographs")
@@ -331,9 +299,9 @@ class Form:
             formats, value="float32", label=OPTIONS["dtype"].label, elem_id="dtype", elem_classes="segmented"
         )
         with gr.Accordion("Advanced", open=False, elem_id="advanced") as advanced:
-            for group, options in FOLDED.items():
+            for group in FOLDS:
                 gr.Markdown(f"### {GROUPS[group]}", elem_classes="group")
-                inputs |= {option.name: _folded(option) for option in options}
+                inputs |= {option.name: _folded(option) for option in OPTIONS.values() if option.fold == group}
             gr.Markdown("### Find the best way", elem_classes="group")
             self.minutes = gr.Number(
                 best_way.MINUTES,

@@ -24,18 +24,12 @@ def mode_note(mode: str) -> str:
     return MODES.get(mode, "A mode of the installed torch that has no description here.")
 
 
-def description(checkpoint: str) -> str:
-    """'shapes-vit: a small vision transformer for drawn shapes, bundled', for the heading before a run."""
-    entry, name = catalog.find(checkpoint), naming.short(checkpoint)
-    return f"{name}: {entry.title}, {source(entry)}" if entry is not None else f"{name}, from the Hub"
-
-
 def checkpoint_note(checkpoint: str) -> str:
-    """What is known of the chosen checkpoint; '' for one that cannot be run, as the forecast says why."""
+    """Facts of the chosen checkpoint; '' for one that cannot be run, as the forecast says why."""
     entry = catalog.find(checkpoint)
     if entry is None:
-        refused = catalog.refusal(checkpoint)
-        return "" if refused else escaped(f"Not in the list: {checkpoint} comes from the Hub (safetensors only).")
+        sentence = f"Not in the list: {checkpoint} comes from the Hub (safetensors only)."
+        return "" if catalog.refusal(checkpoint) else escaped(sentence)
     facts = [fmt.capital(source(entry))]
     if entry.parameters:
         facts.append(f"{fmt.parameters(entry.parameters)} parameters")
@@ -70,21 +64,18 @@ def source(checkpoint: Checkpoint) -> str:
 
 def doubts(spec: RunSpec) -> list[str]:
     """Why these settings, on the device 'cpu' or 'cuda', are known to be of no use."""
-    on_gpu = spec.device == "cuda"
-    found = {
-        "reduce-overhead uses CUDA graphs, which need a GPU: on a CPU it does the same as default.": (
-            not on_gpu and spec.mode == "reduce-overhead"
-        ),
-        "Most CPUs convert float16 to float32 to compute: slower than float32 and bfloat16.": (
-            not on_gpu and spec.dtype == "float16"
-        ),
-        "The number of threads matters on a CPU only.": on_gpu and spec.threads is not None,
-    }
-    return [sentence for sentence, holds in found.items() if holds]
+    if spec.device == "cuda":
+        return ["The number of threads matters on a CPU only."] if spec.threads is not None else []
+    sentences = []
+    if spec.mode == "reduce-overhead":
+        sentences.append("reduce-overhead uses CUDA graphs, which need a GPU: on a CPU it does the same as default.")
+    if spec.dtype == "float16":
+        sentences.append("Most CPUs convert float16 to float32 to compute: slower than float32 and bfloat16.")
+    return sentences
 
 
-def forecast(expected: Forecast | None, checkpoint: Checkpoint | None, spec: RunSpec, asked: str = "") -> Markup:
-    """Time, what it rests on, doubts of `spec`, and the query `asked` of the link that copy.js copies."""
+def forecast(expected: Forecast | None, checkpoint: Checkpoint | None, spec: RunSpec, query: str) -> Markup:
+    """Time, what it rests on, doubts of `spec`, and the query of the link that copy.js copies."""
     text, basis = "No estimate yet: this checkpoint has not been run here.", ""
     if expected is not None:
         text = f"about {fmt.rounded_duration(expected.seconds)}"
@@ -94,4 +85,4 @@ def forecast(expected: Forecast | None, checkpoint: Checkpoint | None, spec: Run
                 f"rough estimate from model size ({fmt.parameters(checkpoint.parameters)} parameters), "
                 "download not counted"
             )
-    return render("results.forecast", fmt.capital(text), basis, doubts(spec), asked)
+    return render("results.forecast", fmt.capital(text), basis, doubts(spec), query)

@@ -12,19 +12,21 @@ from demo.core.result import RunResult
 from demo.core.result_json import from_json
 from demo.core.stats import Interval
 from demo.present import naming, race, verdict
-from demo.ui.tabs.form_notes import description
+from demo.ui.tabs.form_notes import source
 from demo.ui.templates import percentage, render
 
 
 def intro(checkpoint: str) -> Markup:
-    """Before the first run: the question, and what Run will do."""
-    model = "" if catalog.refusal(checkpoint) else description(checkpoint)
-    return render("results.intro", model, race_of(recorded(), plays=True), recorded())
+    """Before the first run: the question, what Run will do, and the race of a recorded run."""
+    entry, name = catalog.find(checkpoint), naming.short(checkpoint)
+    model = f"{name}: {entry.title}, {source(entry)}" if entry is not None else f"{name}, from the Hub"
+    if catalog.refusal(checkpoint):
+        model = ""
+    return render("results.intro", model, race_of(_recorded_run(), plays=True), _recorded_run())
 
 
 @functools.cache
-def recorded() -> RunResult:
-    """A real run, whose race is shown before the first one of this page."""
+def _recorded_run() -> RunResult:
     return from_json(json.loads((catalog.ASSETS / "recorded.json").read_text(encoding="utf-8")))
 
 
@@ -34,9 +36,12 @@ def headline(result: RunResult, recorded: bool = False) -> Markup:
     outcome, speedup = verdict.outcome(result), result.speedup
     if outcome is None or speedup is None:
         return failure(result)
-    repeats = [next(iter(one.figures.values())).within.ratio for one in result.as_processes()]
-    several = repeats if len(repeats) > 1 else []
     certain = outcome in ("faster", "slower")
+    processes = [next(iter(one.figures.values())).within.ratio for one in result.as_processes()]
+    if len(processes) > 1:
+        axis = ruler(speedup, certain, speedup.floor, processes=processes)
+    else:
+        axis = ruler(speedup, certain, speedup.floor, speedup.within)
     return render(
         "results.headline",
         result,
@@ -44,18 +49,18 @@ def headline(result: RunResult, recorded: bool = False) -> Markup:
         verdict.worth(result),
         verdict.worth_why(result),
         certain=certain,
-        ruler=ruler(speedup, certain, speedup.floor, None if several else speedup.within, several),
+        ruler=axis,
         title=verdict.title(result),
     )
 
 
 def failure(result: RunResult, ways_out: str = "") -> Markup:
     """A run without figures: what happened, with which settings, and what to do; `ways_out` are links to that."""
-    failed = result.failure
+    failed, remedy = result.failure, ""
+    if failed and failed.remedy and result.status != "cancelled":
+        remedy = Markup("{} {}").format(failed.remedy, ways_out)
     message = failed.message if failed else "The run gave no figures."
-    way_out = failed.remedy if failed and result.status != "cancelled" else ""
-    way_out = Markup("{} {}").format(way_out, ways_out) if way_out else ""
-    return render("results.card", naming.status(result), message, way_out, kicker(result), verdict.title(result))
+    return render("results.card", naming.status(result), message, remedy, kicker(result), verdict.title(result))
 
 
 def both_sizes(draw: Callable[[str], str]) -> Markup:
@@ -75,23 +80,23 @@ def kicker(result: RunResult) -> Markup:
     return Markup('{}<span class="place"> · {}</span>').format(line, place)
 
 
-def problem(title: str, message: str, way_out: str = "") -> Markup:
+def problem(title: str, message: str, remedy: str = "") -> Markup:
     """A card for what was not run or did not work."""
-    return render("results.card", title, message, way_out)
+    return render("results.card", title, message, remedy)
 
 
 # ---- the ruler
 
-_REACHES = {1.1: 1.05, 1.25: 1.1, 1.5: 1.25, 2: 1.5, 3: 2, 5: 2, 10: 3, 20: 5, 50: 10, 100: 10}
+REACHES = {1.1: 1.05, 1.25: 1.1, 1.5: 1.25, 2: 1.5, 3: 2, 5: 2, 10: 3, 20: 5, 50: 10, 100: 10}
 """An axis' end on either side of 1×, and the tick between."""
 
 
 class Axis:
-    """A logarithmic axis around 1×. It ends at the first of `_REACHES` that contains all `ratios`, on both sides."""
+    """A logarithmic axis around 1×. It ends at the first of `REACHES` that contains all `ratios`, on both sides."""
 
     def __init__(self, ratios: Iterable[float]) -> None:
         farthest = max(max(ratio, 1 / ratio) for ratio in ratios) * 1.03
-        self.reach = next((limit for limit in _REACHES if limit >= farthest), farthest)
+        self.reach = next((limit for limit in REACHES if limit >= farthest), farthest)
 
     def place(self, ratio: float) -> float:
         """From 0 at the left end to 1 at the right one."""
@@ -104,7 +109,7 @@ class Axis:
 
     @property
     def ticks(self) -> list[tuple[float, str]]:
-        between = _REACHES.get(self.reach, math.sqrt(self.reach))
+        between = REACHES.get(self.reach, math.sqrt(self.reach))
         ratios = (1 / self.reach, 1 / between, 1.0, between, self.reach)
         return [(self.place(ratio), f"{ratio:.2g}×" if ratio < 1 else f"{ratio:.3g}×") for ratio in ratios]
 
@@ -114,8 +119,8 @@ def ruler(
 ) -> Markup:
     """The interval of the speed-up on an axis.
 
-    `known` shows the ratio above it. The hatched band around 1 is the noise floor. `within` is the interval of one
-    process, a stronger part of the whole; `processes` are the speed-ups of several, a dot each.
+    `known` shows the ratio above it, and `noise` is the hatched band around 1. `within` is the interval of one process,
+    a stronger part of the whole; `processes` are the speed-ups of several, a dot each.
     """
     low, high = speedup.low, speedup.high
     axis = Axis([low, high, 1 + noise, *processes])

@@ -14,9 +14,9 @@ from demo.present.charts import intervals
 from demo.store import export
 from demo.store.history import HistoryError
 from demo.store.hub_dataset import PushedHistory
-from demo.ui.look import TO_OPENED, download, scroll_to
+from demo.ui.look import TO_OPEN_RUN, download, scroll_to
 from demo.ui.tabs import compare, links, tables
-from demo.ui.tabs.events import AT_ONCE, UNREAD
+from demo.ui.tabs.events import EVENT_OPTIONS
 from demo.ui.tabs.run_tab import RunTab
 
 LISTED = 200
@@ -99,31 +99,37 @@ class HistoryTab:
 
     def _wire(self, tab: gr.Tab) -> None:
         search, selected, run_tab = self.search, self.selected, self._run_tab
+        raw: dict[str, Any] = {"preprocess": False, **EVENT_OPTIONS}
         compared = [*self.comparing, self.message]
-        opening = [selected, self.tabs, self.message, run_tab.opened_from, *run_tab.showing]
-        tab.select(self._show, [search, selected], self.listing, **UNREAD)
-        search.change(self._show, [search, selected], self.listing, trigger_mode="always_last", **UNREAD)
-        row_pressed = self.runs.select(self._press, [run_tab.visitor, selected], opening, **UNREAD)
-        row_pressed.then(None, run_tab.opened_from, js=TO_OPENED, api_visibility="private")
-        compare_pressed = self.compare_button.click(self._compare, selected, compared, **UNREAD)
+        opening = [selected, self.tabs, self.message, run_tab.row_run_id, *run_tab.showing]
+        tab.select(self._show, [search, selected], self.listing, **raw)
+        search.change(self._show, [search, selected], self.listing, trigger_mode="always_last", **raw)
+        row_pressed = self.runs.select(self._press, [run_tab.visitor, selected], opening, **raw)
+        row_pressed.then(None, run_tab.row_run_id, js=TO_OPEN_RUN, api_visibility="private")
+        compare_pressed = self.compare_button.click(self._compare, selected, compared, **raw)
         compare_pressed.then(None, js=scroll_to("compared"), api_visibility="private")
         events = [
             # a comparison stands above the list and would hide what the search finds
-            search.change(self._nothing_compared, None, self.comparing, **AT_ONCE),
-            tab.select(self._compare_linked, [self.address, self.query], compared, js=links.QUERY, **AT_ONCE),
+            search.change(self._nothing_compared, None, self.comparing, **EVENT_OPTIONS),
+            tab.select(self._compare_linked, [self.address, self.query], compared, js=links.QUERY, **EVENT_OPTIONS),
             compare_pressed,
             self.delete_button.click(
-                self._delete, [selected, search], [*compared, *self.listing], js=CONFIRM, **UNREAD
+                self._delete,
+                [selected, search],
+                [*compared, *self.listing],
+                js=CONFIRM,
+                preprocess=False,
+                **EVENT_OPTIONS,
             ),
         ]
         for event in events:
-            event.then(None, self.query, js=links.chosen("history"), api_visibility="private")
+            event.then(None, self.query, js=links.write_choices("history"), api_visibility="private")
         for format, button in self.exports.items():
             button.click(
                 lambda selected, search, format=format: self._export(format, selected, search),
                 [selected, search],
                 [self.file, self.message],
-                **(UNREAD | {"concurrency_limit": 1, "concurrency_id": "export"}),
+                **(raw | {"concurrency_limit": 1, "concurrency_id": "export"}),
             ).success(None, js=download("exported"), api_visibility="private")
 
     # ---- the table
@@ -151,7 +157,7 @@ class HistoryTab:
         id = str(next(reversed(tables.pressed_row(event)), ""))
         _, column = tables.pressed_place(event)
         if column == 0:
-            return {self.selected: list(dict.fromkeys([*_ids(selected), id])), self._run_tab.opened_from: ""}
+            return {self.selected: list(dict.fromkeys([*_ids(selected), id])), self._run_tab.row_run_id: ""}
         return self._run_tab.open_from(self.tabs, self.message, id, request, visitor)
 
     # ---- a comparison

@@ -12,22 +12,20 @@ from demo.core import catalog
 from demo.core.result import RunResult
 from demo.core.spec import OPTIONS, OWN_MODEL, TASKS, TEXT_GENERATION, BadInput, RunSpec, unused_options
 from demo.present import markdown, naming
-from demo.ui.tabs.form import OPTIONAL, Form, checkpoints, choices, first, takes_text
+from demo.ui.tabs.form import OPTIONAL, Form, choices, first, takes_text
 
 RUN = "run"
 """The parameter that names a stored run. The others are fields of `RunSpec`; unknown ones are ignored."""
 
 FIELDS = ("checkpoint", "task", *OPTIONS)
-MAX_QUERY = 20_000
-"""Characters of a query. It comes from a browser, so it may be anything."""
-_SWITCHES = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
+SWITCHES = {"1": True, "true": True, "0": False, "false": False}
 
 TO_TAB = "() => window.address.toTab()"
 """Opens the tab that the address names."""
-ARRIVED = "(id) => window.address.arrived(id)"
-"""The page has opened, and shows this stored run, or none ('')."""
-BEGUN = "(id) => window.address.shown(id)"
-"""A run has begun, and a reload shows it. A refused press of Run leaves the run that was shown."""
+ARRIVE = "(id) => window.address.arrive(id)"
+"""The page has opened and shows this stored run, or none ('')."""
+SHOW = "(id) => window.address.show(id)"
+"""Names the run in the address bar that is shown after a press of Run; '' for a run that has begun."""
 REMEMBER = "(id) => window.address.remember(id)"
 """Puts the shown run into the address bar, so that it can be sent to somebody; other parameters stay."""
 QUERY = "(_, ...rest) => [location.search, ...rest]"
@@ -42,63 +40,64 @@ def query(spec: RunSpec) -> str:
     return urlencode({name: str(value).lower() if isinstance(value, bool) else value for name, value in asked.items()})
 
 
-def changed(spec: RunSpec, changes: dict[str, Any]) -> Markup:
-    """For each change of a setting a link that fills the form with `spec` and it; none for a folder, which has none."""
-    found = Markup()
+def change_links(spec: RunSpec, changes: dict[str, Any]) -> Markup:
+    """For each changed setting a link that fills the form with `spec` and this change; none for a local folder."""
+    links = Markup()
     for name, value in changes.items() if not catalog.is_folder(spec.checkpoint) else ():
         try:
             other = dataclasses.replace(spec, **{name: value})
         except (BadInput, TypeError):  # a stored result may hold anything
             continue
         words = f"Set {OPTIONS[name].label} to {naming.value_text(value)}"
-        found += Markup('<a class="action" href="?{}">{}</a>').format(query(other), words)
-    return found
+        links += Markup('<a class="action" href="?{}">{}</a>').format(query(other), words)
+    return links
 
 
 def read_query(text: str) -> dict[str, str]:
-    return dict(parse_qsl(text[:MAX_QUERY].removeprefix("?"), keep_blank_values=True))
+    return dict(parse_qsl(text.removeprefix("?"), keep_blank_values=True))
 
 
-def opened(result: RunResult) -> str:
-    """A stored run as Markdown, as a pressed cell or row of a table shows it."""
+def run_summary(result: RunResult) -> str:
+    """A stored run as Markdown, with a link to it, for a press on a row of a table."""
     link = f"[Open this run with its charts and predictions](?{urlencode({RUN: result.id})})"
     return f"{link}\n\n{markdown.of_run(result)}"
 
 
-def with_choices(tab: str) -> str:
+def read_choices(tab: str) -> str:
     """JavaScript for an event's first input: the address's query if it chooses something else than the tab shows."""
-    return f"(_, ...rest) => [window.address.asked({tab!r}), ...rest]"
+    return f"(_, ...rest) => [window.address.readChoices({tab!r}), ...rest]"
 
 
-def chosen(tab: str) -> str:
+def write_choices(tab: str) -> str:
     """JavaScript that puts a tab's choices, an event's only input, into the address bar."""
-    return f"(query) => window.address.chosen({tab!r}, query)"
+    return f"(query) => window.address.writeChoices({tab!r}, query)"
 
 
 def spec_of(query: Mapping[str, str], checkpoint: str) -> RunSpec | None:
-    """The spec that a link asks for; None where it names no option. Raises BadInput, as the form does.
+    """The spec that a link asks for; None if the link names no option. Raises BadInput, as the form does.
 
-    `checkpoint` is used where the link names none. A zero-shot detector for which the link names no queries gets
-    `catalog.QUERIES`, and text generation without a prompt `catalog.PROMPT`, which the form then shows.
+    What the link does not name: the checkpoint is `checkpoint`, or the first of another task; a zero-shot detector gets
+    `catalog.QUERIES`, and text generation gets `catalog.PROMPT`.
     """
-    given: dict[str, Any] = {name: query[name] for name in FIELDS if name in query}
-    if not given:
+    values: dict[str, Any] = {name: query[name] for name in FIELDS if name in query}
+    if not values:
         return None
-    for name, value in given.items():
+    for name, value in values.items():
         if name in OPTIONS and OPTIONS[name].kind == "switch":
-            given[name] = _SWITCHES.get(value.lower(), value)
-    task = given.pop("task", None)
-    if "checkpoint" not in given and task in TASKS:
-        checkpoint = checkpoint if checkpoint in checkpoints(task) else first(task) or checkpoint
-    known = catalog.find(given.get("checkpoint", checkpoint))
-    if known is not None and known.takes_text and not given.get("text", "").strip():
-        given["text"] = catalog.QUERIES
-    if (known.task if known is not None else task) == TEXT_GENERATION and not given.get("prompt", "").strip():
-        given["prompt"] = catalog.PROMPT
-    return catalog.make_spec(given.pop("checkpoint", checkpoint), task, **given)
+            values[name] = SWITCHES.get(value.lower(), value)
+    task, entry = values.pop("task", None), catalog.find(checkpoint)
+    if task in TASKS and (entry is None or entry.task != task):
+        checkpoint = first(task) or checkpoint
+    checkpoint = values.pop("checkpoint", checkpoint)
+    entry = catalog.find(checkpoint)
+    if entry is not None and entry.takes_text and not values.get("text", "").strip():
+        values["text"] = catalog.QUERIES
+    if (entry.task if entry is not None else task) == TEXT_GENERATION and not values.get("prompt", "").strip():
+        values["prompt"] = catalog.PROMPT
+    return catalog.make_spec(checkpoint, task, **values)
 
 
-def filled(form: Form, spec: RunSpec) -> dict[Any, Any]:
+def fill_form(form: Form, spec: RunSpec) -> dict[Any, Any]:
     """Updates that make the form ask for `spec`, without its picture; none for a user's own model."""
     if spec.task == OWN_MODEL:
         return {}

@@ -1,10 +1,9 @@
 """The run that goes on or waits, as HTML: its phases, the race so far and the interval so far."""
 
 import itertools
-from html import escape
 from urllib.parse import urlencode
 
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from demo.core import format as fmt
 from demo.core.progress import Progress
@@ -28,18 +27,26 @@ STEP_OF_PHASE = {"start": 0, "load": 0, "prepare": 0, "warm up": 1, "compile": 2
 def strip(progress: Progress, spec: RunSpec, late: str = "") -> Markup:
     """Phases, time, the race and the interval so far; `late` is for a speaker whose run takes too long.
 
-    gradio replaces only the nodes that differ. So the order and number of elements must not depend on the progress:
-    then lines only grow.
+    The order and number of elements must not depend on the progress: gradio replaces only the nodes that differ, so
+    that lines only grow.
     """
-    speedup, step = progress.speedup, STEP_OF_PHASE.get(progress.phase, 0)
-    axis = ruler(speedup, not speedup.too_wide, 0.0) if speedup is not None else ""
-    running = both_sizes(lambda size: race.of_progress(progress, spec, size))
-    told = doing(progress), compile_parts(progress)
-    return render("progress.strip", spec, progress, list(STEPS), step, *told, running, axis, late)
+    speedup = progress.speedup
+    return render(
+        "progress.strip",
+        spec,
+        progress,
+        list(STEPS),
+        STEP_OF_PHASE.get(progress.phase, 0),
+        doing(progress),
+        compile_parts(progress),
+        both_sizes(lambda size: race.of_progress(progress, spec, size)),
+        ruler(speedup, not speedup.too_wide, 0.0) if speedup is not None else "",
+        late,
+    )
 
 
 def meanwhile(job: Job) -> Markup:
-    """For who waits in the line: how long a run takes here, and the latest stored answer of these settings."""
+    """For a visitor who waits: how long a run takes here, and the latest stored answer of these settings."""
     texts = []
     if job.expected_seconds is not None:
         texts.append(Markup("A run takes about {}.").format(fmt.rounded_duration(job.expected_seconds)))
@@ -72,5 +79,5 @@ def compile_parts(progress: Progress) -> str:
 def doing(progress: Progress) -> Markup:
     """What the worker is doing."""
     if progress.code:
-        return Markup(escape(fmt.capital(naming.worker_word(progress.code))))
+        return escape(fmt.capital(naming.worker_word(progress.code)))
     return Markup([*STEPS.values(), "Done"][STEP_OF_PHASE.get(progress.phase, 0)])

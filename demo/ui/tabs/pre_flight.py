@@ -3,7 +3,7 @@
 Not covered: a page that is opened anew while it goes on shows nothing of it.
 """
 
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,13 +11,14 @@ import gradio as gr
 from markupsafe import Markup
 
 from demo.core import format as fmt
+from demo.core.machine import HostInfo
 from demo.core.refusals import on_machine
 from demo.core.spec import RunSpec
 from demo.present import naming, verdict
 from demo.sweep.grid import Cell
 from demo.sweep.run_grid import Done, Event, Timing, Waiting, run_one
 from demo.ui.jobs import Series, machine_of
-from demo.ui.tabs.events import AT_ONCE, Watching, error_card
+from demo.ui.tabs.events import EVENT_OPTIONS, WorkView, error_card
 from demo.ui.tabs.form import default_picture
 from demo.ui.tabs.live_strip import doing
 from demo.ui.tabs.run_tab import RunTab
@@ -26,10 +27,9 @@ from demo.ui.templates import render
 
 @dataclass(eq=False)
 class PreFlight(Series):
-    """One run of each cell with the picture that its model is shown first."""
+    """One run of each preset with the picture that its model is shown first."""
 
-    names: Sequence[str]
-    """What each cell's key is called."""
+    names: list[str]
     cells: list[Cell]
 
     def _events(self) -> Generator[Event, None, None]:
@@ -44,25 +44,26 @@ class PreFlight(Series):
         super()._note(event)
 
 
-class PreFlightScreen(Watching):
+class PreFlightScreen(WorkView):
     """The button of key 0, and what the stage shows after its press, in the place of a run that goes on."""
 
-    def __init__(self, run_tab: RunTab, names: Sequence[str], specs: Callable[[], Iterable[RunSpec]]) -> None:
-        """`names` are the presets', and `specs` gives their settings on this machine."""
-        self._tab, self._names, self._specs = run_tab, names, specs
+    def __init__(self, run_tab: RunTab, presets: Callable[[HostInfo], dict[str, RunSpec]]) -> None:
+        """`presets` gives the settings on a machine, by their names."""
+        self._tab, self._presets = run_tab, presets
         pane, buttons = run_tab.pane, run_tab.form.buttons
         super().__init__(run_tab.works, [pane.live], [pane.live, pane.notice, *buttons])
         self.button = gr.Button("0  Pre-flight", elem_id="preset-0")
         changed = [pane.notice, pane.live, pane.best, *buttons, self.watched]
-        self._watch_after(self.button.click(self._run, run_tab.visitor, changed, **AT_ONCE))
+        self._watch_after(self.button.click(self._run, run_tab.visitor, changed, **EVENT_OPTIONS))
 
     def _run(self, request: gr.Request, visitor: str | None) -> dict[Any, Any]:
         tab = self._tab
 
         def make(name: str) -> PreFlight:
             machine = machine_of(tab.runner)
-            cells = [Cell(on_machine(spec, machine)) for spec in self._specs()]
-            return PreFlight(tab.runner, tab.queue, name, self._names, cells)
+            specs = self._presets(machine)
+            cells = [Cell(on_machine(spec, machine)) for spec in specs.values()]
+            return PreFlight(tab.runner, tab.queue, name, list(specs), cells)
 
         return self._start(request, visitor, make)
 
@@ -91,19 +92,20 @@ def screen(going: PreFlight) -> Markup:
 def _row(going: PreFlight, place: int) -> tuple[str, str, str]:
     """The preset's key and name, its state in a word, and what is known of it."""
     cell = going.cells[place]
-    named = f"{place + 1}  {going.names[place]}"
+    name = f"{place + 1}  {going.names[place]}"
     if cell.refused:
-        return named, "refused", cell.refused
+        return name, "refused", cell.refused
     if (result := cell.result) is not None:
         if verdict.outcome(result) is None:
-            return named, "failed", naming.status(result)
-        told = [verdict.answer(result), f"a run takes {fmt.rounded_duration(result.elapsed_seconds)}"]
-        kept = result.compilation.known_costs.get("warm") if result.compilation is not None else None
-        told += [f"starts in {fmt.duration(kept)} with the kept cache"] if kept is not None else []
-        return named, "ready", " · ".join(told)
+            return name, "failed", naming.status(result)
+        facts = [verdict.answer(result), f"a run takes {fmt.rounded_duration(result.elapsed_seconds)}"]
+        warm = result.compilation.known_costs.get("warm") if result.compilation is not None else None
+        if warm is not None:
+            facts.append(f"starts in {fmt.duration(warm)} with the kept cache")
+        return name, "ready", " · ".join(facts)
     match going.doing:
         case Timing(at, progress) if at == place and not going.ended:
-            return named, "now", doing(progress)
+            return name, "now", doing(progress)
         case Waiting(ahead) if not going.ended and place == going.runs_ended:
-            return named, "waits", f"Runs ahead of yours: {ahead}."
-    return named, "not run" if going.ended else "next", ""
+            return name, "waits", f"Runs ahead of yours: {ahead}."
+    return name, "not run" if going.ended else "next", ""

@@ -16,7 +16,7 @@ from demo.present.markdown import escaped
 from demo.store import published
 from demo.store.published import OOM, PublishedRow
 from demo.ui.tabs import links, tables
-from demo.ui.tabs.events import AT_ONCE
+from demo.ui.tabs.events import EVENT_OPTIONS
 from demo.ui.tabs.form import TASK_NAMES
 
 ALL = ""
@@ -70,11 +70,11 @@ class PublishedTab:
             self._update,
             [self.query, *filters],
             [self.query, *filters, *self.outputs],
-            js=links.with_choices("published"),
+            js=links.read_choices("published"),
             trigger_mode="always_last",
-            **AT_ONCE,
-        ).then(None, self.query, js=links.chosen("published"), api_visibility="private")
-        self.table.select(self._press, self.rows, [self.pressed, self.scope], **AT_ONCE).then(
+            **EVENT_OPTIONS,
+        ).then(None, self.query, js=links.write_choices("published"), api_visibility="private")
+        self.table.select(self._press, self.rows, [self.pressed, self.scope], **EVENT_OPTIONS).then(
             None, self.pressed, js=links.FILL, api_visibility="private"
         )
 

@@ -103,7 +103,7 @@ class ResultPane:
         words = "Repeat in a fresh process" if result.as_processes() else "Run it again"
         again = gr.update(value=words, visible=stored and can_repeat(result, machine))
         if result.speedup is None or result.failure is not None:
-            ways_out = links.changed(result.spec, result.failure.change) if result.failure is not None else Markup()
+            ways_out = links.change_links(result.spec, failed.change) if (failed := result.failure) else Markup()
             return self.only(failure(result, ways_out)) | below | {self.repeat: again}
         hidden = {part: gr.update(visible=False) for part in (self.notice, self.live, self.best)}
         # It plays once the run is over: an animation would take a core from the later start that is still measured.

@@ -8,7 +8,7 @@ from typing import Any
 import gradio as gr
 from markupsafe import Markup
 
-from demo.core import catalog, cores, format as fmt
+from demo.core import catalog, cores, format as fmt, hub
 from demo.core.quality import quality
 from demo.core.refusals import on_machine, refusal
 from demo.core.result import RunResult
@@ -19,10 +19,10 @@ from demo.runs.outcome import NO_FILES
 from demo.runs.runner import Runner
 from demo.store.history import History, HistoryError
 from demo.sweep.run_grid import Waiting
-from demo.ui.jobs import Job, RunQueue, Supervisor, WaitingForQuiet, Work, attempted, visitor_name
+from demo.ui.jobs import Job, RunQueue, Supervisor, WaitingForQuiet, Work, result_or_error, visitor_name
 from demo.ui.look import FOCUS_STAGE, REDRAW, TO_ANSWER, TO_STAGE
 from demo.ui.tabs import form as forms, form_notes, links, tables
-from demo.ui.tabs.events import AT_ONCE, LATEST, QUIET, UNREAD, Watching, error_card
+from demo.ui.tabs.events import EVENT_OPTIONS, WorkView, error_card
 from demo.ui.tabs.form import FIRST
 from demo.ui.tabs.headline import headline, intro, problem
 from demo.ui.tabs.live_strip import meanwhile, strip
@@ -30,8 +30,8 @@ from demo.ui.tabs.result_pane import ResultPane, one_more, picture_of
 from demo.ui.templates import render
 
 BROWSER_KEY = "worth-compiling-visitor"
-"""The key under which the browser keeps the visitor's id. It is also the secret with which gradio encrypts the id: a
-fixed one, so that the id stays readable after a restart of the server. The id protects nothing."""
+"""The key under which the browser keeps the visitor's id, and gradio's secret to encrypt it. The secret is fixed, so
+that the id stays readable after a restart of the server. The id protects nothing."""
 WAITING = (
     "Runs go one at a time, so that they do not disturb each other's timing. Yours starts automatically. Cancel to "
     "leave the queue."
@@ -40,12 +40,12 @@ WAITING_FOR_QUIET = "The run starts by itself when they leave it alone, or after
 LATER_START = "The answer stands. Measuring how long the next start takes …"
 LATE = "This takes longer than announced. Key S stops it and shows the recorded answer."
 DRAWING_SECONDS = race.PLAYED_SECONDS + 3.0
-"""How long a browser on the same machine keeps it busy with a page that has opened, and with its race."""
+"""How long a page that has opened, and its race, keep a browser on the same machine busy."""
 MAX_RUNS = 100
 """Runs that a forecast looks at. `History` keeps as many in memory, so that after a run only the new one is read."""
 
 
-class RunTab(Watching):
+class RunTab(WorkView):
     """The components and their events. Make it inside the `gr.Blocks` or tab that holds it."""
 
     def __init__(self, runner: Runner, queue: RunQueue, history: History) -> None:
@@ -57,15 +57,15 @@ class RunTab(Watching):
                 self.pane = ResultPane(FIRST.id)
         self.has_run = gr.State(False)
         self.visitor = gr.BrowserState(None, storage_key=BROWSER_KEY, secret=BROWSER_KEY)
-        self.opened = gr.Textbox("", visible=False)
-        self.opened_from = gr.Textbox("", visible=False)
-        """The run that the last press on a row of another tab has opened; '' if it opened none."""
-        """The id of the stored run that is shown, for `links.REMEMBER`."""
+        self.shown_id = gr.Textbox("", visible=False)
+        """The id of the stored run that is shown, for `links.REMEMBER`; '' for none."""
+        self.row_run_id = gr.Textbox("", visible=False)
+        """The id of the run that the last press on a row of another tab showed; '' for none."""
         fields = [*self.form.inputs.values(), self.form.minutes, self.form.other_formats, *self.form.picture_notes]
-        self.showing = [*self.pane.components, *fields, self.has_run, self.opened]
+        self.showing = [*self.pane.components, *fields, self.has_run, self.shown_id]
         """The components that `open` may change."""
-        works = Supervisor()  # and searches for the best way: a visitor has one of both at a time
-        super().__init__(works, [self.pane.live], [*self.pane.components, *self.form.buttons, self.opened])
+        works = Supervisor()  # of the search for the best way, too: a visitor has one run or search at a time
+        super().__init__(works, [self.pane.live], [*self.pane.components, *self.form.buttons, self.shown_id])
         self._ending.append(self.watched)
         self._wire()
 
@@ -74,8 +74,8 @@ class RunTab(Watching):
     def arrive(self, blocks: gr.Blocks) -> Any:
         """Connects what happens when a visitor opens the page, and returns the first event."""
         changed = [*self.showing, *self.form.buttons, self.visitor, self.watched]
-        arrived = blocks.load(self._arrive, self.visitor, changed, **AT_ONCE)
-        arrived.then(None, self.opened, js=links.ARRIVED, api_visibility="private")
+        arrived = blocks.load(self._arrive, self.visitor, changed, **EVENT_OPTIONS)
+        arrived.then(None, self.shown_id, js=links.ARRIVE, api_visibility="private")
         arrived.then(None, js=TO_ANSWER, api_visibility="private")
         self._watch_after(arrived)
         return arrived
@@ -87,9 +87,10 @@ class RunTab(Watching):
             self._settle,
             [inputs["checkpoint"], inputs["image"], self.has_run],
             [inputs["checkpoint"], inputs["image"]],
-            **UNREAD,
-        ).then(self._forecast, list(inputs.values()), self.form.forecast, **UNREAD).then(
-            self._others, None, [self.form.busy, self.form.run_when_quiet], **UNREAD
+            preprocess=False,
+            **EVENT_OPTIONS,
+        ).then(self._forecast, list(inputs.values()), self.form.forecast, preprocess=False, **EVENT_OPTIONS).then(
+            self._busy_note, None, [self.form.busy, self.form.run_when_quiet], preprocess=False, **EVENT_OPTIONS
         )
 
     def _wire(self) -> None:
@@ -98,15 +99,16 @@ class RunTab(Watching):
             self._chosen,
             [inputs["checkpoint"], inputs["task"], self.has_run],
             [inputs["task"], form.checkpoint_note, inputs["text"], pane.top],
-            **QUIET,
+            **EVENT_OPTIONS,
         )
         gr.on(
             [field.change for name, field in inputs.items() if name != "image"],
-            self._asked,
-            [self.opened, *inputs.values()],
+            self._forecast_and_note,
+            [self.shown_id, *inputs.values()],
             [form.forecast, pane.notice],
-            **UNREAD,
-            **LATEST,
+            preprocess=False,
+            trigger_mode="always_last",
+            **EVENT_OPTIONS,
         )
         for fold in pane.folds.values():
             fold.expand(None, js=REDRAW, api_visibility="private")
@@ -115,37 +117,42 @@ class RunTab(Watching):
         gr.on([*begins, form.cancel.click], None, js=FOCUS_STAGE, api_visibility="private")
         changed = [
             *(pane.notice, pane.live, pane.best, *form.picture_notes, *form.buttons),
-            *(self.has_run, self.opened, self.watched),
+            *(self.has_run, self.shown_id, self.watched),
         ]
         for begun in (
-            form.run.click(self._run, [self.visitor, *inputs.values()], changed, **UNREAD),
-            form.run_when_quiet.click(self._run_when_quiet, [self.visitor, *inputs.values()], changed, **UNREAD),
-            pane.repeat.click(self._repeat, [self.visitor, self.opened, inputs["image"]], changed, **UNREAD),
+            form.run.click(self._run, [self.visitor, *inputs.values()], changed, preprocess=False, **EVENT_OPTIONS),
+            form.run_when_quiet.click(
+                self._run_when_quiet, [self.visitor, *inputs.values()], changed, preprocess=False, **EVENT_OPTIONS
+            ),
+            pane.repeat.click(
+                self._repeat, [self.visitor, self.shown_id, inputs["image"]], changed, preprocess=False, **EVENT_OPTIONS
+            ),
         ):
-            begun.then(None, self.opened, js=links.BEGUN, api_visibility="private")
-            self._watch_after(begun).then(self._forecast, list(inputs.values()), form.forecast, **UNREAD)
-        form.cancel.click(self._cancel, self.visitor, form.cancel, queue=False, **QUIET)
+            begun.then(None, self.shown_id, js=links.SHOW, api_visibility="private")
+            self._watch_after(begun).then(
+                self._forecast, list(inputs.values()), form.forecast, preprocess=False, **EVENT_OPTIONS
+            )
+        form.cancel.click(self._cancel, self.visitor, form.cancel, queue=False, **EVENT_OPTIONS)
 
     def _watch_after(self, event: Any) -> Any:
         shown = super()._watch_after(event)
-        ended = shown.then(self._wait, self.watched, self.watched, **AT_ONCE)
-        over = ended.then(self._over, self.watched, self._ending, **AT_ONCE)
-        return over.then(None, self.opened, js=links.REMEMBER, api_visibility="private")
+        ended = shown.then(self._wait, self.watched, self.watched, **EVENT_OPTIONS)
+        over = ended.then(self._over, self.watched, self._ending, **EVENT_OPTIONS)
+        return over.then(None, self.shown_id, js=links.REMEMBER, api_visibility="private")
 
     def _wait(self, request: gr.Request, going: Work | None) -> Iterator[dict[Any, Any]]:
-        """Until work ends whose answer is shown already."""
+        """Waits for the end of work whose early result is shown."""
         for _ in going.watch() if going is not None else ():
             yield {self.watched: gr.skip()}
         yield {self.watched: gr.skip()}
 
     def _over(self, request: gr.Request, going: Work | None) -> dict[Any, Any]:
-        """The end, once; or the answer, while only the later start is still measured."""
-        answer = going.answer if isinstance(going, Job) and not going.ended else None
-        if answer is None:
-            ended = {self.watched: None} if going is not None and going.ended else {}
-            return super()._over(request, going) | ended
-        noted = {self.pane.notice: gr.update(value=render("results.note", LATER_START), visible=True)}
-        return self.pane.result(answer, NO_FILES, False, self.runner.machine) | noted
+        """The end, once; or the early result, while only the later start is still measured."""
+        if going is not None and not going.ended and going.early_result is not None:
+            note = {self.pane.notice: gr.update(value=render("results.note", LATER_START), visible=True)}
+            return self.pane.result(going.early_result, NO_FILES, False, self.runner.machine) | note
+        ended = {self.watched: None} if going is not None and going.ended else {}
+        return super()._over(request, going) | ended
 
     # ---- the form
 
@@ -154,86 +161,92 @@ class RunTab(Watching):
         form = self.form
         name = (checkpoint or "").strip()
         entry = catalog.find(name)
-        its_task = task if entry is None else entry.task  # a checkpoint of the catalogue decides the task
+        own_task = task if entry is None else entry.task  # a checkpoint of the catalogue decides the task
         updates = {
-            form.inputs["task"]: its_task if its_task != task else gr.skip(),
+            form.inputs["task"]: own_task if own_task != task else gr.skip(),
             form.checkpoint_note: form_notes.checkpoint_note(name),
-            form.inputs["text"]: gr.update(visible=forms.takes_text(name, its_task)),
+            form.inputs["text"]: gr.update(visible=forms.takes_text(name, own_task)),
         }
         return updates if has_run or not name else updates | {self.pane.top: intro(name)}
 
-    def _asked(self, request: gr.Request, opened: str, *values: Any) -> tuple[Any, Any]:
-        """After a change of the form: its forecast, and a note above an answer that is of other settings."""
-        shown = attempted(lambda: self.history.get(opened)) if opened else None
+    def _forecast_and_note(self, request: gr.Request, shown_id: str, *values: Any) -> tuple[Any, Any]:
+        """After a change of the form: its forecast, and a note above an answer that has other settings."""
+        shown = result_or_error(lambda: self.history.get(shown_id)) if shown_id else None
         note, machine = gr.update(visible=False), self.runner.machine
         with contextlib.suppress(BadInput):
-            spec = forms.read_spec(dict(zip(self.form.inputs, values, strict=True)))
+            spec = forms.read_spec(self.form.by_name(values))
             if isinstance(shown, RunResult) and machine is not None and on_machine(spec, machine) != shown.spec:
-                told = f"This answer is of {naming.run_line(shown)}. The form asks for another run now."
-                note = gr.update(value=render("results.note", told), visible=True)
+                sentence = f"This answer is of {naming.run_line(shown)}. The form asks for another run now."
+                note = gr.update(value=render("results.note", sentence), visible=True)
         return self._forecast(request, *values), note
 
     def _forecast(self, request: gr.Request, *values: Any) -> Any:
-        """What to expect of the form's current values; '' while the machine is not known.
-
-        A browser takes over the values of a link, a preset or an opened run one by one and asks for a forecast after
-        each. The checkpoint comes later than its task. A visitor's choice does not end like that: see `_chosen`.
-        """
-        machine = self.runner.machine
+        """What to expect of the form's current values; '' while the machine is not known."""
+        machine, fields = self.runner.machine, self.form.by_name(values)
         if machine is None:
             return ""
-        fields = dict(zip(self.form.inputs, values, strict=True))
         checkpoint = catalog.find(fields["checkpoint"] or "")
+        # a browser takes over the values of a link one by one, and the checkpoint comes later than its task
         if checkpoint is not None and checkpoint.task != fields["task"]:
             return gr.skip()
         try:
             spec = forms.read_spec(fields)
-        except BadInput as refused:
-            return render("results.no_forecast", str(refused))
-        query = links.query(spec)
-        spec = on_machine(spec, machine)
-        if here_not := refusal(spec, machine):
-            return render("results.no_forecast", here_not)
-        here = self._here(spec)
-        likely = forecast.forecast(spec, checkpoint, here)
-        return form_notes.forecast(likely, checkpoint, spec, query)
+        except BadInput as error:
+            return render("results.no_forecast", str(error))
+        query, spec = links.query(spec), on_machine(spec, machine)
+        if problem_here := refusal(spec, machine):
+            return render("results.no_forecast", problem_here)
+        expected = forecast.forecast(spec, checkpoint, self._runs_here(spec))
+        return form_notes.forecast(expected, checkpoint, spec, query)
 
-    def _here(self, spec: RunSpec) -> list[RunResult]:
-        """The newest stored runs of this machine on the device of `spec`; none where the history cannot be read."""
+    def _runs_here(self, spec: RunSpec) -> list[RunResult]:
+        """The newest stored runs of this machine on the device of `spec`; none if the history cannot be read."""
         machine = self.runner.machine
-        if machine is None:
-            return []
         with contextlib.suppress(HistoryError):
-            return forecast.on_this_machine(self.history.all(limit=MAX_RUNS), machine, spec.device)
+            if machine is not None:
+                return forecast.on_this_machine(self.history.all(limit=MAX_RUNS), machine, spec.device)
         return []
+
+    def _latest_answer(self, spec: RunSpec) -> RunResult | None:
+        """The latest stored answer of these settings on this machine; `spec` is that of `on_machine`."""
+        return next((run for run in self._runs_here(spec) if run.spec == spec and verdict.outcome(run)), None)
 
     def _settle(
         self, checkpoint: str, image: dict[str, Any] | None, has_run: bool, request: gr.Request
     ) -> tuple[Any, Any]:
-        """When the machine is known: its default checkpoint and picture, if the visitor has not changed the form."""
-        untouched = checkpoint == FIRST.id and not has_run and "checkpoint" not in request.query_params
-        default = forms.default_checkpoint(self.runner.machine) if untouched else FIRST.id
-        return (gr.skip(), gr.skip()) if default == FIRST.id else (default, forms.picture_for(default, image))
+        """When the machine is known: ViT and its picture on a GPU, if the visitor has not changed the form.
+
+        The first press of Run has to succeed, so ViT's weights must be at hand.
+        """
+        machine, model = self.runner.machine, forms.VIT
+        changed = checkpoint != FIRST.id or has_run or "checkpoint" in request.query_params
+        if changed or machine is None or machine.gpu is None or not hub.can_load(model):
+            return gr.skip(), gr.skip()
+        return model, forms.picture_for(model, image)
+
+    def _busy_note(self, request: gr.Request) -> tuple[Any, Any]:
+        """That other programs keep this machine busy, and the button that waits; both are hidden on a quiet machine,
+        and if runs use a GPU."""
+        time.sleep(DRAWING_SECONDS)
+        share, machine = cores.others_share(), self.runner.machine
+        if share is None or share < cores.BUSY_CPU or (machine is not None and machine.gpu is not None):
+            return gr.update(visible=False), gr.update(visible=False)
+        sentence = f"Other programs use {fmt.percent(share)} of this machine: the answer will be rough."
+        return gr.update(value=sentence, visible=True), gr.update(visible=True)
 
     # ---- a run
 
-    def latest(self, request: gr.Request, visitor: str | None) -> Job | None:
-        """The visitor's latest run, running or ended; None if the latest work is a search."""
-        work = self.work_of(request, visitor)
-        return work if isinstance(work, Job) else None
-
     def _run(self, request: gr.Request, visitor: str | None, *values: Any) -> dict[Any, Any]:
-        """A press of Run. The form keeps its values, and the Run button is enabled again in the end."""
         return self._start(request, visitor, lambda name: self._job(name, values))
 
     def _run_when_quiet(self, request: gr.Request, visitor: str | None, *values: Any) -> dict[Any, Any]:
         return self._start(request, visitor, lambda name: self._job(name, values, when_quiet=True))
 
     def _job(self, name: str, values: tuple[Any, ...], when_quiet: bool = False) -> Job:
-        spec, image = forms.read(dict(zip(self.form.inputs, values, strict=True)))
+        spec, image = forms.spec_and_picture(self.form.by_name(values))
         machine = self.runner.machine
-        asked = spec if machine is None else on_machine(spec, machine)
-        likely = forecast.forecast(asked, catalog.find(spec.checkpoint), self._here(asked))
+        spec_here = spec if machine is None else on_machine(spec, machine)
+        expected = forecast.forecast(spec_here, catalog.find(spec.checkpoint), self._runs_here(spec_here))
         return Job(
             self.runner,
             self.queue,
@@ -241,8 +254,8 @@ class RunTab(Watching):
             spec,
             image,
             when_quiet=when_quiet,
-            expected_seconds=likely.seconds if likely is not None else None,
-            recorded=self._latest_answer(asked),
+            expected_seconds=expected.seconds if expected is not None else None,
+            recorded=self._latest_answer(spec_here),
         )
 
     def _repeat(
@@ -259,34 +272,28 @@ class RunTab(Watching):
 
         return self._start(request, visitor, one_more_process)
 
-    def recorded(self, request: gr.Request, visitor: str | None, *values: Any) -> dict[Any, Any]:
+    def show_recorded(self, request: gr.Request, visitor: str | None, *values: Any) -> dict[Any, Any]:
         """Updates for `showing`: the latest stored answer of the form's settings here, marked as recorded. A run that
-        goes on is cancelled for that of its settings."""
-        if self.is_running(request, visitor):
-            job = self.latest(request, visitor)
-            if job is not None and job.recorded is not None:
-                job.show_recorded = True
-                job.cancel()
+        goes on is cancelled, and its end shows the stored answer of its settings."""
+        work = self.work_of(request, visitor)
+        if work is not None and not work.ended:
+            if isinstance(work, Job) and work.recorded is not None:
+                work.show_recorded = True
+                work.cancel()
             return {}
         try:
-            spec = forms.read(dict(zip(self.form.inputs, values, strict=True)))[0]
-        except BadInput as refused:
-            return self.pane.refused(error_card(refused))
+            spec = forms.read_spec(self.form.by_name(values))
+        except BadInput as error:
+            return self.pane.refused(error_card(error))
         machine = self.runner.machine
         run = self._latest_answer(on_machine(spec, machine)) if machine is not None else None
         if run is None:
-            told = "No answer of these settings is stored on this machine."
-            return self.pane.refused(problem("Nothing recorded", told, "Press R to run it."))
-        return self._recorded(run.id, self.latest(request, visitor))
+            sentence = "No answer of these settings is stored on this machine."
+            return self.pane.refused(problem("Nothing recorded", sentence, "Press R to run it."))
+        return self._recorded(run, work)
 
-    def _latest_answer(self, spec: RunSpec) -> RunResult | None:
-        """The latest stored answer of these settings on this machine; `spec` is that of `on_machine`."""
-        return next((one for one in self._here(spec) if one.spec == spec and verdict.outcome(one)), None)
-
-    def _recorded(self, id: str, latest: Job | None) -> dict[Any, Any]:
-        shown = self.open(id, latest)
-        run = attempted(lambda: self.history.get(id))
-        return shown | ({self.pane.top: headline(run, recorded=True)} if isinstance(run, RunResult) else {})
+    def _recorded(self, run: RunResult, work: Work | None = None) -> dict[Any, Any]:
+        return self._stored(run, work) | {self.pane.top: headline(run, recorded=True)}
 
     def _refused(self, card: Markup) -> dict[Any, Any]:
         return self.form.pressable(running=False) | self.pane.refused(card) | {self.watched: None}
@@ -297,7 +304,7 @@ class RunTab(Watching):
             **form.pressable(running=True),
             **{part: gr.update(visible=False) for part in form.picture_notes},
             self.has_run: True,
-            self.opened: "",
+            self.shown_id: "",
             self.watched: job,
         } | self.pane.running(strip(job.at_the_start, job.spec))
 
@@ -316,17 +323,17 @@ class RunTab(Watching):
     def _end(self, job: Job) -> dict[Any, Any]:
         pane, machine, ready = self.pane, self.runner.machine, self.form.pressable(running=False)
         if job.show_recorded and job.recorded is not None:
-            shown = self._recorded(job.recorded.id, None)
-            return ready | {part: update for part, update in shown.items() if part in self._ending}
+            updates = self._recorded(job.recorded)
+            return ready | {part: update for part, update in updates.items() if part in self._ending}
         match outcome := job.outcome():
             case RunResult():
-                stored = isinstance(attempted(lambda: self.history.get(outcome.id)), RunResult)
-                shown = pane.result(outcome, job.files_of(outcome.id), stored, machine)
-                for fold in pane.folds.values() if job.answer is not None else ():
-                    del shown[fold]["open"]  # who reads the answer already may have opened it
+                stored = isinstance(result_or_error(lambda: self.history.get(outcome.id)), RunResult)
+                updates = pane.result(outcome, job.files_of(outcome.id), stored, machine)
+                for fold in pane.folds.values() if job.early_result is not None else ():
+                    del updates[fold]["open"]  # who reads the early result may have opened it
                 if (known := quality(outcome)) is not None and known.remedy == "quiet":
                     ready[self.form.run_when_quiet] = gr.update(interactive=True, visible=True)
-                return ready | shown | {self.opened: outcome.id if stored else ""}
+                return ready | updates | {self.shown_id: outcome.id if stored else ""}
             case None:
                 card = problem("Cancelled", "You left the queue.")
             case _:
@@ -336,41 +343,48 @@ class RunTab(Watching):
     # ---- links
 
     def _arrive(self, request: gr.Request, visitor: str | None) -> dict[Any, Any]:
-        """A page has opened: it shows the stored run that its link names; else the visitor's run that goes on, or
-        ended unseen; else the link fills the form."""
+        """The first updates of a page:
+
+        1. the stored run that its link names;
+        2. else the visitor's run, if that goes on or ended unseen;
+        3. else the form as its link asks for it.
+        """
         query, form = request.query_params, self.form
         name = visitor_name(visitor, request.session_hash)
         updates: dict[Any, Any] = {self.visitor: name, self.watched: None}
-        job = self.latest(request, visitor)
-        run = query.get(links.RUN)
-        if not run and job is not None and not (job.ended and job.delivered):
-            return updates | self._begun(job) | links.filled(form, job.spec) | form.with_picture(job.image)
-        if run:
-            return updates | self.open(run, job)
-        spec = attempted(lambda: links.spec_of(query, FIRST.id))
+        work = self.work_of(request, visitor)
+        if id := query.get(links.RUN):
+            return updates | self.open(id, work)
+        if isinstance(work, Job) and not (work.ended and work.delivered):
+            return updates | self._begun(work) | links.fill_form(form, work.spec) | form.with_picture(work.image)
+        spec = result_or_error(lambda: links.spec_of(query, FIRST.id))
         if isinstance(spec, Exception):
             card = problem("The link cannot be followed", str(spec), "Choose the settings in the form.")
             return updates | {self.has_run: True} | self.pane.only(card)
         if spec is None:
             return updates
         picture = gr.update(value=forms.servable(forms.default_picture(spec.checkpoint)))
-        return updates | links.filled(form, spec) | {form.inputs["image"]: picture}
+        return updates | links.fill_form(form, spec) | {form.inputs["image"]: picture}
 
-    def open(self, id: str, latest: Job | None) -> dict[Any, Any]:
-        """Updates for `showing` that show a stored run, and the form, as they were when it ended; of `latest`, the
-        visitor's latest run, the files still exist."""
+    def open(self, id: str, work: Work | None) -> dict[Any, Any]:
+        """Updates for `showing`: a stored run, or why it cannot be shown. `work` is the visitor's latest, whose files
+        still exist."""
         self.history.recover()
-        result = attempted(lambda: self.history.get(id))
-        if not isinstance(result, RunResult):
-            missing = f"No stored run has the id {id!r}. It was deleted, or it is stored on another machine."
-            card = problem("Run not found", missing, "The History tab lists the runs that are here.")
-            card = error_card(result, title="This run cannot be read") if result is not None else card
-            return {self.has_run: True, self.opened: ""} | self.pane.only(card)
-        files = latest.files_of(id) if latest is not None else NO_FILES
+        result = result_or_error(lambda: self.history.get(id))
+        if isinstance(result, RunResult):
+            return self._stored(result, work)
+        missing = f"No stored run has the id {id!r}. It was deleted, or it is stored on another machine."
+        card = problem("Run not found", missing, "The History tab lists the runs that are here.")
+        card = error_card(result, title="This run cannot be read") if result is not None else card
+        return {self.has_run: True, self.shown_id: ""} | self.pane.only(card)
+
+    def _stored(self, result: RunResult, work: Work | None) -> dict[Any, Any]:
+        """A stored run and the form, as they were when it ended."""
+        files = work.files_of(result.id) if isinstance(work, Job) else NO_FILES
         return (
-            {self.has_run: True, self.opened: id}
+            {self.has_run: True, self.shown_id: result.id}
             | self.pane.result(result, files, True, self.runner.machine)
-            | links.filled(self.form, result.spec)
+            | links.fill_form(self.form, result.spec)
             | self.form.with_picture_of(result.image)
         )
 
@@ -378,18 +392,9 @@ class RunTab(Watching):
         self, tabs: gr.Tabs, message: gr.Markdown, id: str, request: gr.Request, visitor: str | None
     ) -> dict[Any, Any]:
         """Updates that show a stored run on this tab, from a row of another; a run that goes on keeps the stage."""
-        if self.is_running(request, visitor):
-            told = "A run of yours is going on and has the stage. Open this one when it has ended."
-            return {message: tables.status(told), self.opened_from: ""}
-        shown = self.open(id, self.latest(request, visitor))
-        return {tabs: gr.update(selected="run"), message: "", self.opened_from: shown[self.opened]} | shown
-
-    def _others(self, request: gr.Request) -> tuple[Any, Any]:
-        """That other programs keep this machine busy, and the button that waits; both hidden where they do not, and
-        where runs use a GPU."""
-        time.sleep(DRAWING_SECONDS)
-        share, machine = cores.others_share(), self.runner.machine
-        if share is None or share < cores.BUSY_CPU or (machine is not None and machine.gpu is not None):
-            return gr.update(visible=False), gr.update(visible=False)
-        told = f"Other programs use {fmt.percent(share)} of this machine: the answer will be rough."
-        return gr.update(value=told, visible=True), gr.update(visible=True)
+        work = self.work_of(request, visitor)
+        if work is not None and not work.ended:
+            sentence = "A run of yours is going on and has the stage. Open this one when it has ended."
+            return {message: tables.status(sentence), self.row_run_id: ""}
+        updates = self.open(id, work)
+        return {tabs: gr.update(selected="run"), message: "", self.row_run_id: updates[self.shown_id]} | updates

@@ -26,9 +26,9 @@ from demo.sweep.grid import (
 )
 from demo.sweep.run_grid import Timing, Waiting
 from demo.ui.jobs import Supervisor, Sweep, machine_of
-from demo.ui.look import TO_OPENED, TO_SWEEP
+from demo.ui.look import TO_OPEN_RUN, TO_SWEEP
 from demo.ui.tabs import tables
-from demo.ui.tabs.events import AT_ONCE, LATEST, QUIET, Watching, error_card
+from demo.ui.tabs.events import EVENT_OPTIONS, WorkView, error_card
 from demo.ui.tabs.live_strip import doing
 from demo.ui.tabs.run_tab import RunTab
 
@@ -57,7 +57,7 @@ OPENING = (
 )
 
 
-class SweepTab(Watching):
+class SweepTab(WorkView):
     """Make it inside the `gr.Tab` that holds it."""
 
     def __init__(self, run_tab: RunTab, tabs: gr.Tabs, tab: gr.Tab) -> None:
@@ -99,23 +99,23 @@ class SweepTab(Watching):
     def arrive(self, blocks: gr.Blocks) -> None:
         """Connects what happens when a visitor opens the page: it shows the visitor's sweep. Call it once."""
         outputs = [*self._beginning, *self.axes.values(), self._weights]
-        self._watch_after(blocks.load(self._arrive, self._run_tab.visitor, outputs, **AT_ONCE))
+        self._watch_after(blocks.load(self._arrive, self._run_tab.visitor, outputs, **EVENT_OPTIONS))
 
     def _wire(self, tab: gr.Tab, presets: dict[str, gr.Button]) -> None:
         fields: list[Any] = [*self.axes.values(), self._weights, self._fresh]
         run_tab, visitor = self._run_tab, self._run_tab.visitor
         choices = [tab.select, *(field.change for field in fields)]
-        gr.on(choices, self._plan, fields, self.plan, **AT_ONCE, **LATEST)
+        gr.on(choices, self._plan, fields, self.plan, trigger_mode="always_last", **EVENT_OPTIONS)
         for name, button in presets.items():
             values = list(_choices_of(PRESETS[name]).values())
-            button.click(lambda values=values: values, None, list(self.axes.values()), **QUIET)
+            button.click(lambda values=values: values, None, list(self.axes.values()), **EVENT_OPTIONS)
         self.start_button.click(None, js=TO_SWEEP, api_visibility="private")
-        begun = self.start_button.click(self._run, [visitor, *fields], self._beginning, **AT_ONCE)
-        self._watch_after(begun).then(self._plan, fields, self.plan, **AT_ONCE)
-        self.stop_button.click(self._cancel, visitor, self.stop_button, queue=False, **QUIET)
-        opening = [self.tabs, self.message, run_tab.opened_from, *run_tab.showing]
-        opened = self.table.select(self._open, visitor, opening, **AT_ONCE)
-        opened.then(None, run_tab.opened_from, js=TO_OPENED, api_visibility="private")
+        begun = self.start_button.click(self._run, [visitor, *fields], self._beginning, **EVENT_OPTIONS)
+        self._watch_after(begun).then(self._plan, fields, self.plan, **EVENT_OPTIONS)
+        self.stop_button.click(self._cancel, visitor, self.stop_button, queue=False, **EVENT_OPTIONS)
+        opening = [self.tabs, self.message, run_tab.row_run_id, *run_tab.showing]
+        opened = self.table.select(self._open, visitor, opening, **EVENT_OPTIONS)
+        opened.then(None, run_tab.row_run_id, js=TO_OPEN_RUN, api_visibility="private")
 
     def _run(self, request: gr.Request, visitor: str | None, *values: Any) -> dict[Any, Any]:
         """A press of Start. After a stop it continues: stored results are not run again."""
@@ -213,7 +213,7 @@ class SweepTab(Watching):
         row = tables.pressed_row(event)
         if not row or not row[-1]:
             none = tables.status("This cell has no run to open.")
-            return {self.message: none, self._run_tab.opened_from: ""}
+            return {self.message: none, self._run_tab.row_run_id: ""}
         return self._run_tab.open_from(self.tabs, self.message, str(row[-1]), request, visitor)
 
 

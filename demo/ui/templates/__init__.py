@@ -1,10 +1,8 @@
 """HTML from the templates of this folder.
 
-A template takes plain text and escapes it. Only `Markup`, such as what a template gave, goes in unchanged. In each
-template `fmt`, `naming` and `verdict` are the modules.
+A template escapes plain text; only `Markup` goes in unchanged. `fmt`, `naming` and `verdict` are the modules.
 """
 
-import functools
 import re
 from pathlib import Path
 
@@ -23,21 +21,22 @@ class _NoBreaks(Extension):
         return re.sub(r"(?<=[>}])\s*\n\s*(?=[<{])", "", source)
 
 
-@functools.cache
-def _environment() -> Environment:
-    folder = FileSystemLoader(Path(__file__).parent)
-    found = Environment(loader=folder, autoescape=True, undefined=StrictUndefined, extensions=[_NoBreaks])
-    found.filters["percentage"] = percentage
-    found.globals |= {"fmt": fmt, "naming": naming, "verdict": verdict}
-    return found
+def percentage(share: float) -> str:
+    return f"{min(max(share, 0.0), 1.0) * 100:.2f}%"
+
+
+_environment = Environment(
+    loader=FileSystemLoader(Path(__file__).parent),
+    autoescape=True,
+    undefined=StrictUndefined,
+    extensions=[_NoBreaks],
+)
+_environment.filters["percentage"] = percentage
+_environment.globals |= {"fmt": fmt, "naming": naming, "verdict": verdict}
 
 
 def render(macro: str, /, *values: object, **named: object) -> Markup:
     """What a macro gives for these values; 'results.card' is `card` of results.html."""
     file, _, name = macro.partition(".")
-    html: Markup = getattr(_environment().get_template(f"{file}.html").module, name)(*values, **named)
+    html: Markup = getattr(_environment.get_template(f"{file}.html").module, name)(*values, **named)
     return html.replace(" %", "\N{NO-BREAK SPACE}%")
-
-
-def percentage(share: float) -> str:
-    return f"{min(max(share, 0.0), 1.0) * 100:.2f}%"

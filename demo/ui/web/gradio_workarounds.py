@@ -1,11 +1,9 @@
-"""Work-arounds for gradio 6.31, each with the upstream issue that it waits for, as far as there is one.
-
-`tests/ui/web/test_gradio_workarounds.py` fails when gradio no longer needs one of those in this file.
+"""Work-arounds for gradio 6.31, without an upstream issue so far. `tests/ui/web/test_gradio_workarounds.py` fails when
+gradio no longer needs one.
 
 Others stand in the file that needs them: `look/events.js` (names of thumbnails;
-downloads, https://github.com/gradio-app/gradio/issues/9230), `look/form.js` (the Tab key), `look/aloud.js` (names of
-figures, https://github.com/plotly/plotly.js/issues/6920), `look/theme.py` (semi-bold letters), `tabs/form.py`
-(galleries).
+downloads, https://github.com/gradio-app/gradio/issues/9230), `look/form.js` (the Tab key), `look/theme.py` (semi-bold
+letters), `look/figure_names.js` (names of figures, https://github.com/plotly/plotly.js/issues/6920).
 """
 
 import asyncio
@@ -23,42 +21,39 @@ from gradio.state_holder import SessionState
 
 _log = logging.getLogger(__name__)
 
-# ---- At its start gradio asks its own page once and allows three seconds, which a busy machine exceeds: gradio then
-# ---- ends with "localhost is not accessible". No upstream issue found.
-
 
 def start_on_busy_machine() -> None:
+    """Stops gradio from asking its own page once at its start. A busy machine takes longer than the three seconds that
+    gradio allows, and gradio would end with "localhost is not accessible"."""
     gradio.networking.url_ok = lambda url: True
 
-
-# ---- The queue polls for events a thousand times a second, except on Windows. On ZeroGPU it lets one event of all
-# ---- visitors wait, and refuses the others: a page that opens sends several. No upstream issue found for either.
 
 POLL_SECONDS = 0.05
 """gradio's own interval on Windows. Its other one costs a fifteenth of a core, which is missing from what is timed."""
 
 
 def set_queue(page: gr.Blocks) -> None:
-    """How many runs may wait is for `RunQueue` to say."""
     queue: Any = page._queue
     queue.sleep_when_free = queue.progress_update_sleep_when_free = POLL_SECONDS
+    # on ZeroGPU one event of all visitors may wait, and a page that opens sends several; `RunQueue` limits the runs
     queue.max_size = None
     queue.ANAYLTICS_CACHE_FREQUENCY = sys.maxsize  # else pandas sums up the last 10 000 events after each
     queue.__class__, queue.pending_messages_per_session = Queue, Messages()
     queue.pending_event_ids_session = defaultdict(set)
 
 
-# ---- A stream that breaks off takes along all calls of its page, also those whose stream the page opens that moment:
-# ---- the page shows "404: Not Found". And of 2001 sessions the oldest is removed. Its next message is a KeyError that
-# ---- ends the queue: each later call is answered "Queue is stopped". No upstream issue found for either.
+# Two faults of gradio's queue:
+# - A stream that breaks off takes along all calls of its page, also those whose stream the page opens that moment. The
+#   page then shows "404: Not Found".
+# - Of 2001 sessions the oldest is removed. Its next message is a KeyError that ends the queue for everybody.
 
 MOST_SESSIONS = 2000
 CLOSED_SECONDS = 2.0
-"""A page that opens no stream for so long after one broke off is closed."""
+"""A page that opens no stream for this long after one broke off is closed."""
 
 
 class Messages(dict[str, "asyncio.Queue[Any]"]):
-    """What each session is to read. `Queue` removes what gradio would: a broken stream's, and the oldest."""
+    """The messages of each session; `Queue` removes those of a closed page."""
 
     def __missing__(self, session: str) -> "asyncio.Queue[Any]":
         self[session] = asyncio.Queue()
@@ -70,11 +65,11 @@ class Messages(dict[str, "asyncio.Queue[Any]"]):
         super().__setitem__(session, messages)
 
     def __delitem__(self, session: str) -> None:
-        """gradio calls it when a stream breaks off."""
+        """Does nothing: gradio calls it when a stream breaks off."""
 
 
 class Queue(gradio.queueing.Queue):
-    """gradio's, but a broken stream ends the calls of its page only once that reads no other."""
+    """gradio's, but a broken stream ends the calls of its page only if the page opens no other."""
 
     async def clean_events(self, *, session_hash: str | None = None, event_id: str | None = None) -> None:
         if session_hash is None:
@@ -96,15 +91,12 @@ class Queue(gradio.queueing.Queue):
         await super().clean_events(session_hash=session)
 
 
-# ---- A call with a wrong number of values, or with values that a component cannot read, gets no message, and the log
-# ---- gets a traceback. A browser sends null for a field that the page has not drawn yet. No upstream issue found.
-
-
 NOT_UPLOADED = "The image must be an uploaded file: with gradio_client, wrap its path in handle_file()."
 
 
 class Blocks(gr.Blocks):
-    """gradio's, but a call that does not fit is answered with a sentence and leaves no traceback."""
+    """gradio's, but a call with wrong values is answered with a sentence, and a field that the page has not drawn yet,
+    for which a browser sends null, has its first value."""
 
     async def preprocess_data(
         self, block_fn: BlockFunction, inputs: list[Any], state: SessionState | None, explicit_call: bool = False
@@ -123,13 +115,13 @@ class Blocks(gr.Blocks):
             values: list[Any] = await super().preprocess_data(block_fn, filled, state, explicit_call)
         except Exception as error:
             _log.warning("the values of a call could not be read: %s", type(error).__name__)
-            known = error.message if isinstance(error, gr.Error) else None
-            raise gr.Error(known or f"A value could not be read. {NOT_UPLOADED}", print_exception=False) from error
+            sentence = error.message if isinstance(error, gr.Error) else f"A value could not be read. {NOT_UPLOADED}"
+            raise gr.Error(sentence, print_exception=False) from error
         return values
 
 
 def first_value(block: Any) -> Any:
-    """What a field holds that nobody has changed: no text, the choice at the start, else None."""
+    """The value of an unchanged field: no text, the first choice, else None."""
     if isinstance(block, gr.Textbox):
         return ""
     one_of_a_list = isinstance(block, gr.Dropdown) and not block.multiselect and not block.allow_custom_value

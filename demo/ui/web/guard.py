@@ -10,9 +10,8 @@ one in a frame; the rate of requests and the number of uploads. Put a reverse pr
 import ipaddress
 import logging
 import re
-from collections.abc import Collection
 
-from fastapi import HTTPException as Refused
+from fastapi import HTTPException as Refusal
 from fastapi.responses import JSONResponse
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -23,7 +22,6 @@ _log = logging.getLogger(__name__)
 
 MAX_BYTES = 2_000_000
 """The body of a request. Pictures are uploaded, and gradio limits the size of each."""
-UPLOAD = "/gradio_api/upload"
 
 
 class Guard:
@@ -40,20 +38,20 @@ class Guard:
             return
         size = 0
 
-        async def receiving() -> Message:
+        async def limited_receive() -> Message:
             nonlocal size
             message = await receive()
             size += len(message.get("body", b""))
-            if size > MAX_BYTES and not scope["path"].endswith(UPLOAD):
-                raise Refused(413, f"The request is longer than {MAX_BYTES // 1_000_000} MB.")
+            if size > MAX_BYTES and not scope["path"].endswith("/gradio_api/upload"):
+                raise Refusal(413, f"The request is longer than {MAX_BYTES // 1_000_000} MB.")
             return message
 
         try:
             if not limits.on_space():
-                _refuse_other_sites(scope, self._names)
-            await self._app(scope, receiving, send)
-        except Refused as refused:
-            await JSONResponse({"detail": refused.detail}, refused.status_code)(scope, receive, send)
+                self._refuse_other_sites(scope)
+            await self._app(scope, limited_receive, send)
+        except Refusal as refusal:
+            await JSONResponse({"detail": refusal.detail}, refusal.status_code)(scope, receive, send)
         except Exception as error:
             if scope["method"] != "POST":
                 raise
@@ -61,39 +59,36 @@ class Guard:
             words = f"{type(error).__name__}: {fmt.redact(str(error))[:300]}"
             await JSONResponse({"detail": f"The server cannot take this request. {words}"}, 400)(scope, receive, send)
 
-
-def _refuse_other_sites(scope: Scope, names: Collection[str]) -> None:
-    """Raises Refused for a wrong name of the server, and for what a page of another site sends."""
-    headers = Headers(scope=scope)
-    host = headers.get("host", "")
-    if not is_ours(host, names):
-        raise Refused(
-            403,
-            f"This server does not go by the name {host[:80]!r}. Open it as localhost or by its address, "
-            f"or have its owner add the name to {limits.HOSTS_VARIABLE}.",
-        )
-    if scope["method"] in ("GET", "HEAD") or "origin" not in headers:
-        return
-    place = headers["origin"].partition("://")[2]
-    if place != host and _name(place) not in limits.current().hosts:
-        raise Refused(
-            403,
-            f"A page of another site ({headers['origin'][:80]}) may not send requests to this one, "
-            f"unless its name is in {limits.HOSTS_VARIABLE}.",
-        )
-
-
-def is_ours(host: str, names: Collection[str]) -> bool:
-    """Whether a `Host` header names this server: localhost, one of `names`, or any literal address, which DNS rebinding
-    never sends."""
-    name = _name(host)
-    try:
-        ipaddress.ip_address(name.strip("[]"))
-    except ValueError:
-        return name == "localhost" or name in names
-    return True
+    def _refuse_other_sites(self, scope: Scope) -> None:
+        """Raises Refusal for a wrong name of the server, and for what a page of another site sends."""
+        headers = Headers(scope=scope)
+        host = headers.get("host", "")
+        # DNS rebinding never sends a literal address
+        if _name(host) not in ("localhost", *self._names) and not _is_address(host):
+            raise Refusal(
+                403,
+                f"This server does not go by the name {host[:80]!r}. Open it as localhost or by its address, "
+                f"or have its owner add the name to {limits.HOSTS_VARIABLE}.",
+            )
+        origin = headers.get("origin", "")
+        site = origin.partition("://")[2]
+        is_read = scope["method"] in ("GET", "HEAD") or "origin" not in headers
+        if not is_read and site != host and _name(site) not in limits.current().hosts:
+            raise Refusal(
+                403,
+                f"A page of another site ({origin[:80]}) may not send requests to this one, "
+                f"unless its name is in {limits.HOSTS_VARIABLE}.",
+            )
 
 
 def _name(host: str) -> str:
     """A host without its port."""
     return re.sub(r":\d*$", "", host).lower()
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(_name(host).strip("[]"))
+    except ValueError:
+        return False
+    return True

@@ -7,7 +7,7 @@ import gradio as gr
 import pandas as pd
 import pytest
 from support.fake_runner import FakeRunner
-from support.page_support import HOSTILE, cancel, handler, press, press_row, pressed, shown, stage_of, visitor
+from support.page_support import HOSTILE, cancel, handler, press, press_row, press_run, shown, stage_of, visitor
 from support.samples import failed_result, measurement, ok_result
 
 from demo.store.history import History
@@ -44,7 +44,7 @@ def export(page: Page, *selected: str, search: str = "") -> tuple[Any, str]:
     return press(page, page.history_tab.exports["csv"], list(selected), search)
 
 
-def press_run(page: Page, id: Any, column: int = 1, selected: Any = ()) -> dict[Any, Any]:
+def open_row(page: Page, id: Any, column: int = 1, selected: Any = ()) -> dict[Any, Any]:
     return press_row(page, page.history_tab.runs, visitor("one"), list(selected), row=["+", id], place=(0, column))
 
 
@@ -69,9 +69,9 @@ def test_the_list_has_a_limit(page: Page, monkeypatch) -> None:
 
 @pytest.mark.parametrize("selected", [[], ["slower"], [FAST.id]], ids=["none", "the same", "another"])
 def test_the_first_column_selects_the_run(page: Page, selected: list[str]) -> None:
-    updates = press_run(page, "slower", 0, selected)
+    updates = open_row(page, "slower", 0, selected)
     expected = [*(id for id in selected if id != "slower"), "slower"]
-    assert updates == {page.history_tab.selected: expected, page.run_tab.opened_from: ""}
+    assert updates == {page.history_tab.selected: expected, page.run_tab.row_run_id: ""}
 
 
 @pytest.mark.parametrize("search", ["", "owlvit"], ids=["in the list", "hidden by a search"])
@@ -89,14 +89,14 @@ def test_a_run_that_is_gone_is_not_found(page: Page, data: Any) -> None:
 
 
 def test_a_run_that_goes_on_keeps_the_stage(page: Page) -> None:
-    running = pressed(page)
+    running = press_run(page)
     next(running)
-    updates = press_run(page, FAST.id)
+    updates = open_row(page, FAST.id)
     assert "going on" in updates[page.history_tab.message]
     assert page.run_tab.pane.top not in updates
     cancel(page, "one")
     list(running)
-    assert "2.00×" in stage_of(page, press_run(page, FAST.id))
+    assert "2.00×" in stage_of(page, open_row(page, FAST.id))
 
 
 def test_runs_are_compared_oldest_first(page: Page) -> None:

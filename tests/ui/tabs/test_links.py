@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from support.page_support import HOSTILE, answering, field_values, opened, pressed, stage_of
+from support.page_support import HOSTILE, answering, field_values, open_page, press_run, stage_of
 from support.samples import failed_result, info_of, ok_result
 
 from demo.core.spec import RunSpec
@@ -24,55 +24,56 @@ def page(history: History) -> Page:
     return Page(answering(ok_result()), history=history)
 
 
-def test_a_link_with_a_run_opens_it_as_it_was_shown_with_the_form_as_it_was(page: Page) -> None:
-    *_, pressed_last = pressed(page)
-    (shown,) = opened(page, "two", run=ok_result().id)
+def test_a_link_to_a_run_shows_it_with_its_form(page: Page) -> None:
+    *_, pressed_last = press_run(page)
+    (shown,) = open_page(page, "two", run=ok_result().id)
     assert stage_of(page, shown) == stage_of(page, pressed_last)
-    assert shown[page.run_tab.opened] == ok_result().id
-    assert list(opened(page, "two", run="")) == []
-    (failed,) = opened(page, "two", run=failed_result().id)
+    assert shown[page.run_tab.shown_id] == ok_result().id
+    assert list(open_page(page, "two", run="")) == []
+    (failed,) = open_page(page, "two", run=failed_result().id)
     assert "Batch size 256 ran out of memory" in stage_of(page, failed)
     assert failed[page.run_tab.form.inputs["batch_size"]]["value"] == 256
     assert failed[page.run_tab.form.inputs["text"]] == {"visible": True, "value": "a cat", "__type__": "update"}
 
 
-def test_opening_a_run_restores_its_picture_or_says_that_it_was_another(page: Page, history: History) -> None:
+def test_opening_a_run_restores_its_picture(page: Page, history: History) -> None:
     fields, note = page.run_tab.form.inputs, page.run_tab.form.picture_notes[0]
-    (shown,) = opened(page, run=ok_result().id)
+    (shown,) = open_page(page, run=ok_result().id)
     assert fields["image"] not in shown
     assert shown[note]["visible"] and "scene.png" in shown[note]["value"]
     example = form.photographs()[0]
     history.append(ok_result(id="known", image=info_of(example)))
-    (shown,) = opened(page, run="known")
+    (shown,) = open_page(page, run="known")
     assert Path(shown[fields["image"]]).read_bytes() == example.read_bytes()
     assert shown[note] == {"visible": False, "__type__": "update"}
 
 
-def test_a_link_fills_the_form_and_what_is_no_field_of_it_is_passed_over(page: Page) -> None:
+def test_a_link_fills_the_form(page: Page) -> None:
     link = {"checkpoint": "facebook/detr-resnet-50", "batch_size": "4", "mode": "reduce-overhead", "fullgraph": "true"}
-    (filled,) = opened(page, **link, max_seconds="9", __theme="dark", utm="x")
+    (filled,) = open_page(page, **link, max_seconds="9", __theme="dark", utm="x")
     inputs = {name: field for name, field in page.run_tab.form.inputs.items() if name != "image"}
     values = {name: filled[field].get("value") for name, field in inputs.items() if field in filled}
     unchanged = field_values(page)
-    spec, _ = form.read(unchanged | {name: value for name, value in values.items() if value is not None})
+    spec, _ = form.spec_and_picture(unchanged | {name: value for name, value in values.items() if value is not None})
     asked = {"batch_size": 4, "mode": "reduce-overhead", "fullgraph": True, "max_seconds": 9.0}
     assert spec == RunSpec("facebook/detr-resnet-50", "object-detection", **asked)
     assert (values["iterations"], values["threads"], values["max_seconds"]) == ("", "", "9.0")
+    assert Path(filled[page.run_tab.form.inputs["image"]]["value"]).name == "lion.jpg"  # which suits the model
 
 
-def test_a_link_with_a_bad_value_is_answered_with_a_sentence(page: Page) -> None:
+def test_a_bad_link_is_answered_with_a_sentence(page: Page) -> None:
     for link, sentence in [
         ({"batch_size": HOSTILE}, "Batch size must be a whole number"),
         ({"fullgraph": "perhaps"}, "fullgraph is a switch"),
     ]:
-        (shown,) = opened(page, **link)
+        (shown,) = open_page(page, **link)
         assert sentence in stage_of(page, shown) and HOSTILE not in stage_of(page, shown)
         fields = page.run_tab.form.inputs
         assert HOSTILE not in [shown[field].get("value") for field in fields.values() if field in shown]
 
 
-def test_the_address_of_a_run_is_told_only_where_it_can_be_opened_again(page: Page, history: History) -> None:
+def test_only_a_stored_run_has_an_address(page: Page, history: History) -> None:
     other = Page(answering(ok_result(id="never stored")), history=history)
     for of, known in ((page, ok_result().id), (other, "")):
-        *_, ended = pressed(of)
-        assert ended[of.run_tab.opened] == known
+        *_, ended = press_run(of)
+        assert ended[of.run_tab.shown_id] == known

@@ -4,8 +4,6 @@ import dataclasses
 import re
 from typing import Any
 
-from support.page_support import Tags
-
 from demo.core.progress import Progress
 from demo.core.spec import RunSpec
 from demo.core.stats import Interval
@@ -23,7 +21,7 @@ def timed(**changes: Any) -> Progress:
     )
 
 
-def test_phases_times_and_latencies_are_told() -> None:
+def test_phases_times_and_latencies_are_shown() -> None:
     html = strip(timed(), BROKEN)
     assert re.findall(r'<li class="(\w+)"', html) == ["done", "done", "done", "now", "next"]
     assert "5.0 s elapsed · about 2 s left" in html
@@ -31,22 +29,20 @@ def test_phases_times_and_latencies_are_told() -> None:
     assert "Eager: is warming up" in strip(Progress("load", 0.0, 0.1), SPEC)
 
 
-def test_the_parts_of_a_compile_are_told_with_their_seconds_while_the_last_goes_on() -> None:
+def test_the_parts_of_a_compile_have_their_seconds() -> None:
     steps = (("dynamo", 0.5), ("inductor", 1.5), ("dynamo", 3.5), ("backend compile", 4.0))
     going = Progress("compile", 0.3, 9.0, racing_seconds=6.0, compile_steps=steps, graphs=2, breaks=1)
     assert compile_parts(going) == "Tracing 1.5 s · code 2.0 s · C++ or Triton 2.0 s. Graphs so far: 2, breaks: 1."
     assert compile_parts(dataclasses.replace(going, first_seconds=5.0)).endswith("C++ or Triton 1.0 s.")
 
 
-def test_a_code_of_a_worker_has_words_and_an_unknown_one_is_quoted() -> None:
+def test_a_code_of_a_worker_has_words() -> None:
     assert "Newer" in doing(Progress("check", 0.9, 1.0, code="newer"))
     assert doing(Progress("check", 0.9, 1.0, code="explain")) == "Looking for the reason: kernels, operations, bytes"
 
 
-def test_the_live_strip_keeps_its_elements_so_that_lines_grow_instead_of_jumping() -> None:
-    late = timed(phase="check", racing_seconds=7.0, first_seconds=3.0)
-    second = timed(repeat=2, repeats=3)
-    told = "Run 2 of 3"
-    assert [told in strip(one, SPEC) for one in (timed(), second)] == [False, True]
-    tags = [Tags(strip(one, SPEC)).names for one in (timed(), second, late)]
-    assert len({tuple(name for name in names if name != "bdi") for names in tags}) == 1
+def test_the_strip_keeps_its_elements_so_that_lines_grow_instead_of_jumping() -> None:
+    late, second = timed(phase="check", racing_seconds=7.0, first_seconds=3.0), timed(repeat=2, repeats=3)
+    strips = [strip(one, SPEC) for one in (timed(), second, late)]
+    assert ["Run 2 of 3" in one for one in strips] == [False, True, False]
+    assert len({tuple(re.findall(r"<(\w+)", one)) for one in strips}) == 1

@@ -12,7 +12,7 @@ from demo.ui.page import Page
 from demo.ui.tabs.form import default_picture
 
 
-def test_each_preset_is_run_once_with_its_picture_and_what_failed_is_not_ready(quick) -> None:
+def test_each_preset_is_run_once_with_its_picture(quick) -> None:
     runner = FakeRunner(
         lambda spec, _: failed_result(spec=spec) if spec.task == TEXT_GENERATION else full_result(spec=spec)
     )

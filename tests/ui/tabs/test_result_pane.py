@@ -10,7 +10,17 @@ from typing import Any
 import gradio as gr
 import pytest
 from support.fake_runner import FakeRunner
-from support.page_support import answering, followed, handler, in_the_form, opened, pressed, stage_of, stored, visitor
+from support.page_support import (
+    answering,
+    followed,
+    handler,
+    in_the_form,
+    open_page,
+    press_run,
+    stage_of,
+    stored,
+    visitor,
+)
 from support.samples import ENVIRONMENT, MACHINE, failed_result, full_result, info_of, ok_result
 
 from demo.core.comparison import Spread
@@ -80,15 +90,15 @@ def test_a_result_is_a_file_to_download(page: Page, checkpoint: str) -> None:
 def test_a_trace_is_there_until_another_run_begins(history: History) -> None:
     history.append(full_result())
     page = Page(runner := answering(full_result()), history=history)
-    *_, last = pressed(page, profile="on")
+    *_, last = press_run(page, profile="on")
     trace = runner.files[0].trace
     assert file_of(page, last)["visible"] and file_of(page, last)["value"] == str(trace)
-    (again,) = opened(page, run=full_result().id)
+    (again,) = open_page(page, run=full_result().id)
     assert file_of(page, again)["value"] == str(trace)
-    (stranger,) = opened(page, "two", run=full_result().id)
+    (stranger,) = open_page(page, "two", run=full_result().id)
     assert file_of(page, stranger) == {"value": None, "visible": False, "__type__": "update"}
     assert trace is not None and trace.is_file()
-    *_, last = pressed(page, profile="off")
+    *_, last = press_run(page, profile="off")
     assert runner.files[-1].trace is None and file_of(page, last)["visible"] is False
     assert not trace.parent.exists()
 
@@ -98,7 +108,7 @@ def test_a_package_is_a_file_on_a_local_page(local: bool, monkeypatch) -> None:
     if not local:
         monkeypatch.setenv("SPACE_ID", "someone/worth-compiling")
     page = Page(answering(full_result()))
-    *_, last = pressed(page, compiler="aot")
+    *_, last = press_run(page, compiler="aot")
     assert file_of(page, last, "package")["visible"] is local
 
 
@@ -126,8 +136,8 @@ def test_repeat_runs_a_stored_spec_with_its_picture(history: History) -> None:
     first = of_picture(spec=dataclasses.replace(ok_result().spec, dtype="bfloat16", precision=0.02))
     history.append(first)
     page = Page(runner := of_this_machine(), history=history)
-    (shown,) = opened(page, run=first.id)
-    assert shown[page.run_tab.pane.repeat]["visible"] and shown[page.run_tab.opened] == first.id
+    (shown,) = open_page(page, run=first.id)
+    assert shown[page.run_tab.pane.repeat]["visible"] and shown[page.run_tab.shown_id] == first.id
     begun, *_, last = press(page, first.id)
     assert begun[page.run_tab.form.run]["interactive"] is False and "Run 2 of 2" in stage_of(page, begun)
     assert runner.runs == [first.spec]

@@ -95,7 +95,7 @@ def test_failures_fill_cells() -> None:
     assert (texts.count("OOM"), texts.count("refused")) == (4, 1)
     refused = next(row for row in shown(last[tab.table]) if row[-2] == "refused")
     assert "Not to be had" in refused[4]
-    assert press_row(page, tab.table, None, row=refused)[page.run_tab.opened_from] == ""
+    assert press_row(page, tab.table, None, row=refused)[page.run_tab.row_run_id] == ""
 
 
 def test_a_row_opens_its_run(history: History) -> None:
@@ -108,7 +108,7 @@ def test_a_row_opens_its_run(history: History) -> None:
 @pytest.mark.parametrize("row", [[], [""], [None]], ids=str)
 def test_a_row_without_a_run_opens_nothing(row: list[Any]) -> None:
     page, tab = page_of()
-    assert press_row(page, tab.table, None, row=row).keys() == {tab.message, page.run_tab.opened_from}
+    assert press_row(page, tab.table, None, row=row).keys() == {tab.message, page.run_tab.row_run_id}
 
 
 def test_a_stopped_sweep_exports_its_cells() -> None:
@@ -149,7 +149,7 @@ def test_an_unwatched_sweep_ends_on_a_space(space: bool, monkeypatch) -> None:
     page, _ = page_of(seconds=0.1)
     going = run_sweep(page)
     assert going.stopped is space and all(cell.done for cell in going.cells) is not space
-    assert len(page.run_queue) == 0
+    assert len(page.run_tab.queue) == 0
 
 
 def test_closing_the_app_starts_no_further_cell() -> None:

@@ -19,16 +19,7 @@ from demo.ui.page import Page
 from demo.ui.web import gradio_workarounds
 
 
-def one_endpoint(blocks: type[gr.Blocks]) -> gr.Blocks:
-    def double(number: int) -> int:
-        return 2 * number
-
-    with blocks(analytics_enabled=False) as page:
-        gr.api(double, api_name="double")
-    return page
-
-
-def test_the_queue_polls_as_seldom_as_is_set(monkeypatch) -> None:
+def test_the_queue_polls_seldom(monkeypatch) -> None:
     monkeypatch.setenv("SPACES_ZERO_GPU", "true")
     waits = inspect.getsource(Queue.start_processing) + inspect.getsource(Queue.start_progress_updates)
     names = set(re.findall(r"asyncio\.sleep\(self\.(\w+)\)", waits))
@@ -61,9 +52,8 @@ class CountingPage:
         httpx.post(f"{self._queue}/join", json={"session_hash": "a", "fn_index": 0, "data": []})
 
     def stream(self) -> Any:
-        return httpx.stream(
-            "GET", f"{self._queue}/data", params={"session_hash": "a"}, timeout=8
-        )  # a heartbeat comes after 15 s
+        # a heartbeat comes after 15 s
+        return httpx.stream("GET", f"{self._queue}/data", params={"session_hash": "a"}, timeout=8)
 
     def close(self) -> None:
         self.enough.set()
@@ -73,9 +63,7 @@ class CountingPage:
 @pytest.mark.parametrize(
     ("blocks", "is_answered"), [(gr.Blocks, False), (gradio_workarounds.Blocks, True)], ids=["still needed", "ours"]
 )
-def test_a_page_that_opens_a_stream_as_another_breaks_off_is_answered(
-    blocks: type[gr.Blocks], is_answered: bool
-) -> None:
+def test_a_stream_outlives_one_that_breaks_off(blocks: type[gr.Blocks], is_answered: bool) -> None:
     answered = False
     with contextlib.closing(CountingPage(blocks)) as counting:
         with counting.stream() as first:
@@ -88,7 +76,7 @@ def test_a_page_that_opens_a_stream_as_another_breaks_off_is_answered(
     assert answered == is_answered
 
 
-def test_the_calls_of_a_page_that_is_closed_end(monkeypatch) -> None:
+def test_the_calls_of_a_closed_page_end(monkeypatch) -> None:
     monkeypatch.setattr(gradio_workarounds, "CLOSED_SECONDS", 0.2)
     with contextlib.closing(CountingPage(gradio_workarounds.Blocks)) as counting:
         queue: Any = counting.page._queue
@@ -99,8 +87,8 @@ def test_the_calls_of_a_page_that_is_closed_end(monkeypatch) -> None:
         assert "a" not in queue.pending_messages_per_session
 
 
-def test_of_many_sessions_the_oldest_is_forgotten_and_its_next_message_harms_nothing() -> None:
-    assert one_endpoint(gr.Blocks)._queue.pending_messages_per_session.max_size == 2000  # still needed
+def test_a_message_to_a_removed_session_harms_nothing() -> None:
+    assert gr.Blocks()._queue.pending_messages_per_session.max_size == 2000  # still needed
     messages = gradio_workarounds.Messages()
     for number in range(gradio_workarounds.MOST_SESSIONS + 1):
         messages[str(number)].put_nowait(number)
@@ -122,5 +110,5 @@ CHOICE: dict[str, Any] = {"choices": ["a", "b"], "value": "a"}
     ],
     ids=["text", "radio", "one of a list", "any text", "number"],
 )
-def test_a_field_that_is_not_drawn_yet_has_its_first_value(field: Any, value: Any) -> None:
+def test_an_unchanged_field_has_its_first_value(field: Any, value: Any) -> None:
     assert gradio_workarounds.first_value(field) == value

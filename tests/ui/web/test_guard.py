@@ -15,7 +15,7 @@ NAMES = ("demo.example.org",)
 LOCAL = "127.0.0.1:7860"
 
 
-def asked(path: str = "/", method: str = "GET", body: bytes = b"", error: Any = None, **headers: str) -> Any:
+def request(path: str = "/", method: str = "GET", body: bytes = b"", error: Any = None, **headers: str) -> Any:
     """Status and sentence of the answer; behind the guard stands an app that reads the body and answers 200."""
     sent: list[Any] = []
 
@@ -32,8 +32,8 @@ def asked(path: str = "/", method: str = "GET", body: bytes = b"", error: Any = 
     async def send(message: Any) -> None:
         sent.append(message)
 
-    given = [(name.encode(), value.encode("latin-1")) for name, value in ({"host": LOCAL} | headers).items()]
-    scope = {"type": "http", "method": method, "path": path, "headers": given}
+    raw = [(name.encode(), value.encode("latin-1")) for name, value in ({"host": LOCAL} | headers).items()]
+    scope = {"type": "http", "method": method, "path": path, "headers": raw}
     asyncio.run(Guard(app, NAMES)(scope, receive, send))
     return sent[0]["status"], json.loads(sent[-1]["body"])["detail"]
 
@@ -42,16 +42,16 @@ OURS = "localhost LOCALHOST:80 Demo.Example.org:443 127.0.0.1 127.0.0.1:9000 [::
 
 
 @pytest.mark.parametrize("host", OURS.split())
-def test_the_page_is_there_by_address_and_name(host: str) -> None:
-    assert asked(host=host)[0] == 200
+def test_the_server_answers_to_its_names(host: str) -> None:
+    assert request(host=host)[0] == 200
 
 
 THEIRS = "evil.example localhost.evil.example 127.0.0.1.evil.example sub.demo.example.org evil.example@localhost :7860"
 
 
 @pytest.mark.parametrize("host", ["", *THEIRS.split()])
-def test_a_rebound_name_gets_only_a_sentence(host: str) -> None:
-    status, sentence = asked(host=host)
+def test_a_rebound_name_is_refused(host: str) -> None:
+    status, sentence = request(host=host)
     assert status == 403 and repr(host) in sentence and "WORTH_COMPILING_HOSTS" in sentence
 
 
@@ -67,29 +67,29 @@ def test_a_rebound_name_gets_only_a_sentence(host: str) -> None:
         ("", 403),
     ],
 )
-def test_a_page_of_another_site_sends_nothing_here(origin: str, status: int, monkeypatch) -> None:
+def test_a_page_of_another_site_is_refused(origin: str, status: int, monkeypatch) -> None:
     monkeypatch.setattr(limits, "current", lambda: limits.Limits(hosts=NAMES))
-    answered, sentence = asked("/gradio_api/upload", "POST", origin=origin)
+    answered, sentence = request("/gradio_api/upload", "POST", origin=origin)
     assert answered == status and (status == 200 or "another site" in sentence)
-    assert asked(origin=origin)[0] == 200  # a link leads here from anywhere
+    assert request(origin=origin)[0] == 200  # a link leads here from anywhere
 
 
 def test_a_space_answers_to_any_name(monkeypatch) -> None:
     monkeypatch.setenv("SPACE_ID", "someone/space")
-    assert asked(method="POST", host="someone-space.hf.space", origin="https://huggingface.co")[0] == 200
+    assert request(method="POST", host="someone-space.hf.space", origin="https://huggingface.co")[0] == 200
 
 
 @pytest.mark.parametrize(("path", "status"), [("/gradio_api/queue/join", 413), ("/gradio_api/upload", 200)])
 def test_only_an_upload_may_be_long(path: str, status: int) -> None:
-    assert asked(path, "POST", b"x" * (MAX_BYTES + 1))[0] == status
+    assert request(path, "POST", b"x" * (MAX_BYTES + 1))[0] == status
 
 
 def test_an_error_of_a_route_is_a_sentence() -> None:
-    status, sentence = asked(method="POST", error=OSError(28, "No space left on device", "/tmp/secret/a.png"))
+    status, sentence = request(method="POST", error=OSError(28, "No space left on device", "/tmp/secret/a.png"))
     assert status == 400 and "No space left on device" in sentence and "secret" not in sentence
 
 
-def test_a_named_address_to_listen_to_is_a_name_of_the_server(monkeypatch) -> None:
+def test_the_address_to_listen_to_is_a_name_of_the_server(monkeypatch) -> None:
     settings: dict[str, Any] = {}
     monkeypatch.setattr(limits, "current", lambda: limits.Limits(hosts=("a.example",)))
     monkeypatch.setattr(gr.Blocks, "launch", lambda self, **given: settings.update(given))
