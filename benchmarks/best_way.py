@@ -103,12 +103,12 @@ def main() -> None:
     text = "\n\n".join(
         [
             f"shapes-vit, cache filled: {fmt.duration(seconds)}, {'complete' if complete else 'not complete'}.",
-            f"```\n{best_command.report(small, complete)}\n```",
+            f"```\n{best_command.best_report(small, complete)}\n```",
             f"Seconds to the first answer of the next process ({STARTS} starts by the stopwatch, their median):",
             ladder,
             f"ResNet-50 with random weights: {fmt.duration(large_seconds)} of {fmt.duration(60 * MINUTES)}, "
             f"{'complete' if large_complete else 'not complete'}.",
-            f"```\n{best_command.report(large, large_complete)}\n```",
+            f"```\n{best_command.best_report(large, large_complete)}\n```",
             f"Missed: {'; '.join(missed)}." if missed else "The aims are met.",
         ]
     )

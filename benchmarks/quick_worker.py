@@ -57,7 +57,7 @@ def result(job: dict[str, Any]) -> RunResult:
         id=job["id"],
         started_at=job["started_at"],
         status="ok",
-        spec=codec.load(RunSpec, job["spec"]),
+        spec=codec.from_plain(RunSpec, job["spec"]),
         eager=times,
         compiled=times,
         control_times=times,

@@ -201,8 +201,8 @@ def test_every_environment_variable_is_explained() -> None:
 def test_the_limits_have_the_defaults_of_the_table() -> None:
     rows = dict(re.findall(r"^\| `(WORTH_COMPILING_\w+)` \| ([^|]+) \|", _text("settings.md"), re.MULTILINE))
     for name, variable in limits.VARIABLES.items():
-        assert rows[variable].split(",")[0].replace(" ", "") == str(getattr(limits.read({}), name))
-    assert limits.read({"SPACE_ID": "a/b"}).sweep_cells == int(rows["WORTH_COMPILING_SWEEP_CELLS"].split()[-1])
+        assert rows[variable].split(",")[0].replace(" ", "") == str(getattr(limits.limits_from({}), name))
+    assert limits.limits_from({"SPACE_ID": "a/b"}).sweep_cells == int(rows["WORTH_COMPILING_SWEEP_CELLS"].split()[-1])
 
 
 # ---- the API, exports, checkpoints, rooms

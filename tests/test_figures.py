@@ -59,7 +59,7 @@ each_kind = pytest.mark.parametrize("kind", RESULTS)
 
 
 def compare_tab(both: list[RunResult]) -> str:
-    return "\n".join([compare.answer(both), *compare.bars(both), *map(" ".join, compare.rows(both))])
+    return "\n".join([compare.conclusion(both), *compare.bars(both), *map(" ".join, compare.rows(both))])
 
 
 def cell(result: RunResult) -> Cell:
@@ -72,7 +72,7 @@ PLACES: dict[str, Callable[[RunResult], str]] = {
     "report of the terminal": terminal.report,
     "history of the terminal": lambda result: terminal.history_table([result]),
     "sweep's line": lambda result: sweep_command.cell_text(cell(result)),
-    "sweep's table": lambda result: sweep_command.table([cell(result)]),
+    "sweep's table": lambda result: sweep_command.cells_table([cell(result)]),
     "sweep's value": lambda result: cell(result).value,
     "heat map": lambda result: sweep_tab.map_text(cell(result))[0],
     "Markdown": lambda result: plain(markdown.of_run(result)),
@@ -139,7 +139,7 @@ def test_a_ratio_that_is_not_known_is_stated_nowhere(place: str, kind: str, word
     text = text_of(place, result)
     assert stated(text, spellings(result)) == []
     paid = result.break_even(31.2)
-    assert paid.calls is None or f"{fmt.grouped(paid.calls)} calls" not in text
+    assert paid.calls is None or f"{fmt.group_thousands(paid.calls)} calls" not in text
     assert place in DRAWN or words in re.sub(r"<[^>]*>", "", text).replace("  ", " ")
 
 

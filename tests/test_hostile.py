@@ -68,7 +68,7 @@ def test_a_checkpoint_that_is_no_id_is_refused(trick: str) -> None:
 
 def test_on_a_space_a_visitor_picks_from_the_list(monkeypatch) -> None:
     here = {"SPACE_ID": "someone/space", "WORTH_COMPILING_BATCH": "8"}
-    monkeypatch.setattr(limits, "current", lambda: limits.read(here))
+    monkeypatch.setattr(limits, "current", lambda: limits.limits_from(here))
     with pytest.raises(BadInput, match="runs no other checkpoints"):
         catalog.make_spec("owner/name", "image-classification")
     assert catalog.make_spec("microsoft/resnet-50", batch_size=8).checkpoint == "microsoft/resnet-50"
@@ -83,7 +83,7 @@ def test_on_a_space_a_visitor_picks_from_the_list(monkeypatch) -> None:
 
 @pytest.mark.parametrize(("name", "variable"), limits.VARIABLES.items())
 def test_a_limit_is_set_by_its_variable(name: str, variable: str) -> None:
-    assert getattr(limits.read({variable: "7"}), name) == 7
+    assert getattr(limits.limits_from({variable: "7"}), name) == 7
 
 
 @pytest.mark.parametrize("typed", ["many", "-1", "0", "1e999", "9" * 5000], ids=ascii)
@@ -91,11 +91,11 @@ def test_a_limit_is_set_by_its_variable(name: str, variable: str) -> None:
 def test_a_setting_that_makes_no_sense_is_refused(variable: str, typed: str) -> None:
     if (variable, typed) != (limits.HUB_IDS_VARIABLE, "0"):
         with pytest.raises(BadInput, match=f"^{variable} must be .* Given: .{{,200}}$"):
-            limits.read({variable: typed})
+            limits.limits_from({variable: typed})
 
 
 def test_hosts_and_hub_ids_are_read() -> None:
-    read = limits.read({"WORTH_COMPILING_HOSTS": "Demo.example.org, box.local", "WORTH_COMPILING_HUB_IDS": "0"})
+    read = limits.limits_from({"WORTH_COMPILING_HOSTS": "Demo.example.org, box.local", "WORTH_COMPILING_HUB_IDS": "0"})
     assert (read.hosts, read.hub_ids) == (("demo.example.org", "box.local"), False)
 
 
@@ -121,13 +121,13 @@ def test_a_pickle_is_not_read(way: str, tmp_path) -> None:
         index = {"metadata": {}, "weight_map": dict.fromkeys(weights, "adapter_model.bin")}
         (folder / "model.safetensors.index.json").write_text(json.dumps(index))
     with pytest.raises(BadInput, match=r"no file named model\.safetensors|weights that are no safetensors") as refused:
-        models.load(RunSpec(str(folder), CLASSIFY), CPU)
+        models.load_model(RunSpec(str(folder), CLASSIFY), CPU)
     assert str(tmp_path) not in str(refused.value)
 
 
 def test_labels_of_a_config_are_short_and_printable(tmp_path) -> None:
     labels = {number: f"<b>{CONTROL}{number}\n" + "x" * 1000 for number in range(7)}
-    loaded = models.load(RunSpec(changed_copy(tmp_path, "config.json", id2label=labels), CLASSIFY), CPU)
+    loaded = models.load_model(RunSpec(changed_copy(tmp_path, "config.json", id2label=labels), CLASSIFY), CPU)
     for label in loaded.model.config.id2label.values():
         assert len(label) <= 200 and fmt.printable(label) == label and "\n" not in label
 

@@ -37,7 +37,7 @@ def main() -> None:
         return
     Image.MAX_IMAGE_PIXELS = None  # images.read holds its own, stricter limit
     try:
-        result = Run(codec.load(Job, json.loads(line)), events, import_seconds).execute()
+        result = Run(codec.from_plain(Job, json.loads(line)), events, import_seconds).execute()
     except BadInput as refusal:
         events.send("refused", message=str(refusal))
     else:

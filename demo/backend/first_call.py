@@ -39,7 +39,7 @@ def measure_elsewhere(spec: RunSpec, input_file: Path | None, package: Path | No
     answer = json.loads(done.stdout.splitlines()[-1])
     if answer["cache"] != "warm" and spec.cached:
         raise RuntimeError("inductor did not find what it had compiled before")
-    return codec.load(CompileCost, answer["cost"])
+    return codec.from_plain(CompileCost, answer["cost"])
 
 
 def measure(spec: RunSpec, input_file: Path | None, package: Path | None) -> tuple[CompileCost, str]:
@@ -63,6 +63,6 @@ def measure(spec: RunSpec, input_file: Path | None, package: Path | None) -> tup
 if __name__ == "__main__":
     job = json.loads(sys.stdin.read())
     files = (Path(job[name]) if job[name] else None for name in ("input_file", "package"))
-    cost, cache = measure(codec.load(RunSpec, job["spec"]), *files)
+    cost, cache = measure(codec.from_plain(RunSpec, job["spec"]), *files)
     print(json.dumps({"cost": codec.plain(cost), "cache": cache}), flush=True)
     os._exit(0)  # inductor's pool and CUDA's teardown take seconds that nobody should wait for

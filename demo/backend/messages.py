@@ -92,8 +92,8 @@ class Events:
             forecast = {"code": "unclear"}  # it ends as soon as the answer is clear
         estimate = samples.estimate()
         seconds = {"eager_seconds": estimate.eager_seconds, "compiled_seconds": estimate.compiled_seconds}
-        self.timed(min(1.0, done), speedup=estimate.speedup, **seconds, **forecast)
+        self.report_timing(min(1.0, done), speedup=estimate.speedup, **seconds, **forecast)
 
-    def timed(self, done: float, **more: Any) -> None:
+    def report_timing(self, done: float, **more: Any) -> None:
         """Sends progress within the timing, of which the share `done` is over."""
         self.progress("time", TIMING_STARTS + TIMING_SHARE * done, **more)

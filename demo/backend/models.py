@@ -63,7 +63,7 @@ class Source:
     weights_options: dict[str, Any]
 
 
-def load(spec: RunSpec, device: torch.device) -> LoadedModel:
+def load_model(spec: RunSpec, device: torch.device) -> LoadedModel:
     """The model on `device` in the spec's dtype, in eval mode, with its processor.
 
     Raises BadInput for a checkpoint of another task, in pickle only, or beyond a limit; CannotLoad for one that is
@@ -192,7 +192,7 @@ def _config(source: Source) -> Any:
         raise ValueError(f"transformers {version} does not know its config's model_type, {model_type!r}")
     for name, amount, limit in _amounts(entries):
         if amount > limit:
-            what = f"{fmt.printable(name)[:MAX_LABEL]} is {fmt.shortened(f'{amount:,}', 40)}, the limit is {limit:,}"
+            what = f"{fmt.printable(name)[:MAX_LABEL]} is {fmt.shorten(f'{amount:,}', 40)}, the limit is {limit:,}"
             raise BadInput(f"{short_name(source.name)} has a config that asks for a gigantic model: {what}; {OTHER}.")
     # transformers would read the file that this entry names whatever `use_safetensors` says, a pickle too.
     entries.pop("transformers_weights", None)

@@ -43,7 +43,7 @@ class Observer:
         """Forgets all samples, since a timing begins."""
         self._start = time.perf_counter()
         self._sampled_at = -SAMPLE_SECONDS
-        self._readings = deque([(0.0, cores.read())])
+        self._readings = deque([(0.0, cores.sample())])
         self.samples: list[HostSample] = []
 
     def sample(self) -> None:
@@ -52,7 +52,7 @@ class Observer:
         if now - self._sampled_at < SAMPLE_SECONDS:
             return
         self._sampled_at = now
-        (before_at, before), reading = self._readings[-1], cores.read()
+        (before_at, before), reading = self._readings[-1], cores.sample()
         share = free = None
         if self._on_cpu and before is not None and reading is not None:
             share = before.foreign_share(reading)

@@ -24,7 +24,7 @@ TOLERANCE = 1e-3
 """dynamo's tolerance for inference of transformers and timm models, relative to a number and to its tensor's size."""
 SIZE_OF_ZEROS = 1e-4
 """The size of a tensor of zeros: its tolerance is then about one rounding of float32."""
-FORMATS = {"float32": (2.0, 2**-23), "tf32": (2.0, 2**-10), "float16": (3.0, 2**-10), "bfloat16": (3.0, 2**-7)}
+NUMBER_FORMATS = {"float32": (2.0, 2**-23), "tf32": (2.0, 2**-10), "float16": (3.0, 2**-10), "bfloat16": (3.0, 2**-7)}
 """By number format: compiled's error over eager's, at most (dynamo's `same()`), and the relative size of a rounding."""
 NEAR = 1 / 20
 """A share of a tensor's size. In a match both lie this near to float64, so outputs a tenth apart never match."""
@@ -60,7 +60,7 @@ def compare(
         return verdict("differ", "Compiled returns tensors of other shapes or number formats than eager.")
     ours, second, theirs = _numbers(eager), _numbers(again), _numbers(compiled)
     formats = {dtype, *(str(kind).removeprefix("torch.") for _, kind in _kinds(eager))}
-    multiple, rounding = max(FORMATS[name] for name in formats & FORMATS.keys())
+    multiple, rounding = max(NUMBER_FORMATS[name] for name in formats & NUMBER_FORMATS.keys())
     share = max(TOLERANCE, rounding)
     if _far(ours, second, share) or _unequal(eager, again):
         return verdict("not comparable", "Eager differs from itself between two calls on the same input.")

@@ -36,10 +36,10 @@ class PictureWorkload(Workload):
         """Raises BadInput without a readable picture, and what `models.load` raises."""
         if file is None:
             raise BadInput(f"{spec.checkpoint} sees a picture, and none was given. Name one.")
-        picture, image = images.read(file)
+        picture, image = images.read_picture(file)
         if on_image is not None:
             on_image(image)  # a run whose load fails is found again by its picture
-        loaded = models.load(spec, device)
+        loaded = models.load_model(spec, device)
         return cls(spec, device, loaded.model, loaded, picture, file, caveats=loaded.caveats)
 
     @abstractmethod

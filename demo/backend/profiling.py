@@ -187,7 +187,7 @@ def _longest_kernels(timed: Iterable[tuple[str, float]]) -> tuple[Kernel, ...]:
     total = sum(map(sum, times.values())) or 1.0
     longest = sorted(times.items(), key=lambda item: -sum(item[1]))[:5]
     return tuple(
-        Kernel(fmt.shortened(name, 120), len(each) / CALLS, sum(each) / 1e6 / CALLS, sum(each) / total)
+        Kernel(fmt.shorten(name, 120), len(each) / CALLS, sum(each) / 1e6 / CALLS, sum(each) / total)
         for name, each in longest
     )
 

@@ -48,8 +48,8 @@ def replay(workload: Workload, sizes: list[Size], compiled: bool) -> dict[str, A
     return {"seconds": seconds, "waited": waited, **counts}
 
 
-def answer(job: dict[str, Any]) -> dict[str, Any]:
-    spec, sizes = codec.load(RunSpec, job["spec"]), [codec.load(Size, size) for size in job["sizes"]]
+def run_job(job: dict[str, Any]) -> dict[str, Any]:
+    spec, sizes = codec.from_plain(RunSpec, job["spec"]), [codec.from_plain(Size, size) for size in job["sizes"]]
     try:
         with torch.no_grad():
             return replay(tasks.load(spec, Path(job["input_file"])), sizes, job["compiled"])
@@ -66,4 +66,4 @@ if __name__ == "__main__":
     Image.MAX_IMAGE_PIXELS = None  # images.read holds its own, stricter limit
     job = json.loads(sys.stdin.buffer.readline())
     compilation.use_empty_cache(Path(job["cache_folder"]))
-    os.write(pipe, json.dumps(answer(job)).encode() + b"\n")
+    os.write(pipe, json.dumps(run_job(job)).encode() + b"\n")

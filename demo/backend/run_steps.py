@@ -125,7 +125,7 @@ class Run:
     # Load and prepare
 
     def load(self) -> None:
-        since, started = cores.read(), time.perf_counter()
+        since, started = cores.sample(), time.perf_counter()
         self.enter("load", 0.02)
         self.keep(spec=refusals.resolve(self.spec, machine_probe.host()))
         if self.spec.device == "cpu" and self.spec.threads is None and self.job.threads is not None:
@@ -283,7 +283,7 @@ class Run:
 
         def between_calls(times: list[float]) -> None:
             self.observer.check_cores(threads)
-            self.events.timed((len(samples.eager) + len(times)) / PUBLISHED_CALLS / 2)
+            self.events.report_timing((len(samples.eager) + len(times)) / PUBLISHED_CALLS / 2)
 
         for name, variant in self.variants.by_name.items():
             times = timing.time_fixed_count(variant.call, self.workload.clock, PUBLISHED_CALLS, between_calls)

@@ -48,7 +48,7 @@ def _best(options: argparse.Namespace) -> int:
         print(f"At most {fmt.rounded_duration(search.seconds)}, for {ways}.", file=sys.stderr)
         terminal.follow(search.run(runner, threading.Event()), partial(_answer_so_far, search))
     table = search.table()
-    print(common.to_json(best_words.as_json(table)) if options.json else report(table, search.complete))
+    print(common.json_text(best_words.as_json(table)) if options.json else best_report(table, search.complete))
     if options.script is not None and table.winner is not None and table.winner.result is not None:
         options.script.write_text(script(table.winner.result), encoding="utf-8")
         print(f"The winner's script lies in {options.script}.", file=sys.stderr)
@@ -62,9 +62,9 @@ def _answer_so_far(search: Search, event: Done) -> str:
     return f"So far {best_words.name(way)}: {text}, {fmt.rounded_duration(search.left_seconds)} left at most"
 
 
-def report(table: BestTable, complete: bool) -> str:
+def best_report(table: BestTable, complete: bool) -> str:
     """The answer, the table with a rank for each way that can win, and the winner's command."""
-    lines = best_words.answer(table)
+    lines = best_words.conclusion(table)
     if not complete:
         lines.append("The time was up before all was tried: the same command goes on, --minutes gives it more.")
     rows = [("", *best_words.COLUMNS.values())]
@@ -74,7 +74,7 @@ def report(table: BestTable, complete: bool) -> str:
             missing.append(f"Not here: {best_words.name(row.way)}. {row.way.refused}")
         else:
             cells = best_words.cells(row).values()
-            rows.append((str(row.rank or ""), *(fmt.shortened(text, 80) for text in cells)))
+            rows.append((str(row.rank or ""), *(fmt.shorten(text, 80) for text in cells)))
     lines += ["", *terminal.table(rows)]
     if missing:
         lines += ["", *missing]

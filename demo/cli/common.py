@@ -94,6 +94,6 @@ def find_stored(history: History, id: str) -> RunResult:
     return result
 
 
-def to_json(value: Any) -> str:
+def json_text(value: Any) -> str:
     """Dataclasses as indented JSON."""
     return json.dumps(plain(value), allow_nan=False, ensure_ascii=False, indent=2)

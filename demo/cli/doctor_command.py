@@ -6,7 +6,7 @@ import sys
 from contextlib import closing
 from typing import Any
 
-from demo.cli.common import FAILED, OK, to_json
+from demo.cli.common import FAILED, OK, json_text
 from demo.cli.terminal import hanging
 from demo.core import catalog, format as fmt, hub, refusals
 from demo.core.machine import HostInfo
@@ -34,9 +34,9 @@ def _doctor(options: argparse.Namespace) -> int:
             "run, all others with --weights random."
         )
     if options.json:
-        print(to_json({"machine": machine, "hub_reachable": reachable, "problems": problems, "notes": notes}))
+        print(json_text({"machine": machine, "hub_reachable": reachable, "problems": problems, "notes": notes}))
     else:
-        print(report(machine, reachable, problems, notes))
+        print(doctor_report(machine, reachable, problems, notes))
     return FAILED if problems else OK
 
 
@@ -65,7 +65,7 @@ def compile_problems() -> list[str]:
     return [] if problem == "nothing" else [problem]
 
 
-def report(machine: HostInfo | None, reachable: bool, problems: list[str], notes: list[str]) -> str:
+def doctor_report(machine: HostInfo | None, reachable: bool, problems: list[str], notes: list[str]) -> str:
     """What is there, then whether a run would work, then what to do."""
     facts: dict[str, str] = {}
     if machine is not None:

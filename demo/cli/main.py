@@ -27,7 +27,7 @@ from demo.cli import (
     sweep_command,
     terminal,
 )
-from demo.cli.common import BAD_INPUT, FAILED, OK, PROGRAM, to_json
+from demo.cli.common import BAD_INPUT, FAILED, OK, PROGRAM, json_text
 from demo.core import catalog, format as fmt
 from demo.core.spec import TEXT_GENERATION, BadInput
 from demo.runs.process import WorkerDied
@@ -112,7 +112,7 @@ def _list(options: argparse.Namespace) -> None:
         size = "prompt" if one.task == TEXT_GENERATION else "{}x{}".format(*one.input_size)
         note = "bundled" if one.bundled else "needs --text" if one.takes_text else ""
         rows.append((one.id, one.task, one.title, fmt.parameters(one.parameters), size, note, one.licence))
-    print(to_json(catalog.CHECKPOINTS) if options.json else "\n".join(terminal.table(rows)))
+    print(json_text(catalog.CHECKPOINTS) if options.json else "\n".join(terminal.table(rows)))
 
 
 def _serve(options: argparse.Namespace) -> None:

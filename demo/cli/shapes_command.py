@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from demo.cli import terminal
-from demo.cli.common import FAILED, OK, add_model, add_options, make_spec, option_values, picture, to_json
+from demo.cli.common import FAILED, OK, add_model, add_options, json_text, make_spec, option_values, picture
 from demo.core import format as fmt, limits
 from demo.core.codec import plain
 from demo.core.size_log import Size, read_log
@@ -73,9 +73,9 @@ def _shapes(options: argparse.Namespace) -> int:
         replays.append(replay(spec, image, sizes, strategy))
     best = cheapest(replays)
     if options.json:
-        print(to_json({"checkpoint": spec.checkpoint, "calls": len(sizes), "cheapest": best, "rows": replays}))
+        print(json_text({"checkpoint": spec.checkpoint, "calls": len(sizes), "cheapest": best, "rows": replays}))
     else:
-        print(report(replays, best))
+        print(shapes_report(replays, best))
     return OK if best else FAILED
 
 
@@ -88,7 +88,7 @@ def replay(spec: RunSpec, image: Path, sizes: tuple[Size, ...], strategy: str) -
     job = {
         "spec": plain(dataclasses.replace(spec, dynamic=dynamic)),
         "input_file": str(image.resolve()),
-        "sizes": plain([size.padded() for size in sizes] if strategy == "padded" else sizes),
+        "sizes": plain([size.pad() for size in sizes] if strategy == "padded" else sizes),
         "compiled": strategy != "eager",
     }
     with child_process(MODULE) as child:
@@ -117,7 +117,7 @@ def cheapest(replays: list[Replay]) -> list[str]:
     return [one.strategy for one in complete if one.total <= complete[0].total * (1 + SPREAD)]
 
 
-def report(replays: list[Replay], best: list[str]) -> str:
+def shapes_report(replays: list[Replay], best: list[str]) -> str:
     head = ("strategy", "total", "median", "99th percentile", "recompiles", "left to eager", "calls that waited")
     table = terminal.table([head, *map(_row, replays)])
     if not best:

@@ -16,7 +16,7 @@ from demo.present import markdown, verdict
 from demo.runs.forecast import SweepForecast, forecast_sweep
 from demo.store.history import History
 from demo.sweep import grid as grids
-from demo.sweep.grid import AXES, KINDS, PRESETS, SETTINGS, Cell, make_cells, make_specs, unfinished
+from demo.sweep.grid import AXES, PRESETS, SETTINGS, TABLE_ENDINGS, Cell, make_cells, make_specs, specs_to_run
 from demo.sweep.run_grid import Done, Event, run_cells
 
 
@@ -26,7 +26,9 @@ def add_to(commands: Any) -> None:
     _add_grid(parser)
     text = "the picture for every cell that sees one (default: a drawn scene, 4:3)"
     parser.add_argument("--image", metavar="PATH", help=text)
-    parser.add_argument("--out", type=Path, metavar="FILE", help=f"write the table to a file: {', '.join(KINDS)}")
+    parser.add_argument(
+        "--out", type=Path, metavar="FILE", help=f"write the table to a file: {', '.join(TABLE_ENDINGS)}"
+    )
     text = "write the table as Markdown"
     parser.add_argument("--export-markdown", type=common.output_file, metavar="FILE", help=text)
     text = "make it this project's own table of the device: assets/measured/"
@@ -83,7 +85,7 @@ def _sweep(options: argparse.Namespace) -> int:
     if options.engine != "ray" and (options.address or options.gpu_type):
         raise BadInput("--address and --gpu-type are for a cluster: give --engine ray with them.")
     cells = _run_cells(options, specs, image)
-    print(table(cells))
+    print(cells_table(cells))
     if options.out is not None:
         grids.write_table(options.out, cells)
     if options.export_markdown is not None:
@@ -110,7 +112,7 @@ def _run_cells(options: argparse.Namespace, specs: Sequence[RunSpec], image: Pat
             runner = stack.enter_context(closing(Runner(history)))
             machine, stored = runner.inspect(), history.all()
             cells = make_cells(specs, stored, machine, image, options.fresh)
-            forecast = forecast_sweep(unfinished(cells), stored, machine)
+            forecast = forecast_sweep(specs_to_run(cells), stored, machine)
             events = run_cells(cells, runner, image, cancel)
         print(plan_text(cells, forecast), file=sys.stderr)
         terminal.follow(events, partial(_fill, cells))
@@ -124,7 +126,7 @@ def _fill(cells: list[Cell], event: Done) -> str:
 
 def plan_text(cells: list[Cell], forecast: SweepForecast | None) -> str:
     """'72 cells, 12 of them stored already: 60 to run, about 41 min (a rough guess for 48 of them).'"""
-    to_run = len(unfinished(cells))
+    to_run = len(specs_to_run(cells))
     text = f"{fmt.count(len(cells), 'cell')}, {len(cells) - to_run} of them stored already: {to_run} to run"
     if forecast is not None and to_run:
         guess = f" (a rough guess for {forecast.guessed} of them)" if forecast.guessed else ""
@@ -137,7 +139,7 @@ def cell_text(cell: Cell) -> str:
     return f"{spec.checkpoint}, batch {spec.batch_size}, {spec.mode}, {spec.dtype}: {cell.value}"
 
 
-def table(cells: list[Cell]) -> str:
+def cells_table(cells: list[Cell]) -> str:
     """The grid as text, one line a cell."""
     rows = [("checkpoint", "batch", "mode", "dtype", "eager → compiled", "speed-up", "id")]
     for cell in cells:

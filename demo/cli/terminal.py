@@ -20,7 +20,7 @@ from demo.sweep.run_grid import Done, Event, Timing
 
 MAX_PREDICTIONS = 5
 WIDTH = 100
-COLOURS = {"bold": "1", "eager": "33", "compiled": "34", "faster": "1;32", "slower": "1;31"}
+ANSI_CODES = {"bold": "1", "eager": "33", "compiled": "34", "faster": "1;32", "slower": "1;31"}
 """Codes of ANSI terminals."""
 REMEDIES = {"": "", "repeat": "; --repeats 3 would tell more", "quiet": "; run it again when they are gone"}
 
@@ -96,13 +96,15 @@ def summary(result: RunResult, colour: bool = False) -> str:
         lines = [title, *((f"  {line}", kind) for line, kind in _figures(result))]
     # A prompt, or the text that a model writes, may hold what a terminal obeys.
     texts = [(fmt.printable(line).rstrip(), kind) for line, kind in lines]
-    return "\n".join(f"\x1b[{COLOURS[kind]}m{text}\x1b[0m" if colour and kind else text for text, kind in texts if text)
+    return "\n".join(
+        f"\x1b[{ANSI_CODES[kind]}m{text}\x1b[0m" if colour and kind else text for text, kind in texts if text
+    )
 
 
 def _figures(result: RunResult) -> Iterator[tuple[str, str]]:
     """Both latencies with spread and range, the speed-up, what it pays, agreement, graphs and quality.
 
-    Each line comes with a key of `COLOURS`, or ''.
+    Each line comes with a key of `ANSI_CODES`, or ''.
     """
     for name, title, side in naming.variants(result):
         yield f"{title:<10}{fmt.latency(result.latencies[name]):>9}{_spread(side)}", name

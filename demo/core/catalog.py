@@ -202,7 +202,7 @@ def _parse(options: dict[str, Any]) -> dict[str, Any]:
     return {name: OPTIONS[name].parse(value) if name in OPTIONS else value for name, value in options.items()}
 
 
-def refusal(checkpoint: str) -> str:
+def id_refusal(checkpoint: str) -> str:
     """Why the page cannot run a checkpoint of this name, as a sentence; '' if it can."""
     try:
         _checkpoint_name(checkpoint, folders=False)

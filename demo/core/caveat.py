@@ -57,7 +57,7 @@ class Caveat:
     def __str__(self) -> str:
         return WORDS[self.key].format_map(self.values)
 
-    def redacted(self) -> "Caveat":
+    def redact(self) -> "Caveat":
         """Without folders and control characters: errors of libraries name files by their full paths."""
         return Caveat(self.key, {n: fmt.redact(v) if isinstance(v, str) else v for n, v in self.values.items()})
 

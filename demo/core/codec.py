@@ -12,7 +12,7 @@ plain = to_jsonable_python
 _adapter = cache(TypeAdapter)
 
 
-def load(kind: Any, data: Any) -> Any:
+def from_plain(kind: Any, data: Any) -> Any:
     """`data` as a `kind`, the inverse of `plain`. Unknown keys are ignored, missing and wrong ones raise ValueError."""
     # A file's name may hold half a character, which becomes a question mark.
     text = json.dumps(data, allow_nan=False, ensure_ascii=False).encode(errors="replace")

@@ -69,7 +69,7 @@ class Reading:
         return None if share is None else later.cores * (1 - share)
 
 
-def read() -> Reading | None:
+def sample() -> Reading | None:
     """None if /proc does not say, and under a quota: what others use of the node takes nothing from it."""
     try:
         usable, children = os.sched_getaffinity(0), os.times()
@@ -98,9 +98,9 @@ def others_share() -> float | None:
     """
     shares = []
     for _ in range(LOOKS):
-        before = read()
+        before = sample()
         time.sleep(LOOK_SECONDS)
-        after = read()
+        after = sample()
         if before is None or after is None or (share := before.foreign_share(after)) is None:
             return None
         shares.append(share)
@@ -136,19 +136,19 @@ def free_cores(since: Reading | None) -> int | None:
     The first window begins with `since`, before this process loaded its model. If others were busy in it, this looks
     again while it idles, and takes the least busy window: a click on a page keeps server and browser busy.
     """
-    free = left(since, read())
+    free = left(since, sample())
     for _ in range(LOOKS):
         if free is None or free >= usable_cores():
             return free
-        before = read()
+        before = sample()
         time.sleep(LOOK_SECONDS)
-        free = max(free, left(before, read()) or 0)
+        free = max(free, left(before, sample()) or 0)
     return free
 
 
 def free_now() -> int | None:
     """As `free_cores`, for a window that begins now."""
-    before = read()
+    before = sample()
     time.sleep(LOOK_SECONDS)
     return free_cores(before)
 

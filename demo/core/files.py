@@ -15,7 +15,7 @@ NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 
 
 @contextmanager
-def locked(folder: Path, how: int = fcntl.LOCK_EX) -> Iterator[None]:
+def lock(folder: Path, how: int = fcntl.LOCK_EX) -> Iterator[None]:
     """Holds a lock on a folder, which the kernel releases when the process dies. Raises OSError."""
     lock = os.open(folder, os.O_RDONLY)
     try:
@@ -29,10 +29,10 @@ def locked(folder: Path, how: int = fcntl.LOCK_EX) -> Iterator[None]:
 def temporary_folder() -> Iterator[Path]:
     """A new temporary folder, removed at the end; after a kill, by the next call in any process."""
     for left in Path(tempfile.gettempdir()).glob("worth-compiling-*.locked"):
-        with suppress(OSError), locked(left, fcntl.LOCK_EX | fcntl.LOCK_NB):
+        with suppress(OSError), lock(left, fcntl.LOCK_EX | fcntl.LOCK_NB):
             shutil.rmtree(left)
     new = Path(tempfile.mkdtemp(prefix="worth-compiling-"))
-    with locked(new):
+    with lock(new):
         folder = new.rename(f"{new}.locked")  # only now does another process look whether it is locked
         try:
             yield folder

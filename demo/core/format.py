@@ -91,7 +91,7 @@ def ends(low: float, high: float) -> str:
     return f"{low:.{decimals}f} to {high:.{decimals}f}×"
 
 
-def grouped(number: int) -> str:
+def group_thousands(number: int) -> str:
     """'18 000'."""
     return f"{number:,}".replace(",", "\N{NARROW NO-BREAK SPACE}")
 
@@ -99,7 +99,7 @@ def grouped(number: int) -> str:
 def count(number: int, thing: str) -> str:
     """'0 breaks', '1 break', '1 200 calls'."""
     ending = "" if number == 1 else "es" if thing.endswith("s") else "s"
-    return f"{grouped(number)} {thing}{ending}"
+    return f"{group_thousands(number)} {thing}{ending}"
 
 
 def percent(share: float) -> str:
@@ -123,7 +123,7 @@ def parameters(count: int) -> str:
     return f"{significant(count / 1e6)} M" if count >= 1_000_000 else f"{round(count / 1e3)} k"
 
 
-def shortened(text: str, most: int) -> str:
+def shorten(text: str, most: int) -> str:
     """The text, cut to `most` characters with an ellipsis."""
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
@@ -157,7 +157,7 @@ def printable(text: str, kept: str = "\n\t") -> str:
 
 def excerpt(value: Any) -> str:
     """At most 80 characters of `repr(value)`, for an error message."""
-    return shortened(repr(value), 80)
+    return shorten(repr(value), 80)
 
 
 def parse_whole(value: Any) -> Any:

@@ -20,7 +20,7 @@ from demo.core.base64_images import encode_preview
 from demo.core.outputs import ImageInfo
 from demo.core.spec import BadInput
 
-FORMATS = ("PNG", "JPEG", "WEBP", "AVIF", "GIF", "BMP", "TIFF")
+PICTURE_FORMATS = ("PNG", "JPEG", "WEBP", "AVIF", "GIF", "BMP", "TIFF")
 """The only decoders of Pillow that may run: it knows forty more, one of which calls Ghostscript. JPEG also opens MPO, a
 phone's two pictures in one file."""
 MAX_ASPECT = 20
@@ -28,7 +28,7 @@ MAX_ASPECT = 20
 20 000:1."""
 
 
-def read(path: Path) -> tuple[Image.Image, ImageInfo]:
+def read_picture(path: Path) -> tuple[Image.Image, ImageInfo]:
     """The file as an upright RGB image of 8 bits a channel, and what a stored result keeps of it.
 
     - Transparency is laid on white, and an animation gives its first frame.
@@ -51,7 +51,7 @@ def decode(path: Path) -> Image.Image:
 
 
 def _display_name(path: Path) -> str:
-    return fmt.shortened(fmt.printable(path.name, kept=""), 80)
+    return fmt.shorten(fmt.printable(path.name, kept=""), 80)
 
 
 def _bytes(path: Path, name: str) -> bytes:
@@ -95,7 +95,7 @@ def _strict_pillow() -> Iterator[None]:
 def _decode(data: bytes, name: str) -> Image.Image:
     with _strict_pillow():
         try:
-            with Image.open(io.BytesIO(data), formats=FORMATS) as image:
+            with Image.open(io.BytesIO(data), formats=PICTURE_FORMATS) as image:
                 _check_shape(image.size, name)
                 if image.mode in ("I", "F") or ";16" in f"{image.mode} {image.tile}":
                     raise BadInput(f"'{name}' has more than 8 bits a channel. Save it with 8 bits.")
@@ -112,7 +112,7 @@ def _decode(data: bytes, name: str) -> Image.Image:
         except Exception:  # Decoders raise a dozen kinds on malformed data, struct.error and IndexError too.
             raise BadInput(
                 f"'{name}' cannot be read as a picture. Give one of these, neither damaged nor cut short: "
-                f"{', '.join(FORMATS)}."
+                f"{', '.join(PICTURE_FORMATS)}."
             ) from None
 
 

@@ -59,7 +59,7 @@ def on_zero_gpu() -> bool:
     return os.environ.get("SPACES_ZERO_GPU", "").lower() in ("1", "t", "true")
 
 
-def read(environment: Mapping[str, str]) -> Limits:
+def limits_from(environment: Mapping[str, str]) -> Limits:
     """The limits that these variables set. Raises BadInput for a value that is not allowed."""
     values: dict[str, Any] = {"hosts": tuple(environment.get(HOSTS_VARIABLE, "").lower().replace(",", " ").split())}
     if on_space(environment):
@@ -79,4 +79,4 @@ def read(environment: Mapping[str, str]) -> Limits:
 @cache
 def current() -> Limits:
     """The limits of this process, read once. Raises BadInput."""
-    return read(os.environ)
+    return limits_from(os.environ)

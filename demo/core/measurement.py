@@ -24,7 +24,7 @@ class Kernel:
     """One kernel of a GPU, or one operator of a CPU, with all its launches in a call."""
 
     name: str
-    """The profiler's name, shortened."""
+    """The profiler's name, shorten."""
     launches: float
     seconds: float
     share: float

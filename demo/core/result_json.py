@@ -4,7 +4,7 @@ import json
 from dataclasses import replace
 from typing import Any
 
-from demo.core.codec import load, plain
+from demo.core.codec import from_plain, plain
 from demo.core.comparison import Comparison
 from demo.core.format import milliseconds
 from demo.core.measurement import Measurement
@@ -79,7 +79,7 @@ def from_json(data: dict[str, Any]) -> RunResult:
     version = data.get("schema_version") if isinstance(data, dict) else None
     if version != SCHEMA_VERSION:
         raise ValueError(f"a result has schema_version {SCHEMA_VERSION}, this has {version}")
-    result, predictions = load(RunResult, data), data.get("predictions")
+    result, predictions = from_plain(RunResult, data), data.get("predictions")
     kind = BY_NAME[result.spec.task].predictions
-    own = {variant: load(kind, one) for variant, one in predictions.items()} if predictions else None
+    own = {variant: from_plain(kind, one) for variant, one in predictions.items()} if predictions else None
     return replace(result, predictions=own)

@@ -26,7 +26,7 @@ class Size:
     def __str__(self) -> str:
         return " × ".join(str(part) for part in vars(self).values() if part is not None)
 
-    def padded(self) -> "Size":
+    def pad(self) -> "Size":
         """With the batch size rounded up to a power of two."""
         return replace(self, batch_size=1 << (self.batch_size - 1).bit_length())
 

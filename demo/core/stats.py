@@ -85,7 +85,7 @@ def paired_ratio(slow: Times, fast: Times) -> Interval:
     """
     if len(slow) != len(fast) or len(slow) < 2:
         raise ValueError(f"paired blocks are needed, two at least: given {len(slow)} and {len(fast)}")
-    mean, error, freedom = _trimmed(np.log(np.asarray(slow, dtype=float)) - np.log(np.asarray(fast, dtype=float)))
+    mean, error, freedom = _trim(np.log(np.asarray(slow, dtype=float)) - np.log(np.asarray(fast, dtype=float)))
     return _interval(mean, error * t_quantile(freedom))
 
 
@@ -114,7 +114,7 @@ def paired_seconds(slow: Times, fast: Times) -> tuple[float, float]:
 
 
 @dataclass(frozen=True)
-class Pooled(Interval):
+class PooledEstimate(Interval):
     """An estimate from several processes."""
 
     deviation: float
@@ -123,7 +123,7 @@ class Pooled(Interval):
     """Share of each process in the estimate; together 1."""
 
 
-def rerun_ratio(processes: Sequence[Interval], deviation: float, freedom: float) -> Pooled:
+def rerun_ratio(processes: Sequence[Interval], deviation: float, freedom: float) -> PooledEstimate:
     """The ratio that a further process is expected to show, and its interval, from at least one process.
 
     `deviation` is the standard deviation between processes (of the logarithm of the ratio), known from `freedom`
@@ -145,7 +145,7 @@ def rerun_ratio(processes: Sequence[Interval], deviation: float, freedom: float)
         float(((t_quantile(freedom + more) * deviation) ** 2 + t_quantile(math.inf) ** 2 * within) @ shares**2)
     )
     pooled = _interval(float(logs @ shares), half_width)
-    return Pooled(pooled.ratio, pooled.low, pooled.high, deviation, tuple(map(float, shares)))
+    return PooledEstimate(pooled.ratio, pooled.low, pooled.high, deviation, tuple(map(float, shares)))
 
 
 def _between(logs: np.ndarray, within: np.ndarray) -> float:
@@ -183,7 +183,7 @@ def _kept(values: np.ndarray) -> np.ndarray:
     return np.argsort(values, kind="stable")[cut : len(values) - cut]
 
 
-def _trimmed(values: np.ndarray) -> tuple[float, float, float]:
+def _trim(values: np.ndarray) -> tuple[float, float, float]:
     """The mean without the lowest and the highest tenth, its standard error, and the degrees of freedom."""
     kept = values[_kept(values)]
     winsorised = np.clip(values, kept[0], kept[-1])
@@ -225,7 +225,7 @@ def compare(ratio: Interval, floor: float = 0.0, taken: bool = False, questions:
        it: it is no error of blocks timed in turns. Never if cores were taken.
     6. Else 'unsure'. The interval then contains 1: one that leaves it out and is no difference is 'same'.
     """
-    known = ratio if questions == 1 else _widened(ratio, questions)
+    known = ratio if questions == 1 else _widen(ratio, questions)
     margin = max(math.log1p(floor), math.log(known.ratio / known.low), math.log(known.high / known.ratio))
     margin += math.log(TAKEN_FACTOR) if taken else 0.0
     low, high = known.ratio * math.exp(-margin), known.ratio * math.exp(margin)
@@ -239,7 +239,7 @@ def compare(ratio: Interval, floor: float = 0.0, taken: bool = False, questions:
     return Difference(known.ratio, low, high, "unsure")
 
 
-def _widened(ratio: Interval, questions: int) -> Interval:
+def _widen(ratio: Interval, questions: int) -> Interval:
     """The interval at 1 - 5 % / questions, by the normal approximation of its logarithm."""
     quantile = NormalDist().inv_cdf
     wider = quantile(1 - (1 - CONFIDENCE) / 2 / questions) / quantile((1 + CONFIDENCE) / 2)

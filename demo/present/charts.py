@@ -72,7 +72,7 @@ def durations(rows: Sequence[PublishedRow]) -> go.Figure | None:
     seconds: list[float | None] = []
     texts: list[str] = []
     for row in rows:
-        name = escape(fmt.shortened(row.model, 18)) + (" †" if published.notes_of(row) else "")
+        name = escape(fmt.shorten(row.model, 18)) + (" †" if published.notes_of(row) else "")
         names += [name, "compiled"]
         pair = (row.eager_seconds, row.compiled_seconds)
         seconds += pair
@@ -234,7 +234,7 @@ def heatmap(cells: Sequence[HeatCell]) -> go.Figure | None:
         xgap=3,
         ygap=3,
     )
-    labels = [fmt.shortened(row, 22) or group for group, row in lines]
+    labels = [fmt.shorten(row, 22) or group for group, row in lines]
     names = [escape(label) if row else f"<b>{label}</b>" for label, (_, row) in zip(labels, lines, strict=True)]
     figure.update_xaxes(side="top", tickvals=list(range(len(columns))), ticktext=columns, ticks="")
     figure.update_yaxes(tickvals=list(range(len(lines))), ticktext=names, ticks="")

@@ -68,7 +68,7 @@ def calls(result: RunResult) -> Part | None:
         rows.insert(0, (name, verdict.with_ends(fmt.ratio(first.ratio), first), words))
     if result.answer_seconds is not None:
         lines["Whole answer"] = list(map(fmt.latency, result.answer_seconds))
-    number = fmt.grouped(max(len(side.wall_seconds) for side in sides))
+    number = fmt.group_thousands(max(len(side.wall_seconds) for side in sides))
     return Part(f"{number} timed calls of each", (), _table(_names(result), lines), rows)
 
 
@@ -92,7 +92,7 @@ def why(result: RunResult) -> Part | None:
     sides = [side for *_, side in naming.variants(result)]
     busy = [side.busy_share for side in sides]
     launching = [side.launch_seconds and side.launch_seconds / side.median_seconds for side in sides]
-    counted = [side.profile and fmt.grouped(round(side.profile.kernels)) for side in sides]
+    counted = [side.profile and fmt.group_thousands(round(side.profile.kernels)) for side in sides]
     lines: dict[str, list[object]] = {
         "launching kernels": list(map(_share, launching)),
         ("operators a call, fused ones not counted" if not any(busy) else "kernels a call"): list(counted),
@@ -106,7 +106,7 @@ def why(result: RunResult) -> Part | None:
         (
             f"{variant}, longest {number}",
             f"{fmt.latency(kernel.seconds)}, {fmt.percent(kernel.share)}",
-            f"{kernel.name}, {fmt.grouped(round(kernel.launches))} a call.",
+            f"{kernel.name}, {fmt.group_thousands(round(kernel.launches))} a call.",
         )
         for _, variant, side in naming.variants(result)
         if side.profile is not None

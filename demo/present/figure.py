@@ -102,4 +102,4 @@ def time_scale(seconds: Iterable[float | None]) -> tuple[float, str]:
 def provenance(result: RunResult) -> list[str]:
     """'google/vit-base-patch16-224, Tesla T4, torch 2.13.0, 2026-11-21'."""
     facts = (result.spec.checkpoint, *naming.machine(result)[:2], result.started_at[:10])
-    return [", ".join(fmt.shortened(fact, 48) for fact in facts)]
+    return [", ".join(fmt.shorten(fact, 48) for fact in facts)]

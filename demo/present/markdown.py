@@ -24,15 +24,15 @@ def of_run(result: RunResult) -> str:
     if answered is None:
         failure = result.failure
         answer = [f"**{naming.status(result)}.**", *((failure.message, failure.remedy) if failure else ())]
-        answer[1:] = map(escaped, answer[1:])
+        answer[1:] = map(escape_markdown, answer[1:])
         paid: list[str] = []
     else:
         found = f"{verdict.speedup_in_full(result)}, 95 % confidence, {verdict.basis(answered)}."
         more = [verdict.noise(answered), verdict.without_breaks(result), verdict.quality_line(result)]
-        answer = [found, *(escaped(fmt.sentence(text.removesuffix("."))) for text in more if text)]
-        paid = [escaped(f"{text}.") for text in (verdict.worth(result), verdict.worth_why(result)) if text]
+        answer = [found, *(escape_markdown(fmt.sentence(text.removesuffix("."))) for text in more if text)]
+        paid = [escape_markdown(f"{text}.") for text in (verdict.worth(result), verdict.worth_why(result)) if text]
     settings = ", ".join([naming.run_line(result), *naming.machine(result), result.started_at[:10]])
-    below = [f"{escaped(settings)}.", *map(escaped, of_predictions(result))]
+    below = [f"{escape_markdown(settings)}.", *map(escape_markdown, of_predictions(result))]
     parts = [section(part) for parts in details.tree(result).values() for part in parts]
     return "\n\n".join(filter(None, [*map(" ".join, (answer, paid, below)), *parts])) + "\n"
 
@@ -47,17 +47,17 @@ def of_predictions(result: RunResult) -> list[str]:
 
 def section(part: Part) -> str:
     """A part below its title: sentences, the table, and a line for each row."""
-    pieces = [f"#### {escaped(part.title)}"]
-    pieces += [escaped(fmt.capital(text)) for text in part.sentences if text]
+    pieces = [f"#### {escape_markdown(part.title)}"]
+    pieces += [escape_markdown(fmt.capital(text)) for text in part.sentences if text]
     if part.table is not None:
         heads, lines = part.table
-        cells = [list(map(escaped, line)) for line in lines]
-        pieces.append(_table(list(map(escaped, heads)), cells, "l" + "r" * (len(heads) - 1)))
+        cells = [list(map(escape_markdown, line)) for line in lines]
+        pieces.append(_table(list(map(escape_markdown, heads)), cells, "l" + "r" * (len(heads) - 1)))
     rows = []
     for name, value, why in part.rows:
         page = re.fullmatch(r"https://\S+/(gb\d+)\.html", value)  # torch's registry of graph breaks
-        shown = f"[{page[1].upper()}]({value})" if page else value and f"**{escaped(value)}**"
-        rows.append(f"- {escaped(name)}: {' · '.join(filter(None, [shown, escaped(why)]))}")
+        shown = f"[{page[1].upper()}]({value})" if page else value and f"**{escape_markdown(value)}**"
+        rows.append(f"- {escape_markdown(name)}: {' · '.join(filter(None, [shown, escape_markdown(why)]))}")
     return "\n\n".join(filter(None, [*pieces, "\n".join(rows)]))
 
 
@@ -68,15 +68,15 @@ def of_cells(cells: Iterable[tuple[RunSpec, RunResult | None, str]]) -> str:
     for spec, result, value in cells:
         figures = result if result is not None and verdict.outcome(result) is not None else None
         times = map(fmt.latency, figures.latencies.values()) if figures else ("", "")
-        answer = verdict.speedup_in_full(figures) if figures else escaped(value)
-        rows.append((escaped(spec.checkpoint), escaped(naming.settings(spec)), *times, answer))
+        answer = verdict.speedup_in_full(figures) if figures else escape_markdown(value)
+        rows.append((escape_markdown(spec.checkpoint), escape_markdown(naming.settings(spec)), *times, answer))
         if result is not None and (machine := naming.machine(result)):
             places.append(", ".join([*machine, result.started_at[:10]]))
-    below = [f"{escaped(place)}." for place in dict.fromkeys(places)]
+    below = [f"{escape_markdown(place)}." for place in dict.fromkeys(places)]
     return "\n".join([_table(head, rows, "llrrr"), "", *below, ""])
 
 
-def escaped(text: str) -> str:
+def escape_markdown(text: str) -> str:
     """Text that Markdown shows as it is, in one line: no HTML, no list, no formula, no address that becomes a link."""
     line = re.sub(r"([\\`*_{}\[\]<>|#~&$@])", r"\\\1", re.sub(r"[^\S\u00a0\u202f]+", " ", text).strip())
     line = re.sub(r":(?=//)", r"\\:", re.sub(r"(?i)\b(www)\.", r"\1\\.", line))

@@ -13,7 +13,7 @@ import numpy as np
 from PIL import Image, ImageColor, ImageDraw, ImageFilter, ImageFont
 
 from demo.core.base64_images import decode_mask
-from demo.core.format import percent, printable, shortened
+from demo.core.format import percent, printable, shorten
 from demo.core.outputs import Box, ImageInfo, Predictions
 from demo.tasks.boxes import SAME_IOU, match
 from demo.tasks.masks import changed_pixels
@@ -89,7 +89,9 @@ def annotate(
     return seen
 
 
-def difference(preview: Image.Image, info: ImageInfo, eager: Predictions, compiled: Predictions) -> Annotation | None:
+def annotate_difference(
+    preview: Image.Image, info: ImageInfo, eager: Predictions, compiled: Predictions
+) -> Annotation | None:
     """Where two sets of boxes or segments differ; None if they do not.
 
     Boxes without a partner of the same label at an IoU of `SAME_IOU`, in their variant's colour; pixels whose label
@@ -177,7 +179,7 @@ def draw(seen: Annotation) -> Image.Image:
 def printable_label(label: str, most: int = MAX_LABEL_LENGTH) -> str:
     """One line of at most `most` letters, without what `format.printable` replaces."""
     line = printable(label[: 4 * most], kept="").replace("\N{REPLACEMENT CHARACTER}", " ")
-    return shortened(" ".join(line.split()), most)
+    return shorten(" ".join(line.split()), most)
 
 
 @lru_cache(maxsize=64)

@@ -198,7 +198,7 @@ def _svg(
             )
     if source:
         row += ROW
-        shown = fmt.shortened(source, int(width / LETTER))
+        shown = fmt.shorten(source, int(width / LETTER))
         rows.append(f'<text class="small" x="{LEFT}" y="{row}">{escape(shown)}</text>')
     label = escape(". ".join([title, *(f"{line.name}: {line.words}" for line in lines)]))
     clip = f'<clipPath id="race-{size}"><rect class="clock" width="{width}" height="{row}"/></clipPath>' * plays

@@ -111,7 +111,7 @@ def _answer(found: Comparison) -> str:
 def title(result: RunResult) -> str:
     """'shapes-vit 1.14× faster', 'shapes-vit: too noisy to tell', 'shapes-vit: Out of memory'."""
     colon = "" if outcome(result) in ("faster", "slower") else ":"
-    model = fmt.shortened(fmt.printable(naming.short(result.spec.checkpoint)), 60)
+    model = fmt.shorten(fmt.printable(naming.short(result.spec.checkpoint)), 60)
     return f"{model}{colon} {answer(result) or naming.status(result)}"
 
 
@@ -237,7 +237,7 @@ def worth(result: RunResult) -> str:
         if even is None or even.calls is None:
             return "Never pays here"
         calls = fmt.two_digits(even.calls if even.answers is None else even.images or 0)
-        number = fmt.grouped(calls) if paid else fmt.count(calls, result.main)
+        number = fmt.group_thousands(calls) if paid else fmt.count(calls, result.main)
         paid.append(f"{number} {start(compiled, state)}")
     return f"Pays after {', '.join(paid)}"
 
@@ -269,4 +269,4 @@ def calls_to_pay(even: BreakEven) -> str:
     high = fmt.two_digits(even.high * each)
     if low == high:
         return f"about {fmt.count(low, thing)}"
-    return f"{fmt.grouped(low)} to {fmt.count(high, thing)}"
+    return f"{fmt.group_thousands(low)} to {fmt.count(high, thing)}"

@@ -68,7 +68,7 @@ class OngoingRun:
     """Of the worker, once only the later start is still measured: whatever ends the run then, this is its result."""
 
     @property
-    def elapsed(self) -> float:
+    def elapsed_seconds(self) -> float:
         """Seconds since the beginning."""
         return time.monotonic() - self.begun
 
@@ -93,8 +93,8 @@ class OngoingRun:
             job["cache_folder"] = tempfile.mkdtemp(prefix="cache-", dir=folder)
         return job | {"spec": codec.plain(self.spec)}
 
-    def interrupted(self) -> RunResult:
-        return self._failed("interrupted", "The app was ended in the middle of this run.", AGAIN)
+    def as_interrupted(self) -> RunResult:
+        return self._as_failed("interrupted", "The app was ended in the middle of this run.", AGAIN)
 
     def not_started(self, error: OSError) -> RunResult:
         _log.warning("no worker process could be started: %s", error)
@@ -102,14 +102,14 @@ class OngoingRun:
             "Free memory, processes and room in the folders for temporary files (TMPDIR) and for what is compiled "
             "(TORCHINDUCTOR_CACHE_DIR), and run it again."
         )
-        return self._failed("failed", f"No worker process could be started: {error.strerror}.", remedy)
+        return self._as_failed("failed", f"No worker process could be started: {error.strerror}.", remedy)
 
-    def cancelled(self) -> RunResult:
-        return self._failed("cancelled", f"Cancelled while {self._doing}.", AGAIN)
+    def as_cancelled(self) -> RunResult:
+        return self._as_failed("cancelled", f"Cancelled while {self._doing}.", AGAIN)
 
-    def timed_out(self, limit: float) -> RunResult:
+    def as_timed_out(self, limit: float) -> RunResult:
         change = {} if self.spec.mode == "default" else {"mode": "default"}
-        return self._failed(
+        return self._as_failed(
             "timed_out",
             f"The run was stopped while {self._doing} after {fmt.duration(limit)}, the limit of one run.",
             f"Choose {'mode default or ' if change else ''}a smaller checkpoint, or raise "
@@ -117,7 +117,7 @@ class OngoingRun:
             change,
         )
 
-    def crashed(self, worker: Worker) -> RunResult:
+    def as_crashed(self, worker: Worker) -> RunResult:
         """For a worker, not yet closed, that ended without a result or sent something that cannot be read."""
         code = None if worker.unreadable else worker.child.exit_code()
         _log.warning("the worker %s; it printed last: %s", ending(code), worker.child.last_words() or "nothing")
@@ -132,13 +132,13 @@ class OngoingRun:
         else:
             other, change = other_way_to_compile(self.spec)
             remedy = f"{AGAIN} {other}".strip()
-        return self._failed("crashed", f"The worker process {ending(code)} while {self._doing}.", remedy, change)
+        return self._as_failed("crashed", f"The worker process {ending(code)} while {self._doing}.", remedy, change)
 
     @property
     def _doing(self) -> str:
         return PHASE_DOING.get(self.progress.phase, "running")
 
-    def _failed(self, status: Status, message: str, remedy: str, change: dict[str, Any] | None = None) -> RunResult:
+    def _as_failed(self, status: Status, message: str, remedy: str, change: dict[str, Any] | None = None) -> RunResult:
         return self.answer or RunResult(
             id=self.id,
             started_at=self.started_at,
@@ -193,7 +193,7 @@ def redact(result: RunResult) -> RunResult:
     failure = result.failure
     if failure is not None:
         failure = dataclasses.replace(failure, message=fmt.redact(failure.message), remedy=fmt.redact(failure.remedy))
-    return dataclasses.replace(result, failure=failure, caveats=tuple(one.redacted() for one in result.caveats))
+    return dataclasses.replace(result, failure=failure, caveats=tuple(one.redact() for one in result.caveats))
 
 
 def store(result: RunResult, history: History) -> RunResult:
@@ -203,4 +203,4 @@ def store(result: RunResult, history: History) -> RunResult:
     except HistoryError as error:
         _log.warning("a result was not stored: %s", error)
         notice = f"This result was not stored: {error}"
-    return dataclasses.replace(result, caveats=(*result.caveats, note(notice).redacted())) if notice else result
+    return dataclasses.replace(result, caveats=(*result.caveats, note(notice).redact())) if notice else result

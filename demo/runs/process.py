@@ -173,12 +173,12 @@ class Worker:
     def _receive(self, message: dict[str, Any]) -> None:
         kind = message["event"]
         if kind == "ready":
-            self.machine = codec.load(HostInfo, message["machine"])
+            self.machine = codec.from_plain(HostInfo, message["machine"])
             self.ready.set()
         elif kind == "progress":
-            self._events.put(codec.load(Progress, message["progress"]))
+            self._events.put(codec.from_plain(Progress, message["progress"]))
         elif kind == "refused":
-            self._events.put(BadInput(fmt.redact(codec.load(str, message["message"]))))
+            self._events.put(BadInput(fmt.redact(codec.from_plain(str, message["message"]))))
         elif kind == "result":
             self._events.put(from_json(message["result"]))
         else:

@@ -136,7 +136,7 @@ class Runner:
     ) -> Iterator[Progress | RunResult]:
         """Yields the progress of one process, and last its result, which is then stored. The later start is not
         measured if it is known, or if this is not the last repeat: the next one is a later start."""
-        marker = self._history.begin_run(run.interrupted()) if self._history is not None else None
+        marker = self._history.begin_run(run.as_interrupted()) if self._history is not None else None
         result: RunResult | None = None
         refused = False
         try:
@@ -144,16 +144,16 @@ class Runner:
                 while result is None:
                     event = next(events)
                     if self._closing.is_set():
-                        result = run.interrupted()
+                        result = run.as_interrupted()
                     elif run.cancel is not None and run.cancel.is_set():
-                        result = run.cancelled()
+                        result = run.as_cancelled()
                     elif isinstance(event, BadInput):
                         raise event
                     elif isinstance(event, RunResult):
                         result = event
                     elif event is not None and event.answer is not None:
                         run.answer = event.answer
-                        answer = self._complete(event.answer, earlier, run.elapsed)
+                        answer = self._complete(event.answer, earlier, run.elapsed_seconds)
                         known = answer.compilation is not None and answer.compilation.warm is not None
                         if (known or not last) and run.spec.cache == "keep":
                             result = run.answer
@@ -162,15 +162,15 @@ class Runner:
                             History.end_run(marker)
                             marker = self._history.begin_run(answer)
                         event = dataclasses.replace(event, answer=answer if last else None)
-                        yield run.progress_after(run.elapsed, event)
+                        yield run.progress_after(run.elapsed_seconds, event)
                     else:
-                        yield run.progress_after(run.elapsed, event)
+                        yield run.progress_after(run.elapsed_seconds, event)
         except BadInput:
             refused = True
             raise
         finally:
             if not refused:
-                result = self._complete(result or run.cancelled(), earlier, run.elapsed)
+                result = self._complete(result or run.as_cancelled(), earlier, run.elapsed_seconds)
                 result = outcome.store(result, self._history) if self._history is not None else result
             if marker is not None:
                 History.end_run(marker)
@@ -184,7 +184,7 @@ class Runner:
             try:
                 worker = stack.enter_context(self._one_worker())
                 longest = min(READY_SECONDS, self.timeout_seconds)
-                while not all(one.ready.wait(POLL_SECONDS) for one in self._spares) and run.elapsed < longest:
+                while not all(one.ready.wait(POLL_SECONDS) for one in self._spares) and run.elapsed_seconds < longest:
                     yield None  # a worker that still imports would take a core from the run
                 worker.child.send(run.job(worker.child.folder))
             except OSError as error:
@@ -193,8 +193,8 @@ class Runner:
             for event in worker.events():
                 if isinstance(event, RunResult) and event.id != run.id:
                     break
-                yield event if run.elapsed <= self.timeout_seconds else run.timed_out(self.timeout_seconds)
-            yield run.crashed(worker)
+                yield event if run.elapsed_seconds <= self.timeout_seconds else run.as_timed_out(self.timeout_seconds)
+            yield run.as_crashed(worker)
 
     @contextlib.contextmanager
     def _one_worker(self) -> Iterator[Worker]:

@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from demo.core import limits
-from demo.core.files import locked
+from demo.core.files import lock
 
 FOLDER_VARIABLE = "WORTH_COMPILING_DATA"
 FILE_VERSION = 3
@@ -70,7 +70,7 @@ def open_database(path: Path, purpose: str) -> Iterator[sqlite3.Connection]:
             return
         path.parent.mkdir(parents=True, exist_ok=True)
         # Nobody renames an open file: when closed, SQLite would remove the log of the file that took its name.
-        with locked(path.parent, fcntl.LOCK_SH), contextlib.closing(_connect(path)) as database:
+        with lock(path.parent, fcntl.LOCK_SH), contextlib.closing(_connect(path)) as database:
             _prepare(database)
             yield database
     except (sqlite3.Error, OSError, UnicodeDecodeError) as error:  # the last: a message of SQLite's that is no text
@@ -114,7 +114,7 @@ def _version(database: sqlite3.Connection) -> tuple[int, list[bytes]]:
 
 def _set_aside_unusable(path: Path, error: Exception) -> None:
     """Renames a file that is damaged or of an older version, with its log, and raises SetAside."""
-    with contextlib.suppress(OSError), locked(path.parent):  # after an OSError the caller reports `error`
+    with contextlib.suppress(OSError), lock(path.parent):  # after an OSError the caller reports `error`
         if not (fault := _find_fault(path)):  # also if another process was first
             return
         aside = f"{path.name}.{fault}-{datetime.now(UTC):%Y%m%dT%H%M%S.%f}"

@@ -88,7 +88,7 @@ EXPORTED: dict[str, tuple[str, str]] = {
     **_generation("compiled"),
 }
 """The columns of a run in their order: pandas' type, and the path in the JSON of a result."""
-KINDS = {name: kind for name, (kind, _) in EXPORTED.items()}
+COLUMN_TYPES = {name: kind for name, (kind, _) in EXPORTED.items()}
 """pandas' type of each column."""
 
 
@@ -121,7 +121,7 @@ def write(results: Iterable[RunResult], format: str, file: BinaryIO) -> None:
         for text in json_lines(results):
             file.write(text.encode("utf-8", "backslashreplace"))
     else:
-        write_rows(map(row, results), KINDS, format, file)
+        write_rows(map(row, results), COLUMN_TYPES, format, file)
 
 
 def write_rows(rows: Iterable[Mapping[str, Any]], kinds: Mapping[str, str], format: str, file: BinaryIO) -> None:

@@ -78,8 +78,8 @@ class History:
 
     def _store(self, result: RunResult) -> None:
         row = {"id": result.id, "started_at": result.started_at, **_key(result)}
-        row |= {"words": _searched_text(result), "rerun": dump_rerun(result), "result": dumps(result)}
-        values = [_encoded(value) if isinstance(value, str) else value for value in row.values()]
+        row |= {"words": _search_text(result), "rerun": dump_rerun(result), "result": dumps(result)}
+        values = [_encode(value) if isinstance(value, str) else value for value in row.values()]
         with self._database("stored") as database:
             database.execute(f"INSERT INTO results ({', '.join(row)}) VALUES ({_places(row)})", values)
 
@@ -114,10 +114,10 @@ class History:
         return len(self._keys(search))
 
     def _keys(self, search: str, checkpoints: Collection[str] | None = None, limit: int | None = None) -> list[int]:
-        words = _encoded(search.lower()).encode().split()
+        words = _encode(search.lower()).encode().split()
         if len(words) > MAX_WORDS:
             raise BadInput(f"A search has at most {MAX_WORDS} words. Given: {len(words)}. Leave some out.")
-        named = [*map(_encoded, checkpoints or ())]
+        named = [*map(_encode, checkpoints or ())]
         where = "1" if checkpoints is None else f"checkpoint IN ({_places(named)})"
         most = MAX_SEARCHED if words else -1
         newest = self._read(f"SELECT rowid, words FROM results WHERE {where} {_NEWEST_FIRST} LIMIT {most}", named)
@@ -125,7 +125,7 @@ class History:
 
     def get(self, id: str) -> RunResult | None:
         """Returns the result with this id, or None. Raises HistoryError if its row cannot be read."""
-        rows = self._read("SELECT result FROM results WHERE id = ?", (_encoded(id),))
+        rows = self._read("SELECT result FROM results WHERE id = ?", (_encode(id),))
         try:
             return _result(rows[0][0]) if rows else None
         except ValueError as error:
@@ -164,7 +164,7 @@ class History:
 
     def delete(self, ids: Iterable[str]) -> int:
         """Deletes results and returns their number. Their bytes are overwritten on the disk."""
-        named = [_encoded(id) for id in ids]
+        named = [_encode(id) for id in ids]
         with self._database("deleted") as database:
             database.execute("PRAGMA secure_delete = ON")
             removed = database.execute(f"DELETE FROM results WHERE id IN ({_places(named)})", named)
@@ -251,7 +251,7 @@ def _key(result: RunResult) -> dict[str, Any]:
     return key | {name: machine and getattr(machine, name) for name in ("device_name", "torch")}
 
 
-def _searched_text(result: RunResult) -> str:
+def _search_text(result: RunResult) -> str:
     """Returns what a search looks into, in lower case: the run, its outcome, device and torch, and its settings."""
     spec, machine = result.spec, result.environment
     texts = [result.id, result.started_at, result.status, spec.task, spec.checkpoint]
@@ -263,7 +263,7 @@ def _searched_text(result: RunResult) -> str:
     return "\n".join(map(str, texts)).lower()
 
 
-def _encoded(text: str) -> str:
+def _encode(text: str) -> str:
     """Returns `text` with lone surrogates, which a file name may hold, as escapes that JSON reads back."""
     return text.encode("utf-8", "backslashreplace").decode()
 

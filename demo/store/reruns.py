@@ -86,7 +86,7 @@ def dump_rerun(result: RunResult) -> str | None:
 def load_rerun(text: bytes) -> StoredRun | None:
     """Reads what `dump_rerun` wrote; None for anything else."""
     try:
-        return codec.load(StoredRun, json.loads(text))  # type: ignore[no-any-return]
+        return codec.from_plain(StoredRun, json.loads(text))  # type: ignore[no-any-return]
     except (ValueError, RecursionError):
         return None
 

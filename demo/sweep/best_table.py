@@ -159,7 +159,7 @@ def best_table(ways: Sequence[Way], results: Mapping[str, RunResult], refused: M
         memory = result.compiled.peak_memory_bytes if result.compiled is not None else None
         return Row(way, result, why_out(result, reference), speedup, seconds, first_answers(result, imports), memory)
 
-    return _ranked([row(way) for way in ways])
+    return _rank([row(way) for way in ways])
 
 
 def _eager_row(way: Way, runs: Sequence[RunResult], seconds: float | None, imports: float) -> Row:
@@ -234,7 +234,7 @@ def _parts(imports: float, load: float, compiles: float, run: float) -> dict[str
     return {"import": imports, "load": load, "compile": compiles, "first run": run}
 
 
-def _ranked(rows: Sequence[Row]) -> BestTable:
+def _rank(rows: Sequence[Row]) -> BestTable:
     known = {row.way.name: row.speedup for row in rows if not row.out and row.speedup is not None}
     if len(known) < 2:  # eager alone is no answer
         return BestTable(tuple(rows), None)

@@ -53,7 +53,7 @@ def cells(row: Row) -> dict[str, str]:
     }
 
 
-def answer(table: BestTable) -> list[str]:
+def conclusion(table: BestTable) -> list[str]:
     """Returns the answer as sentences, the most important first."""
     winner = table.winner
     if winner is None:
@@ -87,7 +87,7 @@ def _steady(winner: Row) -> str:
 def as_json(table: BestTable) -> dict[str, Any]:
     """Returns the table for other programs: seconds and bytes, None for what is not known, `id` of the stored run."""
     return {
-        "answer": answer(table),
+        "answer": conclusion(table),
         "winner": table.winner and table.winner.way.name,
         "equals": [row.way.name for row in table.equals],
         "rows": [

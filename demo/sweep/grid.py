@@ -163,7 +163,7 @@ def valid_results(
     for result in stored:
         saw = result.image.sha256 if result.image is not None else None
         same_picture = saw == digest or not result.spec.sees_picture
-        if result.status in FINAL and measured_on(result, machine) and same_picture:
+        if result.status in FINAL and is_from_machine(result, machine) and same_picture:
             if result.spec.checkpoint in written and result.started_at >= written[result.spec.checkpoint]:
                 yield result
 
@@ -175,7 +175,7 @@ def _last_written(checkpoint: str) -> str:
     return "" if newest is None else datetime.fromtimestamp(newest, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def measured_on(result: RunResult, machine: HostInfo) -> bool:
+def is_from_machine(result: RunResult, machine: HostInfo) -> bool:
     """Whether the result was measured on this machine with its present versions (and driver, on a GPU)."""
     then, on_gpu = result.environment, result.spec.device == "cuda"
     if then is None:
@@ -186,22 +186,22 @@ def measured_on(result: RunResult, machine: HostInfo) -> bool:
     return versions and device == here
 
 
-def unfinished(cells: Iterable[Cell]) -> list[RunSpec]:
+def specs_to_run(cells: Iterable[Cell]) -> list[RunSpec]:
     """Returns the specs of the cells that are still to be run."""
     return [cell.spec for cell in cells if not cell.done]
 
 
 def downloads(cells: Iterable[Cell]) -> list[Checkpoint]:
     """Returns the catalogue's checkpoints whose weights must be downloaded for the unfinished cells."""
-    needed = dict.fromkeys(spec.checkpoint for spec in unfinished(cells) if spec.weights == "pretrained")
+    needed = dict.fromkeys(spec.checkpoint for spec in specs_to_run(cells) if spec.weights == "pretrained")
     listed = [entry for name in needed if (entry := catalog.find(name)) is not None and not entry.bundled]
     return [entry for entry in listed if not hub.holds_weights(entry.id)]
 
 
 # The table
 
-KINDS = (".csv", ".json", ".parquet")
-_COLUMNS = {"model": "string", **export.KINDS, "value": "string"}
+TABLE_ENDINGS = (".csv", ".json", ".parquet")
+_COLUMNS = {"model": "string", **export.COLUMN_TYPES, "value": "string"}
 """The columns of the table and their types, as pandas calls them."""
 
 
@@ -219,8 +219,8 @@ def record(cell: Cell) -> dict[str, Any]:
 
 def check_table(path: Path) -> None:
     """Raises BadInput if `write_table` cannot write to this path."""
-    if path.suffix not in KINDS:
-        raise BadInput(f"The table's kind is told by its ending: {', '.join(KINDS)}. Given: {str(path)!r}.")
+    if path.suffix not in TABLE_ENDINGS:
+        raise BadInput(f"The table's kind is told by its ending: {', '.join(TABLE_ENDINGS)}. Given: {str(path)!r}.")
     export.check_place(path, "table")
 
 

@@ -22,7 +22,7 @@ from demo.store.history import History, HistoryError
 from demo.sweep import best_way, best_words
 from demo.tasks import BY_NAME
 from demo.ui.jobs import BestSearch, RunQueue, Supervisor
-from demo.ui.tabs.form import default_picture, uploaded
+from demo.ui.tabs.form import default_picture, uploaded_file
 
 _log = logging.getLogger(__name__)
 
@@ -109,7 +109,7 @@ def _spec_and_picture(values: dict[str, Any]) -> tuple[RunSpec, Path | None]:
         if image:
             raise BadInput(f"{spec.task} sees no picture: leave image out.")
         return spec, None
-    return spec, uploaded(image) if image else default_picture(spec.checkpoint)
+    return spec, uploaded_file(image) if image else default_picture(spec.checkpoint)
 
 
 def _whole(result: RunResult) -> dict[str, Any]:

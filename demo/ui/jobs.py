@@ -27,7 +27,7 @@ from demo.runs.outcome import NO_FILES, Files
 from demo.runs.runner import Runner
 from demo.store.history import History, HistoryError
 from demo.sweep.best_way import Search
-from demo.sweep.grid import PICTURE, Cell, unfinished
+from demo.sweep.grid import PICTURE, Cell, specs_to_run
 from demo.sweep.run_grid import Done, Event, Waiting, run_cells
 
 WAITING_SECONDS = 0.5
@@ -283,7 +283,7 @@ class Sweep(Series):
 
     def forecast(self) -> SweepForecast:
         """How long the cells without a value will take."""
-        return forecast_sweep(unfinished(self.cells), self.stored, machine_of(self.runner))
+        return forecast_sweep(specs_to_run(self.cells), self.stored, machine_of(self.runner))
 
     def _events(self) -> Generator[Event, None, None]:
         return run_cells(self.cells, self.runner, PICTURE, self._cancel, self._next_turn)

@@ -58,7 +58,7 @@ def loaded_from_hub(address: str, cache: Path, task: str, checkpoint: str, **ask
     text = {"prompt": "a cat", "tokens": 8} if task == TEXT_GENERATION else {}
     with hub_stub.taken_for_the_hub(address, cache):
         spec = catalog.make_spec(checkpoint=checkpoint, task=task, **text, **asked)
-        return text_generation.load(spec, CPU).loaded if text else models.load(spec, CPU)
+        return text_generation.load(spec, CPU).loaded if text else models.load_model(spec, CPU)
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def changed_copy(folder: Path, name: str, **entries: Any) -> str:
 
 
 def load(folder: str) -> models.LoadedModel:
-    return models.load(RunSpec(folder, CLASSIFY), CPU)
+    return models.load_model(RunSpec(folder, CLASSIFY), CPU)
 
 
 MODEL, PROCESSOR = "config.json", "preprocessor_config.json"
@@ -243,7 +243,7 @@ def shrunken_assets(folder: Path) -> Path:
 def answer(checkpoint: str) -> dict[str, Any]:
     text = (old_layouts.QUERY,) if catalog.find(checkpoint).takes_text else ()
     spec = catalog.make_spec(checkpoint, text=text)
-    loaded = models.load(spec, CPU)
+    loaded = models.load_model(spec, CPU)
     assert loaded.caveats == []
     with torch.no_grad():
         workload = ImageClassification(spec, CPU, loaded.model, loaded, old_layouts.picture(), Path())

@@ -62,7 +62,7 @@ def clock(monkeypatch) -> SimpleNamespace:
     monkeypatch.setattr(monitor.time, "perf_counter", lambda: machine.now)
     monkeypatch.setattr(monitor.cores, "usable_cores", lambda: 2)
     monkeypatch.setattr(
-        monitor.cores, "read", lambda: monitor.cores.Reading(2, 2 * machine.now, machine.busy, machine.now / 3)
+        monitor.cores, "sample", lambda: monitor.cores.Reading(2, 2 * machine.now, machine.busy, machine.now / 3)
     )
 
     def pass_time(seconds: float, others: float) -> None:

@@ -38,7 +38,7 @@ from demo.core.progress import PHASES
 from demo.core.result import RunResult
 from demo.core.spec import PUBLISHED_CALLS, BadInput, RunSpec
 
-LOAD, COMPILED, ELSEWHERE = models.load, compile_model.apply_compile, first_call.measure_elsewhere
+LOAD, COMPILED, ELSEWHERE = models.load_model, compile_model.apply_compile, first_call.measure_elsewhere
 SPEC = catalog.make_spec("shapes-vit", device="cpu", iterations=10)
 COST = CompileCost(5.0, {})
 
@@ -107,7 +107,7 @@ def loaded(monkeypatch) -> list[Tiny]:
     def compiled(model: Any, spec: Any) -> Any:
         return torch.compile(model, backend="eager", dynamic=False)
 
-    monkeypatch.setattr(models, "load", load)
+    monkeypatch.setattr(models, "load_model", load)
     monkeypatch.setattr(compile_model, "apply_compile", compiled)
     monkeypatch.setattr(first_call, "measure_elsewhere", lambda *_: CompileCost(0.5, {}))
     return made
@@ -297,7 +297,7 @@ def test_the_later_start_is_measured_if_this_one_compiled(
     monkeypatch.setattr(first_call, "measure_elsewhere", elsewhere)
     before = run.answer()
     run.compile_again()
-    assert [codec.load(RunResult, answer) for answer in sent] == [before] * measured
+    assert [codec.from_plain(RunResult, answer) for answer in sent] == [before] * measured
     assert (run.result.compilation.warm == CompileCost(0.5, {})) is measured
 
 
@@ -353,7 +353,7 @@ def test_a_failure_keeps_what_is_known_of_the_run(monkeypatch) -> None:
 @pytest.mark.parametrize("error", [CannotLoad("No answer.", "Again."), torch.OutOfMemoryError("made up")], ids=type)
 def test_a_model_that_cannot_be_loaded_keeps_its_picture(error: Exception, monkeypatch) -> None:
     """A sweep finds a stored failure by it."""
-    monkeypatch.setattr(models, "load", failing(error))
+    monkeypatch.setattr(models, "load_model", failing(error))
     result = result_of()
     assert result.failure.stage == "load"
     assert result.image.name == SCENE.name and result.image.sha256

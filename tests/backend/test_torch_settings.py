@@ -74,7 +74,7 @@ def test_the_attention_in_force_is_that_of_every_part() -> None:
     """Here the backbone has another one."""
     spec = catalog.make_spec("facebook/mask2former-swin-tiny-coco-panoptic", weights="random", device="cpu")
     with torch.device("meta"):
-        model = models.load(spec, torch.device("meta")).model
+        model = models.load_model(spec, torch.device("meta")).model
     assert torch_settings.in_force(model, {"pixel_values": torch.ones(1, 3, 2, 2)})["attention"] == "eager, sdpa"
 
 

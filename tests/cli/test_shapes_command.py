@@ -10,7 +10,7 @@ import pytest
 
 from demo.cli import shapes_command
 from demo.cli.main import main
-from demo.cli.shapes_command import Replay, cheapest, report
+from demo.cli.shapes_command import Replay, cheapest, shapes_report
 from demo.core import catalog
 from demo.core.size_log import Size
 from demo.sweep.grid import PICTURE
@@ -24,7 +24,7 @@ def test_the_cheapest_has_the_least_total() -> None:
     assert cheapest(replays(eager=10.0, auto=5.0, on=5.4, off=6.0)) == ["auto", "on"]
     failed = Replay("padded", failed="it ran out of memory")
     assert cheapest([failed]) == []
-    said = report([*replays(eager=10.0, auto=5.0, on=5.4), failed], ["auto", "on"])
+    said = shapes_report([*replays(eager=10.0, auto=5.0, on=5.4), failed], ["auto", "on"])
     assert "failed: it ran out of memory" in said and "Cheapest for this log: auto. Within 10 % of it" in said
 
 

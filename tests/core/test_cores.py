@@ -27,15 +27,15 @@ def test_the_usable_cores_are_read_with_steal(stat: Path) -> None:
     lines = ["cpu  9 9 9 9 9 9 9 9 9 9", "cpu0 500 0 0 0 0 0 0 0 0 0", "cpu1 10 20 30 400 50 6 7 77 0 0"]
     lines += ["cpu2 100 0 0 500 0 0 0 0 0 0", "cpu3 500 0 0 0 0 0 0 0 0 0", "intr 1 2 3"]
     stat.write_text("\n".join(lines))
-    reading = cores.read()
+    reading = cores.sample()
     assert (reading.cores, reading.total, reading.busy) == (2, 12.0, pytest.approx(2.5))
 
 
 def test_under_a_quota_nothing_is_known_of_others(stat: Path, monkeypatch) -> None:
     stat.write_text("cpu1 10 20 30 400 50 6 7 77 0 0\n")
-    assert cores.read() is not None
+    assert cores.sample() is not None
     monkeypatch.setattr(cores, "_quota", lambda: 1.5)
-    assert cores.read() is None
+    assert cores.sample() is None
 
 
 @pytest.mark.parametrize(("others", "whole"), [(0.0, 4), (0.25, 4), (0.3, 3), (1.3, 2), (2.4, 1), (4.0, 1)])
@@ -62,21 +62,21 @@ def test_a_busy_window_is_followed_by_others(windows: list[float], free: int, lo
         ends += [after, after]  # a window begins where the one before ended
     readings = iter(ends)
     monkeypatch.setattr(cores, "usable_cores", lambda: 2)
-    monkeypatch.setattr(cores, "read", lambda: next(readings))
+    monkeypatch.setattr(cores, "sample", lambda: next(readings))
     monkeypatch.setattr(cores.time, "sleep", slept.append)
-    assert cores.free_cores(cores.read()) == free
+    assert cores.free_cores(cores.sample()) == free
     assert slept == [cores.LOOK_SECONDS] * looks
 
 
-@pytest.mark.skipif(cores.read() is None, reason="no /proc here")
+@pytest.mark.skipif(cores.sample() is None, reason="no /proc here")
 def test_a_process_that_never_rests_is_seen(monkeypatch) -> None:
     """It keeps a quarter of a core busy at the least, however many others want one. As a child it would be no other."""
     monkeypatch.setattr(cores, "_relatives_seconds", lambda: 0.0)
     busy = subprocess.Popen([sys.executable, "-c", "while True: pass"])
     try:
-        before = cores.read()
+        before = cores.sample()
         time.sleep(1.0)
-        after = cores.read()
+        after = cores.sample()
     finally:
         busy.kill()
         busy.wait()
@@ -88,7 +88,7 @@ def test_the_share_of_others_is_the_least_of_its_windows(busy: float, own: float
     first, last = Reading(2, 2.0, 2.0, 0.0), Reading(2, 2.0, busy, own)
     nothing = Reading(2, 0.0, 0.0, 0.0)
     readings = iter([nothing, first, nothing, first, nothing, last])
-    monkeypatch.setattr(cores, "read", lambda: next(readings))
+    monkeypatch.setattr(cores, "sample", lambda: next(readings))
     monkeypatch.setattr(cores.time, "sleep", lambda seconds: None)
     assert cores.others_share() == pytest.approx(share)
 

@@ -13,7 +13,7 @@ from PIL import ExifTags, Image
 
 from demo.core import images, limits
 from demo.core.base64_images import decode_mask, decode_preview, encode_mask
-from demo.core.images import read
+from demo.core.images import read_picture
 from demo.core.spec import BadInput
 
 MAX_FILE_BYTES, MAX_PIXELS = limits.Limits.file_bytes, limits.Limits.pixels
@@ -43,7 +43,7 @@ def encoded(image: Image.Image, kind: str, **how: object) -> bytes:
 def read_bytes(data: bytes, folder: Path) -> Image.Image:
     """As if somebody had given them as a file."""
     (folder / "picture.png").write_bytes(data)
-    return read(folder / "picture.png")[0]
+    return read_picture(folder / "picture.png")[0]
 
 
 def refusal_of(data: bytes, folder: Path) -> str:
@@ -54,7 +54,7 @@ def refusal_of(data: bytes, folder: Path) -> str:
     return message
 
 
-@pytest.mark.parametrize("kind", [*images.FORMATS, "MPO"])
+@pytest.mark.parametrize("kind", [*images.PICTURE_FORMATS, "MPO"])
 def test_every_format_keeps_size_and_colours(kind: str, tmp_path: Path) -> None:
     """The first picture of an animation, and of a phone's pictures in one file."""
     image = read_bytes(encoded(scene(), kind, **(SEVERAL if kind in ("MPO", "GIF") else {})), tmp_path)
@@ -112,7 +112,7 @@ def test_a_rotated_photograph_comes_out_upright(tmp_path) -> None:
 @pytest.mark.parametrize(("size", "shown"), [((3000, 1500), (640, 320)), ((100, 2000), (32, 640)), ((7, 5), (7, 5))])
 def test_the_preview_has_the_shape_of_the_picture(tmp_path, size: tuple, shown: tuple) -> None:
     scene(*size).save(tmp_path / "a.png")
-    image, info = read(tmp_path / "a.png")
+    image, info = read_picture(tmp_path / "a.png")
     assert (info.name, info.width, info.height) == ("a.png", *size)
     assert info.sha256 == hashlib.sha256((tmp_path / "a.png").read_bytes()).hexdigest()
     assert (image.size, decode_preview(info.preview_jpeg).size) == (size, shown)
@@ -132,12 +132,12 @@ def test_a_refusal_names_the_file_without_its_folder(size: int | None, said: str
         with (tmp_path / "cat.png").open("wb") as file:
             file.truncate(size)
     with pytest.raises(BadInput, match=f"^{re.escape(said)}"):
-        read(tmp_path / "cat.png")
+        read_picture(tmp_path / "cat.png")
 
 
 def test_a_device_is_not_opened() -> None:
     with pytest.raises(BadInput, match="'null' cannot be opened: it is a folder, a device or a pipe"):
-        read(Path(os.devnull))
+        read_picture(Path(os.devnull))
 
 
 OFF_THE_LIST = ("EPS", "PDF", "ICO", "PPM", "TGA", "SGI", "PCX", "IM", "MSP", "XBM", "JPEG2000")
@@ -151,7 +151,7 @@ def test_a_format_off_the_list_reaches_no_decoder(kind: str, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("share", [0.02, 0.5, 0.9])
-@pytest.mark.parametrize("kind", images.FORMATS)
+@pytest.mark.parametrize("kind", images.PICTURE_FORMATS)
 def test_a_truncated_file_is_refused(kind: str, share: float, tmp_path: Path) -> None:
     data = encoded(Image.effect_noise((64, 64), 80).convert("RGB"), kind)
     assert "cut short" in refusal_of(data[: int(len(data) * share)], tmp_path)

@@ -20,7 +20,7 @@ def test_a_line_is_a_call_of_its_size(text: str, of_text: bool, sizes: tuple[Siz
 
 @pytest.mark.parametrize(("batch", "padded"), [(1, 1), (3, 4), (8, 8), (9, 16)])
 def test_a_padded_batch_is_the_next_power_of_two(batch: int, padded: int) -> None:
-    assert Size(batch, 480, 640).padded() == Size(padded, 480, 640)
+    assert Size(batch, 480, 640).pad() == Size(padded, 480, 640)
 
 
 @pytest.mark.parametrize(

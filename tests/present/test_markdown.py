@@ -27,7 +27,7 @@ def test_the_export_is_the_answer_and_the_sections_of_the_page() -> None:
     "hostile", [HOSTILE, LINKS, "- a *b* `c` | d $$e$$ &lt; _f_ # g"], ids=["HTML", "links", "signs"]
 )
 def test_a_text_from_outside_is_shown_as_it_is(hostile: str) -> None:
-    escaped = markdown.escaped(hostile)
+    escaped = markdown.escape_markdown(hostile)
     assert plain(escaped) == hostile
     assert not re.search(r"(?<!\\)(?:[\[<*`|$&@#_]|:(?=//))|(?i:www)\.|^[-+]", escaped)
 

@@ -13,7 +13,7 @@ from demo.present.pictures import (
     PALETTE,
     Annotation,
     annotate,
-    difference,
+    annotate_difference,
     draw,
     label_colours,
     rgb,
@@ -141,12 +141,12 @@ def test_a_segment_is_tinted_where_it_is() -> None:
 
 def test_equal_boxes_have_no_difference() -> None:
     found = boxes(box("cat", 10, 10, 90, 90), box("cat", 10, 10, 90, 90), box("point", 5, 5, 5, 5))
-    assert difference(preview(), info(), found, found) is None
+    assert annotate_difference(preview(), info(), found, found) is None
 
 
 def test_equal_masks_have_no_difference() -> None:
     sky, again = (Predictions(segments=(segment("sky", area(320), score),)) for score in (0.5, 0.6))
-    assert difference(preview(), info(), sky, again) is None
+    assert annotate_difference(preview(), info(), sky, again) is None
 
 
 @pytest.mark.parametrize(
@@ -158,7 +158,7 @@ def test_equal_masks_have_no_difference() -> None:
     ids=["missing", "another label"],
 )
 def test_a_box_of_one_variant_has_its_colour(compiled: Predictions, colours: dict[str, str]) -> None:
-    assert difference(preview(), info(), boxes(box("cat", 9, 9, 200, 200)), compiled).colours == colours
+    assert annotate_difference(preview(), info(), boxes(box("cat", 9, 9, 200, 200)), compiled).colours == colours
 
 
 @pytest.mark.parametrize(
@@ -174,7 +174,7 @@ def test_changed_pixels_are_counted(changed: np.ndarray, caption: str, most: int
         Predictions(segments=(segment("sky", sky), segment("sea", ~sky)))
         for sky in (area(right=320), area(right=320) ^ changed)
     )
-    annotation = difference(preview(), info(), eager, compiled)
+    annotation = annotate_difference(preview(), info(), eager, compiled)
     ((mask, _),) = annotation.marks
     assert captions(annotation) == [caption] and annotation.colours == {caption: CHANGED}
     assert mask[changed].all() and mask.sum() > most, "widened to be seen"

@@ -136,7 +136,7 @@ def test_a_text_model_pays_after_tokens() -> None:
     even = result.break_even(6.0)
     assert even.images == 2 * even.calls
     assert even.answers == pytest.approx(6.0 / (result.answer_seconds[0] - result.answer_seconds[1]), abs=1)
-    low, high = (fmt.grouped(fmt.two_digits(2 * calls)) for calls in (even.low, even.high))
+    low, high = (fmt.group_thousands(fmt.two_digits(2 * calls)) for calls in (even.low, even.high))
     assert verdict.calls_to_pay(even) == (f"about {low} tokens" if low == high else f"{low} to {high} tokens")
     assert " tokens from nothing" in verdict.worth(result)
 

@@ -218,7 +218,7 @@ def test_the_time_left_counts_the_repeats_to_come() -> None:
 def test_a_worker_that_dies_is_told_with_what_to_try(spec, code, phase, remedy, change):
     run = OngoingRun(spec, progress=Progress(phase, 0.1, 0.1))
     child = SimpleNamespace(exit_code=lambda: code, last_words=str)
-    failure = run.crashed(SimpleNamespace(unreadable=False, child=child)).failure
+    failure = run.as_crashed(SimpleNamespace(unreadable=False, child=child)).failure
     assert remedy in failure.remedy and failure.change == change
 
 

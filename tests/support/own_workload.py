@@ -26,5 +26,5 @@ def workload_of(model: torch.nn.Module, **inputs: torch.Tensor) -> OwnModel:
 def result_of(spec: RunSpec, picture: Path = SCENE, stream: io.StringIO | None = None, **job: Any) -> RunResult:
     """Whatever else runs on this machine changes nothing in it, nor does what was compiled before."""
     torch._dynamo.reset()
-    with mock.patch.object(cores, "read", lambda: None):
+    with mock.patch.object(cores, "sample", lambda: None):
         return Run(Job(spec, str(picture), **job), Events(stream or io.StringIO())).execute()

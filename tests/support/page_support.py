@@ -88,9 +88,9 @@ def shown(update: dict[str, Any]) -> list[list[str]]:
 def followed(page: Page, part: WorkView, begun: dict[Any, Any]) -> Iterator[dict[Any, Any]]:
     """What a page gets: `begun`, then the progress of the work that `part` of it watches from here on, then its end."""
     yield begun
-    if (going := begun[part.watched]) is not None:
-        yield from handler(page, takes=part.watched, only=part._live)(going)
-        yield handler(page, takes=part.watched, only=part._ending)(going)
+    if (going := begun[part.work_shown]) is not None:
+        yield from handler(page, takes=part.work_shown, only=part._live)(going)
+        yield handler(page, takes=part.work_shown, only=part._ending)(going)
 
 
 def ended(work: Work) -> Work:
@@ -134,7 +134,7 @@ def field_values(page: Page, **changes: Any) -> dict[str, Any]:
 def press_run(page: Page, name: str = "one", **changes: Any) -> Iterator[dict[Any, Any]]:
     """What this visitor's press of Run sends, from the form with these fields changed."""
     values = field_values(page, **changes).values()
-    run = handler(page, changes=page.run_tab.watched, of=(page.run_tab.form.run, "click"))
+    run = handler(page, changes=page.run_tab.work_shown, of=(page.run_tab.form.run, "click"))
     yield from followed(page, page.run_tab, run(visitor(name), *values))
 
 
@@ -142,7 +142,7 @@ def open_page(page: Page, name: str = "one", **query: str) -> Iterator[dict[Any,
     """What a page gets when this visitor opens it by a link with this query; nothing if it stays as it is."""
     tab = page.run_tab
     updates = handler(page, changes=tab.visitor)(visitor(name), request=from_browser(**query))
-    if updates.keys() - {tab.visitor, tab.watched}:
+    if updates.keys() - {tab.visitor, tab.work_shown}:
         yield from followed(page, tab, updates)
 
 

@@ -34,7 +34,7 @@ SLEEP = [sys.executable, "-c", "import time; time.sleep(600)"]
 
 
 def result(job: dict[str, Any]) -> RunResult:
-    spec, picture = codec.load(RunSpec, job["spec"]), job.get("input_file")
+    spec, picture = codec.from_plain(RunSpec, job["spec"]), job.get("input_file")
     seen = samples.info_of(Path(picture)) if picture else None
     made = samples.ok_result(id=job["id"], started_at=job["started_at"], spec=spec, image=seen)
     if status := ENDS.get(spec.batch_size):
@@ -68,7 +68,7 @@ def fault(events: Events, job: dict[str, Any]) -> None:
         bad = {"status": "failed", "failure": plain(failure), "caveats": [plain(note("~/x/y\x07"))]}
         events.send("result", result=good | bad)
     elif FAULT.startswith("after its answer it "):
-        answer = codec.load(RunResult, good)
+        answer = codec.from_plain(RunResult, good)
         events.send("progress", progress=codec.plain(Progress("check", 0.95, 1.0, answer=answer)))
         if FAULT.endswith("dies"):
             os.kill(os.getpid(), signal.SIGKILL)
@@ -85,7 +85,7 @@ def fault(events: Events, job: dict[str, Any]) -> None:
         played.write_text("x" * (number + 1))
         speedup, _, threads = FAULT.split()[1:][number].partition("/")
         answer = dataclasses.replace(
-            codec.load(RunResult, good),
+            codec.from_plain(RunResult, good),
             environment=dataclasses.replace(samples.ENVIRONMENT, threads=int(threads or 2)),
             eager=Measurement((0.002,) * 40, None, (), 4),
             compiled=Measurement((0.002 / float(speedup),) * 40, None, (), 4),
@@ -105,7 +105,7 @@ def main() -> None:
     job = json.loads(line)
     if FAULT:
         fault(events, job)
-    spec = codec.load(RunSpec, job["spec"])
+    spec = codec.from_plain(RunSpec, job["spec"])
     if log := os.environ.get("QUICK_LOG"):
         with open(log, "a") as file:
             file.write(f"{spec.checkpoint} {spec.batch_size} {spec.mode}\n")

@@ -97,11 +97,11 @@ def test_ranks_are_what_the_intervals_carry() -> None:
 def test_of_equal_ways_the_simplest_wins_and_the_answer_says_so() -> None:
     found = table(default=0.0051, freezing=0.0050)
     assert found.winner.way.name == "default" and [one.way.name for one in found.equals] == ["freezing"]
-    said = best_words.answer(found)
+    said = best_words.conclusion(found)
     assert said[0].startswith("Default mode: 1.9") and "freezing" in said[1] and "simplest within 5" in said[1]
     nothing = table(default=0.0100, freezing=0.0150)
     assert nothing.winner.way.name == "eager"
-    assert "Nothing is known to be better than eager" in best_words.answer(nothing)[0]
+    assert "Nothing is known to be better than eager" in best_words.conclusion(nothing)[0]
 
 
 def test_a_wide_interval_neither_wins_nor_takes_the_lead_from_a_good_way() -> None:
@@ -111,7 +111,7 @@ def test_a_wide_interval_neither_wins_nor_takes_the_lead_from_a_good_way() -> No
     assert found.winner.way.name == "freezing"
     found = table(default=0.0100, freezing=run("freezing", 0.0040, spread=wide))
     assert row(found, "eager").rank == 1 and found.winner.way.name == "eager"
-    said = best_words.answer(found)
+    said = best_words.conclusion(found)
     assert "known to be better than eager" in said[0] and "freezing: 3×" in said[1]
 
 
@@ -143,7 +143,7 @@ def test_a_way_timed_while_cores_were_taken_must_lead_by_far(seconds: float, ran
     busy = tuple(HostSample(float(at), 0.9, None, 0.1) for at in range(5))
     found = table(default=run("default", 0.008), freezing=run("freezing", seconds, machine_states=busy))
     assert row(found, "default").rank == rank and found.disturbed
-    assert any("Other programs" in line for line in best_words.answer(found))
+    assert any("Other programs" in line for line in best_words.conclusion(found))
 
 
 def test_a_first_answer_is_the_start_of_its_process_and_its_first_call() -> None:
@@ -184,7 +184,7 @@ def test_the_answer_has_its_figures_and_the_json_names_each_stored_run() -> None
         default=run("default", 0.0060, compilation=costs(20.0, 2.0)),
         freezing=run("freezing", 0.0040, compilation=costs(30.0, None)),
     )
-    said = best_words.answer(found)
+    said = best_words.conclusion(found)
     assert "2.5×" in said[0] and "35 s" in said[0] and "{" not in " ".join(said)
     data = best_words.as_json(found)
     assert data["winner"] == "freezing" and data["rows"][0]["id"] == "freezing" and data["rows"][0]["rank"] == 1

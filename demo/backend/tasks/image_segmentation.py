@@ -13,7 +13,7 @@ from demo.core import base64_images
 from demo.core.caveat import Caveat
 from demo.core.outputs import Predictions, Segment
 
-KINDS = ("semantic", "instance", "panoptic")
+SEGMENTATIONS = ("semantic", "instance", "panoptic")
 MIN_SEGMENT = 0.002
 """A semantic class with less than this share of the image is left out as stray pixels."""
 MAX_SEGMENTS = 40
@@ -30,7 +30,8 @@ class ImageSegmentation(PictureWorkload):
         checkpoint = workload.loaded.checkpoint
         if checkpoint.segmentation is None:
             name = re.split(r"[/\\]", checkpoint.id)[-1].lower()
-            kinds = [kind for kind in KINDS if kind in name] if "Universal" in checkpoint.auto_class else ["semantic"]
+            universal = "Universal" in checkpoint.auto_class
+            kinds = [kind for kind in SEGMENTATIONS if kind in name] if universal else ["semantic"]
             if len(kinds) != 1:
                 workload.caveats.append(Caveat("segmentation", {"checkpoint": short_name(checkpoint.id)}))
                 kinds = ["semantic"]

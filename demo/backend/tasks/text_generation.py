@@ -194,7 +194,7 @@ class TextWorkload(Workload):
 
 def load(spec: RunSpec, device: torch.device) -> TextWorkload:
     """Raises BadInput for a model that does not decode over a static cache, and for a prompt that does not fit."""
-    loaded = models.load(spec, device)
+    loaded = models.load_model(spec, device)
     config = loaded.model.config.get_text_config(decoder=True)
     if loaded.tokenizer is not None:
         ids = loaded.tokenizer(spec.prompt, return_tensors="pt")["input_ids"].long()

@@ -11,7 +11,7 @@ from demo.core import format as fmt
 from demo.present import naming
 from demo.present.charts import Kind, WayLine, crossover, ladder
 from demo.present.figure import provenance
-from demo.present.markdown import escaped
+from demo.present.markdown import escape_markdown
 from demo.present.script import change
 from demo.sweep import best_words
 from demo.sweep.best_table import EAGER, BestTable, Row
@@ -35,7 +35,7 @@ class BestPane(WorkView):
         self._tab = run_tab
         with run_tab.pane.best:
             self.head = gr.Markdown(elem_id="best-head")
-            self.table = tables.table("best-table", "Ways; press a row to see its run", COLUMNS)
+            self.table = tables.make_table("best-table", "Ways; press a row to see its run", COLUMNS)
             self.code = code_to_copy(label="The lines of code for this way", visible=False)
             with gr.Row(elem_id="best-charts"):
                 self.charts = {
@@ -47,7 +47,7 @@ class BestPane(WorkView):
         pane, buttons = run_tab.pane, run_tab.form.buttons
         super().__init__(run_tab.works, [self.head, self.table], [*answer, *buttons, pane.notice])
         around = [pane.best, pane.notice, pane.live, *buttons, run_tab.has_run, run_tab.shown_id]
-        self._beginning = [*around, *answer, self.details, self.watched]
+        self._beginning = [*around, *answer, self.details, self.work_shown]
         self.arriving = list(dict.fromkeys([*run_tab.showing, *self._beginning]))
         self._wire()
 
@@ -63,7 +63,7 @@ class BestPane(WorkView):
         begun = form.best.click(self._search, inputs, self._beginning, preprocess=False, **EVENT_OPTIONS)
         begun.then(None, self._tab.shown_id, js=links.SHOW, api_visibility="private")
         self._watch_after(begun)
-        self.table.select(self._open, self.watched, self.details, **EVENT_OPTIONS)
+        self.table.select(self._open, self.work_shown, self.details, **EVENT_OPTIONS)
 
     # ---- a search
 
@@ -79,18 +79,18 @@ class BestPane(WorkView):
 
         return self._start(request, visitor, make)
 
-    def _refused(self, card: Markup) -> dict[Any, Any]:
+    def _show_refusal(self, card: Markup) -> dict[Any, Any]:
         """The answer of an earlier search stays."""
-        return self._tab.form.pressable(running=False) | self._tab.pane.refused(card)
+        return self._tab.form.pressable(running=False) | self._tab.pane.show_refusal(card)
 
-    def _begun(self, going: BestSearch) -> dict[Any, Any]:
+    def _show_start(self, going: BestSearch) -> dict[Any, Any]:
         tab = self._tab
         return (
             tab.form.pressable(running=not going.ended)
             | {part: gr.update(visible=False) for part in (tab.pane.notice, tab.pane.live)}
             | self._answer(going)
             | {tab.pane.best: gr.update(visible=True), self.details: ""}
-            | {tab.has_run: True, tab.shown_id: "", self.watched: going}
+            | {tab.has_run: True, tab.shown_id: "", self.work_shown: going}
         )
 
     def _answer(self, going: BestSearch) -> dict[Any, Any]:
@@ -103,29 +103,29 @@ class BestPane(WorkView):
             self.code: gr.update(value=code, visible=bool(code)),
             **{plot: gr.update(value=figure, visible=figure is not None) for plot, figure in figures.items()},
         }
-        return self._now(going) | self._cells(going) | changes
+        return self._show_progress(going) | self._show_cells(going) | changes
 
     def _arrive(self, request: gr.Request, visitor: str | None) -> dict[Any, Any]:
         """As a page opens: shows the visitor's search, unless its end was shown and the link asks for another run."""
         tab = self._tab
         going = self.work_of(request, visitor)
         if not isinstance(going, BestSearch) or links.RUN in request.query_params:
-            return {self.watched: None}
+            return {self.work_shown: None}
         linked = result_or_error(lambda: links.spec_of(request.query_params, going.spec.checkpoint))
         if going.ended and going.delivered and linked not in (None, going.spec):
-            return {self.watched: None}
+            return {self.work_shown: None}
         form = {tab.form.minutes: going.minutes, tab.form.other_formats: going.other_formats}
         form |= links.fill_form(tab.form, going.spec) | tab.form.with_picture(going.image)
-        return self._begun(going) | form
+        return self._show_start(going) | form
 
-    def _now(self, going: BestSearch) -> dict[Any, Any]:
+    def _show_progress(self, going: BestSearch) -> dict[Any, Any]:
         return {self.head: head(going)}
 
-    def _cells(self, going: BestSearch) -> dict[Any, Any]:
+    def _show_cells(self, going: BestSearch) -> dict[Any, Any]:
         table = going.search.table()
         return {self.table: tables.update(COLUMNS, [_row(row, table) for row in table.rows])}
 
-    def _end(self, going: BestSearch) -> dict[Any, Any]:
+    def _show_end(self, going: BestSearch) -> dict[Any, Any]:
         updates, problem = self._tab.form.pressable(running=False) | self._answer(going), going.outcome()
         if problem is not None:
             updates[self._tab.pane.notice] = gr.update(value=error_card(problem), visible=True)
@@ -145,10 +145,10 @@ class BestPane(WorkView):
 def head(going: BestSearch) -> str:
     """The answer so far as Markdown; while the search runs also what it does and the time left."""
     search, spec = going.search, going.spec
-    answer, *more = map(escaped, best_words.answer(search.table()))
+    answer, *more = map(escape_markdown, best_words.conclusion(search.table()))
     every = [part for part in naming.settings_list(spec) if part not in (spec.mode, spec.dtype)]
     state = "everything was tried" if search.complete else "ended before everything was tried"
-    kicker = escaped(" · ".join([spec.checkpoint, *every, state if going.ended else "so far"]))
+    kicker = escape_markdown(" · ".join([spec.checkpoint, *every, state if going.ended else "so far"]))
     paragraphs = [kicker, f"## {answer}", *more]
     if not going.ended:
         paragraphs.append(f"{_doing(going)} · {fmt.rounded_duration(search.left_seconds)} left at most")

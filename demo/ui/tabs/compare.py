@@ -11,7 +11,7 @@ from demo.core.result import FIRST_TOKEN, RunResult
 from demo.core.spec import OPTIONS, unused_options
 from demo.core.stats import Interval
 from demo.present import naming, verdict
-from demo.present.markdown import escaped
+from demo.present.markdown import escape_markdown
 from demo.store import export
 
 MIN_COMPARED, MAX_COMPARED = 2, 4
@@ -29,11 +29,11 @@ def outcome(result: RunResult) -> str:
     return f"{fmt.capital(text)}{arrow}" if text else naming.status(result)
 
 
-def answer(results: Sequence[RunResult]) -> str:
+def conclusion(results: Sequence[RunResult]) -> str:
     """In which settings two to four runs differ, and which compiled model is the fastest; as Markdown."""
     runs = dict(zip(LETTERS, results, strict=False))
     texts = [_differences(results), _winner(runs)]
-    return "\n\n".join([f"### {fmt.count(len(results), 'run')} compared", *filter(None, map(escaped, texts))])
+    return "\n\n".join([f"### {fmt.count(len(results), 'run')} compared", *filter(None, map(escape_markdown, texts))])
 
 
 def bars(results: Sequence[RunResult]) -> dict[str, Comparison | None]:
@@ -56,7 +56,7 @@ def rows(results: Sequence[RunResult]) -> list[list[str]]:
         values = [each[name] for each in facts]
         if name in ALWAYS or len(set(values)) > 1:
             texts = [naming.value_text(value) if value is not None else "" for value in values]
-            table.append([fmt.capital(_label(name)), *(fmt.shortened(text, MAX_LETTERS) for text in texts)])
+            table.append([fmt.capital(_label(name)), *(fmt.shorten(text, MAX_LETTERS) for text in texts)])
     for name, figure in FIGURES.items():
         cells = [figure(result) for result in results]
         if any(cells):

@@ -37,19 +37,19 @@ class WorkView:
 
     gradio redraws every output of a running event at each update, which costs the machine that is timed. Therefore:
 
-    1. While work goes on, `_now` updates the few components of `live`.
-    2. `_cells` updates others of them, such as a chart, only after a run of a series has ended.
-    3. `_end` updates those of `ending`, in an event of its own.
+    1. While work goes on, `_show_progress` updates the few components of `live`.
+    2. `_show_cells` updates others of them, such as a chart, only after a run of a series has ended.
+    3. `_show_end` updates those of `ending`, in an event of its own.
     """
 
-    _refused: Callable[[Markup], dict[Any, Any]]
-    _begun: Callable[[Any], dict[Any, Any]]
-    _now: Callable[[Any], dict[Any, Any]]
-    _end: Callable[[Any], dict[Any, Any]]
+    _show_refusal: Callable[[Markup], dict[Any, Any]]
+    _show_start: Callable[[Any], dict[Any, Any]]
+    _show_progress: Callable[[Any], dict[Any, Any]]
+    _show_end: Callable[[Any], dict[Any, Any]]
 
     def __init__(self, works: Supervisor, live: list[Any], ending: list[Any]) -> None:
         self.works = works
-        self.watched = gr.State(None)
+        self.work_shown = gr.State(None)
         """The work that this page shows."""
         self._live, self._ending = live, ending
 
@@ -61,7 +61,7 @@ class WorkView:
         """Starts the work that `make` gives for the visitor's id, or says why it cannot."""
         name = visitor_name(visitor, request.session_hash)
         work = result_or_error(lambda: self.works.start(make(name)))
-        return self._refused(error_card(work)) if isinstance(work, Exception) else self._begun(work)
+        return self._show_refusal(error_card(work)) if isinstance(work, Exception) else self._show_start(work)
 
     def _cancel(self, request: gr.Request, visitor: str | None) -> Any:
         """Asks the visitor's work to end. Every page that watches it then shows the outcome."""
@@ -71,8 +71,8 @@ class WorkView:
 
     def _watch_after(self, event: Any) -> Any:
         """Connects what is shown once `event` has made this page watch something; returns the last event."""
-        followed = event.then(self._follow, self.watched, self._live, **EVENT_OPTIONS)
-        return followed.then(self._over, self.watched, self._ending, **EVENT_OPTIONS)
+        followed = event.then(self._follow, self.work_shown, self._live, **EVENT_OPTIONS)
+        return followed.then(self._over, self.work_shown, self._ending, **EVENT_OPTIONS)
 
     def _follow(self, request: gr.Request, going: Any) -> Iterator[dict[Any, Any]]:
         """A page that stops watching does not end the work."""
@@ -81,19 +81,19 @@ class WorkView:
             return
         ended = 0
         for _ in going.watch():
-            now = self._now(going)
+            now = self._show_progress(going)
             if going.runs_ended != ended:
                 ended = going.runs_ended
-                now |= self._cells(going)
+                now |= self._show_cells(going)
             yield now
             if going.early_result is not None:
                 return
 
-    def _cells(self, going: Any) -> dict[Any, Any]:
+    def _show_cells(self, going: Any) -> dict[Any, Any]:
         return {}
 
     def _over(self, request: gr.Request, going: Any) -> dict[Any, Any]:
         """No change if the connection broke before the end."""
         if going is None or not going.ended:
             return {self._ending[0]: gr.skip()}
-        return self._end(going)
+        return self._show_end(going)

@@ -13,7 +13,7 @@ from demo.core import catalog, limits
 from demo.core.catalog import scenes
 from demo.core.outputs import ImageInfo
 from demo.core.spec import FOLDS, OPTIONS, TASKS, TEXT_GENERATION, BadInput, Option, RunSpec, unused_options
-from demo.present.markdown import escaped
+from demo.present.markdown import escape_markdown
 from demo.sweep import best_way
 from demo.tasks import BY_NAME
 from demo.ui.look import TO_ADVANCED
@@ -95,7 +95,7 @@ def _note(text: str = "", **settings: Any) -> gr.Markdown:
     return gr.Markdown(text, elem_classes="note", **settings)
 
 
-def _folded(option: Option) -> gr.components.Component:
+def _option_field(option: Option) -> gr.components.Component:
     """The component of an option in the fold."""
     classes = ["not-for-text"] if option.name in unused_options(TEXT_GENERATION) else []
     texts: dict[str, Any] = {"label": option.label, "info": option.help, "elem_classes": classes}
@@ -124,7 +124,7 @@ def _text_fields() -> dict[str, gr.components.Component]:
     return {"prompt": prompt, "tokens": tokens}
 
 
-def uploaded(file: Any) -> Path:
+def uploaded_file(file: Any) -> Path:
     """The path in gradio's description of an uploaded file. Raises BadInput for any other path on this machine."""
     path = file.get("path") if isinstance(file, dict) else getattr(file, "path", None)
     if not isinstance(path, str) or not is_in_or_equal(path, get_upload_folder()):
@@ -140,7 +140,7 @@ def spec_and_picture(values: dict[str, Any]) -> tuple[RunSpec, Path | None]:
         return spec, None
     if not image:
         raise BadInput("There is no picture. Choose one of the examples, or drop a file on the form.")
-    return spec, uploaded(image)
+    return spec, uploaded_file(image)
 
 
 def read_spec(values: dict[str, Any]) -> RunSpec:
@@ -166,7 +166,7 @@ def picture_note(checkpoint: str | None, image: dict[str, Any] | None) -> tuple[
     entry = catalog.find((checkpoint or "").strip())
     if entry is None or not image or entry.task == TEXT_GENERATION:
         return gr.update(visible=False), gr.update(visible=False)
-    beyond = catalog.is_beyond(entry.id, _checksum(uploaded(image)))
+    beyond = catalog.is_beyond(entry.id, _checksum(uploaded_file(image)))
     words = for_photographs(entry.task)
     return gr.update(value=drawn_only_note(entry), visible=beyond), gr.update(value=words, visible=beyond)
 
@@ -229,7 +229,7 @@ class Form:
             return self.with_picture(picture)
         note = f"The result shown used a different picture: {info.name}."
         sentence, button = self.picture_notes
-        return {sentence: gr.update(value=escaped(note), visible=True), button: gr.update(visible=False)}
+        return {sentence: gr.update(value=escape_markdown(note), visible=True), button: gr.update(visible=False)}
 
     def pressable(self, running: bool) -> dict[Any, Any]:
         """Updates of the buttons while something of this visitor runs, or nothing does."""
@@ -301,7 +301,7 @@ class Form:
         with gr.Accordion("Advanced", open=False, elem_id="advanced") as advanced:
             for group in FOLDS:
                 gr.Markdown(f"### {GROUPS[group]}", elem_classes="group")
-                inputs |= {option.name: _folded(option) for option in OPTIONS.values() if option.fold == group}
+                inputs |= {option.name: _option_field(option) for option in OPTIONS.values() if option.fold == group}
             gr.Markdown("### Find the best way", elem_classes="group")
             self.minutes = gr.Number(
                 best_way.MINUTES,

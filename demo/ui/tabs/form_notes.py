@@ -6,7 +6,7 @@ from demo.core import catalog, format as fmt, hub
 from demo.core.catalog import Checkpoint
 from demo.core.spec import TEXT_GENERATION, RunSpec
 from demo.present import naming
-from demo.present.markdown import escaped
+from demo.present.markdown import escape_markdown
 from demo.runs.forecast import Forecast
 from demo.tasks import BY_NAME
 from demo.ui.templates import render
@@ -29,7 +29,7 @@ def checkpoint_note(checkpoint: str) -> str:
     entry = catalog.find(checkpoint)
     if entry is None:
         sentence = f"Not in the list: {checkpoint} comes from the Hub (safetensors only)."
-        return "" if catalog.refusal(checkpoint) else escaped(sentence)
+        return "" if catalog.id_refusal(checkpoint) else escape_markdown(sentence)
     facts = [fmt.capital(source(entry))]
     if entry.parameters:
         facts.append(f"{fmt.parameters(entry.parameters)} parameters")
@@ -39,12 +39,14 @@ def checkpoint_note(checkpoint: str) -> str:
     if not entry.bundled:
         return line
     shapes = "" if entry.task == TEXT_GENERATION else f": {', '.join(catalog.drawn_shapes(entry))}"
-    return f"{line}\n\n{escaped(fmt.sentence(f'{entry.title} only{shapes}'))}"
+    return f"{line}\n\n{escape_markdown(fmt.sentence(f'{entry.title} only{shapes}'))}"
 
 
 def drawn_only_note(checkpoint: Checkpoint) -> str:
     """That its predictions mean nothing on a photograph."""
-    return escaped(f"{checkpoint.id} knows drawn shapes only: on this picture its predictions would mean nothing.")
+    return escape_markdown(
+        f"{checkpoint.id} knows drawn shapes only: on this picture its predictions would mean nothing."
+    )
 
 
 def for_photographs(task: str) -> str:

@@ -20,7 +20,7 @@ def intro(checkpoint: str) -> Markup:
     """Before the first run: the question, what Run will do, and the race of a recorded run."""
     entry, name = catalog.find(checkpoint), naming.short(checkpoint)
     model = f"{name}: {entry.title}, {source(entry)}" if entry is not None else f"{name}, from the Hub"
-    if catalog.refusal(checkpoint):
+    if catalog.id_refusal(checkpoint):
         model = ""
     return render("results.intro", model, race_of(_recorded_run(), plays=True), _recorded_run())
 

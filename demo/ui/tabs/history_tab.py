@@ -67,7 +67,7 @@ class HistoryTab:
             with gr.Column(visible=False, elem_id="compared") as self.compared:
                 self.answer = gr.Markdown("")
                 self.chart = gr.Plot(show_label=False, elem_id="compared-intervals")
-                self.table = tables.table(
+                self.table = tables.make_table(
                     "compared-table",
                     "The figures of each run",
                     ("Figure",),
@@ -76,7 +76,7 @@ class HistoryTab:
                     column_widths=[190, *[320] * compare.MAX_COMPARED],
                 )
             self.summary = gr.Markdown("", elem_id="history-shown")
-            self.runs = tables.table("runs", "Stored runs", COLUMNS, column_widths=WIDTHS)
+            self.runs = tables.make_table("runs", "Stored runs", COLUMNS, column_widths=WIDTHS)
             self.file = gr.DownloadButton("The file", elem_id="exported", elem_classes="unseen")
         self.address = gr.Textbox("", visible=False)  # filled by links.QUERY
         self.query = gr.Textbox("", visible=False)  # the runs of the comparison that is shown, as a query
@@ -178,7 +178,7 @@ class HistoryTab:
         columns = ("Figure", *compare.LETTERS[: len(results)])
         return {
             self.compared: gr.update(visible=True),
-            self.answer: compare.answer(results),
+            self.answer: compare.conclusion(results),
             self.chart: gr.update(value=(figure := intervals(compare.bars(results))), visible=figure is not None),
             self.table: tables.update(columns, compare.rows(results)),
             self.query: urlencode({COMPARE: " ".join(ids)}),
@@ -239,7 +239,7 @@ def row_of(result: RunResult) -> list[Any]:
         "+",
         tables.Cell(spec.checkpoint, spec.checkpoint, tables.BOLD),
         naming.run_settings(result),
-        tables.Cell(word := compare.outcome(result), word, tables.COLOURS.get(outcome, "")),
+        tables.Cell(word := compare.outcome(result), word, tables.VERDICT_STYLES.get(outcome, "")),
         tables.Cell(ratio, ends or tables.UNKNOWN),
         tables.milliseconds(result.latencies.get("eager")),
         tables.milliseconds(result.latencies.get("compiled")),

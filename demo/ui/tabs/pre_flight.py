@@ -53,7 +53,7 @@ class PreFlightScreen(WorkView):
         pane, buttons = run_tab.pane, run_tab.form.buttons
         super().__init__(run_tab.works, [pane.live], [pane.live, pane.notice, *buttons])
         self.button = gr.Button("0  Pre-flight", elem_id="preset-0")
-        changed = [pane.notice, pane.live, pane.best, *buttons, self.watched]
+        changed = [pane.notice, pane.live, pane.best, *buttons, self.work_shown]
         self._watch_after(self.button.click(self._run, run_tab.visitor, changed, **EVENT_OPTIONS))
 
     def _run(self, request: gr.Request, visitor: str | None) -> dict[Any, Any]:
@@ -67,19 +67,21 @@ class PreFlightScreen(WorkView):
 
         return self._start(request, visitor, make)
 
-    def _refused(self, card: Markup) -> dict[Any, Any]:
-        return self._tab.form.pressable(running=False) | self._tab.pane.refused(card) | {self.watched: None}
+    def _show_refusal(self, card: Markup) -> dict[Any, Any]:
+        return self._tab.form.pressable(running=False) | self._tab.pane.show_refusal(card) | {self.work_shown: None}
 
-    def _begun(self, going: PreFlight) -> dict[Any, Any]:
+    def _show_start(self, going: PreFlight) -> dict[Any, Any]:
         running = self._tab.form.pressable(running=True) | self._tab.pane.running(screen(going))
-        return running | {self.watched: going}
+        return running | {self.work_shown: going}
 
-    def _now(self, going: PreFlight) -> dict[Any, Any]:
+    def _show_progress(self, going: PreFlight) -> dict[Any, Any]:
         return {self._tab.pane.live: screen(going)}
 
-    def _end(self, going: PreFlight) -> dict[Any, Any]:
+    def _show_end(self, going: PreFlight) -> dict[Any, Any]:
         problem, ready = going.outcome(), self._tab.form.pressable(running=False)
-        return ready | (self._now(going) if problem is None else self._tab.pane.refused(error_card(problem)))
+        return ready | (
+            self._show_progress(going) if problem is None else self._tab.pane.show_refusal(error_card(problem))
+        )
 
 
 def screen(going: PreFlight) -> Markup:

@@ -12,7 +12,7 @@ import gradio as gr
 from demo.core import catalog, format as fmt
 from demo.core.spec import PUBLISHED_CALLS, TEXT_GENERATION, BadInput
 from demo.present import charts
-from demo.present.markdown import escaped
+from demo.present.markdown import escape_markdown
 from demo.store import published
 from demo.store.published import OOM, PublishedRow
 from demo.ui.tabs import links, tables
@@ -28,7 +28,7 @@ COLUMNS = (
     "Model", "GPU", "Batch", "Eager, ms", "Compiled, ms", "Speed-up", "torch", "Mode", "Number format",
     "Settings", "Threads", "Date", "Checkpoint", "Note",
 )  # fmt: skip
-KINDS = {"csv": published.to_csv, "json": published.to_json}
+EXPORTS = {"csv": published.to_csv, "json": published.to_json}
 
 Choices = dict[str, list[tuple[str, str]]]
 """The labels and values of each list, by column."""
@@ -49,9 +49,9 @@ class PublishedTab:
             with gr.Row(elem_id="published-charts", equal_height=False):
                 self.durations = gr.Plot(show_label=False, elem_id="published-durations", min_width=320)
                 self.by_batch = gr.Plot(show_label=False, elem_id="published-by-batch", min_width=320)
-            self.table = tables.table("published-table", "Rows", COLUMNS, show_search="filter")
+            self.table = tables.make_table("published-table", "Rows", COLUMNS, show_search="filter")
             with gr.Row(elem_id="published-exports"):
-                self.exports = [gr.DownloadButton(f"Export {kind.upper()}", size="sm") for kind in KINDS]
+                self.exports = [gr.DownloadButton(f"Export {kind.upper()}", size="sm") for kind in EXPORTS]
             gr.Markdown(_about())
         self.query = gr.Textbox("", visible=False)
         """The values of the lists, as a query."""
@@ -126,7 +126,7 @@ def view(values: dict[str, str]) -> tuple[Choices, dict[str, str], list[Any]]:
             scope += " This project's own rows have random weights: latency does not depend on their values."
     figures = [charts.durations(alike), charts.by_batch(subset)]
     plots = [gr.update(value=figure, visible=figure is not None) for figure in figures]
-    files = [tables.file(write(rows).encode(), f"worth-compiling-published.{kind}") for kind, write in KINDS.items()]
+    files = [tables.file(write(rows).encode(), f"worth-compiling-published.{kind}") for kind, write in EXPORTS.items()]
     return choices, chosen, [tables.status(scope), *plots, _table(rows), tuple(rows), *files]
 
 
@@ -200,8 +200,8 @@ def _about() -> str:
             f"In 2023 the guide warmed up, then took the mean of {PUBLISHED_CALLS} calls with one image. Its figures "
             "are shown as published. OOM: out of memory. † marks a row with a note.",
             "### Known faults of the guide",
-            *(f"- {escaped(fault['note'])} *{escaped(fault['source'])}.*" for fault in faults),
+            *(f"- {escape_markdown(fault['note'])} *{escape_markdown(fault['source'])}.*" for fault in faults),
             "### Sources",
-            *(f"- {escaped(source['what'])}: <{source['where']}>" for source in published.sources()),
+            *(f"- {escape_markdown(source['what'])}: <{source['where']}>" for source in published.sources()),
         ]
     )

@@ -25,9 +25,9 @@ from demo.present import charts, details, markdown, naming, pictures, png, race
 from demo.present.pictures import VARIANTS, Variant
 from demo.present.script import change, needs_folder, script
 from demo.runs.outcome import Files
-from demo.sweep.grid import measured_on
+from demo.sweep.grid import is_from_machine
 from demo.ui.tabs import links, tables
-from demo.ui.tabs.form import find_picture, uploaded
+from demo.ui.tabs.form import find_picture, uploaded_file
 from demo.ui.tabs.headline import failure, headline, intro, race_of
 
 FILES = {
@@ -89,7 +89,7 @@ class ResultPane:
         hidden = {part: gr.update(visible=False) for part in (self.notice, self.best)}
         return hidden | {self.live: gr.update(value=html, visible=True)}
 
-    def refused(self, html: str) -> dict[Any, Any]:
+    def show_refusal(self, html: str) -> dict[Any, Any]:
         """Updates that bring back the previous content, with `html` above it."""
         return {self.notice: gr.update(value=html, visible=True), self.live: gr.update(visible=False)}
 
@@ -135,7 +135,7 @@ class ResultPane:
                 hints.append("In the script a grey picture of the same size stands in for yours.")
         except BadInput as refused:
             source = ""
-            hints.append(markdown.escaped(str(refused)))
+            hints.append(markdown.escape_markdown(str(refused)))
         as_json = json.dumps(to_json(result), allow_nan=False, indent=2)
         contents = {"json": as_json.encode(), "script": source.encode()}
         if result.status != "cancelled":
@@ -215,7 +215,7 @@ class Outputs:
         elif result.status == "ok" and result.spec.weights == "random":
             words = [RANDOM_WEIGHTS]
         heading = "### What the model writes" if result.spec.unit == "token" else "### What the model sees"
-        text = "\n\n".join([heading, *map(markdown.escaped, words)]).replace(" %", "\N{NO-BREAK SPACE}%")
+        text = "\n\n".join([heading, *map(markdown.escape_markdown, words)]).replace(" %", "\N{NO-BREAK SPACE}%")
         hidden = {component: gr.update(value=None, visible=False) for component in self._shown}
         column = {self.column: gr.update(visible=bool(values or words)), self.words: text}
         return column | hidden | {component: gr.update(visible=True, **values[component]) for component in values}
@@ -258,7 +258,7 @@ class Outputs:
             values[component] = _annotation(picture) | {"label": f"{variant.capitalize()}: {count}"}
             pair.append(pictures.draw(picture))
         values[self.slider] = {"value": tuple(pair)}
-        difference = pictures.difference(preview, info, seen["eager"], seen["compiled"])
+        difference = pictures.annotate_difference(preview, info, seen["eager"], seen["compiled"])
         if difference is not None:
             values[self.difference] = _annotation(difference)
         return values
@@ -297,7 +297,7 @@ def one_more(result: RunResult, machine: HostInfo | None) -> RunSpec:
     """
     spec = result.spec
     if result.as_processes():
-        if machine is not None and not measured_on(result, machine):
+        if machine is not None and not is_from_machine(result, machine):
             raise BadInput("This run is of another machine or other versions. Press Run to measure it here.")
         spec = dataclasses.replace(spec, repeats=1)
     return catalog.make_spec(**catalog.arguments(spec))
@@ -310,7 +310,7 @@ def picture_of(result: RunResult, in_form: dict[str, Any] | None) -> Path | None
     """
     if not result.spec.sees_picture:
         return None
-    file, name = uploaded(in_form) if in_form else None, ""
+    file, name = uploaded_file(in_form) if in_form else None, ""
     if result.image is not None:
         file, name = find_picture(result.image.sha256, file), f", {result.image.name},"
     if file is None:

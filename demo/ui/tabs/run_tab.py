@@ -66,14 +66,14 @@ class RunTab(WorkView):
         """The components that `open` may change."""
         works = Supervisor()  # of the search for the best way, too: a visitor has one run or search at a time
         super().__init__(works, [self.pane.live], [*self.pane.components, *self.form.buttons, self.shown_id])
-        self._ending.append(self.watched)
+        self._ending.append(self.work_shown)
         self._wire()
 
     # ---- events
 
     def arrive(self, blocks: gr.Blocks) -> Any:
         """Connects what happens when a visitor opens the page, and returns the first event."""
-        changed = [*self.showing, *self.form.buttons, self.visitor, self.watched]
+        changed = [*self.showing, *self.form.buttons, self.visitor, self.work_shown]
         arrived = blocks.load(self._arrive, self.visitor, changed, **EVENT_OPTIONS)
         arrived.then(None, self.shown_id, js=links.ARRIVE, api_visibility="private")
         arrived.then(None, js=TO_ANSWER, api_visibility="private")
@@ -117,7 +117,7 @@ class RunTab(WorkView):
         gr.on([*begins, form.cancel.click], None, js=FOCUS_STAGE, api_visibility="private")
         changed = [
             *(pane.notice, pane.live, pane.best, *form.picture_notes, *form.buttons),
-            *(self.has_run, self.shown_id, self.watched),
+            *(self.has_run, self.shown_id, self.work_shown),
         ]
         for begun in (
             form.run.click(self._run, [self.visitor, *inputs.values()], changed, preprocess=False, **EVENT_OPTIONS),
@@ -136,22 +136,22 @@ class RunTab(WorkView):
 
     def _watch_after(self, event: Any) -> Any:
         shown = super()._watch_after(event)
-        ended = shown.then(self._wait, self.watched, self.watched, **EVENT_OPTIONS)
-        over = ended.then(self._over, self.watched, self._ending, **EVENT_OPTIONS)
+        ended = shown.then(self._wait, self.work_shown, self.work_shown, **EVENT_OPTIONS)
+        over = ended.then(self._over, self.work_shown, self._ending, **EVENT_OPTIONS)
         return over.then(None, self.shown_id, js=links.REMEMBER, api_visibility="private")
 
     def _wait(self, request: gr.Request, going: Work | None) -> Iterator[dict[Any, Any]]:
         """Waits for the end of work whose early result is shown."""
         for _ in going.watch() if going is not None else ():
-            yield {self.watched: gr.skip()}
-        yield {self.watched: gr.skip()}
+            yield {self.work_shown: gr.skip()}
+        yield {self.work_shown: gr.skip()}
 
     def _over(self, request: gr.Request, going: Work | None) -> dict[Any, Any]:
         """The end, once; or the early result, while only the later start is still measured."""
         if going is not None and not going.ended and going.early_result is not None:
             note = {self.pane.notice: gr.update(value=render("results.note", LATER_START), visible=True)}
             return self.pane.result(going.early_result, NO_FILES, False, self.runner.machine) | note
-        ended = {self.watched: None} if going is not None and going.ended else {}
+        ended = {self.work_shown: None} if going is not None and going.ended else {}
         return super()._over(request, going) | ended
 
     # ---- the form
@@ -284,31 +284,31 @@ class RunTab(WorkView):
         try:
             spec = forms.read_spec(self.form.by_name(values))
         except BadInput as error:
-            return self.pane.refused(error_card(error))
+            return self.pane.show_refusal(error_card(error))
         machine = self.runner.machine
         run = self._latest_answer(on_machine(spec, machine)) if machine is not None else None
         if run is None:
             sentence = "No answer of these settings is stored on this machine."
-            return self.pane.refused(problem("Nothing recorded", sentence, "Press R to run it."))
-        return self._recorded(run, work)
+            return self.pane.show_refusal(problem("Nothing recorded", sentence, "Press R to run it."))
+        return self._show_recorded_run(run, work)
 
-    def _recorded(self, run: RunResult, work: Work | None = None) -> dict[Any, Any]:
-        return self._stored(run, work) | {self.pane.top: headline(run, recorded=True)}
+    def _show_recorded_run(self, run: RunResult, work: Work | None = None) -> dict[Any, Any]:
+        return self._show_stored_run(run, work) | {self.pane.top: headline(run, recorded=True)}
 
-    def _refused(self, card: Markup) -> dict[Any, Any]:
-        return self.form.pressable(running=False) | self.pane.refused(card) | {self.watched: None}
+    def _show_refusal(self, card: Markup) -> dict[Any, Any]:
+        return self.form.pressable(running=False) | self.pane.show_refusal(card) | {self.work_shown: None}
 
-    def _begun(self, job: Job) -> dict[Any, Any]:
+    def _show_start(self, job: Job) -> dict[Any, Any]:
         form = self.form
         return {
             **form.pressable(running=True),
             **{part: gr.update(visible=False) for part in form.picture_notes},
             self.has_run: True,
             self.shown_id: "",
-            self.watched: job,
+            self.work_shown: job,
         } | self.pane.running(strip(job.at_the_start, job.spec))
 
-    def _now(self, job: Job) -> dict[Any, Any]:
+    def _show_progress(self, job: Job) -> dict[Any, Any]:
         match job.doing:
             case Waiting(ahead):
                 html = render("progress.waiting", f"Runs ahead of yours: {ahead}.", WAITING) + meanwhile(job)
@@ -320,10 +320,10 @@ class RunTab(WorkView):
                 html = strip(doing, job.spec, LATE if late and job.recorded else "")
         return {self.pane.live: html}
 
-    def _end(self, job: Job) -> dict[Any, Any]:
+    def _show_end(self, job: Job) -> dict[Any, Any]:
         pane, machine, ready = self.pane, self.runner.machine, self.form.pressable(running=False)
         if job.show_recorded and job.recorded is not None:
-            updates = self._recorded(job.recorded)
+            updates = self._show_recorded_run(job.recorded)
             return ready | {part: update for part, update in updates.items() if part in self._ending}
         match outcome := job.outcome():
             case RunResult():
@@ -338,7 +338,7 @@ class RunTab(WorkView):
                 card = problem("Cancelled", "You left the queue.")
             case _:
                 card = error_card(outcome)
-        return ready | pane.refused(card)
+        return ready | pane.show_refusal(card)
 
     # ---- links
 
@@ -351,12 +351,12 @@ class RunTab(WorkView):
         """
         query, form = request.query_params, self.form
         name = visitor_name(visitor, request.session_hash)
-        updates: dict[Any, Any] = {self.visitor: name, self.watched: None}
+        updates: dict[Any, Any] = {self.visitor: name, self.work_shown: None}
         work = self.work_of(request, visitor)
         if id := query.get(links.RUN):
             return updates | self.open(id, work)
         if isinstance(work, Job) and not (work.ended and work.delivered):
-            return updates | self._begun(work) | links.fill_form(form, work.spec) | form.with_picture(work.image)
+            return updates | self._show_start(work) | links.fill_form(form, work.spec) | form.with_picture(work.image)
         spec = result_or_error(lambda: links.spec_of(query, FIRST.id))
         if isinstance(spec, Exception):
             card = problem("The link cannot be followed", str(spec), "Choose the settings in the form.")
@@ -372,13 +372,13 @@ class RunTab(WorkView):
         self.history.recover()
         result = result_or_error(lambda: self.history.get(id))
         if isinstance(result, RunResult):
-            return self._stored(result, work)
+            return self._show_stored_run(result, work)
         missing = f"No stored run has the id {id!r}. It was deleted, or it is stored on another machine."
         card = problem("Run not found", missing, "The History tab lists the runs that are here.")
         card = error_card(result, title="This run cannot be read") if result is not None else card
         return {self.has_run: True, self.shown_id: ""} | self.pane.only(card)
 
-    def _stored(self, result: RunResult, work: Work | None) -> dict[Any, Any]:
+    def _show_stored_run(self, result: RunResult, work: Work | None) -> dict[Any, Any]:
         """A stored run and the form, as they were when it ended."""
         files = work.files_of(result.id) if isinstance(work, Job) else NO_FILES
         return (

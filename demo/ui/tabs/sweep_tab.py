@@ -12,7 +12,7 @@ from demo.core import catalog, format as fmt, limits
 from demo.core.spec import DTYPES, MODES, WEIGHTS, BadInput
 from demo.present import naming, verdict
 from demo.present.charts import HeatCell, heatmap
-from demo.present.markdown import escaped
+from demo.present.markdown import escape_markdown
 from demo.store.history import HistoryError
 from demo.sweep.grid import (
     AXES,
@@ -83,7 +83,7 @@ class SweepTab(WorkView):
             with gr.Column(elem_id="sweep-stage", min_width=320):
                 self.status = gr.Markdown(OPENING, elem_id="sweep-status")
                 self.map = gr.Plot(visible=False, show_label=False, elem_id="sweep-map")
-                self.table = tables.table("sweep-table", "Cells; press a row to open its run", COLUMNS)
+                self.table = tables.make_table("sweep-table", "Cells; press a row to open its run", COLUMNS)
                 with gr.Row(elem_id="sweep-exports"):
                     self.exports = {
                         ending: gr.DownloadButton(f"Export {ending[1:].upper()}", visible=False, size="sm")
@@ -93,7 +93,7 @@ class SweepTab(WorkView):
         cells, buttons = [self.map, self.table], [self.start_button, self.stop_button]
         ending = [self.status, *cells, *buttons, *self.exports.values()]
         super().__init__(Supervisor(), [self.status, *cells], ending)
-        self._beginning = [*self._ending, self.message, self.watched]
+        self._beginning = [*self._ending, self.message, self.work_shown]
         self._wire(tab, presets)
 
     def arrive(self, blocks: gr.Blocks) -> None:
@@ -121,8 +121,8 @@ class SweepTab(WorkView):
         """A press of Start. After a stop it continues: stored results are not run again."""
         return self._start(request, visitor, lambda name: self._sweep(values, name))
 
-    def _refused(self, card: Markup) -> dict[Any, Any]:
-        return {self.status: card, self.watched: None}
+    def _show_refusal(self, card: Markup) -> dict[Any, Any]:
+        return {self.status: card, self.work_shown: None}
 
     def _sweep(self, values: Iterable[Any], visitor: str = "") -> Sweep:
         """The sweep that Start would begin, with what is stored already. Raises BadInput and HistoryError."""
@@ -150,26 +150,26 @@ class SweepTab(WorkView):
         """As a page opens: shows the visitor's sweep if it goes on, or if no page has shown its end."""
         going = self.work_of(request, visitor)
         if not isinstance(going, Sweep) or (going.ended and going.delivered):
-            return {self.watched: None}
+            return {self.work_shown: None}
         # with the choices that made its cells, so that Start continues it
         specs = [cell.spec for cell in going.cells]
         choices = {
             field: list(dict.fromkeys(str(getattr(spec, AXES[axis])) for spec in specs))
             for axis, field in self.axes.items()
         }
-        return self._begun(going) | choices | {self._weights: specs[0].weights}
+        return self._show_start(going) | choices | {self._weights: specs[0].weights}
 
-    def _begun(self, going: Sweep) -> dict[Any, Any]:
+    def _show_start(self, going: Sweep) -> dict[Any, Any]:
         cleared: dict[Any, Any] = {
             self.message: "",
             self.start_button: gr.update(interactive=False),
             self.stop_button: gr.update(interactive=True),
             **{button: gr.update(visible=False) for button in self.exports.values()},
-            self.watched: going,
+            self.work_shown: going,
         }
-        return self._now(going) | self._cells(going) | cleared
+        return self._show_progress(going) | self._show_cells(going) | cleared
 
-    def _now(self, going: Sweep) -> dict[Any, Any]:
+    def _show_progress(self, going: Sweep) -> dict[Any, Any]:
         """The status, while a sweep goes on and in the end."""
         cells, forecast, step = going.cells, going.forecast(), "Running"
         match going.doing:
@@ -177,7 +177,7 @@ class SweepTab(WorkView):
                 step = "Stopped" if going.stopped else "Done"
                 now = "Start continues with the rest." if going.stopped else ""
             case Timing(place, timing):
-                now = f"{escaped(cells[place].spec.checkpoint)}: {doing(timing)}"
+                now = f"{escape_markdown(cells[place].spec.checkpoint)}: {doing(timing)}"
             case Waiting(ahead):
                 now = f"Runs ahead of yours: {ahead}."
             case _:
@@ -188,14 +188,14 @@ class SweepTab(WorkView):
             so_far += f", about {fmt.rounded_duration(forecast.seconds)} to go"
         return {self.status: f"### {so_far}\n\n{now}"}
 
-    def _cells(self, going: Sweep) -> dict[Any, Any]:
+    def _show_cells(self, going: Sweep) -> dict[Any, Any]:
         """The map and the table."""
         cells = going.cells  # replaced while a sweep goes on: map and table show the same
         figure = heatmap(list(map(_heat, cells)))
         rows = tables.update(COLUMNS, map(_row, cells))
         return {self.map: gr.update(value=figure, visible=figure is not None), self.table: rows}
 
-    def _end(self, going: Sweep) -> dict[Any, Any]:
+    def _show_end(self, going: Sweep) -> dict[Any, Any]:
         """The end of a sweep, with its table to download."""
         updates: dict[Any, Any] = {
             self.start_button: gr.update(interactive=True),
@@ -203,7 +203,7 @@ class SweepTab(WorkView):
         }
         if (problem := going.outcome()) is not None:
             return updates | {self.status: error_card(problem)}
-        updates |= self._now(going) | self._cells(going)
+        updates |= self._show_progress(going) | self._show_cells(going)
         if any(cell.done for cell in going.cells):
             for ending, button in self.exports.items():
                 updates[button] = gr.update(value=_file(going.cells, ending), visible=True)
@@ -266,7 +266,7 @@ def _row(cell: Cell) -> list[Any]:
         spec.batch_size,
         spec.mode,
         spec.dtype,
-        tables.Cell(ratio, cell.value or tables.UNKNOWN, tables.COLOURS.get(outcome, "")),
+        tables.Cell(ratio, cell.value or tables.UNKNOWN, tables.VERDICT_STYLES.get(outcome, "")),
         tables.milliseconds(latencies.get("eager")),
         tables.milliseconds(latencies.get("compiled")),
         "refused" if cell.refused else state,

@@ -12,7 +12,7 @@ from demo.core import format as fmt
 
 UNKNOWN = "–"
 BOLD, MUTED = "font-weight: 700", "color: var(--muted)"
-COLOURS = {
+VERDICT_STYLES = {
     "faster": "background: color-mix(in srgb, var(--compiled) 25%, var(--panel))",
     "slower": "background: color-mix(in srgb, var(--eager) 35%, var(--panel))",
 }
@@ -30,7 +30,7 @@ def cell(content: Any) -> Cell:
     return content if isinstance(content, Cell) else Cell(content, str(content))
 
 
-def table(elem_id: str, label: str, columns: Sequence[str], max_height: int = 640, **more: Any) -> gr.Dataframe:
+def make_table(elem_id: str, label: str, columns: Sequence[str], max_height: int = 640, **more: Any) -> gr.Dataframe:
     """A table that nobody edits, with its first column pinned; hidden until `update` gives it rows."""
     return gr.Dataframe(
         headers=list(columns),

@@ -37,7 +37,7 @@ def page_of(answer: Any = measured, seconds: float = 0.0) -> tuple[Page, FakeRun
 def press_search(page: Page, minutes: Any = 3, formats: bool = False, **changes: Any) -> Any:
     """What a press of the button sends at first, from the form with these fields changed."""
     values = field_values(page, **changes).values()
-    search = handler(page, of=(page.run_tab.form.best, "click"), changes=page.best_pane.watched)
+    search = handler(page, of=(page.run_tab.form.best, "click"), changes=page.best_pane.work_shown)
     return search(ME, minutes, formats, *values)
 
 
@@ -62,7 +62,7 @@ def test_a_search_fills_its_table_row_by_row() -> None:
     updates = list(followed(page, pane, begun))
     tables = [shown(update[pane.table]) for update in updates if pane.table in update]
     tried = [sum(row[-1] == "agrees" for row in table) for table in tables]
-    assert tried[0] == 0 and tried == sorted(tried) and tried[-1] == len(begun[pane.watched].search.ways) - 1
+    assert tried[0] == 0 and tried == sorted(tried) and tried[-1] == len(begun[pane.work_shown].search.ways) - 1
     assert any(" left" in update[pane.head] for update in updates)
 
 
@@ -79,7 +79,7 @@ def test_a_search_ends_with_answer_charts_code() -> None:
 def test_a_cancelled_search_goes_on_at_the_next_press() -> None:
     page, runner = page_of(seconds=0.2)
     pane, begun = page.best_pane, press_search(page)
-    going = begun[pane.watched]
+    going = begun[pane.work_shown]
     for _ in followed(page, pane, begun):
         if len(runner.runs) >= 2:
             runner.seconds = 60.0
@@ -95,12 +95,12 @@ def test_a_cancelled_search_goes_on_at_the_next_press() -> None:
 def test_a_page_shows_its_search_with_the_form_that_began_it() -> None:
     page, _ = page_of(seconds=0.2)
     pane, fields = page.best_pane, page.run_tab.form.inputs
-    going = press_search(page, minutes=7, formats=True, batch_size=4)[pane.watched]
+    going = press_search(page, minutes=7, formats=True, batch_size=4)[pane.work_shown]
     back = arrive(page)
-    assert back[pane.watched] is going and back[fields["batch_size"]]["value"] == 4
+    assert back[pane.work_shown] is going and back[fields["batch_size"]]["value"] == 4
     assert (back[page.run_tab.form.minutes], back[page.run_tab.form.other_formats]) == (7.0, True)
     assert not back[page.run_tab.form.run]["interactive"]
-    assert arrive(page, run="another")[pane.watched] is None
+    assert arrive(page, run="another")[pane.work_shown] is None
     cancel(page, "me")
     ended(going)
 
@@ -112,13 +112,13 @@ def test_a_page_shows_its_search_with_the_form_that_began_it() -> None:
 )
 def test_a_search_whose_end_was_shown_gives_way_to_a_link(query: dict[str, str], same: bool) -> None:
     page, _ = page_of()
-    going = search(page)[page.best_pane.watched]
-    assert (arrive(page, **query)[page.best_pane.watched] is going) is same
+    going = search(page)[page.best_pane.work_shown]
+    assert (arrive(page, **query)[page.best_pane.work_shown] is going) is same
 
 
 def test_a_visitor_has_a_run_or_a_search() -> None:
     page, _ = page_of(seconds=60.0)
-    going = press_search(page)[page.best_pane.watched]
+    going = press_search(page)[page.best_pane.work_shown]
     (refused,) = press_run(page, "me")
     assert "Your last run, search or sweep goes on" in stage_of(page, refused)
     cancel(page, "me")
@@ -139,7 +139,7 @@ def test_a_row_opens_its_run() -> None:
     assert outputs["Freezing"].startswith("compile failed: No:") and outputs["Layer by layer"].startswith("Refused:")
 
     def open_row(way: Any) -> str:
-        return press_row(page, pane.table, updates[pane.watched], row=[way])
+        return press_row(page, pane.table, updates[pane.work_shown], row=[way])
 
     assert "compiler aot" in open_row("A package")
     assert "Did not compile" in open_row("Freezing") and HOSTILE not in open_row("Freezing")

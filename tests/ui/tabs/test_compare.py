@@ -25,12 +25,12 @@ def run(id: str, compiled: float, **changes: Any) -> RunResult:
 def test_a_difference_within_the_noise_of_both_has_no_winner(seconds: float, said: str) -> None:
     """The noise is 5.6 % of each run and 7.9 % of their quotient."""
     both = (run("a", 0.001), run("b", seconds, freezing=True))
-    assert said in compare.answer([dataclasses.replace(one, spread=Spread("assumed", 0.025, 10.0)) for one in both])
+    assert said in compare.conclusion([dataclasses.replace(one, spread=Spread("assumed", 0.025, 10.0)) for one in both])
 
 
 def test_each_run_is_compared_with_the_fastest() -> None:
     times = {"a": 0.003, "b": 0.001, "c": 0.002, "d": 0.004}
-    text = compare.answer([run(name, time, threads=place) for place, (name, time) in enumerate(times.items(), 1)])
+    text = compare.conclusion([run(name, time, threads=place) for place, (name, time) in enumerate(times.items(), 1)])
     for other, ratio in (("C", "2.00"), ("A", "3.00"), ("D", "4.01")):
         assert f"B is {ratio} times as fast as {other}." in text
 
@@ -41,13 +41,13 @@ def test_each_run_is_compared_with_the_fastest() -> None:
     ids=str,
 )
 def test_runs_of_different_work_have_no_winner(changes: dict[str, Any], named: bool) -> None:
-    assert ("times as fast" in compare.answer([run("a", 0.0015), run("b", 0.001, **changes)])) is named
+    assert ("times as fast" in compare.conclusion([run("a", 0.0015), run("b", 0.001, **changes)])) is named
 
 
 def test_answers_to_different_prompts_have_no_winner() -> None:
     text = text_result(compiled=measurement(0.0015))
     other = text_result(id="b", spec=dataclasses.replace(text.spec, prompt="Another"))
-    assert "times as fast" not in compare.answer([text, other])
+    assert "times as fast" not in compare.conclusion([text, other])
 
 
 @pytest.mark.parametrize("place", [0, 1])
@@ -66,14 +66,14 @@ def test_a_run_without_an_answer_has_dashes(failed: RunResult, place: int) -> No
 
 def test_the_settings_in_which_runs_differ_are_named() -> None:
     other = dataclasses.replace(ok_result().spec, freezing=True, batch_size=2)
-    assert "They differ in: batch size, freezing." in compare.answer([ok_result(), ok_result(spec=other)])
+    assert "They differ in: batch size, freezing." in compare.conclusion([ok_result(), ok_result(spec=other)])
 
 
 def test_equal_runs_have_no_difference() -> None:
-    assert "Same settings on the same machine" in compare.answer([ok_result(), ok_result(id="again")])
+    assert "Same settings on the same machine" in compare.conclusion([ok_result(), ok_result(id="again")])
 
 
 def test_a_setting_that_only_some_tasks_have_is_no_difference() -> None:
-    text = compare.answer([ok_result(), text_result(id="b")])
+    text = compare.conclusion([ok_result(), text_result(id="b")])
     assert "checkpoint" in text and "task" in text
     assert "channels last" not in text and "prompt" not in text

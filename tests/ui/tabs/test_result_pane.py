@@ -123,7 +123,7 @@ def of_picture(picture: Path = SCENE, **changes: Any) -> RunResult:
 def press(page: Page, id: Any, in_form: Any = None) -> list[dict[Any, Any]]:
     """What a press of Repeat sends to the page of a visitor who sees the run with this id."""
     tab = page.run_tab
-    begun = handler(page, changes=tab.watched, of=(tab.pane.repeat, "click"))(visitor("one"), id, in_form)
+    begun = handler(page, changes=tab.work_shown, of=(tab.pane.repeat, "click"))(visitor("one"), id, in_form)
     return list(followed(page, tab, begun))
 
 

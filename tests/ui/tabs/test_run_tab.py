@@ -88,7 +88,7 @@ def choose(page: Page, checkpoint: str, task: str, has_run: bool = False) -> dic
 
 @pytest.mark.parametrize("name", ["not a model!!", "../etc"])
 def test_what_is_no_model_is_refused_once(name: str, page: Page) -> None:
-    updates, refusal = choose(page, name, "image-classification"), str(markupsafe.escape(catalog.refusal(name)))
+    updates, refusal = choose(page, name, "image-classification"), str(markupsafe.escape(catalog.id_refusal(name)))
     assert refusal in forecast(page, checkpoint=name)
     assert updates[page.run_tab.form.checkpoint_note] == "" and refusal not in updates[page.run_tab.pane.top]
 
@@ -167,17 +167,17 @@ def test_the_answer_is_shown_while_the_later_start_is_measured(history: History)
     page = Page(runner, history=history)
     tab, pane = page.run_tab, page.run_tab.pane
     updates = press_run(page)
-    job = next(updates)[tab.watched]
+    job = next(updates)[tab.work_shown]
     *_, early = updates
     assert not job.ended and "2.00×" in stage_of(page, early)
     assert early[pane.notice]["visible"] and not early[pane.live]["visible"]
     assert tab.form.run not in early and tab.shown_id not in early  # the run goes on, and is not stored
-    over = handler(page, takes=tab.watched, only=tab._ending)
+    over = handler(page, takes=tab.work_shown, only=tab._ending)
     measured.set()
     last = over(ended(job))
     assert is_ready(page, last) and last[tab.shown_id] == result.id and not last[pane.notice]["visible"]
     assert all("open" not in last[fold] for fold in pane.folds.values())  # the reader may have opened one
-    assert last[tab.watched] is None
+    assert last[tab.work_shown] is None
 
 
 def test_an_unexpected_error_keeps_its_message_to_the_log(caplog) -> None:
@@ -217,7 +217,7 @@ def test_a_run_outlives_its_page() -> None:
 def test_a_run_that_ended_unseen_is_shown_once() -> None:
     page = Page(answering(ok_result(), seconds=0.5))
     updates = press_run(page)
-    job = next(updates)[page.run_tab.watched]
+    job = next(updates)[page.run_tab.work_shown]
     updates.close()  # type: ignore[attr-defined]
     ended(job)
     *_, last = open_page(page)

@@ -43,7 +43,7 @@ def start(
 
 def arrive(page: Page, session: str, visitor: str | None) -> dict[Any, Any]:
     """What a page gets when it is opened."""
-    load = handler(page, changes=page.sweep_tab.watched, of=(page, "load"))
+    load = handler(page, changes=page.sweep_tab.work_shown, of=(page, "load"))
     return load(visitor, request=from_browser(session))
 
 
@@ -67,7 +67,7 @@ def count_values(page: Page, updates: dict[Any, Any]) -> int:
 
 def run_sweep(page: Page, **asked: Any) -> Sweep:
     """A sweep at its end, as the browser's session holds it."""
-    return ended(next(start(page, **asked))[page.sweep_tab.watched])
+    return ended(next(start(page, **asked))[page.sweep_tab.work_shown])
 
 
 def test_a_sweep_fills_its_map_cell_by_cell() -> None:
@@ -132,13 +132,13 @@ def test_a_sweep_outlives_its_page() -> None:
     next(left)
     next(left)
     left.close()  # type: ignore[attr-defined]
-    assert arrive(page, "stranger", None) == {tab.watched: None}
+    assert arrive(page, "stranger", None) == {tab.work_shown: None}
     back = arrive(page, "two", VISITOR)
     assert buttons(page, back) == (False, True) and "cells finished" in back[tab.status]
     assert back[tab.axes["batch_sizes"]] == ["2", "8"]  # the form shows this sweep, so Start continues it
     *_, last = followed(page, tab, back)
     assert count_values(page, last) == 8 and buttons(page, last) == (True, False)
-    assert arrive(page, "three", VISITOR) == {tab.watched: None}  # its end was shown
+    assert arrive(page, "three", VISITOR) == {tab.work_shown: None}  # its end was shown
 
 
 @pytest.mark.parametrize("space", [True, False], ids=["on a Space", "on a machine of one's own"])
@@ -159,9 +159,9 @@ def test_closing_the_app_starts_no_further_cell() -> None:
 
 def test_sweeps_have_as_many_places_as_the_queue(monkeypatch) -> None:
     monkeypatch.setenv("WORTH_COMPILING_QUEUE", "2")
-    monkeypatch.setattr(limits, "current", lambda: limits.read(dict(os.environ)))
+    monkeypatch.setattr(limits, "current", lambda: limits.limits_from(dict(os.environ)))
     page, tab = page_of(seconds=60)
-    two = [next(start(page, session=name))[tab.watched] for name in ("one", "two")]
+    two = [next(start(page, session=name))[tab.work_shown] for name in ("one", "two")]
     (refused,) = start(page, session="three")
     assert "2 others are going on here already" in refused[tab.status]
     for name, going in zip(("one", "two"), two, strict=True):
@@ -175,7 +175,7 @@ def test_sweeps_have_as_many_places_as_the_queue(monkeypatch) -> None:
     ids=["too large", "a bad size"],
 )
 def test_a_bad_grid_is_refused(sizes: list[str], words: str, monkeypatch) -> None:
-    monkeypatch.setattr(limits, "current", lambda: limits.read({"SPACE_ID": "somebody/space"}))
+    monkeypatch.setattr(limits, "current", lambda: limits.limits_from({"SPACE_ID": "somebody/space"}))
     page, tab = page_of()
     (only,) = start(page, batch_sizes=sizes)
     assert words in only[tab.status] and HOSTILE not in only[tab.status]
