@@ -16,8 +16,8 @@ from demo.core.result import RunResult
 from demo.core.spec import PUBLISHED_CALLS
 from demo.core.stats import Difference, geometric_mean
 from demo.present import naming
-from demo.present.figure import LINE, NAME_SIZE, TEXT, escape, layout, provenance, time_scale
-from demo.present.pictures import COMPILED, EAGER, rgb
+from demo.present.colours import COMPILED, EAGER, GPUS, LINE, TEXT, rgb
+from demo.present.figure import NAME_SIZE, escape, layout, provenance, time_scale
 from demo.store import published
 from demo.store.published import PublishedRow
 
@@ -59,8 +59,6 @@ def trace(result: RunResult) -> go.Figure | None:
 
 # ---- the published tables
 
-GPU_COLOURS = ("#009E73", "#AA4499", "#6B7280", "#C0392B", "#8C6D1F")
-"""None of them eager's or compiled's. Contrast at least 3:1 on both backgrounds; told apart with `GPU_SHAPES`."""
 GPU_SHAPES = ("circle", "diamond", "square", "triangle-up", "x")
 
 
@@ -122,7 +120,7 @@ def by_batch(rows: Sequence[PublishedRow]) -> go.Figure | None:
     for number, gpu in enumerate(published.values(rows, "gpu")):
         own = [(row.batch_size, ratio) for row, ratio in ratios if row.gpu == gpu]
         means = {size: geometric_mean([ratio for each, ratio in own if each == size]) for size, _ in sorted(own)}
-        colour = GPU_COLOURS[number % len(GPU_COLOURS)]
+        colour = GPUS[number % len(GPUS)]
         figure.add_scatter(
             name="<br>".join(map(escape, textwrap.wrap(gpu, 16))),
             x=list(means),

@@ -15,10 +15,8 @@ import plotly.graph_objects as go
 from demo.core import format as fmt
 from demo.core.result import RunResult
 from demo.present import naming
+from demo.present.colours import GRID, LINE, TEXT
 
-TEXT = "#1F2937"
-LINE = "#6B7280"
-GRID = "#D1D5DB"
 FONT = "'IBM Plex Sans', ui-sans-serif, system-ui, sans-serif"
 NAME_SIZE = 16
 """Pixels of the font of names and values."""

@@ -1,7 +1,4 @@
-"""The colours of variants and labels, and pictures with boxes or segments: as annotations, and drawn with Pillow.
-
-A variant has the same colour everywhere. Labels have colours of `PALETTE`, the same in both variants.
-"""
+"""Pictures with boxes or segments: as annotations, and drawn with Pillow. A label has one colour in both variants."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -15,30 +12,21 @@ from PIL import Image, ImageColor, ImageDraw, ImageFilter, ImageFont
 from demo.core.base64_images import decode_mask
 from demo.core.format import percent, printable, shorten
 from demo.core.outputs import Box, ImageInfo, Predictions
+from demo.present.colours import CHANGED, COMPILED, EAGER, LABELS
 from demo.tasks.boxes import SAME_IOU, match
 from demo.tasks.masks import changed_pixels
 
-EAGER = "#E69F00"
-COMPILED = "#0072B2"
-rgb = ImageColor.getrgb
 Variant = Literal["eager", "compiled"]
 VARIANTS: tuple[Variant, ...] = ("eager", "compiled")
 
-PALETTE = ("#CC3311", "#F0E442", "#332288", "#009E73", "#FFAABB", "#8B5CF6", "#663333", "#DDCC77")
-"""Chosen by search: any two of them, and of the variants' colours, stay apart in normal vision and with protanopia and
-deuteranopia. More than eight labels share colours, and their captions tell them apart."""
-CHANGED = "#FF2E93"
-PAGE_INK, PAGE_PAPER, PAGE_SOFT, PAGE_LINE, PAGE_MUTED = "#15181d", "#f4f3ee", "#ebe9e1", "#d5d2c8", "#565b64"
-"""Colours of the page in its light theme."""
-
 
 def label_colours(labels: Iterable[str]) -> dict[str, str]:
-    """A colour of `PALETTE` for each label: the same whatever their order, and different while there are enough."""
-    return {label: PALETTE[place % len(PALETTE)] for place, label in enumerate(sorted(set(labels)))}
+    """A colour of `LABELS` for each label: the same whatever their order, and different while there are enough."""
+    return {label: LABELS[place % len(LABELS)] for place, label in enumerate(sorted(set(labels)))}
 
 
 def text_on(colour: str) -> str:
-    """Black or white, whichever has the higher WCAG contrast on this colour of `PALETTE`."""
+    """Black or white, whichever has the higher WCAG contrast on this colour of `LABELS`."""
     return "#000000" if ImageColor.getcolor(colour, "L") > 100 else "#FFFFFF"  # type: ignore[operator]
 
 

@@ -10,16 +10,8 @@ from demo.core import catalog, format as fmt
 from demo.core.result import RunResult
 from demo.core.spec import BadInput
 from demo.present import naming, race, verdict
-from demo.present.pictures import (
-    COMPILED,
-    EAGER,
-    PAGE_INK,
-    PAGE_LINE,
-    PAGE_MUTED,
-    PAGE_PAPER,
-    font_for,
-    printable_label,
-)
+from demo.present.colours import COMPILED, EAGER, PAGE_INK, PAGE_LINE, PAGE_MUTED, PAGE_PAPER
+from demo.present.pictures import font_for, printable_label
 
 
 def _write(

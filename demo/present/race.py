@@ -15,7 +15,7 @@ from demo.core.progress import Progress
 from demo.core.result import RunResult
 from demo.core.spec import BadInput, RunSpec
 from demo.present import naming, verdict
-from demo.present.pictures import COMPILED, EAGER
+from demo.present.colours import COMPILED, EAGER
 
 TITLE = "Calls answered over time"
 NO_RACE = "This run has no race: it takes a known speed-up, outputs that agree and a first call that was measured."

@@ -11,7 +11,7 @@ from support.samples import GPU, measurement, ok_result
 
 from demo.core.result import RunResult
 from demo.core.stats import Difference
-from demo.present import pictures
+from demo.present import colours
 from demo.present.charts import (
     HeatCell,
     WayLine,
@@ -23,8 +23,7 @@ from demo.present.charts import (
     ladder,
     trace,
 )
-from demo.present.figure import TEXT
-from demo.present.pictures import COMPILED, EAGER
+from demo.present.colours import COMPILED, EAGER, TEXT
 from demo.store import published
 from demo.store.published import PublishedRow
 
@@ -76,7 +75,7 @@ def test_names_from_outside_are_text() -> None:
 def test_the_page_recolours_the_colours_of_the_figures() -> None:
     css = (Path(__file__).parents[2] / "demo" / "ui" / "look" / "figures.css").read_text()
     for colour in (COMPILED, TEXT):
-        assert f"fill: rgb{pictures.rgb(colour)}" in css
+        assert f"fill: rgb{colours.rgb(colour)}" in css
     assert f'tspan[style*="{COMPILED}"]' in css
 
 

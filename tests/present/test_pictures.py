@@ -5,20 +5,8 @@ from PIL import Image
 from demo.core.base64_images import encode_mask
 from demo.core.outputs import Box, ImageInfo, Predictions, Segment
 from demo.present import pictures
-from demo.present.pictures import (
-    CHANGED,
-    COMPILED,
-    EAGER,
-    MIN_SIDE,
-    PALETTE,
-    Annotation,
-    annotate,
-    annotate_difference,
-    draw,
-    label_colours,
-    rgb,
-    text_on,
-)
+from demo.present.colours import CHANGED, COMPILED, EAGER, LABELS, rgb
+from demo.present.pictures import MIN_SIDE, Annotation, annotate, annotate_difference, draw, label_colours, text_on
 
 GREY = (120, 120, 120)
 NAMES = ["zebra", "cat", "dog", "remote control", "sofa", "lamp", "bus", "tree"]
@@ -63,7 +51,7 @@ def captions(annotation: Annotation) -> list[str]:
 
 
 def test_labels_have_different_colours_while_there_are_enough() -> None:
-    assert set(label_colours(NAMES).values()) == set(PALETTE)
+    assert set(label_colours(NAMES).values()) == set(LABELS)
     assert label_colours(NAMES) == label_colours(reversed(NAMES))
 
 
@@ -80,7 +68,7 @@ def luminance(colour: str) -> float:
     return float(linear @ (0.2126, 0.7152, 0.0722))
 
 
-@pytest.mark.parametrize("colour", [*PALETTE, EAGER, COMPILED, CHANGED])
+@pytest.mark.parametrize("colour", [*LABELS, EAGER, COMPILED, CHANGED])
 def test_text_is_readable_on_every_colour(colour: str) -> None:
     low, high = sorted(map(luminance, (colour, text_on(colour))))
     assert (high + 0.05) / (low + 0.05) >= 4.5

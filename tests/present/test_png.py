@@ -14,7 +14,7 @@ from demo.core.measurement import Compilation
 from demo.core.result import RunResult
 from demo.core.spec import OWN_MODEL, BadInput, RunSpec
 from demo.present import png, race
-from demo.present.pictures import COMPILED, EAGER, PAGE_PAPER, rgb
+from demo.present.colours import COMPILED, EAGER, PAGE_PAPER, rgb
 
 LONG = RunSpec(
     "an-organisation-with-a-long-name/" + "a-model-with-a-long-name-" * 9, "image-classification", 256,

@@ -7,7 +7,7 @@ gradio's package: nothing is fetched from outside.
 import gradio as gr
 from gradio.themes.utils import fonts, sizes
 
-from demo.present import pictures
+from demo.present import colours
 from demo.ui.look import script, source
 
 STYLES = ("page.css", "sections.css", "stage.css", "tabs.css", "figures.css")
@@ -25,8 +25,8 @@ HEAD = f'<link rel="icon" type="image/svg+xml" href="data:image/svg+xml,{ICON}">
 TEXT_SIZES = sizes.Size("0.6875rem", "0.75rem", "0.8125rem", "0.9375rem", "1.0625rem", "1.375rem", "1.75rem", "page")
 
 # each with its value on the dark page
-INK, PAPER, PANEL = (pictures.PAGE_INK, "#f2f0ea"), (pictures.PAGE_PAPER, "#0e1013"), ("#fffefb", "#16191e")
-SOFT, LINE, MUTED = (pictures.PAGE_SOFT, "#1f232a"), (pictures.PAGE_LINE, "#323842"), (pictures.PAGE_MUTED, "#a6acb6")
+INK, PAPER, PANEL = (colours.PAGE_INK, "#f2f0ea"), (colours.PAGE_PAPER, "#0e1013"), ("#fffefb", "#16191e")
+SOFT, LINE, MUTED = (colours.PAGE_SOFT, "#1f232a"), (colours.PAGE_LINE, "#323842"), (colours.PAGE_MUTED, "#a6acb6")
 FIELD, EDGE = ("#fffefb", "#0e1013"), ("#83868a", "#69707b")
 NOTHING = ("transparent", "transparent")
 COLOURS = {
