@@ -46,7 +46,8 @@ def _best(options: argparse.Namespace) -> int:
         search = Search(spec, runner.inspect(), stored, image, options.other_formats, options.minutes)
         ways = ", ".join(best_words.name(way) for way in search.ways if not way.refused)
         print(f"At most {fmt.rounded_duration(search.seconds)}, for {ways}.", file=sys.stderr)
-        terminal.follow(search.run(runner, threading.Event()), partial(_answer_so_far, search))
+        events = search.run(runner, threading.Event())
+        terminal.follow(events, partial(_answer_so_far, search), goes_on=spec.task != OWN_MODEL)
     table = search.table()
     print(common.json_text(best_words.as_json(table)) if options.json else best_report(table, search.complete))
     if options.script is not None and table.winner is not None and table.winner.result is not None:

@@ -42,18 +42,22 @@ def add_to(commands: argparse._SubParsersAction) -> None:
     parser.add_argument("space", metavar="OWNER/NAME", help="the Space; it is made if it does not exist")
     parser.add_argument("--hardware", help="such as t4-small, which its owner pays; default: as it is")
     parser.add_argument("--private", action="store_true", help="only its owner sees it; default: as it is")
-    parser.add_argument("--dry-run", action="store_true", help="say how much would be sent where, and send nothing")
+    parser.add_argument("--dry-run", action="store_true", help="say what would be done, and send nothing")
 
 
 def _deploy(options: argparse.Namespace) -> int:
     if not is_hub_id(options.space):
         raise BadInput(f"A Space is named OWNER/NAME, at most 96 letters, digits, '-', '_', '.': {options.space!r}.")
-    files = _files()
+    dataset, files = hub_dataset.dataset_name(), _files()
     size = sum((ROOT / file).stat().st_size for file in files)
     print(f"{len(files)} files, {size / 1e6:.2f} MB", file=sys.stderr)
+    if options.dry_run:
+        print(f"hardware: {options.hardware or 'as it is'}")
+        print(f"visibility: {'private' if options.private else 'as it is'}")
+        print(f"variables: {f'{hub_dataset.VARIABLE}={dataset}' if dataset else 'as they are'}")
     try:
         if not options.dry_run:
-            _send(options, files)
+            _send(options, dataset, files)
     except BadInput:
         raise
     except Exception as error:  # no network, no login, an unreadable file: the library and its transport have ten kinds
@@ -80,13 +84,13 @@ def _requirements(hardware: str) -> str:
     return re.sub(r"^torch==([^+\s]+)\S*", line, (ROOT / "requirements.txt").read_text("utf-8"), flags=re.MULTILINE)
 
 
-def _send(options: argparse.Namespace, files: list[str]) -> None:
+def _send(options: argparse.Namespace, dataset: str, files: list[str]) -> None:
     """Raises BadInput for a Space that holds something else, and what the Hub's library raises."""
     from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi
     from huggingface_hub.utils import disable_progress_bars
 
     disable_progress_bars()
-    api, space, dataset = HfApi(endpoint=hub.endpoint()), options.space, hub_dataset.dataset_name()
+    api, space = HfApi(endpoint=hub.endpoint()), options.space
     # Hardware is asked for at once: without a subscription the Hub makes no Space on its free hardware.
     settings = {"space_hardware": options.hardware, "private": options.private or None}
     api.create_repo(space, repo_type="space", space_sdk="gradio", exist_ok=True, **settings)

@@ -115,7 +115,7 @@ def _run_cells(options: argparse.Namespace, specs: Sequence[RunSpec], image: Pat
             forecast = forecast_sweep(specs_to_run(cells), stored, machine)
             events = run_cells(cells, runner, image, cancel)
         print(plan_text(cells, forecast), file=sys.stderr)
-        terminal.follow(events, partial(_fill, cells))
+        terminal.follow(events, partial(_fill, cells), goes_on=not options.fresh)
     return cells
 
 

@@ -55,8 +55,11 @@ class ProgressLine:
         self._stream.flush()
 
 
-def follow(events: Generator[Event, None, None], text_of: Callable[[Done], str]) -> None:
-    """Shows runs on standard error: a line for each that is done and, on a terminal, the one in progress."""
+def follow(events: Generator[Event, None, None], text_of: Callable[[Done], str], goes_on: bool) -> None:
+    """Shows runs on standard error: a line for each that is done and, on a terminal, the one in progress.
+
+    `goes_on`: the same command, started again after Ctrl-C, runs the rest only.
+    """
     line = ProgressLine(sys.stderr)
     try:
         with closing(events):
@@ -66,7 +69,7 @@ def follow(events: Generator[Event, None, None], text_of: Callable[[Done], str])
                 elif isinstance(event, Timing) and sys.stderr.isatty():
                     line.show(event.progress)
     except KeyboardInterrupt:
-        line.say("Stopped. What is done is stored, and another start goes on from there.")
+        line.say(f"Stopped. What is done is stored{', and another start goes on from there' if goes_on else ''}.")
         raise
     finally:
         line.end()

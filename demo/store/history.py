@@ -18,6 +18,7 @@ import sqlite3
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -97,8 +98,11 @@ class History:
         `search` keeps those of the newest `MAX_SEARCHED` that contain each of its words, whatever the case, in
         `_searched_text`; more than `MAX_WORDS` raise BadInput. `checkpoints` keeps those of these checkpoints.
         """
+        return islice(self._readable(search, checkpoints), limit)
+
+    def _readable(self, search: str, checkpoints: Collection[str] | None) -> Iterator[RunResult]:
         # One query for the keys and one for each result: a single one would keep the log from being emptied meanwhile.
-        keys = self._keys(search, checkpoints, limit)
+        keys = self._keys(search, checkpoints)
         with self._database("read") as database:
             for key in keys:
                 row = database.execute("SELECT id, result FROM results WHERE rowid = ?", (key,)).fetchone()
@@ -113,7 +117,7 @@ class History:
         """Returns the number of stored results that `search` keeps, readable or not. Raises like `each`."""
         return len(self._keys(search))
 
-    def _keys(self, search: str, checkpoints: Collection[str] | None = None, limit: int | None = None) -> list[int]:
+    def _keys(self, search: str, checkpoints: Collection[str] | None = None) -> list[int]:
         words = _encode(search.lower()).encode().split()
         if len(words) > MAX_WORDS:
             raise BadInput(f"A search has at most {MAX_WORDS} words. Given: {len(words)}. Leave some out.")
@@ -121,7 +125,7 @@ class History:
         where = "1" if checkpoints is None else f"checkpoint IN ({_places(named)})"
         most = MAX_SEARCHED if words else -1
         newest = self._read(f"SELECT rowid, words FROM results WHERE {where} {_NEWEST_FIRST} LIMIT {most}", named)
-        return [key for key, text in newest if all(word in text for word in words)][:limit]
+        return [key for key, text in newest if all(word in text for word in words)]
 
     def get(self, id: str) -> RunResult | None:
         """Returns the result with this id, or None. Raises HistoryError if its row cannot be read."""

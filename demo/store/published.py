@@ -36,6 +36,8 @@ _GUIDES = {"release": "torch 2.0.1", "nightly": "torch 2.1 nightly", "reduce-ove
 """Titles of the guide's subsets."""
 _UNNAMED = ("batch_size", "device", "weights", "text", "fullgraph")
 """Options that are not part of a subset's name."""
+_WORDS = {"compiler aot": "package (AOTInductor)", "scope layers": "layer by layer"}
+"""Settings whose names in the form say little."""
 _log = logging.getLogger(__name__)
 
 
@@ -286,14 +288,18 @@ def _departures(spec: RunSpec) -> dict[str, Any]:
 
 
 def setting_words(row: PublishedRow) -> list[str]:
-    """Returns the settings of a row that have no other column, in words: ['freezing', 'compiler aot']."""
+    """Returns the settings of a row that have no other column, in words: ['freezing', 'layer by layer']."""
     settings = [(OPTIONS[name].label.lower(), value) for name, value in row.settings.items()]
-    return [label if value is True else f"{label} {value}" for label, value in settings]
+    words = [label if value is True else f"{label} {value}" for label, value in settings]
+    return [_WORDS.get(word, word) for word in words]
 
 
-def subset_words(subset: str) -> str:
+def subset_words(subset: str, rows: Iterable[PublishedRow]) -> str:
     """Returns the title of a subset: of the guide's, torch's version or mode; of ours, the settings that differ."""
-    return _GUIDES.get(subset, f"Measured here: {subset.removeprefix(SUBSET).strip() or 'as the guide'}")
+    row = next(row for row in rows if row.subset == subset)
+    settings = [name for name in (row.mode, row.dtype) if name not in ("default", "float32")]
+    measured = ", ".join([*settings, *setting_words(row)])
+    return _GUIDES.get(subset, f"Measured here: {measured or 'as the guide'}")
 
 
 def device_label(name: str) -> str:

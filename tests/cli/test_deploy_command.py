@@ -119,10 +119,14 @@ def test_a_new_space_gets_the_files_that_belong_there(tree: Path, hub: Hub, caps
     assert output.out.endswith("/spaces/me/bench\n") and "6 files, 0.01 MB" in output.err
 
 
-def test_a_dry_run_sends_nothing(tree: Path, hub: Hub, capsys) -> None:
-    assert main(["deploy", "my-team/bench", "--dry-run"]) == OK and hub.api.mock_calls == []
+def test_a_dry_run_says_what_would_be_done(tree: Path, hub: Hub, monkeypatch, capsys) -> None:
+    monkeypatch.setenv(hub_dataset.VARIABLE, "me/results")
+    options = ["--hardware", "t4-small", "--private", "--dry-run"]
+    assert main(["deploy", "my-team/bench", *options]) == OK and hub.api.mock_calls == []
     output = capsys.readouterr()
-    assert "/spaces/my-team/bench" in output.out and "7 files, 0.01 MB" in output.err
+    for fact in ("/spaces/my-team/bench", "t4-small", "private", f"{hub_dataset.VARIABLE}=me/results"):
+        assert fact in output.out
+    assert "7 files, 0.01 MB" in output.err
 
 
 def test_a_new_space_is_made_with_its_settings(tree: Path, hub: Hub, monkeypatch) -> None:

@@ -76,12 +76,12 @@ def test_options_go_before_the_grid_of_a_file(tmp_path) -> None:
 
 
 def test_ctrl_c_ends_a_sweep_whose_cells_are_stored(tmp_path) -> None:
-    process = start(tmp_path, "--cache", "empty", "--batch-size", "1,2,3", QUICK_SECONDS="2")
+    process = start(tmp_path, "--fresh", "--cache", "empty", "--batch-size", "1,2,3", QUICK_SECONDS="2")
     while not process.stderr.readline().startswith("[1/3]"):
         assert process.poll() is None
     process.send_signal(signal.SIGINT)
     err = process.communicate(timeout=60)[1]
-    assert process.returncode == 130 and "Traceback" not in err and "Stopped." in err
+    assert process.returncode == 130 and "Traceback" not in err and "Stopped. What is done is stored.\n" in err
     assert "ok" in [one.status for one in History(tmp_path / "history.sqlite3").all()]
 
 

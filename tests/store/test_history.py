@@ -58,6 +58,7 @@ def test_a_row_that_cannot_be_read_never_hides_the_others(broken: bytes, history
     with contextlib.closing(sqlite3.connect(history.path)) as database, database:
         database.execute("UPDATE results SET result = CAST(? AS TEXT) WHERE id = 'broken'", [broken])
     assert ids(history) == ids(history, "shapes") == ["two", "one"]
+    assert [result.id for result in history.all(limit=2)] == ["two", "one"]
     with pytest.raises(HistoryError, match="broken"):
         history.get("broken")
 

@@ -143,7 +143,7 @@ def _choices(rows: Sequence[PublishedRow], subset: str) -> Choices:
     within = [row for row in rows if row.subset == subset] if subset in subsets else rows
     every = ("All", ALL)
     return {
-        "subset": [every, *((published.subset_words(name), name) for name in subsets)],
+        "subset": [every, *((published.subset_words(name, rows), name) for name in subsets)],
         "gpu": [every, *((gpu, gpu) for gpu in published.values(within, "gpu"))],
         "batch_size": [every, *((str(size), str(size)) for size in published.values(within, "batch_size"))],
         "task": [every, *((TASK_NAMES[task], task) for task in published.values(within, "task"))],

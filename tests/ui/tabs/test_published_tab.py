@@ -53,6 +53,20 @@ def test_a_row_with_a_fault_has_its_note() -> None:
     assert "Repeats the A100's row" in notes["BeiT †"]
 
 
+@pytest.mark.parametrize(
+    "subset, words",
+    [
+        ("measured scope-layers", "Measured here: layer by layer"),
+        ("measured compiler-aot", "Measured here: package (AOTInductor)"),
+        ("measured", "Measured here: as the guide"),
+        ("release", "torch 2.0.1"),
+    ],
+)
+def test_a_subset_is_called_by_words(subset: str, words: str) -> None:
+    choices, *_ = published_tab.view(FIRST)
+    assert (words, subset) in choices["subset"]
+
+
 def test_empty_columns_are_left_out() -> None:
     assert "Settings" not in view()["table"]["value"]["headers"]
     assert set(column(view(subset="measured freezing", gpu="", batch_size="")["table"], "Settings")) == {"freezing"}
