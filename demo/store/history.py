@@ -96,7 +96,7 @@ class History:
         """Yields the newest `limit` results, newest first. A row that cannot be read is skipped and logged.
 
         `search` keeps those of the newest `MAX_SEARCHED` that contain each of its words, whatever the case, in
-        `_searched_text`; more than `MAX_WORDS` raise BadInput. `checkpoints` keeps those of these checkpoints.
+        `_search_text`; more than `MAX_WORDS` raise BadInput. `checkpoints` keeps those of these checkpoints.
         """
         return islice(self._readable(search, checkpoints), limit)
 
