@@ -51,17 +51,6 @@ def test_threads_are_set_if_asked_for() -> None:
     assert torch.get_num_threads() == 1
 
 
-@pytest.mark.parametrize(
-    ("asked", "free_cores", "threads"),
-    [(None, 1, 1), (None, 8, 2), (None, None, 2), (2, 1, 2)],
-    ids=["too few", "never more than torch's own", "unknown", "asked for"],
-)
-def test_auto_threads_are_those_that_have_a_free_core(asked: int | None, free_cores: int | None, threads: int) -> None:
-    torch.set_num_threads(2)
-    torch_settings.give_way(spec(threads=asked), free_cores)
-    assert torch.get_num_threads() == threads
-
-
 @pytest.mark.parametrize("channels_last", [False, True])
 @pytest.mark.parametrize("attention", ["eager", "sdpa"])
 def test_what_is_in_force_is_read_back_from_the_model(channels_last: bool, attention: str, monkeypatch) -> None:
