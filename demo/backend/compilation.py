@@ -231,9 +231,11 @@ def _guard(recompile_reason: str) -> str:
 
 
 def _place(metrics: CompilationMetrics, reason: str) -> GraphBreak:
+    if metrics.co_name is None:  # 0/8, at the limit of recompiles: an earlier compile, 0/1, names the function
+        function = f"{metrics.compile_id}".partition("/")[0] + "/"
+        named = (one for one in get_compilation_metrics() if one.co_name and f"{one.compile_id}".startswith(function))
+        metrics = next(named, metrics)
     location = f"{Path(metrics.co_filename or '').name}:{metrics.co_firstlineno} in {metrics.co_name}"
-    if metrics.co_name is None:  # at the limit of recompiles
-        location = "a function that was recompiled too often"
     return GraphBreak(reason.strip().partition("\n")[0], location)
 
 

@@ -1,10 +1,11 @@
 """Loads the model of a spec, in eval mode, with its processor: from the Hub, a folder, or with random weights.
 
-A checkpoint that is not in the catalogue has limits: the sizes of its files, its parameters, its labels, and weights in
-safetensors only. Not covered: the memory that a call takes, and the size to which a processor brings a picture.
+A checkpoint that is not in the catalogue has limits: the sizes of its files, its parameters, its labels, the pictures
+that its processor makes, and weights in safetensors only. Not covered: the memory that a call takes.
 """
 
 import copy
+import itertools
 import json
 import re
 from collections.abc import Iterable, Iterator
@@ -35,6 +36,10 @@ MAX_ENTRIES = 100_000
 """Entries of a list or an object in a config. ImageNet-21k has 21,843 labels."""
 MAX_NUMBERS = {"label|classes": MAX_ENTRIES, "layers?$|^depths?$": 1000, "^rope_theta$": 10**12, "": 10_000_000}
 """The largest whole number in a config, by what its name holds: the first pattern that fits."""
+MAX_TENSORS = 20_000
+"""The largest vision models have about two thousand weight tensors."""
+MAX_SIDE = 4096
+"""Pixels of a side to which a processor may resize a picture. The catalogue's ask for 1333 at most."""
 MAX_TEXT_BYTES = 50_000_000
 """Gemma 3's tokenizer.json has 33 MB."""
 TEXT_FILES = (".json", ".txt", ".jinja")
@@ -89,6 +94,7 @@ def load_model(spec: RunSpec, device: torch.device) -> LoadedModel:
         if spec.sees_picture:
             # Pillow's backend needs no torchvision.
             processor = transformers.AutoImageProcessor.from_pretrained(source.name, backend="pil", **options)
+            refuse_large_inputs(processor, spec.checkpoint)
         # What a checkpoint lacks, transformers initialises at random.
         names = sorted(name for name in missing if not name.endswith(UNUSED_WEIGHTS))
         caveats = [Caveat("missing_weights", {"count": len(names), "first": names[0]})] if names else []
@@ -280,7 +286,15 @@ def refuse_pickled_parts(source: Source) -> None:
 
 def refuse_large_model(auto_class: Any, config: Any, checkpoint: str) -> None:
     """Builds the architecture without allocating its weights, and counts them."""
-    with torch.device("meta"):
+    tensors = itertools.count(1)
+
+    def stop(*_: Any) -> None:
+        if next(tensors) > MAX_TENSORS:
+            raise BadInput(
+                f"{short_name(checkpoint)} has more than {MAX_TENSORS:,} weight tensors, the limit; {OTHER}."
+            )
+
+    with torch.nn.modules.module.register_module_parameter_registration_hook(stop), torch.device("meta"):
         model = auto_class.from_config(copy.deepcopy(config))
     counted = sum(tensor.numel() for tensor in (*model.parameters(), *model.buffers()))
     limit = limits.current().parameters
@@ -289,3 +303,15 @@ def refuse_large_model(auto_class: Any, config: Any, checkpoint: str) -> None:
             f"{short_name(checkpoint)} is a model of more than {limit:,} parameters, the limit here. Choose a smaller "
             f"checkpoint, or raise {limits.VARIABLES['parameters']}."
         )
+
+
+def refuse_large_inputs(processor: Any, checkpoint: str) -> None:
+    """Refuses a processor that resizes any picture to more than `MAX_SIDE` pixels a side."""
+    # ConvNeXT and PoolFormer resize to the size over `crop_pct` before they crop to the size.
+    share = getattr(processor, "crop_pct", None) or 1
+    for name in ("size", "crop_size", "pad_size", "size_divisor"):
+        size = getattr(processor, name, None) or 0
+        sides = [size] if isinstance(size, int | float) else dict(size).values()
+        if any(side is not None and side / share > MAX_SIDE for side in sides):
+            what = f"The processor of {short_name(checkpoint)} asks for pictures of more than {MAX_SIDE} pixels a side"
+            raise BadInput(f"{what}; {OTHER}.")

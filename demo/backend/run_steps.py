@@ -99,7 +99,10 @@ class Run:
 
     def answer(self) -> RunResult:
         """The result so far, with all caveats."""
-        return replace(self.result, caveats=(*self.caveats, *caveats.of_noise(self.result, self.unsettled)))
+        noise = caveats.of_noise(self.result, self.unsettled)
+        # What was busy before the timing may contradict what was busy in it.
+        known = [one for one in self.caveats if not (self.result.oversubscribed and one.key == "busy_cores")]
+        return replace(self.result, caveats=(*known, *noise))
 
     def enter(self, phase: str, fraction: float, **more: Any) -> None:
         self.phase = phase

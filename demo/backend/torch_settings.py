@@ -47,7 +47,8 @@ def in_force(model: Any, batch: dict[str, Any]) -> dict[str, str]:
     """The settings in force, by name: read back from torch, the model and the batch, not from the spec."""
     inputs, parts = tensors(batch), [one for one in model.modules() if "Attention" in type(one).__name__] or [model]
     attention = {getattr(getattr(one, "config", None), "_attn_implementation", None) for one in parts}
-    last = any(not one.is_contiguous() and one.is_contiguous(memory_format=torch.channels_last) for one in inputs)
+    pictures = [one for one in inputs if one.dim() == 4 and not one.is_contiguous()]
+    last = any(one.is_contiguous(memory_format=torch.channels_last) for one in pictures)
     settings = {
         "attention": ", ".join(sorted(filter(None, attention))) or "none",
         "memory format": "channels last" if last else "contiguous",

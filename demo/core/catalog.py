@@ -187,7 +187,7 @@ def own_model_spec(model: str, **options: Any) -> RunSpec:
     if not function.isidentifier() or file.suffix != ".py":
         raise BadInput(f"A model of your own is given as FILE.py:FUNCTION. Given: {excerpt(model)}.")
     file = Path(os.path.abspath(os.path.expanduser(file)))
-    if not file.is_file():
+    if not os.path.isfile(file):  # False for a name that is too long
         raise BadInput(f"There is no file {excerpt(str(file))}. Check the path before the colon.")
     return RunSpec(checkpoint=f"{file}:{function}", task=OWN_MODEL, **_parse(options))
 

@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from unittest import mock
 
+import numpy as np
 from PIL import Image, ImageOps
 
 from demo.core import format as fmt, limits
@@ -31,12 +32,12 @@ MAX_ASPECT = 20
 def read_picture(path: Path) -> tuple[Image.Image, ImageInfo]:
     """The file as an upright RGB image of 8 bits a channel, and what a stored result keeps of it.
 
-    - Transparency is laid on white, and an animation gives its first frame.
+    - Transparency is laid on white, an animation gives its first frame, and 16 bits a channel their upper 8.
     - Colour profiles are ignored, as the processors of the checkpoints ignore them.
 
-    Raises `BadInput`, naming the file but never its folder, for everything that cannot be read: also for more than
-    8 bits a channel, `MAX_ASPECT`, and the limits of `demo.core.limits`. Pixels are counted from the header, before
-    anything is decoded.
+    Raises `BadInput`, naming the file but never its folder, for everything that cannot be read: also for 32 bits
+    a pixel, 16 bits a channel that hardly use the upper ones, `MAX_ASPECT`, and the limits of `demo.core.limits`.
+    Pixels are counted from the header, before anything is decoded.
     """
     name = _display_name(path)
     data = _bytes(path, name)
@@ -97,13 +98,14 @@ def _decode(data: bytes, name: str) -> Image.Image:
         try:
             with Image.open(io.BytesIO(data), formats=PICTURE_FORMATS) as image:
                 _check_shape(image.size, name)
-                if image.mode in ("I", "F") or ";16" in f"{image.mode} {image.tile}":
-                    raise BadInput(f"'{name}' has more than 8 bits a channel. Save it with 8 bits.")
+                if image.mode in ("I", "F"):
+                    raise BadInput(f"'{name}' has 32 bits a pixel and no agreed white. Save it with 8 or 16 bits.")
+                deep = ";16" in f"{image.mode} {image.tile}"
                 image.load()
                 upright: Image.Image = image
                 with suppress(Exception):  # an EXIF block that Pillow cannot read, or rewrite, is ignored
                     upright = ImageOps.exif_transpose(image)
-                return _rgb(upright)
+                picture = _rgb(upright)
         except BadInput:
             raise
         except (Image.DecompressionBombWarning, Image.DecompressionBombError):
@@ -114,6 +116,9 @@ def _decode(data: bytes, name: str) -> Image.Image:
                 f"'{name}' cannot be read as a picture. Give one of these, neither damaged nor cut short: "
                 f"{', '.join(PICTURE_FORMATS)}."
             ) from None
+    if deep and np.asarray(picture).max() < 64:  # of 10, 12 or 14 bits
+        raise BadInput(f"'{name}' has 16 bits a channel, and hardly uses the upper ones. Save it with 8 bits.")
+    return picture
 
 
 def _check_shape(size: tuple[int, int], name: str) -> None:
@@ -128,6 +133,8 @@ def _check_shape(size: tuple[int, int], name: str) -> None:
 
 
 def _rgb(image: Image.Image) -> Image.Image:
+    if image.mode.startswith("I;16"):
+        image = Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
     if image.has_transparency_data:
         layer = image.convert("RGBA")
         image = Image.new("RGBA", layer.size, "white")

@@ -17,6 +17,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 from support import tiny_text, tiny_vit
+from transformers import AutoModelForImageClassification, EfficientNetConfig
 
 from demo.backend import models
 from demo.backend.tasks import image_segmentation, text_generation
@@ -121,6 +122,7 @@ def load(folder: str) -> models.LoadedModel:
 
 MODEL, PROCESSOR = "config.json", "preprocessor_config.json"
 UNKNOWN_TYPE = {"model_type": "x", "auto_map": {"AutoConfig": "code.X"}}
+DIVISOR = {"image_processor_type": "MaskFormerImageProcessor", "size_divisor": 200_000}
 OTHER_LABELS = {"id2label": {"0": "one", "1": "two"}}
 
 
@@ -137,6 +139,8 @@ OTHER_LABELS = {"id2label": {"0": "one", "1": "two"}}
             "is a model of more than 2,000,000,000 parameters",
         ),
         (PROCESSOR, {"size": {"height": 64}}, "size must have one of"),
+        (PROCESSOR, {"size": {"height": 200_000, "width": 200_000}}, "more than 4096 pixels a side"),
+        (PROCESSOR, DIVISOR, "more than 4096 pixels a side"),
         (MODEL, {"hidden_size": 10**8}, "gigantic model: hidden_size is 100,000,000, the limit is 10,000,000"),
         (MODEL, {"image_size": 10**50}, "image_size is 100,000,000,[0,]*…, the limit is 10,000,000"),
         (MODEL, {"num_hidden_layers": 10**6}, "num_hidden_layers is 1,000,000, the limit is 1,000"),
@@ -150,6 +154,13 @@ def test_a_wrong_entry_is_a_refusal(name: str, entries: dict, says: str, tmp_pat
     with pytest.raises(BadInput, match=says) as refused:
         load(changed_copy(tmp_path, name, **entries))
     assert "checkpoint" in str(refused.value) and str(refused.value).endswith(".")
+
+
+def test_a_model_of_endless_parts_is_refused_while_it_is_built() -> None:
+    """Each of its numbers is allowed, and its weights are few."""
+    config = EfficientNetConfig(num_block_repeats=[10**7] * 7)
+    with pytest.raises(BadInput, match="more than 20,000 weight tensors"):
+        models.refuse_large_model(AutoModelForImageClassification, config, "some/model")
 
 
 def test_nulls_of_an_older_release_load_as_the_same_model(tmp_path):

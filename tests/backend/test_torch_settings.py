@@ -70,6 +70,11 @@ def test_what_is_in_force_is_read_back_from_the_model(channels_last: bool, atten
     }
 
 
+def test_a_sparse_input_has_no_memory_format() -> None:
+    rows = torch.eye(2).to_sparse_csr()  # which raises if it is asked for one
+    assert torch_settings.in_force(torch.nn.Linear(2, 2), {"x": rows})["memory format"] == "contiguous"
+
+
 def test_the_attention_in_force_is_that_of_every_part() -> None:
     """Here the backbone has another one."""
     spec = catalog.make_spec("facebook/mask2former-swin-tiny-coco-panoptic", weights="random", device="cpu")

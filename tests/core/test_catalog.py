@@ -109,3 +109,8 @@ def test_the_command_line_names_folders(tmp_path, monkeypatch) -> None:
 def test_bad_input_is_answered_with_a_sentence(fields: dict[str, Any], words: str) -> None:
     with pytest.raises(BadInput, match=words):
         catalog.make_spec(**fields)
+
+
+def test_a_file_whose_name_is_too_long_is_not_there() -> None:
+    with pytest.raises(BadInput, match="There is no file"):
+        catalog.own_model_spec(f"{'a' * 300}.py:build")

@@ -69,6 +69,7 @@ def pixels(mode: str, *colours: Any) -> Image.Image:
     return image
 
 
+GREY = Image.fromarray(np.array([[0, 256, 32768, 65535]], np.uint16))
 PALETTE = pixels("P", 0, 1)
 PALETTE.putpalette([255, 0, 0, 0, 255, 0])
 
@@ -77,11 +78,13 @@ PALETTE.putpalette([255, 0, 0, 0, 255, 0])
     ("kind", "image", "how", "seen"),
     [
         ("JPEG", pixels("CMYK", (0, 255, 255, 0)), {}, [(255, 0, 0)]),
+        ("PNG", GREY, {}, [0, 1, 128, 255]),  # scaled, not clipped
+        ("TIFF", GREY, {}, [0, 1, 128, 255]),
         ("PNG", pixels("RGBA", (0, 0, 0, 0), (9, 8, 7, 255)), {}, [WHITE, (9, 8, 7)]),
         ("PNG", pixels("LA", (0, 0), (9, 255)), {}, [255, 9]),
         ("GIF", PALETTE, {"transparency": 0}, [WHITE, (0, 255, 0)]),
     ],
-    ids=["CMYK", "RGBA", "grey with alpha", "palette"],
+    ids=["CMYK", "16 bits", "TIFF of 16 bits", "RGBA", "grey with alpha", "palette"],
 )
 def test_pixels_become_rgb_on_white(kind: str, image: Image.Image, how: dict, seen: list, tmp_path: Path) -> None:
     read_back = np.asarray(read_bytes(encoded(image, kind, **how), tmp_path), int)[0]
@@ -89,14 +92,23 @@ def test_pixels_become_rgb_on_white(kind: str, image: Image.Image, how: dict, se
     assert np.abs(read_back - wanted).max() <= (15 if kind == "JPEG" else 0)
 
 
-def png(width: int, height: int, bits: int = 8) -> bytes:
-    """An RGB file that only claims a size: decoding it would fail, so a refusal for its size came before."""
+def png(width: int, height: int, bits: int = 8, rows: bytes = b"") -> bytes:
+    """An RGB file. Without `rows` it only claims a size: decoding would fail, so a refusal for its size came before."""
 
     def chunk(name: bytes, data: bytes) -> bytes:
         return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
 
     header = chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, bits, 2, 0, 0, 0))
-    return b"\x89PNG\r\n\x1a\n" + header + chunk(b"IDAT", zlib.compress(b"")) + chunk(b"IEND", b"")
+    return b"\x89PNG\r\n\x1a\n" + header + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
+
+
+def deep(most: int) -> bytes:
+    """An RGB file of 16 bits a channel, from black to `most`."""
+    return png(20, 1, 16, b"\0" + np.linspace(0, most, 20).astype(">u2").repeat(3).tobytes())
+
+
+def test_of_16_bits_a_channel_the_upper_8_are_taken(tmp_path) -> None:
+    assert read_bytes(deep(20_000), tmp_path).getextrema() == ((0, 78),) * 3
 
 
 LYING = Image.Exif()
@@ -166,7 +178,6 @@ def grown_frame() -> bytes:
 
 
 FLOATS = Image.fromarray(np.array([[0.0, 0.5, 1.0]], np.float32))
-GREY = Image.fromarray(np.array([[0, 256, 32768, 65535]], np.uint16))
 
 
 @pytest.mark.parametrize(
@@ -175,12 +186,11 @@ GREY = Image.fromarray(np.array([[0, 256, 32768, 65535]], np.uint16))
         (png(60_000, 60_000), f"more than {MAX_PIXELS:,} pixels"),
         (grown_frame(), f"more than {MAX_PIXELS:,} pixels"),
         (encoded(Image.new("L", (1, 20_000)), "PNG"), "1 × 20000 pixels; one side may be at most 20 times"),
-        (encoded(FLOATS, "TIFF", compression=None), "more than 8 bits"),
-        (encoded(GREY, "PNG"), "more than 8 bits"),
-        (encoded(GREY, "TIFF"), "more than 8 bits"),
-        (png(20, 20, bits=16), "more than 8 bits"),
+        (encoded(FLOATS, "TIFF", compression=None), "32 bits a pixel"),
+        (deep(4095), "hardly uses the upper ones"),
+        (encoded(Image.fromarray(np.array([[0, 4095]], np.uint16)), "PNG"), "hardly uses the upper ones"),
     ],
-    ids=["large", "a large frame", "long", "floats", "grey PNG", "grey TIFF", "colour PNG"],
+    ids=["large", "a large frame", "long", "floats", "12 bits", "12 bits of grey"],
 )
 def test_a_picture_beyond_the_limits_is_refused(data: bytes, said: str, tmp_path: Path) -> None:
     assert said in refusal_of(data, tmp_path)
