@@ -111,6 +111,49 @@ def test_the_program_imports_nothing_of_the_tools_and_the_tests() -> None:
     assert [name for file in sources() for name in _imports(file) if name.split(".")[0] in outside] == []
 
 
+# Names
+
+ONE_MEANING = {
+    "add_to": "adds a command to the command line",
+    "agreement": "a task's sentence on how far two predictions agree",
+    "COLUMNS": "the titles of a table's columns",
+    "difference": "a task's sentence on where two predictions differ",
+    "load": "loads a task's model and input",
+    "main": "what a process does",
+    "POLL_SECONDS": "the time between two looks",
+    "TASK": "what the registry holds of a task",
+}
+"""Names that stand in several files because each file has one, and what each means there."""
+PARTICIPLE = re.compile(r"[a-z]+ed|chosen|drawn|found|given|held|kept|known|made|said|sent|shown|taken|told|written")
+
+
+def test_a_public_name_has_two_meanings_at_most() -> None:
+    files: dict[str, set[str]] = {}
+    for file in sources():
+        for node in ast.parse(file.read_text(encoding="utf-8")).body:
+            targets = getattr(node, "targets", [getattr(node, "target", None)])
+            for name in [getattr(node, "name", ""), *(target.id for target in targets if isinstance(target, ast.Name))]:
+                if name and not name.startswith("_"):
+                    files.setdefault(name, set()).add(str(file.relative_to(ROOT)))
+    several = {name: places for name, places in files.items() if len(places) > 2}
+    assert {name: places for name, places in several.items() if name not in ONE_MEANING} == {}
+    assert several.keys() == ONE_MEANING.keys()
+
+
+def test_a_function_is_a_verb_or_what_it_returns() -> None:
+    """A participle says neither, but for a question that is answered by yes or no."""
+    for file in sources():
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.FunctionDef | ast.ClassDef) and PARTICIPLE.fullmatch(node.name.strip("_")):
+                answers = getattr(node, "returns", None)
+                assert isinstance(answers, ast.Name) and answers.id == "bool", f"{file.relative_to(ROOT)}: {node.name}"
+
+
+def test_no_two_files_have_one_name() -> None:
+    names = [file.name for file in sources() if not file.name.startswith("__")]
+    assert sorted(names) == sorted(set(names))
+
+
 # Requirements
 
 

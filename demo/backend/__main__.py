@@ -35,7 +35,7 @@ def main() -> None:
     line = sys.stdin.buffer.readline()
     if not line:
         return
-    Image.MAX_IMAGE_PIXELS = None  # images.read holds its own, stricter limit
+    Image.MAX_IMAGE_PIXELS = None  # images.read_picture holds its own, stricter limit
     try:
         result = Run(codec.from_plain(Job, json.loads(line)), events, import_seconds).execute()
     except BadInput as refusal:

@@ -33,7 +33,7 @@ class PictureWorkload(Workload):
     def load(
         cls, spec: RunSpec, device: torch.device, file: Path | None, on_image: Callable[[ImageInfo], None] | None = None
     ) -> Self:
-        """Raises BadInput without a readable picture, and what `models.load` raises."""
+        """Raises BadInput without a readable picture, and what `models.load_model` raises."""
         if file is None:
             raise BadInput(f"{spec.checkpoint} sees a picture, and none was given. Name one.")
         picture, image = images.read_picture(file)

@@ -63,7 +63,7 @@ if __name__ == "__main__":
     # What a library prints goes to standard error. No process that is started here inherits the copy.
     pipe = os.dup(1)
     os.dup2(2, 1)
-    Image.MAX_IMAGE_PIXELS = None  # images.read holds its own, stricter limit
+    Image.MAX_IMAGE_PIXELS = None  # images.read_picture holds its own, stricter limit
     job = json.loads(sys.stdin.buffer.readline())
     compilation.use_empty_cache(Path(job["cache_folder"]))
     os.write(pipe, json.dumps(run_job(job)).encode() + b"\n")
