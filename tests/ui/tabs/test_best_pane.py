@@ -119,7 +119,7 @@ def test_a_search_whose_end_was_shown_gives_way_to_a_link(query: dict[str, str],
 def test_a_visitor_has_a_run_or_a_search() -> None:
     page, _ = page_of(seconds=60.0)
     going = press_search(page)[page.best_pane.watched]
-    (refused,) = press_run(page, ME)
+    (refused,) = press_run(page, "me")
     assert "Your last run, search or sweep goes on" in stage_of(page, refused)
     cancel(page, "me")
     ended(going)
