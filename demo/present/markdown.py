@@ -55,7 +55,7 @@ def section(part: Part) -> str:
         pieces.append(_table(list(map(escape_markdown, heads)), cells, "l" + "r" * (len(heads) - 1)))
     rows = []
     for name, value, why in part.rows:
-        page = re.fullmatch(r"https://\S+/(gb\d+)\.html", value)  # torch's registry of graph breaks
+        page = re.fullmatch(r"https://meta-pytorch\.github\.io/[\w/-]+/(gb\d+)\.html", value)
         shown = f"[{page[1].upper()}]({value})" if page else value and f"**{escape_markdown(value)}**"
         rows.append(f"- {escape_markdown(name)}: {' · '.join(filter(None, [shown, escape_markdown(why)]))}")
     return "\n\n".join(filter(None, [*pieces, "\n".join(rows)]))

@@ -38,7 +38,9 @@ def test_texts_from_models_and_machines_cannot_become_html_or_links() -> None:
     good = full_result()
     result = dataclasses.replace(
         good,
-        environment=dataclasses.replace(ENVIRONMENT, device_name=hostile, cpu=hostile, compiler=hostile),
+        environment=dataclasses.replace(
+            ENVIRONMENT, device_name=hostile, cpu="https://example.org/gb1.html", compiler=hostile
+        ),
         compilation=dataclasses.replace(good.compilation, graph_breaks=places, recompiles=places, fallbacks=places),
         machine_states=(HostSample(0.0, 0.0, GpuSample(None, None, (hostile,))),),
     )

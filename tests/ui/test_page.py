@@ -17,6 +17,7 @@ from support.page_support import answering, serving
 from support.samples import MACHINE, ok_result
 
 from demo.core import catalog
+from demo.ui.look.theme import CSS
 from demo.ui.page import SEGFORMER, SESSIONS, Page, masthead, presets
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -60,6 +61,11 @@ def test_few_parts_of_the_page_are_own_html() -> None:
     sources = [file.read_text(encoding="utf-8") for file in (ROOT / "demo" / "ui").rglob("*.py")]
     assert sum(source.count("gr.HTML(") for source in sources) <= 8
     assert len(list((ROOT / "demo" / "ui").rglob("*.html"))) <= 5
+
+
+def test_no_media_rule_names_the_root() -> None:
+    """gradio puts `.contain` in front of it, so that it matches nothing."""
+    assert not re.search(r"html|:root", "".join(re.findall(r"@media[^{]*\{((?:[^{}]*\{[^{}]*\})*)", CSS)))
 
 
 def test_a_slow_first_page_does_not_end_the_start(address: str) -> None:

@@ -37,7 +37,7 @@ COLUMNS = (
     "Select", "Checkpoint", "Settings", "Result", "Interval, 95 %", "Eager, ms", "Compiled, ms", "Started (UTC)",
     "Machine", "Id",
 )  # fmt: skip
-WIDTHS = (85, 200, 370, 155, 155, 115, 145, 175, 190, 220)
+WIDTHS = (85, 200, 370, 215, 155, 115, 145, 175, 190, 220)
 """In pixels. Without them columns are as wide as their cells, which cuts titles."""
 
 

@@ -280,7 +280,7 @@ class RunTab(WorkView):
             if isinstance(work, Job) and work.recorded is not None:
                 work.show_recorded = True
                 work.cancel()
-            return {}
+            return {self.pane.notice: gr.skip()}  # gradio fails on an empty answer
         try:
             spec = forms.read_spec(self.form.by_name(values))
         except BadInput as error:

@@ -250,7 +250,7 @@ def test_key_s_ends_a_run_that_takes_too_long(history: History, quick) -> None:
     for updates in press_run(page):
         stages.append(stage_of(page, updates))
         if "Key S" in stages[-1]:
-            page.run_tab.show_recorded(from_browser(), visitor("one"), *field_values(page).values())
+            assert page.run_tab.show_recorded(from_browser(), visitor("one"), *field_values(page).values())
     assert "Key S" not in stages[0] and "longer than announced" in stages[-2]
     assert "Recorded" in stages[-1] and "2.00×" in stages[-1]
     assert is_ready(page, updates)
