@@ -92,8 +92,7 @@ def _measure(history: History, spec: RunSpec, image: Path, files: Files) -> RunR
 
 def _passes(result: RunResult, least: float) -> bool:
     """Whether the speed-up is known to be at least this, by the near end of its interval. Says which on stderr."""
-    differs = result.parity is not None and result.parity.verdict == "differ"
-    known = verdict.outcome(result) not in (None, "void") and not differs
+    known = verdict.outcome(result) not in (None, "void") and not result.outputs_differ
     low = result.speedup.low if known and result.speedup is not None else 0.0
     passed = low >= least
     found = f"at least {low:.2f}×" if low else "not known"

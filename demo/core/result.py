@@ -139,6 +139,11 @@ class RunResult:
         return self.compilation is not None and self.compilation.recompiles_while_timing > 0
 
     @property
+    def outputs_differ(self) -> bool:
+        """Whether the compiled outputs are known to be wrong; False if they could not be compared."""
+        return self.parity is not None and self.parity.verdict == "differ"
+
+    @property
     def oversubscribed(self) -> bool:
         """Whether torch's threads had fewer free cores than threads while they were timed."""
         return self.environment is not None and self.environment.oversubscribed(self.machine_states)
@@ -151,16 +156,14 @@ class RunResult:
 
     def as_processes(self) -> tuple[ProcessResult, ...]:
         """The processes that the answer rests on, this run's own last; () if no later answer may count this run."""
-        if self.speedup is None or self.void or self.oversubscribed or self.status != "ok":
-            return ()
-        if self.parity is not None and self.parity.verdict == "differ":
+        if self.speedup is None or self.void or self.oversubscribed or self.outputs_differ or self.status != "ok":
             return ()
         return (*self.earlier, ProcessResult(self.id, self.own_figures, self.threads))
 
     def break_even(self, compile_seconds: float) -> BreakEven | None:
-        """When a first call of `compile_seconds` has paid for itself; None without a speed-up."""
+        """When a first call of `compile_seconds` has paid for itself; None without a speed-up, or if the outputs differ."""
         speedup = self.speedup
-        if speedup is None:
+        if speedup is None or self.outputs_differ:
             return None
         eager, compiled = speedup.latencies
 

@@ -211,13 +211,9 @@ NEVER = BreakEven(calls=None, low=None, high=None, images=None, seconds=None)
 def break_even(result: RunResult, seconds: float) -> BreakEven | None:
     """When a first call of this many seconds has paid; None if it is not known whether it does."""
     stated = outcome(result)
-    if stated not in ("faster", "same", "slower") or _outputs_differ(result):
+    if stated not in ("faster", "same", "slower") or result.outputs_differ:
         return None
     return result.break_even(seconds) if stated == "faster" else NEVER
-
-
-def _outputs_differ(result: RunResult) -> bool:
-    return result.parity is not None and result.parity.verdict == "differ"
 
 
 def worth(result: RunResult) -> str:
@@ -227,7 +223,7 @@ def worth(result: RunResult) -> str:
         return ""
     if stated == "void":
         return "It was recompiled while it was timed: no figure holds"
-    if _outputs_differ(result):
+    if result.outputs_differ:
         return "Compiled gives other outputs than eager: whether it pays is not known"
     if stated == "unsure":
         return "Whether compiling pays is not known yet"

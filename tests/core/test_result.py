@@ -88,6 +88,11 @@ def test_a_slower_model_never_breaks_even() -> None:
     assert to_json(loss)["break_even_seconds"] is None and loss.break_even(5.5).seconds is None
 
 
+def test_a_model_that_answers_otherwise_pays_never() -> None:
+    wrong = ok_result(parity=dataclasses.replace(ok_result().parity, verdict="differ"))
+    assert wrong.break_even(5.5) is None and to_json(wrong)["break_even_calls"] is None
+
+
 def test_an_interval_without_a_gain_has_no_upper_break_even() -> None:
     calls = tuple(0.002 * (1 + 0.1 * (n % 5 - 2)) for n in range(48))
     assert ok_result(compiled=dataclasses.replace(measurement(0.002), wall_seconds=calls)).break_even(10.0).high is None

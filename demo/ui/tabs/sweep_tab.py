@@ -175,7 +175,7 @@ class SweepTab(WorkView):
         match going.doing:
             case _ if going.ended:
                 step = "Stopped" if going.stopped else "Done"
-                now = "Start continues with the rest." if going.stopped else ""
+                now = "Start continues with the rest, unless it re-runs everything." if going.stopped else ""
             case Timing(place, timing):
                 now = f"{escape_markdown(cells[place].spec.checkpoint)}: {doing(timing)}"
             case Waiting(ahead):
