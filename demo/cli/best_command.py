@@ -47,7 +47,7 @@ def _best(options: argparse.Namespace) -> int:
         ways = ", ".join(best_words.name(way) for way in search.ways if not way.refused)
         print(f"At most {fmt.rounded_duration(search.seconds)}, for {ways}.", file=sys.stderr)
         events = search.run(runner, threading.Event())
-        terminal.follow(events, partial(_answer_so_far, search), goes_on=spec.task != OWN_MODEL)
+        terminal.follow(events, partial(_line_so_far, search), goes_on=spec.task != OWN_MODEL)
     table = search.table()
     print(common.json_text(best_words.as_json(table)) if options.json else best_report(table, search.complete))
     if options.script is not None and table.winner is not None and table.winner.result is not None:
@@ -56,7 +56,8 @@ def _best(options: argparse.Namespace) -> int:
     return common.FAILED if table.winner is None else common.OK
 
 
-def _answer_so_far(search: Search, event: Done) -> str:
+def _line_so_far(search: Search, event: Done) -> str:
+    """Returns 'So far freezing: 1.66×, 2 min left at most', with what is known of the way that has just run."""
     way = search.ways[event.place]
     row = next(row for row in search.table().rows if row.way is way)
     text = row.out or best_words.cells(row)["speedup"]
@@ -65,9 +66,7 @@ def _answer_so_far(search: Search, event: Done) -> str:
 
 def best_report(table: BestTable, complete: bool) -> str:
     """Returns the search's report as text: conclusion, table with ranks, ways that cannot run here, winner's command.
-
-    `complete` is False if the time was up before every way was tried.
-    """
+    `complete` is False if the time was up before every way was tried."""
     lines = best_words.conclusion(table)
     if not complete:
         lines.append("The time was up before all was tried: the same command goes on, --minutes gives it more.")

@@ -91,7 +91,7 @@ def _send(options: argparse.Namespace, dataset: str, files: list[str]) -> None:
 
     disable_progress_bars()
     api, space = HfApi(endpoint=hub.endpoint()), options.space
-    # Hardware is asked for at once: without a subscription the Hub makes no Space on its free hardware.
+    # The request names the hardware, because without a subscription the Hub creates no Space on free hardware.
     settings = {"space_hardware": options.hardware, "private": options.private or None}
     api.create_repo(space, repo_type="space", space_sdk="gradio", exist_ok=True, **settings)
     info = api.space_info(space)

@@ -24,8 +24,8 @@ def _doctor(options: argparse.Namespace) -> int:
     """Prints what a worker process and the Hub (asked for at most 2 s) report, and returns the exit code."""
     if options.gpu:
         return FAILED if subprocess.run([sys.executable, "-m", "demo.backend.gpu_check"]).returncode else OK
-    machine, problems = _machine()  # each problem makes a run fail, and has its remedy
-    notes = []  # a run works all the same, but not as one might expect
+    machine, problems = _machine()  # each problem makes a run fail, and names its remedy
+    notes = []  # with a note a run works, but not as the user may expect
     if machine is not None and machine.gpu_problem is not None:
         notes.append(f"The GPU cannot be used: {machine.gpu_problem}. Until then runs use the CPU.")
     if not (reachable := hub.reachable()):

@@ -91,7 +91,7 @@ def _measure(history: History, spec: RunSpec, image: Path, files: Files) -> RunR
 
 
 def _passes(result: RunResult, least: float) -> bool:
-    """Returns whether the low end of the speed-up's interval is at least `least`, and prints so on standard error."""
+    """Returns whether the speed-up's interval begins at `least` or above, and says so on standard error."""
     differs = result.parity is not None and result.parity.verdict == "differ"
     known = verdict.outcome(result) not in (None, "void") and not differs
     low = result.speedup.low if known and result.speedup is not None else 0.0

@@ -55,7 +55,7 @@ def add_to(commands: Any) -> None:
     parser = commands.add_parser("shapes", help="replay a log of input sizes: which `dynamic` is the cheapest?")
     parser.set_defaults(command=_shapes)
     parser.add_argument("file", metavar="FILE", help="a line a call: batch [height width], or batch and prompt tokens")
-    add_model(parser, own=False)  # a model of one's own has its sizes in its function
+    add_model(parser, own=False)  # the function of an own model decides its sizes itself
     add_options(parser, RUN_OPTIONS)
     parser.add_argument("--json", action="store_true", help="print the figures as JSON, and nothing else")
 
@@ -82,9 +82,7 @@ def _shapes(options: argparse.Namespace) -> int:
 
 def replay(spec: RunSpec, image: Path, sizes: tuple[Size, ...], strategy: str) -> Replay:
     """Replays the log in a new process with an empty compile cache, and kills the process after a run's time limit.
-
-    Raises BadInput if the model cannot be called with these sizes.
-    """
+    Raises BadInput if the model cannot be called with these sizes."""
     dynamic = strategy if strategy in ("auto", "on") else "off"
     job = {
         "spec": plain(dataclasses.replace(spec, dynamic=dynamic)),
@@ -94,13 +92,13 @@ def replay(spec: RunSpec, image: Path, sizes: tuple[Size, ...], strategy: str) -
     }
     with child_process(MODULE) as child:
         child.send(job | {"cache_folder": tempfile.mkdtemp(dir=child.folder)})
-        answer = _answer(child)
+        answer = _read_answer(child)
     if "refused" in answer:
         raise BadInput(answer["refused"])
     return Replay(strategy, **answer)
 
 
-def _answer(child: Child) -> dict[str, Any]:
+def _read_answer(child: Child) -> dict[str, Any]:
     """Returns the fields of `Replay` that the process printed, {"failed": why}, or {"refused": why} for bad input."""
     limit = limits.current().seconds
     code = child.exit_code(limit)

@@ -140,7 +140,6 @@ def cell_text(cell: Cell) -> str:
 
 
 def cells_table(cells: list[Cell]) -> str:
-    """Returns the grid as a text table with one line for each cell."""
     rows = [("checkpoint", "batch", "mode", "dtype", "eager → compiled", "speed-up", "id")]
     for cell in cells:
         settings = (cell.spec.checkpoint, str(cell.spec.batch_size), cell.spec.mode, cell.spec.dtype)

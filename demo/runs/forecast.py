@@ -22,7 +22,7 @@ NEWEST = 5
 SECONDS_WITHOUT_CALLS, CALLS = 30.0, 30
 """Guessed seconds for the start and the compile, and guessed calls of a run. Runs on two cores took 20 s to 5 min."""
 OPERATIONS_A_SECOND = {"cpu": 50e9, "cuda": 3e12}
-"""Guessed float32 rates. Four models of the Transformers guide reached 17 to 170 GFLOP/s on two cores."""
+"""Guessed rates in float32, by device. Four models of the Transformers guide reached 17e9 to 170e9 on two cores."""
 TEXT_SHARE = 0.1
 """The share of `OPERATIONS_A_SECOND` that a text model reaches: each step reads every weight for a few operations."""
 
@@ -46,7 +46,7 @@ class SweepForecast:
 
 
 def forecast(spec: RunSpec, checkpoint: Checkpoint | None, earlier: Sequence[RunResult]) -> Forecast | None:
-    """Returns the forecast for `spec`, whose device is 'cpu' or 'cuda'; None if nothing is known to guess from.
+    """Returns the forecast for `spec`, whose device is 'cpu' or 'cuda'; None without earlier runs and parameters.
 
     `earlier` are this machine's runs on the same device, newest first (see `on_this_machine`).
     """
@@ -83,7 +83,7 @@ def comparable(spec: RunSpec) -> RunSpec:
 
 def _seconds_by_parameters(spec: RunSpec, checkpoint: Checkpoint) -> float:
     text = spec.task == TEXT_GENERATION
-    # two operations for each weight and each patch of 16 x 16 pixels, as in a ViT; or each token
+    # as in a ViT: two operations (multiply, add) for each weight and each patch of 16 x 16 pixels, or each token
     patches = 1 if text else math.prod(checkpoint.input_size) / 256
     operations = 2.0 * checkpoint.parameters * spec.batch_size * patches
     call = operations / OPERATIONS_A_SECOND[spec.device] / (TEXT_SHARE if text else 1)

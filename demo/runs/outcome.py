@@ -127,7 +127,7 @@ class OngoingRun:
         elif self.progress.phase == "start":
             remedy = "python -m demo doctor says what it needs to start."
         elif self.progress.phase in PHASES[: PHASES.index("compile")]:
-            remedy = AGAIN  # nothing was compiled yet
+            remedy = AGAIN  # nothing was compiled yet, so another way to compile would not help
         else:
             other, change = other_way_to_compile(self.spec)
             remedy = f"{AGAIN} {other}".strip()
@@ -148,8 +148,8 @@ class OngoingRun:
 
 
 def with_earlier_costs(result: RunResult, history: History) -> RunResult:
-    """Returns the result with the compile cost that its run did not measure, cold or warm, from the latest run with the
-    same settings. Adds none to an own model, whose file may have changed since. Raises HistoryError."""
+    """Returns the result with the compile cost that its run did not measure (cold: empty cache, warm: filled cache), as
+    an earlier run measured it. An own model gets none: its file may have changed since. Raises HistoryError."""
     compilation = result.compilation
     if compilation is None or (compilation.cold and compilation.warm) or result.spec.task == OWN_MODEL:
         return result

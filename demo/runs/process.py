@@ -112,15 +112,17 @@ def child_process(module: str, *arguments: str, pass_fds: Sequence[int] = ()) ->
             cwd=ROOT,
             env=environment,
         )
-        undo.enter_context(process)  # which closes its pipes
+        undo.enter_context(process)  # closes the pipes at the end
         undo.callback(_kill, process)
-        with contextlib.suppress(OSError):  # not Linux
+        # When memory runs out, Linux first kills the process with the highest score: 1000 is the maximum.
+        with contextlib.suppress(OSError):  # other systems have no such file
             Path(f"/proc/{process.pid}/oom_score_adj").write_text("1000")
         yield Child(process, folder, output, errors)
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
-    with contextlib.suppress(ProcessLookupError, PermissionError):  # the lifeline keeps the group's number taken
+    # The number cannot be another group's by now: the lifeline stays in this group until the app closes the pipe.
+    with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
 
@@ -180,10 +182,8 @@ class Worker:
             raise ValueError(f"no such event: {kind}")
 
     def machine_when_ready(self) -> HostInfo:
-        """Returns the machine as the worker reports it; waits at most `READY_SECONDS`.
-
-        Raises WorkerDied with the last line that the worker printed, or with how it ended.
-        """
+        """Returns the machine as the worker reports it; waits at most `READY_SECONDS`. Raises WorkerDied with the last
+        line that the worker printed, or with how the worker ended."""
         self.ready.wait(READY_SECONDS)
         if self.machine is not None:
             return self.machine

@@ -55,8 +55,9 @@ class Runner:
         self._renew_spares()
 
     def _renew_spares(self, to_come: int = 0) -> None:
-        """Starts or closes spares, for `to_come` further runs: two if two runs follow and two cores can import side by
-        side, else one if a run follows or the runner keeps a spare. If none starts, the next run says why."""
+        """Closes spares that are too many for `to_come` further runs; if none is left, starts as many as are wanted.
+        Two are wanted if two runs follow and two cores can import side by side. Else one is wanted if a run follows or
+        the runner keeps a spare. If none can be started, the next run says why."""
         wanted = min(2, cores.usable_cores(), to_come) or int(self._keeps_spare)
         while len(self._spares) > wanted:
             self._spares.pop().close()
@@ -92,8 +93,8 @@ class Runner:
     ) -> Generator[Progress | RunResult, None, None]:
         """Yields Progress at least every 0.2 s and, last, the RunResult, which is then already in the history.
 
-        - Repeats: at least one process runs, and as many as `spec.repeats` asks for beyond `earlier`. Each result is
-          stored, and its speed-up includes all earlier processes with the same settings. The last result is yielded,
+        - Repeats: processes run until `spec.repeats` are done, with those in `earlier`; at least one runs. Each result
+          is stored, and its speed-up includes all earlier processes with the same settings. The last result is yielded,
           or the first that cannot count in a later speed-up, such as a failure.
         - Threads: if the spec leaves the number open, each process on a CPU has `threads`, or fewer if other programs
           take cores. Without `threads` a repeat has as many as the first process, or is refused. A refused repeat ends
@@ -127,7 +128,7 @@ class Runner:
                     break
                 earlier = result.as_processes()
                 if not earlier:
-                    self._renew_spares(min(to_come, len(self._spares)))  # the other repeats need none
+                    self._renew_spares(min(to_come, len(self._spares)))  # the repeats to come are not run
                     break
             yield result
 
@@ -158,6 +159,7 @@ class Runner:
                         if (known or not last) and run.spec.cache == "keep":
                             result = run.answer
                             continue
+                        # If the app is killed from here on, the next start stores the answer, not 'interrupted'.
                         if marker is not None and self._history is not None:
                             History.end_run(marker)
                             marker = self._history.begin_run(answer)
@@ -199,7 +201,7 @@ class Runner:
     @contextlib.contextmanager
     def _one_worker(self) -> Iterator[Worker]:
         """Yields a spare, or a new worker if there is no spare, and closes the worker at the end. Raises OSError."""
-        while self._spares and self._spares[0].child.exit_code_now() is not None:  # Linux may end it to free memory
+        while self._spares and self._spares[0].child.exit_code_now() is not None:  # killed to free memory
             self._spares.pop(0).close()
         self._busy = worker = self._spares.pop(0) if self._spares else Worker(self._worker_module)
         try:
@@ -242,7 +244,7 @@ def _over_repeats(progress: Progress, repeats: range, repeat: int, before: float
     """Returns one process's progress as progress of all `repeats`; the processes before it took `before` seconds."""
     ended, to_come = repeat - repeats[0], repeats[-1] - repeat
     remaining = progress.remaining_seconds
-    if to_come:  # how long they take is known when one has ended
+    if to_come:  # how long the others take is known once one has ended
         remaining = remaining + before / ended * to_come if remaining is not None and ended else None
     return dataclasses.replace(
         progress,

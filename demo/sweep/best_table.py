@@ -1,6 +1,6 @@
 """Ranks the ways to run one model by the latency of calls after the warm-up, and picks a winner.
 
-- Each way is tried alone. Not covered: two ways together, and single options of inductor.
+- Each way, such as freezing or a package, is tried alone. Not covered: two ways together, single options of inductor.
 - Plain eager is eager without any option for speed. If a way times plain eager in its own runs, its speed-up is that of
   its runs: both are timed in turns, so a machine that slows down slows down both.
 - A way that also changes eager, such as bfloat16, is compared with plain eager in the other ways' processes. A slow
@@ -64,7 +64,7 @@ class Way:
 
 
 def plain(spec: RunSpec, machine: HostInfo) -> RunSpec:
-    """Returns the spec on its device, with the defaults of all options for speed and timing."""
+    """Returns the spec with the machine's device for 'auto', and the defaults of all options for speed and timing."""
     kept = {name: option.default for name, option in OPTIONS.items() if option.for_speed or option.timing}
     return on_machine(dataclasses.replace(spec, graph_break=False, **kept), machine)
 

@@ -94,7 +94,6 @@ class Search:
 
     @property
     def complete(self) -> bool:
-        """Whether nothing is left to try."""
         return not self._missing()
 
     def run(self, runner: Runner, cancel: threading.Event, turn: Turn = no_queue) -> Generator[Event, None, None]:
@@ -126,7 +125,7 @@ class Search:
         }
         for event in run_one(place, spec, runner, self._picture, stop, turn, **more):
             if isinstance(event, Waiting):
-                began = time.monotonic()
+                began = time.monotonic()  # time in the queue is not spent
             self._spent = spent + time.monotonic() - began
             if cancel.is_set() or self._spent > self.seconds:
                 stop.set()
@@ -137,7 +136,7 @@ class Search:
                     self._runs[way.name].append(event.cell.result)
             yield event
         if stop.is_set():
-            self._spent = max(self._spent, self.seconds)
+            self._spent = max(self._spent, self.seconds)  # ends the search
 
     def _next(self) -> tuple[Way, RunSpec] | None:
         """Returns the next way with the spec to run; None if nothing is left to try, or no time."""

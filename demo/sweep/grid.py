@@ -74,6 +74,7 @@ def make_specs(grid: Mapping[str, Any], where: str = "The sweep", folders: bool 
 
 
 def _axis(name: str, values: Any) -> list[Any]:
+    """Returns the values of one list of a grid, without duplicates. Raises BadInput if the list is empty or nested."""
     name = name.replace("_", " ")
     values = values if isinstance(values, list | tuple) else [values]
     if not values:
@@ -85,6 +86,7 @@ def _axis(name: str, values: Any) -> list[Any]:
 
 
 def _make_spec(cell: dict[str, Any], settings: Mapping[str, Any], folders: bool) -> RunSpec:
+    """Returns the spec of a cell, with the settings that its checkpoint can use. Raises BadInput."""
     known = catalog.find(cell["checkpoint"])
     task = known.task if known is not None else settings.get("task", "")
     unused = [] if task == TEXT_GENERATION else [*unused_options(task)]
@@ -187,7 +189,6 @@ def is_from_machine(result: RunResult, machine: HostInfo) -> bool:
 
 
 def specs_to_run(cells: Iterable[Cell]) -> list[RunSpec]:
-    """Returns the specs of the cells that are still to be run."""
     return [cell.spec for cell in cells if not cell.done]
 
 
