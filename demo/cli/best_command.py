@@ -1,4 +1,4 @@
-"""`python -m demo best`: which way to run a model is best here, from eager to a package, and what each start costs."""
+"""`python -m demo best`: finds the best way to run a model on this machine, from eager to an AOTInductor package."""
 
 import argparse
 import sys
@@ -18,7 +18,7 @@ from demo.sweep.best_way import MAX_MINUTES, MIN_MINUTES, MINUTES, Search
 from demo.sweep.run_grid import Done
 
 RUN_OPTIONS = ("batch_size", "device", "weights", "text", "prompt", "tokens", "threads")
-"""The options of a run that the command takes; the others are what the search tries, or how it times."""
+"""The run options that `best` accepts. The search itself sets all other run options."""
 
 
 def add_to(commands: Any) -> None:
@@ -41,13 +41,13 @@ def _best(options: argparse.Namespace) -> int:
     image = common.picture(options.image, [spec])
     history = History()
     with closing(Runner(history)) as runner:
-        # The file of a model of one's own may have changed since a run was stored.
+        # The user may have changed the file of an own model since its runs were stored.
         stored = [] if spec.task == OWN_MODEL else history.all(checkpoints={spec.checkpoint})
         search = Search(spec, runner.inspect(), stored, image, options.other_formats, options.minutes)
         ways = ", ".join(best_words.name(way) for way in search.ways if not way.refused)
         print(f"At most {fmt.rounded_duration(search.seconds)}, for {ways}.", file=sys.stderr)
         events = search.run(runner, threading.Event())
-        terminal.follow(events, partial(_answer_so_far, search), goes_on=spec.task != OWN_MODEL)
+        terminal.follow(events, partial(_line_so_far, search), goes_on=spec.task != OWN_MODEL)
     table = search.table()
     print(common.json_text(best_words.as_json(table)) if options.json else best_report(table, search.complete))
     if options.script is not None and table.winner is not None and table.winner.result is not None:
@@ -56,7 +56,8 @@ def _best(options: argparse.Namespace) -> int:
     return common.FAILED if table.winner is None else common.OK
 
 
-def _answer_so_far(search: Search, event: Done) -> str:
+def _line_so_far(search: Search, event: Done) -> str:
+    """Returns 'So far freezing: 1.66×, 2 min left at most', with what is known of the way that has just run."""
     way = search.ways[event.place]
     row = next(row for row in search.table().rows if row.way is way)
     text = row.out or best_words.cells(row)["speedup"]
@@ -64,7 +65,8 @@ def _answer_so_far(search: Search, event: Done) -> str:
 
 
 def best_report(table: BestTable, complete: bool) -> str:
-    """The answer, the table with a rank for each way that can win, and the winner's command."""
+    """Returns the search's report as text: conclusion, table with ranks, ways that cannot run here, winner's command.
+    `complete` is False if the time was up before every way was tried."""
     lines = best_words.conclusion(table)
     if not complete:
         lines.append("The time was up before all was tried: the same command goes on, --minutes gives it more.")

@@ -1,4 +1,4 @@
-"""What the commands share: exit codes, the options of a run, files to write."""
+"""What the commands share: exit codes, the options of a run, and checks of files and stored results."""
 
 import argparse
 import json
@@ -16,11 +16,11 @@ from demo.sweep.grid import PICTURE
 
 PROGRAM = "python -m demo"
 OK, FAILED, BAD_INPUT = 0, 1, 2
-"""Exit codes."""
+"""The exit codes of a command."""
 
 
 def add_model(parser: argparse.ArgumentParser, own: bool = True) -> None:
-    """Adds the checkpoint, its task and its picture; if `own`, a model of one's own in its place."""
+    """Adds the options for the checkpoint, its task and its picture; if `own`, also --model for a file of the user."""
     checkpoint = f"a name of `{PROGRAM} list` (default: {catalog.DEFAULT}), a hub id or a local folder"
     parser.add_argument("--checkpoint", metavar="ID", help=checkpoint)
     parser.add_argument("--task", help=f"only for a checkpoint that is not in the list: {', '.join(TASKS)}")
@@ -32,7 +32,7 @@ def add_model(parser: argparse.ArgumentParser, own: bool = True) -> None:
 
 
 def add_options(parser: argparse.ArgumentParser, names: Iterable[str] = OPTIONS) -> None:
-    """Adds the options of a run with these names. What is not given is None."""
+    """Adds the run options in `names`. The parsed value of an option that the user left out is None."""
     for option in (OPTIONS[name] for name in names):
         note: dict[str, Any] = {"dest": option.name, "help": _help(option)}
         if option.kind == "switch":
@@ -43,12 +43,12 @@ def add_options(parser: argparse.ArgumentParser, names: Iterable[str] = OPTIONS)
 
 
 def option_values(options: argparse.Namespace, names: Iterable[str] = OPTIONS) -> dict[str, Any]:
-    """The values of the options with these names that were typed, as text: `make_spec` reads and checks them."""
+    """Returns the options in `names` that the user typed, unchecked: {"batch_size": "4", "freezing": True}."""
     return {name: value for name in names if (value := getattr(options, name)) is not None}
 
 
 def _help(option: Option) -> str:
-    """'auto, cpu, cuda. "auto" takes the GPU where there is one. Default: auto.', safe for argparse's formatting."""
+    """Returns 'auto, cpu, cuda. "auto" takes the GPU ... Default: auto.' as help; argparse needs each '%' doubled."""
     text = f"{', '.join(option.values)}. {option.help}" if option.values else option.help
     if option.kind in ("choice", "whole", "number") and option.default is not None:
         text += f" Default: {option.default}."
@@ -56,7 +56,7 @@ def _help(option: Option) -> str:
 
 
 def output_file(text: str) -> Path:
-    """The type of an option that names a file to write. Refuses, before anything runs, a place without writing."""
+    """Returns the path, as the argparse type of a file to write. A path that cannot be written fails before any run."""
     try:
         check_place(Path(text), "file")
     except BadInput as refused:
@@ -65,7 +65,7 @@ def output_file(text: str) -> Path:
 
 
 def make_spec(options: argparse.Namespace, given: dict[str, Any]) -> RunSpec:
-    """The spec of the checkpoint, or of the own model, of `add_model`, with the options that are `given`."""
+    """Returns the checked spec of the user's checkpoint or own model, with the options `given`. Raises BadInput."""
     if options.model is not None:
         if others := [name for name in ("checkpoint", "task", "image") if getattr(options, name) is not None]:
             raise BadInput(f"A model of your own brings its inputs along: leave out --{', --'.join(others)}.")
@@ -78,8 +78,8 @@ def make_spec(options: argparse.Namespace, given: dict[str, Any]) -> RunSpec:
 
 
 def picture(given: str | None, specs: Sequence[RunSpec]) -> Path:
-    """The path of the picture that was given, else of a drawn scene. Raises BadInput for what is no picture, and where
-    none of the specs sees one."""
+    """Returns the path of the picture `given`, or of the default scene if `given` is None. Raises BadInput if the file
+    is no picture, or if a picture was given and no model of `specs` takes one."""
     if given is not None and not any(spec.sees_picture for spec in specs):
         raise BadInput(f"{specs[0].task} sees no picture: leave out --image.")
     path = Path(PICTURE if given is None else given)
@@ -88,12 +88,12 @@ def picture(given: str | None, specs: Sequence[RunSpec]) -> Path:
 
 
 def find_stored(history: History, id: str) -> RunResult:
-    """Raises BadInput for an id that no stored result has."""
+    """Returns the stored result with this id. Raises BadInput if there is none."""
     if (result := history.get(id)) is None:
         raise BadInput(f"No stored result has the id {id!r}. {PROGRAM} history lists them.")
     return result
 
 
 def json_text(value: Any) -> str:
-    """Dataclasses as indented JSON."""
+    """Returns a value as indented JSON text; a dataclass becomes an object."""
     return json.dumps(plain(value), allow_nan=False, ensure_ascii=False, indent=2)

@@ -1,7 +1,7 @@
-"""`python -m demo deploy OWNER/NAME`: this project as a Space of the Hugging Face Hub, made or brought up to date.
+"""`python -m demo deploy OWNER/NAME`: puts this project on a Space of the Hugging Face Hub, new or existing.
 
-What is covered: a Space that holds something else is refused before anything is changed; the files arrive in one
-commit. What is not covered: whether the Space then builds and starts; its page shows that.
+If the Space holds something else, the command stops before it changes anything. All files arrive in one commit.
+Not covered: whether the Space then builds and starts. The Space's page shows that.
 """
 
 import argparse
@@ -21,15 +21,15 @@ CONTENT = (
     *("app.py", "requirements.txt", "packages.txt", "README.md", "LICENSE", "CONTRIBUTING.md", "SECURITY.md"),
     *("demo", "assets", "docs", "benchmarks/results"),
 )
-"""What the page needs, and what README.md leads to. Of folders the files that git tracks, as they are on the disk."""
+"""The files to send: what the page needs and what README.md links to. Of a folder, the files that git tracks."""
 OURS = "demo/cli/main.py"
-"""A Space that has this file holds this project."""
+"""A file that only a Space with this project has."""
 HUBS_OWN = {".gitattributes", "README.md"}
-"""What the Hub puts into a new Space."""
+"""The files that the Hub itself puts into a new Space."""
 FOR_CUDA_12 = r"--extra-index-url https://download.pytorch.org/whl/cu126\ntorch==\1+cu126"
 TORCH = {"zero-a10g": "torch==2.11.0"} | dict.fromkeys(("t4", "l4", "a10g", "a100", "h100"), FOR_CUDA_12)
-"""By the beginning of the hardware's name, what requirements.txt gets in place of torch's line: on ZeroGPU a torch of
-the list that it installs; for GPUs before Blackwell, whose drivers may be too old for CUDA 13, the build for 12.6."""
+"""What replaces torch's line in requirements.txt, by the beginning of the hardware's name. ZeroGPU installs certain
+versions of torch only. GPUs before Blackwell may have drivers too old for CUDA 13, so they get the build for 12.6."""
 ADVICE = (
     "Check the network, the login (`hf auth login`, or HF_TOKEN, with a token that may write there) and, for hardware, "
     "https://huggingface.co/settings/billing. Then start the same command again."
@@ -60,7 +60,7 @@ def _deploy(options: argparse.Namespace) -> int:
             _send(options, dataset, files)
     except BadInput:
         raise
-    except Exception as error:  # no network, no login, an unreadable file: the library and its transport have ten kinds
+    except Exception as error:  # huggingface_hub and its HTTP library raise about ten kinds of errors
         reason = fmt.printable(" ".join(str(error).split())[:400])
         print(f"Not deployed: {type(error).__name__}: {reason}. {ADVICE}", file=sys.stderr)
         return FAILED
@@ -69,7 +69,7 @@ def _deploy(options: argparse.Namespace) -> int:
 
 
 def _files() -> list[str]:
-    """The tracked files that belong on a Space, without links. Raises BadInput outside of a clone."""
+    """Returns the tracked files that belong on a Space, without symbolic links. Raises BadInput outside of a clone."""
     command = ["git", "ls-files", "-z", "--", *CONTENT]
     tracked = subprocess.run(command, cwd=ROOT, capture_output=True).stdout.decode().split("\0")
     files = [name for name in tracked if (ROOT / name).is_file() and not (ROOT / name).is_symlink()]
@@ -79,19 +79,19 @@ def _files() -> list[str]:
 
 
 def _requirements(hardware: str) -> str:
-    """requirements.txt with the torch that suits this hardware."""
+    """Returns the text of requirements.txt with the torch that suits this hardware, such as "t4-small"."""
     line = next((line for begins, line in TORCH.items() if hardware.startswith(begins)), r"\g<0>")
     return re.sub(r"^torch==([^+\s]+)\S*", line, (ROOT / "requirements.txt").read_text("utf-8"), flags=re.MULTILINE)
 
 
 def _send(options: argparse.Namespace, dataset: str, files: list[str]) -> None:
-    """Raises BadInput for a Space that holds something else, and what the Hub's library raises."""
+    """Creates or updates the Space. Raises BadInput if it holds something else, and the errors of huggingface_hub."""
     from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi
     from huggingface_hub.utils import disable_progress_bars
 
     disable_progress_bars()
     api, space = HfApi(endpoint=hub.endpoint()), options.space
-    # Hardware is asked for at once: without a subscription the Hub makes no Space on its free hardware.
+    # The request names the hardware, because without a subscription the Hub creates no Space on free hardware.
     settings = {"space_hardware": options.hardware, "private": options.private or None}
     api.create_repo(space, repo_type="space", space_sdk="gradio", exist_ok=True, **settings)
     info = api.space_info(space)
@@ -113,5 +113,5 @@ def _send(options: argparse.Namespace, dataset: str, files: list[str]) -> None:
     requirements = CommitOperationAdd("requirements.txt", _requirements(hardware).encode())
     add = [CommitOperationAdd(file, ROOT / file) for file in files if file != "requirements.txt"]
     delete = [CommitOperationDelete(file) for file in sorted(present - {*files, ".gitattributes"})]
-    # In one commit: `upload_folder` makes several of so many files, and each of them starts a build.
+    # One commit, because each commit starts a build: `upload_folder` splits this number of files into several commits.
     api.create_commit(space, [*delete, *add, requirements], commit_message="Worth Compiling?", repo_type="space")

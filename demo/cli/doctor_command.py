@@ -1,4 +1,4 @@
-"""`python -m demo doctor`: would a run work on this machine? What is there, what is in the way, what to do about it."""
+"""`python -m demo doctor`: says whether a run would work on this machine, what prevents it and what to do about it."""
 
 import argparse
 import subprocess
@@ -21,11 +21,11 @@ def add_to(commands: Any) -> None:
 
 
 def _doctor(options: argparse.Namespace) -> int:
-    """Starts one worker process to ask it, and the Hub for at most 2 s. Changes nothing."""
+    """Prints what a worker process and the Hub (asked for at most 2 s) report, and returns the exit code."""
     if options.gpu:
         return FAILED if subprocess.run([sys.executable, "-m", "demo.backend.gpu_check"]).returncode else OK
-    machine, problems = _machine()  # each problem makes a run fail, and has its remedy
-    notes = []  # a run works all the same, but not as one might expect
+    machine, problems = _machine()  # each problem makes a run fail, and names its remedy
+    notes = []  # with a note a run works, but not as the user may expect
     if machine is not None and machine.gpu_problem is not None:
         notes.append(f"The GPU cannot be used: {machine.gpu_problem}. Until then runs use the CPU.")
     if not (reachable := hub.reachable()):
@@ -41,7 +41,7 @@ def _doctor(options: argparse.Namespace) -> int:
 
 
 def _machine() -> tuple[HostInfo | None, list[str]]:
-    """What a worker process says of the machine, None if none starts, and the problems of a run on it."""
+    """Returns the machine as a worker process reports it (None if no worker starts), and why a run would fail on it."""
     from demo.runs.runner import Runner
 
     with closing(Runner(None)) as runner:
@@ -58,7 +58,7 @@ def _machine() -> tuple[HostInfo | None, list[str]]:
 
 
 def compile_problems() -> list[str]:
-    """Why code cannot be built and loaded in a worker's environment, as a process there finds out: at most one."""
+    """Returns why a process in a worker's environment cannot build and load C++ code: one sentence, or none."""
     with child_process("demo.backend.machine_probe") as child:
         code, lines = child.exit_code(None), child.output()
     problem = lines[-1] if lines else f"A process that loads a small C++ extension {ending(code)}."
@@ -66,7 +66,7 @@ def compile_problems() -> list[str]:
 
 
 def doctor_report(machine: HostInfo | None, reachable: bool, problems: list[str], notes: list[str]) -> str:
-    """What is there, then whether a run would work, then what to do."""
+    """Returns the report as text: what is there, whether a run would work, and what to do."""
     facts: dict[str, str] = {}
     if machine is not None:
         memory = f", {fmt.size(machine.gpu_memory_bytes)} of memory" if machine.gpu_memory_bytes else ""

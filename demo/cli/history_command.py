@@ -20,9 +20,9 @@ from demo.store import export
 from demo.store.history import History
 
 LISTED = 50
-"""Results that are listed when no limit was given: each one's interval takes some hundredths of a second."""
+"""How many results are listed without --limit: to compute the interval of each takes some hundredths of a second."""
 Writer = Callable[[BinaryIO], object]
-"""What writes a file of one format; `_exports`, `_cards` and `_races` give them by the ending of the file."""
+"""A function that writes one file format. `_exports`, `_cards` and `_races` return writers by file ending: ".png"."""
 _HELP = """the stored results, newest first
 
   history                       list them
@@ -97,7 +97,7 @@ def _list(history: History, options: argparse.Namespace) -> None:
 
 
 def _write(file: Path, writers: Mapping[str, Writer]) -> None:
-    """Writes the file in the way of its ending; an earlier file stays as it is if that fails."""
+    """Writes `file` with the writer for its ending. If that fails, an existing file stays as it was."""
     if (write := writers.get(file.suffix.lower())) is None:
         raise BadInput(f"The file's name says how to write it: {', '.join(writers)}. Given: {str(file)!r}.")
     export.check_place(file, "file")
@@ -132,7 +132,7 @@ def _delete(history: History, ids: list[str], options: argparse.Namespace) -> No
 
 
 def limit(text: str) -> int:
-    """The type of `--limit`; argparse says its name in a refusal."""
+    """Returns the number typed after `--limit`. argparse prints this function's name: "invalid limit value"."""
     if not 1 <= (number := int(text)) <= sys.maxsize:
         raise ValueError
     return number

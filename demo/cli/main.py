@@ -1,9 +1,8 @@
 """The command line: `python -m demo COMMAND`. The larger commands are files beside this one.
 
-Runs on a machine that has only what a run needs: neither gradio nor plotly is imported, except by `serve`.
-Standard output carries the answer, standard error everything else. Exit codes, where None of a command is 0: 0 the run
-is ok, 1 it is not (or the doctor found a problem), 2 the input was bad, 130 Ctrl-C, 143 SIGTERM, 141 the reader of the
-output left.
+Only `serve` imports gradio and plotly, so that the other commands work on a machine without them.
+Results go to standard output, everything else to standard error. Exit codes: 0 the command succeeded, 1 it failed (or
+the doctor found a problem), 2 the input was bad, 130 Ctrl-C, 141 the reader of the output left, 143 SIGTERM.
 """
 
 import argparse
@@ -36,9 +35,9 @@ from demo.store.published import current_commit
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs one command and returns its exit code. An expected error is one sentence on standard error."""
+    """Runs one command and returns its exit code. An expected error is printed as one sentence on standard error."""
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # UTF-8 whatever the locale, and a broken file name as its escape
+        if isinstance(stream, io.TextIOWrapper):  # a C locale cannot print "×", and UTF-8 no broken file name
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")
     try:
         options = parser().parse_args(arguments)
@@ -65,7 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _silence_output() -> None:
-    """Sends what is left in the buffer to the null device, so that Python's flush at exit succeeds."""
+    """Sends output that cannot be written to the null device, so that Python's flush at exit does not fail again."""
     try:
         sys.stdout.flush()
     except OSError:
@@ -73,7 +72,7 @@ def _silence_output() -> None:
 
 
 def parser() -> argparse.ArgumentParser:
-    """The parser of all commands; what it parses holds the function of the command as `command`."""
+    """Returns the parser of all commands. Parsed options hold the function that runs the command as `command`."""
     program = _Parser(prog=PROGRAM, description="Is torch.compile worth it for this model, on this machine?")
     program.set_defaults(command=lambda options: program.print_help())
     program.add_argument("--version", action="store_true", help="the project's commit and the libraries' versions")
@@ -96,7 +95,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def _version(options: argparse.Namespace) -> None:
-    """This project's commit and the libraries that a figure depends on, none of which is imported."""
+    """Prints this project's commit and the versions of the libraries, without importing them."""
     versions = [f"Python {platform.python_version()}"]
     for library in ("torch", "transformers", "gradio"):
         try:
@@ -122,7 +121,7 @@ def _serve(options: argparse.Namespace) -> None:
 
 
 class _Parser(argparse.ArgumentParser):
-    """Says what is wrong in one sentence instead of printing its usage."""
+    """An argument parser that reports bad arguments as one sentence, without argparse's usage text."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options, allow_abbrev=False)

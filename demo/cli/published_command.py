@@ -1,4 +1,4 @@
-"""`python -m demo published`: the guide's tables and this project's own, through the same filter as the page."""
+"""`python -m demo published`: prints the tables of the Transformers guide and this project's own, with filters."""
 
 import argparse
 from collections.abc import Sequence
@@ -55,7 +55,7 @@ def _table(rows: list[PublishedRow]) -> str:
 
 
 def _conditions(row: PublishedRow) -> str:
-    """'measured by this project: 1.60 to 1.64×, float32, freezing, 2 threads, 3 repeats, 2026-11-21'."""
+    """Returns 'measured by this project: 1.60 to 1.64×, float32, freezing, 2 threads, 3 repeats, 2026-11-21'."""
     interval = fmt.ends(row.speedup_low, row.speedup_high) if row.speedup_low and row.speedup_high else ""
     threads = fmt.count(row.threads, "thread") if row.threads else ""
     repeats = f"{row.repeats} repeats" if row.repeats and row.repeats > 1 else ""

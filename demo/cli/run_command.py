@@ -1,4 +1,4 @@
-"""`python -m demo run`: one checkpoint timed, eager and compiled, on one picture or one prompt."""
+"""`python -m demo run`: times one checkpoint, eager and compiled, on one picture or one prompt."""
 
 import argparse
 import math
@@ -38,7 +38,7 @@ def add_to(commands: Any) -> None:
 
 
 def run_options(options: argparse.Namespace) -> dict[str, Any]:
-    """The options of the run, as they were typed, with those that a trace or a package needs."""
+    """Returns the typed run options, plus those that --trace and --package need. Raises BadInput if they conflict."""
     given = common.option_values(options)
     if options.trace is not None and given.setdefault("profile", "on") == "off":
         raise BadInput("A trace is what the profiler saw: leave out --profile off, or --trace.")
@@ -69,7 +69,7 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _measure(history: History, spec: RunSpec, image: Path, files: Files) -> RunResult:
-    """The result of a run, whose progress is shown on standard error. Ctrl-C ends it as cancelled."""
+    """Runs the spec, shows progress on standard error and returns the result. Ctrl-C stores the run as cancelled."""
     from demo.runs.runner import Runner
 
     line, machine = terminal.ProgressLine(sys.stderr), None
@@ -91,7 +91,7 @@ def _measure(history: History, spec: RunSpec, image: Path, files: Files) -> RunR
 
 
 def _passes(result: RunResult, least: float) -> bool:
-    """Whether the speed-up is known to be at least this, by the near end of its interval. Says which on stderr."""
+    """Returns whether the speed-up's interval begins at `least` or above, and says so on standard error."""
     known = verdict.outcome(result) not in (None, "void") and not result.outputs_differ
     low = result.speedup.low if known and result.speedup is not None else 0.0
     passed = low >= least
@@ -101,14 +101,14 @@ def _passes(result: RunResult, least: float) -> bool:
 
 
 def ratio(text: str) -> float:
-    """The type of `--at-least`; argparse says its name in a refusal."""
+    """Returns the number typed after `--at-least`. argparse prints this function's name: "invalid ratio value"."""
     if not 0 < (number := float(text)) < math.inf:
         raise ValueError
     return number
 
 
 def _new_file(text: str, ending: str) -> Path:
-    """The type of an option that names a new file with this ending, which may be left out."""
+    """Returns the path of a file that does not exist yet, with `ending` added if it is missing; an argparse type."""
     path = common.output_file(text.removesuffix(ending) + ending)
     if path.exists():
         raise argparse.ArgumentTypeError(f"the file {str(path)!r} exists already. Name a new one")

@@ -1,4 +1,4 @@
-"""`python -m demo shapes`: what a log of input sizes costs, eager and with each way to compile for many sizes."""
+"""`python -m demo shapes`: replays a log of input sizes, eager and with each way to compile for many sizes."""
 
 import argparse
 import dataclasses
@@ -23,27 +23,28 @@ from demo.runs.process import Child, child_process, ending
 
 MODULE = "demo.backend.replay"
 RUN_OPTIONS = ("device", "weights", "mode", "dtype", "threads", "text", "prompt")
-"""The options of a run that the command takes."""
+"""The run options that `shapes` accepts."""
 SPREAD = 0.1
-"""Share by which two totals must differ to count as different: each is that of one process."""
+"""The share by which two totals must differ to count as different. Each is from one process, so less may be chance."""
 STRATEGIES = ("eager", "auto", "on", "off", "padded")
-"""Eager; torch.compile's `dynamic`; and the batch padded to a power of two, so that few sizes are compiled."""
+"""Eager; three values of `RunSpec.dynamic`; and "off" with batches padded to powers of two, to compile few sizes."""
 
 
 @dataclass(frozen=True)
 class Replay:
-    """The log under one strategy."""
+    """What the calls of a log cost under one strategy."""
 
     strategy: str
     seconds: Sequence[float] = ()
-    """Of each call, the compile that it waited for included."""
+    """The time of each call, with any compile that the call waited for."""
     waited: Sequence[bool] = ()
-    """Whether the call waited for a compile."""
+    """For each call, whether it waited for a compile, or for the recording of a CUDA graph."""
     recompiles: int = 0
     """Functions that dynamo compiled again."""
     fallbacks: int = 0
     """Functions that dynamo gave up and left to eager."""
     failed: str = ""
+    """Why the strategy failed, as a clause; '' if it did not."""
 
     @property
     def total(self) -> float:
@@ -54,7 +55,7 @@ def add_to(commands: Any) -> None:
     parser = commands.add_parser("shapes", help="replay a log of input sizes: which `dynamic` is the cheapest?")
     parser.set_defaults(command=_shapes)
     parser.add_argument("file", metavar="FILE", help="a line a call: batch [height width], or batch and prompt tokens")
-    add_model(parser, own=False)  # a model of one's own has its sizes in its function
+    add_model(parser, own=False)  # the function of an own model decides its sizes itself
     add_options(parser, RUN_OPTIONS)
     parser.add_argument("--json", action="store_true", help="print the figures as JSON, and nothing else")
 
@@ -80,10 +81,8 @@ def _shapes(options: argparse.Namespace) -> int:
 
 
 def replay(spec: RunSpec, image: Path, sizes: tuple[Size, ...], strategy: str) -> Replay:
-    """The log in a process of its own with an empty compile cache, ended after the time limit of a run.
-
-    Raises BadInput where the model cannot be called so.
-    """
+    """Replays the log in a new process with an empty compile cache, and kills the process after a run's time limit.
+    Raises BadInput if the model cannot be called with these sizes."""
     dynamic = strategy if strategy in ("auto", "on") else "off"
     job = {
         "spec": plain(dataclasses.replace(spec, dynamic=dynamic)),
@@ -93,14 +92,14 @@ def replay(spec: RunSpec, image: Path, sizes: tuple[Size, ...], strategy: str) -
     }
     with child_process(MODULE) as child:
         child.send(job | {"cache_folder": tempfile.mkdtemp(dir=child.folder)})
-        answer = _answer(child)
+        answer = _read_answer(child)
     if "refused" in answer:
         raise BadInput(answer["refused"])
     return Replay(strategy, **answer)
 
 
-def _answer(child: Child) -> dict[str, Any]:
-    """The one line that the process writes, or how it failed."""
+def _read_answer(child: Child) -> dict[str, Any]:
+    """Returns the fields of `Replay` that the process printed, {"failed": why}, or {"refused": why} for bad input."""
     limit = limits.current().seconds
     code = child.exit_code(limit)
     if code is None:
@@ -112,7 +111,7 @@ def _answer(child: Child) -> dict[str, Any]:
 
 
 def cheapest(replays: list[Replay]) -> list[str]:
-    """The strategies whose totals do not differ from the least one by more than `SPREAD`, the least first."""
+    """Returns the strategies whose total is at most `SPREAD` above the least total, the least first."""
     complete = sorted((one for one in replays if not one.failed), key=lambda one: one.total)
     return [one.strategy for one in complete if one.total <= complete[0].total * (1 + SPREAD)]
 

@@ -1,4 +1,4 @@
-"""`python -m demo sweep`: the runs of a grid, resumed from what is stored."""
+"""`python -m demo sweep`: runs every cell of a grid of settings whose result is not stored yet."""
 
 import argparse
 import sys
@@ -52,7 +52,7 @@ def _add_grid(parser: argparse.ArgumentParser) -> None:
 
 
 def grid_specs(options: argparse.Namespace) -> tuple[RunSpec, ...]:
-    """Returns the specs of the preset or the file, whose entries the options replace. Raises BadInput."""
+    """Returns the specs of the preset or file. Typed options replace the file's entries. Raises BadInput."""
     content: dict[str, Any] = dict(PRESETS[options.preset]) if options.preset else {}
     if options.file:
         content = _read_yaml(Path(options.file))
@@ -66,7 +66,7 @@ def grid_specs(options: argparse.Namespace) -> tuple[RunSpec, ...]:
 
 
 def _read_yaml(path: Path) -> dict[str, Any]:
-    import yaml  # here, where a grid is in a file
+    import yaml  # only a grid in a file needs PyYAML
 
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
@@ -97,7 +97,7 @@ def _sweep(options: argparse.Namespace) -> int:
 
 
 def _run_cells(options: argparse.Namespace, specs: Sequence[RunSpec], image: Path) -> list[Cell]:
-    """The cells with their values, from a Ray cluster or this machine. Says before what is to be run, and how long."""
+    """Runs the cells on a Ray cluster or this machine and returns them with their values. Prints the plan first."""
     from demo.runs.runner import Runner
     from demo.sweep import ray_cluster as cluster
 
@@ -125,7 +125,7 @@ def _fill(cells: list[Cell], event: Done) -> str:
 
 
 def plan_text(cells: list[Cell], forecast: SweepForecast | None) -> str:
-    """'72 cells, 12 of them stored already: 60 to run, about 41 min (a rough guess for 48 of them).'"""
+    """Returns '72 cells, 12 of them stored already: 60 to run, about 41 min (a rough guess for 48 of them).'"""
     to_run = len(specs_to_run(cells))
     text = f"{fmt.count(len(cells), 'cell')}, {len(cells) - to_run} of them stored already: {to_run} to run"
     if forecast is not None and to_run:
@@ -140,7 +140,6 @@ def cell_text(cell: Cell) -> str:
 
 
 def cells_table(cells: list[Cell]) -> str:
-    """The grid as text, one line a cell."""
     rows = [("checkpoint", "batch", "mode", "dtype", "eager → compiled", "speed-up", "id")]
     for cell in cells:
         settings = (cell.spec.checkpoint, str(cell.spec.batch_size), cell.spec.mode, cell.spec.dtype)

@@ -1,4 +1,4 @@
-"""What the command line shows: progress on one line, a result in short and in full, tables of plain text."""
+"""The texts of the command line: progress on one line, a result in short and in full, plain text tables."""
 
 import shutil
 import statistics
@@ -21,12 +21,13 @@ from demo.sweep.run_grid import Done, Event, Timing
 MAX_PREDICTIONS = 5
 WIDTH = 100
 ANSI_CODES = {"bold": "1", "eager": "33", "compiled": "34", "faster": "1;32", "slower": "1;31"}
-"""Codes of ANSI terminals."""
+"""The ANSI colour code for each kind of line."""
 REMEDIES = {"": "", "repeat": "; --repeats 3 would tell more", "quiet": "; run it again when they are gone"}
+"""What follows the line on quality, by `Quality.remedy`."""
 
 
 class ProgressLine:
-    """Progress on a stream: one line that rewrites itself on a terminal, a line for each phase anywhere else."""
+    """Shows progress on a stream: on a terminal one line that is rewritten, elsewhere a line for each phase."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -41,7 +42,7 @@ class ProgressLine:
             self._write(f"{progress_text(progress)}\n")
 
     def end(self) -> None:
-        """Wipes the rewritten line, so that what follows starts on a clean one."""
+        """Wipes the line of progress, so that the next output starts on an empty line."""
         if self._stream.isatty():
             self._write("\r\x1b[K")
 
@@ -56,9 +57,9 @@ class ProgressLine:
 
 
 def follow(events: Generator[Event, None, None], text_of: Callable[[Done], str], goes_on: bool) -> None:
-    """Shows runs on standard error: a line for each that is done and, on a terminal, the one in progress.
+    """Shows runs on standard error: a line from `text_of` for each finished run and, on a terminal, the current run.
 
-    `goes_on`: the same command, started again after Ctrl-C, runs the rest only.
+    `goes_on` says whether the same command, started again after Ctrl-C, runs only what is left.
     """
     line = ProgressLine(sys.stderr)
     try:
@@ -76,7 +77,7 @@ def follow(events: Generator[Event, None, None], text_of: Callable[[Done], str],
 
 
 def progress_text(progress: Progress) -> str:
-    """'42 %  run 2 of 3 · time · 3.2 s, about 12 s left · eager 1.47 ms, compiled 1.02 ms'."""
+    """Returns '42 %  run 2 of 3 · time · 3.2 s, about 12 s left · eager 1.47 ms, compiled 1.02 ms'."""
     waited = fmt.duration(progress.elapsed_seconds)
     if progress.remaining_seconds is not None:
         waited += f", about {fmt.rounded_duration(progress.remaining_seconds)} left"
@@ -91,13 +92,13 @@ def progress_text(progress: Progress) -> str:
 
 
 def summary(result: RunResult, colour: bool = False) -> str:
-    """What a run prints, in the manner of hyperfine: a result in at most twelve lines, with ANSI codes if `colour`."""
+    """Returns a result in at most twelve lines, in the manner of hyperfine, with ANSI colour codes if `colour`."""
     title = (f"{naming.run_line(result)} · {naming.where(result)}", "bold")
     if result.failure is not None:
         lines = [title, (f"  {verdict.headline(result)}", "slower"), (f"  {result.failure.remedy}", "")]
     else:
         lines = [title, *((f"  {line}", kind) for line, kind in _figures(result))]
-    # A prompt, or the text that a model writes, may hold what a terminal obeys.
+    # A prompt, or the text that a model writes, may hold control codes that a terminal obeys.
     texts = [(fmt.printable(line).rstrip(), kind) for line, kind in lines]
     return "\n".join(
         f"\x1b[{ANSI_CODES[kind]}m{text}\x1b[0m" if colour and kind else text for text, kind in texts if text
@@ -105,9 +106,9 @@ def summary(result: RunResult, colour: bool = False) -> str:
 
 
 def _figures(result: RunResult) -> Iterator[tuple[str, str]]:
-    """Both latencies with spread and range, the speed-up, what it pays, agreement, graphs and quality.
+    """Yields the lines of a successful result, from both latencies to the quality of the answer.
 
-    Each line comes with a key of `ANSI_CODES`, or ''.
+    Each line comes with its key in `ANSI_CODES`, or '' for no colour.
     """
     for name, title, side in naming.variants(result):
         yield f"{title:<10}{fmt.latency(result.latencies[name]):>9}{_spread(side)}", name
@@ -128,14 +129,14 @@ def _figures(result: RunResult) -> Iterator[tuple[str, str]]:
 
 
 def _spread(side: Measurement) -> str:
-    """The spread of the calls, their range, and how many there were."""
+    """Returns standard deviation, range and number of the calls: ' ± 0.02 ms   1.41 ms … 1.60 ms, 84 calls'."""
     spread = fmt.latency(statistics.pstdev(side.wall_seconds))
     low, high = fmt.latency(min(side.wall_seconds)), fmt.latency(max(side.wall_seconds))
     return f" ± {spread}   {low} … {high}, {fmt.count(len(side.wall_seconds), 'call')}"
 
 
 def report(result: RunResult) -> str:
-    """A result for somebody who reads it once: its summary, what the model saw, why, the cost, what to take along."""
+    """Returns a result in full, as text: its summary, what the model saw, why, the cost and lines for your own code."""
     place, image = f"  Started {fmt.minute(result.started_at)} UTC", result.image
     if image is not None:
         place += f". Picture: {image.name}, {image.width} × {image.height}"
@@ -167,7 +168,7 @@ def _part(part: Part) -> list[str]:
 
 
 def history_table(results: Sequence[RunResult]) -> str:
-    """`history`: one line a result, as the store gives them, newest first."""
+    """Returns the results as a text table in the given order, one line each."""
     rows = [("started (UTC)", "checkpoint", "settings", "device", "status", "result", "id")]
     for result in results:
         started, settings = result.started_at.replace("T", " ").rstrip("Z"), naming.run_settings(result)
@@ -177,13 +178,13 @@ def history_table(results: Sequence[RunResult]) -> str:
 
 
 def table(rows: Iterable[Sequence[str]]) -> list[str]:
-    """Left-aligned columns, two spaces between them."""
+    """Returns the lines of a text table: left-aligned columns with two spaces between them."""
     cells = [list(row) for row in rows]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in cells]
 
 
 def hanging(start: str, text: str) -> list[str]:
-    """The text in lines of at most `WIDTH` characters, the first behind `start`, the others indented as far."""
+    """Returns `text` wrapped to lines of `WIDTH` characters. `start` begins the first line; the rest is indented."""
     wrapper = textwrap.TextWrapper(WIDTH, start, " " * len(start), break_long_words=False, break_on_hyphens=False)
     return wrapper.wrap(text)

@@ -161,7 +161,7 @@ class RunResult:
         return (*self.earlier, ProcessResult(self.id, self.own_figures, self.threads))
 
     def break_even(self, compile_seconds: float) -> BreakEven | None:
-        """When a first call of `compile_seconds` has paid for itself; None without a speed-up, or if the outputs differ."""
+        """When a first call of `compile_seconds` has paid for itself; None without a speed-up or if outputs differ."""
         speedup = self.speedup
         if speedup is None or self.outputs_differ:
             return None

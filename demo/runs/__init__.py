@@ -1,1 +1,1 @@
-"""One run from outside: start its process, watch it, cancel it, estimate how long it takes."""
+"""One run, seen from the app: starts its process, watches it, cancels it, estimates how long it takes."""

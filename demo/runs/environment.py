@@ -1,11 +1,11 @@
-"""The environment variables of a process that is started here.
+"""The environment variables of the processes that the app starts.
 
-- On a Space visitors choose what is loaded. A process there gets only the variables in `NEEDED`, and no token file of
-  the Hub's library; `block_proc_access` keeps it from reading the app's own environment under /proc.
+- On a Hugging Face Space visitors choose what a process loads. So a process gets only the variables in `NEEDED`, and no
+  token of the Hub; `block_proc_access` keeps the process from reading the app's environment under /proc.
 - Anywhere else a process gets the whole environment.
 
-Not covered: a process has the user, files and network of the app. Root with the capability to trace processes can still
-read the app's environment.
+Not covered: a process has the app's user, files and network. Root may still read the app's environment if root has the
+capability to trace processes.
 """
 
 import contextlib
@@ -30,23 +30,23 @@ NEEDED = """
     OMP_NUM_THREADS OMP_WAIT_POLICY GOMP_SPINCOUNT MKL_NUM_THREADS
     WORTH_COMPILING_PIXELS WORTH_COMPILING_BATCH WORTH_COMPILING_PARAMETERS WORTH_COMPILING_HUB_IDS
 """.split()
-"""What Python, torch, the compilers, the Hub's library and the limits read. It has no patterns: torch writes the values
-of all names with TORCH or TRITON into its compile cache, which the runs of later visitors share."""
+"""The variables that Python, torch, compilers, the Hub's library and `limits` read. No patterns such as TORCH*: torch
+writes the values of all names with TORCH or TRITON into its compile cache, which later visitors' runs share."""
 SPIN_COUNT = "3000"
-"""Turns that an OpenMP thread spins before it sleeps. Without a bound all threads spin while they wait for one whose
-core another program has taken. Measured with one of two cores taken: a call of 10 ms took 1.5 s, and a thirtieth of
-that with this bound. On an idle machine the bound costs nothing."""
+"""How often a waiting OpenMP thread looks before it sleeps. Without this bound, if another program takes the core of
+one thread, all other threads spin until that thread is done. With one of two cores taken, a call of 10 ms then took
+1.5 s, and a thirtieth of 1.5 s with the bound. On an idle machine the bound costs nothing."""
 PR_SET_DUMPABLE = 4
 
 
 def worker_environment(folder: str) -> dict[str, str]:
-    """The variables of a process with its temporary files in `folder`. Inductor's cache stays where torch puts it by
-    default, so that all processes share it."""
+    """Returns the variables of a process whose temporary files lie in `folder`. Inductor's cache stays at torch's
+    default place, so that all processes share the cache."""
     environment = dict(os.environ)
     if limits.on_space():
         environment = {name: environment[name] for name in NEEDED if name in environment}
         environment |= {"HF_HUB_DISABLE_IMPLICIT_TOKEN": "1", "HF_TOKEN_PATH": os.devnull}
-    if limits.on_zero_gpu():  # no GPU may be asked for there outside of a function that holds one
+    if limits.on_zero_gpu():  # ZeroGPU lends a GPU only inside of certain functions: nothing else may touch it
         environment["CUDA_VISIBLE_DEVICES"] = ""
     if "OMP_WAIT_POLICY" not in environment:
         environment.setdefault("GOMP_SPINCOUNT", SPIN_COUNT)
@@ -62,7 +62,7 @@ def worker_environment(folder: str) -> dict[str, str]:
 
 
 def inductor_folder() -> Path:
-    """Where inductor keeps its cache by default: among the temporary files, under the user's name."""
+    """Returns torch's default folder for inductor's cache, such as '/tmp/torchinductor_alice'."""
     try:
         user = getpass.getuser()
     except (KeyError, OSError):  # a container may run under a user number that has no name
@@ -72,8 +72,8 @@ def inductor_folder() -> Path:
 
 
 def share_headers(folder: str) -> None:
-    """Links the C++ headers that inductor has compiled into a process's `folder` of temporary files: inductor looks for
-    them there, wherever its cache lies. Without the link each process would compile them again, for seconds."""
+    """Links inductor's precompiled C++ headers into `folder`, the temporary files of one process. Inductor looks for
+    them there, wherever its cache lies, and without the link each process would compile them again, for seconds."""
     shared = inductor_folder()
     with contextlib.suppress(OSError):
         shared.mkdir(exist_ok=True)
@@ -81,6 +81,6 @@ def share_headers(folder: str) -> None:
 
 
 def block_proc_access() -> None:
-    """On Linux: stops other processes of this user from reading this one's environment or memory under /proc."""
+    """Stops, on Linux, other processes of this user from reading the app's environment or memory under /proc."""
     if sys.platform.startswith("linux"):
         ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)

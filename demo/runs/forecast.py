@@ -1,8 +1,7 @@
-"""How long a run, or the runs of a sweep, will take.
+"""Forecasts how long a run, or the runs of a sweep, will take.
 
-1. The median of this machine's earlier runs with the same settings.
-2. Without one, a rough rule by the model's parameters.
-3. If they are not known, nothing.
+1. With earlier runs of the same settings on this machine: their median.
+2. Else a rough guess from the number of the model's parameters, or no forecast if the number is not known.
 
 Not covered: a compile cache that an earlier run has filled, the download of weights, and the load by other programs.
 """
@@ -19,38 +18,37 @@ from demo.core.result import RunResult
 from demo.core.spec import PUBLISHED_CALLS, TEXT_GENERATION, RunSpec
 
 NEWEST = 5
-"""The most of the latest runs with the same settings that count: an older torch may have been slower."""
+"""How many of the latest runs with the same settings count at most: older runs may be of a slower torch."""
 SECONDS_WITHOUT_CALLS, CALLS = 30.0, 30
-"""Of a run without its calls (start, compile), and the calls of a slow model. Runs on two cores took 20 s to 5 min."""
+"""Guessed seconds for the start and the compile, and guessed calls of a run. Runs on two cores took 20 s to 5 min."""
 OPERATIONS_A_SECOND = {"cpu": 50e9, "cuda": 3e12}
-"""Rates of float32: four models of the guide reached 17 to 170 GFLOP/s on two cores."""
+"""Guessed rates in float32, by device. Four models of the Transformers guide reached 17e9 to 170e9 on two cores."""
 TEXT_SHARE = 0.1
-"""Share of that rate that a text model reaches: each step reads every weight for a few operations."""
+"""The share of `OPERATIONS_A_SECOND` that a text model reaches: each step reads every weight for a few operations."""
 
 
 @dataclass(frozen=True)
 class Forecast:
     seconds: float
-    """Of the whole run with all its repeats, from the click."""
+    """Seconds from the click to the end of the last repeat."""
     runs: int
-    """How many earlier runs it rests on; 0 if it is a rough guess by the model's parameters."""
+    """How many earlier runs the forecast rests on; 0 for a rough guess from the model's parameters."""
 
 
 @dataclass(frozen=True)
 class SweepForecast:
-    """How long the cells that are still to be run will take, one after another."""
+    """How long the unfinished cells of a sweep will take, one after another."""
 
     cells: int
     seconds: float
     guessed: int
-    """Cells whose settings were never run on this device: their share is a rough guess."""
+    """How many of the cells have settings that were never run on this device; their seconds are a rough guess."""
 
 
 def forecast(spec: RunSpec, checkpoint: Checkpoint | None, earlier: Sequence[RunResult]) -> Forecast | None:
-    """The time of `spec`, whose device is 'cpu' or 'cuda'. None if it has not been run here and the checkpoint's
-    parameters are not known.
+    """Returns the forecast for `spec`, whose device is 'cpu' or 'cuda'; None without earlier runs and parameters.
 
-    `earlier` are this machine's runs on that device, newest first (see `on_this_machine`).
+    `earlier` are this machine's runs on the same device, newest first (see `on_this_machine`).
     """
     same = [run for run in earlier if run.speedup and comparable(run.spec) == comparable(spec)][:NEWEST]
     if same:
@@ -61,7 +59,7 @@ def forecast(spec: RunSpec, checkpoint: Checkpoint | None, earlier: Sequence[Run
 
 
 def forecast_sweep(specs: Sequence[RunSpec], earlier: Sequence[RunResult], machine: HostInfo) -> SweepForecast:
-    """The seconds of `forecast`, added up. The specs' device is 'cpu' or 'cuda'; `earlier` is newest first."""
+    """Returns the sum of all specs' forecasts. The specs' device is 'cpu' or 'cuda'; `earlier` is newest first."""
     here = {device: on_this_machine(earlier, machine, device) for device in {spec.device for spec in specs}}
     unknown = Forecast(2 * SECONDS_WITHOUT_CALLS, 0)  # a checkpoint whose parameters nobody has counted
     found = [forecast(spec, find(spec.checkpoint), here[spec.device]) or unknown for spec in specs]
@@ -69,7 +67,7 @@ def forecast_sweep(specs: Sequence[RunSpec], earlier: Sequence[RunResult], machi
 
 
 def on_this_machine(earlier: Sequence[RunResult], machine: HostInfo, device: str) -> list[RunResult]:
-    """The runs of `earlier` that were measured on this machine's 'cpu' or 'cuda' device."""
+    """Returns the runs of `earlier` that were measured on this machine's `device`, 'cpu' or 'cuda'."""
     name = machine.gpu if device == "cuda" else machine.cpu
     return [
         run
@@ -79,13 +77,13 @@ def on_this_machine(earlier: Sequence[RunResult], machine: HostInfo, device: str
 
 
 def comparable(spec: RunSpec) -> RunSpec:
-    """The queries of a zero-shot detector change neither time nor memory much; repeats are processes of their own."""
+    """Returns the spec without what hardly changes the time of one process: a detector's queries, and the repeats."""
     return dataclasses.replace(spec, text=(), repeats=1)
 
 
 def _seconds_by_parameters(spec: RunSpec, checkpoint: Checkpoint) -> float:
     text = spec.task == TEXT_GENERATION
-    # two operations for each weight and each patch of 16 x 16 pixels, as in a ViT; or each token
+    # as in a ViT: two operations (multiply, add) for each weight and each patch of 16 x 16 pixels, or each token
     patches = 1 if text else math.prod(checkpoint.input_size) / 256
     operations = 2.0 * checkpoint.parameters * spec.batch_size * patches
     call = operations / OPERATIONS_A_SECOND[spec.device] / (TEXT_SHARE if text else 1)

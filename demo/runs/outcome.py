@@ -1,5 +1,5 @@
-"""A run as its runner sees it: the job, the latest progress, a result in place of one that its worker did not give, and
-what earlier runs add to a result."""
+"""A run as its runner sees it: the job, the latest progress, the result if the worker gave none, and what earlier runs
+add to a result."""
 
 import contextlib
 import dataclasses
@@ -30,17 +30,17 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Files:
-    """What a run writes beside its result, by the names of the worker's `Job`; None: not asked for, or not there."""
+    """The files that a run writes beside its result, named as in the worker's `Job`; None: not asked for."""
 
     trace: Path | None = None
-    """What the profiler saw, for Perfetto, if the run has a profile."""
+    """The profiler's trace, for Perfetto, if the run has a profile."""
     package: Path | None = None
-    """What AOTInductor built, with compiler "aot"."""
+    """The package that AOTInductor built, with compiler "aot"."""
     kept_packages: Path | None = None
-    """A folder in which a package stays for the next process of the same spec, which then loads it."""
+    """A folder that keeps the package, so that the next process of the same spec loads it instead of building one."""
 
     def existing(self) -> "Files":
-        """Those of them that are on the disk."""
+        """Returns the paths of the files that are on the disk, and None for all others."""
         return Files(**{name: file for name, file in vars(self).items() if file is not None and file.is_file()})
 
 
@@ -49,7 +49,7 @@ NO_FILES = Files()
 
 @dataclass
 class OngoingRun:
-    """One process of a run."""
+    """One process of a run, while it goes on. A run with repeats has several processes."""
 
     spec: RunSpec
     input_file: Path | None = None
@@ -57,24 +57,23 @@ class OngoingRun:
     cancel: threading.Event | None = None
     threads: int | None = None
     exactly: bool = False
-    """As in the worker's `Job`."""
+    """Whether the worker refuses the run if fewer cores than `threads` are free, instead of using fewer threads."""
     id: str = field(default_factory=lambda: uuid.uuid4().hex[:12])
     started_at: str = field(default_factory=lambda: datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"))
     begun: float = field(default_factory=time.monotonic)
     progress: Progress = field(default_factory=lambda: Progress("start", 0.0, 0.0))
     progress_at: float = 0.0
-    """Seconds after the beginning at which `progress` came."""
+    """When `progress` came, in seconds since the beginning."""
     answer: RunResult | None = None
-    """Of the worker, once only the later start is still measured: whatever ends the run then, this is its result."""
+    """The result, once only the warm first call of a later process is missing. A failure after that keeps `answer`."""
 
     @property
     def elapsed_seconds(self) -> float:
-        """Seconds since the beginning."""
         return time.monotonic() - self.begun
 
     def progress_after(self, elapsed: float, new: Progress | None = None) -> Progress:
-        """The latest progress at `elapsed` seconds, which is `new` if the worker has just sent one. The time left is
-        counted down, and None below 0."""
+        """Returns the latest progress, or `new` if the worker has just sent one, brought forward to `elapsed` seconds.
+        The remaining time is counted down, and None when used up."""
         if new is not None:
             self.progress, self.progress_at = new, elapsed
         latest, passed = self.progress, elapsed - self.progress_at
@@ -84,8 +83,8 @@ class OngoingRun:
         return dataclasses.replace(latest, elapsed_seconds=elapsed, remaining_seconds=left, racing_seconds=racing)
 
     def job(self, folder: str) -> dict[str, Any]:
-        """What the worker reads, whose temporary files lie in `folder`. Raises OSError if an empty compile cache has no
-        room there."""
+        """Returns the job for a worker whose temporary files lie in `folder`. Raises OSError if no folder for an empty
+        compile cache can be made there."""
         job = {name: getattr(self, name) for name in ("id", "started_at", "threads", "exactly")}
         files = vars(self.files) | {"input_file": self.input_file}
         job |= {name: str(file.resolve()) for name, file in files.items() if file is not None}
@@ -118,7 +117,7 @@ class OngoingRun:
         )
 
     def as_crashed(self, worker: Worker) -> RunResult:
-        """For a worker, not yet closed, that ended without a result or sent something that cannot be read."""
+        """Returns the result for a worker that died or sent an unreadable message. Call it before `worker.close`."""
         code = None if worker.unreadable else worker.child.exit_code()
         _log.warning("the worker %s; it printed last: %s", ending(code), worker.child.last_words() or "nothing")
         change: dict[str, Any] = {}
@@ -128,7 +127,7 @@ class OngoingRun:
         elif self.progress.phase == "start":
             remedy = "python -m demo doctor says what it needs to start."
         elif self.progress.phase in PHASES[: PHASES.index("compile")]:
-            remedy = AGAIN  # nothing was compiled yet
+            remedy = AGAIN  # nothing was compiled yet, so another way to compile would not help
         else:
             other, change = other_way_to_compile(self.spec)
             remedy = f"{AGAIN} {other}".strip()
@@ -149,8 +148,8 @@ class OngoingRun:
 
 
 def with_earlier_costs(result: RunResult, history: History) -> RunResult:
-    """Adds the compile cost that this run did not measure, cold or warm, from the latest run with the same settings;
-    not to a user's own model, whose file may have changed since. Raises HistoryError."""
+    """Returns the result with the compile cost that its run did not measure (cold: empty cache, warm: filled cache), as
+    an earlier run measured it. An own model gets none: its file may have changed since. Raises HistoryError."""
     compilation = result.compilation
     if compilation is None or (compilation.cold and compilation.warm) or result.spec.task == OWN_MODEL:
         return result
@@ -160,15 +159,15 @@ def with_earlier_costs(result: RunResult, history: History) -> RunResult:
 
 
 def with_earlier_runs(result: RunResult, earlier: tuple[ProcessResult, ...], history: History | None) -> RunResult:
-    """Adds the earlier processes with the same settings, on which the answer then rests, too, and the spread between
-    processes of other settings. `earlier` are processes known beside those of the history."""
+    """Returns the result with the earlier processes of the same settings, which its speed-up then includes, and with
+    how much processes of other settings differ. `earlier` are further processes, which the history may lack."""
     if result.speedup is None:
         return result
     same, others, deleted = [], [], earlier
     if history is not None:
         with contextlib.suppress(HistoryError):
             same, others = history.same_settings(result), history.reruns(result)
-            if result.spec.task != OWN_MODEL:  # whose stored runs are never `same`
+            if result.spec.task != OWN_MODEL:  # an own model has no `same`: all of `earlier` count
                 deleted = tuple(run for run in earlier if history.get(run.id) is None)
     pool = reruns.earlier_processes(result, same, deleted)
     if left_out := len({run.id for run in earlier} - {run.id for run in pool}):
@@ -178,7 +177,8 @@ def with_earlier_runs(result: RunResult, earlier: tuple[ProcessResult, ...], his
 
 
 def with_answer_without_breaks(result: RunResult, history: History) -> RunResult:
-    """Adds the latest stored answer of the same settings without the added graph breaks. Raises HistoryError."""
+    """Returns a result with added graph breaks together with the latest stored speed-up of the same settings without
+    the breaks; any other result as it is. Raises HistoryError."""
     if not result.spec.graph_break:
         return result
     plain = dataclasses.replace(result, spec=dataclasses.replace(result.spec, graph_break=False))
@@ -188,8 +188,8 @@ def with_answer_without_breaks(result: RunResult, history: History) -> RunResult
 
 
 def redact(result: RunResult) -> RunResult:
-    """The result without folders and control characters in its texts: errors of libraries name files by their full
-    paths, and a result is shown to other people."""
+    """Returns the result without folders and control characters in its texts: libraries' errors name files by their
+    full paths, and a result is shown to other people."""
     failure = result.failure
     if failure is not None:
         failure = dataclasses.replace(failure, message=fmt.redact(failure.message), remedy=fmt.redact(failure.remedy))
@@ -197,7 +197,7 @@ def redact(result: RunResult) -> RunResult:
 
 
 def store(result: RunResult, history: History) -> RunResult:
-    """Appends the result to the history, and returns it with a warning if that failed or set a damaged file aside."""
+    """Stores the result and returns it, with a warning if storing failed or had to set a damaged history file aside."""
     try:
         notice = history.append(result)
     except HistoryError as error:

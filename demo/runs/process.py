@@ -1,12 +1,11 @@
-"""Child processes: how each is started and ended, and the worker of a run, which sends its events through a pipe.
+"""Starts and ends child processes. A worker is the child of a run: it sends its events through a pipe.
 
-- Leaving `child_process` kills the process and all that it started, and removes its temporary files. So does the end of
-  this process, even by SIGKILL (see `demo.backend.lifeline`).
-- When memory runs out, Linux kills it before this process.
-- A process that dies early, or never reads its job, neither blocks this one nor raises BrokenPipeError here.
+- Leaving `child_process` kills the child and all that the child started, and removes the child's temporary files. The
+  child's lifeline, a process that watches the app, does the same when the app ends, even by SIGKILL.
+- When memory runs out, Linux kills the child before the app.
+- A child that dies early, or never reads its job, neither blocks the app nor raises BrokenPipeError.
 
-Not covered: a process that the child moves into a session of its own is not killed, and the child is not confined: it
-has the same user, files and network.
+Not covered: processes that leave the child's session are not killed, and a child has the app's user, files and network.
 """
 
 import contextlib
@@ -35,21 +34,20 @@ from demo.runs.environment import ROOT, share_headers, worker_environment
 
 EXIT_SECONDS = 2.0
 DRAIN_SECONDS = 5.0
-"""How long to wait for a worker's last events once it has ended. It ends as soon as it has sent its result, which takes
-longer to read on a busy machine."""
+"""How long to read a worker's last events after its end: the result was just sent, and a busy machine reads slowly."""
 LAST_WORDS_BYTES = 2000
 POLL_SECONDS = 0.2
 READY_SECONDS = 120.0
 MAX_MESSAGE_CHARACTERS = 64_000_000
-"""A result with its masks and raw times has a few million characters; a longer message is an error of the worker."""
+"""The longest message that counts as valid. A result with its masks and raw times has a few million characters."""
 
 
 class WorkerDied(RuntimeError):
-    """A process that runs torch ended without an answer. The text says why, without a full stop."""
+    """A process that runs torch ended without a result. The text says why, without a full stop."""
 
 
 class Child:
-    """A running process, as `child_process` gives it."""
+    """A process that `child_process` started. `folder` holds its temporary files."""
 
     def __init__(self, process: subprocess.Popen[bytes], folder: str, output: IO[bytes], errors: IO[bytes]) -> None:
         self.pid = process.pid
@@ -57,36 +55,34 @@ class Child:
         self._process, self._output, self._errors = process, output, errors
 
     def send(self, job: dict[str, Any]) -> None:
-        """Writes the job as one line of JSON. If the process dies meanwhile, the end of its answers shows it.
-
-        A job can be longer than the pipe holds, and the lifeline keeps the pipe open after the process has died; so
-        this writes only as much as fits without blocking, and stops when the process has exited.
-        """
+        """Writes the job as one line of JSON. Raises nothing if the process dies meanwhile: `exit_code` shows it."""
         pipe, rest = cast(IO[bytes], self._process.stdin).fileno(), json.dumps(job).encode() + b"\n"
-        poll = select.poll()
-        poll.register(pipe, select.POLLOUT)
+        writable = select.poll()
+        writable.register(pipe, select.POLLOUT)
+        # A plain write could block for ever: a job may exceed the pipe's buffer, and the lifeline keeps the pipe open
+        # after the process has died. PIPE_BUF bytes always fit when poll reports room.
         with contextlib.suppress(OSError):
-            while rest and self.exited() is None:
-                if poll.poll(POLL_SECONDS * 1000):
+            while rest and self.exit_code_now() is None:
+                if writable.poll(POLL_SECONDS * 1000):
                     rest = rest[os.write(pipe, rest[: select.PIPE_BUF]) :]
 
-    def exited(self) -> int | None:
-        """The exit code, minus the signal's number for a killed process; None while it runs."""
+    def exit_code_now(self) -> int | None:
+        """Returns the exit code, -9 for a process that signal 9 killed; None while the process runs."""
         return self._process.poll()
 
     def exit_code(self, seconds: float | None = EXIT_SECONDS) -> int | None:
-        """Waits at most `seconds` for the end, or for ever if None. The exit code; None if the process still runs."""
+        """Waits at most `seconds` (None: for ever) and returns the exit code; None if the process still runs."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             return self._process.wait(seconds)
         return None
 
     def output(self) -> list[str]:
-        """The lines of its standard output. Call it once the process has ended: both share one place in the file."""
+        """Returns the lines of standard output. Call it after the end: both processes share the file's position."""
         self._output.seek(0)
         return self._output.read().decode(errors="replace").splitlines()
 
     def last_words(self) -> str:
-        """The end of what it has written to standard error."""
+        """Returns the last `LAST_WORDS_BYTES` that the process wrote to standard error, as text."""
         self._errors.seek(0, os.SEEK_END)
         self._errors.seek(max(0, self._errors.tell() - LAST_WORDS_BYTES))
         return self._errors.read().decode(errors="replace").strip()
@@ -94,15 +90,14 @@ class Child:
 
 @contextlib.contextmanager
 def child_process(module: str, *arguments: str, pass_fds: Sequence[int] = ()) -> Iterator[Child]:
-    """Runs `python -m module arguments` in a session and a folder of its own, and kills it at the end.
+    """Runs `python -m module arguments` in a session and a folder of its own, and kills the process at the end.
 
-    Its standard input is a pipe for one job. What it prints goes to files: processes that it starts could hold a pipe
-    open.
-    Raises OSError where there is no room for files, or no memory or process left; nothing remains then.
+    Standard input is a pipe for one job. Raises OSError if disk, memory or processes run out; then nothing is left.
     """
     with contextlib.ExitStack() as undo:
         folder = undo.enter_context(tempfile.TemporaryDirectory(prefix="worth-compiling-", ignore_cleanup_errors=True))
         share_headers(folder)
+        # Files and not pipes, because processes that the child starts could hold a pipe open.
         output, errors = (undo.enter_context(tempfile.TemporaryFile(dir=folder)) for _ in range(2))
         environment = worker_environment(folder)
         # Without this folder importing torch fails in the child, and nothing would say why.
@@ -117,15 +112,17 @@ def child_process(module: str, *arguments: str, pass_fds: Sequence[int] = ()) ->
             cwd=ROOT,
             env=environment,
         )
-        undo.enter_context(process)  # which closes its pipes
+        undo.enter_context(process)  # closes the pipes at the end
         undo.callback(_kill, process)
-        with contextlib.suppress(OSError):  # not Linux
+        # When memory runs out, Linux first kills the process with the highest score: 1000 is the maximum.
+        with contextlib.suppress(OSError):  # other systems have no such file
             Path(f"/proc/{process.pid}/oom_score_adj").write_text("1000")
         yield Child(process, folder, output, errors)
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
-    with contextlib.suppress(ProcessLookupError, PermissionError):  # the lifeline keeps the group's number taken
+    # The number cannot be another group's by now: the lifeline stays in this group until the app closes the pipe.
+    with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
 
@@ -134,18 +131,18 @@ Event = Progress | RunResult | BadInput
 
 
 class Worker:
-    """One worker process and the pipe of its events. It takes one job."""
+    """A worker process, which takes one job, and the pipe of its events."""
 
     def __init__(self, module: str) -> None:
-        """Raises OSError as `child_process` does."""
+        """Starts the worker. Raises OSError as `child_process` does."""
         self.machine: HostInfo | None = None
-        """What the worker said of the machine; None until it is ready."""
+        """The machine as the worker reported it; None before."""
         self.unreadable = False
-        """Whether it sent a whole message that is no event, or an endless one. One cut short shows that it died."""
+        """Whether the worker sent a message that is no event or is too long. A message cut short is a death instead."""
         self.ready = threading.Event()
-        """Set once it has imported its libraries, or ended."""
+        """Set when the worker has imported its libraries, or has ended."""
         self._events: queue.SimpleQueue[Event | None] = queue.SimpleQueue()
-        """None: there are no more."""
+        """Events that `events` has not yielded yet; None after the last one."""
         reading, writing = os.pipe()
         try:
             with contextlib.ExitStack() as undo:
@@ -159,7 +156,7 @@ class Worker:
             os.close(writing)
 
     def _listen(self, reading: int) -> None:
-        """Puts the worker's events on the queue until there are no more or one cannot be read."""
+        """Puts the worker's events on the queue until the pipe ends or a message cannot be read."""
         with os.fdopen(reading, encoding="utf-8", errors="replace") as lines:
             try:
                 while (line := lines.readline(MAX_MESSAGE_CHARACTERS)).endswith("\n"):
@@ -185,8 +182,8 @@ class Worker:
             raise ValueError(f"no such event: {kind}")
 
     def machine_when_ready(self) -> HostInfo:
-        """Waits for what the worker says of the machine, `READY_SECONDS` at most. Raises WorkerDied with the last line
-        that it printed, or how it ended."""
+        """Returns the machine as the worker reports it; waits at most `READY_SECONDS`. Raises WorkerDied with the last
+        line that the worker printed, or with how the worker ended."""
         self.ready.wait(READY_SECONDS)
         if self.machine is not None:
             return self.machine
@@ -198,13 +195,13 @@ class Worker:
         raise WorkerDied(words.splitlines()[-1].rstrip(".") if words and code >= 0 else f"it {ending(code)}")
 
     def events(self) -> Iterator[Event | None]:
-        """Its events; None when none came for 0.2 s.
+        """Yields the worker's events, and None whenever no event came for 0.2 s, until the pipe ends.
 
-        Ends with the pipe, or `DRAIN_SECONDS` after the worker if a process that it started holds the pipe open.
+        If a process that the worker started holds the pipe open, stops `DRAIN_SECONDS` after the worker's end.
         """
         exited_at = math.inf
         while True:
-            if self.child.exited() is not None:
+            if self.child.exit_code_now() is not None:
                 exited_at = min(exited_at, time.monotonic())
             try:
                 if (event := self._events.get(timeout=POLL_SECONDS)) is None:
@@ -216,12 +213,12 @@ class Worker:
                 yield None
 
     def close(self) -> None:
-        """Kills the process and everything that it started, and removes its temporary files."""
+        """Kills the worker and everything that the worker started, and removes the temporary files."""
         self._running.close()
 
 
 def ending(code: int | None) -> str:
-    """How a process ended, as the end of a sentence. A code of None: it sent a message that cannot be read."""
+    """Returns how a process ended: 'was killed by signal SIGKILL'. A `code` of None means an unreadable message."""
     if code is None:
         return "sent a message that cannot be read"
     if code < 0:

@@ -1,7 +1,7 @@
-"""Starts, watches and cancels the worker process. Each run has a new process; a failure is a result.
+"""Starts, watches and cancels the worker process. Each run has a new process; a failed run has a result, too.
 
-A spare worker that has already imported torch and transformers waits, so that a click does not wait for imports.
-Spares are started when a run has ended, and none imports while a run is going on.
+A spare worker has already imported torch and transformers and waits for a job, so that a click does not wait for
+imports. Spares are started when a run has ended, and none imports while a run is going on.
 """
 
 import contextlib
@@ -26,13 +26,13 @@ from demo.store.history import History, HistoryError
 
 WORKER_MODULE = "demo.backend"
 CLOSING_SECONDS = 5.0
-"""How long `close` waits for a run on another thread, which looks at least every 0.2 s."""
+"""How long `close` waits for a run on another thread to end. A run checks every 0.2 s whether it has to end."""
 
 _log = logging.getLogger(__name__)
 
 
 class Runner:
-    """Runs specs one after another, each in a process of its own, and appends every result to the history."""
+    """Runs specs one after another, each in a process of its own, and stores every result in the history, if any."""
 
     def __init__(
         self,
@@ -40,7 +40,7 @@ class Runner:
         spare: bool = False,
         worker_module: str = WORKER_MODULE,
     ) -> None:
-        """Stores the runs that an app left when it was killed. `spare` keeps a worker waiting for the next run."""
+        """Stores the runs of an app that was killed. `spare` says whether a worker waits for the next run."""
         self.timeout_seconds = limits.current().seconds
         self._history = history
         self._worker_module = worker_module
@@ -55,8 +55,9 @@ class Runner:
         self._renew_spares()
 
     def _renew_spares(self, to_come: int = 0) -> None:
-        """Keeps two spares if at least two runs follow and two cores are there to import side by side; else one if the
-        runner `keeps_spare`, or none. Closes the others. If none can be started, the next run says why."""
+        """Closes spares that are too many for `to_come` further runs; if none is left, starts as many as are wanted.
+        Two are wanted if two runs follow and two cores can import side by side. Else one is wanted if a run follows or
+        the runner keeps a spare. If none can be started, the next run says why."""
         wanted = min(2, cores.usable_cores(), to_come) or int(self._keeps_spare)
         while len(self._spares) > wanted:
             self._spares.pop().close()
@@ -70,13 +71,13 @@ class Runner:
 
     @property
     def machine(self) -> HostInfo | None:
-        """The machine, as a spare or the worker of the run has reported it; None until one is ready."""
+        """The machine as a worker has reported it; None until a worker is ready."""
         for worker in (*self._spares, self._busy):
             self._machine = self._machine or (worker.machine if worker is not None else None)
         return self._machine
 
     def inspect(self) -> HostInfo:
-        """Waits until the worker of the next run has reported the machine. Raises WorkerDied."""
+        """Waits until the next run's worker is ready and returns the machine. Raises WorkerDied, or OSError."""
         self._spares = self._spares or [Worker(self._worker_module)]
         return self._spares[0].machine_when_ready()
 
@@ -92,18 +93,18 @@ class Runner:
     ) -> Generator[Progress | RunResult, None, None]:
         """Yields Progress at least every 0.2 s and, last, the RunResult, which is then already in the history.
 
-        - Repeats: `spec.repeats` processes run one after another, `earlier` counted in, one at least. The result of
-          each is stored, and rests on those before it and on all with these settings that the history has. The last
-          result is yielded, or the first that has no answer.
-        - Threads: on a CPU each process has `threads`, if the spec leaves them open, or fewer if other programs take
-          cores. Without `threads` a repeat has those of the first process, or is refused. A refused repeat ends the run
-          with the answer so far, and a caveat that says why.
-        - The answer is in a Progress, too, once only the later start is missing.
+        - Repeats: processes run until `spec.repeats` are done, with those in `earlier`; at least one runs. Each result
+          is stored, and its speed-up includes all earlier processes with the same settings. The last result is yielded,
+          or the first that cannot count in a later speed-up, such as a failure.
+        - Threads: if the spec leaves the number open, each process on a CPU has `threads`, or fewer if other programs
+          take cores. Without `threads` a repeat has as many as the first process, or is refused. A refused repeat ends
+          the run with the result so far and a caveat that says why.
+        - Once only the warm first call of a later process is missing, a Progress holds the result as `answer`.
         - Setting `cancel`, or closing the generator, ends the run as 'cancelled'; closing the runner as 'interrupted'.
-          After the generator was closed only the history has the result.
+          After the generator was closed, only the history has the result.
         - `files` are what the run writes beside its result; `to_come` is how many runs the caller will start next.
 
-        Raises BadInput if the worker finds that the job cannot be run as given; nothing is stored then.
+        Raises BadInput if the worker finds that the job cannot be run as given; then nothing is stored.
         """
         with self._one_at_a_time:
             started, exactly = time.monotonic(), threads is None
@@ -127,15 +128,15 @@ class Runner:
                     break
                 earlier = result.as_processes()
                 if not earlier:
-                    self._renew_spares(min(to_come, len(self._spares)))  # the other repeats need none
+                    self._renew_spares(min(to_come, len(self._spares)))  # the repeats to come are not run
                     break
             yield result
 
     def _run_one(
         self, run: OngoingRun, earlier: tuple[ProcessResult, ...], to_come: int, last: bool
     ) -> Iterator[Progress | RunResult]:
-        """Yields the progress of one process, and last its result, which is then stored. The later start is not
-        measured if it is known, or if this is not the last repeat: the next one is a later start."""
+        """Yields the progress of one process and, last, its result, which is already stored. A warm first call is not
+        measured if the history knows it, or if this is not the `last` repeat: the next repeat starts warm."""
         marker = self._history.begin_run(run.as_interrupted()) if self._history is not None else None
         result: RunResult | None = None
         refused = False
@@ -158,6 +159,7 @@ class Runner:
                         if (known or not last) and run.spec.cache == "keep":
                             result = run.answer
                             continue
+                        # If the app is killed from here on, the next start stores the answer, not 'interrupted'.
                         if marker is not None and self._history is not None:
                             History.end_run(marker)
                             marker = self._history.begin_run(answer)
@@ -178,8 +180,8 @@ class Runner:
         yield result
 
     def _on_worker(self, run: OngoingRun) -> Generator[Event | None, None, None]:
-        """Gives the job to a worker, yields its events, the last of them a result, and closes it. Yields None at least
-        every 0.2 s: a Gradio handler notices a cancel only when it yields."""
+        """Gives the job to a worker, yields the worker's events up to a result, and closes the worker. Yields None if
+        0.2 s pass without an event, because a Gradio handler notices a cancel only when it yields."""
         with contextlib.ExitStack() as stack:
             try:
                 worker = stack.enter_context(self._one_worker())
@@ -198,8 +200,8 @@ class Runner:
 
     @contextlib.contextmanager
     def _one_worker(self) -> Iterator[Worker]:
-        """A spare, or a new worker if there is none, closed at the end. Raises OSError."""
-        while self._spares and self._spares[0].child.exited() is not None:  # Linux may end it to free memory
+        """Yields a spare, or a new worker if there is no spare, and closes the worker at the end. Raises OSError."""
+        while self._spares and self._spares[0].child.exit_code_now() is not None:  # killed to free memory
             self._spares.pop(0).close()
         self._busy = worker = self._spares.pop(0) if self._spares else Worker(self._worker_module)
         try:
@@ -210,7 +212,7 @@ class Runner:
             self._machine = worker.machine or self._machine
 
     def _complete(self, result: RunResult, earlier: tuple[ProcessResult, ...], elapsed: float) -> RunResult:
-        """The result with what earlier runs add to it."""
+        """Returns the result with its time, without private paths, and with what earlier runs add to it."""
         result = outcome.redact(dataclasses.replace(result, elapsed_seconds=round(elapsed, 3)))
         result = outcome.with_earlier_runs(result, earlier, self._history)
         if self._history is None:
@@ -221,16 +223,16 @@ class Runner:
         return result
 
     def free_threads(self) -> int | None:
-        """Returns the threads that a run on the CPU would get now: torch's own number, or fewer if other programs leave
-        fewer cores free. None if that is not known."""
+        """Returns how many threads a run on the CPU would get now: torch's default, or fewer if other programs leave
+        fewer cores free. None if the machine or the free cores are not known."""
         machine, free = self.machine, cores.free_now()
         if machine is None or machine.threads is None or free is None:
             return None
         return min(machine.threads, free)
 
     def close(self) -> None:
-        """Ends the spares, and a run in progress on another thread: its result, 'interrupted', is stored before this
-        returns. A run of this very thread ends by closing its generator."""
+        """Ends the spares and waits `CLOSING_SECONDS` at most until a run on another thread is stored as 'interrupted'.
+        A run on the calling thread ends when its generator is closed."""
         self._closing.set()
         if self._one_at_a_time.acquire(timeout=CLOSING_SECONDS):
             self._one_at_a_time.release()
@@ -239,10 +241,10 @@ class Runner:
 
 
 def _over_repeats(progress: Progress, repeats: range, repeat: int, before: float) -> Progress:
-    """The progress of one process as part of all `repeats`, given the seconds that the processes `before` it took."""
+    """Returns one process's progress as progress of all `repeats`; the processes before it took `before` seconds."""
     ended, to_come = repeat - repeats[0], repeats[-1] - repeat
     remaining = progress.remaining_seconds
-    if to_come:  # how long they take is known when one has ended
+    if to_come:  # how long the others take is known once one has ended
         remaining = remaining + before / ended * to_come if remaining is not None and ended else None
     return dataclasses.replace(
         progress,

@@ -1,1 +1,1 @@
-"""Many runs: grids, the search for the fastest setting, several machines."""
+"""Many runs: sweeps over a grid of settings, on one or several machines, and the search for the best way to run."""

@@ -1,12 +1,13 @@
-"""Ranks the ways to run one model by their steady calls, and picks a winner.
+"""Ranks the ways to run one model by the latency of calls after the warm-up, and picks a winner.
 
-- Each way is tried alone. Not covered: two ways together, and single options of inductor.
-- A way that leaves eager as it is has the speed-up of its own runs, in which drift of the machine cancels.
-- A way that also changes eager is compared with plain eager in the processes of the other ways. Nothing cancels there,
-  so its interval includes how plain eager differs between processes.
+- Each way, such as freezing or a package, is tried alone. Not covered: two ways together, single options of inductor.
+- Plain eager is eager without any option for speed. If a way times plain eager in its own runs, its speed-up is that of
+  its runs: both are timed in turns, so a machine that slows down slows down both.
+- A way that also changes eager, such as bfloat16, is compared with plain eager in the other ways' processes. A slow
+  process does not slow both there, so the interval includes how much plain eager differs between processes.
 - `stats.compare` says whether two ways differ. Every interval is corrected for the number of ways.
-- rank = 1 + number of ways that are better.
-- First answers are single measurements and decide nothing.
+- A way's rank is 1 + the number of ways that are better.
+- First answers (the time from the start of a process to its first output) are measured once and decide nothing.
 """
 
 import dataclasses
@@ -41,10 +42,10 @@ WAYS: dict[str, dict[str, Any]] = {
     "bfloat16": {"dtype": "bfloat16"},
     "float16": {"dtype": "float16"},
 }
-"""Per way, the options that differ from plain torch.compile. A search tries the ways in this order; those that time
-kernels while they compile take minutes and come late. Of equal ways the first wins: it asks less of the code around."""
+"""The ways, with the options that differ from plain torch.compile. A search tries the ways in this order. Ways that
+time kernels while they compile take minutes and come late. Of equal ways the first wins: it is the simplest to use."""
 OTHER_FORMATS = ("tf32", "bfloat16", "float16")
-"""Ways in another number format. They change the outputs, so a search tries them on request only."""
+"""The ways in another number format. They change the outputs, so a search tries them only on request."""
 
 
 @dataclass(frozen=True)
@@ -52,27 +53,27 @@ class Way:
     name: str
     """A key of `WAYS`."""
     spec: RunSpec
-    """The run of this way. Eager needs none: every run measures it."""
+    """The spec that runs the way. The way eager is never run on its own: the runs of other ways time eager, too."""
     refused: str = ""
-    """Why it cannot be run here, as a sentence."""
+    """Why the way cannot be run here, as a sentence; '' if it can."""
 
     @property
     def changes_eager(self) -> bool:
-        """Whether the eager of its runs is another one than plain eager."""
+        """Whether runs of this way time another eager than plain eager, such as eager in bfloat16."""
         return not WAYS[self.name].keys().isdisjoint(("channels_last", "dtype"))
 
 
 def plain(spec: RunSpec, machine: HostInfo) -> RunSpec:
-    """Returns the spec on its device, without settings for speed, and timed as usual."""
+    """Returns the spec with the machine's device for 'auto', and the defaults of all options for speed and timing."""
     kept = {name: option.default for name, option in OPTIONS.items() if option.for_speed or option.timing}
     return on_machine(dataclasses.replace(spec, graph_break=False, **kept), machine)
 
 
 def ways(spec: RunSpec, machine: HostInfo, other_formats: bool = False) -> list[Way]:
-    """Returns every way for this model, input and batch size, also refused ones. Raises BadInput if eager cannot run.
+    """Returns the ways to try for this spec, also those refused here. Raises BadInput if eager cannot run.
 
-    Ways that change nothing are left out: on a CPU TF32 and the modes with CUDA graphs; the channels last for models
-    without pictures, or with few convolutions.
+    Ways that change nothing are left out: on a CPU TF32 and the modes with CUDA graphs; channels_last for models
+    without pictures or with few convolutions.
     """
     bare, known = resolve(plain(spec, machine), machine), catalog.find(spec.checkpoint)
     found = []
@@ -92,28 +93,28 @@ def ways(spec: RunSpec, machine: HostInfo, other_formats: bool = False) -> list[
 # The table
 
 CLOSE_RATIO = 1.05
-"""Of ways that cannot be told apart, the simplest with an estimate within 5 % of the best one wins."""
+"""Among ways that cannot be told apart, the winner is the simplest with an estimate within 5 % of the best."""
 MIN_EAGERS = 3
-"""Fewest processes of plain eager that tell its spread."""
+"""How many processes of plain eager are needed to estimate how much they differ."""
 
 
 @dataclass(frozen=True)
 class Row:
     way: Way
     result: RunResult | None = None
-    """Its newest run, whose answer includes all its processes here; None before the first, and for eager."""
+    """The way's newest run, whose speed-up includes the earlier processes; None before the first run, and for eager."""
     out: str = ""
-    """Why it cannot win, as the end of a sentence: it failed, does not agree or was refused."""
+    """Why the way cannot win, such as 'has no figures': the run failed, was refused or does not agree; '' if it can."""
     speedup: Interval | None = None
-    """Plain eager's call over this way's, with an interval that is corrected for the number of ways."""
+    """Plain eager's latency over this way's latency, with an interval that is corrected for the number of ways."""
     seconds: float | None = None
-    """One call, as measured."""
+    """The latency of one call."""
     first_answers: Mapping[str, dict[str, float]] = field(default_factory=dict)
-    """Seconds from the start of a process to its first answer, by part: 'import', 'load', 'compile', 'first run'.
-    Under 'nothing' with an empty cache, under 'next' with what an earlier process left; missing if not known."""
+    """Seconds from a process's start to its first output, by part: 'import', 'load', 'compile', 'first run'. The key
+    'nothing' is for an empty cache, 'next' for what an earlier process left; a key is missing if not known."""
     memory_bytes: int | None = None
     rank: int | None = None
-    """None if it cannot win."""
+    """1 for the best ways; None if the way cannot win, or is not measured yet."""
 
     def first_answer(self, state: str) -> float | None:
         """Returns the sum of the parts under `state`, 'nothing' or 'next'; None if not known."""
@@ -124,26 +125,26 @@ class Row:
 @dataclass(frozen=True)
 class BestTable:
     rows: tuple[Row, ...]
-    """The best first; those that cannot win last."""
+    """All ways, the best first; ways without a rank last."""
     winner: Row | None
-    """None if nothing could be compared. Eager if no way is known to be better."""
+    """The row of the best way, eager's if no way is known to be better; None if nothing could be compared."""
     equals: tuple[Row, ...] = ()
-    """The other ways of the first rank, which cannot be told from the winner."""
+    """The other ways of rank 1: no other way is known to be better than they are."""
 
     @property
     def disturbed(self) -> bool:
-        """Whether other programs took the cores in the run of a way that can win."""
+        """Whether other programs took cores in the newest run of a way that can win."""
         runs = [row.result for row in self.rows if row.rank is not None and row.result is not None]
         return any(run.oversubscribed for run in runs)
 
 
 def best_table(ways: Sequence[Way], results: Mapping[str, RunResult], refused: Mapping[str, str]) -> BestTable:
-    """Returns the rows of all ways. By way, `results` has the newest run, `refused` why a run could not start."""
+    """Returns the ranked table of all ways. By way, `results` holds the newest run, `refused` why a way cannot run."""
     plain_runs = [results[way.name] for way in ways if way.name in results and not way.changes_eager]
-    eagers = [one.eager_seconds for run in plain_runs for one in _processes(run)]
+    eagers = [one.eager_seconds for run in plain_runs for one in _process_figures(run)]
     reference = next((run for run in plain_runs if run.predictions and "eager" in run.predictions), None)
     eager = statistics.median(eagers) if eagers else None
-    # Every way loads the same libraries, so a difference between processes is chance.
+    # Every way loads the same libraries, so their import times differ by chance only: each way gets the median.
     starts = [one.import_seconds + one.gpu_seconds for run in results.values() if (one := run.start_up) is not None]
     imports = statistics.median(starts) if starts else 0.0
 
@@ -163,7 +164,7 @@ def best_table(ways: Sequence[Way], results: Mapping[str, RunResult], refused: M
 
 
 def _eager_row(way: Way, runs: Sequence[RunResult], seconds: float | None, imports: float) -> Row:
-    """Returns eager's figures, from the runs of the other ways."""
+    """Returns eager's row, made from runs that time plain eager. Without any, the row has no numbers."""
     measured = next((run for run in runs if run.eager is not None and run.eager.warmup_seconds), None)
     if seconds is None or measured is None or measured.eager is None:
         return Row(way)
@@ -176,10 +177,10 @@ def _eager_row(way: Way, runs: Sequence[RunResult], seconds: float | None, impor
 
 
 def why_out(result: RunResult, reference: RunResult | None) -> str:
-    """Returns why the way of this run cannot win, as the end of a sentence; '' if it can.
+    """Returns why the way of this run cannot win, such as 'has no figures'; '' if it can.
 
-    Its compiled outputs must agree with its own eager ones, number by number, and its predictions with plain eager's
-    in `reference`. Random weights have no predictions.
+    The compiled outputs must agree with the same run's eager outputs, number by number. The predictions must agree with
+    those of plain eager in `reference`; random weights give no predictions.
     """
     if result.failure is not None:
         return f"{result.status.replace('_', ' ')}: {result.failure.message}"
@@ -192,12 +193,12 @@ def why_out(result: RunResult, reference: RunResult | None) -> str:
 
 
 def _over_plain_eager(result: RunResult, eagers: Sequence[float]) -> Interval | None:
-    """Returns plain eager's call over this run's compiled one, from different processes.
+    """Returns plain eager's latency over this run's compiled latency; None with fewer than `MIN_EAGERS` `eagers`.
 
-    The half width of its logarithm joins two: Student's t with the spread of plain eager between processes (standard
-    error of the difference of two means), and the interval within this run's processes. None below `MIN_EAGERS`.
+    The two come from different processes. On the log scale the half width of the interval joins two half widths:
+    Student's t times the standard error from how plain eager differs between processes, and the width within processes.
     """
-    own = _processes(result)
+    own = _process_figures(result)
     if not own or len(eagers) < MIN_EAGERS:
         return None
     logs = [math.log(seconds) for seconds in eagers]
@@ -208,13 +209,13 @@ def _over_plain_eager(result: RunResult, eagers: Sequence[float]) -> Interval | 
     return Interval(math.exp(middle), math.exp(middle - half), math.exp(middle + half))
 
 
-def _processes(result: RunResult) -> list[ProcessFigure]:
-    """Returns the figure of a call, or a token, of each process in the run's answer."""
+def _process_figures(result: RunResult) -> list[ProcessFigure]:
+    """Returns the latencies of a call, or of a token, of each process that the run's speed-up includes."""
     return [next(iter(one.figures.values())) for one in result.as_processes()]
 
 
 def first_answers(result: RunResult, imports: float) -> dict[str, dict[str, float]]:
-    """Returns the parts of a first answer, as in `Row.first_answers`, with `imports` seconds for the imports."""
+    """Returns the parts of a run's first answers for `Row.first_answers`. The imports count as `imports` seconds."""
     start, compilation = result.start_up, result.compilation
     if start is None or compilation is None:
         return {}
@@ -224,7 +225,7 @@ def first_answers(result: RunResult, imports: float) -> dict[str, dict[str, floa
         cost = costs.get(state)
         run = cost.parts.get("first run", 0.0) if cost is not None else 0.0
         found[state] = _parts(imports, start.load_seconds, seconds - run, run)
-    # A way whose graphs no cache holds compiles in each process anew.
+    # If inductor cannot cache a way's compiled graphs, the next process compiles again.
     if "warm" not in found and found and result.spec.compiler == "jit" and not result.spec.cached:
         found["warm"] = next(iter(found.values()))
     return {name: found[state] for name, state in (("nothing", "cold"), ("next", "warm")) if state in found}
@@ -255,7 +256,7 @@ def _rank(rows: Sequence[Row]) -> BestTable:
 
 
 def _winner(first: Sequence[Row]) -> tuple[Row, tuple[Row, ...]]:
-    """Returns the simplest of the first rank that is eager or close to the best one, and all others of that rank."""
+    """Returns the winner and the other rows of rank 1. The winner is the simplest of eager and ways near the best."""
     ratios = {row.way.name: row.speedup.ratio for row in first if row.speedup is not None}
     least = max(ratios.values()) / CLOSE_RATIO
     close = [row for row in first if ratios[row.way.name] >= least or row.way.name == EAGER]

@@ -1,15 +1,15 @@
 """Searches for the best way to run one model, by successive halving (Jamieson and Talwalkar, 2016):
 
-1. Run each way once, for a short time unless a second run would compile it again.
+1. Run each way once. The run is short unless the way compiles again in every process.
 2. Run the best two to the usual precision, and until each has `FINAL_RUNS` runs.
-3. Run others once more if their run filled the cache or built the package, for the first answer of the next process.
-4. Run those of the faster half that may still be the best to the usual precision.
+3. Run other ways once more if their only run compiled: this measures the first answer of the next process.
+4. In the faster half, run the ways that may still be the best to the usual precision.
 
-Runs are stored, and a stored run is not run again, so a stopped search goes on where it was. Every interval includes
-all processes of its way (`demo.store.reruns`) with the same number of threads.
+Runs are stored and not run again, so a stopped search goes on where it was. The interval of a way includes all stored
+processes of the way with the same number of threads (`demo.store.reruns`).
 
-The budget is time for runs, without waiting for other visitors' runs. A run that exceeds it is ended. If the program is
-killed, the packages stay among the temporary files until the next search.
+The budget is time for runs; waiting for other visitors' runs does not count. A run that exceeds the budget is stopped.
+If the program is killed, the packages stay among the temporary files until the next search.
 """
 
 import dataclasses
@@ -32,11 +32,11 @@ from demo.sweep.run_grid import Done, Event, Turn, Waiting, no_queue, run_one
 
 MINUTES, MIN_MINUTES, MAX_MINUTES = 3.0, 1.0, 60.0
 QUICK_SECONDS = 1.0
-"""Timing in the first run of a way whose code the next process loads from the compile cache or a package."""
+"""How long a way's short first run is timed. A later run loads the code from the compile cache or the package."""
 FINAL_RUNS = 2
-"""Processes of the winner and of the runner-up. At least one of each is timed as usual."""
+"""How many processes the winner and the runner-up get. At least one process of each is timed to the usual precision."""
 FIRST_SHARE = 0.6
-"""Share of the budget for first runs. The rest is for the best ways."""
+"""The share of the budget after which ways that have already run come first."""
 
 
 def check_minutes(minutes: object) -> None:
@@ -47,7 +47,7 @@ def check_minutes(minutes: object) -> None:
 
 
 class Search:
-    """One search. Its rows can be read at any time, from any thread; `run` is called once."""
+    """A search. `table` can be read at any time, from any thread. Call `run` once."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class Search:
         other_formats: bool = False,
         minutes: float = MINUTES,
     ) -> None:
-        """`stored` are earlier results, newest first. Raises BadInput if nothing can be run."""
+        """Starts from the valid results in `stored`, newest first. Raises BadInput if eager cannot run here."""
         check_minutes(minutes)
         self.ways = tuple(ways(spec, machine, other_formats))
         self.seconds = 60 * minutes
@@ -66,17 +66,18 @@ class Search:
         self._own_model = spec.task == OWN_MODEL
         self._by_spec = {way.spec: way.name for way in self.ways if way.name != EAGER and not way.refused}
         self._runs: dict[str, list[RunResult]] = {way.name: [] for way in self.ways}
-        """By way, oldest first."""
+        """The runs of each way, oldest first."""
         self._refused: dict[str, str] = {}
         self._spent = 0.0
         self._threads: int | None = None
-        """Threads of each process on a CPU, from the start of `run`; None if not known."""
+        """How many threads `run` gives each process on a CPU; None if the spec or the runner decides."""
         for result in reversed(list(valid_results(stored, {spec.checkpoint}, machine, picture))):
             name = self._by_spec.get(compiled_spec(result.spec))
-            if name is not None and not result.oversubscribed:  # a quieter machine would tell more
+            if name is not None and not result.oversubscribed:  # a run on a quieter machine tells more
                 self._runs[name].append(result)
 
     def table(self) -> BestTable:
+        """Returns the table of the runs so far. Ways with another number of threads than most ways cannot win."""
         newest = {name: runs[-1] for name, runs in self._runs.items() if runs}
         threads = statistics.mode([run.threads for run in newest.values() if run.threads] or [None])
         gave_way = {
@@ -93,13 +94,12 @@ class Search:
 
     @property
     def complete(self) -> bool:
-        """Whether nothing is left to try."""
         return not self._missing()
 
     def run(self, runner: Runner, cancel: threading.Event, turn: Turn = no_queue) -> Generator[Event, None, None]:
-        """Tries ways until nothing is left to try, the budget is spent, or `cancel` is set.
+        """Runs ways until nothing is left to try, the budget is spent, or `cancel` is set. Yields the runs' events.
 
-        The place of an event is an index in `ways`.
+        The `place` of an event is an index in `ways`.
         """
         asked = self.ways[0].spec
         if asked.device == "cpu" and asked.threads is None and (threads := runner.free_threads()) is not None:
@@ -125,7 +125,7 @@ class Search:
         }
         for event in run_one(place, spec, runner, self._picture, stop, turn, **more):
             if isinstance(event, Waiting):
-                began = time.monotonic()
+                began = time.monotonic()  # time in the queue is not spent
             self._spent = spent + time.monotonic() - began
             if cancel.is_set() or self._spent > self.seconds:
                 stop.set()
@@ -136,17 +136,17 @@ class Search:
                     self._runs[way.name].append(event.cell.result)
             yield event
         if stop.is_set():
-            self._spent = max(self._spent, self.seconds)
+            self._spent = max(self._spent, self.seconds)  # ends the search
 
     def _next(self) -> tuple[Way, RunSpec] | None:
-        """Returns the next run; None if nothing is left to try, or no time."""
+        """Returns the next way with the spec to run; None if nothing is left to try, or no time."""
         missing = self._missing()
         if self._spent > FIRST_SHARE * self.seconds:
             missing = [(way, spec) for way, spec in missing if self._runs[way.name]] or missing
         return missing[0] if missing and self.left_seconds > 0 else None
 
     def _missing(self) -> list[tuple[Way, RunSpec]]:
-        """Returns all runs that are still needed, in order. Later runs may change which ways are the best."""
+        """Returns the runs that are needed as far as the runs so far tell, in order. Each run may change the list."""
         to_run = set(self._by_spec.values()) - self._refused.keys()
         steps = [(way, _first(way.spec)) for way in self.ways if way.name in to_run and not self._runs[way.name]]
         good = [row for row in self.table().rows if row.rank is not None and row.way.name != EAGER]
@@ -163,5 +163,5 @@ class Search:
 
 
 def _first(spec: RunSpec) -> RunSpec:
-    """Returns the first run of a way: a quick one unless the way compiles again in every process."""
+    """Returns the spec of a way's first run, which is short unless the way compiles again in every process."""
     return dataclasses.replace(spec, max_seconds=QUICK_SECONDS) if spec.cached or spec.compiler == "aot" else spec

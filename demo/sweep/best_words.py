@@ -1,4 +1,4 @@
-"""The words of the search for the best way, for page and terminal: its answer as sentences, its table's cells."""
+"""The texts of the search for the best way, for page and terminal: its conclusion and the cells of its table."""
 
 from typing import Any
 
@@ -17,13 +17,13 @@ COLUMNS = {
     "memory": "Memory",
     "agreement": "Outputs",
 }
-"""The columns of the table, with their titles."""
+"""The titles of the table's columns, by column. A first answer is the time from a process's start to its output."""
 PARTS = {"import": "import", "load": "weights and inputs", "compile": "compile or load", "first run": "first call"}
-"""The parts of a first answer in their order, with their names."""
+"""The titles of the parts of a first answer, in their order."""
 
 
 def name(way: Way) -> str:
-    """Returns 'freezing', 'mode lite', 'bfloat16'."""
+    """Returns the way's name in words: 'freezing', 'mode lite', 'bfloat16', 'a package'."""
     if way.name in OPTIONS:
         return OPTIONS[way.name].label.lower()
     known = NAMES.get(way.name, way.name)
@@ -31,7 +31,7 @@ def name(way: Way) -> str:
 
 
 def _speedup(row: Row) -> tuple[str, str]:
-    """Returns '1.66×' and its interval, '1.5 to 1.8×'; '' for both if they are not known, or of eager."""
+    """Returns the speed-up '1.66×' and its interval '1.5 to 1.8×'; ('', '') for eager, or if not known."""
     one = row.speedup
     if one is None or row.way.name == EAGER:
         return "", ""
@@ -39,7 +39,7 @@ def _speedup(row: Row) -> tuple[str, str]:
 
 
 def cells(row: Row) -> dict[str, str]:
-    """Returns the texts of a row by column; '–' for what is not known."""
+    """Returns the texts of a row by the keys of `COLUMNS`; '–' for what is not known."""
     start = {state: row.first_answer(state) for state in ("nothing", "next")}
     ratio, interval = _speedup(row)
     agreement = "–" if row.way.name == EAGER else "agrees" if row.result is not None else "not tried yet"
@@ -54,7 +54,7 @@ def cells(row: Row) -> dict[str, str]:
 
 
 def conclusion(table: BestTable) -> list[str]:
-    """Returns the answer as sentences, the most important first."""
+    """Returns what the search found, as sentences, the most important first."""
     winner = table.winner
     if winner is None:
         return ["There is no answer yet: no way could be compared with eager."]
@@ -85,7 +85,7 @@ def _steady(winner: Row) -> str:
 
 
 def as_json(table: BestTable) -> dict[str, Any]:
-    """Returns the table for other programs: seconds and bytes, None for what is not known, `id` of the stored run."""
+    """Returns the table for other programs, in seconds and bytes. None means not known; `id` is the stored run's."""
     return {
         "answer": conclusion(table),
         "winner": table.winner and table.winner.way.name,

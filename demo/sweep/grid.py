@@ -1,7 +1,7 @@
-"""A grid of runs: its specs, its cells and their table.
+"""A grid of runs, such as 2 checkpoints x 3 batch sizes. Each cell of the grid is one run, with a spec and a result.
 
-A sweep keeps no state of its own: a cell is done when the history holds its result. So whatever ends a sweep costs at
-most the run in progress.
+A sweep keeps no state of its own: a cell is done when the history holds its result. So a sweep that stops loses at most
+the run in progress.
 """
 
 import dataclasses
@@ -27,9 +27,9 @@ from demo.present import verdict
 from demo.store import export, published
 
 AXES = {"checkpoints": "checkpoint", "batch_sizes": "batch_size", "modes": "mode", "dtypes": "dtype"}
-"""The lists of a grid, and the field of a spec that each fills."""
+"""The field of a spec that each list of a grid fills."""
 SETTINGS = tuple(name for name in OPTIONS if name not in AXES.values())
-"""The options that all cells share."""
+"""The options that have one value for all cells."""
 PICTURE = catalog.ASSETS / "examples" / "shapes-scene-1.png"
 """The default picture of a cell: a drawn scene, 4:3."""
 MAX_CELLS = 2000
@@ -49,16 +49,16 @@ PRESETS: dict[str, dict[str, Any]] = {
         "prompt": catalog.PROMPT,
     },
 }
-"""Grids by name: 'published' is the guide's tables, 'smoke' the checkpoints that ship with the project."""
+"""Grids by name. 'published' covers the Transformers guide's tables, 'smoke' the checkpoints in this repository."""
 
 
 def make_specs(grid: Mapping[str, Any], where: str = "The sweep", folders: bool = False) -> tuple[RunSpec, ...]:
-    """Returns one spec a cell, checkpoint by checkpoint, each once.
+    """Returns one spec for each cell, checkpoint by checkpoint, without duplicates.
 
-    `grid` holds the lists of `AXES`, of which all but the checkpoints may be left out, and `SETTINGS`. A single value
-    stands for a list of one. 'task' goes to checkpoints that are not in the catalogue, 'text' to those that take one,
-    'prompt' and 'tokens' to those that generate text. Raises BadInput for a cell that can never run; the message calls
-    the grid `where`.
+    `grid` holds the lists of `AXES`, and may hold `SETTINGS` and 'task'. Only 'checkpoints' is required. A single value
+    counts as a list with one entry. A checkpoint gets only settings that it can use: 'task' if it is not in the
+    catalogue, 'text' if its model takes queries, 'prompt' and 'tokens' if its model generates text.
+    Raises BadInput if a cell can never run. The message calls the grid `where`; `folders` allows local checkpoints.
     """
     allowed = (*AXES, *SETTINGS, "task")
     if unknown := [name for name in grid if name not in allowed]:
@@ -74,6 +74,7 @@ def make_specs(grid: Mapping[str, Any], where: str = "The sweep", folders: bool 
 
 
 def _axis(name: str, values: Any) -> list[Any]:
+    """Returns the values of one list of a grid, without duplicates. Raises BadInput if the list is empty or nested."""
     name = name.replace("_", " ")
     values = values if isinstance(values, list | tuple) else [values]
     if not values:
@@ -85,6 +86,7 @@ def _axis(name: str, values: Any) -> list[Any]:
 
 
 def _make_spec(cell: dict[str, Any], settings: Mapping[str, Any], folders: bool) -> RunSpec:
+    """Returns the spec of a cell, with the settings that its checkpoint can use. Raises BadInput."""
     known = catalog.find(cell["checkpoint"])
     task = known.task if known is not None else settings.get("task", "")
     unused = [] if task == TEXT_GENERATION else [*unused_options(task)]
@@ -97,19 +99,19 @@ def _make_spec(cell: dict[str, Any], settings: Mapping[str, Any], folders: bool)
 # The cells
 
 FINAL = ("ok", "out_of_memory", "compile_failed", "failed")
-"""Statuses that another run would repeat. A cell that crashed, timed out or was cancelled is run again."""
+"""The statuses that another run would only repeat. A cell that crashed, timed out or was cancelled is run again."""
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One cell of the grid. Without result and refusal it is still to be run."""
+    """One run of the grid. A cell without `result` and `refused` is still to be run."""
 
     spec: RunSpec
     result: RunResult | None = None
     refused: str = ""
-    """Why the run could not even start: a sentence."""
+    """Why the run could not even start, as a sentence; '' if it could."""
     stored: bool = False
-    """The result was in the history before this sweep."""
+    """Whether the result was in the history before this sweep."""
     gpu_type: str = ""
     """On a cluster: the type of GPU to run on, '' for any."""
 
@@ -119,7 +121,7 @@ class Cell:
 
     @property
     def value(self) -> str:
-        """Its text in a table: '1.44×', 'too noisy to tell (0.90 to 1.90×)', 'OOM'; '' before the run."""
+        """The cell's text in a table: '1.44×', 'too noisy to tell (0.90 to 1.90×)', 'OOM'; '' before the run."""
         if self.result is None:
             return f"refused: {self.refused}" if self.refused else ""
         if self.result.status == "out_of_memory":
@@ -134,9 +136,9 @@ class Cell:
 def make_cells(
     specs: Iterable[RunSpec], stored: Sequence[RunResult], machine: HostInfo, picture: Path, fresh: bool = False
 ) -> list[Cell]:
-    """Returns a cell for each spec on this machine, with its newest valid result; without results if `fresh`.
+    """Returns a cell for each spec on `machine`, with its newest valid result; without results if `fresh`.
 
-    `stored` is newest first. A cell with fewer stored repeats than its spec asks for is still to be run.
+    `stored` is newest first. A cell with fewer stored repeats than its spec asks for has no result yet.
     """
     specs = [on_machine(spec, machine) for spec in specs]
     results: dict[RunSpec, RunResult] = {}
@@ -155,8 +157,8 @@ def valid_results(
 ) -> Iterator[RunResult]:
     """Yields the stored results of these checkpoints that another run here would repeat.
 
-    Such a result has a status of `FINAL`, the machine's versions and device, and the same picture if the model sees
-    one. No file of a local checkpoint was written after it.
+    These results have a status of `FINAL`, the versions and device of `machine` and, if the model takes a picture, the
+    same picture. Results older than the newest file of a local checkpoint are left out.
     """
     digest = hashlib.sha256(picture.read_bytes()).hexdigest()
     written = {checkpoint: _last_written(checkpoint) for checkpoint in checkpoints}
@@ -169,14 +171,14 @@ def valid_results(
 
 
 def _last_written(checkpoint: str) -> str:
-    """Returns when the newest file of a local folder was written, like `RunResult.started_at`; '' for other names."""
+    """Returns when a local checkpoint's newest file was written: '2026-11-21T09:30:00Z'; '' for a checkpoint's id."""
     files = Path(checkpoint).rglob("*") if os.path.isabs(checkpoint) else ()
     newest = max((os.path.getmtime(file) for file in files if os.path.isfile(file)), default=None)
     return "" if newest is None else datetime.fromtimestamp(newest, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def is_from_machine(result: RunResult, machine: HostInfo) -> bool:
-    """Whether the result was measured on this machine with its present versions (and driver, on a GPU)."""
+    """Returns whether the result is from this machine with its present versions, on a GPU also of driver and triton."""
     then, on_gpu = result.environment, result.spec.device == "cuda"
     if then is None:
         return False
@@ -187,12 +189,11 @@ def is_from_machine(result: RunResult, machine: HostInfo) -> bool:
 
 
 def specs_to_run(cells: Iterable[Cell]) -> list[RunSpec]:
-    """Returns the specs of the cells that are still to be run."""
     return [cell.spec for cell in cells if not cell.done]
 
 
 def downloads(cells: Iterable[Cell]) -> list[Checkpoint]:
-    """Returns the catalogue's checkpoints whose weights must be downloaded for the unfinished cells."""
+    """Returns the checkpoints of the catalogue whose weights the unfinished cells have to download."""
     needed = dict.fromkeys(spec.checkpoint for spec in specs_to_run(cells) if spec.weights == "pretrained")
     listed = [entry for name in needed if (entry := catalog.find(name)) is not None and not entry.bundled]
     return [entry for entry in listed if not hub.holds_weights(entry.id)]
@@ -202,11 +203,11 @@ def downloads(cells: Iterable[Cell]) -> list[Checkpoint]:
 
 TABLE_ENDINGS = (".csv", ".json", ".parquet")
 _COLUMNS = {"model": "string", **export.COLUMN_TYPES, "value": "string"}
-"""The columns of the table and their types, as pandas calls them."""
+"""The pandas types of the table's columns."""
 
 
 def record(cell: Cell) -> dict[str, Any]:
-    """Returns a finished cell as a row: the columns of an export, the model's family and the cell's value."""
+    """Returns a finished cell as a row by column: an export's columns, the model's family and the cell's value."""
     known = catalog.find(cell.spec.checkpoint)
     result = cell.result or RunResult("", "", "failed", cell.spec)
     return {
@@ -225,7 +226,7 @@ def check_table(path: Path) -> None:
 
 
 def write_table(path: Path, cells: Iterable[Cell]) -> None:
-    """Writes a row for each finished cell, in the format of the ending. The file is whole or not there."""
+    """Writes a row for each finished cell, in the format of the path's ending. No partial file is left on an error."""
     records = [record(cell) for cell in cells if cell.done]
     with replacing(path) as draft:
         if path.suffix == ".json":
@@ -235,10 +236,10 @@ def write_table(path: Path, cells: Iterable[Cell]) -> None:
 
 
 def write_device_table(cells: Iterable[Cell]) -> Path:
-    """Adds the results to this project's own table of their device, and returns its path.
+    """Adds the cells' results to this project's own table of their device, and returns the table's path.
 
-    Raises BadInput if no result fits, if they are of several devices, or if the table cannot be read; OSError if it
-    cannot be written.
+    Raises BadInput if no result can go into a table, if the results are of several devices, or if the table cannot be
+    read; OSError if the table cannot be written.
     """
     results = [cell.result for cell in cells if cell.result is not None]
     devices = {result.environment.device_name for result in results if result.environment is not None}

@@ -1,8 +1,8 @@
 """Runs a sweep over a Ray cluster: one cell at a time on each GPU or, without GPUs, on each of the largest nodes.
 
-- Only this process, the driver, writes into the history. If it is lost, the sweep ends.
-- Ray chooses the node of a cell, and runs it again elsewhere if its node or process is lost.
-- A cell whose type of GPU is lost waits until the cluster has one again.
+- Only this process, Ray's driver, writes into the history. If the driver is lost, the sweep ends.
+- Ray chooses the node of a cell, and runs the cell again elsewhere if its node or process is lost.
+- If the last GPU of a cell's type is lost, the cell waits until the cluster has such a GPU again.
 - The project must lie at the same path on every node, with its requirements installed. Nodes are trusted.
 """
 
@@ -28,14 +28,14 @@ from demo.sweep.run_grid import Done
 
 POLL_SECONDS = 0.2
 INSPECT_SECONDS = 180.0
-"""Time for the nodes to describe their machines: other programs may be using the GPUs."""
+"""How long to wait until the nodes have described their machines: other programs may be using the GPUs."""
 RETRIES = 2
-"""How often a cell is run again after a lost node or process."""
+"""How often Ray runs a cell again after a node or process was lost."""
 
 
 @contextmanager
 def connect(address: str | None) -> Iterator[None]:
-    """Connects to Ray at this address ('auto': this machine's cluster), or starts a local one. Raises BadInput."""
+    """Connects to the Ray cluster at `address` ('auto': this machine's), or starts a local one. Raises BadInput."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_task_oom_retries", str(RETRIES))  # else a cell too large for its node has no end
     try:
@@ -64,10 +64,8 @@ def _needs() -> dict[str, int]:
 
 
 def machines(gpu_types: Sequence[str], worker_module: str = WORKER_MODULE) -> dict[str, HostInfo]:
-    """Returns a machine for each type of GPU, named as Ray names it ('T4'); without types, any machine under ''.
-
-    Raises BadInput if no node answers, such as for a type that the cluster does not have.
-    """
+    """Returns a machine for each of `gpu_types`, named as Ray names them: 'T4'. Without types, returns one machine
+    under ''. Raises BadInput if no node answers, for example if the cluster has no GPU of a type."""
     import ray
 
     needs, types = _needs(), list(gpu_types) or [""]
@@ -84,7 +82,7 @@ def machines(gpu_types: Sequence[str], worker_module: str = WORKER_MODULE) -> di
 def make_cells(
     specs: Sequence[RunSpec], machines: Mapping[str, HostInfo], stored: Sequence[RunResult], picture: Path, fresh: bool
 ) -> list[Cell]:
-    """Returns a cell for each spec and type of GPU, with its result if one of such a machine is stored."""
+    """Returns a cell for each spec and type of GPU, with the stored result from a machine of this type, if any."""
     return [
         dataclasses.replace(cell, gpu_type=gpu_type)
         for gpu_type, machine in machines.items()
@@ -99,9 +97,9 @@ def run_cells(
     cancel: threading.Event,
     worker_module: str = WORKER_MODULE,
 ) -> Generator[Done, None, None]:
-    """Runs the cells that are not done on the cluster, until `cancel` is set.
+    """Runs the unfinished cells on the cluster until `cancel` is set, and yields each finished cell.
 
-    A result is in the history before its event is yielded. Cells in progress at the end are ended.
+    A result is stored in the history before its cell is yielded. Cells still in progress at the end are stopped.
     """
     import ray
 
@@ -131,7 +129,7 @@ def run_cells(
 
 
 def _task(function: Any, needs: Mapping[str, int], gpu_type: str) -> Any:
-    """Returns `function` as a task with these resources, on this type of GPU unless it is ''."""
+    """Returns `function` as a Ray task that needs these resources and, unless `gpu_type` is '', this type of GPU."""
     import ray
 
     kind = {"accelerator_type": gpu_type} if gpu_type else {}
@@ -147,7 +145,7 @@ def _inspect(worker_module: str) -> HostInfo:
 
 
 def _run(spec: RunSpec, name: str, picture: bytes, worker_module: str) -> RunResult | str:
-    """Returns the result of one cell on this node, or why it was refused. Nothing is stored here."""
+    """Runs one cell on this node and returns its result, or the sentence that refuses the cell. Stores nothing."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / name
         path.write_bytes(picture)

@@ -1,4 +1,4 @@
-"""Runs the cells of a grid on this machine, one after another. A failure is a cell's value and never ends the sweep."""
+"""Runs the cells of a grid on this machine, one after another. A cell that fails never ends the sweep."""
 
 import threading
 from collections.abc import Callable, Generator, Iterable, Sequence
@@ -16,7 +16,7 @@ from demo.sweep.grid import Cell
 @dataclass(frozen=True)
 class Waiting:
     ahead: int
-    """Number of runs that use the machine first."""
+    """How many other runs use the machine before this run."""
 
 
 @dataclass(frozen=True)
@@ -34,20 +34,21 @@ class Done:
 
 Event = Waiting | Timing | Done
 Turn = Callable[[], AbstractContextManager[Iterable[int]]]
-"""Yields the number of runs ahead until it is this run's turn. At its exit the next run may start."""
+"""A function that queues a run. Its context yields the number of runs ahead until the run's turn comes, and lets the
+next run start on exit."""
 
 
 def no_queue() -> AbstractContextManager[Iterable[int]]:
-    """Returns the turn of a run that waits for nobody."""
+    """Returns the context for a run that waits for no other run."""
     return nullcontext(())
 
 
 def run_cells(
     cells: Sequence[Cell], runner: Runner, picture: Path, cancel: threading.Event, turn: Turn = no_queue
 ) -> Generator[Event, None, None]:
-    """Runs the cells that are not done, one by one, all on the CPU threads that are free at the beginning.
+    """Runs the unfinished cells one by one, all on the CPU threads that are free at the beginning. Yields the events.
 
-    `cancel`, or closing the generator, also ends the run in progress.
+    Setting `cancel`, or closing the generator, also ends the run in progress.
     """
     threads = runner.free_threads()
     for place, cell in enumerate(cells):
@@ -65,7 +66,7 @@ def run_one(
     turn: Turn,
     **more: Any,
 ) -> Generator[Event, None, None]:
-    """Runs one cell in its turn; yields its progress and, unless cancelled, its value. `more` goes to the runner."""
+    """Runs one cell in its turn and yields its events, at last `Done` unless cancelled. `more` goes to `Runner.run`."""
     with turn() as waiting:
         for ahead in waiting:
             if cancel.is_set():

@@ -40,7 +40,7 @@ def listen(monkeypatch) -> Callable[..., tuple[Worker, list[Any]]]:
                     pipe.write(text)
 
             threading.Thread(target=write, daemon=True).start()
-            yield SimpleNamespace(exited=lambda: exit_code)
+            yield SimpleNamespace(exit_code_now=lambda: exit_code)
 
         monkeypatch.setattr(process, "child_process", child)
         worker = Worker("none")

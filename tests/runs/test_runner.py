@@ -159,9 +159,9 @@ def test_for_runs_to_come_two_workers_import_side_by_side(monkeypatch):
         time.sleep(0.5)
         assert found == []  # the run waits: it would share a core
         os.kill(second.child.pid, signal.SIGCONT)
-    assert found[0].status == "ok" and first.child.exited() is not None and runner._spares == [second]
+    assert found[0].status == "ok" and first.child.exit_code_now() is not None and runner._spares == [second]
     os.kill(second.child.pid, signal.SIGKILL)
-    wait_until(lambda: second.child.exited() is not None)
+    wait_until(lambda: second.child.exit_code_now() is not None)
     assert last(runner, to_come=2).status == "ok" and len(runner._spares) == 2
     assert last(runner).status == "ok" and runner._spares == []  # one was for this run, nobody waits for the other
     crashing, cancel = dataclasses.replace(TINY, repeats=3, batch_size=103), threading.Event()
