@@ -65,7 +65,7 @@ class Messages(dict[str, "asyncio.Queue[Any]"]):
         super().__setitem__(session, messages)
 
     def __delitem__(self, session: str) -> None:
-        """Does nothing. gradio deletes a session's messages when a stream breaks off, but the page may still be open."""
+        """Does nothing. gradio deletes a session's messages when a stream breaks off; the page may still be open."""
 
 
 class Queue(gradio.queueing.Queue):
@@ -95,8 +95,8 @@ NOT_UPLOADED = "The image must be an uploaded file: with gradio_client, wrap its
 
 
 class Blocks(gr.Blocks):
-    """gradio's `Blocks` with two changes. A call with wrong values is refused with a readable sentence. A field for which
-    the browser sends null, because the page has not drawn it yet, has its `first_value`."""
+    """gradio's `Blocks` with two changes. A call with wrong values is refused with a readable sentence. A field that
+    the page has not drawn yet, so that the browser sends null, gets its `first_value`."""
 
     async def preprocess_data(
         self, block_fn: BlockFunction, inputs: list[Any], state: SessionState | None, explicit_call: bool = False
