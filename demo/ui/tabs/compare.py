@@ -99,8 +99,7 @@ def _winner(runs: dict[str, RunResult]) -> str:
 
 
 def _difference(ratio: float, first: Interval, second: Interval, questions: int) -> stats.Difference:
-    """Returns whether two compiled models differ, by the `ratio` of their latencies and the number of `questions`.
-    The latencies are taken to be as noisy as the speed-ups of the two runs, `first` and `second`."""
+    """Returns whether compiled latencies of this `ratio` differ. Their noise is taken from the runs' two speed-ups."""
     noise = stats.quotient(first, second)
     around = Interval(ratio, ratio * noise.low / noise.ratio, ratio * noise.high / noise.ratio)
     return stats.compare(around, questions=questions)

@@ -74,7 +74,7 @@ def write_choices(tab: str) -> str:
 
 
 def spec_of(query: Mapping[str, str], checkpoint: str) -> RunSpec | None:
-    """Returns the spec that a link's query asks for; None if it names no option. Raises BadInput, as the form does.
+    """Returns the spec that a link's query asks for; None if it names none of FIELDS. Raises BadInput.
 
     Without a checkpoint in the query, `checkpoint` is taken, or the first one of the query's task if that differs. A
     zero-shot detector without a text gets `catalog.QUERIES`; text generation without a prompt gets `catalog.PROMPT`.

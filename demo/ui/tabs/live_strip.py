@@ -1,4 +1,4 @@
-"""The display of a run in progress, as HTML: its phases, the race and the interval of the speed-up so far."""
+"""The display of a run in progress, as HTML: its steps, the race of eager and compiled, the speed-up's interval."""
 
 import itertools
 from urllib.parse import urlencode
