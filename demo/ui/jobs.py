@@ -1,7 +1,7 @@
 """The work that visitors have started: runs, searches for the best way, sweeps. All their runs wait in one queue.
 
-Work goes on, on a thread of its own, when the page that started it is closed. Any number of pages may watch the same
-work. A page finds the work by its visitor's id, which the browser keeps.
+Each work has a thread of its own, and goes on when the page that started the work is closed. Any number of pages may
+watch the same work. A page finds the work by the visitor's id, which the browser keeps.
 """
 
 import hashlib
@@ -266,7 +266,7 @@ class Series(Work):
         super()._note(event)
         self.runs_ended += isinstance(event, Done)
         result = event.cell.result if isinstance(event, Done) else None
-        interrupted = result is not None and result.status == "interrupted"  # each further run would be, too
+        interrupted = result is not None and result.status == "interrupted"  # the app ends, so no later run can finish
         unwatched = limits.on_space() and time.monotonic() - self._watched_at > UNWATCHED_SECONDS
         if interrupted or unwatched:
             self.cancel()
@@ -328,7 +328,7 @@ def machine_of(runner: Runner) -> HostInfo:
 
 
 class Supervisor:
-    """Starts work, and keeps the latest work of each visitor. Only one work of a visitor goes on at a time.
+    """The starter of work, which keeps the latest work of each visitor. A visitor's works go on one at a time.
 
     At most as many works go on, and as many ended ones are kept, as the queue has places: a client may invent any ids.
     """
@@ -352,7 +352,7 @@ class Supervisor:
                 raise BadInput("This machine cannot start another run just now. Try again in a minute.") from error
             if (old := self._works.pop(work.visitor, None)) is not None:
                 old.forget()
-            self._works[work.visitor] = work  # so that the newest stands last
+            self._works[work.visitor] = work  # after the pop, so that the newest is last: `_make_room` needs this order
         return work
 
     def _make_room(self) -> None:

@@ -11,7 +11,7 @@ window.tellTheSpace = (address, at = location.hostname) => {
 // over a reload. A narrow window has no room for stage mode and shows the page without it.
 (() => {
   const root = document.documentElement;
-  const keys = { r: 'run', c: 'cancel', s: 'preset-s', 0: 'preset-0', 1: 'preset-1', 2: 'preset-2', 3: 'preset-3', 4: 'preset-4', 5: 'preset-5' };  // ids of buttons
+  const keys = { r: 'run', c: 'cancel', s: 'preset-s', 0: 'preset-0', 1: 'preset-1', 2: 'preset-2', 3: 'preset-3', 4: 'preset-4', 5: 'preset-5' };  // to ids
   const typing = 'input:not([type=range], [type=radio]), textarea, select, [contenteditable], [role=textbox], [role=combobox]';
   const inFront = 'dialog[open], [role=dialog], [role=alertdialog], [role=menu], [role=listbox], [popover], .api-docs';
   const isOpen = () => [...document.querySelectorAll(inFront)].some(part => part.checkVisibility());

@@ -69,7 +69,7 @@ def both_sizes(draw: Callable[[str], str]) -> Markup:
 
 
 def race_of(result: RunResult, plays: bool) -> Markup:
-    """Returns the animation of eager and compiled up to break-even, played once if `plays`; '' for a failed run."""
+    """Returns the race: the total times of eager and compiled up to where compiling has paid; '' without one."""
     return both_sizes(lambda size: race.of_result(result, size, plays=plays))
 
 
@@ -119,8 +119,8 @@ def ruler(
 ) -> Markup:
     """Returns the ruler: the interval of the speed-up on an axis.
 
-    `known` adds the ratio above the ruler. `noise` is half the width of the hatched band around 1. `within`, drawn
-    stronger, is the interval inside one process. `processes` are the speed-ups of several processes, drawn as dots.
+    `known` adds the ratio above the ruler. `noise`, by how much eager differed from itself, is drawn as a hatched band
+    around 1×. `within`, drawn stronger, is the interval inside one process. `processes` are speed-ups, drawn as dots.
     """
     low, high = speedup.low, speedup.high
     axis = Axis([low, high, 1 + noise, *processes])

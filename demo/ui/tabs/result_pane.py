@@ -293,7 +293,7 @@ def can_repeat(result: RunResult, machine: HostInfo | None) -> bool:
 def one_more(result: RunResult, machine: HostInfo | None) -> RunSpec:
     """Returns the spec that adds one process to a result, or that repeats a run that gave no measured values.
 
-    Raises BadInput if the result is from another machine or other versions: one verdict cannot rest on both.
+    Raises BadInput if the result is from another machine or other versions: one verdict cannot mix them.
     """
     spec = result.spec
     if result.as_processes():

@@ -181,7 +181,7 @@ class RunTab(WorkView):
         return self._forecast(request, *values), note
 
     def _forecast(self, request: gr.Request, *values: Any) -> Any:
-        """Returns as HTML how long a run of the form's values takes, or why it cannot run; '' before `_settle`."""
+        """Returns as HTML how long the form's run takes, or why it cannot run; '' while the machine is unknown."""
         machine, fields = self.runner.machine, self.form.by_name(values)
         if machine is None:
             return ""

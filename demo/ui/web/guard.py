@@ -1,4 +1,4 @@
-"""Keeps other sites' pages from starting runs here through a visitor's browser, and refuses requests that are too long.
+"""Keeps other sites' pages from starting runs here through a visitor's browser, and refuses requests over 2 MB.
 
 The `Host` header shows DNS rebinding: another site's name that points to this server. `Origin`, which every browser
 sends, shows requests of another site's page. An error of gradio's routes becomes a sentence.
