@@ -7,7 +7,7 @@ window.tellTheSpace = (address, at = location.hostname) => {
   window.parent.postMessage({ queryString: query.toString(), hash: '' }, 'https://huggingface.co');
 };
 
-// Stage mode: the page for a talk. Its only state is a class of the root element; ?stage=1 in the address keeps the mode
+// Stage mode: the page for a talk. Its only state is a class of the root element; ?stage=1 in the address keeps it on
 // over a reload. A narrow window has no room for stage mode and shows the page without it.
 (() => {
   const root = document.documentElement;
