@@ -1,12 +1,12 @@
-"""The page and the API. `serve` is the entry; everything else of this room imports gradio."""
+"""The page and the API. `server.serve` starts both, and imports gradio late: while the worker process loads torch."""
 
 import os
 import tempfile
 from pathlib import Path
 
-# gradio reads both when it is imported
+# set here, before any import of gradio, which reads both variables as it is imported
 os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
-# a folder for each user: gradio's own belongs to the first who started an app on this machine
+# a folder for each user: gradio's default folder belongs to the first user who started a gradio app on this machine
 os.environ.setdefault(
     "GRADIO_TEMP_DIR", str(Path(tempfile.gettempdir(), f"gradio-worth-compiling-{os.getuid()}").resolve())
 )

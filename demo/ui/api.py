@@ -27,11 +27,11 @@ from demo.ui.tabs.form import default_picture, uploaded_file
 _log = logging.getLogger(__name__)
 
 Argument = tuple[str, Any, Any]
-"""The name of an endpoint's argument, its annotation and its default."""
+"""An argument of an endpoint: its name, its annotation and its default."""
 MODEL: tuple[Argument, ...] = (
     ("checkpoint", str, catalog.DEFAULT),
     ("task", Literal[TASKS] | None, None),
-    ("image", FileData, None),  # "| None" hides from gradio's MCP tools that it is a file
+    ("image", FileData, None),  # not FileData | None: gradio's MCP tools would no longer see that it is a file
 )
 HELP = {
     "checkpoint": 'One of the catalogue, such as "shapes-vit", or any id of the Hub with safetensors weights.',
@@ -43,7 +43,7 @@ HELP = {
     "other_formats": "Try half formats, and TF32 on a GPU, too: they change the outputs.",
     **{option.name: option.help for option in OPTIONS.values()},
 }
-"""What the API's documentation says of each argument."""
+"""The description of each argument in the API's documentation, by the argument's name."""
 
 
 def _option(name: str) -> Argument:
@@ -59,10 +59,10 @@ def _option(name: str) -> Argument:
 def _endpoint(
     name: str, function: Callable[[dict[str, Any]], dict[str, Any]], description: str, *arguments: Argument
 ) -> Callable[..., dict[str, Any]]:
-    """Makes an endpoint of `function`, which gets the request and these arguments by name.
+    """Returns an endpoint that calls `function` with a dict: the request and `arguments`, by name.
 
-    gradio makes the API's description, and an MCP tool, of an endpoint's name, signature, annotations and docstring. It
-    calls it with all values, in this order.
+    gradio builds the API's description and an MCP tool from the endpoint's name, signature, annotations and docstring.
+    gradio calls the endpoint with all values, in the order of `arguments`.
     """
     everything = (("request", gr.Request, inspect.Parameter.empty), *arguments)
 
@@ -84,7 +84,7 @@ def _endpoint(
 
 @contextlib.contextmanager
 def _refusals() -> Iterator[None]:
-    """Turns an exception into gradio's error: a refusal with its sentence, any other with a hint at the log."""
+    """Turns an exception into a gr.Error: BadInput and HistoryError with their text, others with a hint at the log."""
     try:
         yield
     except (BadInput, HistoryError) as error:
@@ -96,8 +96,8 @@ def _refusals() -> Iterator[None]:
 
 
 def _spec_and_picture(values: dict[str, Any]) -> tuple[RunSpec, Path | None]:
-    """The spec of a call, and its picture: the uploaded one, or an example that suits the model. The picture is None
-    for a model that sees none. Raises BadInput."""
+    """Returns the spec of an API call and the path of its picture: the upload, or an example that suits the model. The
+    path is None for a model that takes no picture. Raises BadInput."""
     options = {
         name: values[name]
         for name, option in OPTIONS.items()
@@ -113,7 +113,7 @@ def _spec_and_picture(values: dict[str, Any]) -> tuple[RunSpec, Path | None]:
 
 
 def _whole(result: RunResult) -> dict[str, Any]:
-    """The result as JSON, and what it comes to in one line, or why it failed."""
+    """Returns the result as JSON, with the key "told": the verdict in one line, or why the run failed."""
     failed = f"{naming.status(result)}: {result.failure.message}" if result.failure else naming.status(result)
     return {"told": verdict.in_one_line(result) or failed} | to_json(result)
 
@@ -129,7 +129,7 @@ speedup with low, high and verdict, control, compilation, break_even_calls, pari
 
 
 def make_benchmark(runner: Runner, queue: RunQueue) -> Callable[..., dict[str, Any]]:
-    """The function behind `/benchmark`. Its runs stand in the queue of the page."""
+    """Returns the function behind `/benchmark`. Its runs wait in the same queue as those of the page."""
 
     def benchmark(values: dict[str, Any]) -> dict[str, Any]:
         spec, picture = _spec_and_picture(values)
@@ -157,11 +157,11 @@ over eager with low and high, seconds of a call, first_answers (seconds from the
 in the next process, by part), memory_bytes, out (why it cannot win), processes and the id of its run.
 """
 BEST_OPTIONS = ("batch_size", "device", "weights", "text", "prompt", "tokens", "threads")
-"""The options of a run that a search is asked for; the others are what it tries, or how it times."""
+"""The options of a run that `/best` takes. The search itself sets the other options: how to run and how to time."""
 
 
 def make_best(runner: Runner, queue: RunQueue, history: History) -> Callable[..., dict[str, Any]]:
-    """The function behind `/best`. Each of its runs stands in the queue of the page."""
+    """Returns the function behind `/best`. Each of its runs waits in the same queue as the runs of the page."""
     searches = Supervisor()
 
     def best(values: dict[str, Any]) -> dict[str, Any]:
@@ -181,11 +181,11 @@ def make_best(runner: Runner, queue: RunQueue, history: History) -> Callable[...
 
 
 MAX_LISTED = 200
-"""Results that one call of `/history` may ask for: each is up to some hundred kilobytes."""
+"""The most results that one call of `/history` may ask for; a result has up to some hundred kilobytes."""
 
 
 def make_history(stored: History) -> Callable[..., list[dict[str, Any]]]:
-    """The function behind `/history`. gradio shows its name and docstring to users of the API and of MCP."""
+    """Returns the function behind `/history`. gradio shows its name and docstring to users of the API and of MCP."""
 
     def history(id: str = "", search: str = "", limit: int = 20, whole: bool = False) -> "list[dict[str, Any]]":
         """Lists the runs stored on this server's machine, newest first: finished, failed, cancelled and interrupted.

@@ -1,7 +1,7 @@
-"""What visitors have started: runs, searches for the best way, sweeps. Each of their runs has a turn in one queue.
+"""The work that visitors have started: runs, searches for the best way, sweeps. All their runs wait in one queue.
 
-They outlive the page that started them, each on a thread of its own. Any number of pages may watch one. It is found by
-its visitor's id, which the browser keeps.
+Each work has a thread of its own, and goes on when the page that started the work is closed. Any number of pages may
+watch the same work. A page finds the work by the visitor's id, which the browser keeps.
 """
 
 import hashlib
@@ -32,14 +32,14 @@ from demo.sweep.run_grid import Done, Event, Waiting, run_cells
 
 WAITING_SECONDS = 0.5
 UPDATE_SECONDS = 1.0
-"""Between two updates that a browser gets: one costs some 20 ms of CPU time on the machine that is timed."""
+"""The time between two updates of a browser. An update costs some 20 ms of CPU time on the machine that is timed."""
 MOST_QUIET_SECONDS = 300.0
 """The longest wait for a quiet machine."""
 UNWATCHED_SECONDS = 120.0
-"""On a Space, a series that no page has watched for this long ends: other visitors wait at each of its runs."""
+"""On a Hugging Face Space, a series ends if no page has watched it for this long: its runs keep others waiting."""
 MACHINE_SECONDS = 30.0
 MAX_STORED = 500
-"""Stored runs of the model, newest first, in which a search looks for what it need not run again."""
+"""The most stored runs of a model, newest first, among which a search looks for runs that need no repetition."""
 
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -47,25 +47,25 @@ W = TypeVar("W", bound="Work")
 
 
 class RunQueue:
-    """The queue of the page and the API: first come, first served, one run at a time."""
+    """The queue that the page and the API share: first come, first served, one run at a time."""
 
     def __init__(self, longest: int | None = None) -> None:
-        """`longest` is for tests; without it the limit from the settings holds."""
+        """`longest` is the most runs in the queue, for tests; None takes the limit from the settings."""
         self._places: dict[object, str] = {}
-        """The visitors by their tickets, in order."""
+        """The visitor's id by the ticket of each place, in the queue's order; '' for a run of a series."""
         self._changed = threading.Condition()
         self.longest = longest or limits.current().queue
 
     def __len__(self) -> int:
-        """Runs that wait or run."""
+        """Returns the number of runs that wait or run."""
         return len(self._places)
 
     @contextmanager
     def join(self, visitor: str = "", patient: bool = False) -> Iterator[Iterator[int]]:
-        """A place at the end of the queue. Yields the numbers of runs ahead, every WAITING_SECONDS until its turn.
+        """Holds a place in the queue. Gives an iterator of the number of runs ahead, which ends when the turn comes.
 
-        Raises BadInput if this visitor has too many, and if the queue is full; a run of a series is `patient`, and
-        stands behind a full queue, too.
+        The iterator yields every WAITING_SECONDS or more often. Raises BadInput if the visitor has too many places, or
+        if the queue is full. `patient`, for a run of a series, may also join a full queue.
         """
         ticket = object()
         with self._changed:
@@ -92,7 +92,7 @@ class RunQueue:
 
 
 def result_or_error(function: Callable[[], T]) -> T | Exception:
-    """Calls the function and returns its result or its exception. Logs an unexpected exception."""
+    """Returns the function's result, or the exception that it raised; logs all but BadInput and HistoryError."""
     try:
         return function()
     except (BadInput, HistoryError) as refused:
@@ -104,19 +104,19 @@ def result_or_error(function: Callable[[], T]) -> T | Exception:
 
 @dataclass(eq=False)
 class Work:
-    """One run, search or sweep, from its place in the queue to its outcome."""
+    """One run, search or sweep of a visitor, from its place in the queue to its outcome; the base of all of them."""
 
     runner: Runner
     queue: RunQueue
     visitor: str
     doing: Any = field(default=None, init=False)
-    """The latest event."""
+    """The latest event, such as `Waiting` or a `Progress`; None before the first."""
     delivered: bool = field(default=False, init=False)
     """Whether a page has shown the outcome."""
     early_result: RunResult | None = field(default=None, init=False)
-    """The result of a run while only its later start is still measured."""
+    """The result of a run that is complete but for its start with a filled compile cache, which is still measured."""
     runs_ended: int = field(default=0, init=False)
-    """Runs of a series that have ended so far."""
+    """The number of runs of a series that have ended so far."""
     _outcome: Any = field(default=None, init=False)
     _cancel: threading.Event = field(default_factory=threading.Event, init=False)
     _ended: threading.Event = field(default_factory=threading.Event, init=False)
@@ -137,7 +137,7 @@ class Work:
     def watch(self) -> Iterator[Any]:
         """Yields the latest event, at once and then every UPDATE_SECONDS, until the work ends.
 
-        An unchanged event comes again: gradio notices a closed page only when it sends something.
+        An unchanged event is yielded again, because gradio notices a closed page only when it sends something.
         """
         while not self.ended:
             self._watched_at = time.monotonic()
@@ -145,18 +145,18 @@ class Work:
             self._ended.wait(UPDATE_SECONDS)
 
     def outcome(self) -> Any:
-        """Returns a result or an exception, which then counts as delivered; None while there is neither."""
+        """Returns the result or the exception, or None if there is neither; marks work that has ended as delivered."""
         self.delivered = self.ended
         return self._outcome
 
     def begin(self) -> None:
-        """Takes its place in the queue, if it needs one at once. Raises BadInput if there is none."""
+        """Takes a place in the queue, if this kind of work needs one at once. Raises BadInput if the queue is full."""
 
     def forget(self) -> None:
-        """Removes its files."""
+        """Removes the work's files and gives up its place in the queue."""
 
     def run(self) -> None:
-        """Works to the end, on a thread of its own."""
+        """Does the whole work and stores its outcome. `Supervisor` calls this method on a thread of its own."""
         self._outcome = result_or_error(self._work)
         self._ended.set()
 
@@ -169,7 +169,7 @@ class Work:
         return None
 
     def _events(self) -> Generator[Any, None, None]:
-        """What happens, in the end the result of a run."""
+        """Yields the events of the work; a RunResult, if any, is the last."""
         raise NotImplementedError
 
     def _note(self, event: Any) -> None:
@@ -180,32 +180,32 @@ class Work:
 
 @dataclass(frozen=True)
 class WaitingForQuiet:
-    """It is this run's turn, and other programs keep this share of the cores busy, from 0 to 1."""
+    """The event of a run whose turn has come, while other programs use this share of the cores, from 0 to 1."""
 
     share: float
 
 
 @dataclass(eq=False)
 class Job(Work):
-    """One run. Its outcome is a RunResult, an exception, or None if the visitor cancelled before it began."""
+    """One run. Its outcome is a RunResult, an exception, or None if the visitor cancelled before the run began."""
 
     spec: RunSpec
     image: Path | None
     earlier: tuple[ProcessResult, ...] = ()
-    """Repeats of this spec, from which the run goes on."""
+    """The results of earlier processes with this spec, to which this run adds one."""
     when_quiet: bool = False
     """Whether to begin only when no other program keeps the machine busy."""
     expected_seconds: float | None = None
-    """What the form announced."""
+    """The duration that the form announced; None if there was no estimate."""
     recorded: RunResult | None = None
-    """The latest stored answer of these settings on this machine."""
+    """The latest stored run with these settings on this machine that has a verdict; None if there is none."""
     show_recorded: bool = field(default=False, init=False)
-    """Whether it was cancelled to show the recorded answer."""
+    """Whether the job was cancelled to show `recorded` instead."""
     _turn: ExitStack = field(default_factory=ExitStack, init=False)
-    """Its place in the queue, until it ends."""
+    """Holds the job's place in the queue, until the job ends."""
     _files: Files = field(default=NO_FILES, init=False)
     _kept: ExitStack = field(default_factory=ExitStack, init=False)
-    """The folder of the run's files, if it is to leave any."""
+    """Holds the temporary folder of the run's files, if the run is to write any."""
 
     def __post_init__(self) -> None:
         repeat = len(self.earlier) + 1
@@ -213,7 +213,7 @@ class Job(Work):
         self.doing = Waiting(ahead) if (ahead := len(self.queue)) else self.at_the_start
 
     def files_of(self, id: str) -> Files:
-        """The files that the run of this id left, if this job ended with it."""
+        """Returns the files that the run with this id wrote; NO_FILES if this job has not ended with that run."""
         is_own = isinstance(self._outcome, RunResult) and self._outcome.id == id
         return self._files.existing() if is_own else NO_FILES
 
@@ -225,7 +225,7 @@ class Job(Work):
         self._kept.close()
 
     def _wanted_files(self) -> Files:
-        """Where the run is to leave its files; no package on a Space."""
+        """Returns the paths to which the run shall write its trace and package; no package on a Hugging Face Space."""
         machine = self.runner.machine
         on_gpu = machine is not None and machine.gpu is not None and self.spec.device != "cpu"
         profiled = self.spec.profile == "on" or (self.spec.profile == "auto" and on_gpu)
@@ -249,7 +249,7 @@ class Job(Work):
                 yield from self.runner.run(self.spec, self.image, self._cancel, self._files, self.earlier)
 
     def _until_quiet(self) -> Iterator[WaitingForQuiet]:
-        """Until other programs leave the machine alone, or another run waits for its turn."""
+        """Yields while other programs use the machine, for MOST_QUIET_SECONDS at most; ends if another run waits."""
         end = time.monotonic() + MOST_QUIET_SECONDS
         while len(self.queue) == 1 and time.monotonic() < end and not self.stopped:
             share = cores.others_share()
@@ -260,13 +260,13 @@ class Job(Work):
 
 @dataclass(eq=False)
 class Series(Work):
-    """Runs one after another, without a result of its own."""
+    """Work of several runs, one after another. A series has no result of its own."""
 
     def _note(self, event: Event) -> None:
         super()._note(event)
         self.runs_ended += isinstance(event, Done)
         result = event.cell.result if isinstance(event, Done) else None
-        interrupted = result is not None and result.status == "interrupted"  # each further run would be, too
+        interrupted = result is not None and result.status == "interrupted"  # the app ends, so no later run can finish
         unwatched = limits.on_space() and time.monotonic() - self._watched_at > UNWATCHED_SECONDS
         if interrupted or unwatched:
             self.cancel()
@@ -279,17 +279,17 @@ class Series(Work):
 class Sweep(Series):
     cells: tuple[Cell, ...]
     stored: list[RunResult]
-    """Earlier runs, newest first, for the forecast of the time."""
+    """Stored runs, newest first, from which `forecast` estimates the time."""
 
     def forecast(self) -> SweepForecast:
-        """How long the cells without a value will take."""
+        """Returns how many cells are still to run, and the seconds that they will take."""
         return forecast_sweep(specs_to_run(self.cells), self.stored, machine_of(self.runner))
 
     def _events(self) -> Generator[Event, None, None]:
         return run_cells(self.cells, self.runner, PICTURE, self._cancel, self._next_turn)
 
     def _note(self, event: Event) -> None:
-        """Replaces the tuple of cells whole, so that no page reads it half changed."""
+        """Stores the event. Replaces the whole tuple of cells, so that no page reads a half-changed one."""
         if isinstance(event, Done):
             self.cells = (*self.cells[: event.place], event.cell, *self.cells[event.place + 1 :])
             if event.cell.result is not None:
@@ -299,7 +299,7 @@ class Sweep(Series):
 
 @dataclass(eq=False)
 class BestSearch(Series):
-    """One search for the best way to run a model."""
+    """One search for the best way to run a model: eager, a compile mode, a package ... Its runs take `minutes`."""
 
     history: History
     spec: RunSpec
@@ -308,7 +308,7 @@ class BestSearch(Series):
     minutes: float
 
     def __post_init__(self) -> None:
-        """Raises BadInput and HistoryError."""
+        """Prepares the search from the stored runs. Raises BadInput and HistoryError."""
         stored = self.history.all(MAX_STORED, checkpoints={self.spec.checkpoint})
         machine, image = machine_of(self.runner), self.image or PICTURE
         self.search = Search(self.spec, machine, stored, image, self.other_formats, self.minutes)
@@ -318,7 +318,7 @@ class BestSearch(Series):
 
 
 def machine_of(runner: Runner) -> HostInfo:
-    """What the waiting worker says of the machine. Raises BadInput if it says nothing within MACHINE_SECONDS."""
+    """Returns the machine that the worker process reports, once it has. Raises BadInput after MACHINE_SECONDS."""
     deadline = time.monotonic() + MACHINE_SECONDS
     while (machine := runner.machine) is None:
         if time.monotonic() > deadline:
@@ -328,9 +328,9 @@ def machine_of(runner: Runner) -> HostInfo:
 
 
 class Supervisor:
-    """The latest work of each visitor, of which one at a time may go on.
+    """The starter of work, which keeps the latest work of each visitor. A visitor's works go on one at a time.
 
-    As many go on at once as the queue has places, and as many ended ones are kept: a client can send any number of ids.
+    At most as many works go on, and as many ended ones are kept, as the queue has places: a client may invent any ids.
     """
 
     def __init__(self) -> None:
@@ -338,7 +338,7 @@ class Supervisor:
         self._lock = threading.Lock()
 
     def start(self, work: W) -> W:
-        """Raises BadInput if its visitor's last work goes on, or if there is no place; that work then stays."""
+        """Starts `work` and returns it. Raises BadInput if the visitor's last work goes on, or if too many works do."""
         with self._lock:
             current = self._works.get(work.visitor)
             if current is not None and not current.ended:
@@ -347,16 +347,16 @@ class Supervisor:
             work.begin()
             try:
                 threading.Thread(target=work.run, daemon=True).start()
-            except RuntimeError as error:  # the machine has as many threads as it may
+            except RuntimeError as error:  # the operating system allows no further thread
                 work.forget()
                 raise BadInput("This machine cannot start another run just now. Try again in a minute.") from error
             if (old := self._works.pop(work.visitor, None)) is not None:
                 old.forget()
-            self._works[work.visitor] = work  # so that the newest stands last
+            self._works[work.visitor] = work  # after the pop, so that the newest is last: `_make_room` needs this order
         return work
 
     def _make_room(self) -> None:
-        """Forgets all but the newest of what has ended. Raises BadInput if too much goes on."""
+        """Forgets ended works, but for the newest. Raises BadInput if as many works go on as the queue has places."""
         places = limits.current().queue
         ended = [visitor for visitor, work in self._works.items() if work.ended]
         if (going := len(self._works) - len(ended)) >= places:
@@ -365,14 +365,14 @@ class Supervisor:
             self._works.pop(visitor).forget()
 
     def of(self, visitor: str) -> Work | None:
-        """The latest work of this visitor, running or ended."""
+        """Returns the latest work of this visitor, running or ended; None if there is none."""
         return self._works.get(visitor)
 
 
 def visitor_name(kept: object, session: str | None) -> str:
-    """The id of a visitor. `kept` is what the browser sent and may be anything.
+    """Returns a visitor's id, 32 hexadecimal digits: `kept`, which the browser sent, if `kept` is a valid id.
 
-    A new page may send its first Run before it has received its id: then one is made of gradio's session.
+    A new page may send its first Run before it has received an id. The id is then made from gradio's `session`.
     """
     if isinstance(kept, str) and re.fullmatch("[0-9a-f]{32}", kept):
         return kept

@@ -32,26 +32,26 @@ from demo.ui.web.guard import Guard
 DAY = 86_400
 SPARE_THREADS = 40
 SESSIONS = 128
-"""Sessions whose state, such as a sweep's cells, the server keeps. A new one removes the one that was idle longest."""
+"""The most sessions whose state (such as a sweep's cells) the server keeps. A new session removes the longest idle."""
 
 
 def launch(page: "Page", **settings: Any) -> Any:
-    """Serves a page with this project's settings; `settings` for gradio's `launch` take precedence."""
+    """Serves a page, and returns what gradio's `launch` returns; `settings` override this project's launch settings."""
     names = limits.current().hosts
     if listening := settings.get("server_name") or os.environ.get("GRADIO_SERVER_NAME", ""):
         names = (*names, listening.lower())
     gradio_workarounds.start_on_busy_machine()
     gradio_workarounds.set_queue(page)
-    page.api_open = False  # closes the routes that bypass gradio's queue
+    page.api_open = False  # makes gradio refuse calls that bypass its queue
     ours: dict[str, Any] = {
         "theme": theme(),
         "css": CSS,
         "head": HEAD,
         "show_error": False,
         "max_file_size": limits.current().file_bytes,
-        # each run and each search of the API that waits or runs occupies a thread; the others answer everything else
+        # an API call occupies a thread while its run or search waits or runs; SPARE_THREADS answer everything else
         "max_threads": 2 * limits.current().queue + SPARE_THREADS,
-        # each API call is a session of its own, of which gradio keeps a third of a megabyte
+        # each API call is a session of its own, and gradio keeps a third of a megabyte for each
         "state_session_capacity": SESSIONS,
         "allowed_paths": [],
         "app_kwargs": {"middleware": [(Guard, (names,), {})]},
@@ -65,10 +65,10 @@ def launch(page: "Page", **settings: Any) -> Any:
 
 
 class Page(gradio_workarounds.Blocks):
-    """What gradio serves."""
+    """The whole page as gradio's `Blocks`, with its four tabs and the four endpoints of the API."""
 
     def __init__(self, runner: Runner, history: History | None = None) -> None:
-        """`history` has the stored runs that it shows; without it, the user's own."""
+        """Builds the page. `history` holds the stored runs that the page shows; None means the user's own history."""
         super().__init__(title="Worth compiling?", fill_width=True, analytics_enabled=False, delete_cache=(DAY, DAY))
         self._runner = runner
         history, queue = history or History(), RunQueue()
@@ -100,21 +100,21 @@ class Page(gradio_workarounds.Blocks):
                 "best": api.make_best(runner, queue, history),
             }
             for name, function in endpoints.items():
-                gr.api(function, api_name=name, concurrency_limit=None)  # `RunQueue` keeps the order
+                gr.api(function, api_name=name, concurrency_limit=None)  # `RunQueue` lets one run at a time through
 
     def _greet(self, request: gr.Request) -> Iterator[tuple[Any, Any]]:
-        """Tells a new page what machine this is, when the waiting worker has said so."""
+        """Yields the masthead and the compile modes of this machine, once a worker process has reported the machine."""
         deadline = time.monotonic() + MACHINE_SECONDS
         while self._runner.machine is None and time.monotonic() < deadline:
             time.sleep(0.2)
-            yield gr.skip(), gr.skip()  # gives the thread back, and ends where the page was closed
+            yield gr.skip(), gr.skip()  # frees the thread in between; gradio ends the loop here if the page was closed
         machine = self._runner.machine
         modes = gr.update(choices=list(machine.modes)) if machine is not None else gr.skip()
         yield masthead(machine, waited=True), modes
 
 
 def masthead(machine: HostInfo | None, waited: bool = False) -> str:
-    """Title, machine and switches; `waited` says that an unknown machine will stay unknown."""
+    """Returns the page's top as HTML: title, machine, buttons. With `waited`, an unknown machine is left out."""
     space = f"https://huggingface.co/spaces/{os.environ['SPACE_ID']}" if limits.on_space() else ""
     obstacles = []
     if limits.on_zero_gpu():
@@ -126,13 +126,13 @@ def masthead(machine: HostInfo | None, waited: bool = False) -> str:
     return render("masthead.masthead", machine, waited, space=space, obstacles=obstacles)
 
 
-# ---- stage mode: the page for a talk. Race and answer fill the screen; keys run, search, cancel
+# ---- stage mode: the page for a talk. The running race and the verdict fill the screen; keys run, search and cancel
 
 SEGFORMER = "nvidia/segformer-b0-finetuned-ade-512-512"
 
 
 def presets(machine: HostInfo | None) -> dict[str, RunSpec]:
-    """The runs of the keys 1 to 4, by the words on their buttons; none takes over a minute on two cores."""
+    """Returns the runs that the keys 1 to 4 start, by their buttons' words; each takes under a minute on two cores."""
     segformer: dict[str, Any] = {"checkpoint": "shapes-segformer"}
     if machine is not None and machine.gpu is not None:
         segformer = {"checkpoint": SEGFORMER, "weights": "pretrained" if hub.can_load(SEGFORMER) else "random"}
@@ -145,8 +145,8 @@ def presets(machine: HostInfo | None) -> dict[str, RunSpec]:
 
 
 class StageBar:
-    """The bar at the bottom: a button for each preset, and one for the search. stage.css moves the form's Run and
-    Cancel into it, stage.js presses them by keys."""
+    """The bar at the bottom in stage mode: a button for each preset, and one that searches for the best way.
+    stage.css moves the form's Run and Cancel into the bar; stage.js presses its buttons when keys are typed."""
 
     def __init__(self, runner: Runner, run_tab: RunTab) -> None:
         self._runner = runner
@@ -167,7 +167,7 @@ class StageBar:
             gr.Markdown("<kbd>D</kbd> dark", elem_id="stage-keys")
 
     def _fill_form(self, name: str) -> dict[Any, Any]:
-        """Makes the form ask for a preset, with its model's default picture."""
+        """Returns updates that fill the form with the preset `name` and its model's default picture."""
         spec = presets(self._runner.machine)[name]
         picture = servable(default_picture(spec.checkpoint))
         return links.fill_form(self._form, spec) | {self._form.inputs["image"]: picture}

@@ -1,4 +1,4 @@
-"""Serves the page: the settings from the environment, the runner and its history, gradio's server."""
+"""Starts the server of the page: reads the environment's settings, makes the runner and its history, starts gradio."""
 
 import contextlib
 import importlib.util
@@ -15,10 +15,10 @@ from demo.store import hub_dataset
 
 
 def serve(mcp: bool) -> None:
-    """Serves the page, and with `mcp` the API as MCP tools, until the process is told to end.
+    """Serves the page until the process is told to end; with `mcp` also serves the API as MCP tools.
 
     GRADIO_SERVER_NAME and GRADIO_SERVER_PORT set the address. On a Hugging Face Space the server listens on all
-    interfaces, else on 127.0.0.1. Raises BadInput for invalid settings, and for a port that is taken.
+    interfaces, else on 127.0.0.1. Raises BadInput for invalid settings, a taken port, or a missing package `mcp`.
     """
     if mcp and importlib.util.find_spec("mcp") is None:
         raise BadInput(f'MCP tools need gradio\'s own extra: pip install "gradio[mcp]=={version("gradio")}".')
@@ -30,7 +30,7 @@ def serve(mcp: bool) -> None:
     if limits.on_space():
         block_proc_access()
     if limits.on_zero_gpu():
-        import spaces  # before gradio; a ZeroGPU Space that decorates no function is stopped at its start
+        import spaces  # before gradio. Hugging Face stops a ZeroGPU Space that decorates no function
 
         spaces.GPU(lambda: None)
     with hub_dataset.open_history() as history, contextlib.closing(Runner(history, spare=True)) as runner:

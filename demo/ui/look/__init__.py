@@ -1,4 +1,4 @@
-"""How the page looks: theme, style sheets, and the scripts that run in the browser."""
+"""The look of the page: theme, style sheets, and the scripts that run in the browser."""
 
 import json
 from collections.abc import Sequence
@@ -8,16 +8,16 @@ from markupsafe import Markup
 
 
 def source(name: str) -> str:
-    """The text of a style sheet or script of this folder."""
+    """Returns the text of a style sheet or script of this folder."""
     return (Path(__file__).parent / name).read_text(encoding="utf-8")
 
 
 def script(name: str) -> Markup:
-    """A script of this folder as an element of the page's head."""
+    """Returns a script of this folder as a `<script>` element for the page's head."""
     return Markup(f"<script>{source(name)}</script>")
 
 
-# The functions of `events.js`, as gradio's events call them in the browser
+# JavaScript that gradio runs in the browser at an event; each calls a function of `events.js`
 
 FOCUS_STAGE = "() => pageEvents.focusStage()"
 TO_STAGE = "() => pageEvents.toStage()"
@@ -26,16 +26,16 @@ TO_ADVANCED = "() => pageEvents.toAdvanced()"
 TO_SWEEP = "() => pageEvents.toSweep()"
 REDRAW = "() => pageEvents.redraw()"
 TO_OPEN_RUN = "id => pageEvents.toOpenRun(id)"
-"""Goes to the stored run that a press on a row of another tab has opened ('' if none), also in the address bar."""
+"""JavaScript that shows the stored run `id`, opened from another tab, also in the address bar; does nothing for ''."""
 
 
 def download(id: str) -> str:
-    """Presses a hidden DownloadButton when its file is made."""
+    """Returns JavaScript that presses the hidden DownloadButton `id`, for an event after its file is made."""
     return f"() => pageEvents.download({id!r})"
 
 
 def press(id: str) -> str:
-    """Presses a button."""
+    """Returns JavaScript that presses the button `id`."""
     return f"() => document.getElementById({id!r}).click()"
 
 
@@ -44,5 +44,5 @@ def scroll_to(id: str) -> str:
 
 
 def name_thumbnails(names: Sequence[str]) -> str:
-    """Labels the thumbnails of the form."""
+    """Returns JavaScript that gives the form's example pictures these names, for screen readers."""
     return f"() => pageEvents.nameThumbnails({json.dumps(names)})"

@@ -1,10 +1,10 @@
-// Keeps the open tab and the shown stored run in the address bar, for Back and Forward, and sets the window's title. A run
-// that ends is written into the current entry of the browser's history if that entry has no run yet. Any other run or tab
-// is a new entry. What is chosen in a tab (filters, compared runs) stands in the entry of that tab: the server says it as a
-// query whose names begin with the tab's, and reads it from the address when the tab is opened.
+// Keeps the open tab and the shown stored run in the address bar, for Back and Forward, and sets the window's title. A
+// run that ends is written into the current entry of the browser's history if the entry has no run yet. Other runs and
+// tabs make a new entry. A tab's choices (filters, compared runs) are in the address as a query, with names that begin
+// with the tab's name: the server sends this query, and reads it from the address when the tab is opened.
 window.address = (() => {
   const SETTLED = 50;  // milliseconds after which gradio has drawn the result of an event
-  let shown = '';  // the stored run that is shown
+  let shown = '';  // the id of the stored run that is shown, '' for none
 
   const here = () => new URL(location);
   const tabOf = url => url.searchParams.get('tab') || 'run';
@@ -14,8 +14,8 @@ window.address = (() => {
   const later = () => new Promise(done => setTimeout(done, SETTLED));
 
   const put = (url, name, value) => (value ? url.searchParams.set(name, value) : url.searchParams.delete(name));
-  const CHOOSING = ['history', 'published'];  // tabs with something to choose
-  const choices = {};  // the query of each of them
+  const CHOOSING = ['history', 'published'];  // the tabs whose choices are in the address
+  const choices = {};  // the present choices of each of these tabs, as a query
   const choicesOf = (url, id) =>
     new URLSearchParams([...url.searchParams].filter(([name]) => name.startsWith(`${id}_`))).toString();
   const isChoice = name => CHOOSING.some(id => name.startsWith(`${id}_`));
@@ -63,14 +63,14 @@ window.address = (() => {
   document.addEventListener('click', event => {
     const pressed = event.target.closest?.('#rooms [data-tab-id]');
     if (!pressed) return;
-    write(pressed.dataset.tabId, event.isTrusted ? shown : runOf(here()));  // Back presses a tab, too, and has set the address
+    write(pressed.dataset.tabId, event.isTrusted ? shown : runOf(here()));  // popstate's press: the address is set
     retitle();
   });
 
   window.addEventListener('popstate', () => {
     const url = here(), id = tabOf(url);
     window.tellTheSpace?.(url);
-    if (id === openTab()) showChoices(id);  // it is not opened anew, so its choices stay
+    if (id === openTab()) showChoices(id);  // the tab stays open with its choices, so the address must show them
     else tab(id)?.click();
     if (id === 'run' && runOf(url) !== shown) location.reload();
     retitle();
@@ -81,13 +81,13 @@ window.address = (() => {
     fill: query => {
       if (!query) return;
       const asked = new URLSearchParams(query);
-      for (const [name, value] of here().searchParams) if (name.startsWith('__')) asked.set(name, value);  // of a Space
+      for (const [name, value] of here().searchParams) if (name.startsWith('__')) asked.set(name, value);  // set by a Hugging Face Space
       location.search = asked;
     },
     arrive: id => { shown = id; return retitle(); },
     show: id => now(id),
-    openRun: id => now(id, 'run'),  // the tab may not be drawn yet
-    // The query, if it chooses something else than what is chosen; else the fields say what is asked for.
+    openRun: id => now(id, 'run'),  // names the tab, because gradio may not have drawn it as open yet
+    // Returns the address's query if it differs from the tab's choices; else '', and the server reads the fields.
     readChoices: id => (choicesOf(here(), id) === new URLSearchParams(choices[id]).toString() ? '' : location.search || '?'),
     writeChoices: (id, query) => {
       choices[id] = query;

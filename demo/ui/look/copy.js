@@ -1,12 +1,12 @@
-// A button with data-address copies the link to what is shown, and says whether that worked: on a Space the address of the
-// outer page (data-address), because a visitor does not see that of the frame. Before a run the settings of the form are
-// what is shown; the forecast beside Run has them as a query.
+// Makes a button with data-address copy a link to what the page shows, and say if copying worked. On a Hugging Face
+// Space the link is to the outer page (data-address), because visitors do not see the frame's address. Before a run
+// the link is to the form's settings, which the forecast above Run holds as a query.
 (() => {
   const copy = async text => {
     try {
       await navigator.clipboard.writeText(text);
       return true;
-    } catch {  // no permission, or a page that is not served over https
+    } catch {  // the browser gave no permission, or the page is not served over https
       const field = Object.assign(document.createElement('textarea'), { value: text });
       document.body.append(field);
       field.select();

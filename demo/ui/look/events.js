@@ -1,11 +1,11 @@
-// What the page's events run in the browser. `__init__.py` names these functions for gradio.
+// The functions that the page's events run in the browser. `__init__.py` holds the calls of these functions for gradio.
 (() => {
   const part = id => document.getElementById(id);
   const isWide = () => window.innerWidth > 800;  // on a narrow window the result pane stands below the form
   const behavior = () => (matchMedia('(prefers-reduced-motion: reduce)').matches ? 'auto' : 'smooth');
 
   window.pageEvents = {
-    // A button that becomes disabled loses the focus. From the result pane Shift+Tab goes back to the other button.
+    // Moves the focus to the result pane: the pressed button is disabled now. Shift+Tab goes back to an enabled button.
     focusStage() {
       const stage = part('stage');
       stage.tabIndex = -1;
@@ -22,7 +22,7 @@
       else part('sweep-stage').scrollIntoView();
     },
 
-    // For a page that opens with a run.
+    // Scrolls to the run or verdict that a page shows as it opens, if the window is narrow.
     toAnswer() {
       setTimeout(() => {
         const shown = document.querySelector('#live .live, #best-head h2, #top .headline, #top .problem');
@@ -30,12 +30,12 @@
       }, 100);
     },
 
-    // When the fold opens: it is at the lower end of the form, below the edge of a low window.
+    // Scrolls to the fold "Advanced" as it opens: the fold is at the end of the form, below the edge of a low window.
     toAdvanced() {
       setTimeout(() => part('advanced').scrollIntoView({ block: 'start', behavior: behavior() }), 100);
     },
 
-    // A press on a row of another tab has opened a run in the first one, or has done something else ('').
+    // Shows the run that a press on a row of another tab has opened; does nothing for '', if the press opened no run.
     async toOpenRun(id) {
       if (!id) return;
       await address.openRun(id);
@@ -43,12 +43,12 @@
       this.focusStage();
     },
 
-    // Makes Plotly redraw: inside a folded section it cannot know the width of a figure.
+    // Makes Plotly redraw its charts after a fold has opened: inside a closed fold a chart's width is unknown.
     redraw() {
       setTimeout(() => window.dispatchEvent(new Event('resize')), 50);
     },
 
-    // The thumbnails of `gr.Examples` have no accessible name.
+    // Names the thumbnails of `gr.Examples` for screen readers: gradio gives them no accessible name.
     nameThumbnails(names) {
       document.querySelectorAll('#examples button.gallery-item').forEach((button, place) => {
         button.setAttribute('aria-label', `Example: ${names[place]}`);

@@ -1,5 +1,5 @@
-// Gives each Plotly figure an accessible name, from its layout's meta data. Figures come and go, so the document is searched
-// after each change, at most four times a second.
+// Gives each Plotly chart a name for screen readers, from its layout's meta data. Charts come and go, so the script
+// searches the document after each change, at most four times a second.
 (() => {
   const name = (part, words) => { if (words && part.getAttribute('aria-label') !== words) part.setAttribute('aria-label', words); };
   const look = () => {

@@ -1,7 +1,7 @@
-// Keys of the form. Ctrl+Enter (Cmd+Enter) presses Run from anywhere in it. The Tab key leaves a dropdown: gradio handles the
-// key after the dropdown has lost the focus and was closed, and opens it again.
+// The keys of the form. Ctrl+Enter (Cmd+Enter) presses Run from anywhere in the form. Dropdowns do not get the Tab key:
+// gradio would handle the key after the dropdown has lost the focus and closed, and would open the dropdown again.
 (() => {
-  const HANDED_OVER = 100;  // milliseconds after which gradio has the value of a field that lost the focus
+  const HANDED_OVER = 100;  // milliseconds after which gradio has read a field that lost the focus
 
   window.addEventListener('keydown', event => {
     const within = selector => event.target.closest?.(selector);

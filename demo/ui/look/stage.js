@@ -1,5 +1,5 @@
-// On huggingface.co/spaces the page is in a frame, and the address bar belongs to the outer page, which takes over a query sent
-// to it. Parameters that begin with two underscores are the frame's own.
+// Sends the page's query to the outer page on huggingface.co/spaces. There this page is in a frame, and the address bar
+// shows the outer page. Parameters that begin with two underscores belong to the frame and are not sent.
 window.tellTheSpace = (address, at = location.hostname) => {
   if (!at.endsWith('.hf.space') || window.parent === window) return;
   const query = new URLSearchParams(address.search);
@@ -7,11 +7,11 @@ window.tellTheSpace = (address, at = location.hostname) => {
   window.parent.postMessage({ queryString: query.toString(), hash: '' }, 'https://huggingface.co');
 };
 
-// Stage mode. Its only state is a class of the root element; ?stage=1 in the address keeps it over a reload. A narrow window
-// has no room for stage mode and opens the page without it.
+// Stage mode: the page for a talk. Its only state is a class of the root element; ?stage=1 in the address keeps it on
+// over a reload. A narrow window has no room for stage mode and shows the page without it.
 (() => {
   const root = document.documentElement;
-  const keys = { r: 'run', c: 'cancel', s: 'preset-s', 0: 'preset-0', 1: 'preset-1', 2: 'preset-2', 3: 'preset-3', 4: 'preset-4', 5: 'preset-5' };  // to buttons
+  const keys = { r: 'run', c: 'cancel', s: 'preset-s', 0: 'preset-0', 1: 'preset-1', 2: 'preset-2', 3: 'preset-3', 4: 'preset-4', 5: 'preset-5' };  // to ids
   const typing = 'input:not([type=range], [type=radio]), textarea, select, [contenteditable], [role=textbox], [role=combobox]';
   const inFront = 'dialog[open], [role=dialog], [role=alertdialog], [role=menu], [role=listbox], [popover], .api-docs';
   const isOpen = () => [...document.querySelectorAll(inFront)].some(part => part.checkVisibility());
@@ -43,7 +43,7 @@ window.tellTheSpace = (address, at = location.hostname) => {
     if (button) turn(button.dataset.stage === 'on');
   });
 
-  // On a keyboard without Latin letters, or with digits on Shift, the key's position on a US keyboard counts.
+  // Returns the pressed letter or digit, or if the key types neither (Cyrillic, AZERTY), that of a US keyboard.
   const named = event => {
     const typed = event.key.toLowerCase();
     return /^[a-z0-9]$/.test(typed) ? typed : (/^(?:Key|Digit)(.)$/.exec(event.code)?.[1] ?? typed).toLowerCase();
@@ -55,7 +55,7 @@ window.tellTheSpace = (address, at = location.hostname) => {
     const key = named(event);
     if (key === 'escape') turn(false);
     else if (key === 'd') document.body.classList.toggle('dark');
-    else if (/^\d$/.test(key) && document.querySelector('#cancel:not(:disabled)')) return;  // the bar shows the run
+    else if (/^\d$/.test(key) && document.querySelector('#cancel:not(:disabled)')) return;  // a run goes on
     else if (keys[key]) document.getElementById(keys[key])?.click();
     else return;
     event.preventDefault();

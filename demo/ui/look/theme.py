@@ -1,7 +1,7 @@
-"""The theme: gradio's variables. Everything else is in the style sheets beside this file.
+"""The theme: values of gradio's theme variables. Everything else is in the style sheets beside this file.
 
-Black on white: eager's orange and compiled's blue are the only colours, so that they are noticed. The typeface is in
-gradio's package: nothing is fetched from outside.
+The page is black on white. Eager's orange and compiled's blue are the only colours, so that they are noticed. The
+typeface comes from gradio's package, so the browser fetches nothing from outside.
 """
 
 import gradio as gr
@@ -24,7 +24,7 @@ HEAD = f'<link rel="icon" type="image/svg+xml" href="data:image/svg+xml,{ICON}">
 
 TEXT_SIZES = sizes.Size("0.6875rem", "0.75rem", "0.8125rem", "0.9375rem", "1.0625rem", "1.375rem", "1.75rem", "page")
 
-# each with its value on the dark page
+# each is a pair: the colour on the light page, the colour on the dark page
 INK, PAPER, PANEL = (colours.PAGE_INK, "#f2f0ea"), (colours.PAGE_PAPER, "#0e1013"), ("#fffefb", "#16191e")
 SOFT, LINE, MUTED = (colours.PAGE_SOFT, "#1f232a"), (colours.PAGE_LINE, "#323842"), (colours.PAGE_MUTED, "#a6acb6")
 FIELD, EDGE = ("#fffefb", "#0e1013"), ("#83868a", "#69707b")
@@ -52,7 +52,7 @@ COLOURS = {
     ("#6b6f76", "#8f96a1"): "input_placeholder_color",
     ("#000000", "#ffffff"): "button_primary_background_fill_hover",
 }
-"""gradio's variables by their colour on the light and on the dark page."""
+"""The names of gradio's variables, separated by spaces, by their (light, dark) colours."""
 
 SIZES = {
     "block_border_width": "0px",
@@ -75,8 +75,8 @@ SIZES = {
 
 
 def theme() -> gr.themes.Base:
-    """Light and dark colours, square corners, thin lines instead of shadows."""
-    # gradio 6.31 ships the semi-bold cuts with a handful of letters only: regular and bold are whole
+    """Returns gradio's theme with this page's colours, its nearly square corners, and thin lines instead of shadows."""
+    # no semi-bold: gradio 6.31 ships these fonts with a handful of letters only; regular and bold are complete
     plex = fonts.LocalFont("IBM Plex Sans", weights=(400, 700))
     mono = fonts.LocalFont("IBM Plex Mono", weights=(400, 700))
     base = gr.themes.Base(

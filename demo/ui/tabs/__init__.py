@@ -1,1 +1,1 @@
-"""The tabs of the page, the form and its links."""
+"""The tabs of the page, the form of a run, and the links to the page."""

@@ -1,4 +1,4 @@
-"""The search for the best way on the tab Run: its answer, table, charts and code in the result pane."""
+"""The search for the best way to run a model, in the result pane of the tab Run: verdict, table, charts and code."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -29,7 +29,7 @@ COLUMNS = ("Way", "Rank", *list(best_words.COLUMNS.values())[1:])
 
 
 class BestPane(WorkView):
-    """Fills the column `best` of the result pane. Make it inside the `gr.Blocks`, after the tab Run."""
+    """The components in the column `best` of the result pane, and their events. Call it after `RunTab`."""
 
     def __init__(self, run_tab: RunTab) -> None:
         self._tab = run_tab
@@ -52,7 +52,7 @@ class BestPane(WorkView):
         self._wire()
 
     def arrive_after(self, arrived: Any) -> None:
-        """Connects what a page shows of the search as it opens, after the event that fills the tab Run."""
+        """Connects the events that show the visitor's search as the page opens, after `arrived` has filled the tab."""
         shown = arrived.then(self._arrive, self._tab.visitor, self.arriving, **EVENT_OPTIONS)
         shown.then(None, js=TO_ANSWER, api_visibility="private")
         self._watch_after(shown)
@@ -70,7 +70,7 @@ class BestPane(WorkView):
     def _search(
         self, request: gr.Request, visitor: str | None, minutes: Any, other_formats: Any, *values: Any
     ) -> dict[Any, Any]:
-        """A press of the button. Ways with a stored result are not run again."""
+        """Starts a search for the form's values. Ways with a stored result are not run again."""
         tab = self._tab
 
         def make(name: str) -> BestSearch:
@@ -80,7 +80,7 @@ class BestPane(WorkView):
         return self._start(request, visitor, make)
 
     def _show_refusal(self, card: Markup) -> dict[Any, Any]:
-        """The answer of an earlier search stays."""
+        """Returns updates that show the refusal's card above the previous content."""
         return self._tab.form.pressable(running=False) | self._tab.pane.show_refusal(card)
 
     def _show_start(self, going: BestSearch) -> dict[Any, Any]:
@@ -94,7 +94,7 @@ class BestPane(WorkView):
         )
 
     def _answer(self, going: BestSearch) -> dict[Any, Any]:
-        """Answer and table, and the charts and code of a search that has ended."""
+        """Returns updates of verdict and table, and of charts and code, which are shown when the search has ended."""
         table = going.search.table()
         run = table.winner.result if table.winner is not None and going.ended else None
         code = change(run.spec) if run is not None else ""
@@ -106,7 +106,7 @@ class BestPane(WorkView):
         return self._show_progress(going) | self._show_cells(going) | changes
 
     def _arrive(self, request: gr.Request, visitor: str | None) -> dict[Any, Any]:
-        """As a page opens: shows the visitor's search, unless its end was shown and the link asks for another run."""
+        """Returns updates as a page opens: the visitor's search, unless the link asks for a run that comes first."""
         tab = self._tab
         going = self.work_of(request, visitor)
         if not isinstance(going, BestSearch) or links.RUN in request.query_params:
@@ -132,7 +132,7 @@ class BestPane(WorkView):
         return updates
 
     def _open(self, going: BestSearch | None, event: gr.EventData, request: gr.Request) -> str:
-        """The run of the pressed row."""
+        """Returns the run of the pressed row as Markdown; '' if the way was not run."""
         way = next(iter(tables.pressed_row(event)), None)
         rows = going.search.table().rows if going is not None else ()
         run = next((row.result for row in rows if best_words.cells(row)["way"] == way), None)
@@ -143,7 +143,7 @@ class BestPane(WorkView):
 
 
 def head(going: BestSearch) -> str:
-    """The answer so far as Markdown; while the search runs also what it does and the time left."""
+    """Returns the verdict so far as Markdown; while the search runs, also what it is doing and the time left."""
     search, spec = going.search, going.spec
     answer, *more = map(escape_markdown, best_words.conclusion(search.table()))
     every = [part for part in naming.settings_list(spec) if part not in (spec.mode, spec.dtype)]
@@ -169,7 +169,7 @@ def _doing(going: BestSearch) -> str:
 
 
 def _row(row: Row, table: BestTable) -> list[Any]:
-    """The winner is bold, a way that cannot win grey."""
+    """Returns the cells of a way's row: bold for the winner, grey for a way that cannot win."""
     words = best_words.cells(row)
     wins = table.winner is not None and row.way == table.winner.way
     style = tables.BOLD if wins else tables.MUTED if row.out else ""
@@ -188,7 +188,7 @@ def _row(row: Row, table: BestTable) -> list[Any]:
 
 
 def _crossover(table: BestTable) -> go.Figure | None:
-    """A line for each way that can win, if the time to its first answer with a filled cache is known."""
+    """Returns the chart of total time over calls for the ways that can win; None for fewer than two measured ways."""
     lines = [
         WayLine(fmt.capital(best_words.name(row.way)), _kind(row, table), start, row.seconds)
         for row in table.rows
@@ -204,7 +204,7 @@ def _kind(row: Row, table: BestTable) -> Kind:
 
 
 def _ladder(table: BestTable) -> go.Figure | None:
-    """A bar for each way that is not out."""
+    """Returns the bar chart of the time to the first result of each way that can win; None without bars."""
     parts = best_words.PARTS
     bars = {
         fmt.capital(best_words.name(row.way)): {word: answer.get(part, 0.0) for part, word in parts.items()}

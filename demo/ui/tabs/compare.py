@@ -1,4 +1,4 @@
-"""Two to four stored runs side by side: how their settings differ, which is the fastest, and the figures of each."""
+"""Two to four stored runs side by side: how their settings differ, which is the fastest, and the values of each."""
 
 import html
 from collections.abc import Callable, Sequence
@@ -17,27 +17,27 @@ from demo.store import export
 MIN_COMPARED, MAX_COMPARED = 2, 4
 LETTERS = "ABCD"
 MAX_LETTERS = 120
-"""Longest cell, such as a prompt."""
+"""The most letters in a cell; a longer text, such as a prompt, is shortened."""
 ALWAYS = ("checkpoint", "batch_size", "mode", "dtype", "weights", "protocol", "device_name", "torch")
-"""Facts that the table always has. Other facts have a row if they differ."""
+"""The settings and machine facts that always have a row. Other facts have a row only if the runs differ in them."""
 
 
 def outcome(result: RunResult) -> str:
-    """The outcome of a run in a few words."""
+    """Returns the outcome of a run in a few words, with an arrow: "... ▲" for faster; the status of a failed run."""
     arrow = {"faster": " ▲", "slower": " ▼"}.get(verdict.outcome(result) or "", "")
     text = verdict.answer(result)
     return f"{fmt.capital(text)}{arrow}" if text else naming.status(result)
 
 
 def conclusion(results: Sequence[RunResult]) -> str:
-    """In which settings two to four runs differ, and which compiled model is the fastest; as Markdown."""
+    """Returns as Markdown in which settings two to four runs differ, and which compiled model is the fastest."""
     runs = dict(zip(LETTERS, results, strict=False))
     texts = [_differences(results), _winner(runs)]
     return "\n\n".join([f"### {fmt.count(len(results), 'run')} compared", *filter(None, map(escape_markdown, texts))])
 
 
 def bars(results: Sequence[RunResult]) -> dict[str, Comparison | None]:
-    """The speed-ups as `intervals` draws them, each with the settings that not all of them have."""
+    """Returns the speed-ups to draw (None: a failed run), by labels: letter, speed-up, settings that not all share."""
     apart = [naming.settings_list(one.spec) for one in results]
     intervals = {}
     for letter, result, own in zip(LETTERS, results, apart, strict=False):
@@ -49,7 +49,7 @@ def bars(results: Sequence[RunResult]) -> dict[str, Comparison | None]:
 
 
 def rows(results: Sequence[RunResult]) -> list[list[str]]:
-    """A row for each setting, machine fact and figure: its name, and a cell for each run ('–' for no value)."""
+    """Returns a row for each setting, machine fact and measured value: a name, and a cell for each run ('–': none)."""
     table = [["Started (UTC)", *(fmt.minute(result.started_at) for result in results)]]
     facts = list(map(_facts, results))
     for name in facts[0]:
@@ -65,7 +65,7 @@ def rows(results: Sequence[RunResult]) -> list[list[str]]:
 
 
 def _differences(results: Sequence[RunResult]) -> str:
-    """The names of the settings and machine facts in which the runs differ."""
+    """Returns a sentence that names the settings and machine facts in which the runs differ."""
     facts = list(map(_facts, results))
     alone = {name for result in results for name in unused_options(result.spec.task)}
     different = [_label(name) for name in facts[0] if name not in alone and len({each[name] for each in facts}) > 1]
@@ -75,7 +75,7 @@ def _differences(results: Sequence[RunResult]) -> str:
 
 
 def _winner(runs: dict[str, RunResult]) -> str:
-    """Which compiled model is the fastest, and by how much; '' if the runs do different work or one has no figures.
+    """Returns which compiled model is the fastest, and by how much; '' if the runs do different work or one failed.
 
     `runs` are by their letters. The fastest is compared with each other run, so the intervals allow for several
     comparisons.
@@ -99,14 +99,14 @@ def _winner(runs: dict[str, RunResult]) -> str:
 
 
 def _difference(ratio: float, first: Interval, second: Interval, questions: int) -> stats.Difference:
-    """Whether the compiled models of two runs differ. Their latencies are taken to be as noisy as their speed-ups."""
+    """Returns whether compiled latencies of this `ratio` differ. Their noise is taken from the runs' two speed-ups."""
     noise = stats.quotient(first, second)
     around = Interval(ratio, ratio * noise.low / noise.ratio, ratio * noise.high / noise.ratio)
     return stats.compare(around, questions=questions)
 
 
 def _facts(result: RunResult) -> dict[str, Any]:
-    """Settings and machine of a run by the names that an export gives them, and its picture."""
+    """Returns the settings and the machine of a run by their names in an export, and its picture's name."""
     row = export.row(result)
     names = [name for name, (_, place) in export.EXPORTED.items() if place.startswith(("spec.", "environment."))]
     picture = f"{result.image.name}, {result.image.sha256[:8]}" if result.image else None
@@ -114,7 +114,7 @@ def _facts(result: RunResult) -> dict[str, Any]:
 
 
 def _label(fact: str) -> str:
-    """The name of a fact in a sentence."""
+    """Returns the name of a fact as a sentence has it: "batch size" for "batch_size"."""
     return OPTIONS[fact].label.lower() if fact in OPTIONS else fact.replace("_", " ")
 
 
@@ -148,4 +148,4 @@ FIGURES: dict[str, Callable[[RunResult], str]] = {
     "When it pays": verdict.worth,
     "Outputs": lambda result: result.parity.verdict if result.parity is not None else "",
 }
-"""The functions behind the rows of figures; each gives '' for what was not measured."""
+"""The functions that give the text of each row of measured values; '' for a value that was not measured."""

@@ -1,4 +1,4 @@
-"""What the events of the tabs share: gradio's options, the card of a refusal, a view of work that goes on."""
+"""The code that the events of all tabs share: gradio's options, the card of a refusal, and the view of running work."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -13,16 +13,16 @@ from demo.ui.jobs import Supervisor, Work, result_or_error, visitor_name
 from demo.ui.tabs.headline import problem
 
 EVENT_OPTIONS: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private", "concurrency_limit": None}
-"""For every event that calls the server. Two more options stand where they are needed:
+"""The options of every event that calls the server. Some events have one or both of these options, too:
 
-- `preprocess=False`: the handler gets the values as the browser sent them. gradio would otherwise decode the picture,
-  and fail on a broken one; the worker reads it and says what is wrong.
-- `trigger_mode="always_last"`: without it gradio drops an event of a field while an earlier one is still answered.
+- `preprocess=False` gives the handler the values as the browser sent them. Otherwise gradio decodes the picture, and
+  fails on a broken picture; the worker instead says what is wrong with the picture.
+- `trigger_mode="always_last"`: without this option gradio drops a field's event while the last one is still handled.
 """
 
 
 def error_card(error: Exception, title: str = "This cannot be run") -> Markup:
-    """The card for work that had no result; `title` is that of a refusal."""
+    """Returns the card for work that had no result. A refusal has the `title`, an unexpected error another one."""
     if isinstance(error, BadInput | HistoryError):
         return problem(title, fmt.redact(str(error)))
     return problem(
@@ -33,13 +33,13 @@ def error_card(error: Exception, title: str = "This cannot be run") -> Markup:
 
 
 class WorkView:
-    """A part of the page that shows a visitor's work: as it begins, while it goes on, and its end.
+    """The base of a part of the page that shows a visitor's work: its start, its progress and its end.
 
-    gradio redraws every output of a running event at each update, which costs the machine that is timed. Therefore:
+    gradio redraws every output of a running event at each update, which takes time from the model that is timed. So:
 
-    1. While work goes on, `_show_progress` updates the few components of `live`.
-    2. `_show_cells` updates others of them, such as a chart, only after a run of a series has ended.
-    3. `_show_end` updates those of `ending`, in an event of its own.
+    1. While the work goes on, `_show_progress` updates the few components in `live`.
+    2. `_show_cells` updates the costly components in `live`, such as a chart, only when a run of a series has ended.
+    3. `_show_end` updates the components in `ending`, in an event of its own.
     """
 
     _show_refusal: Callable[[Markup], dict[Any, Any]]
@@ -50,32 +50,32 @@ class WorkView:
     def __init__(self, works: Supervisor, live: list[Any], ending: list[Any]) -> None:
         self.works = works
         self.work_shown = gr.State(None)
-        """The work that this page shows."""
+        """The work that the page shows; None if it shows none."""
         self._live, self._ending = live, ending
 
     def work_of(self, request: gr.Request, visitor: str | None) -> Work | None:
-        """The visitor's latest work, running or ended; `visitor` is what the browser keeps."""
+        """Returns the visitor's latest work, running or ended, or None. `visitor` is the id that the browser keeps."""
         return self.works.of(visitor_name(visitor, request.session_hash))
 
     def _start(self, request: gr.Request, visitor: str | None, make: Callable[[str], Work]) -> dict[Any, Any]:
-        """Starts the work that `make` gives for the visitor's id, or says why it cannot."""
+        """Starts the work that `make` returns for the visitor's id. Returns updates that show its start or refusal."""
         name = visitor_name(visitor, request.session_hash)
         work = result_or_error(lambda: self.works.start(make(name)))
         return self._show_refusal(error_card(work)) if isinstance(work, Exception) else self._show_start(work)
 
     def _cancel(self, request: gr.Request, visitor: str | None) -> Any:
-        """Asks the visitor's work to end. Every page that watches it then shows the outcome."""
+        """Asks the visitor's work to end, and disables the pressed button. All pages that watch show the outcome."""
         if (work := self.work_of(request, visitor)) is not None:
             work.cancel()
         return gr.update(interactive=False)
 
     def _watch_after(self, event: Any) -> Any:
-        """Connects what is shown once `event` has made this page watch something; returns the last event."""
+        """Makes progress and end of `work_shown` appear after `event`, which has set it. Returns the last event."""
         followed = event.then(self._follow, self.work_shown, self._live, **EVENT_OPTIONS)
         return followed.then(self._over, self.work_shown, self._ending, **EVENT_OPTIONS)
 
     def _follow(self, request: gr.Request, going: Any) -> Iterator[dict[Any, Any]]:
-        """A page that stops watching does not end the work."""
+        """Yields updates while the work goes on, until its end or its early result. Closing the page ends no work."""
         if going is None or going.ended or going.early_result is not None:
             yield {self._live[0]: gr.skip()}  # gradio empties the outputs of a handler that yields nothing
             return
@@ -93,7 +93,7 @@ class WorkView:
         return {}
 
     def _over(self, request: gr.Request, going: Any) -> dict[Any, Any]:
-        """No change if the connection broke before the end."""
+        """Returns the updates that show the end; no change if the work goes on because only the connection broke."""
         if going is None or not going.ended:
             return {self._ending[0]: gr.skip()}
         return self._show_end(going)

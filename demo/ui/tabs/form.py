@@ -1,4 +1,4 @@
-"""The form: its fields, how one follows another, and how they become a `RunSpec` and a picture."""
+"""The form of a run: its fields, how a choice changes other fields, and how they become a `RunSpec` and a picture."""
 
 import hashlib
 from functools import cache
@@ -24,7 +24,7 @@ from demo.ui.web.gradio_workarounds import NOT_UPLOADED
 TASK_NAMES = {task: BY_NAME[task].label for task in TASKS}
 GROUPS = {"machine": "Model and machine", "compile": "Compiling", "timing": "Timing"}
 OPTIONAL = tuple(option.name for option in OPTIONS.values() if option.fold and option.kind in ("whole", "number"))
-"""Fields that may be left empty, for the default."""
+"""The names of the fields that a visitor may leave empty; an empty field means the option's default."""
 PICTURE_PUBLIC = (
     "A copy of your picture (at most 640 pixels wide or high) and its file name are kept with the result. Everybody "
     "who opens this page can see them."
@@ -36,23 +36,23 @@ PROMPTS = (
     "The picture shows a tiny white ring",
 )
 FIRST = next(entry for entry in catalog.CHECKPOINTS if entry.id == catalog.DEFAULT)
-"""What the form holds at first."""
+"""The checkpoint that the form holds when the page opens."""
 VIT = "google/vit-base-patch16-224"
 
 
 @cache
 def photographs() -> tuple[Path, ...]:
-    """Examples from gradio's package."""
+    """Returns the paths of three example photographs from gradio's package."""
     return tuple(Path(gr.get_image(name)) for name in ("lion.jpg", "cheetah.jpg", "tower.jpg"))
 
 
 def thumbnails() -> tuple[Path, ...]:
-    """The pictures that the form offers."""
+    """Returns the paths of the six example pictures that the form offers: three drawn scenes, three photographs."""
     return (*scenes()[:3], *photographs())
 
 
 def default_picture(checkpoint: str) -> Path:
-    """An example that suits the model, for a run without a chosen picture."""
+    """Returns an example that suits the model: a drawn scene for a bundled checkpoint, else a photograph."""
     entry = catalog.find(checkpoint)
     return (scenes() if entry is not None and entry.bundled else photographs())[0]
 
@@ -62,41 +62,41 @@ def _checksum(picture: Path) -> str:
 
 
 def find_picture(sha256: str, own: Path | None = None) -> Path | None:
-    """The file with this checksum: one of the examples or `own`; None for any other."""
+    """Returns the file with this SHA-256: an example, or `own`, the visitor's picture. None if no file has it."""
     candidates = (own, *photographs()) if own is not None and own.is_file() else photographs()
     same = (picture for picture in candidates if _checksum(picture) == sha256)
     return next(same, None) or catalog.find_scene(sha256)
 
 
 def servable(picture: Path) -> str:
-    """The path of a copy that gradio serves: it serves no file outside its cache and the current folder."""
+    """Returns the path of a copy in gradio's cache: gradio serves no file outside its cache and the current folder."""
     return save_file_to_cache(picture, get_upload_folder())
 
 
 def choices(task: str) -> list[tuple[str, str]]:
-    """The checkpoints of a task as the list shows them, bundled ones first: words and id."""
+    """Returns the checkpoints of a task as (words, id), bundled first: ("shapes-vit · bundled", "shapes-vit")."""
     entries = sorted(catalog.for_task(task), key=lambda entry: not entry.bundled)
     return [(f"{entry.id} · {source(entry)}", entry.id) for entry in entries]
 
 
 def first(task: str) -> str | None:
-    """The checkpoint that the form holds when this task is chosen; None if the catalogue has none."""
+    """Returns the checkpoint id that the form selects when this task is chosen; None if the catalogue has none."""
     return next((id for _, id in choices(task)), None)
 
 
 def takes_text(checkpoint: str, task: str) -> bool:
-    """True for zero-shot detectors, and for detectors outside the catalogue, which may be zero-shot."""
+    """Returns True for a zero-shot detector, which looks for the things in a text, and for an unknown detector."""
     entry = catalog.find(checkpoint or "")
     return entry.takes_text if entry else task in TASKS and BY_NAME[task].takes_queries
 
 
 def _note(text: str = "", **settings: Any) -> gr.Markdown:
-    """A text below a field."""
+    """Returns a component for a note below a field."""
     return gr.Markdown(text, elem_classes="note", **settings)
 
 
 def _option_field(option: Option) -> gr.components.Component:
-    """The component of an option in the fold."""
+    """Returns the component for an option in the form's fold "Advanced"."""
     classes = ["not-for-text"] if option.name in unused_options(TEXT_GENERATION) else []
     texts: dict[str, Any] = {"label": option.label, "info": option.help, "elem_classes": classes}
     if option.kind == "switch":
@@ -109,7 +109,7 @@ def _option_field(option: Option) -> gr.components.Component:
 
 
 def _text_fields() -> dict[str, gr.components.Component]:
-    """The input of text generation. The style sheet shows these fields or the picture's, by the task."""
+    """Returns the fields of text generation. The style sheet shows these or the picture's field, by the task."""
     prompt = gr.Textbox(catalog.PROMPT, label="Prompt", lines=3, elem_id="prompt")
     gr.Examples(list(PROMPTS), prompt, label="Examples", elem_id="prompts", api_visibility="private")
     allowed = OPTIONS["tokens"]
@@ -125,7 +125,7 @@ def _text_fields() -> dict[str, gr.components.Component]:
 
 
 def uploaded_file(file: Any) -> Path:
-    """The path in gradio's description of an uploaded file. Raises BadInput for any other path on this machine."""
+    """Returns the path of a file as gradio describes it. Raises BadInput if the path is not in the upload folder."""
     path = file.get("path") if isinstance(file, dict) else getattr(file, "path", None)
     if not isinstance(path, str) or not is_in_or_equal(path, get_upload_folder()):
         raise BadInput(NOT_UPLOADED)
@@ -133,8 +133,8 @@ def uploaded_file(file: Any) -> Path:
 
 
 def spec_and_picture(values: dict[str, Any]) -> tuple[RunSpec, Path | None]:
-    """The spec and the picture of values as the browser sent them. The picture is None for text generation. Raises
-    BadInput."""
+    """Returns the spec and the picture that `values` ask for: the fields' values as the browser sent them, by name. The
+    picture is None for text generation. Raises BadInput."""
     spec, image = read_spec(values), values["image"]
     if not spec.sees_picture:
         return spec, None
@@ -144,9 +144,9 @@ def spec_and_picture(values: dict[str, Any]) -> tuple[RunSpec, Path | None]:
 
 
 def read_spec(values: dict[str, Any]) -> RunSpec:
-    """The spec of values as the browser sent them. Raises BadInput."""
+    """Returns the spec that `values` ask for: the fields' values as the browser sent them, by name. Raises BadInput."""
     empty = {name for name in OPTIONAL if not str(values[name] or "").strip()}
-    # a hidden field's value was meant for another checkpoint
+    # ignored: these fields are hidden, so their values were meant for another checkpoint
     hidden = {"image", *unused_options(values["task"])}
     if not takes_text(values["checkpoint"], values["task"]):
         hidden.add("text")
@@ -154,15 +154,15 @@ def read_spec(values: dict[str, Any]) -> RunSpec:
 
 
 def picture_for(checkpoint: str | None, image: dict[str, Any] | None) -> Any:
-    """The default picture of a model that was just chosen; no change if the visitor chose a picture."""
-    # gradio keeps equal files at one path
+    """Returns the default picture of a model that was just chosen; no change if the visitor chose a picture."""
+    # the paths can be compared, as gradio keeps files of equal content at the same path
     defaults = [servable(scenes()[0]), servable(photographs()[0])]
     is_choice = image is not None and image.get("path") not in defaults
     return gr.skip() if is_choice else servable(default_picture((checkpoint or "").strip()))
 
 
 def picture_note(checkpoint: str | None, image: dict[str, Any] | None) -> tuple[Any, Any]:
-    """A note that a model of drawn shapes is to see a photograph, and the button to a model for photographs."""
+    """Returns updates of a note and a button, visible only if a model of drawn shapes is to see another picture."""
     entry = catalog.find((checkpoint or "").strip())
     if entry is None or not image or entry.task == TEXT_GENERATION:
         return gr.update(visible=False), gr.update(visible=False)
@@ -172,7 +172,7 @@ def picture_note(checkpoint: str | None, image: dict[str, Any] | None) -> tuple[
 
 
 class Form:
-    """The form's components. `inputs` are the fields by the names that `spec_and_picture` takes."""
+    """The components of the form. `inputs` holds the fields by the names that `spec_and_picture` takes."""
 
     def __init__(self) -> None:
         self.inputs: dict[str, Any] = {}
@@ -186,7 +186,7 @@ class Form:
                         _note(PROMPT_PUBLIC)
             self._run_fields()
         self.busy = gr.Markdown(visible=False, elem_id="busy")
-        """Before a run: that other programs use the machine."""
+        """The note before a run that other programs use the machine."""
         self.forecast = gr.HTML(elem_id="forecast", apply_default_css=False)
         with gr.Row(elem_id="actions"):
             self.run = gr.Button("Run", variant="primary", size="lg", elem_id="run")
@@ -197,9 +197,9 @@ class Form:
         self._wire()
 
     def _wire(self) -> None:
-        """Connects what a choice changes in the form itself."""
+        """Connects each choice with the other fields of the form that the choice changes."""
         task, checkpoint, image = (self.inputs[name] for name in ("task", "checkpoint", "image"))
-        # each of these reads the picture without decoding it, or follows a field that may change again meanwhile
+        # no preprocessing: gradio would decode the picture. The last change counts: a field may change meanwhile
         latest: dict[str, Any] = {"preprocess": False, "trigger_mode": "always_last", **EVENT_OPTIONS}
         follow: Any = (picture_for, [checkpoint, image], image)
         looked_at: Any = (picture_note, [checkpoint, image], self.picture_notes)
@@ -214,16 +214,16 @@ class Form:
         self.inputs["mode"].change(mode_note, self.inputs["mode"], self.mode_note, **EVENT_OPTIONS)
 
     def by_name(self, values: tuple[Any, ...]) -> dict[str, Any]:
-        """The values of an event whose inputs are those of the form."""
+        """Returns by field name the values of an event whose inputs are `inputs`."""
         return dict(zip(self.inputs, values, strict=True))
 
     def with_picture(self, picture: Path | None) -> dict[Any, Any]:
-        """Updates that put the picture of a run into the form again, if its file still exists."""
+        """Returns updates that hide the notes on the picture, and put `picture` into the form if its file exists."""
         notes = {part: gr.update(visible=False) for part in self.picture_notes}
         return notes | {self.inputs["image"]: servable(picture)} if picture and picture.is_file() else notes
 
     def with_picture_of(self, info: ImageInfo | None) -> dict[Any, Any]:
-        """Updates for a stored run: its picture if that is an example, else a note that it used another one."""
+        """Returns updates that put a stored run's picture into the form if it is an example; else a note names it."""
         picture = find_picture(info.sha256) if info is not None else None
         if info is None or picture:
             return self.with_picture(picture)
@@ -232,7 +232,7 @@ class Form:
         return {sentence: gr.update(value=escape_markdown(note), visible=True), button: gr.update(visible=False)}
 
     def pressable(self, running: bool) -> dict[Any, Any]:
-        """Updates of the buttons while something of this visitor runs, or nothing does."""
+        """Returns updates that enable Cancel alone while the visitor's work is `running`, else all other buttons."""
         return {button: gr.update(interactive=running is (button is self.cancel)) for button in self.buttons}
 
     def _model_fields(self) -> None:

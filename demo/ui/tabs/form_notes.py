@@ -1,4 +1,4 @@
-"""What stands below the fields of the form, as Markdown, and beside its Run button, as HTML."""
+"""The notes below the fields of the form, as Markdown, and the forecast above its Run button, as HTML."""
 
 from markupsafe import Markup
 
@@ -25,7 +25,7 @@ def mode_note(mode: str) -> str:
 
 
 def checkpoint_note(checkpoint: str) -> str:
-    """Facts of the chosen checkpoint; '' for one that cannot be run, as the forecast says why."""
+    """Returns facts on a checkpoint, as Markdown; '' if it cannot be run, because the forecast then says why."""
     entry = catalog.find(checkpoint)
     if entry is None:
         sentence = f"Not in the list: {checkpoint} comes from the Hub (safetensors only)."
@@ -43,20 +43,20 @@ def checkpoint_note(checkpoint: str) -> str:
 
 
 def drawn_only_note(checkpoint: Checkpoint) -> str:
-    """That its predictions mean nothing on a photograph."""
+    """Returns the sentence that the predictions of this checkpoint mean nothing on a photograph."""
     return escape_markdown(
         f"{checkpoint.id} knows drawn shapes only: on this picture its predictions would mean nothing."
     )
 
 
 def for_photographs(task: str) -> str:
-    """The words on a button that chooses a model of `task` for photographs."""
+    """Returns the words on the button that chooses a model of `task` for photographs; '' if there is none."""
     other = catalog.find(BY_NAME[task].published)
     return f"Use {naming.short(other.id)}, for photographs ({source(other)})" if other is not None else ""
 
 
 def source(checkpoint: Checkpoint) -> str:
-    """Where its weights are: 'bundled', 'in the cache', or 'download about 346 MB', at four bytes a parameter."""
+    """Returns where the weights are: 'bundled', 'in the cache', 'from the Hub', 'download about 346 MB' (float32)."""
     if checkpoint.bundled:
         return "bundled"
     if hub.holds_weights(checkpoint.id):
@@ -65,7 +65,7 @@ def source(checkpoint: Checkpoint) -> str:
 
 
 def doubts(spec: RunSpec) -> list[str]:
-    """Why these settings, on the device 'cpu' or 'cuda', are known to be of no use."""
+    """Returns sentences that say why a setting is of no use on the spec's device, 'cpu' or 'cuda'; [] for none."""
     if spec.device == "cuda":
         return ["The number of threads matters on a CPU only."] if spec.threads is not None else []
     sentences = []
@@ -77,7 +77,7 @@ def doubts(spec: RunSpec) -> list[str]:
 
 
 def forecast(expected: Forecast | None, checkpoint: Checkpoint | None, spec: RunSpec, query: str) -> Markup:
-    """Time, what it rests on, doubts of `spec`, and the query of the link that copy.js copies."""
+    """Returns as HTML the expected time, its basis and `doubts(spec)`; copy.js copies `query` as a link."""
     text, basis = "No estimate yet: this checkpoint has not been run here.", ""
     if expected is not None:
         text = f"about {fmt.rounded_duration(expected.seconds)}"

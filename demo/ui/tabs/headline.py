@@ -1,4 +1,4 @@
-"""The top of the result pane as HTML: the verdict with its ruler, or the card of what did not work."""
+"""The top of the result pane as HTML: the verdict with the ruler (the speed-up on an axis), or a card for a failure."""
 
 import functools
 import json
@@ -17,7 +17,7 @@ from demo.ui.templates import percentage, render
 
 
 def intro(checkpoint: str) -> Markup:
-    """Before the first run: the question, what Run will do, and the race of a recorded run."""
+    """Returns the pane before the first run: the question, what Run will do, and the race of a recorded run."""
     entry, name = catalog.find(checkpoint), naming.short(checkpoint)
     model = f"{name}: {entry.title}, {source(entry)}" if entry is not None else f"{name}, from the Hub"
     if catalog.id_refusal(checkpoint):
@@ -31,8 +31,8 @@ def _recorded_run() -> RunResult:
 
 
 def headline(result: RunResult, recorded: bool = False) -> Markup:
-    """The verdict: the speed-up as a large figure, when compiling pays, what the answer rests on, and its quality.
-    `recorded` says above it that nothing was run now."""
+    """Returns the verdict: the speed-up in large type, when compiling pays, what the verdict rests on, its quality.
+    `recorded` adds a line that gives the date of the run, because nothing was run now."""
     outcome, speedup = verdict.outcome(result), result.speedup
     if outcome is None or speedup is None:
         return failure(result)
@@ -55,7 +55,7 @@ def headline(result: RunResult, recorded: bool = False) -> Markup:
 
 
 def failure(result: RunResult, ways_out: str = "") -> Markup:
-    """A run without figures: what happened, with which settings, and what to do; `ways_out` are links to that."""
+    """Returns the card of a run without a speed-up: what happened, the settings, what to do, and links (`ways_out`)."""
     failed, remedy = result.failure, ""
     if failed and failed.remedy and result.status != "cancelled":
         remedy = Markup("{} {}").format(failed.remedy, ways_out)
@@ -64,46 +64,46 @@ def failure(result: RunResult, ways_out: str = "") -> Markup:
 
 
 def both_sizes(draw: Callable[[str], str]) -> Markup:
-    """A race for a page and for a phone, of which the style sheet shows one."""
+    """Returns the race drawn for a wide page and for a phone; the style sheet shows one of the two."""
     return Markup("".join(map(draw, race.WIDTHS)))
 
 
 def race_of(result: RunResult, plays: bool) -> Markup:
-    """The race to break-even of a result; '' without one."""
+    """Returns the race: the total times of eager and compiled up to where compiling has paid; '' without one."""
     return both_sizes(lambda size: race.of_result(result, size, plays=plays))
 
 
 def kicker(result: RunResult) -> Markup:
-    """Settings, machine and time of a run; stage mode shows the settings alone."""
+    """Returns the small line above the verdict: settings, machine, time. Stage mode (for talks) shows settings only."""
     line = naming.run_line(result).replace(" · ", "\N{NO-BREAK SPACE}· ")  # no line begins with the dot
     place = f"{naming.where(result)} · {fmt.minute(result.started_at)} UTC"
     return Markup('{}<span class="place"> · {}</span>').format(line, place)
 
 
 def problem(title: str, message: str, remedy: str = "") -> Markup:
-    """A card for what was not run or did not work."""
+    """Returns a card that says why nothing was run, or what did not work; `remedy` is what to do."""
     return render("results.card", title, message, remedy)
 
 
 # ---- the ruler
 
 REACHES = {1.1: 1.05, 1.25: 1.1, 1.5: 1.25, 2: 1.5, 3: 2, 5: 2, 10: 3, 20: 5, 50: 10, 100: 10}
-"""An axis' end on either side of 1×, and the tick between."""
+"""The ends that an axis may have, each with the tick between 1× and this end: an axis from 1/2× to 2× has 1.5×."""
 
 
 class Axis:
-    """A logarithmic axis around 1×. It ends at the first of `REACHES` that contains all `ratios`, on both sides."""
+    """A logarithmic axis with 1× in the middle. It ends at the smallest of `REACHES` that leaves room for `ratios`."""
 
     def __init__(self, ratios: Iterable[float]) -> None:
         farthest = max(max(ratio, 1 / ratio) for ratio in ratios) * 1.03
         self.reach = next((limit for limit in REACHES if limit >= farthest), farthest)
 
     def place(self, ratio: float) -> float:
-        """From 0 at the left end to 1 at the right one."""
+        """Returns the place of a ratio on the axis: 0 at the left end, 0.5 for 1×, 1 at the right end."""
         return 0.5 + math.log(ratio) / math.log(self.reach) / 2
 
     def span(self, of: Interval) -> Markup:
-        """Where an interval begins and how wide it is, as a style."""
+        """Returns the place and the width of an interval as a style: "left:25.00%;width:10.00%"."""
         left, right = self.place(of.low), self.place(of.high)
         return Markup(f"left:{percentage(left)};width:{percentage(right - left)}")
 
@@ -117,10 +117,10 @@ class Axis:
 def ruler(
     speedup: Interval, known: bool, noise: float, within: Interval | None = None, processes: Sequence[float] = ()
 ) -> Markup:
-    """The interval of the speed-up on an axis.
+    """Returns the ruler: the interval of the speed-up on an axis.
 
-    `known` shows the ratio above it, and `noise` is the hatched band around 1. `within` is the interval of one process,
-    a stronger part of the whole; `processes` are the speed-ups of several, a dot each.
+    `known` adds the ratio above the ruler. `noise`, by how much eager differed from itself, is drawn as a hatched band
+    around 1×. `within`, drawn stronger, is the interval inside one process. `processes` are speed-ups, drawn as dots.
     """
     low, high = speedup.low, speedup.high
     axis = Axis([low, high, 1 + noise, *processes])

@@ -20,10 +20,10 @@ from demo.ui.tabs.events import EVENT_OPTIONS
 from demo.ui.tabs.run_tab import RunTab
 
 LISTED = 200
-"""Most runs in the table, the newest first. Computing the interval of a run takes milliseconds at its first listing."""
+"""The most runs in the table, newest first: the interval of each takes milliseconds to compute at its first listing."""
 
 MAX_AT_ONCE = 1000
-"""Most runs in an export or a deletion: a run takes up to some hundred kilobytes of memory."""
+"""The most runs in an export or a deletion: a run takes up to some hundred kilobytes of memory."""
 
 CONFIRM = """(ids, search) => {
   const sure = ids?.length && confirm(`Delete the selected runs (${ids.length}) for good?`);
@@ -31,25 +31,25 @@ CONFIRM = """(ids, search) => {
 }"""
 
 COMPARE = "history_compare"
-"""The parameter of a link that names the compared runs."""
+"""The parameter of a link that holds the ids of the compared runs, separated by spaces."""
 
 COLUMNS = (
     "Select", "Checkpoint", "Settings", "Result", "Interval, 95 %", "Eager, ms", "Compiled, ms", "Started (UTC)",
     "Machine", "Id",
 )  # fmt: skip
 WIDTHS = (85, 200, 370, 215, 155, 115, 145, 175, 190, 220)
-"""In pixels. Without them columns are as wide as their cells, which cuts titles."""
+"""The widths of the columns in pixels. Without widths, columns are as wide as their cells, and titles are cut."""
 
 
 class HistoryTab:
-    """Make it inside the `gr.Tab` that holds it."""
+    """The components of the tab History and their events. Call it inside `with gr.Tab(...)`."""
 
     def __init__(self, run_tab: RunTab, tabs: gr.Tabs, tab: gr.Tab) -> None:
-        """A pressed run is shown in `run_tab`, which is one of `tabs`; `tab` is this one."""
+        """`run_tab` shows a pressed run. `tabs` holds all tabs; `tab` is the one that this object fills."""
         self._history = run_tab.history
         self._run_tab = run_tab
         self.tabs = tabs
-        self._may_delete = not limits.on_space()  # on a Space the runs are those of many people
+        self._may_delete = not limits.on_space()  # on a Hugging Face Space the runs belong to many people
         with gr.Column(elem_id="history"):
             gr.Markdown(self._introduction())
             with gr.Row(elem_id="history-tools", equal_height=False):
@@ -135,7 +135,7 @@ class HistoryTab:
     # ---- the table
 
     def _show(self, search: Any, selected: Any, request: gr.Request) -> dict[Any, Any]:
-        """The newest runs that match, and the selected runs that are still stored."""
+        """Returns updates that list the newest runs that match, and keep the selected runs that are still stored."""
         search = str(search or "")
         self._history.recover()
         try:
@@ -153,7 +153,7 @@ class HistoryTab:
         }
 
     def _press(self, visitor: str | None, selected: Any, event: gr.EventData, request: gr.Request) -> dict[Any, Any]:
-        """Selects the pressed run, or opens it."""
+        """Returns updates that select the pressed run, if its first column was pressed, or else open it."""
         id = str(next(reversed(tables.pressed_row(event)), ""))
         _, column = tables.pressed_place(event)
         if column == 0:
@@ -186,7 +186,7 @@ class HistoryTab:
         }
 
     def _compare_linked(self, query: str, chosen: str, request: gr.Request) -> dict[Any, Any]:
-        """Shows the comparison that the address names, if it is not the one that is shown."""
+        """Returns updates that show the comparison that the address names; no change if it is shown already."""
         ids = links.read_query(query).get(COMPARE, "")
         if ids == links.read_query(chosen).get(COMPARE, ""):
             return {self.message: gr.skip()}
@@ -199,7 +199,7 @@ class HistoryTab:
     # ---- export and deletion
 
     def _export(self, format: str, selected: Any, search: Any) -> tuple[Any, str]:
-        """The path of a file with the selected runs, or if none is selected with those that match; and a message."""
+        """Writes the selected runs to a file, or without a selection those that match. Returns its path, a message."""
         search = str(search or "")
         try:
             ids = _ids(selected)
@@ -215,7 +215,7 @@ class HistoryTab:
         return path, tables.status(message)
 
     def _delete(self, selected: Any, search: str, request: gr.Request) -> dict[Any, Any]:
-        """Deletes the selected runs; the browser sends none if the visitor answered its question with no."""
+        """Deletes the selected runs. The browser sends [] if the visitor answered no when asked by CONFIRM."""
         try:
             deleted = self._history.delete(_ids(selected)) if selected and self._may_delete else 0
         except (HistoryError, BadInput) as error:
@@ -226,7 +226,7 @@ class HistoryTab:
         return self._nothing_compared() | self._show(search, [], request) | {self.message: message}
 
     def _results(self, ids: Sequence[str]) -> list[RunResult]:
-        """These runs, oldest first, without deleted ones."""
+        """Returns the runs with these ids that are still stored, oldest first."""
         results = [result for id in ids if (result := self._history.get(id)) is not None]
         return sorted(results, key=lambda result: result.started_at)
 
@@ -259,7 +259,7 @@ def _count(listed: int, stored: int, search: str) -> str:
 
 
 def _ids(selected: Any) -> list[str]:
-    """Each selected id once. A browser sends them, so they may be anything. Raises BadInput for too many."""
+    """Returns each selected id once. `selected` comes from a browser and may be anything. Raises BadInput: too many."""
     ids = list(dict.fromkeys(id for id in selected if isinstance(id, str))) if isinstance(selected, list) else []
     if len(ids) > MAX_AT_ONCE:
         raise BadInput(f"At most {MAX_AT_ONCE} runs at once. Selected: {len(ids)}. Select fewer.")

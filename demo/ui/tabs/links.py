@@ -1,4 +1,4 @@
-"""Links to this page: the run that a link's query asks for, and the calls of `address.js`."""
+"""Links to this page: the run that a link's query asks for, and the JavaScript that calls `look/address.js`."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -15,33 +15,33 @@ from demo.present import markdown, naming
 from demo.ui.tabs.form import OPTIONAL, Form, choices, first, takes_text
 
 RUN = "run"
-"""The parameter that names a stored run. The others are fields of `RunSpec`; unknown ones are ignored."""
+"""The query parameter that names a stored run. The other parameters are `FIELDS`; unknown parameters are ignored."""
 
 FIELDS = ("checkpoint", "task", *OPTIONS)
 SWITCHES = {"1": True, "true": True, "0": False, "false": False}
 
 TO_TAB = "() => window.address.toTab()"
-"""Opens the tab that the address names."""
+"""JavaScript that opens the tab that the address names."""
 ARRIVE = "(id) => window.address.arrive(id)"
-"""The page has opened and shows this stored run, or none ('')."""
+"""JavaScript that notes that the page has opened and shows the stored run `id`, or no stored run ('')."""
 SHOW = "(id) => window.address.show(id)"
-"""Names the run in the address bar that is shown after a press of Run; '' for a run that has begun."""
+"""JavaScript that puts the run `id` into the address bar after a press of Run; '' removes it, as a run has begun."""
 REMEMBER = "(id) => window.address.remember(id)"
-"""Puts the shown run into the address bar, so that it can be sent to somebody; other parameters stay."""
+"""JavaScript that puts the shown run `id` into the address bar, to send it to somebody; other parameters stay."""
 QUERY = "(_, ...rest) => [location.search, ...rest]"
-"""The address's query as an event's first input."""
+"""JavaScript that replaces an event's first input by the query of the address."""
 FILL = "query => window.address.fill(query)"
-"""Opens the page anew with its form filled by this query; nothing for ''."""
+"""JavaScript that loads the page again with its form filled by `query`; does nothing for ''."""
 
 
 def query(spec: RunSpec) -> str:
-    """What follows the question mark of a link that makes the form ask for `spec`."""
+    """Returns the query of a link that fills the form with `spec`: "checkpoint=shapes-vit&batch_size=4"."""
     asked = catalog.arguments(spec)
     return urlencode({name: str(value).lower() if isinstance(value, bool) else value for name, value in asked.items()})
 
 
 def change_links(spec: RunSpec, changes: dict[str, Any]) -> Markup:
-    """For each changed setting a link that fills the form with `spec` and this change; none for a local folder."""
+    """Returns links, one for each of `changes`, that fill the form with `spec` so changed; none for a local folder."""
     links = Markup()
     for name, value in changes.items() if not catalog.is_folder(spec.checkpoint) else ():
         try:
@@ -58,26 +58,26 @@ def read_query(text: str) -> dict[str, str]:
 
 
 def run_summary(result: RunResult) -> str:
-    """A stored run as Markdown, with a link to it, for a press on a row of a table."""
+    """Returns a stored run as Markdown, with a link to the run, for display below a table."""
     link = f"[Open this run with its charts and predictions](?{urlencode({RUN: result.id})})"
     return f"{link}\n\n{markdown.of_run(result)}"
 
 
 def read_choices(tab: str) -> str:
-    """JavaScript for an event's first input: the address's query if it chooses something else than the tab shows."""
+    """Returns JavaScript that replaces an event's first input by the address's query, or '' if the tab shows it."""
     return f"(_, ...rest) => [window.address.readChoices({tab!r}), ...rest]"
 
 
 def write_choices(tab: str) -> str:
-    """JavaScript that puts a tab's choices, an event's only input, into the address bar."""
+    """Returns JavaScript that puts a tab's choices, a query and the event's only input, into the address bar."""
     return f"(query) => window.address.writeChoices({tab!r}, query)"
 
 
 def spec_of(query: Mapping[str, str], checkpoint: str) -> RunSpec | None:
-    """The spec that a link asks for; None if the link names no option. Raises BadInput, as the form does.
+    """Returns the spec that a link's query asks for; None if it names none of FIELDS. Raises BadInput.
 
-    What the link does not name: the checkpoint is `checkpoint`, or the first of another task; a zero-shot detector gets
-    `catalog.QUERIES`, and text generation gets `catalog.PROMPT`.
+    Without a checkpoint in the query, `checkpoint` is taken, or the first one of the query's task if that differs. A
+    zero-shot detector without a text gets `catalog.QUERIES`; text generation without a prompt gets `catalog.PROMPT`.
     """
     values: dict[str, Any] = {name: query[name] for name in FIELDS if name in query}
     if not values:
@@ -98,7 +98,7 @@ def spec_of(query: Mapping[str, str], checkpoint: str) -> RunSpec | None:
 
 
 def fill_form(form: Form, spec: RunSpec) -> dict[Any, Any]:
-    """Updates that make the form ask for `spec`, without its picture; none for a user's own model."""
+    """Returns updates that fill the form with `spec`, but for the picture; none for a user's own model."""
     if spec.task == OWN_MODEL:
         return {}
     hidden = unused_options(spec.task)

@@ -1,6 +1,6 @@
-"""The pre-flight of a talk: each preset of the stage is run once, so that its caches are filled and its answer stored.
+"""The pre-flight before a talk: runs each preset of stage mode once, to fill the compile cache and store its verdict.
 
-Not covered: a page that is opened anew while it goes on shows nothing of it.
+Not covered: a page that is opened during a pre-flight shows nothing of it.
 """
 
 from collections.abc import Callable, Generator
@@ -27,7 +27,7 @@ from demo.ui.templates import render
 
 @dataclass(eq=False)
 class PreFlight(Series):
-    """One run of each preset with the picture that its model is shown first."""
+    """The pre-flight's work: one run of each preset, with the default picture of its model."""
 
     names: list[str]
     cells: list[Cell]
@@ -45,10 +45,10 @@ class PreFlight(Series):
 
 
 class PreFlightScreen(WorkView):
-    """The button of key 0, and what the stage shows after its press, in the place of a run that goes on."""
+    """The button for key 0, and the table that the result pane shows after its press, in place of a run's progress."""
 
     def __init__(self, run_tab: RunTab, presets: Callable[[HostInfo], dict[str, RunSpec]]) -> None:
-        """`presets` gives the settings on a machine, by their names."""
+        """`presets` returns the settings of the presets on a machine, by the presets' names."""
         self._tab, self._presets = run_tab, presets
         pane, buttons = run_tab.pane, run_tab.form.buttons
         super().__init__(run_tab.works, [pane.live], [pane.live, pane.notice, *buttons])
@@ -85,14 +85,14 @@ class PreFlightScreen(WorkView):
 
 
 def screen(going: PreFlight) -> Markup:
-    """A line for each preset: its state, its answer, and how long a run and its later start take."""
+    """Returns a table with a row for each preset: its state, its verdict, how long a run and its next start take."""
     ready = sum(cell.result is not None and verdict.outcome(cell.result) is not None for cell in going.cells)
     heading = f"Pre-flight: {ready} of {len(going.cells)} ready"
     return render("progress.pre_flight", heading, [_row(going, place) for place in range(len(going.cells))])
 
 
 def _row(going: PreFlight, place: int) -> tuple[str, str, str]:
-    """The preset's key and name, its state in a word, and what is known of it."""
+    """Returns a preset's key and name, its state, and facts: ("1  Segformer", "ready", "... · a run takes 40 s")."""
     cell = going.cells[place]
     name = f"{place + 1}  {going.names[place]}"
     if cell.refused:

@@ -1,6 +1,6 @@
-"""The tab Published: the guide's tables and this project's own.
+"""The tab Published: the tables of the Transformers guide to torch.compile, and this project's own.
 
-Four lists above the rows filter them, and the address holds what they choose. The table searches its rows itself.
+Four drop-down lists filter the rows; the page's address holds their values. The table can search its rows, too.
 """
 
 from collections.abc import Sequence
@@ -20,10 +20,10 @@ from demo.ui.tabs.events import EVENT_OPTIONS
 from demo.ui.tabs.form import TASK_NAMES
 
 ALL = ""
-"""The value of a list that filters nothing."""
+"""The value of a drop-down list that filters nothing."""
 LISTS = {"subset": "Table", "gpu": "GPU", "batch_size": "Batch size", "task": "Task"}
 FIRST = {"subset": "release", "gpu": "A100", "batch_size": "1", "task": ALL}
-"""What the lists hold at first."""
+"""The values of the lists when the page opens."""
 COLUMNS = (
     "Model", "GPU", "Batch", "Eager, ms", "Compiled, ms", "Speed-up", "torch", "Mode", "Number format",
     "Settings", "Threads", "Date", "Checkpoint", "Note",
@@ -31,11 +31,11 @@ COLUMNS = (
 EXPORTS = {"csv": published.to_csv, "json": published.to_json}
 
 Choices = dict[str, list[tuple[str, str]]]
-"""The labels and values of each list, by column."""
+"""The (label, value) pairs that each list offers, by the list's name in LISTS."""
 
 
 class PublishedTab:
-    """Make it inside the tab that holds it."""
+    """The components of the tab Published and their events. Call it inside `with gr.Tab(...)`."""
 
     def __init__(self, tab: gr.Tab) -> None:
         with gr.Column(elem_id="published"):
@@ -54,17 +54,17 @@ class PublishedTab:
                 self.exports = [gr.DownloadButton(f"Export {kind.upper()}", size="sm") for kind in EXPORTS]
             gr.Markdown(_about())
         self.query = gr.Textbox("", visible=False)
-        """The values of the lists, as a query."""
+        """The values of the lists, as the query of an address."""
         self.rows = gr.State(())
-        """The rows of the table."""
+        """The published rows that the table shows, in its order."""
         self.pressed = gr.Textbox("", visible=False)
-        """The query of the pressed row."""
+        """The query that fills the form with the run of the pressed row; '' for none."""
         self.outputs = [self.scope, self.durations, self.by_batch, self.table, self.rows, *self.exports]
         self._wire(tab)
 
     def _wire(self, tab: gr.Tab) -> None:
         filters = list(self.lists.values())
-        # read anew each time the tab opens: a sweep may have written a table
+        # reads the rows again each time the tab opens, because a sweep may have written a table
         gr.on(
             [tab.select, *(one.input for one in filters)],
             self._update,
@@ -79,7 +79,7 @@ class PublishedTab:
         )
 
     def _update(self, request: gr.Request, query: str, *held: str) -> list[Any]:
-        """Shows the rows that the address's `query` asks for, or else the lists."""
+        """Returns the updates that show the rows for the address's `query`, or if that is '' for the lists' values."""
         if query:
             address = links.read_query(query)
             values = {name: address.get(f"published_{name}", value) for name, value in FIRST.items()}
@@ -91,7 +91,7 @@ class PublishedTab:
         return [urlencode(in_address), *lists, *outputs]
 
     def _press(self, rows: Sequence[PublishedRow], event: gr.EventData) -> tuple[str, Any]:
-        """The query that fills the form with the run of the pressed row, or why this page cannot run it."""
+        """Returns the query of the pressed row, and no message; or '' and the reason why this page cannot run it."""
         place, _ = tables.pressed_place(event)
         if not 0 <= place < len(rows):
             return "", gr.skip()
@@ -102,9 +102,9 @@ class PublishedTab:
 
 
 def view(values: dict[str, str]) -> tuple[Choices, dict[str, str], list[Any]]:
-    """The choices of the lists, the value of each, and the scope, charts, table, rows and files of these values.
+    """Returns the choices of the lists, the value of each, and the updates of `PublishedTab.outputs`.
 
-    A value that its list does not offer becomes `ALL`.
+    `values` are by the lists' names. A value that its list does not offer becomes `ALL`.
     """
     every = published.all_rows()
     choices = _choices(every, values["subset"])
@@ -112,7 +112,7 @@ def view(values: dict[str, str]) -> tuple[Choices, dict[str, str], list[Any]]:
     chosen = {name: values[name] if values[name] in offered[name] else ALL for name in LISTS}
     rows = published.select(every, **chosen)
     alike: list[PublishedRow] = []
-    """The rows of one subset, GPU and batch size, which one chart of models can show."""
+    """The rows that share subset, GPU and batch size with the first row: one chart of models can show them."""
     subset: list[PublishedRow] = []
     scope = "No row matches all of these. Choose All in one of the lists."
     if rows:
@@ -131,14 +131,14 @@ def view(values: dict[str, str]) -> tuple[Choices, dict[str, str], list[Any]]:
 
 
 def _table(rows: Sequence[PublishedRow]) -> dict[str, Any]:
-    """The update of the table, without the columns that are empty in all rows."""
+    """Returns the update of the table, without the columns that are empty in all rows."""
     lines = list(map(_line, rows))
     used = [place for place in range(len(COLUMNS)) if any(line[place].text != "" for line in lines)]
     return tables.update([COLUMNS[place] for place in used], [[line[place] for place in used] for line in lines])
 
 
 def _choices(rows: Sequence[PublishedRow], subset: str) -> Choices:
-    """(label, value) of each list. GPUs, batch sizes and tasks are those of the rows of this subset."""
+    """Returns the choices of each list. Only GPUs, batch sizes and tasks with rows in `subset` are offered."""
     subsets = published.values(rows, "subset")
     within = [row for row in rows if row.subset == subset] if subset in subsets else rows
     every = ("All", ALL)
@@ -176,9 +176,9 @@ def _line(row: PublishedRow) -> list[tables.Cell]:
 
 
 def query_of(row: PublishedRow) -> str:
-    """The query that fills the form with the settings of this row.
+    """Returns the query that fills the form with the settings of this row.
 
-    Raises BadInput for a checkpoint or a batch that this page does not run, or a mode of another torch.
+    Raises BadInput for a checkpoint or a batch that this page does not run, or a mode that this torch does not have.
     """
     settings: dict[str, Any] = {"batch_size": row.batch_size, "mode": row.mode}
     if row.measured:
@@ -192,7 +192,7 @@ def query_of(row: PublishedRow) -> str:
 
 
 def _about() -> str:
-    """What the figures are, the guide's known faults, and the sources, as Markdown."""
+    """Returns as Markdown how the numbers were measured, the known faults of the guide, and the sources."""
     faults = [fault for fault in published.faults() if fault["rows"] is None]
     return "\n".join(
         [

@@ -1,6 +1,6 @@
-"""The result pane of the tab Run: its components, the updates that show a result in them, and Repeat.
+"""The result pane of the tab Run: its components, the updates that show a result in them, and the button Repeat.
 
-Repeat adds a process to a result, so that its interval includes how much processes differ.
+Repeat runs a result's spec in one more process, so that the interval includes the difference between processes.
 """
 
 import contextlib
@@ -39,7 +39,7 @@ FILES = {
     "trace": ("Trace for Perfetto", ""),
     "package": ("Package (.pt2)", ""),
 }
-"""The words on each button, and the end of the file's name. The worker has written trace and package."""
+"""The words on each download button, and the end of the file's name ('' for a file that the worker has named)."""
 RANDOM_WEIGHTS = "The weights are random, so predictions are meaningless and not drawn. The latency is valid."
 NO_PICTURE = "The picture of this result cannot be drawn again."
 NO_DIFFERENCE = "There is no difference to draw."
@@ -48,14 +48,14 @@ NO_DIFFERENCE = "There is no difference to draw."
 class ResultPane:
     """The right side of the tab Run.
 
-    While `live` or `best` is visible, the style sheet hides everything below. Its content stays, so a refused run can
-    show it again.
+    While `live` or `best` is visible, the style sheet hides everything below. The hidden content stays in the page, so
+    that it can be shown again if a run is refused.
     """
 
     def __init__(self, checkpoint: str) -> None:
-        """The pane as a page opens: it asks whether this checkpoint is worth compiling."""
+        """Makes the pane of a page that opens: it asks whether this checkpoint is worth compiling."""
         self.notice = gr.HTML(visible=False, elem_id="notice", apply_default_css=False)
-        """Why nothing was run, above the previous content."""
+        """The reason why nothing was run, above the previous content."""
         self.live = gr.HTML(visible=False, elem_id="live", apply_default_css=False)
         self.best = gr.Column(visible=False, elem_id="best-stage")
         self.top = gr.HTML(intro(checkpoint), elem_id="top", apply_default_css=False)
@@ -85,20 +85,20 @@ class ResultPane:
         self.components = [*self._parts, *self.outputs.components, *in_folds, *self.files.values()]
 
     def running(self, html: str) -> dict[Any, Any]:
-        """Updates that show `html` alone and keep the previous content for later."""
+        """Returns updates that show the running work's `html` alone, and keep the previous content for later."""
         hidden = {part: gr.update(visible=False) for part in (self.notice, self.best)}
         return hidden | {self.live: gr.update(value=html, visible=True)}
 
     def show_refusal(self, html: str) -> dict[Any, Any]:
-        """Updates that bring back the previous content, with `html` above it."""
+        """Returns updates that bring back the previous content, with `html` above it."""
         return {self.notice: gr.update(value=html, visible=True), self.live: gr.update(visible=False)}
 
     def only(self, html: str) -> dict[Any, Any]:
-        """Updates that show `html` and remove everything else."""
+        """Returns updates that show `html` at the top and hide everything else."""
         return {part: gr.update(visible=False) for part in self._parts if part is not self.top} | {self.top: html}
 
     def result(self, result: RunResult, files: Files, stored: bool, machine: HostInfo | None) -> dict[Any, Any]:
-        """Updates that show a result; `stored` says whether Repeat finds it, `machine` is this one."""
+        """Returns updates that show a result; `stored` says whether the history has it, `machine` is this machine."""
         below = self._folds_of(result) | self._to_take(result, files)
         words = "Repeat in a fresh process" if result.as_processes() else "Run it again"
         again = gr.update(value=words, visible=stored and can_repeat(result, machine))
@@ -106,7 +106,7 @@ class ResultPane:
             ways_out = links.change_links(result.spec, failed.change) if (failed := result.failure) else Markup()
             return self.only(failure(result, ways_out)) | below | {self.repeat: again}
         hidden = {part: gr.update(visible=False) for part in (self.notice, self.live, self.best)}
-        # It plays once the run is over: an animation would take a core from the later start that is still measured.
+        # plays only once the run is over: an animation takes a core from the start that may still be measured
         picture = race_of(result, plays=stored)
         answer: dict[Any, Any] = {
             self.top: headline(result),
@@ -116,7 +116,7 @@ class ResultPane:
         return below | hidden | answer | self.outputs.show(result)
 
     def _folds_of(self, result: RunResult) -> dict[Any, Any]:
-        """Why and Cost: the chart of all calls, and the sections as `demo.present.markdown` writes them."""
+        """Returns updates of the folds "Why" and "Cost": the chart of all calls, and the sections as Markdown."""
         figure = charts.trace(result)
         updates: dict[Any, Any] = {self.trace: gr.update(value=figure, visible=figure is not None)}
         for fold, parts in details.tree(result).items():
@@ -125,7 +125,7 @@ class ResultPane:
         return updates
 
     def _to_take(self, result: RunResult, files: Files) -> dict[Any, Any]:
-        """The line to change, the script and the files; what does not apply to this run is hidden."""
+        """Returns updates of the fold "Take it with you": code, script, files; hides what this run does not have."""
         hints = []
         if needs_folder(result.spec):
             hints.append("Start the code in the project's folder, where its files are.")
@@ -160,13 +160,13 @@ class ResultPane:
 
 
 def code_to_copy(**settings: Any) -> gr.Code:
-    """Code to copy. Its lines are wrapped: a keyboard could not scroll them."""
+    """Returns a component of code to copy. It wraps long lines, because a keyboard could not scroll them."""
     return gr.Code(
         language="python",
         interactive=False,
         wrap_lines=True,
         show_line_numbers=False,
-        buttons=["copy"],  # gradio's download is a button within a link, which no finger tells apart
+        buttons=["copy"],  # no download: gradio puts a button inside a link, and a finger cannot choose between them
         **settings,
     )
 
@@ -174,11 +174,11 @@ def code_to_copy(**settings: Any) -> gr.Code:
 # ---- predictions
 
 Values = dict[Any, dict[str, Any]]
-"""The properties of each component that shows a prediction."""
+"""The properties to set, such as "value", of each component that shows a prediction."""
 
 
 class Outputs:
-    """What eager and compiled predict, side by side: labels, boxes, masks or texts."""
+    """The part of the pane that shows the predictions of eager and compiled: labels, boxes, masks or texts."""
 
     def __init__(self) -> None:
         with gr.Column(visible=False, elem_id="seen") as self.column:
@@ -202,13 +202,13 @@ class Outputs:
         self.components = [self.words, *self._shown]
 
     def show(self, result: RunResult) -> dict[Any, Any]:
-        """Updates that show the predictions of a result, or hide the column if there are none."""
+        """Returns updates that show the predictions of a result, or hide the column if there are none."""
         seen, values, words = result.predictions or {}, Values(), list[str]()
         if set(VARIANTS) <= set(seen):
             words = markdown.of_predictions(result)
             try:
                 values = self._values(result, seen)
-            except (ValueError, ArithmeticError):  # a stored result was damaged: the rest of it is still shown
+            except (ValueError, ArithmeticError):  # a damaged stored result: its other parts are still shown
                 words.append(NO_PICTURE)
             if self.slider in values and self.difference not in values:
                 words.append(NO_DIFFERENCE)
@@ -221,7 +221,7 @@ class Outputs:
         return column | hidden | {component: gr.update(visible=True, **values[component]) for component in values}
 
     def _values(self, result: RunResult, seen: Mapping[str, Predictions]) -> Values:
-        """Raises ValueError or ArithmeticError for a damaged picture or mask."""
+        """Returns the components to show. Raises ValueError or ArithmeticError for a damaged picture or mask."""
         if seen["eager"].text is not None:
             return self._texts(result, seen)
         if seen["eager"].labels is not None:
@@ -229,7 +229,7 @@ class Outputs:
         return self._marks(result.image, seen) if result.image is not None else {}
 
     def _texts(self, result: RunResult, seen: Mapping[str, Predictions]) -> Values:
-        """The prompt, and both texts with the tokens marked that the other text has not at this place."""
+        """Returns the prompt and both texts; a token is marked if the other text has another token at its place."""
         values: Values = {self.prompt: {"value": result.spec.prompt}}
         for variant, other in zip(VARIANTS, reversed(VARIANTS), strict=True):
             ours, theirs = seen[variant], seen[other].token_ids or ()
@@ -243,13 +243,13 @@ class Outputs:
             component: {"value": {one.label: one.score for one in seen[variant].labels or ()}}
             for variant, component in self.labels.items()
         }
-        with contextlib.suppress(ValueError):  # a damaged picture takes no labels away
+        with contextlib.suppress(ValueError):  # the labels are shown even if the picture is damaged
             if info is not None:
                 values[self.picture] = {"value": (decode_preview(info.preview_jpeg), []), "label": info.name}
         return values
 
     def _marks(self, info: ImageInfo, seen: Mapping[str, Predictions]) -> Values:
-        """Boxes or masks: side by side, one over the other, and where they differ."""
+        """Returns the pictures with boxes or masks: eager and compiled, both under a slider, and their difference."""
         preview, values = decode_preview(info.preview_jpeg), Values()
         pair, noun = [], "segment" if seen["eager"].boxes is None else "object"
         for variant, component in self.marked.items():
@@ -265,7 +265,7 @@ class Outputs:
 
 
 def _of_each(component: Any, **settings: Any) -> dict[Variant, Any]:
-    """A hidden component for each variant."""
+    """Returns a hidden component for each variant, eager and compiled."""
     return {
         variant: component(
             label=variant.capitalize(), visible=False, elem_classes=[variant, component.__name__.lower()], **settings
@@ -282,7 +282,7 @@ def _annotation(picture: pictures.Annotation) -> dict[str, Any]:
 
 
 def can_repeat(result: RunResult, machine: HostInfo | None) -> bool:
-    """Whether this page can run one more process for a result."""
+    """Returns whether this page can run one more process for a result."""
     try:
         one_more(result, machine)
     except BadInput:
@@ -291,9 +291,9 @@ def can_repeat(result: RunResult, machine: HostInfo | None) -> bool:
 
 
 def one_more(result: RunResult, machine: HostInfo | None) -> RunSpec:
-    """The spec that adds one more process to a result, or that runs a result without figures again.
+    """Returns the spec that adds one process to a result, or that repeats a run that gave no measured values.
 
-    Raises BadInput if this page cannot run it here: one answer cannot rest on several machines or versions.
+    Raises BadInput if the result is from another machine or other versions: one verdict cannot mix them.
     """
     spec = result.spec
     if result.as_processes():
@@ -304,9 +304,9 @@ def one_more(result: RunResult, machine: HostInfo | None) -> RunSpec:
 
 
 def picture_of(result: RunResult, in_form: dict[str, Any] | None) -> Path | None:
-    """The file of the run's picture, an example or that in the form; None for a model of text.
+    """Returns the file of the run's picture, among the examples and the form's picture; None for text generation.
 
-    A run that ended before it read its picture takes that in the form. Raises BadInput if the picture is not here.
+    A run that ended before it read its picture gets the form's picture. Raises BadInput if the picture is not found.
     """
     if not result.spec.sees_picture:
         return None

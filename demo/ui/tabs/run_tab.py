@@ -1,4 +1,4 @@
-"""The tab of one run: the form on the left, the result pane on the right, and the events between them."""
+"""The tab Run: the form on the left, the result pane on the right, and the events that connect them."""
 
 import contextlib
 import time
@@ -30,8 +30,8 @@ from demo.ui.tabs.result_pane import ResultPane, one_more, picture_of
 from demo.ui.templates import render
 
 BROWSER_KEY = "worth-compiling-visitor"
-"""The key under which the browser keeps the visitor's id, and gradio's secret to encrypt it. The secret is fixed, so
-that the id stays readable after a restart of the server. The id protects nothing."""
+"""The key under which the browser keeps the visitor's id, also used as the secret by which gradio encrypts the id. The
+secret is fixed, so that the id stays readable after a restart of the server. The id protects nothing."""
 WAITING = (
     "Runs go one at a time, so that they do not disturb each other's timing. Yours starts automatically. Cancel to "
     "leave the queue."
@@ -40,13 +40,13 @@ WAITING_FOR_QUIET = "The run starts by itself when they leave it alone, or after
 LATER_START = "The answer stands. Measuring how long the next start takes …"
 LATE = "This takes longer than announced. Key S stops it and shows the recorded answer."
 DRAWING_SECONDS = race.PLAYED_SECONDS + 3.0
-"""How long a page that has opened, and its race, keep a browser on the same machine busy."""
+"""How long a page that has just opened keeps a browser on the same machine busy, as its recorded race plays."""
 MAX_RUNS = 100
-"""Runs that a forecast looks at. `History` keeps as many in memory, so that after a run only the new one is read."""
+"""The most stored runs that a forecast reads: fewer than `History` keeps in memory, so only new runs are read anew."""
 
 
 class RunTab(WorkView):
-    """The components and their events. Make it inside the `gr.Blocks` or tab that holds it."""
+    """The components of the tab Run and their events. Call it inside `with gr.Tab(...)`."""
 
     def __init__(self, runner: Runner, queue: RunQueue, history: History) -> None:
         self.runner, self.queue, self.history = runner, queue, history
@@ -58,13 +58,13 @@ class RunTab(WorkView):
         self.has_run = gr.State(False)
         self.visitor = gr.BrowserState(None, storage_key=BROWSER_KEY, secret=BROWSER_KEY)
         self.shown_id = gr.Textbox("", visible=False)
-        """The id of the stored run that is shown, for `links.REMEMBER`; '' for none."""
+        """The id of the stored run that is shown, '' for none; the input of `links.REMEMBER`."""
         self.row_run_id = gr.Textbox("", visible=False)
         """The id of the run that the last press on a row of another tab showed; '' for none."""
         fields = [*self.form.inputs.values(), self.form.minutes, self.form.other_formats, *self.form.picture_notes]
         self.showing = [*self.pane.components, *fields, self.has_run, self.shown_id]
-        """The components that `open` may change."""
-        works = Supervisor()  # of the search for the best way, too: a visitor has one run or search at a time
+        """The components that `open` may update."""
+        works = Supervisor()  # shared with the search for the best way: a visitor has one run or search at a time
         super().__init__(works, [self.pane.live], [*self.pane.components, *self.form.buttons, self.shown_id])
         self._ending.append(self.work_shown)
         self._wire()
@@ -72,7 +72,7 @@ class RunTab(WorkView):
     # ---- events
 
     def arrive(self, blocks: gr.Blocks) -> Any:
-        """Connects what happens when a visitor opens the page, and returns the first event."""
+        """Connects the events of a page that opens, and returns the first of them."""
         changed = [*self.showing, *self.form.buttons, self.visitor, self.work_shown]
         arrived = blocks.load(self._arrive, self.visitor, changed, **EVENT_OPTIONS)
         arrived.then(None, self.shown_id, js=links.ARRIVE, api_visibility="private")
@@ -81,7 +81,7 @@ class RunTab(WorkView):
         return arrived
 
     def settle_after(self, greeted: Any) -> None:
-        """Connects what happens after the event `greeted`, at whose end the machine is known."""
+        """Connects the events that need the machine after `greeted`, the event that waits for the machine."""
         inputs = self.form.inputs
         greeted.then(
             self._settle,
@@ -141,13 +141,13 @@ class RunTab(WorkView):
         return over.then(None, self.shown_id, js=links.REMEMBER, api_visibility="private")
 
     def _wait(self, request: gr.Request, going: Work | None) -> Iterator[dict[Any, Any]]:
-        """Waits for the end of work whose early result is shown."""
+        """Yields unchanged updates until the work ends whose early result is shown."""
         for _ in going.watch() if going is not None else ():
             yield {self.work_shown: gr.skip()}
         yield {self.work_shown: gr.skip()}
 
     def _over(self, request: gr.Request, going: Work | None) -> dict[Any, Any]:
-        """The end, once; or the early result, while only the later start is still measured."""
+        """Returns updates that show the end; or the early result, while the start with a filled cache is measured."""
         if going is not None and not going.ended and going.early_result is not None:
             note = {self.pane.notice: gr.update(value=render("results.note", LATER_START), visible=True)}
             return self.pane.result(going.early_result, NO_FILES, False, self.runner.machine) | note
@@ -157,7 +157,7 @@ class RunTab(WorkView):
     # ---- the form
 
     def _chosen(self, checkpoint: str | None, task: str, has_run: bool, request: gr.Request) -> dict[Any, Any]:
-        """After a change of the checkpoint: its task, note and queries, and the question before a run."""
+        """Returns updates after a change of the checkpoint: task, note, field of queries, and the pane before a run."""
         form = self.form
         name = (checkpoint or "").strip()
         entry = catalog.find(name)
@@ -170,7 +170,7 @@ class RunTab(WorkView):
         return updates if has_run or not name else updates | {self.pane.top: intro(name)}
 
     def _forecast_and_note(self, request: gr.Request, shown_id: str, *values: Any) -> tuple[Any, Any]:
-        """After a change of the form: its forecast, and a note above an answer that has other settings."""
+        """Returns the forecast for the changed form, and a note if the shown result has other settings."""
         shown = result_or_error(lambda: self.history.get(shown_id)) if shown_id else None
         note, machine = gr.update(visible=False), self.runner.machine
         with contextlib.suppress(BadInput):
@@ -181,12 +181,12 @@ class RunTab(WorkView):
         return self._forecast(request, *values), note
 
     def _forecast(self, request: gr.Request, *values: Any) -> Any:
-        """What to expect of the form's current values; '' while the machine is not known."""
+        """Returns as HTML how long the form's run takes, or why it cannot run; '' while the machine is unknown."""
         machine, fields = self.runner.machine, self.form.by_name(values)
         if machine is None:
             return ""
         checkpoint = catalog.find(fields["checkpoint"] or "")
-        # a browser takes over the values of a link one by one, and the checkpoint comes later than its task
+        # the fields do not fit yet: a browser fills in a link's values one by one, the checkpoint after the task
         if checkpoint is not None and checkpoint.task != fields["task"]:
             return gr.skip()
         try:
@@ -200,7 +200,7 @@ class RunTab(WorkView):
         return form_notes.forecast(expected, checkpoint, spec, query)
 
     def _runs_here(self, spec: RunSpec) -> list[RunResult]:
-        """The newest stored runs of this machine on the device of `spec`; none if the history cannot be read."""
+        """Returns stored runs of this machine and the device of `spec`, newest first; [] for an unreadable history."""
         machine = self.runner.machine
         with contextlib.suppress(HistoryError):
             if machine is not None:
@@ -208,15 +208,15 @@ class RunTab(WorkView):
         return []
 
     def _latest_answer(self, spec: RunSpec) -> RunResult | None:
-        """The latest stored answer of these settings on this machine; `spec` is that of `on_machine`."""
+        """Returns the latest stored run of `spec`, as `on_machine` gives it, that has a verdict here; None for none."""
         return next((run for run in self._runs_here(spec) if run.spec == spec and verdict.outcome(run)), None)
 
     def _settle(
         self, checkpoint: str, image: dict[str, Any] | None, has_run: bool, request: gr.Request
     ) -> tuple[Any, Any]:
-        """When the machine is known: ViT and its picture on a GPU, if the visitor has not changed the form.
+        """Returns, once the machine is known, ViT and its picture for a GPU; no change if the visitor changed the form.
 
-        The first press of Run has to succeed, so ViT's weights must be at hand.
+        No change either without ViT's weights, because the first press of Run has to succeed.
         """
         machine, model = self.runner.machine, forms.VIT
         changed = checkpoint != FIRST.id or has_run or "checkpoint" in request.query_params
@@ -225,8 +225,8 @@ class RunTab(WorkView):
         return model, forms.picture_for(model, image)
 
     def _busy_note(self, request: gr.Request) -> tuple[Any, Any]:
-        """That other programs keep this machine busy, and the button that waits; both are hidden on a quiet machine,
-        and if runs use a GPU."""
+        """Returns updates of the note that other programs keep this machine busy, and of the button that waits. Both
+        are hidden on a quiet machine, and if runs use a GPU."""
         time.sleep(DRAWING_SECONDS)
         share, machine = cores.others_share(), self.runner.machine
         if share is None or share < cores.BUSY_CPU or (machine is not None and machine.gpu is not None):
@@ -261,7 +261,7 @@ class RunTab(WorkView):
     def _repeat(
         self, request: gr.Request, visitor: str | None, id: str, in_form: dict[str, Any] | None
     ) -> dict[Any, Any]:
-        """A press of Repeat: one more process for the result with this id. `in_form` is the picture in the form."""
+        """Starts one more process for the result with this id. `in_form` is the picture that the form holds."""
 
         def one_more_process(name: str) -> Job:
             result = self.history.get(str(id))
@@ -273,8 +273,8 @@ class RunTab(WorkView):
         return self._start(request, visitor, one_more_process)
 
     def show_recorded(self, request: gr.Request, visitor: str | None, *values: Any) -> dict[Any, Any]:
-        """Updates for `showing`: the latest stored answer of the form's settings here, marked as recorded. A run that
-        goes on is cancelled, and its end shows the stored answer of its settings."""
+        """Returns updates of `showing`: the latest stored run with the form's settings, marked as recorded. If a run
+        goes on and has a stored predecessor, the run is cancelled, and its end shows the predecessor."""
         work = self.work_of(request, visitor)
         if work is not None and not work.ended:
             if isinstance(work, Job) and work.recorded is not None:
@@ -330,7 +330,7 @@ class RunTab(WorkView):
                 stored = isinstance(result_or_error(lambda: self.history.get(outcome.id)), RunResult)
                 updates = pane.result(outcome, job.files_of(outcome.id), stored, machine)
                 for fold in pane.folds.values() if job.early_result is not None else ():
-                    del updates[fold]["open"]  # who reads the early result may have opened it
+                    del updates[fold]["open"]  # a visitor who reads the early result may have opened the fold
                 if (known := quality(outcome)) is not None and known.remedy == "quiet":
                     ready[self.form.run_when_quiet] = gr.update(interactive=True, visible=True)
                 return ready | updates | {self.shown_id: outcome.id if stored else ""}
@@ -343,11 +343,11 @@ class RunTab(WorkView):
     # ---- links
 
     def _arrive(self, request: gr.Request, visitor: str | None) -> dict[Any, Any]:
-        """The first updates of a page:
+        """Returns the first updates of a page, which show:
 
-        1. the stored run that its link names;
-        2. else the visitor's run, if that goes on or ended unseen;
-        3. else the form as its link asks for it.
+        1. the stored run that the link names;
+        2. else the visitor's run, if it still goes on, or ended and no page has shown its end;
+        3. else the form, filled as the link asks.
         """
         query, form = request.query_params, self.form
         name = visitor_name(visitor, request.session_hash)
@@ -367,8 +367,8 @@ class RunTab(WorkView):
         return updates | links.fill_form(form, spec) | {form.inputs["image"]: picture}
 
     def open(self, id: str, work: Work | None) -> dict[Any, Any]:
-        """Updates for `showing`: a stored run, or why it cannot be shown. `work` is the visitor's latest, whose files
-        still exist."""
+        """Returns updates of `showing`: the stored run, or why it cannot be shown. `work` is the visitor's latest work:
+        if it is this run, the run's trace and package can be downloaded."""
         self.history.recover()
         result = result_or_error(lambda: self.history.get(id))
         if isinstance(result, RunResult):
@@ -379,7 +379,7 @@ class RunTab(WorkView):
         return {self.has_run: True, self.shown_id: ""} | self.pane.only(card)
 
     def _show_stored_run(self, result: RunResult, work: Work | None) -> dict[Any, Any]:
-        """A stored run and the form, as they were when it ended."""
+        """Returns updates that show a stored run, and fill the form with its settings and picture."""
         files = work.files_of(result.id) if isinstance(work, Job) else NO_FILES
         return (
             {self.has_run: True, self.shown_id: result.id}
@@ -391,7 +391,7 @@ class RunTab(WorkView):
     def open_from(
         self, tabs: gr.Tabs, message: gr.Markdown, id: str, request: gr.Request, visitor: str | None
     ) -> dict[Any, Any]:
-        """Updates that show a stored run on this tab, from a row of another; a run that goes on keeps the stage."""
+        """Returns updates that open a stored run from a row of another tab; refuses while the visitor's run goes on."""
         work = self.work_of(request, visitor)
         if work is not None and not work.ended:
             sentence = "A run of yours is going on and has the stage. Open this one when it has ended."

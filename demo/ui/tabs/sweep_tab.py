@@ -1,4 +1,4 @@
-"""The tab Sweep: choose a grid, watch it fill, open a cell, stop, continue, export the table."""
+"""The tab Sweep: choose a grid of runs, watch its cells fill, open a cell's run, stop, continue, export the table."""
 
 import tempfile
 from collections.abc import Iterable, Sequence
@@ -42,12 +42,11 @@ CHOICES: dict[str, tuple[str, list[str]]] = {
     "modes": ("Modes", list(MODES)),
     "dtypes": ("Number formats", list(DTYPES)),
 }
-"""The title and the choices of each axis."""
+"""The title and the choices of each axis of the grid, by the axis' name."""
 STORED_A_CELL, MAX_STORED = 20, 2000
-"""How many stored runs a sweep searches for finished cells, the newest first: per cell, and in all.
+"""The most stored runs, newest first, that a sweep searches for finished cells: for each cell, and in all.
 Without a limit a press of Start would read the whole history into memory."""
-BYTES_A_PARAMETER = 4
-"""The published weights are float32."""
+BYTES_A_PARAMETER = 4  # the published weights are float32
 COLUMNS = (
     "Checkpoint", "Batch", "Mode", "Number format", "Result", "Eager, ms", "Compiled, ms", "State", "Id"
 )  # fmt: skip
@@ -58,10 +57,10 @@ OPENING = (
 
 
 class SweepTab(WorkView):
-    """Make it inside the `gr.Tab` that holds it."""
+    """The components of the tab Sweep and their events. Call it inside `with gr.Tab(...)`."""
 
     def __init__(self, run_tab: RunTab, tabs: gr.Tabs, tab: gr.Tab) -> None:
-        """The run of a pressed cell is shown in `run_tab`, which is one of `tabs`; `tab` is this one."""
+        """`run_tab` shows the run of a pressed cell. `tabs` holds all tabs; `tab` is the one that this object fills."""
         self._run_tab, self.tabs = run_tab, tabs
         with gr.Row(elem_id="sweep-desk", equal_height=False):
             with gr.Column(elem_id="sweep-form", scale=0, min_width=320):
@@ -97,7 +96,7 @@ class SweepTab(WorkView):
         self._wire(tab, presets)
 
     def arrive(self, blocks: gr.Blocks) -> None:
-        """Connects what happens when a visitor opens the page: it shows the visitor's sweep. Call it once."""
+        """Connects the event that shows the visitor's sweep when the page opens. Call it once."""
         outputs = [*self._beginning, *self.axes.values(), self._weights]
         self._watch_after(blocks.load(self._arrive, self._run_tab.visitor, outputs, **EVENT_OPTIONS))
 
@@ -118,14 +117,14 @@ class SweepTab(WorkView):
         opened.then(None, run_tab.row_run_id, js=TO_OPEN_RUN, api_visibility="private")
 
     def _run(self, request: gr.Request, visitor: str | None, *values: Any) -> dict[Any, Any]:
-        """A press of Start. After a stop it continues: stored results are not run again."""
+        """Starts the sweep that the fields ask for, or continues it: cells with a stored result are not run again."""
         return self._start(request, visitor, lambda name: self._sweep(values, name))
 
     def _show_refusal(self, card: Markup) -> dict[Any, Any]:
         return {self.status: card, self.work_shown: None}
 
     def _sweep(self, values: Iterable[Any], visitor: str = "") -> Sweep:
-        """The sweep that Start would begin, with what is stored already. Raises BadInput and HistoryError."""
+        """Returns the sweep that Start would begin, with stored results in its cells. Raises BadInput, HistoryError."""
         *axes, weights, fresh = values
         settings = {"weights": weights, "text": catalog.QUERIES, "prompt": catalog.PROMPT}
         specs = make_specs(dict(zip(self.axes, axes, strict=True)) | settings)
@@ -140,18 +139,18 @@ class SweepTab(WorkView):
         return Sweep(tab.runner, tab.queue, visitor, tuple(cells), stored)
 
     def _plan(self, request: gr.Request, *values: Any) -> str:
-        """What Start would do, or why it would be refused."""
+        """Returns as Markdown what Start would do, or why Start would be refused."""
         try:
             return plan(self._sweep(values))
         except (BadInput, HistoryError) as refused:
             return tables.status(fmt.redact(str(refused)))
 
     def _arrive(self, request: gr.Request, visitor: str | None) -> dict[Any, Any]:
-        """As a page opens: shows the visitor's sweep if it goes on, or if no page has shown its end."""
+        """Returns updates as a page opens: the visitor's sweep, if it goes on or no page has shown its end."""
         going = self.work_of(request, visitor)
         if not isinstance(going, Sweep) or (going.ended and going.delivered):
             return {self.work_shown: None}
-        # with the choices that made its cells, so that Start continues it
+        # fills in the choices that made the cells, so that Start continues this sweep
         specs = [cell.spec for cell in going.cells]
         choices = {
             field: list(dict.fromkeys(str(getattr(spec, AXES[axis])) for spec in specs))
@@ -170,7 +169,7 @@ class SweepTab(WorkView):
         return self._show_progress(going) | self._show_cells(going) | cleared
 
     def _show_progress(self, going: Sweep) -> dict[Any, Any]:
-        """The status, while a sweep goes on and in the end."""
+        """Returns the update of the status line, for a sweep that goes on or has ended."""
         cells, forecast, step = going.cells, going.forecast(), "Running"
         match going.doing:
             case _ if going.ended:
@@ -189,14 +188,14 @@ class SweepTab(WorkView):
         return {self.status: f"### {so_far}\n\n{now}"}
 
     def _show_cells(self, going: Sweep) -> dict[Any, Any]:
-        """The map and the table."""
-        cells = going.cells  # replaced while a sweep goes on: map and table show the same
+        """Returns updates of the heat map and the table."""
+        cells = going.cells  # read once: another thread replaces the tuple, and map and table must agree
         figure = heatmap(list(map(_heat, cells)))
         rows = tables.update(COLUMNS, map(_row, cells))
         return {self.map: gr.update(value=figure, visible=figure is not None), self.table: rows}
 
     def _show_end(self, going: Sweep) -> dict[Any, Any]:
-        """The end of a sweep, with its table to download."""
+        """Returns updates that show the end of a sweep and its table to download, or the error that ended it."""
         updates: dict[Any, Any] = {
             self.start_button: gr.update(interactive=True),
             self.stop_button: gr.update(interactive=False),
@@ -221,7 +220,7 @@ class SweepTab(WorkView):
 
 
 def plan(sweep: Sweep) -> str:
-    """What Start would do, as Markdown: cells, time, and the checkpoints that it would download."""
+    """Returns as Markdown what Start would do: cells to run, time, checkpoints to download."""
     missing, forecast = downloads(sweep.cells), sweep.forecast()
     stored = sum(cell.done for cell in sweep.cells)
     lines = [f"**Cells: {len(sweep.cells)}. Stored already: {stored}. To run: {forecast.cells}.**"]
@@ -244,7 +243,8 @@ def _heat(cell: Cell) -> HeatCell:
 
 
 def map_text(cell: Cell) -> tuple[str, float | None]:
-    """The text of a cell of the map, and its speed-up if the verdict is faster or slower."""
+    """Returns a cell's text in the map, and its speed-up for the colour: ("1.44×", 1.44), ("OOM", None).
+    The speed-up is None unless the verdict is faster or slower."""
     if cell.result is None:
         return ("refused" if cell.refused else "·"), None
     if cell.result.failure is not None:
@@ -278,7 +278,7 @@ def _row(cell: Cell) -> list[Any]:
 
 
 def _axis_fields() -> dict[str, gr.Dropdown]:
-    """A list for each axis of the grid."""
+    """Returns a multiple-choice list for each axis of the grid, by the axis' name."""
     first = _choices_of(PRESETS["smoke"]) | {"batch_sizes": ["1", "4"]}
     return {
         axis: gr.Dropdown(
@@ -293,7 +293,7 @@ def _choices_of(preset: dict[str, Any]) -> dict[str, list[str]]:
 
 
 def _file(cells: Sequence[Cell], ending: str) -> str:
-    """The path of the table in the folder from which gradio serves."""
+    """Writes the table of cells into the folder from which gradio serves, and returns its path."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"sweep{ending}"
         write_table(path, cells)

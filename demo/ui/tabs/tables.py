@@ -1,4 +1,4 @@
-"""The tables of the page: `gr.Dataframe` with numbers that sort as numbers, and the colour of the faster variant."""
+"""The tables of the page: `gr.Dataframe` with cells that sort by a number, whatever text and colour they show."""
 
 from collections.abc import Iterable, Sequence
 from html import escape
@@ -16,12 +16,12 @@ VERDICT_STYLES = {
     "faster": "background: color-mix(in srgb, var(--compiled) 25%, var(--panel))",
     "slower": "background: color-mix(in srgb, var(--eager) 35%, var(--panel))",
 }
-"""The style of a cell by its verdict; text has a contrast of 4.5:1 on each, light and dark."""
+"""The style of a cell by its verdict; text on these colours has a contrast of 4.5:1, on the light and dark page."""
 
 
 class Cell(NamedTuple):
     value: Any
-    """What the column sorts by."""
+    """The value by which the column sorts; `text` is shown."""
     text: str
     style: str = ""
 
@@ -31,7 +31,7 @@ def cell(content: Any) -> Cell:
 
 
 def make_table(elem_id: str, label: str, columns: Sequence[str], max_height: int = 640, **more: Any) -> gr.Dataframe:
-    """A table that nobody edits, with its first column pinned; hidden until `update` gives it rows."""
+    """Returns a read-only table, its first column pinned, hidden until `update` gives it rows. `max_height`: pixels."""
     return gr.Dataframe(
         headers=list(columns),
         elem_id=elem_id,
@@ -45,7 +45,7 @@ def make_table(elem_id: str, label: str, columns: Sequence[str], max_height: int
 
 
 def update(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> dict[str, Any]:
-    """The update of a table; each row has text or a `Cell` for each column. Without rows the table is hidden."""
+    """Returns an update that fills a table, or hides it without rows. A row has a value or a `Cell` for each column."""
     cells = [list(map(cell, row)) for row in rows]
     value = {
         "headers": list(columns),
@@ -59,12 +59,12 @@ def update(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> dict[str, A
 
 
 def file(content: bytes, name: str) -> str:
-    """The path of a new file of this name and content in the folder from which gradio serves."""
+    """Writes a file with this content and name into the folder from which gradio serves, and returns its path."""
     return save_bytes_to_cache(content, name, get_upload_folder())
 
 
 def milliseconds(seconds: float | None, unknown: str = UNKNOWN) -> Cell:
-    """A latency, for a column whose title has the unit."""
+    """Returns the cell of a latency in milliseconds, "1.234" without a unit; `unknown` is the text for None."""
     if seconds is None:
         return Cell(None, unknown)
     value = fmt.milliseconds(seconds)
@@ -72,13 +72,13 @@ def milliseconds(seconds: float | None, unknown: str = UNKNOWN) -> Cell:
 
 
 def pressed_row(event: gr.EventData) -> list[Any]:
-    """The values of the pressed row, however the table is sorted or filtered. They come from a browser: any kind."""
+    """Returns the values of the pressed row, [] for none. A browser sends them, so they may be of any type."""
     row = event._data.get("row_value") if isinstance(event._data, dict) else None
     return row if isinstance(row, list) else []
 
 
 def pressed_place(event: gr.EventData) -> tuple[int, int]:
-    """The row of what was pressed, as the table was filled, and its column; (-1, -1) if the browser sends neither."""
+    """Returns the pressed row's index in the rows as `update` got them, and the column's; (-1, -1) if unknown."""
     match event._data:
         case {"index": [int(row), int(column)]}:
             return row, column
@@ -86,5 +86,5 @@ def pressed_place(event: gr.EventData) -> tuple[int, int]:
 
 
 def status(sentence: str) -> str:
-    """A sentence for a `gr.Markdown`, read out by screen readers as it appears; '' for none."""
+    """Returns a sentence as HTML for a `gr.Markdown`; screen readers read it out as it appears. '' gives ''."""
     return f'<p role="status">{escape(sentence)}</p>' if sentence else ""

@@ -1,6 +1,6 @@
-"""HTML from the templates of this folder.
+"""Renders HTML from the Jinja templates of this folder.
 
-A template escapes plain text; only `Markup` goes in unchanged. `fmt`, `naming` and `verdict` are the modules.
+A template escapes plain text, but not `Markup`. In templates `fmt`, `naming` and `verdict` are the Python modules.
 """
 
 import re
@@ -15,7 +15,7 @@ from demo.present import naming, verdict
 
 
 class _NoBreaks(Extension):
-    """Removes line breaks between tags and expressions: a browser would show them as spaces."""
+    """A Jinja extension that removes line breaks between tags and expressions: a browser would show them as spaces."""
 
     def preprocess(self, source: str, name: str | None, filename: str | None = None) -> str:
         return re.sub(r"(?<=[>}])\s*\n\s*(?=[<{])", "", source)
@@ -36,7 +36,7 @@ _environment.globals |= {"fmt": fmt, "naming": naming, "verdict": verdict}
 
 
 def render(macro: str, /, *values: object, **named: object) -> Markup:
-    """What a macro gives for these values; 'results.card' is `card` of results.html."""
+    """Returns the HTML of a macro called with these values. The `macro` "results.card" is `card` of results.html."""
     file, _, name = macro.partition(".")
     html: Markup = getattr(_environment.get_template(f"{file}.html").module, name)(*values, **named)
     return html.replace(" %", "\N{NO-BREAK SPACE}%")

@@ -1,1 +1,1 @@
-"""What stands between a request and the page: limits and allowed routes."""
+"""The code between a request and the page: the guard against other sites, and work-arounds for gradio."""

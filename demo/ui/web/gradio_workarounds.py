@@ -1,7 +1,7 @@
-"""Work-arounds for gradio 6.31, without an upstream issue so far. `tests/ui/web/test_gradio_workarounds.py` fails when
-gradio no longer needs one.
+"""Work-arounds for gradio 6.31 that have no upstream issue. `tests/ui/web/test_gradio_workarounds.py` fails once gradio
+no longer needs one of them.
 
-Others stand in the file that needs them: `look/events.js` (names of thumbnails;
+Other work-arounds stand in the file that needs them: `look/events.js` (names of thumbnails;
 downloads, https://github.com/gradio-app/gradio/issues/9230), `look/form.js` (the Tab key), `look/theme.py` (semi-bold
 letters), `look/figure_names.js` (names of figures, https://github.com/plotly/plotly.js/issues/6920).
 """
@@ -23,37 +23,37 @@ _log = logging.getLogger(__name__)
 
 
 def start_on_busy_machine() -> None:
-    """Stops gradio from asking its own page once at its start. A busy machine takes longer than the three seconds that
-    gradio allows, and gradio would end with "localhost is not accessible"."""
+    """Stops gradio from requesting its own page as it starts. A busy machine takes longer than the three seconds that
+    gradio allows, and gradio would then end with "localhost is not accessible"."""
     gradio.networking.url_ok = lambda url: True
 
 
 POLL_SECONDS = 0.05
-"""gradio's own interval on Windows. Its other one costs a fifteenth of a core, which is missing from what is timed."""
+"""gradio's own interval between looks into its queue on Windows. Elsewhere its looks cost a fifteenth of a core."""
 
 
 def set_queue(page: gr.Blocks) -> None:
     queue: Any = page._queue
     queue.sleep_when_free = queue.progress_update_sleep_when_free = POLL_SECONDS
-    # on ZeroGPU one event of all visitors may wait, and a page that opens sends several; `RunQueue` limits the runs
+    # on ZeroGPU gradio lets only one event of all visitors wait, but a page that opens sends several
     queue.max_size = None
-    queue.ANAYLTICS_CACHE_FREQUENCY = sys.maxsize  # else pandas sums up the last 10 000 events after each
+    queue.ANAYLTICS_CACHE_FREQUENCY = sys.maxsize  # else gradio sums up the last 10 000 events after each event
     queue.__class__, queue.pending_messages_per_session = Queue, Messages()
     queue.pending_event_ids_session = defaultdict(set)
 
 
 # Two faults of gradio's queue:
-# - A stream that breaks off takes along all calls of its page, also those whose stream the page opens that moment. The
-#   page then shows "404: Not Found".
-# - Of 2001 sessions the oldest is removed. Its next message is a KeyError that ends the queue for everybody.
+# - When the stream of a page's messages breaks off, gradio drops all calls of the page, even if the page opens a new
+#   stream at that moment. The page then shows "404: Not Found".
+# - Beyond 2000 sessions gradio removes the oldest. A message to that session is a KeyError that ends the whole queue.
 
 MOST_SESSIONS = 2000
 CLOSED_SECONDS = 2.0
-"""A page that opens no stream for this long after one broke off is closed."""
+"""A page counts as closed if it opens no new stream within this time after its stream broke off."""
 
 
 class Messages(dict[str, "asyncio.Queue[Any]"]):
-    """The messages of each session; `Queue` removes those of a closed page."""
+    """The queue of messages of each session, made at its first use. `Queue` removes the messages of a closed page."""
 
     def __missing__(self, session: str) -> "asyncio.Queue[Any]":
         self[session] = asyncio.Queue()
@@ -65,17 +65,17 @@ class Messages(dict[str, "asyncio.Queue[Any]"]):
         super().__setitem__(session, messages)
 
     def __delitem__(self, session: str) -> None:
-        """Does nothing: gradio calls it when a stream breaks off."""
+        """Does nothing. gradio deletes a session's messages when a stream breaks off; the page may still be open."""
 
 
 class Queue(gradio.queueing.Queue):
-    """gradio's, but a broken stream ends the calls of its page only if the page opens no other."""
+    """gradio's queue, except that a broken stream ends the calls of its page only if the page opens no new stream."""
 
     async def clean_events(self, *, session_hash: str | None = None, event_id: str | None = None) -> None:
         if session_hash is None:
             await super().clean_events(event_id=event_id)
             return
-        # not awaited: what breaks the stream off cancels this, too
+        # not awaited, because gradio cancels this coroutine together with the broken stream
         task = asyncio.create_task(self._clean_closed(session_hash))
         self._asyncio_tasks.add(task)
         task.add_done_callback(self._asyncio_tasks.discard)
@@ -84,7 +84,7 @@ class Queue(gradio.queueing.Queue):
         end = time.monotonic() + CLOSED_SECONDS
         while time.monotonic() < end:
             messages: Any = self.pending_messages_per_session.get(session)
-            if messages is not None and messages._getters:  # a stream waits
+            if messages is not None and messages._getters:  # a new stream of the page waits for messages
                 return
             await asyncio.sleep(POLL_SECONDS)
         self.pending_messages_per_session.pop(session, None)
@@ -95,8 +95,8 @@ NOT_UPLOADED = "The image must be an uploaded file: with gradio_client, wrap its
 
 
 class Blocks(gr.Blocks):
-    """gradio's, but a call with wrong values is answered with a sentence, and a field that the page has not drawn yet,
-    for which a browser sends null, has its first value."""
+    """gradio's `Blocks` with two changes. A call with wrong values is refused with a readable sentence. A field that
+    the page has not drawn yet, so that the browser sends null, gets its `first_value`."""
 
     async def preprocess_data(
         self, block_fn: BlockFunction, inputs: list[Any], state: SessionState | None, explicit_call: bool = False
@@ -121,7 +121,7 @@ class Blocks(gr.Blocks):
 
 
 def first_value(block: Any) -> Any:
-    """The value of an unchanged field: no text, the first choice, else None."""
+    """Returns the value of an untouched field: '' for a text, the preselected value of a choice, else None."""
     if isinstance(block, gr.Textbox):
         return ""
     one_of_a_list = isinstance(block, gr.Dropdown) and not block.multiselect and not block.allow_custom_value

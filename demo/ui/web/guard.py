@@ -1,10 +1,10 @@
-"""Keeps pages of other sites from using a visitor's browser to start runs here, and absurd requests from being read.
+"""Keeps other sites' pages from starting runs here through a visitor's browser, and refuses requests over 2 MB.
 
-Refused are DNS rebinding, by the `Host` header; requests of another site's page, by `Origin`, which every browser sends
-with them; requests longer than MAX_BYTES. An error of gradio's routes becomes a sentence.
+The `Host` header shows DNS rebinding: another site's name that points to this server. `Origin`, which every browser
+sends, shows requests of another site's page. An error of gradio's routes becomes a sentence.
 
-Not covered: a Space, which anybody may use; programs that are no browser, as there is no log-in; a page that shows this
-one in a frame; the rate of requests and the number of uploads. Put a reverse proxy in front where that matters.
+Not covered: a Hugging Face Space, which anybody may use; programs other than browsers, as there is no log-in; a page
+that shows this page in a frame; too many requests or uploads. If these matter, put a reverse proxy in front.
 """
 
 import ipaddress
@@ -21,14 +21,14 @@ from demo.core import format as fmt, limits
 _log = logging.getLogger(__name__)
 
 MAX_BYTES = 2_000_000
-"""The body of a request. Pictures are uploaded, and gradio limits the size of each."""
+"""The longest body of a request, except for the upload of a picture, whose size gradio limits."""
 
 
 class Guard:
-    """ASGI middleware. A refused request is answered with a status and a sentence as JSON: {"detail": "..."}."""
+    """The ASGI middleware. It answers a refused request with a status and a sentence as JSON: {"detail": "..."}."""
 
     def __init__(self, app: ASGIApp, names: tuple[str, ...] = ()) -> None:
-        """`names` are the server's besides `localhost` and its addresses."""
+        """`names` are the host names of this server, besides `localhost` and its IP addresses."""
         self._app = app
         self._names = names
 
@@ -60,10 +60,10 @@ class Guard:
             await JSONResponse({"detail": f"The server cannot take this request. {words}"}, 400)(scope, receive, send)
 
     def _refuse_other_sites(self, scope: Scope) -> None:
-        """Raises Refusal for a wrong name of the server, and for what a page of another site sends."""
+        """Raises Refusal for a request to a host name other than this server's, or from the page of another site."""
         headers = Headers(scope=scope)
         host = headers.get("host", "")
-        # DNS rebinding never sends a literal address
+        # an IP address as the host is safe: DNS rebinding needs a name
         if _name(host) not in ("localhost", *self._names) and not _is_address(host):
             raise Refusal(
                 403,
@@ -82,7 +82,7 @@ class Guard:
 
 
 def _name(host: str) -> str:
-    """A host without its port."""
+    """Returns a host in lower case without its port: "localhost" for "localhost:7860"."""
     return re.sub(r":\d*$", "", host).lower()
 
 
