@@ -15,11 +15,11 @@ from demo.core.result import RunResult
 WIDE_SPREAD = 0.10
 CLOCK_CHANGE = 0.10
 LOW_CLOCK = 0.75
-"""Share of a GPU's largest clock: a lower clock is a caveat, because nvbench sets aside measurements under it."""
+"""Share of a GPU's largest clock. A lower mean clock is a caveat, as nvbench sets aside measurements under it."""
 
 
 def of_calls(workload: Workload, variants: Variants) -> list[Caveat]:
-    """Returns a caveat for each variant whose second call returns the first's tensors, as a model that stores them."""
+    """Returns a caveat for each variant whose calls all return the same tensors. Not covered: copies of kept ones."""
 
     def identities(outputs: list[torch.Tensor]) -> list[tuple[int, int]]:
         """Returns each tensor's address and version, which changes when the tensor is written to."""

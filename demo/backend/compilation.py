@@ -59,7 +59,7 @@ def report_steps(report: Callable[[str], None]) -> Iterator[None]:
 
 
 class CompileLog:
-    """Counts of graph breaks, recompiles, fallbacks to eager, cache hits and compile seconds since it was made.
+    """Graph breaks, recompiles, fallbacks to eager, cache hits and compile seconds since the log was made.
 
     Only the newest CompileLog is valid: a new one clears torch's counters and takes over the log of graph breaks.
     """
@@ -84,7 +84,7 @@ class CompileLog:
                 logger.handlers, logger.propagate = [self._breaks], False
 
     def events(self) -> int:
-        """Returns a count that grows with every function that dynamo traces: equal counts mean no compile between."""
+        """Returns a count that grows with every function that dynamo traces. If it stays, nothing was compiled."""
         return int(counters["frames"]["total"]) + int(counters["aot_autograd"]["total"])
 
     def first_call_ended(self) -> None:
@@ -121,7 +121,7 @@ class CompileLog:
 
     @property
     def recompiles(self) -> tuple[GraphBreak, ...]:
-        """Functions that dynamo compiled again, each with the guard that failed: a condition on its inputs."""
+        """Functions that dynamo compiled again, each with the guard (a condition on its inputs) that failed."""
         compiles = get_compilation_metrics()
         return tuple(_place(one, _guard(one.recompile_reason)) for one in compiles if one.recompile_reason)
 
@@ -146,7 +146,7 @@ class CompileLog:
 
     @property
     def partly(self) -> bool:
-        """Whether the first call compiled something, but found a kernel or a probe's program in the cache.
+        """Whether the first call compiled something, but found a kernel or an instruction probe in the cache.
 
         On a GPU inductor does not tell which kernels it found, so every kernel in the cache counts as found.
         """

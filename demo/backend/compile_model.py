@@ -94,7 +94,7 @@ def build_package(workload: Workload, path: Path, folder: Path) -> dict[str, flo
     """
     compilation.use_empty_cache(folder)
     if workload.device.type == "cuda" and (homes := machine_probe.cuda_homes()):
-        from torch.utils import cpp_extension  # if imported before, it has read the variable
+        from torch.utils import cpp_extension  # if imported before, it has read CUDA_HOME: set both
 
         os.environ["CUDA_HOME"] = cpp_extension.CUDA_HOME = str(homes[0])  # CUDA's headers, the driver's stub
     spec, batch = workload.spec, workload.batch
@@ -114,7 +114,7 @@ def build_package(workload: Workload, path: Path, folder: Path) -> dict[str, flo
         "aot_inductor.metadata": metadata,
         # The script that users get switches on AOTInductor's check of inputs, which would refuse a batch of 1.
         "aot_inductor.check_lowerbound": False,
-        "aot_inductor.weight_use_caching_allocator": workload.device.type == "cuda",  # it counts the weights
+        "aot_inductor.weight_use_caching_allocator": workload.device.type == "cuda",  # its counts include the weights
     }
     # Inductor's assembler files lack the note that they need no executable stack. Linkers then ask for one (Debian 12),
     # and glibc refuses such libraries from 2.41 on (Debian 13).

@@ -128,7 +128,7 @@ def in_sentences(checkpoint: str) -> Iterator[None]:
 
 
 def load_refusal(checkpoint: str, error: BaseException) -> BadInput:
-    """Returns the error for the user: what is wrong, what to do. CannotLoad: it may work later or elsewhere."""
+    """Returns the error to raise, with what is wrong and what helps; a CannotLoad if it may work later or elsewhere."""
     name, entry, causes = short_name(checkpoint), catalog.find(checkpoint), list(_causes(error))
     if "attention implementation" in str(error):
         return BadInput(f"{name} does not have the attention implementation that was asked for. Choose auto or eager.")

@@ -4,7 +4,7 @@ Covered: a first call over a compile cache that another process has filled, as a
 package: loading the package and calling it once. Not covered: importing torch, loading the model and the GPU's
 libraries, and reading from disk: the system has the files in memory.
 
-The job is one line of JSON on standard input, the answer the last line of standard output: {"cost", "cache"}.
+The job is one line of JSON on standard input, the answer the last line of output: {"cost": {...}, "cache": "warm"}.
 """
 
 import json
@@ -43,7 +43,7 @@ def measure_elsewhere(spec: RunSpec, input_file: Path | None, package: Path | No
 
 
 def measure(spec: RunSpec, input_file: Path | None, package: Path | None) -> tuple[CompileCost, str]:
-    """Returns the cost of a first call here, and the compile cache's state, as `CompileLog.cache` ('warm': package)."""
+    """Returns the cost of a first call, and the compile cache's state: 'cold', 'off', 'warm'; a package is 'warm'."""
     workload = tasks.load(spec, input_file)
     with torch.no_grad():
         _ = workload.batch  # made here, so that it is not timed

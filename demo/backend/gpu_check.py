@@ -1,4 +1,4 @@
-"""Checks for `doctor --gpu` how this project measures on a GPU: three checks, in two minutes, without a download.
+"""Three checks of how this project measures on a GPU, for `doctor --gpu`: in two minutes, without a download.
 
 Each check returns its problem as a sentence, or '', and would have found a real fault. `tests/gpu` checks whole models.
 Run so far on one NVIDIA H200 (torch 2.11, driver 580): all as expected, in 28 s.

@@ -19,7 +19,7 @@ import sys
 
 
 def end_with_parent(folder: str) -> None:
-    """Forks a watcher, which kills the process group and removes the folder. Call it before a thread is started.
+    """Forks a watcher, to kill the group and remove the folder when the parent ends. Call it before a thread starts.
 
     1. The watcher is a process: a thread cannot run while a library holds the interpreter's lock, nor after a crash.
     2. The watcher closes the other files that it inherits, so that their readers see when the process here ends.

@@ -27,7 +27,7 @@ from demo.core.machine import Environment, HostInfo
 CGROUP_MEMORY = Path("/sys/fs/cgroup/memory.max")
 CUDA_FOLDER = "/usr/local/cuda"
 PACKAGE_HEADERS = ("cuda.h", "crt/host_defines.h", "nv/target")
-"""Headers that a package's code for a GPU includes. The CUDA 13 wheels that torch installs have only the first."""
+"""Headers that an AOTInductor package for a GPU includes. Torch's wheels of CUDA 13 have only the first of them."""
 EXTENSION = '#include <Python.h>\n#include <sstream>\nextern "C" const char *version() { return Py_GetVersion(); }\n'
 
 
@@ -78,7 +78,7 @@ def gpu_problem() -> str | None:
 
 
 def ask_nvml(question: Callable[[Any], Any]) -> Any:
-    """Calls `question` with the module pynvml, returns what it returns; None without NVML, as in some containers."""
+    """Returns what `question` returns for pynvml, NVIDIA's library; None without NVML, as in some containers."""
     try:
         import pynvml
 

@@ -89,7 +89,7 @@ class Events:
             done, end = elapsed / plan.max_seconds, plan.max_seconds
         forecast: dict[str, Any] = {"remaining_seconds": max(0.0, end - elapsed)}
         if not plan.iterations and done >= 1:
-            forecast = {"code": "unclear"}  # the timing ends once its verdict is sure
+            forecast = {"code": "unclear"}  # no forecast: too few blocks, or the verdict is unsure
         estimate = samples.estimate()
         seconds = {"eager_seconds": estimate.eager_seconds, "compiled_seconds": estimate.compiled_seconds}
         self.report_timing(min(1.0, done), speedup=estimate.speedup, **seconds, **forecast)

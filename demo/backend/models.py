@@ -106,7 +106,7 @@ def load_model(spec: RunSpec, device: torch.device) -> LoadedModel:
 def _catalogue_entry(spec: RunSpec, config: Any) -> catalog.Checkpoint:
     """Returns a catalogue entry for a checkpoint that the catalogue lacks, made from its config.
 
-    Raises BadInput for a checkpoint of another task, or saved without a head for this task: it would be random.
+    Raises BadInput for a checkpoint of another task, or saved without this task's head, which would be random.
     """
     architectures = [str(name) for name in config.architectures or [] if not isinstance(config.architectures, str)]
     for auto_class in tasks.BY_NAME[spec.task].auto_classes:
@@ -184,7 +184,7 @@ def _source(spec: RunSpec, entry: catalog.Checkpoint | None) -> Source:
 
 
 def _config(source: Source) -> Any:
-    """Returns the checkpoint's config, with the entries changed that loading and compiling need otherwise.
+    """Returns the checkpoint's config, with the changes that loading and compiling need.
 
     Raises BadInput for a config that asks for a gigantic model, ValueError for a model type that transformers lacks,
     and what transformers raises for a wrong entry.

@@ -24,7 +24,7 @@ SAMPLE_SECONDS = 0.5
 WINDOW_SECONDS = 1.0
 """Least seconds over which `free_cores` averages, so that a short burst of another program takes no core."""
 MIN_SECONDS = 0.25
-"""Least seconds between two readings of /proc. It counts hundredths of a second: too coarse over a shorter time."""
+"""Least seconds between two readings of /proc that count: over less, its hundredths of a second are too coarse."""
 _THROTTLES = ("SwThermalSlowdown", "HwThermalSlowdown", "SwPowerCap", "HwPowerBrakeSlowdown", "HwSlowdown")
 """Reasons for a lowered GPU clock, by NVML's names without their prefix nvmlClocksThrottleReason."""
 
@@ -64,7 +64,7 @@ class Observer:
             self._readings.popleft()
 
     def check_cores(self, threads: int) -> None:
-        """Takes a sample. Raises CoreTaken if other programs leave fewer than `threads` cores free; never for 0."""
+        """Takes a sample. Raises CoreTaken if other programs leave fewer than `threads` cores free (0: never)."""
         self.sample()
         free = self.free_cores()
         if free is not None and free < threads:

@@ -25,9 +25,9 @@ TOLERANCE = 1e-3
 SIZE_OF_ZEROS = 1e-4
 """What counts as the size of a tensor of zeros, so that its tolerance is about one rounding of float32."""
 NUMBER_FORMATS = {"float32": (2.0, 2**-23), "tf32": (2.0, 2**-10), "float16": (3.0, 2**-10), "bfloat16": (3.0, 2**-7)}
-"""By number format: the most that compiled's error may be, in eager's errors (dynamo's `same()`); a rounding's size."""
+"""By number format: how many times eager's error compiled's may be (dynamo's `same()`); a rounding's relative size."""
 NEAR = 1 / 20
-"""Share of a tensor's size. In a match both lie this near to float64: outputs a tenth apart never match."""
+"""Share of a tensor's size. In a match, eager and compiled lie this near to float64: at most a tenth apart."""
 
 
 def compare(
@@ -95,7 +95,7 @@ def compare(
 
 
 def _tensor_verdict(numbers: list[torch.Tensor], multiple: float, rounding: float) -> tuple[Verdict, str]:
-    """Judges one tensor: eager's, compiled's, float64's, then those of moved float64 runs, which widen the limit."""
+    """Judges one tensor. `numbers`: eager's, compiled's, a float64 run's, then runs' that widen the limit (`moved`)."""
     mine, other, exact, *moved = numbers
     for order, kind in (2, "root mean square"), (math.inf, "largest error"):
         size, own, error = _norm(exact, order), _error(mine, exact, order), _error(other, exact, order)

@@ -18,7 +18,7 @@ from demo.core.size_log import Size
 from demo.core.spec import BadInput, RunSpec
 
 CLIP_START, CLIP_END, CLIP_LENGTH = 49406, 49407, 16
-"""CLIP's tokens for the start and the end of a text, and the tokens of a query, padding included."""
+"""CLIP's tokens for the start and the end of a text, and the length of a query in tokens, padding included."""
 
 
 @dataclass(frozen=True)

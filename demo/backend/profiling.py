@@ -33,7 +33,7 @@ DEVICE_CALLS, MIN_DEVICE_CALLS = 20, 3
 DEVICE_SECONDS = 1.0
 BACK_TO_BACK_SECONDS = 0.3
 CALLS = 3
-"""Profiled calls of each variant, after a call that bears the start of the profiler."""
+"""Profiled calls of each variant, after a call that does not count, because the profiler starts in it."""
 MARK = "worth compiling: "
 WORK = ("kernel", "gpu_memcpy", "gpu_memset")
 """Categories of work on the GPU in a trace of torch.profiler."""
@@ -252,7 +252,7 @@ def copy_rate(device: torch.device) -> float:
 
 
 def _seconds(call: Call, device: torch.device) -> float:
-    """Returns the seconds of a call in the fastest series. In a series launches and waits, some 10 us, are nothing."""
+    """Returns the seconds of a call in the fastest series of calls: so long that a launch, some 10 us, is nothing."""
     wait = wait_for(device)
 
     def now() -> float:

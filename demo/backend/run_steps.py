@@ -52,7 +52,7 @@ class Run:
         self.result = RunResult(id=job.id, started_at=job.started_at, status="ok", spec=job.spec)
         self.caveats: list[Caveat] = []
         self.unsettled: list[str] = []
-        """Names of the variants ("eager", "compiled") whose warm-up ended before their calls lay within 10 %."""
+        """Names of the variants whose warm-up ended before their last three calls lay within 10 % of one another."""
         self.log = compilation.CompileLog()
         self.events_before_timing = 0
         self.first_compilation: Compilation | None = None

@@ -36,7 +36,7 @@ MAX_CALLS_HALF_BLOCK = 14
 """Most calls of a half block. In longer blocks calls settle better, but blocks are fewer, and drift cancels less."""
 MAX_SETTLING_CALLS = 6
 """Most calls after a switch of variant that are not counted: caches hold the other variant's data. On two cores the
-first call took 5 to 24 % longer than later calls; compiled, the bundled shapes-rtdetr came within 2 % with the eighth."""
+first call took 5 to 24 % longer than later calls; the bundled shapes-rtdetr, compiled, came within 2 % with call 8."""
 SLOW_SECONDS = 0.1
 """For calls of at least this length a half block is one call, so that more blocks fit, and every call counts. On five
 models of the Transformers guide the first call after a switch took 0.99 to 1.01 times as long as later calls."""
@@ -96,8 +96,8 @@ class Plan:
 
     @classmethod
     def of(cls, spec: RunSpec, first_call_seconds: float) -> "Plan":
-        """Returns the spec's plan, whose longest time is twice its limit. With the default limit the timing may also
-        take as long as the first compiled call, because a slow model compiles for long."""
+        """Returns the plan for a spec. Its longest time is twice the spec's limit. With the default limit it may be as
+        long as the first compiled call, because a slow model compiles for long."""
         longest = 2 * spec.max_seconds
         if spec.max_seconds == OPTIONS["max_seconds"].default:
             longest = max(longest, min(first_call_seconds, MOST_TIMING_SECONDS))

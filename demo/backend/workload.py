@@ -41,7 +41,7 @@ def on_device(tensor: torch.Tensor, spec: RunSpec, device: torch.device) -> torc
 
 @dataclass(frozen=True)
 class Variant:
-    """One way to call the model, eager or compiled. `warmup` has the seconds of all its calls before the timing."""
+    """One way to call the model, eager or compiled, with the seconds of its warm-up calls, the first call first."""
 
     call: timing.Call
     warmup: list[float]
@@ -81,7 +81,7 @@ class Workload(ABC):
         """Returns the arguments of a call, on the device."""
 
     def batch_of(self, size: Size) -> Batch:
-        """Returns the arguments of a call of this size, on the device."""
+        """Returns the arguments of a call of this size, such as batch size and height."""
         raise NotImplementedError("a model of one's own has its sizes in its function")
 
     def predictions(self, outputs: Any) -> Predictions | None:
@@ -114,7 +114,7 @@ class Workload(ABC):
         return model(**self.batch)
 
     def outputs(self, model: Any) -> Any:
-        """Returns clones of the outputs, for `parity`: a CUDA graph overwrites outputs. Call it first for eager."""
+        """Returns the outputs for `parity`, cloned: a CUDA graph's next call overwrites them. Eager's come first."""
         return compilation.clone_outputs(self.call(model)())
 
     def exact_outputs(self, exact: Any) -> Any:
@@ -126,5 +126,5 @@ class Workload(ABC):
         return exact(**pytree.tree_map_only(torch.Tensor, double, self.batch))
 
     def time_more(self, variants: Variants, log: compilation.CompileLog, events: Events) -> dict[str, Any]:
-        """Times more of eager and compiled, after their calls. Returns the fields of the result that this fills."""
+        """Times more of eager and compiled, after their calls. Returns further fields of the result."""
         return {}
