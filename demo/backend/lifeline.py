@@ -41,7 +41,7 @@ def end_with_parent(folder: str) -> None:
     pipe.poll()
     group = os.getpgrp()
     os.setpgid(0, 0)  # leaves the group, to live on until the folder is removed
-    with contextlib.suppress(ProcessLookupError):  # all others have ended
+    with contextlib.suppress(ProcessLookupError):  # all its processes have ended
         os.killpg(group, signal.SIGKILL)
     shutil.rmtree(folder, ignore_errors=True)
     os._exit(0)

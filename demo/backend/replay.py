@@ -1,4 +1,4 @@
-"""Times a log of input sizes, call by call. `demo shapes` starts such a process for each strategy, as dynamic "on".
+"""Times a log of input sizes, call by call. `demo shapes` starts this process once for each strategy, such as "padded".
 
 Covered: each call with the compile that it waits for. The compile cache is empty, and eager has run every size once.
 A text is one call over the whole prompt, without a cache of keys and values. Not covered: making the inputs, and the

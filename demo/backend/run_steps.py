@@ -366,9 +366,9 @@ class Run:
             self.keep(roofline=profiling.roofline(self.workload))
 
     def compile_again(self) -> None:
-        """If this run compiled, times the first call in a new process, over the filled cache or from the package.
+        """Times the first call in a new process, over the filled cache or from the package, if this run compiled.
 
-        Sends the result so far before. A search for the best way skips this step: it starts reruns itself.
+        Sends the result so far before. A search for the best way skips this step, because the search starts reruns.
         """
         compiled, machine = self.result.compilation, self.result.environment
         if compiled is None or machine is None or self.result.status != "ok":

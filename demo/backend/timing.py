@@ -209,7 +209,7 @@ def median_of_few(call: Call, clock: Clock, calls: int = 5, seconds: float = 0.3
 
 
 def calls_per_half_block(eager_warmup: list[float], compiled_warmup: list[float], iterations: int | None) -> int:
-    """Returns how many calls a half block has: so many that the slower variant's half takes half of `BLOCK_SECONDS`.
+    """Returns the calls of a half block, so that the slower variant's half block takes half of `BLOCK_SECONDS`.
 
     A call's time is the median of the last three warm-up calls. `MIN_BLOCKS` blocks fit into `iterations`. The least is
     2, else settling would take more than a fifth of the timing; 1 if a call takes `SLOW_SECONDS` or more.
