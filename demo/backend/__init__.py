@@ -1,6 +1,6 @@
-"""One run from inside: the only room that imports torch and transformers. Other rooms start it by name as a process.
+"""The process that does one run: the only package that imports torch and transformers. Others only start it by name.
 
-Importing any module of it sets the defaults of a process's environment, before the libraries read them.
+Importing any of its modules first sets environment variables of the process, before the libraries read them.
 """
 
 import os

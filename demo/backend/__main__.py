@@ -1,12 +1,12 @@
-"""The worker, a process for one run: `demo.backend EVENTS_FD`, started by `demo.runs.runner`.
+"""The worker, a process for one run: `python -m demo.backend EVENTS_FD`, started by `demo.runs.runner`.
 
-It imports torch and transformers, reports the machine, and waits for one JSON line on standard input: a `Job` of
-`demo.backend.messages`. Its messages are JSON lines on the pipe EVENTS_FD, which nothing that a library prints reaches:
+The worker imports torch and transformers, reports the machine, and waits for one JSON line on standard input: a `Job`
+of `demo.backend.messages`. It answers with JSON lines on the pipe EVENTS_FD, to which no library prints:
 
     {"event": "ready", "machine": {...}}        once, before the job: a HostInfo
     {"event": "progress", "progress": {...}}    a Progress
     {"event": "refused", "message": "..."}      a BadInput: the job cannot be run as given
-    {"event": "result", "result": {...}}        a RunResult, of a failed run too
+    {"event": "result", "result": {...}}        a RunResult, also of a failed run
 
 After `refused` or `result` the process ends.
 """
@@ -35,7 +35,7 @@ def main() -> None:
     line = sys.stdin.buffer.readline()
     if not line:
         return
-    Image.MAX_IMAGE_PIXELS = None  # images.read_picture holds its own, stricter limit
+    Image.MAX_IMAGE_PIXELS = None  # `demo.core.images` has a stricter limit
     try:
         result = Run(codec.from_plain(Job, json.loads(line)), events, import_seconds).execute()
     except BadInput as refusal:

@@ -1,4 +1,4 @@
-"""The caveats of a result: what a reader should know before using its figures."""
+"""Finds the caveats of a result: what a reader should know before using its numbers."""
 
 from collections.abc import Sequence
 
@@ -15,14 +15,14 @@ from demo.core.result import RunResult
 WIDE_SPREAD = 0.10
 CLOCK_CHANGE = 0.10
 LOW_CLOCK = 0.75
-"""nvbench sets aside what was measured under three quarters of the largest clock."""
+"""Share of a GPU's largest clock. A lower mean clock is a caveat, as nvbench sets aside measurements under it."""
 
 
 def of_calls(workload: Workload, variants: Variants) -> list[Caveat]:
-    """A caveat for each variant whose calls return the same unchanged tensors. Not covered: copies of a kept answer."""
+    """Returns a caveat for each variant whose calls all return the same tensors. Not covered: copies of kept ones."""
 
     def identities(outputs: list[torch.Tensor]) -> list[tuple[int, int]]:
-        """Addresses and versions: a tensor that was written to has another version."""
+        """Returns each tensor's address and version, which changes when the tensor is written to."""
         return [(one.data_ptr(), one.is_inference() or one._version) for one in outputs if one.layout == torch.strided]
 
     repeated = []
@@ -37,7 +37,7 @@ def of_calls(workload: Workload, variants: Variants) -> list[Caveat]:
 
 
 def of_timing(result: RunResult) -> list[Caveat]:
-    """Whether the model was compiled as a whole, how slow its slowest calls are, and whether threads lacked cores."""
+    """Returns caveats: the model was not compiled as a whole, its slowest calls are slow, or threads lacked cores."""
     spec, compiled = result.spec, result.compilation
     found = [Caveat("often_taken")] if result.oversubscribed else []
     if compiled is not None:
@@ -59,7 +59,7 @@ def of_timing(result: RunResult) -> list[Caveat]:
 
 
 def of_noise(result: RunResult, unsettled: Sequence[str]) -> list[Caveat]:
-    """What disturbed the timing. `unsettled` names the variants that were still warming up."""
+    """Returns caveats of what disturbed the timing. `unsettled` names the variants that were still warming up."""
     found, wide = [], []
     for name, side in (("eager", result.eager), ("compiled", result.compiled)):
         if side is not None and result.timing_seconds is not None:

@@ -1,4 +1,4 @@
-"""What torch.compile did, read from dynamo's and inductor's own counters, metrics and log; and its cache on disk."""
+"""Reads from dynamo's and inductor's counters, metrics and log what torch.compile did; and manages its disk cache."""
 
 import contextlib
 import gc
@@ -25,6 +25,7 @@ from demo.core.format import without_folders
 from demo.core.measurement import Compilation, CompileCost, GraphBreak
 from demo.core.spec import CUDA_GRAPH_MODES, RunSpec
 
+# Patterns in dynamo's message of a graph break (three), in a compiler's error (two), and in a child's traceback.
 _PLACE = re.compile(r"in user code at (?P<file>.+?):(?P<line>\d+)")
 _HINT = re.compile(r"^  Hint: (.+?)(?=^  Hint: |^\s*$|\Z)", re.MULTILINE | re.DOTALL)
 _NUMBER = re.compile(r"please visit: https://\S+/(gb\d{4})\.html")
@@ -38,14 +39,14 @@ STEPS = {
     "fx_codegen_and_compile": "inductor",
     "async_compile.wait": "backend compile",
 }
-"""By an event of torch's own trace, the step of a compile that begins with it: a key of `CompileCost.parts`."""
+"""Compile steps (keys of `CompileCost.parts`) by the event of torch's own trace that begins them."""
 MAX_METRICS = 10_000
-"""Compiled functions whose metrics torch keeps. Its own limit of 64 is too low for a model with many graph breaks."""
+"""Limit of compiled functions whose metrics torch keeps. Torch's 64 are too few for a model with many graph breaks."""
 
 
 @contextlib.contextmanager
 def report_steps(report: Callable[[str], None]) -> Iterator[None]:
-    """Calls `report` with the name of each compile step as it begins."""
+    """Calls `report` with the name of each compile step, such as "inductor", when the step begins."""
     original = dynamo.ChromiumEventLogger.log_event_start
 
     def log_event_start(self: Any, event_name: str, *args: Any, **kwargs: Any) -> None:
@@ -58,16 +59,16 @@ def report_steps(report: Callable[[str], None]) -> Iterator[None]:
 
 
 class CompileLog:
-    """Graph breaks, recompiles, fallbacks, cache hits and compile seconds since it was made.
+    """Graph breaks, recompiles, fallbacks to eager, cache hits and compile seconds since the log was made.
 
-    Only the latest one counts: it clears torch's counters and takes over the log of graph breaks.
+    Only the newest CompileLog is valid: a new one clears torch's counters and takes over the log of graph breaks.
     """
 
     probe_seconds = 0.0
-    """What this process has just taken for inductor's instruction probe: see `separate_instructions`."""
+    """Seconds of inductor's instruction probe (see `separate_instructions`); 0 if the newest log has seen none."""
 
     def __init__(self, cached: Collection[str] = ()) -> None:
-        """`cached` names the files in the compile cache before the first call."""
+        """`cached` holds the names of the files that are in the compile cache before the first call."""
         CompileLog.probe_seconds = 0.0
         counters.clear()
         dynamo.clear_compilation_metrics()
@@ -83,14 +84,14 @@ class CompileLog:
                 logger.handlers, logger.propagate = [self._breaks], False
 
     def events(self) -> int:
-        """A count that grows with every function that dynamo traces."""
+        """Returns a count that grows with every function that dynamo traces. If it stays, nothing was compiled."""
         return int(counters["frames"]["total"]) + int(counters["aot_autograd"]["total"])
 
     def first_call_ended(self) -> None:
-        """Notes how long each step of the first call took, before a further compile adds to it.
+        """Stores the seconds of each compile step of the first call. Call it before anything else is compiled.
 
-        In torch's metrics each step contains the next: dynamo asks for the instructions and calls AOTAutograd,
-        which calls inductor, which waits for the compiler. Here each step is given without the next.
+        In torch's metrics each step contains the next: dynamo probes the instructions and calls AOTAutograd,
+        AOTAutograd calls inductor, and inductor waits for the compiler. Here each step is stored without the next.
         """
         compiles = get_compilation_metrics()
 
@@ -120,24 +121,24 @@ class CompileLog:
 
     @property
     def recompiles(self) -> tuple[GraphBreak, ...]:
-        """The functions that dynamo compiled again, and the guard that failed."""
+        """Functions that dynamo compiled again, each with the guard (a condition on its inputs) that failed."""
         compiles = get_compilation_metrics()
         return tuple(_place(one, _guard(one.recompile_reason)) for one in compiles if one.recompile_reason)
 
     @property
     def fallbacks(self) -> tuple[GraphBreak, ...]:
-        """The functions that dynamo left to eager: those that it could not compile, or had to compile too often."""
+        """Functions that dynamo left to eager, because it could not compile them or compiled them too often."""
         failed = [one for one in get_compilation_metrics() if one.fail_type is not None]
         return tuple(dict.fromkeys(_place(one, one.fail_reason or one.fail_type or "") for one in failed))
 
     def cost(self, first_call_seconds: float) -> CompileCost:
-        """The seconds of the first call by compile step; what no step took is the first run."""
+        """Returns the seconds of the first call by compile step. The seconds that no step took are "first run"."""
         run = max(0.0, first_call_seconds - sum(self._parts.values()))
         return CompileCost(first_call_seconds, {**self._parts, "first run": run})
 
     @property
     def cache(self) -> Literal["cold", "warm", "off"]:
-        """'warm' if every graph came from the cache on disk; 'off' if inductor asked for none."""
+        """'warm' if every compiled graph came from the cache on disk, 'off' if none was looked up, else 'cold'."""
         hits, misses = (int(counters["inductor"][f"fxgraph_cache_{what}"]) for what in ("hit", "miss"))
         if hits + misses + int(counters["aot_autograd"]["autograd_cache_hit"]) == 0:
             return "off"
@@ -145,9 +146,9 @@ class CompileLog:
 
     @property
     def partly(self) -> bool:
-        """Whether the first call compiled something, but found a kernel or a program of the instruction probe.
+        """Whether the first call compiled something, but found a kernel or an instruction probe in the cache.
 
-        On a GPU inductor does not tell which kernels it found: any in the cache counts.
+        On a GPU inductor does not tell which kernels it found, so every kernel in the cache counts as found.
         """
         kernels = {f"{key}.main.so" for key in CppPythonBindingsCodeCache.cache}
         if self.cache == "warm":
@@ -156,7 +157,7 @@ class CompileLog:
         return any(others) or not kernels.isdisjoint(self.cached)
 
     def compilation(self, spec: RunSpec, device: torch.device, first_call_seconds: float) -> Compilation:
-        """All that is known so far; the caller adds the recompiles during the timing."""
+        """Returns what is known after the first call. The caller adds the recompiles during the timing."""
         cache, partly, cost = self.cache, self.partly, self.cost(first_call_seconds)
         return Compilation(
             first_call_seconds=first_call_seconds,
@@ -199,7 +200,7 @@ class _Messages(logging.Handler):
 
 
 def cuda_graph_recordings() -> int:
-    """How many recordings inductor's CUDA graph trees hold."""
+    """Returns how many CUDA graphs inductor has recorded and still holds."""
     trees, started = torch._inductor.cudagraph_trees, torch.cuda.is_initialized()
     manager = trees.get_manager(torch.cuda.current_device(), create_if_none_exists=False) if started else None
     todo: list[Any] = [] if manager is None else [manager.roots]
@@ -212,7 +213,7 @@ def cuda_graph_recordings() -> int:
 
 
 def graph_break(message: str) -> GraphBreak:
-    """Dynamo's message of one graph break: its first line, its explanation's first line, hints, and number."""
+    """Reads dynamo's message of a graph break: reason with explanation, place, hints and number, such as 'GB0059'."""
     place, number = _PLACE.search(message), _NUMBER.search(message)
     location = f"{Path(place['file']).name}:{place['line']}" if place else ""
     text = message.partition("\n")[2].partition("Developer debug context:")[0]
@@ -225,13 +226,13 @@ def graph_break(message: str) -> GraphBreak:
 
 
 def _guard(recompile_reason: str) -> str:
-    """From "0/1: L['x'] == 2  # the source line"."""
+    """Returns "the guard L['x'] == 2 failed" for dynamo's "0/1: L['x'] == 2  # the source line"."""
     guard = recompile_reason.partition("\n")[0].partition(": ")[2].partition("  #")[0].strip()
     return f"the guard {guard} failed" if guard else "dynamo gave no reason"
 
 
 def _place(metrics: CompilationMetrics, reason: str) -> GraphBreak:
-    if metrics.co_name is None:  # 0/8, at the limit of recompiles: an earlier compile, 0/1, names the function
+    if metrics.co_name is None:  # at the limit of recompiles (id 0/8): an earlier compile (0/1) has the name
         function = f"{metrics.compile_id}".partition("/")[0] + "/"
         named = (one for one in get_compilation_metrics() if one.co_name and f"{one.compile_id}".startswith(function))
         metrics = next(named, metrics)
@@ -240,17 +241,17 @@ def _place(metrics: CompilationMetrics, reason: str) -> GraphBreak:
 
 
 def use_empty_cache(folder: Path) -> None:
-    """Makes `folder` the compile cache of this process. Call it before the process compiles anything."""
+    """Makes the folder the compile cache of this process. Call it before the process compiles anything."""
     os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(folder)
     os.environ["TRITON_CACHE_DIR"] = str(folder / "triton")
     torch._inductor.utils.clear_caches()
 
 
 def remove_unfinished(folder: Path) -> set[str]:
-    """Removes libraries that a killed linker or a full disk left unfinished in inductor's cache, `folder`: inductor
-    would use them. Returns the names of the files that stay.
+    """Removes unfinished libraries from inductor's cache, `folder`. Returns the names of the files that stay.
 
-    Inductor locks a library while it links it; a locked one stays. It writes its other files whole or not at all.
+    A killed linker or a full disk leaves such libraries, and inductor would load them. A library stays if another
+    process is linking it and so has locked it. Inductor writes its other files whole or not at all.
     """
     files = [file for entries in ("??/[!.]*.*", "triton/*/*/*.*") for file in folder.glob(entries)]
     libraries = [file for file in files if file.suffix in (".so", ".cubin") and sys.platform == "linux"]
@@ -264,7 +265,7 @@ def remove_unfinished(folder: Path) -> set[str]:
 
 
 def _is_whole(library: Path) -> bool:
-    """Whether a 64-bit ELF library has its section table, which linkers write last."""
+    """Returns whether a library (64-bit ELF, Linux) is complete: has its section table, which linkers write last."""
     with library.open("rb") as file:
         head = file.read(64)
     sections, entry, count = (int.from_bytes(head[at:end], "little") for at, end in ((40, 48), (58, 60), (60, 62)))
@@ -272,11 +273,11 @@ def _is_whole(library: Path) -> bool:
 
 
 def separate_instructions() -> None:
-    """Keeps graphs in the cache apart by the vector instructions that they were compiled for.
+    """Adds the CPU's vector instructions to the cache key of compiled graphs. Call it before the first compile.
 
-    Inductor's own key of a graph lacks them: code for AVX-512 that was found under ATEN_CPU_CAPABILITY=avx2 gave NaN.
-    Inductor probes for them once a process, by compiling a program for each set. Here it does so at the beginning of
-    the first compile, and the probe is timed.
+    Inductor's own key lacks them: under ATEN_CPU_CAPABILITY=avx2 it found code for AVX-512, which gave NaN. Inductor
+    learns the instructions once a process, by compiling a small program for each set: the instruction probe. Here the
+    probe runs when the first compile begins, and is timed.
     """
 
     def tag_cache(_: Any) -> None:
@@ -289,12 +290,12 @@ def separate_instructions() -> None:
 
 
 def vector_instructions() -> str:
-    """What inductor writes vector code for on this CPU: 'avx512 avx512_vnni', or 'no vector instructions'."""
+    """Returns the instructions that inductor uses on this CPU: 'avx512 avx512_vnni', or 'no vector instructions'."""
     return str(isa) if (isa := pick_vec_isa()).bit_width() else "no vector instructions"
 
 
 def reset_compiler() -> None:
-    """Drops all compiled code and the memory of its CUDA graphs: the next call compiles anew."""
+    """Drops all compiled code and the memory of its CUDA graphs, so that the next call compiles anew."""
     torch._dynamo.reset()
     torch._inductor.cudagraph_trees.reset_cudagraph_trees()
     gc.collect()
@@ -302,13 +303,13 @@ def reset_compiler() -> None:
 
 
 def clone_outputs(outputs: Any) -> Any:
-    """The outputs with their tensors cloned: the next call of a CUDA graph overwrites the original ones."""
+    """Returns the outputs with cloned tensors, because the next call of a CUDA graph overwrites the originals."""
     return torch.utils._pytree.tree_map_only(torch.Tensor, torch.clone, outputs)
 
 
 def first_line(error: BaseException) -> str:
-    """What an error says, without folders: the first error in a compiler's output, else the end of a traceback in its
-    text, else its first two lines without advice to set debug variables, else its type."""
+    """Returns an error as one line without folders: the first error in a compiler's output, or the end of a traceback
+    in its text, or its first two lines without advice on debugging, or its type. The first that exists counts."""
     text, advice = str(error), ("Set TORCH", "You can suppress", "import torch", "torch._dynamo")
     if "returned non-zero exit status" in text:  # Triton's C compiler says why on standard error, which is a file
         with contextlib.suppress(OSError):

@@ -1,9 +1,9 @@
-"""Compiles the model as a spec asks: whole, by layers, with added graph breaks, or ahead of time as a package.
+"""Compiles the model as a spec asks: whole, layer by layer, with added graph breaks, or ahead of time as a package.
 
-- Scope "layers" is PyTorch's recipe of regional compilation: equal repeated layers share one graph.
-- Layers and breaks are made in a copy (`twin`), so the model itself never changes.
-- A package is AOTInductor's file `.pt2`: a library of what torch.export captures, and the weights. It takes one batch
-  size and picture size, or with dynamic "on" any that the model can be exported for. It notes what it was built for,
+- Scope "layers" is PyTorch's recipe of regional compilation: equal repeated layers share one compiled graph.
+- Layers are compiled, and graph breaks added, in a copy (`twin`). The model itself never changes.
+- A package is AOTInductor's file `.pt2`: a compiled library and the weights. The package takes one batch size and
+  picture size; with dynamic "on" it takes every size that torch.export allows. Its metadata name what it was built for,
   because it does not run with other versions of torch and transformers, nor on other processors and GPUs.
 """
 
@@ -28,33 +28,33 @@ from demo.backend.workload import Workload
 from demo.core.spec import BadInput, RunSpec
 
 DYNAMIC = {"auto": None, "on": True, "off": False}
-"""torch.compile's argument, by the option's value."""
+"""Values of torch.compile's argument `dynamic`, by the value of the spec's option of that name."""
 
 
 def apply_compile(model: Any, spec: RunSpec) -> Any:
-    """The model under torch.compile. Nothing is compiled before its first call."""
+    """Returns the model, or a copy of it, under torch.compile. Nothing is compiled before its first call."""
     options: dict[str, Any] = {"mode": spec.mode, "fullgraph": spec.fullgraph, "dynamic": DYNAMIC[spec.dynamic]}
     if spec.scope == "model":
         return torch.compile(add_breaks(model) if spec.graph_break else model, **options)
-    by_layers = twin(model)  # a layer is compiled in place
+    by_layers = twin(model)  # a copy, because `layer.compile` changes the layer
     for layer in repeated_layers(by_layers):
         layer.compile(**options)
     return by_layers
 
 
 def twin(model: Any) -> Any:
-    """A copy of the modules that shares the parameters and buffers."""
+    """Returns a copy of the model with modules of its own, but with the model's parameters and buffers."""
     return copy.deepcopy(model, {id(tensor): tensor for tensor in (*model.parameters(), *model.buffers())})
 
 
 def repeated_layers(model: torch.nn.Module) -> list[torch.nn.Module]:
-    """The layers that transformers marks as repeated, the innermost where they are nested."""
+    """Returns the layers that transformers marks as repeated. Of nested ones only the innermost are returned."""
     marked = [module for module in model.modules() if isinstance(module, GradientCheckpointingLayer)]
     return [layer for layer in marked if not any(other in marked for other in layer.modules() if other is not layer)]
 
 
 def require_layers(model: torch.nn.Module, checkpoint: str) -> None:
-    """Raises BadInput for a model without repeated layers."""
+    """Raises BadInput for a model with fewer than two repeated layers."""
     if len(repeated_layers(model)) < 2:
         raise BadInput(
             f"{checkpoint} has no repeated layers that could be compiled one by one: transformers marks fewer than 2 "
@@ -66,10 +66,10 @@ def require_layers(model: torch.nn.Module, checkpoint: str) -> None:
 
 
 def add_breaks(model: Any) -> Any:
-    """A twin with a graph break, as of a `print`, after each part (norm, attention, ...) of each repeated layer.
+    """Returns a copy of the model with a graph break after each part (norm, attention, ...) of each repeated layer.
 
-    Without repeated layers it breaks after each part of the model; without parts, at its end. Breaks between layers
-    alone would cost the small checkpoints less than reruns differ.
+    Without repeated layers the breaks follow the model's own parts; without parts, the model. Breaks between layers
+    alone would slow the small checkpoints down by less than two runs of the same setting differ.
     """
     broken = twin(model)
     parts = [part for layer in repeated_layers(broken) for part in layer.children()]
@@ -87,16 +87,16 @@ def _break(module: torch.nn.Module, inputs: Any, outputs: Any) -> None:
 
 
 def build_package(workload: Workload, path: Path, folder: Path) -> dict[str, float]:
-    """Builds a package of the model for this batch at `path`. Raises what torch.export raises.
+    """Builds a package of the model for this batch in the file `path`. Raises what torch.export raises.
 
-    Returns the seconds of two steps: 'export' the model to a graph, and 'build' a library of it. `folder` becomes the
-    compile cache; it is empty, as on a machine that has built nothing before.
+    Returns seconds by step: "export", which captures the model as a graph, and "build", which compiles a library of
+    the graph. `folder` becomes the compile cache: an empty one, so that nothing built before shortens the build.
     """
     compilation.use_empty_cache(folder)
     if workload.device.type == "cuda" and (homes := machine_probe.cuda_homes()):
-        from torch.utils import cpp_extension  # it may have read the variable already
+        from torch.utils import cpp_extension  # if imported before, it has read CUDA_HOME: set both
 
-        os.environ["CUDA_HOME"] = cpp_extension.CUDA_HOME = str(homes[0])  # for headers, and the driver's stub
+        os.environ["CUDA_HOME"] = cpp_extension.CUDA_HOME = str(homes[0])  # CUDA's headers, the driver's stub
     spec, batch = workload.spec, workload.batch
     shapes = pytree.tree_map(_any_size, batch) if spec.dynamic == "on" else None
     started = time.perf_counter()
@@ -112,9 +112,9 @@ def build_package(workload: Workload, path: Path, folder: Path) -> dict[str, flo
     configs = {
         **torch._inductor.list_mode_options(spec.mode),
         "aot_inductor.metadata": metadata,
-        # Lines that load a package switch on a check of inputs, which would refuse a batch of 1.
+        # The script that users get switches on AOTInductor's check of inputs, which would refuse a batch of 1.
         "aot_inductor.check_lowerbound": False,
-        "aot_inductor.weight_use_caching_allocator": workload.device.type == "cuda",  # which counts the weights
+        "aot_inductor.weight_use_caching_allocator": workload.device.type == "cuda",  # its counts include the weights
     }
     # Inductor's assembler files lack the note that they need no executable stack. Linkers then ask for one (Debian 12),
     # and glibc refuses such libraries from 2.41 on (Debian 13).
@@ -133,9 +133,10 @@ def _any_size(value: Any) -> dict[int, Any] | None:
 
 
 def load_package(path: Path) -> Any:
-    """The package's model. Import the class of its outputs before you call it.
+    """Loads a package and returns its model. Import the class of the model's outputs before you call the model.
 
-    `torch._inductor.aoti_load_package` would also run the C++ compiler: seconds of waiting (pytorch issue 191715).
+    `torch._inductor.aoti_load_package` would also run the C++ compiler: seconds of waiting (pytorch issue 191715). The
+    arguments of its loader: path, name of the model, not single-threaded, one runner, the current device (-1).
     """
     loader = torch._C._aoti.AOTIModelPackageLoader(str(path), "model", False, 1, -1)  # type: ignore[attr-defined]
     return AOTICompiledModel(loader)

@@ -1,4 +1,4 @@
-"""Turns an exception into a sentence: what failed, and what to change."""
+"""Turns exceptions into sentences for the user: what failed, and what to change."""
 
 import contextlib
 import errno
@@ -26,14 +26,14 @@ from demo.core.spec import OWN_MODEL, BadInput, RunSpec
 OTHER = "choose another checkpoint"
 NO_ANSWER = (TimeoutError, ConnectionError, hub_errors.LocalEntryNotFoundError)
 UNUSABLE_FOLDER = ("failed to map segment", *map(os.strerror, (*NO_ROOM, errno.EACCES, errno.EPERM)))
-"""Messages about a folder that is full, may not be written, or runs no programs (noexec)."""
+"""Parts of messages about a folder that is full, that may not be written, or from which no program runs (noexec)."""
 DAMAGED = (json.JSONDecodeError, UnicodeDecodeError, SafetensorError)
 OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "status_alloc_failed", "unable to find an engine")
-"""Messages, in lower case, of the allocators of CUDA, C++, Linux, cuBLAS and cuDNN, and of a convolution in cuDNN."""
+"""Parts of messages, in lower case, of errors in CUDA, C++, Linux, cuBLAS and cuDNN when memory runs out."""
 
 
 def explain(error: Exception, phase: str, result: RunResult) -> tuple[Status, Failure]:
-    """The status and the Failure of a run. `result` is what is known so far."""
+    """Returns the status and the Failure of a run in which `phase` raised `error`. `result` is the result so far."""
     spec, environment = result.spec, result.environment
     if is_out_of_memory(error):
         device = f"{environment.device_name} ({fmt.size(environment.memory_bytes)})" if environment else spec.device
@@ -49,7 +49,7 @@ def explain(error: Exception, phase: str, result: RunResult) -> tuple[Status, Fa
 
 
 def with_line(error: BaseException, file: Path) -> str:
-    """'ValueError: no such size (mine.py, line 7)': the error and the last line of the user's file in its traceback."""
+    """Returns the error with its last line in the user's file: 'ValueError: no such size (mine.py, line 7)'."""
     if isinstance(error, SyntaxError):
         return f"SyntaxError: {error.msg} ({Path(error.filename or file).name}, line {error.lineno})"
     first = next(iter(str(error).splitlines()), "")
@@ -59,7 +59,7 @@ def with_line(error: BaseException, file: Path) -> str:
 
 
 def _remedy(phase: str, spec: RunSpec, text: str) -> tuple[str, dict[str, Any]]:
-    """What to do about a failure with this text, and the settings that this names."""
+    """Returns advice on a failure with this text, and the settings that the advice changes: {"dtype": "float32"}."""
     if phase == "compile" and (remedy := build_remedy(text)):
         return remedy, {}
     if phase in ("compile", "time"):
@@ -87,7 +87,7 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 def build_remedy(message: str) -> str:
-    """How to mend a machine on which building code failed with this message; '' if the cause is unknown."""
+    """Returns how to repair a machine on which building code failed with this message; '' for an unknown cause."""
     if re.search(r"\b(Python|pyconfig)\.h\b|\bC(\+\+)? compiler|\bcc1|find .*-l", message):
         version = sysconfig.get_python_version()
         packages = f"Debian and Ubuntu: apt-get install build-essential python{version}-dev"
@@ -104,7 +104,7 @@ def build_remedy(message: str) -> str:
 
 
 class CannotLoad(BadInput):
-    """The request is valid, but the Hub or a damaged file prevents it now."""
+    """Raised for a valid request that the Hub or a damaged file prevents now. Its `failure` goes into the result."""
 
     def __init__(self, what: str, remedy: str, **change: Any) -> None:
         super().__init__(f"{what} {remedy}")
@@ -112,13 +112,13 @@ class CannotLoad(BadInput):
 
 
 def short_name(checkpoint: str) -> str:
-    """The checkpoint's name in messages: of a folder the last part, so that no path is revealed."""
+    """Returns the checkpoint's name for messages: for a folder only its last part, so that no path is revealed."""
     return Path(checkpoint).name if catalog.is_folder(checkpoint) else checkpoint
 
 
 @contextlib.contextmanager
 def in_sentences(checkpoint: str) -> Iterator[None]:
-    """Turns what is raised inside into BadInput, except for memory that ran out."""
+    """Turns an exception from loading a checkpoint into a BadInput, unless memory ran out."""
     try:
         yield
     except Exception as error:
@@ -128,7 +128,7 @@ def in_sentences(checkpoint: str) -> Iterator[None]:
 
 
 def load_refusal(checkpoint: str, error: BaseException) -> BadInput:
-    """What is wrong, and what to do. CannotLoad if the same request may work later or elsewhere."""
+    """Returns the error to raise, with what is wrong and what helps; a CannotLoad if it may work later or elsewhere."""
     name, entry, causes = short_name(checkpoint), catalog.find(checkpoint), list(_causes(error))
     if "attention implementation" in str(error):
         return BadInput(f"{name} does not have the attention implementation that was asked for. Choose auto or eager.")
@@ -152,7 +152,7 @@ def load_refusal(checkpoint: str, error: BaseException) -> BadInput:
 
 
 def _is_hub_failure(error: BaseException) -> bool:
-    """Whether the Hub did not answer, or failed for more than a single file."""
+    """Returns whether the Hub did not answer, or failed for more than a missing file."""
     no_answer = isinstance(error, NO_ANSWER) or type(error).__module__.startswith("http")
     failed = isinstance(error, hub_errors.HfHubHTTPError) and not isinstance(error, hub_errors.EntryNotFoundError)
     return no_answer or failed
@@ -165,7 +165,7 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def _reason(error: BaseException) -> str:
-    """The first sentence of the library's own words, without folders."""
+    """Returns the first sentence of the library's own message, without folders."""
     text = f"{error} is missing" if isinstance(error, KeyError) else str(error)
     if "ignore_mismatched_sizes" in text:
         return "its weights have other shapes than its config says"

@@ -1,10 +1,10 @@
 """Times the first compiled call in a process of its own, `python -m demo.backend.first_call`, started by the worker.
 
-Covered: one first call over a compile cache that another process has filled, as after the restart of a server; of a
-package, loading it and calling it once. Not covered: importing torch, loading the model and the GPU's libraries, and
-the disk cache of the system, which is warm.
+Covered: a first call over a compile cache that another process has filled, as after the restart of a server. With a
+package: loading the package and calling it once. Not covered: importing torch, loading the model and the GPU's
+libraries, and reading from disk: the system has the files in memory.
 
-The job is one line on standard input, the answer the last line of standard output.
+The job is one line of JSON on standard input, the answer the last line of output: {"cost": {...}, "cache": "warm"}.
 """
 
 import json
@@ -25,9 +25,9 @@ TIMEOUT_SECONDS = 600.0
 
 
 def measure_elsewhere(spec: RunSpec, input_file: Path | None, package: Path | None) -> CompileCost:
-    """Times the first call in a new process, from this run's cache or package.
+    """Times the first call in a new process, which finds this run's compile cache or package.
 
-    Raises RuntimeError if that process fails or does not find the graphs in the cache, and TimeoutExpired.
+    Raises RuntimeError if that process fails or does not find the compiled graphs in the cache, or TimeoutExpired.
     """
     torch.cuda.empty_cache()  # the other process needs room for a model of its own
     job = json.dumps(codec.plain({"spec": spec, "input_file": input_file, "package": package}))
@@ -43,7 +43,7 @@ def measure_elsewhere(spec: RunSpec, input_file: Path | None, package: Path | No
 
 
 def measure(spec: RunSpec, input_file: Path | None, package: Path | None) -> tuple[CompileCost, str]:
-    """The cost in this process, and the state of the compile cache as in `CompileLog`; with a package 'warm'."""
+    """Returns the cost of a first call, and the compile cache's state: 'cold', 'off', 'warm'; a package is 'warm'."""
     workload = tasks.load(spec, input_file)
     with torch.no_grad():
         _ = workload.batch  # made here, so that it is not timed
@@ -65,4 +65,4 @@ if __name__ == "__main__":
     files = (Path(job[name]) if job[name] else None for name in ("input_file", "package"))
     cost, cache = measure(codec.from_plain(RunSpec, job["spec"]), *files)
     print(json.dumps({"cost": codec.plain(cost), "cache": cache}), flush=True)
-    os._exit(0)  # inductor's pool and CUDA's teardown take seconds that nobody should wait for
+    os._exit(0)  # a normal exit takes seconds that nobody should wait for: inductor's pool and CUDA's teardown

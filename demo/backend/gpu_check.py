@@ -1,7 +1,7 @@
-"""`doctor --gpu`: three checks of how this project measures on a GPU, in two minutes and without a download.
+"""Three checks of how this project measures on a GPU, for `doctor --gpu`: in two minutes, without a download.
 
-Each would have found a real fault. `tests/gpu` checks whole models. Run so far on one NVIDIA H200 (torch 2.11, driver
-580): all as expected, in 28 s.
+Each check returns its problem as a sentence, or '', and would have found a real fault. `tests/gpu` checks whole models.
+Run so far on one NVIDIA H200 (torch 2.11, driver 580): all as expected, in 28 s.
 """
 
 import statistics
@@ -19,7 +19,7 @@ PEAK_BYTES = 256 * 2**20
 
 
 def clocks() -> str:
-    """Compares CUDA events with the wall clock, for copies that are long beside their launches."""
+    """Compares CUDA events with the wall clock, for copies that take much longer than their launches."""
     source = torch.ones(2**27, device=GPU)
     target = torch.empty_like(source)
 
@@ -35,7 +35,7 @@ def clocks() -> str:
 
 
 def replays() -> str:
-    """Whether the clone of a CUDA graph's output survives the next replay."""
+    """Checks that the clone of a CUDA graph's output survives the graph's next replay."""
     spec = catalog.make_spec(catalog.DEFAULT, mode="reduce-overhead")
     model, log = torch.nn.Linear(64, 64).to(GPU), compilation.CompileLog()
     compiled, (first, second) = compile_model.apply_compile(model, spec), torch.randn(2, 8, 64, device=GPU)
@@ -51,7 +51,7 @@ def replays() -> str:
 
 
 def peak() -> str:
-    """Compares a call that takes a known size of memory with one that takes none."""
+    """Compares the measured memory of a call that takes `PEAK_BYTES` with that of a call that takes none."""
     before, _ = profiling.peak_memory(lambda: None, GPU)
     found, _ = profiling.peak_memory(lambda: torch.empty(PEAK_BYTES, dtype=torch.uint8, device=GPU), GPU)
     if before is None or found is None:
@@ -64,7 +64,7 @@ CHECKS: tuple[Callable[[], str], ...] = (clocks, replays, peak)
 
 
 def main() -> int:
-    """Prints a line for each check. Returns 1 if something is not as expected, else 0, also without a GPU."""
+    """Prints a line for each check. Returns the exit code: 1 if a check found a problem, else 0, also without a GPU."""
     if not machine_probe.usable():
         print(f"Nothing to check: {machine_probe.gpu_problem() or 'this machine has no GPU that torch can use'}.")
         return 0

@@ -1,10 +1,10 @@
 """Runs a module as a process that ends with its parent: `python -m demo.backend.lifeline FOLDER MODULE [ARGUMENT ...]`.
 
-The parent keeps the writing end of this process's standard input open. When that end closes, even because the parent
-is killed, the process group gets SIGKILL, and its FOLDER of temporary files is removed.
+The parent keeps the writing end of this process's standard input open. When that end closes, as when the parent is
+killed, a watcher process sends SIGKILL to this process's group, and removes FOLDER, which holds its temporary files.
 
-Covered: a library that holds the interpreter's lock; children that outlive a crash of the module; on Linux the end of
-the watcher itself. Not covered: children that leave the process group, as with `setsid`, and the time while another
+Covered: a library that holds the interpreter's lock; children that outlive a crash of the module; on Linux a kill of
+the watcher itself. Not covered: children that leave the process group, as with `setsid`; the time while another
 process holds a copy of the writing end.
 """
 
@@ -19,12 +19,12 @@ import sys
 
 
 def end_with_parent(folder: str) -> None:
-    """Forks a watcher, which kills the group and removes the folder. Call it before a thread is started.
+    """Forks a watcher, to kill the group and remove the folder when the parent ends. Call it before a thread starts.
 
     1. The watcher is a process: a thread cannot run while a library holds the interpreter's lock, nor after a crash.
-    2. It closes its other files, so that their readers see this process end.
-    3. It keeps the writing end of a pipe on which nothing is written. When the watcher is killed, this end closes, and
-       the kernel sends the group the signal that is set for news on the pipe.
+    2. The watcher closes the other files that it inherits, so that their readers see when the process here ends.
+    3. The watcher keeps the writing end of a pipe on which nothing is written. If the watcher is killed, that end
+       closes, and the kernel sends the process group SIGKILL, the signal set for news on the pipe.
     """
     reading, writing = os.pipe()
     with contextlib.suppress(AttributeError, OSError):  # not Linux
@@ -40,8 +40,8 @@ def end_with_parent(folder: str) -> None:
     pipe.register(0, 0)  # without an event to wait for, poll returns only when the other end closes, or on an error
     pipe.poll()
     group = os.getpgrp()
-    os.setpgid(0, 0)  # so that it outlives the group for as long as it removes the folder
-    with contextlib.suppress(ProcessLookupError):  # all others have ended
+    os.setpgid(0, 0)  # leaves the group, to live on until the folder is removed
+    with contextlib.suppress(ProcessLookupError):  # all its processes have ended
         os.killpg(group, signal.SIGKILL)
     shutil.rmtree(folder, ignore_errors=True)
     os._exit(0)

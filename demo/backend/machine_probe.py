@@ -1,4 +1,4 @@
-"""What machine this is: versions, device, driver, compiler. Only `environment` makes a CUDA context."""
+"""Finds out what machine this is. Only `environment` and `compile_problem(on_gpu=True)` make a CUDA context."""
 
 import contextlib
 import ctypes
@@ -27,12 +27,12 @@ from demo.core.machine import Environment, HostInfo
 CGROUP_MEMORY = Path("/sys/fs/cgroup/memory.max")
 CUDA_FOLDER = "/usr/local/cuda"
 PACKAGE_HEADERS = ("cuda.h", "crt/host_defines.h", "nv/target")
-"""What the code of a package for a GPU includes. The wheels of CUDA 13 that torch installs have only the first."""
+"""Headers that an AOTInductor package for a GPU includes. Torch's wheels of CUDA 13 have only the first of them."""
 EXTENSION = '#include <Python.h>\n#include <sstream>\nextern "C" const char *version() { return Py_GetVersion(); }\n'
 
 
 def warm_imports() -> None:
-    """Imports what the bundled checkpoints need, so that the first run does not wait for it."""
+    """Imports what the bundled checkpoints need, so that the first run does not wait for the imports."""
     models = ("ViTForImageClassification", "SegformerForSemanticSegmentation", "RTDetrForObjectDetection")
     processors = ("ViTImageProcessorPil", "SegformerImageProcessorPil", "RTDetrImageProcessorPil")
     for name in (*models, *processors):
@@ -40,7 +40,7 @@ def warm_imports() -> None:
 
 
 def seconds_since_start() -> float | None:
-    """The age of this process, to 0.01 s (a clock tick); None without /proc."""
+    """Returns the age of this process in seconds, exact to a clock tick (0.01 s); None without /proc."""
     try:
         ticks = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
     except OSError:
@@ -49,10 +49,10 @@ def seconds_since_start() -> float | None:
 
 
 def usable() -> bool:
-    """Whether torch sees a GPU, and was built with code for it.
+    """Returns whether torch sees a GPU, and was built with code for it.
 
-    A build runs on the compute capabilities in its list and on their later minor versions; with PTX on all later ones.
-    If the driver or the build does not say, this trusts torch.
+    A build has code for a list of compute capabilities, such as 8.0. It also runs on later minor versions (8.6), and
+    with PTX, NVIDIA's portable code, on all later ones. If the driver or the build does not say, torch decides.
     """
     gpu, built = first_gpu(), re.findall(r"(sm|compute)_(\d+)", " ".join(torch.cuda.get_arch_list()))
     if gpu is None or not built:
@@ -63,7 +63,7 @@ def usable() -> bool:
 
 
 def gpu_problem() -> str | None:
-    """Why torch cannot use the GPU of this machine, and what helps; None if it can, or there is none."""
+    """Returns why torch cannot use this machine's GPU, and what helps; None if torch can, or there is no GPU."""
     visible = os.environ.get("CUDA_VISIBLE_DEVICES", "0").strip()
     if usable() or not visible:  # an empty variable hides the GPUs on purpose
         return None
@@ -78,7 +78,7 @@ def gpu_problem() -> str | None:
 
 
 def ask_nvml(question: Callable[[Any], Any]) -> Any:
-    """The answer of `question`, which gets the module pynvml; None without NVML, as in some containers."""
+    """Returns what `question` returns for pynvml, NVIDIA's library; None without NVML, as in some containers."""
     try:
         import pynvml
 
@@ -100,10 +100,10 @@ class Gpu(NamedTuple):
 
 @cache
 def first_gpu() -> Gpu | None:
-    """The GPU that torch calls cuda:0, from CUDA's driver; None if the driver does not say.
+    """Returns the GPU that torch calls cuda:0, as CUDA's driver describes it; None if the driver does not say.
 
     Unlike NVML the driver is present wherever torch can compute, respects CUDA_VISIBLE_DEVICES, and names a part of a
-    card (MIG) as torch does. This makes no CUDA context, but starts CUDA: a process forked later cannot use it.
+    card (MIG) as torch does. The call makes no CUDA context, but starts CUDA: processes forked later cannot use CUDA.
     """
     try:
         driver = ctypes.CDLL("libcuda.so.1")
@@ -116,14 +116,14 @@ def first_gpu() -> Gpu | None:
         driver.cuDeviceGet(ctypes.byref(device), 0),
         driver.cuDeviceGetName(name, len(name), device),
         driver.cuDeviceTotalMem_v2(ctypes.byref(size), device),
-        driver.cuDeviceGetAttribute(ctypes.byref(major), 75, device),
+        driver.cuDeviceGetAttribute(ctypes.byref(major), 75, device),  # COMPUTE_CAPABILITY_MAJOR, then _MINOR
         driver.cuDeviceGetAttribute(ctypes.byref(minor), 76, device),
     )
     return None if any(errors) else Gpu(name.value.decode(), size.value, (major.value, minor.value))
 
 
 def environment(device: torch.device) -> Environment:
-    """The machine as a result records it. With a CUDA device this makes a context."""
+    """Returns the machine as a result records it. For a CUDA device the call makes a CUDA context."""
     facts = host().facts() | {"device_name": host().cpu, "platform": platform.platform(terse=True)}
     if device.type == "cuda":
         gpu = torch.cuda.get_device_properties(device)
@@ -143,7 +143,7 @@ def cpu_name() -> str:
 
 
 def machine_memory() -> int:
-    """Bytes of memory, or of the control group's limit (v2) if that is lower."""
+    """Returns the machine's bytes of memory, or the limit of its control group (v2) if that is lower."""
     physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     try:
         return min(physical, int(CGROUP_MEMORY.read_text()))
@@ -152,7 +152,7 @@ def machine_memory() -> int:
 
 
 def compiler() -> str | None:
-    """The first line that inductor's C++ compiler prints for `--version`; None without a compiler."""
+    """Returns the first line that inductor's C++ compiler prints for `--version`; None without a compiler."""
     try:
         command = cpp_builder.get_cpp_compiler()
         answer = subprocess.run([command, "--version"], capture_output=True, text=True, timeout=10)
@@ -162,7 +162,7 @@ def compiler() -> str | None:
 
 
 def compile_problem(on_gpu: bool = False) -> str | None:
-    """Builds and loads a small extension as inductor does: a second. Returns why that failed, with the remedy, or None.
+    """Builds and loads a small extension as inductor does, in a second. Returns why it failed and what helps, or None.
 
     With `on_gpu` it also compiles a Triton kernel, which makes a CUDA context.
     """
@@ -183,7 +183,7 @@ def compile_problem(on_gpu: bool = False) -> str | None:
 
 
 def cuda_homes() -> list[Path]:
-    """Folders with all `PACKAGE_HEADERS`: CUDA toolkits where torch looks for them, then those of torch's wheels."""
+    """Returns the folders with all `PACKAGE_HEADERS`: CUDA toolkits where torch looks, then those of torch's wheels."""
     nvcc, wheels = shutil.which("nvcc"), Path(torch.__file__).parents[1].glob("nvidia/cu[0-9]*")
     named = os.environ.get("CUDA_HOME") or os.environ.get("CUDA_PATH")
     homes = [Path(home) for home in (named, nvcc and Path(nvcc).parents[1], CUDA_FOLDER, *sorted(wheels)) if home]
@@ -192,7 +192,7 @@ def cuda_homes() -> list[Path]:
 
 @cache
 def host() -> HostInfo:
-    """The machine as far as it is known without a CUDA context."""
+    """Returns what is known of the machine without a CUDA context."""
     can_use, toolkits, cpp_compiler = usable(), cuda_homes(), compiler()
     gpu = first_gpu() if can_use else None
     return HostInfo(

@@ -1,4 +1,4 @@
-"""The worker's job, and its messages to the process that started it: those that `demo.backend.__main__` lists."""
+"""The worker's job, and the messages that it sends to its parent process (`demo.backend.__main__` lists them)."""
 
 import json
 import time
@@ -13,41 +13,41 @@ from demo.core.spec import RunSpec
 
 MIN_SECONDS_BETWEEN = 0.25
 LASTING = ("eager_seconds", "compiled_seconds", "first_seconds", "compile_steps", "graphs", "breaks", "speedup")
-"""The fields of Progress that later phases repeat, so that the page keeps showing them."""
+"""Fields of Progress that later messages repeat with their last values, so that the page keeps showing them."""
 TIMING_STARTS, TIMING_SHARE = 0.5, 0.42
-"""Where the timing begins on the progress bar of the whole run, and its share of the bar."""
+"""Where the timing begins on the progress bar of the whole run (0 to 1), and which share of the bar it takes."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """One line of JSON on the worker's standard input."""
+    """What the worker shall run: one line of JSON on its standard input."""
 
     spec: RunSpec
     input_file: str | None = None
-    """The picture's path."""
+    """Path of the picture; None if the run has none."""
     id: str = ""
     started_at: str = ""
     cache_folder: str | None = None
-    """An empty folder for this run's compile cache, if the spec asks for an empty one."""
+    """An empty folder for this run's compile cache if the spec asks for an empty cache; None for the usual cache."""
     trace: str | None = None
-    """A file to write the profiler's trace to, for Perfetto."""
+    """File to write torch.profiler's trace to, which Perfetto can show; None: the trace is not kept."""
     package: str | None = None
-    """A file for AOTInductor's package. By default it goes with the run's temporary files."""
+    """File to write AOTInductor's package to; None: `kept_packages`, or the run's temporary files."""
     kept_packages: str | None = None
-    """A folder for packages of this spec: a package that is there is loaded instead of built."""
+    """Folder that keeps packages of this spec between runs: a package that is there is loaded instead of built."""
     threads: int | None = None
-    """On a CPU, if the spec leaves them open: torch's threads, as in the earlier runs of this setting."""
+    """torch's threads on a CPU if the spec names no number: as many as earlier runs of the same setting had."""
     exactly: bool = False
-    """Refuse the run if other programs leave fewer cores free than `threads`, instead of using fewer."""
+    """Whether to refuse the run, instead of lowering `threads`, if other programs leave fewer cores free."""
 
     @property
     def seen_file(self) -> Path | None:
-        """The picture's path; None for a model that sees none, whatever the job holds."""
+        """Path of the picture; None for a model that sees no picture, whatever the job holds."""
         return Path(self.input_file) if self.input_file is not None and self.spec.sees_picture else None
 
 
 class Events:
-    """Sends messages, and Progress at most four times a second; the first of a phase or a code is always sent."""
+    """Sends the worker's messages. Progress goes out at most four times a second, except at a new phase or code."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -61,7 +61,7 @@ class Events:
         self._stream.flush()
 
     def progress(self, phase: str, fraction: float, **more: Any) -> None:
-        """Sends a Progress with the fields `more`; those of `LASTING` keep their last values."""
+        """Sends a Progress with the fields `more`. Fields of `LASTING` that `more` lacks keep their last values."""
         now = time.monotonic()
         same = (phase, more.get("code", "")) == (self._last.phase, self._last.code)
         if same and now - self._sent_at < MIN_SECONDS_BETWEEN:
@@ -81,7 +81,7 @@ class Events:
         self.send("progress", progress=codec.plain(self._last))
 
     def block_timed(self, samples: timing.Samples, plan: timing.Plan, elapsed: float) -> None:
-        """Sends the progress after a block of the interleaved protocol, `elapsed` seconds after the timing began."""
+        """Sends the progress after a block: a series of eager and compiled calls. `elapsed`: seconds of timing."""
         if plan.iterations:
             done = len(samples.compiled) / plan.iterations
             end = elapsed / done
@@ -89,11 +89,11 @@ class Events:
             done, end = elapsed / plan.max_seconds, plan.max_seconds
         forecast: dict[str, Any] = {"remaining_seconds": max(0.0, end - elapsed)}
         if not plan.iterations and done >= 1:
-            forecast = {"code": "unclear"}  # it ends as soon as the answer is clear
+            forecast = {"code": "unclear"}  # no forecast: too few blocks, or the verdict is unsure
         estimate = samples.estimate()
         seconds = {"eager_seconds": estimate.eager_seconds, "compiled_seconds": estimate.compiled_seconds}
         self.report_timing(min(1.0, done), speedup=estimate.speedup, **seconds, **forecast)
 
     def report_timing(self, done: float, **more: Any) -> None:
-        """Sends progress within the timing, of which the share `done` is over."""
+        """Sends the progress of the timing. `done` is the share of the timing that is over, 0 to 1."""
         self.progress("time", TIMING_STARTS + TIMING_SHARE * done, **more)

@@ -1,7 +1,7 @@
 """Loads the model of a spec, in eval mode, with its processor: from the Hub, a folder, or with random weights.
 
-A checkpoint that is not in the catalogue has limits: the sizes of its files, its parameters, its labels, the pictures
-that its processor makes, and weights in safetensors only. Not covered: the memory that a call takes.
+Limits hold for a checkpoint that is not in the catalogue: the sizes of its files, its parameters, its labels, the
+pictures that its processor makes, and weights in safetensors only. Not covered: the memory that a call takes.
 """
 
 import copy
@@ -27,24 +27,24 @@ from demo.core.caveat import Caveat
 from demo.core.spec import TEXT_GENERATION, BadInput, RunSpec
 
 UNUSED_WEIGHTS = (".swin.layernorm.weight", ".swin.layernorm.bias", "mask_token", "num_batches_tracked")
-"""Ends of the names of weights that no prediction depends on: Mask2Former's backbone norms its stages instead."""
+"""Ends of names of weights that no prediction uses, so files may lack them: Mask2Former norms Swin's stages instead."""
 TEXT_MODELS = ("owlvit", "owlv2")
-"""Zero-shot detectors whose queries are a list of short texts. Other detectors join the queries in their own ways."""
+"""Model types of zero-shot detectors that take a list of short texts. Other types join the texts, each in its way."""
 MAX_LABEL = 200
-"""Letters of a label."""
+"""Longest label, in characters."""
 MAX_ENTRIES = 100_000
-"""Entries of a list or an object in a config. ImageNet-21k has 21,843 labels."""
+"""Most entries of a list or an object in a config. ImageNet-21k has 21,843 labels."""
 MAX_NUMBERS = {"label|classes": MAX_ENTRIES, "layers?$|^depths?$": 1000, "^rope_theta$": 10**12, "": 10_000_000}
-"""The largest whole number in a config, by what its name holds: the first pattern that fits."""
+"""Largest whole numbers in a config, by a pattern of the number's name: the first pattern found counts."""
 MAX_TENSORS = 20_000
-"""The largest vision models have about two thousand weight tensors."""
+"""Most weight tensors of a model. The largest vision models have about two thousand."""
 MAX_SIDE = 4096
-"""Pixels of a side to which a processor may resize a picture. The catalogue's ask for 1333 at most."""
+"""Most pixels of a side to which a processor may resize a picture. The catalogue's processors ask for up to 1333."""
 MAX_TEXT_BYTES = 50_000_000
-"""Gemma 3's tokenizer.json has 33 MB."""
+"""Largest text file of a checkpoint. Gemma 3's tokenizer.json has 33 MB."""
 TEXT_FILES = (".json", ".txt", ".jinja")
 MAX_PARAMETER_BYTES = 8
-"""In the widest number format of a weights file."""
+"""Bytes of a parameter in the widest number format of a weights file."""
 
 
 @dataclass
@@ -53,14 +53,14 @@ class LoadedModel:
     processor: Any
     """None for a model that sees no picture."""
     tokenizer: Any | None
-    """None for a model without text, and for random weights."""
+    """None for a model that reads no text, and with random weights."""
     checkpoint: catalog.Checkpoint
     caveats: list[Caveat]
 
 
 @dataclass(frozen=True)
 class Source:
-    """Arguments of `from_pretrained`: `options` for config, processor, tokenizer and weights."""
+    """Arguments of transformers' `from_pretrained`: `options` for every file, `weights_options` for weights only."""
 
     name: str
     config_name: str
@@ -69,10 +69,10 @@ class Source:
 
 
 def load_model(spec: RunSpec, device: torch.device) -> LoadedModel:
-    """The model on `device` in the spec's dtype, in eval mode, with its processor.
+    """Returns the model on `device` in the spec's dtype, in eval mode, with its processor and tokenizer.
 
-    Raises BadInput for a checkpoint of another task, in pickle only, or beyond a limit; CannotLoad for one that is
-    unknown, gated or damaged, or if the Hub is out of reach.
+    Raises BadInput for a checkpoint of another task, with pickled weights only, or beyond a limit. Raises CannotLoad if
+    the checkpoint is unknown, gated or damaged, or if the Hub is out of reach.
     """
     entry = catalog.find(spec.checkpoint)
     with in_sentences(spec.checkpoint):
@@ -104,9 +104,9 @@ def load_model(spec: RunSpec, device: torch.device) -> LoadedModel:
 
 
 def _catalogue_entry(spec: RunSpec, config: Any) -> catalog.Checkpoint:
-    """An entry for a checkpoint that the catalogue lacks, from its config.
+    """Returns a catalogue entry for a checkpoint that the catalogue lacks, made from its config.
 
-    Raises BadInput for a checkpoint of another task, and for one saved from another class: its head would be random.
+    Raises BadInput for a checkpoint of another task, or saved without this task's head, which would be random.
     """
     architectures = [str(name) for name in config.architectures or [] if not isinstance(config.architectures, str)]
     for auto_class in tasks.BY_NAME[spec.task].auto_classes:
@@ -135,7 +135,7 @@ def _catalogue_entry(spec: RunSpec, config: Any) -> catalog.Checkpoint:
 
 
 def _model(spec: RunSpec, auto_class: Any, source: Source, options: dict[str, Any]) -> tuple[Any, Iterable[str]]:
-    """The model on the CPU, and the names of the weights that its checkpoint lacks."""
+    """Returns the model on the CPU, and the names of the weights that its checkpoint lacks."""
     # The dtype is set here, because a large model in float32 would need twice the memory.
     model_options: dict[str, Any] = {"dtype": dtype_of(spec)}
     if spec.attention != "auto":
@@ -160,10 +160,8 @@ def _tokenizer(source: Source, options: dict[str, Any]) -> Any:
 
 
 def _source(spec: RunSpec, entry: catalog.Checkpoint | None) -> Source:
-    """Where the files are. `entry` is None for a checkpoint that the catalogue lacks.
-
-    Raises BadInput for a folder without a config.
-    """
+    """Returns where the checkpoint's files are. `entry` is None for a checkpoint that the catalogue lacks. Raises
+    BadInput for a folder without config.json."""
     folder = None
     if entry is not None and (entry.bundled or spec.weights == "random"):
         folder = catalog.config_folder(entry)
@@ -178,7 +176,7 @@ def _source(spec: RunSpec, entry: catalog.Checkpoint | None) -> Source:
         options["local_files_only"] = True
     if entry is None:
         return Source(spec.checkpoint, spec.checkpoint, options, {"use_safetensors": True})
-    # Without use_safetensors a .bin of the catalogue's checkpoints is read, too, with weights_only=True.
+    # Without use_safetensors, transformers also reads a catalogue checkpoint's .bin, with weights_only=True.
     if (mapping := catalog.KEY_MAPPINGS.get(spec.checkpoint)) is None:
         return Source(spec.checkpoint, spec.checkpoint, options, {})
     # The published config asks for timm; ours builds the same backbone from transformers and renames the keys.
@@ -186,7 +184,7 @@ def _source(spec: RunSpec, entry: catalog.Checkpoint | None) -> Source:
 
 
 def _config(source: Source) -> Any:
-    """The source's config, as loading and compiling need it.
+    """Returns the checkpoint's config, with the changes that loading and compiling need.
 
     Raises BadInput for a config that asks for a gigantic model, ValueError for a model type that transformers lacks,
     and what transformers raises for a wrong entry.
@@ -213,7 +211,7 @@ def _config(source: Source) -> Any:
 
 
 def _amounts(part: Any, name: str = "the config") -> Iterator[tuple[str, int, int]]:
-    """(name, number, limit) of each whole number in a config, and of the length of each list and object."""
+    """Yields (name, number, limit) of each whole number in a config, and of the length of each list and object."""
     if isinstance(part, dict | list):
         yield f"the number of entries of {name}", len(part), MAX_ENTRIES
         for key, value in part.items() if isinstance(part, dict) else ((name, value) for value in part):
@@ -223,12 +221,12 @@ def _amounts(part: Any, name: str = "the config") -> Iterator[tuple[str, int, in
 
 
 def _class_of(model_type: Any) -> Any | None:
-    """The installed transformers' config class; None for a model type that it does not know."""
+    """Returns the installed transformers' config class; None for a model type that transformers does not know."""
     return CONFIG_MAPPING[model_type] if isinstance(model_type, str) and model_type in CONFIG_MAPPING else None
 
 
 def _without_nulls(kind: Any, entries: dict[str, Any]) -> dict[str, Any]:
-    """The entries without the nulls of transformers 4 that release 5 refuses, such as a DETR's `"dilation": null`."""
+    """Returns the entries without nulls that transformers 4 wrote and 5 refuses: a DETR's `"dilation": null`."""
     fitted: dict[str, Any] = {}
     for name, value in entries.items():
         part = _class_of(value.get("model_type")) if isinstance(value, dict) else None
@@ -255,11 +253,10 @@ def _takes_null(kind: Any, name: str) -> bool:
 
 
 def refuse_large_files(source: Source) -> None:
-    """Asks the Hub for the sizes of the files before one is fetched."""
+    """Raises BadInput for files that are too large. Asks the Hub for their sizes before one is fetched."""
     if source.options.get("local_files_only"):
         return
-    # The request has no timeout by default.
-    timeout = huggingface_hub.constants.HF_HUB_ETAG_TIMEOUT
+    timeout = huggingface_hub.constants.HF_HUB_ETAG_TIMEOUT  # by default the request would wait for ever
     repository = huggingface_hub.model_info(source.name, files_metadata=True, timeout=timeout)
     sizes = {file.rfilename: file.size or 0 for file in repository.siblings or []}
     text = max((size for name, size in sizes.items() if name.endswith(TEXT_FILES)), default=0)
@@ -276,7 +273,7 @@ def refuse_large_files(source: Source) -> None:
 
 
 def refuse_pickled_parts(source: Source) -> None:
-    """Refuses an index of weights that are no safetensors: transformers unpickles them despite `use_safetensors`."""
+    """Raises BadInput if an index lists weights that transformers would unpickle despite `use_safetensors`."""
     optional = {"_raise_exceptions_for_missing_entries": False}
     index = cached_file(source.name, SAFE_WEIGHTS_INDEX_NAME, **optional, **source.options)
     parts = json.loads(Path(index).read_bytes())["weight_map"].values() if index is not None else ()
@@ -285,7 +282,7 @@ def refuse_pickled_parts(source: Source) -> None:
 
 
 def refuse_large_model(auto_class: Any, config: Any, checkpoint: str) -> None:
-    """Builds the architecture without allocating its weights, and counts them."""
+    """Raises BadInput for a model with too many weights. Counts them in a model whose weights take no memory."""
     tensors = itertools.count(1)
 
     def stop(*_: Any) -> None:
@@ -306,7 +303,7 @@ def refuse_large_model(auto_class: Any, config: Any, checkpoint: str) -> None:
 
 
 def refuse_large_inputs(processor: Any, checkpoint: str) -> None:
-    """Refuses a processor that resizes any picture to more than `MAX_SIDE` pixels a side."""
+    """Raises BadInput for a processor that resizes any picture to more than `MAX_SIDE` pixels a side."""
     # ConvNeXT and PoolFormer resize to the size over `crop_pct` before they crop to the size.
     share = getattr(processor, "crop_pct", None) or 1
     for name in ("size", "crop_size", "pad_size", "size_divisor"):

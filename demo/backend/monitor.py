@@ -1,10 +1,10 @@
-"""Samples what else the machine does during the timing, between blocks only.
+"""Samples what else the machine does during the timing. Samples are taken between timed calls, never within one.
 
-- On a CPU: the cores that other processes leave (Linux, see `demo.core.cores`).
-- On an NVIDIA GPU: its clock, throttle reasons and other processes, from NVML (`nvidia-ml-py`).
+- On a CPU: the cores that other processes leave free (Linux, see `demo.core.cores`).
+- On an NVIDIA GPU: its clock, throttle reasons and other processes, from NVML, NVIDIA's library (`nvidia-ml-py`).
 
-Without /proc or NVML that part is None, and the run goes on. Not covered: what happens within a block; memory bandwidth
-and caches that other programs use.
+Without /proc or NVML that part of a sample is None, and the run goes on. Not covered: what happens between samples;
+memory bandwidth and caches that other programs use.
 """
 
 import contextlib
@@ -20,17 +20,17 @@ from demo.core import cores
 from demo.core.machine import GpuSample, HostSample
 
 SAMPLE_SECONDS = 0.5
-"""Between two samples. A sample costs about a millisecond on a GPU: five NVML calls."""
+"""Least seconds between two samples. A sample costs about a millisecond on a GPU: five NVML calls."""
 WINDOW_SECONDS = 1.0
-"""A core counts as taken after this long, not for a short burst of another program."""
+"""Least seconds over which `free_cores` averages, so that a short burst of another program takes no core."""
 MIN_SECONDS = 0.25
-"""/proc counts in hundredths of a second, too coarse for a quarter of a core over a shorter time."""
+"""Least seconds between two readings of /proc that count: over less, its hundredths of a second are too coarse."""
 _THROTTLES = ("SwThermalSlowdown", "HwThermalSlowdown", "SwPowerCap", "HwPowerBrakeSlowdown", "HwSlowdown")
-"""NVML's names, after the prefix nvmlClocksThrottleReason."""
+"""Reasons for a lowered GPU clock, by NVML's names without their prefix nvmlClocksThrottleReason."""
 
 
 class CoreTaken(Exception):
-    """Other programs took a core during the timing. Its argument: the free cores, fewer than torch uses threads."""
+    """Raised if other programs leave fewer cores free than torch has threads. Its argument: the free cores."""
 
 
 class Observer:
@@ -40,14 +40,14 @@ class Observer:
         self.begin()
 
     def begin(self) -> None:
-        """Forgets all samples, since a timing begins."""
+        """Forgets all samples and sets the clock to 0, because a timing begins."""
         self._start = time.perf_counter()
         self._sampled_at = -SAMPLE_SECONDS
         self._readings = deque([(0.0, cores.sample())])
         self.samples: list[HostSample] = []
 
     def sample(self) -> None:
-        """Takes a sample, unless the last one is less than half a second old."""
+        """Adds a sample to `samples`, unless the last sample is less than `SAMPLE_SECONDS` old."""
         now = self.seconds
         if now - self._sampled_at < SAMPLE_SECONDS:
             return
@@ -64,7 +64,7 @@ class Observer:
             self._readings.popleft()
 
     def check_cores(self, threads: int) -> None:
-        """Takes a sample. Raises CoreTaken if other programs leave fewer cores free than `threads`."""
+        """Takes a sample. Raises CoreTaken if other programs leave fewer than `threads` cores free (0: never)."""
         self.sample()
         free = self.free_cores()
         if free is not None and free < threads:
@@ -72,17 +72,17 @@ class Observer:
 
     @property
     def seconds(self) -> float:
-        """Since the timing began."""
+        """Seconds since the timing began."""
         return time.perf_counter() - self._start
 
     def free_cores(self) -> int | None:
-        """The cores that other programs left free over about the last second; None if not known yet."""
+        """Returns the cores that other programs left free over about the last second; None if not known."""
         (first_at, first), (last_at, last) = self._readings[0], self._readings[-1]
         return cores.left(first, last) if last_at - first_at >= WINDOW_SECONDS else None
 
 
 class Nvml:
-    """A GPU in NVML, found by its UUID: CUDA and NVML count devices in different orders."""
+    """A GPU as NVML sees it. It is found by its UUID, because CUDA and NVML count GPUs in different orders."""
 
     def __init__(self, nvml: Any, handle: Any) -> None:
         self._nvml = nvml
@@ -90,7 +90,7 @@ class Nvml:
 
     @classmethod
     def of(cls, device: torch.device) -> "Nvml | None":
-        """None on a CPU, without `nvidia-ml-py`, or if the driver refuses (some containers, MIG)."""
+        """Finds a device in NVML. None: a CPU, no `nvidia-ml-py`, or the driver refuses (some containers, MIG)."""
 
         def find(nvml: Any) -> Nvml:
             uuid = str(torch.cuda.get_device_properties(device).uuid).removeprefix("GPU-")
@@ -112,8 +112,8 @@ class Nvml:
         )
 
     def _foreign_processes(self) -> int:
-        """GPU processes outside of this worker's group. In a container the driver gives the host's process numbers: one
-        of them then counts as this process."""
+        """Returns the number of GPU processes outside this worker's process group. In a container the driver may list
+        process ids of the host, so that this process is not found: then one id counts as this process."""
         holders = [process.pid for process in self._ask("nvmlDeviceGetComputeRunningProcesses") or ()]
         if os.getpid() not in holders:
             return max(0, len(holders) - 1)
@@ -124,7 +124,7 @@ class Nvml:
         return len(holders) - ours
 
     def _ask(self, question: str, *more: Any) -> Any:
-        """The driver's answer; None if this GPU or driver does not support the question."""
+        """Calls NVML's function `question` for this GPU; None if the GPU or the driver does not support it."""
         try:
             return getattr(self._nvml, question)(self._handle, *more)
         except Exception:  # with an older driver nvidia-ml-py raises errors that are no NVMLError

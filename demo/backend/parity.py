@@ -2,7 +2,7 @@
 
 Covered: every tensor of the output, for one input and one call of each variant. Of a text model: the logits of its
 answer's tokens, and in float32 the tokens themselves. Integers, booleans and bytes have to be equal, even an argmax
-that one rounding flips. Numbers beyond a rounding and a share of their tensor's size are judged by a float64 run.
+that one rounding flips. Numbers that differ by more than a tolerance are judged by a float64 run of the model.
 Not covered: other inputs; outputs that are no tensors; whether predictions are right; gradients; a fault in numbers a
 thousandth of their tensor's size; in half formats a fault in few numbers that is as small as the roundings.
 """
@@ -21,13 +21,13 @@ from demo.core import format as fmt
 from demo.core.outputs import Parity, Verdict
 
 TOLERANCE = 1e-3
-"""dynamo's tolerance for inference of transformers and timm models, relative to a number and to its tensor's size."""
+"""dynamo's tolerance for transformers and timm models: a share of a number, and of its tensor's root mean square."""
 SIZE_OF_ZEROS = 1e-4
-"""The size of a tensor of zeros: its tolerance is then about one rounding of float32."""
+"""What counts as the size of a tensor of zeros, so that its tolerance is about one rounding of float32."""
 NUMBER_FORMATS = {"float32": (2.0, 2**-23), "tf32": (2.0, 2**-10), "float16": (3.0, 2**-10), "bfloat16": (3.0, 2**-7)}
-"""By number format: compiled's error over eager's, at most (dynamo's `same()`), and the relative size of a rounding."""
+"""By number format: how many times eager's error compiled's may be (dynamo's `same()`); a rounding's relative size."""
 NEAR = 1 / 20
-"""A share of a tensor's size. In a match both lie this near to float64, so outputs a tenth apart never match."""
+"""Share of a tensor's size. In a match, eager and compiled lie this near to float64: at most a tenth apart."""
 
 
 def compare(
@@ -39,12 +39,12 @@ def compare(
     task: dict[str, float] | None = None,
     fault: str = "",
 ) -> Parity:
-    """Compares one eager and one compiled output of the same input. Source: `same()` in torch/_dynamo/utils.py.
+    """Returns a verdict on an eager and a compiled output of one input. Source: `same()` in torch/_dynamo/utils.py.
 
-    - `again`: a second eager output. A model that differs from itself cannot be compared.
+    - `again`: a second eager output. A model whose two eager outputs differ cannot be compared.
     - `reference(0)` computes the outputs in float64; `reference(share)` also moves each layer's numbers at random by up
-      to half of this share. It is called only for outputs that differ by more than the tolerance. If it raises, the
-      verdict is 'not comparable'.
+      to half of this share. `reference` is called only for outputs that differ by more than the tolerance. If it
+      raises, the verdict is 'not comparable', or 'differ' for NaN or infinity in compiled alone.
     - `task`: how far the predictions agree. `fault`: a difference of predictions that no rounding of float32 explains.
     """
     error = math.inf
@@ -83,7 +83,7 @@ def compare(
     try:
         exact = _numbers(reference(0))
         found, why = worst(exact)
-        if found == "differ":  # unless eager is exact by luck, as a single number may be
+        if found == "differ":  # eager may be exact by luck, so its error is estimated from moved runs, too
             torch.manual_seed(0)
             found, why = worst(exact, *(_numbers(reference(rounding)) for _ in range(5)))
     except Exception as reason:  # a model may fail in float64 in any way
@@ -95,7 +95,7 @@ def compare(
 
 
 def _tensor_verdict(numbers: list[torch.Tensor], multiple: float, rounding: float) -> tuple[Verdict, str]:
-    """Judges one tensor of eager, compiled and a float64 run. Runs with moved layers come last and widen the limit."""
+    """Judges one tensor. `numbers`: eager's, compiled's, a float64 run's, then runs' that widen the limit (`moved`)."""
     mine, other, exact, *moved = numbers
     for order, kind in (2, "root mean square"), (math.inf, "largest error"):
         size, own, error = _norm(exact, order), _error(mine, exact, order), _error(other, exact, order)
@@ -112,8 +112,8 @@ def _tensor_verdict(numbers: list[torch.Tensor], multiple: float, rounding: floa
 
 
 def float64_reference(workload: Workload, peak_memory_bytes: int | None) -> Callable[[float], Any]:
-    """A function that runs a float64 copy of the workload's model on the same inputs and device. It raises MemoryError
-    unless eager's peak, times the ratio of the number sizes, is free."""
+    """Returns a function that runs a float64 copy of the model on the same inputs and device. On a CPU the function
+    raises MemoryError unless eager's peak memory, times the ratio of the number sizes, is free."""
 
     def run(share: float = 0.0) -> Any:
         def moved(one: torch.Tensor) -> torch.Tensor:
@@ -137,7 +137,7 @@ def float64_reference(workload: Workload, peak_memory_bytes: int | None) -> Call
 
 
 def _free_memory() -> int | None:
-    """Free bytes of the machine's memory; None without /proc."""
+    """Returns the free bytes of the machine's memory; None without /proc."""
     try:
         lines = Path("/proc/meminfo").read_text().splitlines()
         return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:"))
@@ -146,7 +146,7 @@ def _free_memory() -> int | None:
 
 
 def _numbers(outputs: Any) -> list[torch.Tensor]:
-    """Every floating-point tensor of an output, as float64 on the CPU, in a fixed order."""
+    """Returns every floating-point tensor of an output, as float64 on the CPU, in a fixed order."""
     numbers = [leaf.detach().cpu() for leaf in tensors(outputs) if leaf.dtype.to_real().is_floating_point]
     return [(torch.view_as_real(one) if one.is_complex() else one).double() for one in numbers]
 
@@ -156,24 +156,24 @@ def _kinds(outputs: Any) -> list[tuple[torch.Size, torch.dtype]]:
 
 
 def _unequal(first: Any, second: Any) -> int:
-    """The number of integers, booleans and bytes that differ between two outputs of the same kinds."""
+    """Returns how many integers, booleans and bytes differ between two outputs of the same shapes and types."""
     pairs = zip(tensors(first), tensors(second), strict=True)
     return sum(int((a.cpu() != b.cpu()).sum()) for a, b in pairs if not a.dtype.to_real().is_floating_point)
 
 
 def _norm(tensor: torch.Tensor, order: float) -> float:
-    """The root mean square (order 2) or the largest magnitude (order inf) of a tensor's finite numbers."""
+    """Returns the root mean square (order 2) or the largest magnitude (order inf) of a tensor's finite numbers."""
     finite = tensor[tensor.isfinite()]
     return float(torch.linalg.vector_norm(finite, order)) / finite.numel() ** (1 / order) if finite.numel() else 0.0
 
 
 def _far(first: list[torch.Tensor], second: list[torch.Tensor], share: float) -> list[int]:
-    """The indices of the tensors that differ by more than this share of a number and of its tensor's size."""
+    """Returns the indices of tensors in which a number differs by more than `share` of itself plus a tolerance."""
     limits = [TOLERANCE * (min(1.0, _norm(one, 2)) or SIZE_OF_ZEROS) for one in first]
     return [at for at, one in enumerate(first) if not torch.allclose(second[at], one, share, limits[at], True)]
 
 
 def _error(value: torch.Tensor, true: torch.Tensor, order: float) -> float:
-    """The norm of the differences; infinite if the two are not finite in the same places."""
+    """Returns the norm of the differences; infinity if the two tensors are not finite in the same places."""
     difference = torch.where((value == true) | (value.isnan() & true.isnan()), 0.0, value - true)
     return _norm(difference, order) if difference.isfinite().all() else math.inf

@@ -1,4 +1,4 @@
-"""A checkpoint that is called with one picture, repeated to a batch: the base of all tasks of pictures."""
+"""A model that is called with one picture, repeated to a batch: the base class of all picture tasks."""
 
 from abc import abstractmethod
 from collections.abc import Callable
@@ -18,6 +18,7 @@ from demo.core.size_log import Size
 from demo.core.spec import BadInput, RunSpec
 
 CLIP_START, CLIP_END, CLIP_LENGTH = 49406, 49407, 16
+"""CLIP's tokens for the start and the end of a text, and the length of a query in tokens, padding included."""
 
 
 @dataclass(frozen=True)
@@ -25,15 +26,15 @@ class PictureWorkload(Workload):
     loaded: models.LoadedModel
     picture: Image.Image
     file: Path
-    """From which `picture` was read."""
+    """File that `picture` was read from."""
     outputs_read: ClassVar[tuple[str, ...]]
-    """The model's outputs that `decode` reads."""
+    """Names of the model's outputs that `decode` reads."""
 
     @classmethod
     def load(
         cls, spec: RunSpec, device: torch.device, file: Path | None, on_image: Callable[[ImageInfo], None] | None = None
     ) -> Self:
-        """Raises BadInput without a readable picture, and what `models.load_model` raises."""
+        """Reads the picture and loads the model. Raises BadInput if one of them cannot be read."""
         if file is None:
             raise BadInput(f"{spec.checkpoint} sees a picture, and none was given. Name one.")
         picture, image = images.read_picture(file)
@@ -44,13 +45,13 @@ class PictureWorkload(Workload):
 
     @abstractmethod
     def decode(self, outputs: Any) -> Predictions:
-        """What a server would answer; `outputs` are of one picture, in float32 on the CPU."""
+        """Returns what the outputs say: labels, boxes or segments. `outputs`: of one picture, in float32 on the CPU."""
 
     def preprocess(self) -> dict[str, torch.Tensor]:
-        """The model's inputs, on the CPU: `pixel_values` [1, 3, height, width], and `pixel_mask` if any.
+        """Returns the model's inputs, on the CPU: `pixel_values` [1, 3, height, width], and `pixel_mask` if any.
 
         The queries of a zero-shot detector become `input_ids` and `attention_mask` [queries, 16]. With random weights
-        there is no tokenizer: queries without words take as long.
+        there is no tokenizer, and every query is empty: the model takes as long for it.
         """
         loaded = self.loaded
         made = loaded.processor(images=[self.picture], return_tensors="pt")
@@ -74,7 +75,7 @@ class PictureWorkload(Workload):
         return self._repeat(self.inputs, self.spec.batch_size)
 
     def batch_of(self, size: Size) -> Batch:
-        """Resamples the processor's pixels to the size."""
+        """Returns a batch of this size, with the processor's pixels resampled to its height and width."""
         inputs = dict(self.inputs)
         if size.height is not None and size.width is not None:
             sides = (size.height, size.width)
@@ -91,7 +92,7 @@ class PictureWorkload(Workload):
         return None if self.spec.weights == "random" else self._decode_first(outputs)
 
     def end_to_end(self, outputs: Any) -> EndToEnd | None:
-        """With random weights too: decoding takes time, whatever it finds."""
+        """Times the steps of a request around the model; with random weights, too: decoding takes time all the same."""
         decoding = timing.median_of_few(lambda: images.decode(self.file), timing.CPU_CLOCK)
         return EndToEnd(
             preprocess_seconds=decoding + timing.median_of_few(self.preprocess, timing.CPU_CLOCK),
@@ -100,7 +101,7 @@ class PictureWorkload(Workload):
         )
 
     def _decode_first(self, outputs: Any) -> Predictions:
-        """The predictions for the first picture of the batch."""
+        """Returns the predictions for the first picture of the batch."""
         read = {name: outputs[name] for name in self.outputs_read if isinstance(outputs.get(name), torch.Tensor)}
         return self.decode(type(outputs)(**{name: one[:1].detach().float().cpu() for name, one in read.items()}))
 

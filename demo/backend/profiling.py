@@ -1,10 +1,10 @@
-"""Passes over a variant after its timing, because they slow it down or make calls of their own.
+"""Measures a variant (eager or compiled) further, after its timing: profiling would slow the timed calls down.
 
 - The GPU's work in a call without the gaps between launches; throughput with a full queue; the peak of memory.
 - The kernels by torch.profiler, and a call's least operations and bytes against the device's rates (the roofline).
 
-Not covered: a model that waits for the GPU within its forward is still timed with its gaps; on a CPU the memory is that
-of the whole process.
+Not covered: gaps between launches of a model that waits for the GPU within its forward: they count as work. On a CPU
+the memory is that of the whole process.
 """
 
 import contextlib
@@ -33,25 +33,25 @@ DEVICE_CALLS, MIN_DEVICE_CALLS = 20, 3
 DEVICE_SECONDS = 1.0
 BACK_TO_BACK_SECONDS = 0.3
 CALLS = 3
-"""Profiled calls of each variant, after one that takes the profiler's own start."""
+"""Profiled calls of each variant, after a call that does not count, because the profiler starts in it."""
 MARK = "worth compiling: "
 WORK = ("kernel", "gpu_memcpy", "gpu_memset")
-"""The categories of a GPU's own activities in a trace of torch.profiler."""
+"""Categories of work on the GPU in a trace of torch.profiler."""
 MATRIX_SIDE = {"cuda": 8192, "cpu": 1024}
 COPIED_BYTES = {"cuda": 256 * 2**20, "cpu": 64 * 2**20}
-"""Several times the size of the device's caches, except on CPUs with very large ones."""
+"""Size of the copy by device: several times the device's caches, except for CPUs with very large caches."""
 Peak = tuple[int | None, int | None]
-"""Bytes in use, and reserved."""
+"""Peak bytes of memory in use, and bytes that torch's allocator reserved; None if unknown."""
 
 
 # The GPU's own clock, calls that do not wait, memory
 
 
 def device_times(call: Call, wall_seconds: float) -> tuple[float, ...]:
-    """Seconds of GPU work in further calls, by CUDA events. All calls together take about `DEVICE_SECONDS`.
+    """Returns the seconds of GPU work in each of 3 to 20 calls, by CUDA events. `wall_seconds` is a call's time.
 
-    Events around a call on an idle GPU would count the gaps in which it waits for the next launch. So a sleep kernel of
-    1.5 times `wall_seconds` keeps the stream busy while the launches are queued, as in nvbench.
+    Events around a call on an idle GPU would count the gaps in which the GPU waits for launches. So a sleep kernel of
+    1.5 times `wall_seconds`, half a second at most, keeps the GPU busy while launches are queued, as in nvbench.
     """
     cycles = int(3.0e9 * min(0.5, 1.5 * wall_seconds))  # no current GPU runs above 3 GHz
     times = []
@@ -68,7 +68,7 @@ def device_times(call: Call, wall_seconds: float) -> tuple[float, ...]:
 
 
 def back_to_back(call: Call, device: torch.device, wall_seconds: float) -> BackToBack:
-    """Times at least three calls that do not wait for one another."""
+    """Times at least three calls that do not wait for one another. `wall_seconds` is the time of a call that waits."""
     calls, wait = max(3, round(BACK_TO_BACK_SECONDS / wall_seconds)), wait_for(device)
     with garbage_collection_off():
         wait()
@@ -81,13 +81,13 @@ def back_to_back(call: Call, device: torch.device, wall_seconds: float) -> BackT
 
 
 def peak_memory(call: Call, device: torch.device, besides: torch.nn.Module | None = None) -> Peak:
-    """Peak bytes (in use, reserved) during one more call; None if the system does not tell.
+    """Returns the peak bytes (in use, reserved) during one more call; None if the system does not tell.
 
     - On a CPU: the peak resident set of the whole process (Linux); nothing is reserved.
     - On CUDA: what torch's native allocator holds for the whole process. A replay of a CUDA graph allocates nothing, so
       the graph's whole pool counts as in use.
 
-    The weights of `besides` do not count. A package has its own weights and does not need eager's.
+    The weights of `besides` are subtracted: a package has its own weights and does not need eager's.
     """
     if device.type == "cpu":
         return _peak_resident_set(call), None
@@ -124,7 +124,7 @@ def should_profile(spec: RunSpec, device: torch.device) -> bool:
 
 
 def profiles(calls: dict[str, Call], device: torch.device, trace: Path | None = None) -> dict[str, Profile]:
-    """A profile of each variant. `trace`: a file .json.gz to write the whole trace to."""
+    """Returns a profile of each variant by name. `trace` is a file .json.gz to write the whole trace to."""
     activities = [ProfilerActivity.CPU] + ([ProfilerActivity.CUDA] if device.type == "cuda" else [])
     wait = wait_for(device)
     with torch.profiler.profile(activities=activities) as session:
@@ -146,7 +146,7 @@ def profiles(calls: dict[str, Call], device: torch.device, trace: Path | None = 
 
 
 def _of_operators(mark: Any) -> Profile:
-    """A variant's profile on a CPU, from the profiler's event of its mark."""
+    """Returns a variant's profile on a CPU. `mark` is the profiler's event that spans all calls of the variant."""
     inside, times = list(mark.cpu_children), []
     for event in inside:  # grows by the operators that each one calls
         inside += event.cpu_children
@@ -155,7 +155,7 @@ def _of_operators(mark: Any) -> Profile:
 
 
 def summary(events: Sequence[dict[str, Any]], variant: str) -> Profile:
-    """A variant's profile on a GPU, from the events of a Chrome trace (in us). Raises RuntimeError without work."""
+    """Returns a variant's profile on a GPU from a Chrome trace (in us). Raises RuntimeError if it holds no work."""
     spans = [event for event in events if event.get("ph") == "X"]
     mark = next(one for one in spans if one["name"] == MARK + variant and one.get("cat") == "user_annotation")
     start, end = mark["ts"], mark["ts"] + mark["dur"]
@@ -171,7 +171,7 @@ def summary(events: Sequence[dict[str, Any]], variant: str) -> Profile:
 
 
 def _union_length(spans: Iterable[tuple[float, float]]) -> float:
-    """The length of the union of spans: two streams that work at the same time count once."""
+    """Returns the length of the union of spans (start, end): time in which two GPU streams work counts once."""
     covered, reached = 0.0, float("-inf")
     for start, end in sorted(spans):
         covered += max(0.0, end - max(start, reached))
@@ -180,7 +180,7 @@ def _union_length(spans: Iterable[tuple[float, float]]) -> float:
 
 
 def _longest_kernels(timed: Iterable[tuple[str, float]]) -> tuple[Kernel, ...]:
-    """The five names with the most microseconds in all profiled calls."""
+    """Returns the five kernels with the most time, from (name, microseconds) of each launch in all profiled calls."""
     times: dict[str, list[float]] = defaultdict(list)
     for name, microseconds in timed:
         times[name].append(microseconds)
@@ -193,7 +193,7 @@ def _longest_kernels(timed: Iterable[tuple[str, float]]) -> tuple[Kernel, ...]:
 
 
 def roofline(workload: Workload) -> Roofline:
-    """The least operations and bytes of one call, and the device's rates. Runs the model eagerly once more."""
+    """Measures the least operations and bytes of one call, and the device's rates. Runs the model eagerly once."""
     operations, least_bytes = demand(workload)
     model, device = workload.model, workload.device
     torch.cuda.empty_cache()  # does nothing if CUDA was not used
@@ -202,7 +202,7 @@ def roofline(workload: Workload) -> Roofline:
 
 
 def demand(workload: Workload) -> tuple[int, int]:
-    """(operations, least bytes) of one call, as `Roofline` defines them."""
+    """Returns (operations, least bytes) of one call, as `Roofline` defines them."""
     on_cpu = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu  # unknown to torch's counter
     counter = FlopCounterMode(
         display=False, custom_mapping={on_cpu: lambda query, key, value, *_, **__: sdpa_flop(query, key, value)}
@@ -215,7 +215,7 @@ def demand(workload: Workload) -> tuple[int, int]:
 
 
 class _Reads(TorchDispatchMode):
-    """Counts the bytes that operators read of the model's weights and buffers, by storage address."""
+    """Counts how many bytes of the model's weights and buffers are read in a call, by storage address."""
 
     def __init__(self, model: torch.nn.Module) -> None:
         super().__init__()
@@ -230,7 +230,7 @@ class _Reads(TorchDispatchMode):
             place = tensor.untyped_storage().data_ptr()
             if place not in self._sizes:
                 continue
-            if func is torch.ops.aten.embedding.default and tensor is args[0]:
+            if func is torch.ops.aten.embedding.default and tensor is args[0]:  # reads only the rows looked up
                 self.bytes[place] = min(self._sizes[place], self.bytes[place] + out.nbytes)
             else:
                 self.bytes[place] = self._sizes[place]
@@ -238,21 +238,21 @@ class _Reads(TorchDispatchMode):
 
 
 def matrix_rate(device: torch.device, dtype: torch.dtype) -> float:
-    """Operations a second of a square matrix product under the TF32 switches in force."""
+    """Returns the operations per second of a square matrix product, under the TF32 switches in force."""
     side = MATRIX_SIDE[device.type]
     left, right = (torch.randn(side, side, device=device, dtype=dtype) for _ in range(2))
     return 2 * side**3 / _seconds(lambda: left @ right, device)
 
 
 def copy_rate(device: torch.device) -> float:
-    """Bytes read plus bytes written, a second."""
+    """Returns the bytes per second of a large copy: bytes read plus bytes written."""
     source = torch.ones(COPIED_BYTES[device.type] // 4, device=device)
     target = torch.empty_like(source)
     return 2 * COPIED_BYTES[device.type] / _seconds(lambda: target.copy_(source), device)
 
 
 def _seconds(call: Call, device: torch.device) -> float:
-    """Seconds of a call in the best block. A block is so long that launches and waits, some 10 us, do not count."""
+    """Returns the seconds of a call in the fastest series of calls: so long that a launch, some 10 us, is nothing."""
     wait = wait_for(device)
 
     def now() -> float:

@@ -1,11 +1,11 @@
-"""Times a log of input sizes, call by call: `demo shapes` starts this as a process of its own for each strategy.
+"""Times a log of input sizes, call by call. `demo shapes` starts this process once for each strategy, such as "padded".
 
-Covered: each call with the compile that it waits for, over an empty compile cache, after one eager call of every size.
+Covered: each call with the compile that it waits for. The compile cache is empty, and eager has run every size once.
 A text is one call over the whole prompt, without a cache of keys and values. Not covered: making the inputs, and the
 copy that pads a batch.
 
-The job is {"spec": ..., "input_file": ..., "sizes": [...], "compiled": true, "cache_folder": "..."}. The answer is one
-line: {"refused": ...}, {"failed": ...} or {"seconds": [...], "waited": [...], "recompiles": 0, "fallbacks": 0}.
+Standard input: {"spec": ..., "input_file": ..., "sizes": [...], "compiled": true, "cache_folder": "..."}, on one line.
+Output, on one line: {"refused": why}, {"failed": why} or what `replay` returns.
 """
 
 import functools
@@ -26,9 +26,9 @@ from demo.core.spec import BadInput, RunSpec
 
 
 def replay(workload: Workload, sizes: list[Size], compiled: bool) -> dict[str, Any]:
-    """Seconds of each call, which of them compiled or recorded a CUDA graph, recompiles, fallbacks.
+    """Returns {"seconds": [0.1, ...], "waited": [True, ...], "recompiles": 0, "fallbacks": 0}, a list entry per call.
 
-    Raises BadInput for a size that the model does not take.
+    A call that compiled or recorded a CUDA graph "waited". Raises BadInput for a size that the model does not take.
     """
     for size in dict.fromkeys(sizes):
         try:
@@ -60,10 +60,10 @@ def run_job(job: dict[str, Any]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    # What a library prints goes to standard error. No process that is started here inherits the copy.
+    # Prints of libraries go to standard error, not into the answer. Processes started here do not inherit `pipe`.
     pipe = os.dup(1)
     os.dup2(2, 1)
-    Image.MAX_IMAGE_PIXELS = None  # images.read_picture holds its own, stricter limit
+    Image.MAX_IMAGE_PIXELS = None  # `demo.core.images` has a stricter limit
     job = json.loads(sys.stdin.buffer.readline())
     compilation.use_empty_cache(Path(job["cache_folder"]))
     os.write(pipe, json.dumps(run_job(job)).encode() + b"\n")

@@ -1,6 +1,6 @@
-"""One run from inside, phase by phase: `Run.execute` has their order.
+"""Executes one job in the worker, phase by phase: `Run.execute` has their order.
 
-Each phase adds its figures to `Run.result`, so a failure loses nothing that was measured before.
+Each phase adds its numbers to `Run.result`, so a failure loses nothing that was measured before.
 """
 
 import contextlib
@@ -39,38 +39,38 @@ from demo.tasks import BY_NAME
 
 
 class Run:
-    """One job. Call `execute` once."""
+    """The execution of one job. Call `execute` once."""
 
     workload: Workload
     variants: Variants
     observer: Observer
 
     def __init__(self, job: Job, events: Events, import_seconds: float | None = None) -> None:
-        """`import_seconds`: how long this process took for its imports, if that is known."""
+        """`import_seconds`: seconds from the start of this process until its imports were done; None if unknown."""
         self.job, self.events, self.import_seconds = job, events, import_seconds
         self.phase = "load"
         self.result = RunResult(id=job.id, started_at=job.started_at, status="ok", spec=job.spec)
         self.caveats: list[Caveat] = []
         self.unsettled: list[str] = []
-        """Variants whose warm-up ended before their calls agreed."""
+        """Names of the variants whose warm-up ended before their last three calls lay within 10 % of one another."""
         self.log = compilation.CompileLog()
         self.events_before_timing = 0
         self.first_compilation: Compilation | None = None
-        """Set once a package is built, or the model is compiled again for fewer threads."""
+        """The cost of the first compile; None until a package is built or the model is compiled again."""
         self.package: Path | None = None
-        """The file, once it is built with compiler "aot"."""
+        """The package's file; None before it is built or loaded, and unless the compiler is "aot"."""
         self.eager_outputs: Any = None
-        """Of one call before the compile, cloned."""
+        """Outputs of one eager call before the compile, cloned."""
         self.eager_peak: profiling.Peak | None = None
-        """Eager's memory on a GPU, before the compile adds to it. On a CPU memory is measured after the timing."""
+        """Eager's peak memory on a GPU, measured before the compile adds to it; None on a CPU."""
 
     @property
     def spec(self) -> RunSpec:
-        """The job's spec; with the device in use once that is known."""
+        """The job's spec; once `load` has begun, with the device in use ("cpu" or "cuda")."""
         return self.result.spec
 
     def execute(self) -> RunResult:
-        """Raises BadInput for a job that cannot be run as given. Every other failure becomes a result."""
+        """Runs all phases and returns the result, also of a failure. Raises BadInput for a job that cannot be run."""
         try:
             with torch.no_grad():  # one context for all phases: a switch of grad mode would recompile
                 self.load()
@@ -95,10 +95,10 @@ class Run:
         except Exception as error:
             status, failure = failures.explain(error, self.phase, self.result)
             self.keep(status=status, failure=failure)
-        return self.answer()
+        return self.result_so_far()
 
-    def answer(self) -> RunResult:
-        """The result so far, with all caveats."""
+    def result_so_far(self) -> RunResult:
+        """Returns the result with what is known so far, and with all caveats."""
         noise = caveats.of_noise(self.result, self.unsettled)
         # What was busy before the timing may contradict what was busy in it.
         known = [one for one in self.caveats if not (self.result.oversubscribed and one.key == "busy_cores")]
@@ -109,17 +109,16 @@ class Run:
         self.events.progress(phase, fraction, **more)
 
     def keep(self, **fields: Any) -> None:
-        """Sets fields of the result."""
         self.result = replace(self.result, **fields)
 
     def add_to(self, part: str, **fields: Any) -> None:
-        """Sets fields of a part of the result, such as its environment, if there is one."""
+        """Sets fields of a part of the result, such as "environment". Does nothing if the result lacks that part."""
         if (value := getattr(self.result, part)) is not None:
             self.keep(**{part: replace(value, **fields)})
 
     @contextlib.contextmanager
     def tolerate(self, lost: str = "Not all could be examined after the timing") -> Iterator[None]:
-        """Turns an exception into a caveat that begins with `lost`: it costs the figures of its own block only."""
+        """Turns an exception into a caveat that begins with `lost`. The rest of the `with` block is skipped."""
         try:
             yield
         except Exception as error:
@@ -140,7 +139,7 @@ class Run:
         if self.spec.weights == "random":
             self.caveats.append(Caveat("random_weights"))
         self.enter("prepare", 0.08)
-        # Makes the batch, and reads the settings in force back from it and the model.
+        # The first use of `batch` makes the batch: here, so that its time counts as loading.
         self.add_to("environment", settings=torch_settings.in_force(self.workload.model, self.workload.batch))
         took = time.perf_counter() - started, torch_settings.load_gpu_libraries(self.spec, device)
         if self.import_seconds is not None:
@@ -152,8 +151,8 @@ class Run:
                 self.give_way(free_cores)
 
     def give_way(self, free_cores: int) -> None:
-        """Uses no more threads than cores are free: at barriers all threads wait for the one without a core. Raises
-        BadInput if the job needs its number of threads."""
+        """Lowers torch's threads to the free cores, because at barriers all threads wait for a thread without a core.
+        Raises BadInput if the job needs exactly its number of threads."""
         if self.job.exactly and self.job.threads is not None and free_cores < self.job.threads:
             raise BadInput(
                 f"This answer was timed with {self.job.threads} threads; free cores now: {free_cores}. A repeat would "
@@ -176,7 +175,7 @@ class Run:
         if self.log.events() > events:
             self.caveats.append(Caveat("compiles_itself"))
         self.eager_outputs = workload.outputs(model)
-        # Kept before the compile, so that a failed compile still shows eager's figures.
+        # Kept before the compile, so that a failed compile still shows eager's times.
         self.keep(eager=Measurement(tuple(warmup[1:]), None, tuple(warmup), 1))
         with self.tolerate("The outputs could not be turned into predictions"):
             predictions = workload.predictions(self.eager_outputs)
@@ -186,29 +185,29 @@ class Run:
         return Variant(workload.eager, warmup, model)
 
     def warm_up(self, name: str, call: timing.Call, **options: Any) -> list[float]:
-        """The seconds of the warm-up's calls. Notes a variant that did not settle."""
+        """Warms a variant up. Returns the seconds of its calls; adds `name` to `unsettled` if they did not settle."""
         times, settled = timing.warm_up(call, self.workload.clock, self.log.events, **options)
         if not settled:
             self.unsettled.append(name)
         return times
 
     def compile(self, eager: Variant) -> None:
-        """Compiles the model by its first call, or builds a package. Then warms eager up again."""
+        """Compiles the model by its first call, or builds a package. Then warms eager up again and sets `variants`."""
         workload = self.workload
         torch.cuda.empty_cache()  # a CUDA graph's pool cannot use memory that eager left reserved
         self.enter("compile", 0.2, eager_seconds=min(eager.warmup))
         if self.job.cache_folder is not None:
             compilation.use_empty_cache(Path(self.job.cache_folder))
         compiled = self.compile_in_process(compilation.remove_unfinished(Path(cache_dir())))
-        # Again, because now the settings name the instructions that inductor compiled for.
+        # Read again, because only now the settings name the vector instructions that inductor compiled for.
         self.add_to("environment", settings=torch_settings.in_force(workload.model, workload.batch))
         eager_again, _ = timing.warm_up(eager.call, workload.clock, self.log.events)
         self.variants = Variants(eager, compiled, eager_again)
 
     def build(self) -> Variant:
-        """Builds a package unless it is kept, loads it and warms it up."""
+        """Builds a package, unless an earlier run has kept it; loads it and warms it up."""
         folder = Path(self.job.cache_folder or tempfile.mkdtemp(prefix="package-"))
-        # On a CPU the compiled code is for a number of threads and for vector instructions.
+        # Code compiled for a CPU is for one number of threads and one set of vector instructions.
         name = f"for-{torch.get_num_threads()}-threads-{torch.backends.cpu.get_cpu_capability()}.pt2"
         kept = Path(self.job.kept_packages or folder, name)
         self.package = Path(self.job.package or kept)
@@ -225,7 +224,7 @@ class Run:
         return Variant(call, [first, *times], model)
 
     def compile_in_process(self, cached: set[str]) -> Variant:
-        """The compiled model or package, warmed up. `cached` names the files in the compile cache."""
+        """Returns the compiled model or package, warmed up. `cached` names the files that the compile cache holds."""
         if self.spec.compiler == "aot":
             return self.build()
         workload, self.log = self.workload, compilation.CompileLog(cached)
@@ -246,7 +245,7 @@ class Run:
     # Time
 
     def time(self) -> None:
-        """Times the variants by the spec's protocol."""
+        """Times eager and compiled by the spec's protocol. The result fails if the model compiled again meanwhile."""
         self.enter("time", 0.5)
         if self.spec.protocol == "as published":
             self.caveats.append(Caveat("published"))
@@ -266,7 +265,7 @@ class Run:
             self.keep(status="failed", failure=failures.recompile_failure(recompiles))
 
     def time_until_undisturbed(self) -> timing.Samples:
-        """Begins anew with fewer threads if other programs take a core: twice at most, and only if threads are open."""
+        """Times both. If other programs take a core, begins anew with fewer threads, unless the spec names them."""
         restarts = 2 if self.workload.device.type == "cpu" and self.spec.threads is None else 0
         while True:
             threads = torch.get_num_threads() if restarts else 0
@@ -281,7 +280,7 @@ class Run:
                 self.with_fewer_threads(*taken.args)
 
     def time_as_published(self, threads: int) -> timing.Samples:
-        """The guide's recipe: a fixed number of calls of eager, then of compiled. Raises CoreTaken."""
+        """Times by the Transformers guide's recipe: a fixed number of eager, then compiled calls. Raises CoreTaken."""
         samples = timing.Samples(1)
 
         def between_calls(times: list[float]) -> None:
@@ -294,7 +293,7 @@ class Run:
         return samples
 
     def time_interleaved(self, threads: int) -> timing.Samples:
-        """Blocks of eager, compiled, compiled, eager. Raises CoreTaken."""
+        """Times in blocks: calls of eager, compiled, compiled, eager. Raises CoreTaken if a thread lacks a core."""
         plan = timing.Plan.of(self.spec, self.variants.compiled.warmup[0])
 
         def on_block_end(samples: timing.Samples) -> None:
@@ -306,8 +305,8 @@ class Run:
         return timing.time_interleaved(*calls, clock, plan, half, on_block_end)
 
     def with_fewer_threads(self, threads: int) -> None:
-        """Warms both up again, which compiles again: inductor's code is for a number of threads. The result keeps the
-        cost of the first compile."""
+        """Sets torch's threads, and warms both variants up again. The model compiles again, because inductor's code is
+        for a number of threads. The result keeps the cost of the first compile."""
         self.first_compilation = self.compilation()
         torch.set_num_threads(threads)
         self.add_to("environment", threads=threads, free_cores=threads)
@@ -324,7 +323,7 @@ class Run:
     # Examine and check
 
     def examine(self, name: str) -> None:
-        """Measures a variant's memory, back-to-back calls and work on the GPU."""
+        """Measures a variant's peak memory, calls that do not wait for one another, and work on the GPU."""
         timed, call, device = getattr(self.result, name), self.variants.by_name[name].call, self.workload.device
         known = self.eager_peak if name == "eager" else None
         besides = self.workload.model if name == "compiled" and self.package else None
@@ -336,7 +335,7 @@ class Run:
             self.add_to(name, device_seconds=work, back_to_back=queue)
 
     def check(self) -> None:
-        """Compares the outputs and predictions of both, and times the steps of a request around the model."""
+        """Compares eager's and compiled's outputs and predictions. Times the steps of a request around the model."""
         workload, variants = self.workload, self.variants
         outputs, again = workload.outputs(variants.compiled.model), workload.outputs(variants.eager.model)
         shares, fault = {}, ""
@@ -354,7 +353,7 @@ class Run:
     # Explain
 
     def explain(self) -> None:
-        """Profiles both variants and measures the roofline, if the spec asks for it."""
+        """Profiles both variants and measures the roofline (the least time of a call), if the spec asks for it."""
         if not profiling.should_profile(self.spec, self.workload.device):
             return
         self.events.progress("check", 0.94, code="explain")
@@ -367,16 +366,16 @@ class Run:
             self.keep(roofline=profiling.roofline(self.workload))
 
     def compile_again(self) -> None:
-        """If this run compiled, times the first call in a further process: from the filled cache, or the package.
+        """Times the first call in a new process, over the filled cache or from the package, if this run compiled.
 
-        Sends the answer before. Not for a search, which keeps packages and starts reruns itself.
+        Sends the result so far before. A search for the best way skips this step, because the search starts reruns.
         """
         compiled, machine = self.result.compilation, self.result.environment
         if compiled is None or machine is None or self.result.status != "ok":
             return
         if self.job.kept_packages or not (compiled.cold or compiled.partly or self.job.cache_folder):
             return
-        self.events.progress("check", 0.95, code="compile_again", answer=self.answer())
+        self.events.progress("check", 0.95, code="compile_again", answer=self.result_so_far())
         spec = replace(self.spec, threads=machine.threads) if self.workload.device.type == "cpu" else self.spec
         source = "the package" if self.package is not None else "the filled cache"
         with self.tolerate(f"The first call from {source} could not be measured"):

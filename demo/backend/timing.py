@@ -1,12 +1,12 @@
-"""The measurement protocol: verified warm-up, then interleaved A B B A blocks with an A/A control.
+"""The measurement protocol: warm-up, then blocks of calls (eager, compiled, compiled, eager) and control blocks.
 
+A control block (A/A control) times eager against itself. The difference that it finds is the machine's noise floor.
 Covered: drift of the machine; warm-up that has not ended; slower first calls after a switch of variant; compiling
-during the timing (the caller compares the log's events); Python's garbage collector; this machine's noise floor.
+during the timing (the caller compares the log's events); Python's garbage collector.
 Not covered: what slows both variants alike (a throttled clock, a busy machine: `monitor` watches those), and what
-differs from process to process. Stopping by the interval's width lowers its coverage a little:
-`benchmarks/results/honesty.md` has the figures.
-
-The clock is a parameter, so that tests can simulate one.
+differs from process to process. Timing stops once the speed-up's interval is narrow. The interval then holds the true
+value a little less often than it claims: `benchmarks/results/honesty.md` has the numbers.
+The clock is a parameter, so that tests can simulate it.
 """
 
 import contextlib
@@ -27,25 +27,25 @@ from demo.core.spec import CUDA_GRAPH_MODES, OPTIONS, RunSpec
 Call = Callable[[], Any]
 
 SETTLED = 0.10
-"""Warm-up has settled when its last three calls lie within 10 % of one another (torch.utils.benchmark's limit)."""
+"""Warm-up has settled when its last three calls lie within this share of one another, as in torch.utils.benchmark."""
 WARMUP_CALLS, MAX_WARMUP_CALLS, MAX_WARMUP_SECONDS = 3, 50, 2.0
 CUDA_GRAPH_CALLS = 3
 """Further warm-up calls with CUDA graphs: the first runs eagerly, the second records, and the third replays."""
 BLOCK_SECONDS = 0.12
 MAX_CALLS_HALF_BLOCK = 14
-"""Longer blocks would let calls settle better. But they leave fewer pairs, and drift within a block does not cancel."""
+"""Most calls of a half block. In longer blocks calls settle better, but blocks are fewer, and drift cancels less."""
 MAX_SETTLING_CALLS = 6
-"""After a switch of variant the caches hold the other variant's data. On two cores the first call took 5 to 24 % longer
-than steady calls; the compiled shapes-rtdetr came within 2 % with its eighth call."""
+"""Most calls after a switch of variant that are not counted: caches hold the other variant's data. On two cores the
+first call took 5 to 24 % longer than later calls; the bundled shapes-rtdetr, compiled, came within 2 % with call 8."""
 SLOW_SECONDS = 0.1
-"""From this length on a half block is one call, so that more blocks fit, and no calls settle. Measured on five of the
-guide's models: the first call after a switch took 0.99 to 1.01 times as long as the others."""
+"""For calls of at least this length a half block is one call, so that more blocks fit, and every call counts. On five
+models of the Transformers guide the first call after a switch took 0.99 to 1.01 times as long as later calls."""
 SLOW_BLOCKS_APART = 3
-"""With half blocks of one call the A/A control comes after every third block."""
+"""With half blocks of one call a control block comes after every third block only, the first one after the first."""
 MIN_BLOCKS, MIN_CALLS = 6, 20
-"""Least blocks and calls of each variant, if time allows: fewer are no basis for a figure."""
+"""Least blocks, and least calls of each variant, if time allows: fewer are no basis for a speed-up."""
 MOST_TIMING_SECONDS = 60.0
-"""The longest timing, however long the first compiled call took."""
+"""Longest timing at the default limit, however long the first compiled call took."""
 REPORT_SECONDS = 0.3
 """Seconds between two reports of `time_fixed_count`."""
 NEW_ESTIMATE = 1.1
@@ -53,12 +53,12 @@ NEW_ESTIMATE = 1.1
 
 
 def wait_for(device: torch.device) -> Callable[[], None]:
-    """A function that waits until the device's queue is empty; on a CPU it does nothing."""
+    """Returns a function that waits until the device's queue is empty; on a CPU the function does nothing."""
     return torch.cuda.synchronize if device.type == "cuda" else lambda: None
 
 
 class Clock:
-    """Measures how long a caller waits: for the call, and on a GPU for the work that it queued."""
+    """Measures the seconds that a caller waits: for a call, and on a GPU for the work that the call queued."""
 
     def __init__(self, device: torch.device) -> None:
         self._wait = wait_for(device)
@@ -79,25 +79,25 @@ CPU_CLOCK = Clock(torch.device("cpu"))
 
 @dataclass(frozen=True)
 class Plan:
-    """When to stop. All seconds are of timing, without warm-up and compiling."""
+    """When the timing stops. All seconds are of timing, without warm-up and compiling."""
 
     precision: float = 0.01
     """Stop when both ends of the speed-up's 95 % interval are within this share of the estimate ..."""
     min_seconds: float = 0.5
     """... and each variant has had this much time, `MIN_BLOCKS` and `MIN_CALLS`."""
     max_seconds: float = 3.5
-    """Stop after this long, unless there are too few blocks or calls, or the verdict would be 'unsure'. This is decided
-    once: extending until the verdict is sure would make it wrong more often."""
+    """Stop after this long, unless there are too few blocks or calls, or the verdict would be 'unsure'. The verdict is
+    looked at once: to go on until it is sure would make it wrong more often."""
     longest_seconds: float = 7.0
     """Stop in any case after this long, once there are two blocks."""
     max_calls: int = 5_000
     iterations: int | None = None
-    """Exactly this many calls of each variant instead, rounded up to whole blocks."""
+    """Calls of each variant, rounded up to whole blocks, after which to stop instead; None: the limits above hold."""
 
     @classmethod
     def of(cls, spec: RunSpec, first_call_seconds: float) -> "Plan":
-        """The spec's limit, at most doubled. With the default limit the timing may also take as long as the first
-        compiled call: a slow model compiles for long."""
+        """Returns the plan for a spec. Its longest time is twice the spec's limit. With the default limit it may be as
+        long as the first compiled call, because a slow model compiles for long."""
         longest = 2 * spec.max_seconds
         if spec.max_seconds == OPTIONS["max_seconds"].default:
             longest = max(longest, min(first_call_seconds, MOST_TIMING_SECONDS))
@@ -105,7 +105,7 @@ class Plan:
 
 
 class Estimate(NamedTuple):
-    """The estimate after a number of blocks."""
+    """The estimated speed-up and times after a number of blocks."""
 
     blocks: int = 0
     speedup: stats.Interval | None = None
@@ -118,7 +118,7 @@ class Estimate(NamedTuple):
 @dataclass
 class Samples:
     """Seconds of the timed calls so far. With h = `calls_per_half_block` a block is h eager, 2 h compiled and h eager
-    calls, not counting the calls that settle."""
+    calls. Settling calls, the first ones after a switch of variant, are kept apart and not counted."""
 
     calls_per_half_block: int
     eager: list[float] = field(default_factory=list)
@@ -126,7 +126,7 @@ class Samples:
     control: list[float] = field(default_factory=list)
     """Eager calls of the A/A control blocks."""
     settling: dict[str, list[float]] = field(default_factory=lambda: {"eager": [], "compiled": []})
-    """By variant: the first calls after each switch to it, which are not counted."""
+    """By variant: seconds of the first calls after each switch to the variant, which are not counted."""
     seconds: float = 0.0
     """Clock time from the first call to the last, pauses between calls included."""
     _latest: Estimate = field(default_factory=Estimate)
@@ -136,8 +136,8 @@ class Samples:
         return len(self.compiled) // (2 * self.calls_per_half_block)
 
     def estimate(self) -> Estimate:
-        """The latest estimate, made again only with a tenth more blocks: a check after every block would stop on lucky
-        fluctuations and lower the interval's coverage."""
+        """Returns the latest estimate, made anew only with a tenth more blocks: a check after every block would stop
+        the timing on lucky fluctuations, and the interval would hold the true value less often."""
         if self.blocks >= max(1, self._latest.blocks * NEW_ESTIMATE):
             pairs = self._pairs()
             speedup = stats.paired_ratio(*pairs) if self.blocks >= 2 else None
@@ -146,11 +146,11 @@ class Samples:
 
     @property
     def blocks_apart(self) -> int:
-        """The number of blocks from one control block to the next."""
+        """Number of blocks from one control block to the next."""
         return SLOW_BLOCKS_APART if self.calls_per_half_block == 1 else 1
 
     def measurement(self, name: str, warmup: Sequence[float] = ()) -> Measurement:
-        """The calls of a variant or of the control. `warmup` has the seconds of its warm-up calls."""
+        """Returns the calls of "eager", "compiled" or "control". `warmup` has the seconds of its warm-up calls."""
         settling, apart = tuple(self.settling.get(name, ())), self.blocks_apart if name == "control" else 1
         calls = 2 * self.calls_per_half_block
         times = tuple(getattr(self, name))
@@ -160,7 +160,7 @@ class Samples:
         return stats.side_by_side(self.eager, self.compiled, 2 * self.calls_per_half_block)
 
     def unsure(self) -> bool:
-        """Whether a verdict on the calls so far would be 'unsure'."""
+        """Returns whether a verdict on the calls so far would be 'unsure'."""
         control = stats.control_ratio(self.eager, self.control, 2 * self.calls_per_half_block, self.blocks_apart)
         speedup = stats.paired_ratio(*self._pairs())
         return control is None or stats.compare(speedup, stats.noise_floor(control)).verdict == "unsure"
@@ -173,10 +173,10 @@ def warm_up(
     min_calls: int = WARMUP_CALLS,
     first_call_ended: Callable[[], None] = lambda: None,
 ) -> tuple[list[float], bool]:
-    """Calls until the last three agree and none of them compiled anything. `compile_events` counts compile events.
+    """Repeats a call until its last three times agree and none of the three compiled (`compile_events` stayed equal).
 
-    Returns the seconds of each call, and whether they settled. Makes at least `min_calls` calls, and at most
-    `MAX_WARMUP_CALLS`, or `MAX_WARMUP_SECONDS` after the first call, which compiles.
+    Returns the seconds of each call, and whether they settled. Makes at least `min_calls` calls. Gives up after
+    `MAX_WARMUP_CALLS` calls, or after `MAX_WARMUP_SECONDS` without the first call, which compiles.
     """
     times: list[float] = []
     without_compiling = 0
@@ -196,12 +196,12 @@ def warm_up(
 
 
 def min_warmup_calls(spec: RunSpec, device: torch.device) -> int:
-    """Least warm-up calls of the compiled model: more if its first calls record CUDA graphs."""
+    """Returns the least warm-up calls of the compiled model: more if its first calls record CUDA graphs."""
     return WARMUP_CALLS + (CUDA_GRAPH_CALLS if device.type == "cuda" and spec.mode in CUDA_GRAPH_MODES else 0)
 
 
 def median_of_few(call: Call, clock: Clock, calls: int = 5, seconds: float = 0.3) -> float:
-    """Median seconds of at most `calls` calls; none begins after `seconds`. For the steps around the model."""
+    """Returns the median seconds of at most `calls` calls, none begun after `seconds`. For steps around the model."""
     times = [clock.time(call)]
     while len(times) < calls and sum(times) < seconds:
         times.append(clock.time(call))
@@ -209,10 +209,10 @@ def median_of_few(call: Call, clock: Clock, calls: int = 5, seconds: float = 0.3
 
 
 def calls_per_half_block(eager_warmup: list[float], compiled_warmup: list[float], iterations: int | None) -> int:
-    """A block takes the slower variant about `BLOCK_SECONDS`, and `MIN_BLOCKS` blocks fit into `iterations`.
+    """Returns the calls of a half block, so that the slower variant's half block takes half of `BLOCK_SECONDS`.
 
-    The median of the last three warm-up calls stands for a call. At least 2 calls, else settling would take more than a
-    fifth of the timing; 1 call from `SLOW_SECONDS` on.
+    A call's time is the median of the last three warm-up calls. `MIN_BLOCKS` blocks fit into `iterations`. The least is
+    2, else settling would take more than a fifth of the timing; 1 if a call takes `SLOW_SECONDS` or more.
     """
     slowest = max(sorted(times[-3:])[1] for times in (eager_warmup, compiled_warmup))
     half = min(MAX_CALLS_HALF_BLOCK, round(BLOCK_SECONDS / slowest / 2))
@@ -222,8 +222,8 @@ def calls_per_half_block(eager_warmup: list[float], compiled_warmup: list[float]
 
 
 def settling_calls(half: int) -> int:
-    """Calls that are not counted after each switch of variant: at most a fifth of a variant's calls, because it has one
-    switch for 2 `half` counted calls."""
+    """Returns how many calls after each switch of variant are not counted: at most a fifth of a variant's calls, since
+    there is one switch to it for 2 `half` counted calls. `half` is the number of calls of a half block."""
     return max(1, min(MAX_SETTLING_CALLS, half // 2))
 
 
@@ -235,14 +235,14 @@ def time_interleaved(
     half: int,
     on_block_end: Callable[[Samples], None],
 ) -> Samples:
-    """Times both variants in blocks A B B A, with A/A control blocks between them, until the plan is met.
+    """Times both variants in blocks, with control blocks (eager against eager) between them, until the plan is met.
 
     1. With `half` = 5 the order is: 5 eager, 10 compiled, 5 eager | 10 eager (control) | 5 eager, 10 compiled, ...
-    2. Drift falls on both sides of each comparison. The control lies between eager calls as the compiled calls do, so
-       it shows what the protocol reports for two equal variants on this machine.
-    3. After a switch of variant `settling_calls` calls are not counted: a server calls one variant only and never waits
-       for such a call. Calls that take `SLOW_SECONDS` need none.
-    4. `on_block_end` is called between blocks. If it raises, the timing ends.
+    2. Drift falls on both sides of each comparison. The control calls lie between eager calls as the compiled calls do,
+       so they show what the protocol reports for two equal variants on this machine.
+    3. After a switch of variant `settling_calls` calls are not counted: a server calls one variant only, so it never
+       switches. Calls that take `SLOW_SECONDS` or longer are all counted.
+    4. `on_block_end` is called after each block. If it raises, the timing ends.
     """
     samples = Samples(half)
     settling = settling_calls(half)
@@ -275,7 +275,7 @@ def time_interleaved(
 
 
 def _done(samples: Samples, plan: Plan, until: float) -> bool:
-    """Whether to stop. `until` is the time limit in force: the plan's, or its longest for an unsure verdict."""
+    """Returns whether to stop. `until`: the time limit in force, the plan's, or its longest for an unsure verdict."""
     calls = len(samples.compiled)
     if plan.iterations is not None:
         return calls >= plan.iterations
@@ -296,7 +296,7 @@ def _done(samples: Samples, plan: Plan, until: float) -> bool:
 def time_fixed_count(
     call: Call, clock: Clock, calls: int, between_calls: Callable[[list[float]], None] = lambda times: None
 ) -> list[float]:
-    """Times `calls` calls, the guide's recipe. Each `REPORT_SECONDS` `between_calls` gets the times so far."""
+    """Returns the seconds of `calls` calls. Every `REPORT_SECONDS` `between_calls` gets the times so far."""
     times: list[float] = []
     with garbage_collection_off():
         reported = clock.now()

@@ -15,7 +15,7 @@ from demo.core.spec import RunSpec
 
 
 def load_gpu_libraries(spec: RunSpec, device: torch.device) -> float:
-    """Loads cuBLAS, cuDNN and torch's attention, so that no first call pays for it. The seconds; 0 on a CPU."""
+    """Loads cuBLAS, cuDNN and torch's attention, so that no timed call does. Returns the seconds; 0 on a CPU."""
     if device.type != "cuda":
         return 0.0
     started = time.perf_counter()
@@ -30,10 +30,10 @@ def load_gpu_libraries(spec: RunSpec, device: torch.device) -> float:
 
 
 def apply(spec: RunSpec) -> None:
-    """Sets the number format, freezing, dynamic sizes and threads, before the model is loaded."""
+    """Sets number format, freezing, dynamic sizes and threads in torch. Call it before the model is loaded."""
     torch.set_float32_matmul_precision("high" if spec.dtype == "tf32" else "highest")
     torch.backends.cudnn.allow_tf32 = spec.dtype == "tf32"  # torch's default allows it in convolutions
-    # No option of torch.compile: dynamo reads it when it traces, to make the weights constants of the graph.
+    # Not an option of torch.compile: dynamo reads this switch when it traces, and makes the weights constants.
     torch._inductor.config.freezing = spec.freezing
     # By default dynamo takes sizes that are equal at first, such as a square picture's, to be equal always.
     torch.fx.experimental._config.use_duck_shape = spec.dynamic != "on"
@@ -44,7 +44,7 @@ def apply(spec: RunSpec) -> None:
 
 
 def in_force(model: Any, batch: dict[str, Any]) -> dict[str, str]:
-    """The settings in force, by name: read back from torch, the model and the batch, not from the spec."""
+    """Returns the settings in force, as {"attention": "sdpa"}: read from torch, model and batch, not from the spec."""
     inputs, parts = tensors(batch), [one for one in model.modules() if "Attention" in type(one).__name__] or [model]
     attention = {getattr(getattr(one, "config", None), "_attn_implementation", None) for one in parts}
     pictures = [one for one in inputs if one.dim() == 4 and not one.is_contiguous()]
@@ -60,7 +60,7 @@ def in_force(model: Any, batch: dict[str, Any]) -> dict[str, str]:
     if inputs[0].is_cuda:
         settings["convolutions"] = "tf32" if torch.backends.cudnn.allow_tf32 else "float32"
     else:
-        # How long OpenMP's threads spin while they wait for one another.
+        # These variables decide how long OpenMP's threads spin while they wait for one another.
         variables = [
             f"{name}={os.environ[name]}" for name in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT") if name in os.environ
         ]

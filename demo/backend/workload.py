@@ -1,6 +1,6 @@
 """What a run times: a model on its device, and the batch that it is called with.
 
-`demo.backend.tasks` makes a `Workload` from a spec, of the class of its task.
+`demo.backend.tasks` makes a `Workload` from a spec. Each task has a subclass of its own.
 """
 
 from abc import ABC, abstractmethod
@@ -19,21 +19,21 @@ from demo.core.size_log import Size
 from demo.core.spec import RunSpec
 
 Batch = dict[str, Any]
-"""The arguments of a call by name: tensors, or values that hold some."""
+"""Keyword arguments of a call: tensors, or values that hold tensors."""
 
 
 def tensors(nested: Any) -> list[torch.Tensor]:
-    """Every tensor in a batch, or in a model's outputs, in a fixed order."""
+    """Returns every tensor in a batch, or in a model's outputs, in a fixed order."""
     return [leaf for leaf in pytree.tree_leaves(nested) if isinstance(leaf, torch.Tensor)]
 
 
 def dtype_of(spec: RunSpec) -> torch.dtype:
-    """The type that weights and inputs are stored in."""
+    """Returns the type that weights and inputs are stored in: float32 also for "tf32"."""
     return {"float16": torch.float16, "bfloat16": torch.bfloat16}.get(spec.dtype, torch.float32)
 
 
 def on_device(tensor: torch.Tensor, spec: RunSpec, device: torch.device) -> torch.Tensor:
-    """An input on the device: float32 in the spec's number format, a picture in its memory format."""
+    """Copies an input to the device: float32 to the spec's number format, a picture to the spec's memory format."""
     moved = tensor.detach().to(device, dtype_of(spec) if tensor.dtype == torch.float32 else None)
     channels_last = spec.channels_last and moved.dim() == 4
     return moved.contiguous(memory_format=torch.channels_last) if channels_last else moved
@@ -41,12 +41,12 @@ def on_device(tensor: torch.Tensor, spec: RunSpec, device: torch.device) -> torc
 
 @dataclass(frozen=True)
 class Variant:
-    """One way to call the model, and the seconds of the calls before its timing, the first call first."""
+    """One way to call the model, eager or compiled, with the seconds of its warm-up calls, the first call first."""
 
     call: timing.Call
     warmup: list[float]
     model: Any
-    """What `call` calls."""
+    """The model that `call` calls."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Variants:
     eager: Variant
     compiled: Variant
     eager_warmup_again: list[float]
-    """After compiling, which has filled the processor's caches and warmed the machine."""
+    """Seconds of eager's second warm-up, after the compile: it filled the CPU's caches and warmed the machine."""
 
     @property
     def by_name(self) -> dict[str, Variant]:
@@ -69,23 +69,23 @@ class Variants:
 @dataclass(frozen=True)
 class Workload(ABC):
     spec: RunSpec
-    """Its device is 'cpu' or 'cuda'."""
+    """The run's spec, with the device in use: 'cpu' or 'cuda'."""
     device: torch.device
     model: Any
-    """On the device, in eval mode."""
+    """The model before compiling, on the device, in eval mode."""
     caveats: list[Caveat] = field(default_factory=list, kw_only=True)
-    """Of loading the model."""
+    """Caveats found while loading the model."""
 
     @abstractmethod
     def make_batch(self) -> Batch:
-        """The arguments of a call, on the device."""
+        """Returns the arguments of a call, on the device."""
 
     def batch_of(self, size: Size) -> Batch:
-        """The arguments of a call of this size."""
+        """Returns the arguments of a call of this size, such as batch size and height."""
         raise NotImplementedError("a model of one's own has its sizes in its function")
 
     def predictions(self, outputs: Any) -> Predictions | None:
-        """What the outputs of one call show, as it is stored; None if it means nothing."""
+        """Returns what the outputs of one call show, as a result stores it; None if they mean nothing."""
         return None
 
     def end_to_end(self, outputs: Any) -> EndToEnd | None:
@@ -105,20 +105,20 @@ class Workload(ABC):
         return self.call(self.model)
 
     def call(self, model: Any) -> timing.Call:
-        """What is timed, with `model`: the workload's own, a twin of it, or one of these compiled."""
+        """Returns the call that is timed. `model` is the workload's model or a copy of it, compiled or not."""
         batch = self.batch
         return lambda: model(**batch)
 
     def once(self, model: Any) -> Any:
-        """One call of `model` with the batch, whatever was called before."""
+        """Calls `model` once with the batch. Earlier calls do not change what it returns."""
         return model(**self.batch)
 
     def outputs(self, model: Any) -> Any:
-        """What parity compares, eager's first. Cloned: a CUDA graph's next call overwrites its outputs."""
+        """Returns the outputs for `parity`, cloned: a CUDA graph's next call overwrites them. Eager's come first."""
         return compilation.clone_outputs(self.call(model)())
 
     def exact_outputs(self, exact: Any) -> Any:
-        """What `outputs` gives, from `exact`, a copy of the model in float64."""
+        """Returns the same as `outputs`, from `exact`, a copy of the model in float64."""
 
         def double(tensor: torch.Tensor) -> torch.Tensor:
             return tensor.double() if tensor.is_floating_point() else tensor
@@ -126,5 +126,5 @@ class Workload(ABC):
         return exact(**pytree.tree_map_only(torch.Tensor, double, self.batch))
 
     def time_more(self, variants: Variants, log: compilation.CompileLog, events: Events) -> dict[str, Any]:
-        """Further figures of eager and compiled for the result, timed after their calls."""
+        """Times more of eager and compiled, after their calls. Returns further fields of the result."""
         return {}

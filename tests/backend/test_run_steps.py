@@ -297,7 +297,7 @@ def test_the_later_start_is_measured_if_this_one_compiled(
         return CompileCost(0.5, {})
 
     monkeypatch.setattr(first_call, "measure_elsewhere", elsewhere)
-    before = run.answer()
+    before = run.result_so_far()
     run.compile_again()
     assert [codec.from_plain(RunResult, answer) for answer in sent] == [before] * measured
     assert (run.result.compilation.warm == CompileCost(0.5, {})) is measured
@@ -309,7 +309,7 @@ def test_cores_busy_before_the_timing_are_no_caveat_if_threads_lacked_cores_in_i
     run = Run(Job(SPEC), Events(io.StringIO()))
     run.caveats = [Caveat("busy_cores", {"busy": 1, "cores": 2, "threads": 1})]
     run.result = ok_result(machine_states=(HostSample(1.0, None, None, free),))
-    assert [one.key for one in run.answer().caveats] == keys
+    assert [one.key for one in run.result_so_far().caveats] == keys
 
 
 def test_random_weights_see_nothing() -> None:

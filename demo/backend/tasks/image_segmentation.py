@@ -15,7 +15,7 @@ from demo.core.outputs import Predictions, Segment
 
 SEGMENTATIONS = ("semantic", "instance", "panoptic")
 MIN_SEGMENT = 0.002
-"""A semantic class with less than this share of the image is left out as stray pixels."""
+"""Least share of the image, 0 to 1, of a semantic class. A smaller class is left out as stray pixels."""
 MAX_SEGMENTS = 40
 
 
@@ -24,8 +24,8 @@ class ImageSegmentation(PictureWorkload):
 
     @classmethod
     def load(cls, *asked: Any) -> "ImageSegmentation":
-        """Decides by the checkpoint's name how to decode the outputs if the catalogue does not: a universal model does
-        all three, and its config does not say for which it was trained."""
+        """Loads the model. If the catalogue does not say how to decode the outputs, the checkpoint's name decides: a
+        universal model does all three `SEGMENTATIONS`, and its config does not say for which it was trained."""
         workload = super().load(*asked)
         checkpoint = workload.loaded.checkpoint
         if checkpoint.segmentation is None:
@@ -79,7 +79,7 @@ load = ImageSegmentation.load
 
 
 def crop_of(processor: Any, width: int, height: int) -> tuple[float, float, float, float]:
-    """Left, top, right and bottom of the part of a picture that the processor's centre crop keeps, as shares."""
+    """Returns left, top, right, bottom of what the processor's centre crop keeps, as shares (0 to 1) of the picture."""
     crop = getattr(processor, "crop_size", None)
     if not getattr(processor, "do_center_crop", False) or not crop:
         return (0.0, 0.0, 1.0, 1.0)

@@ -1,4 +1,4 @@
-"""Object detection: boxes in pixels of the picture, of a model's own labels or of the queries that it was given."""
+"""Object detection: boxes in pixels of the picture, named by the model's own labels or by the user's queries."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from demo.core.outputs import Box, Predictions
 
 THRESHOLD = 0.55
 ZERO_SHOT_THRESHOLD = 0.1
-"""OWL-ViT's scores are low; 0.1 is the default threshold of its own processor."""
+"""Least score of a box for a query: OWL-ViT's scores are low, and its own processor takes 0.1 by default."""
 MAX_BOXES = 100
 
 

@@ -1,7 +1,7 @@
 """A user's own model: a function of a Python file that returns `(module, inputs)`.
 
-Covered: any `torch.nn.Module` whose inputs are tensors, or tuples, lists and dicts that hold some. It is moved to the
-run's device and number format, and put in eval mode. Not covered: a `forward` that takes arguments by position only.
+Covered: any `torch.nn.Module` whose inputs are tensors, or tuples, lists and dicts of tensors. The module is moved to
+the run's device and number format, and put in eval mode. Not covered: a `forward` with position-only arguments.
 """
 
 import importlib.util
@@ -34,7 +34,7 @@ class OwnModel(Workload):
 
 
 def load(spec: RunSpec, device: torch.device) -> OwnModel:
-    """Calls the user's function. Raises BadInput for a file, a function or an answer that cannot be used."""
+    """Calls the user's function. Raises BadInput if the file, the function or what it returns cannot be used."""
     file, name = own_model_parts(spec.checkpoint)
     called = f"{name}() of {file.name}"
     torch.manual_seed(0)  # random weights are the same in every process of a run
@@ -43,7 +43,7 @@ def load(spec: RunSpec, device: torch.device) -> OwnModel:
         raise BadInput(f"{file.name} has no function {name}. Give the name of one that it has after the colon.")
     torch.manual_seed(0)  # the import may have drawn random numbers
     try:
-        with torch.enable_grad():  # as in the user's own process: a run holds no_grad
+        with torch.enable_grad():  # as in the user's own process: runs have grad off
             answer = function()
     except (Exception, SystemExit) as error:
         raise BadInput(f"{called} failed: {with_line(error, file)}. Fix it, and run it again.") from error
@@ -52,7 +52,7 @@ def load(spec: RunSpec, device: torch.device) -> OwnModel:
             pass
         case _:
             raise BadInput(f"{called} returned an object of class {type(answer).__name__}. {EXPECTED}.")
-    # Eager would be compiled, too. A compiled function that forward calls shows in the first eager calls.
+    # Eager would be compiled, too. `Run.warm_up_eager` notes compiled functions that forward calls.
     if any(isinstance(one, OptimizedModule) or one._compiled_call_impl is not None for one in model.modules()):
         raise BadInput(f"The module of {called} is compiled already, or a part of it. Return it before torch.compile.")
     batch = _by_name(model, given, called)
@@ -61,7 +61,7 @@ def load(spec: RunSpec, device: torch.device) -> OwnModel:
 
 
 def _place(model: Any, spec: RunSpec, device: torch.device) -> Any:
-    """The module on the device, in eval mode, in the spec's formats. Complex weights and buffers stay complex."""
+    """Returns the module on the device, in eval mode, in the spec's number format. Complex numbers stay complex."""
     dtype = dtype_of(spec)
     model.eval()  # not chained: a user's `train` may return nothing
     model = model.to(device)
@@ -72,7 +72,7 @@ def _place(model: Any, spec: RunSpec, device: torch.device) -> Any:
 
 
 def _import_file(file: Path) -> ModuleType:
-    """The file as a module, which finds the files beside it."""
+    """Imports the user's file, which may import files beside it. Raises BadInput if the import fails."""
     sys.path.insert(0, str(file.parent))
     name = f"own_{file.stem}"  # torch.export looks up classes by their module, so it is registered
     spec: Any = importlib.util.spec_from_file_location(name, file)
@@ -87,7 +87,7 @@ def _import_file(file: Path) -> ModuleType:
 
 
 def _by_name(model: torch.nn.Module, given: Any, called: str) -> Batch:
-    """The inputs as arguments by name. Raises BadInput if they do not fit the module's `forward`."""
+    """Returns the inputs as keyword arguments. Raises BadInput if they do not fit the module's `forward`."""
     by_name = dict(given) if isinstance(given, Mapping) else {}  # a tokenizer's BatchEncoding is a Mapping, no dict
     by_position = () if isinstance(given, Mapping) else given if isinstance(given, list | tuple) else (given,)
     if not tensors((by_position, by_name)):

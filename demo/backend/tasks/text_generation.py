@@ -1,11 +1,11 @@
-"""A causal language model that answers a prompt over a static cache, token by token.
+"""A causal language model that answers a prompt token by token, over a static cache of keys and values.
 
-A call is one greedy step of the decoding. Eager and compiled take turns over one cache and one place in it. The call of
-the prompt, the prefill, is timed apart.
+A timed call is one greedy decoding step. Eager and compiled share one cache, and continue one answer in turns. The
+call that reads the prompt, the prefill, is timed separately.
 
 Covered: one prompt, repeated to a batch; full attention, and sliding attention whose window holds prompt and answer.
-Not covered: models that keep another state, padding, sampling, and the end of a text before the last token. Nor does
-the comparison cover an answer beyond the original length of longrope, at which the whole text is read anew.
+Not covered: models with other state than keys and values, padding, sampling, a text that ends before the last token.
+Nor does the comparison cover an answer beyond longrope's original length, at which the model reads the text anew.
 """
 
 import functools
@@ -29,28 +29,28 @@ from demo.core.size_log import Size
 from demo.core.spec import BadInput, RunSpec
 
 COMPARED_TOKENS = 64
-"""Tokens of an answer whose logits are compared: a token has up to some 260,000 of them."""
+"""Most tokens of an answer whose logits are compared. Each token has up to about 260,000 logits."""
 CACHE_TOLERANCE = {"float32": 1e-3, "tf32": 0.02, "float16": 0.1, "bfloat16": 0.1}
-"""How far a step over the cache may be from a call without one, as a share of the largest logit."""
+"""Allowed difference of a step's logits from those of a call without cache, as a share of the largest logit."""
 
 
 class Decoding:
-    """A static cache, the prompt that it begins with, and how far the answer has come.
+    """A static cache of keys and values, the prompt at its beginning, and how far the answer has come.
 
-    One eager call lays the cache out, since only the model knows the sizes of its keys and values. If a compiled call
-    did, the addresses would not stay, as a CUDA graph needs.
+    One eager call allocates the cache, since only the model knows the sizes of its keys and values. A compiled call
+    would allocate it at addresses that change, and a CUDA graph needs fixed addresses.
     """
 
     def __init__(self, model: Any, prompt: torch.Tensor, tokens: int) -> None:
         """`prompt` is [batch, prompt tokens] on the model's device; `tokens` is the length of the answer."""
         self.prompt = prompt
         self.steps = tokens - 1
-        """Steps of an answer, whose first token comes with the prompt."""
+        """Decoding steps of an answer. Its first token needs no step: the prefill gives that token."""
         self.step = 0
         self.first = self.token = prompt[:, -1:]
-        """The answer's first token, and its last one so far; [batch, 1]."""
-        self.eager: torch.Tensor | None = None
-        """The tokens of eager's answer: [answer tokens], on the CPU; None before it."""
+        """The answer's first token, and its latest token so far; both [batch, 1]."""
+        self.eager_tokens: torch.Tensor | None = None
+        """The tokens of eager's answer: [answer tokens], on the CPU; None before eager has answered."""
         length = prompt.shape[1] + tokens
         self.cache: Any = StaticCache(config=model.config, max_cache_len=length)
         # A sliding layer counts its tokens in a Python number, so every step would record a CUDA graph of its own. Its
@@ -61,29 +61,29 @@ class Decoding:
         self._rewind(0)
 
     def prefill(self, model: Any) -> torch.Tensor:
-        """Reads the prompt and chooses the answer's first token. Returns the logits, [batch, 1, vocabulary]."""
+        """Reads the prompt and chooses the answer's first token. Returns its logits, [batch, 1, vocabulary]."""
         self._rewind(0)
         logits = self._logits(model, self.prompt)
         self.first, self.step = self.token, 0
         return logits
 
     def decode(self, model: Any) -> torch.Tensor:
-        """The next token's logits, [batch, 1, vocabulary]. After the answer's last token its second one comes again."""
+        """Makes a step; returns its logits, [batch, 1, vocabulary]. After the last token comes the second one again."""
         if self.step == self.steps:
             self.restart()
         self.step += 1
         return self._logits(model, self.token)
 
     def restart(self) -> None:
-        """Goes back to the first token of the answer. The prompt stays in the cache."""
+        """Goes back to the answer's first token. The prompt stays in the cache."""
         self._rewind(self.prompt.shape[1])
         self.token, self.step = self.first, 0
 
     def answer(self, model: Any, forced: torch.Tensor | None = None) -> tuple[torch.Tensor, torch.Tensor]:
-        """The tokens that the model chooses, and the logits of the first `COMPARED_TOKENS` of them.
+        """Returns the tokens that the model chooses, and the logits of the first `COMPARED_TOKENS` of them.
 
-        [answer tokens] and [compared, vocabulary], of the batch's first row, on the CPU. If `forced` is given, a row of
-        tokens, the model is fed these in place of its own.
+        Both are of the batch's first row, on the CPU: [answer tokens] and [compared, vocabulary]. `forced`, a row
+        of tokens, is fed to the model instead of the tokens that it chooses.
         """
         rows, tokens = [], []
         for index in range(self.steps + 1):
@@ -97,13 +97,13 @@ class Decoding:
         return torch.cat(tokens).cpu(), torch.cat(rows)
 
     def _logits(self, model: Any, tokens: torch.Tensor) -> torch.Tensor:
-        """The logits, whose likeliest token becomes the next one."""
+        """Calls the model on `tokens` and returns the logits. Their likeliest token becomes `token`."""
         logits = model(input_ids=tokens, **self.options).logits
         self.token = logits[:, -1].argmax(-1, keepdim=True)
         return logits
 
     def _rewind(self, length: int) -> None:
-        """Sets the length of the text in the cache. The mask hides later keys and values until they are overwritten."""
+        """Sets how many tokens count as cached. The mask hides later keys and values until they are overwritten."""
         for layer in self.cache.layers:
             layer.cumulative_length.fill_(length)
 
@@ -116,22 +116,22 @@ class TextWorkload(Workload):
 
     @cached_property
     def decoding(self) -> Decoding:
-        """Over the prompt repeated to a batch."""
+        """The decoding of the prompt, repeated to a batch."""
         return Decoding(self.model, self.ids.repeat(self.spec.batch_size, 1).to(self.device), self.spec.tokens)
 
     def make_batch(self) -> Batch:
-        """The arguments of one step."""
+        """Returns the arguments of one decoding step."""
         return {"input_ids": self.decoding.prompt[:, -1:], **self.decoding.options}
 
     def batch_of(self, size: Size) -> Batch:
-        """One call over the whole prompt, repeated up to the size's tokens; without a cache of keys and values."""
+        """Returns the arguments of a call over a prompt of this size, the own prompt repeated; without a cache."""
         own = self.ids.shape[1]
         tokens = size.prompt_tokens or own
-        row = self.ids.repeat(1, math.ceil(tokens / own))[:, :tokens]
+        row = self.ids.to(self.device).repeat(1, math.ceil(tokens / own))[:, :tokens]
         return {"input_ids": row.repeat(size.batch_size, 1).contiguous(), "use_cache": False, "logits_to_keep": 1}
 
     def call(self, model: Any) -> timing.Call:
-        """One step. The first one reads the prompt before, so that a compiled model's first call compiles both."""
+        """Returns a function that makes a step. Its first call also reads the prompt, so that both get compiled."""
         decoding, begun = self.decoding, False
 
         def step() -> torch.Tensor:
@@ -150,21 +150,21 @@ class TextWorkload(Workload):
         return outputs
 
     def outputs(self, model: Any) -> dict[str, Any]:
-        """The tokens that the model chooses, and its logits if it is fed the tokens that eager chose.
+        """Returns the tokens that the model chooses, and its logits if it is fed the tokens that eager chose.
 
-        Parity compares tensors, and the tokens are a list: after one rounding two variants may write different texts.
+        The tokens are a list, because `parity` compares tensors only: a rounding may lead to a different text.
         """
         tokens, logits = self.decoding.answer(model)
-        if self.decoding.eager is None:
-            self.decoding.eager = tokens
-        elif not torch.equal(tokens, self.decoding.eager):
-            _, logits = self.decoding.answer(model, self.decoding.eager)
+        if self.decoding.eager_tokens is None:
+            self.decoding.eager_tokens = tokens
+        elif not torch.equal(tokens, self.decoding.eager_tokens):
+            _, logits = self.decoding.answer(model, self.decoding.eager_tokens)
         return {"tokens": tokens.tolist(), "logits": logits}
 
     def exact_outputs(self, exact: Any) -> dict[str, torch.Tensor]:
-        """The same logits from one call over prompt and answer, without a cache."""
-        assert self.decoding.eager is not None
-        answer = self.decoding.eager[:COMPARED_TOKENS]
+        """Returns the same logits from one call of `exact` over prompt and answer, without a cache."""
+        assert self.decoding.eager_tokens is not None
+        answer = self.decoding.eager_tokens[:COMPARED_TOKENS]
         text = torch.cat([self.ids[0], answer[:-1]]).unsqueeze(0).to(self.device)
         return {"logits": exact(input_ids=text, use_cache=False, logits_to_keep=len(answer)).logits[0]}
 
@@ -173,14 +173,14 @@ class TextWorkload(Workload):
         return None if tokenizer is None else as_text(tokenizer, outputs["tokens"])
 
     def time_more(self, variants: Variants, log: compilation.CompileLog, events: Events) -> dict[str, Any]:
-        """Times the prefill of both variants in turns."""
+        """Times the prefill of eager and compiled in turns. Returns fields of the result."""
         events.progress("time", 0.85, code="prefill")
         eager, compiled = (functools.partial(self.decoding.prefill, one.model) for one in variants.by_name.values())
         min_calls = timing.min_warmup_calls(self.spec, self.device)
         warmup, _ = timing.warm_up(compiled, self.clock, log.events, min_calls)
         eager_warmup, _ = timing.warm_up(eager, self.clock, log.events)
         plan = timing.Plan.of(self.spec, variants.compiled.warmup[0])
-        # A quarter of the time for the steps: an answer's time is mostly that of its steps.
+        # The prefill gets a quarter of the time that the steps get, because they take most of an answer's time.
         plan = replace(plan, max_seconds=plan.max_seconds / 4, longest_seconds=plan.longest_seconds / 4)
         half = timing.calls_per_half_block(eager_warmup, warmup, plan.iterations)
         samples = timing.time_interleaved(eager, compiled, self.clock, plan, half, lambda _: None)
@@ -193,7 +193,7 @@ class TextWorkload(Workload):
 
 
 def load(spec: RunSpec, device: torch.device) -> TextWorkload:
-    """Raises BadInput for a model that does not decode over a static cache, and for a prompt that does not fit."""
+    """Loads the model. Raises BadInput if it cannot decode over a static cache, or if the prompt is too long."""
     loaded = models.load_model(spec, device)
     config = loaded.model.config.get_text_config(decoder=True)
     if loaded.tokenizer is not None:
@@ -207,10 +207,10 @@ def load(spec: RunSpec, device: torch.device) -> TextWorkload:
 
 
 def _check_cache(workload: TextWorkload) -> None:
-    """Raises BadInput if a step over the cache differs from a call without a cache.
+    """Raises BadInput if a step over the cache fails or differs from a call without a cache.
 
-    It differs for an encoder, for a model that ignores the cache or keeps another state, for a mask that does not fit a
-    cache longer than the text, and for a model that lacks the tokenizer's words.
+    The reason may be an encoder, a model that ignores the cache or keeps other state, a mask that does not fit a cache
+    longer than the text, or a model that lacks the tokenizer's words.
     """
     model, why = workload.model, ""
     try:
@@ -238,9 +238,9 @@ def _check_cache(workload: TextWorkload) -> None:
 
 
 def as_text(tokenizer: Any, ids: list[int]) -> Predictions:
-    """The text, and what each token adds to it. A character of several tokens comes with the last one.
+    """Returns the text, and what each token adds to it. A character of several tokens is added by its last token.
 
-    `tokenizers.decoders.DecodeStream` raises at bytes that are no UTF-8.
+    `tokenizers.decoders.DecodeStream` is not used, because it raises at bytes that are no UTF-8.
     """
     text, pieces = "", []
     for end in range(1, len(ids) + 1):
@@ -251,7 +251,7 @@ def as_text(tokenizer: Any, ids: list[int]) -> Predictions:
 
 
 def _check_length(config: Any, prompt_tokens: int, spec: RunSpec) -> None:
-    """Raises BadInput for more tokens than the model's context, or its sliding window, holds."""
+    """Raises BadInput if prompt and answer have more tokens than the model's context or sliding window holds."""
     names = ("max_position_embeddings", "sliding_window", "attention_chunk_size")
     sizes = [size for name in names if isinstance(size := getattr(config, name, None), int) and size > 0]
     context = min(sizes, default=math.inf)
