@@ -197,7 +197,7 @@ class Compilation:
 
     first_call_seconds: float
     cache: Literal["cold", "warm", "off"]
-    """'warm' if inductor found compiled graphs in its cache and compiled none, 'cold' if not, 'off' without cache."""
+    """'warm': inductor found every graph in its cache. 'cold': it compiled at least one. 'off': no cache was used."""
     graphs: int
     graph_breaks: tuple[GraphBreak, ...] = ()
     recompiles_while_timing: int = 0
