@@ -1,7 +1,6 @@
 """The checkpoints to choose from: those of the Transformers guide, and four small ones that ship with the project.
 
-`make_spec` turns what somebody typed into a checked `RunSpec`. `demo.backend` loads the checkpoints, so this module
-needs neither torch nor transformers.
+`make_spec` turns what somebody typed into a checked `RunSpec`. `demo.backend` loads the checkpoints.
 """
 
 import csv

@@ -79,7 +79,7 @@ def sample() -> Reading | None:
             return None
         own = time.process_time() + children.children_user + children.children_system + _relatives_seconds()
         ticks = [
-            [int(value) for value in times[:8]]
+            [int(value) for value in times[:8]]  # the ninth and tenth (guests) are counted in the first two
             for name, *times in map(str.split, PROC_STAT.read_text().splitlines())
             if name.removeprefix("cpu").isdigit() and name != "cpu" and int(name.removeprefix("cpu")) in usable
         ]
@@ -89,7 +89,7 @@ def sample() -> Reading | None:
     if not ticks:
         return None
     total = sum(map(sum, ticks))
-    idle = sum(core[3] + core[4] for core in ticks)
+    idle = sum(core[3] + core[4] for core in ticks)  # idle, and waiting for a disk
     return Reading(len(ticks), total / a_second, (total - idle) / a_second, own)
 
 
@@ -113,22 +113,22 @@ def _relatives_seconds() -> float:
     own, a_second = os.getpid(), os.sysconf("SC_CLK_TCK")
     if app := os.environ.get(APP_VARIABLE):
         with contextlib.suppress(OSError):  # hidden from other processes
-            return sum(_times(PROC / app / "stat")[1][:2]) / a_second
+            return sum(_read_stat(PROC / app / "stat")[1][:2]) / a_second
         return 0.0
     parents: dict[int, tuple[int, list[int]]] = {}
     for file in PROC.glob("[0-9]*/stat"):
         with contextlib.suppress(OSError, ValueError, IndexError):  # it ended meanwhile
-            parents[int(file.parent.name)] = _times(file)
+            parents[int(file.parent.name)] = _read_stat(file)
     family = {own}
     while children := {process for process, (parent, _) in parents.items() if parent in family} - family:
         family |= children
     return sum(sum(parents[process][1]) for process in family - {own}) / a_second
 
 
-def _times(stat: Path) -> tuple[int, list[int]]:
+def _read_stat(stat: Path) -> tuple[int, list[int]]:
     """Reads a file /proc/<process>/stat. Returns the parent's process id and four numbers of clock ticks: user and
     system time of the process, then user and system time of its ended children."""
-    fields = stat.read_text().rpartition(")")[2].split()
+    fields = stat.read_text().rpartition(")")[2].split()  # a process's name, in parentheses, may hold spaces
     return int(fields[1]), [int(field) for field in fields[11:15]]
 
 

@@ -17,9 +17,7 @@ NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 @contextmanager
 def lock(folder: Path, how: int = fcntl.LOCK_EX) -> Iterator[None]:
     """Holds a `flock` lock on a folder while the `with` body runs. The kernel releases the lock if the process dies.
-
-    `how` are flags of `fcntl.flock`. Raises OSError, with `LOCK_NB` also if another process holds the lock.
-    """
+    `how` are flags of `fcntl.flock`. Raises OSError, with `LOCK_NB` also if another process holds the lock."""
     lock = os.open(folder, os.O_RDONLY)
     try:
         fcntl.flock(lock, how)

@@ -143,9 +143,7 @@ def redact(text: str) -> str:
 
 def printable(text: str, kept: str = "\n\t") -> str:
     """Returns `text` with U+FFFD for each character that is invisible or changes the direction of writing.
-
-    The characters in `kept` stay. Joiners, which some emoji, Persian and Hindi need, are replaced, too.
-    """
+    The characters in `kept` stay. Joiners, which some emoji, Persian and Hindi need, are replaced, too."""
 
     def is_visible(character: str) -> bool:
         return character.isprintable() or character in kept or unicodedata.category(character) == "Zs"

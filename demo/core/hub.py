@@ -22,9 +22,7 @@ def can_load(checkpoint: str) -> bool:
 
 def reachable() -> bool:
     """Returns whether the Hub replies; False with HF_HUB_OFFLINE. Asks at most once a minute.
-
-    Without this check `from_pretrained` would retry for some 26 s before it fails.
-    """
+    Without this check `from_pretrained` would retry for some 26 s before it fails."""
     if os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE"):
         return False
     return _replies(endpoint(), int(time.monotonic() / 60))

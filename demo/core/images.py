@@ -40,7 +40,7 @@ def read_picture(path: Path) -> tuple[Image.Image, ImageInfo]:
     pixels are counted from the header, before anything is decoded.
     """
     name = _display_name(path)
-    data = _bytes(path, name)
+    data = _read_bytes(path, name)
     image = _decode(data, name)
     return image, ImageInfo(name, *image.size, hashlib.sha256(data).hexdigest(), encode_preview(image))
 
@@ -48,14 +48,14 @@ def read_picture(path: Path) -> tuple[Image.Image, ImageInfo]:
 def decode(path: Path) -> Image.Image:
     """Returns the image of `read_picture` alone: the work of a request before the processor. Raises BadInput."""
     name = _display_name(path)
-    return _decode(_bytes(path, name), name)
+    return _decode(_read_bytes(path, name), name)
 
 
 def _display_name(path: Path) -> str:
     return fmt.shorten(fmt.printable(path.name, kept=""), 80)
 
 
-def _bytes(path: Path, name: str) -> bytes:
+def _read_bytes(path: Path, name: str) -> bytes:
     """Returns the file's bytes. Raises BadInput for other than a regular file: opening a pipe would block for ever."""
     most = limits.current().file_bytes
     try:
@@ -116,7 +116,7 @@ def _decode(data: bytes, name: str) -> Image.Image:
                 f"'{name}' cannot be read as a picture. Give one of these, neither damaged nor cut short: "
                 f"{', '.join(PICTURE_FORMATS)}."
             ) from None
-    if deep and np.asarray(picture).max() < 64:  # of 10, 12 or 14 bits
+    if deep and np.asarray(picture).max() < 64:  # 14 bits of 16 reach 63 at most, and look black
         raise BadInput(f"'{name}' has 16 bits a channel, and hardly uses the upper ones. Save it with 8 bits.")
     return picture
 

@@ -54,9 +54,7 @@ class Environment(Machine):
 
     def oversubscribed(self, samples: Sequence["HostSample"]) -> bool:
         """Returns whether, on average over `samples`, fewer cores were free than torch used threads.
-
-        Threads then wait for a core, and calls take longer. False if the number of free cores is not known.
-        """
+        Threads then wait for a core, and calls take longer. False if the number of free cores is not known."""
         free = [sample.free_cores for sample in samples if sample.free_cores is not None]
         return bool(free) and sum(free) / len(free) + TAKEN < min(self.threads, self.cpu_count)
 
@@ -98,8 +96,7 @@ class GpuSample:
 
 @dataclass(frozen=True)
 class HostSample:
-    """The state of the machine during the timing, taken between two A B B A blocks (eager, compiled, compiled, eager),
-    so that no timed call waits."""
+    """The state of the machine between two A B B A blocks (eager, compiled, compiled, eager) of the timing."""
 
     at_seconds: float
     """Seconds since the timing began."""

@@ -37,9 +37,7 @@ class Profile:
 
     kernels: float
     """Launches in one call: of kernels on a GPU, of operators that call no other operator on a CPU.
-
-    On a CPU all kernels of a compiled graph count as one operator, 'Call CompiledFxGraph'.
-    """
+    On a CPU all kernels of a compiled graph count as one operator, 'Call CompiledFxGraph'."""
     busy_seconds: float | None
     """Seconds of a call in which the GPU ran at least one kernel, copy or fill; None on a CPU."""
     longest: tuple[Kernel, ...]
@@ -69,9 +67,7 @@ class Roofline:
 @dataclass(frozen=True)
 class Measurement:
     """Raw times of one variant: eager, compiled, or the A/A control (eager timed against itself).
-
-    Calls come in A B B A blocks: eager, compiled, compiled, eager, each for several calls.
-    """
+    Calls come in A B B A blocks: eager, compiled, compiled, eager, each for several calls."""
 
     wall_seconds: tuple[float, ...]
     """Wall time of each timed call until its result is there, in order, without `settling_seconds`."""

@@ -21,7 +21,6 @@ BYTES = {"float32": 4, "tf32": 4, "float16": 2, "bfloat16": 2}
 
 def refusal(spec: RunSpec, machine: HostInfo) -> str:
     """Returns why the machine cannot run the spec, and what to do, as sentences; '' if the machine can run it.
-
     The spec's device is 'cpu' or 'cuda', not 'auto'."""
     if machine.compile_problem is not None:
         return machine.compile_problem
@@ -96,7 +95,6 @@ def resolve(spec: RunSpec, machine: HostInfo) -> RunSpec:
 
 def less_memory(spec: RunSpec) -> tuple[str, dict[str, Any]]:
     """Returns what to try after memory ran out: a sentence, and the setting that the sentence names.
-
     ('Try batch size 4.', {'batch_size': 4}); the setting is {} if only a smaller model can help."""
     if spec.batch_size > 1:
         size = max(1, spec.batch_size // 4)
@@ -109,7 +107,6 @@ def less_memory(spec: RunSpec) -> tuple[str, dict[str, Any]]:
 
 def other_way_to_compile(spec: RunSpec) -> tuple[str, dict[str, Any]]:
     """Returns what to try after a compile failed: a sentence, and the options that it names, at their defaults.
-
     ('Without freezing or dtype float16 it may work.', {...}); ('', {}) if no option can be the cause."""
     causes = {
         name: value

@@ -81,8 +81,8 @@ class RunResult:
         if self.eager is not None and self.compiled is not None:
             calls = Pair(self.eager, self.compiled, self.control_times)
             if min(self.eager.blocks, self.compiled.blocks) >= 2:
-                figures[self.main] = _of_means(calls) if self.spec.protocol == "as published" else _of_blocks(calls)
-        figures |= {name: _of_blocks(pair) for name, pair in self.further.items()}
+                figures[self.main] = _from_means(calls) if self.spec.protocol == "as published" else _from_blocks(calls)
+        figures |= {name: _from_blocks(pair) for name, pair in self.further.items()}
         return {name: figure for name, figure in figures.items() if figure is not None}
 
     @cached_property
@@ -111,9 +111,7 @@ class RunResult:
     @property
     def latencies(self) -> dict[str, float]:
         """Seconds of one call by variant: {'eager': 0.03, 'compiled': 0.02}. Their quotient is the speed-up.
-
-        Without a speed-up: the medians of the variants that were timed, perhaps of none.
-        """
+        Without a speed-up: the medians of the variants that were timed, perhaps of none."""
         if self.speedup is not None:
             return dict(zip(("eager", "compiled"), self.speedup.latencies, strict=True))
         sides = {"eager": self.eager, "compiled": self.compiled}
@@ -152,7 +150,6 @@ class RunResult:
 
     def as_processes(self) -> tuple[ProcessResult, ...]:
         """Returns the processes behind the speed-up, this run's own last.
-
         Returns () if later runs may not pool this run: it failed, was disturbed, or its outputs differ."""
         if self.speedup is None or self.void or self.oversubscribed or self.status != "ok":
             return ()
@@ -202,14 +199,14 @@ class RunResult:
         return list(dict.fromkeys(map(str, self.caveats)))
 
 
-def _of_means(pair: Pair) -> ProcessFigure:
+def _from_means(pair: Pair) -> ProcessFigure:
     """Returns the speed-up from plain means of all calls, as the Transformers guide computes it."""
     eager, compiled = pair.eager, pair.compiled
     ratio = stats.mean_ratio(eager.wall_seconds, compiled.wall_seconds)
     return ProcessFigure(eager.mean_seconds, compiled.mean_seconds, ratio, _control(pair))
 
 
-def _of_blocks(pair: Pair) -> ProcessFigure | None:
+def _from_blocks(pair: Pair) -> ProcessFigure | None:
     """Returns the speed-up from A B B A blocks (eager, compiled, compiled, eager); None from fewer than two pairs."""
     sides = stats.side_by_side(pair.eager.wall_seconds, pair.compiled.wall_seconds, pair.eager.calls_per_block)
     if len(sides[0]) < 2:

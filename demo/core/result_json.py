@@ -13,11 +13,8 @@ from demo.tasks import BY_NAME
 
 
 def to_json(result: RunResult) -> dict[str, Any]:
-    """Returns a result as a dict of JSON types, which `docs/api.md` describes.
-
-    `break_even_calls` and `break_even_seconds` are null unless the verdict is 'faster', and `end_to_end_speedup` is
-    null if the verdict is 'unsure'.
-    """
+    """Returns a result as a dict of JSON types, which `docs/api.md` describes. `break_even_calls` and
+    `break_even_seconds` are None unless the verdict is 'faster', `end_to_end_speedup` if the verdict is 'unsure'."""
     data = plain(result)
     for variant in ("eager", "compiled"):
         seconds = result.latencies.get(variant)

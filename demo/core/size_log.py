@@ -45,7 +45,7 @@ def read_log(text: str, of_text: bool) -> tuple[Size, ...]:
 def _size(number: int, line: str, of_text: bool) -> Size:
     most, lengths = (MAX_TOKENS, (2,)) if of_text else (MAX_PIXELS, (1, 3))
     parts = line.split()
-    numbers = [int(part) for part in parts if part.isdecimal() and len(part) < 5]
+    numbers = [int(part) for part in parts if part.isdecimal() and len(part) < 5]  # int() refuses thousands of digits
     fits = len(numbers) == len(parts) and len(parts) in lengths and 1 <= numbers[0] <= MAX_BATCH_SIZE
     if not fits or not all(1 <= value <= most for value in numbers):
         further = "and the prompt's tokens" if of_text else "alone, or with height and width"

@@ -42,7 +42,6 @@ FOLDS = ("machine", "compile", "timing")
 
 def unused_options(task: str) -> tuple[str, ...]:
     """Returns the names of the options that a run of this task cannot use: ('prompt', 'tokens').
-
     An unknown task counts as a task with pictures."""
     return tasks.BY_NAME[task].unused if task in tasks.BY_NAME else Task.unused
 
@@ -131,9 +130,7 @@ def number(default: float | None, low: float, high: float, help: str, **facts: A
 @dataclass(frozen=True)
 class RunSpec:
     """The settings of one run. Raises `BadInput` if the values are not allowed or do not go together.
-
-    Only `demo.core.catalog.make_spec` checks that the checkpoint exists and fits the task and the text.
-    """
+    Only `demo.core.catalog.make_spec` checks that the checkpoint exists and fits the task and the text."""
 
     checkpoint: str
     task: str

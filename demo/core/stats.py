@@ -64,12 +64,12 @@ def side_by_side(slow: Times, fast: Times, calls: int) -> tuple[np.ndarray, np.n
     a block cancels in the medians. Between neighbouring calls the drift widens the interval instead.
     """
     blocks = min(len(slow), len(fast)) // calls
-    sides = [_blocks(times, calls)[:blocks] for times in (slow, fast)]
+    sides = [_split_blocks(times, calls)[:blocks] for times in (slow, fast)]
     one, other = (side.ravel() if calls == 2 and blocks < FEW_BLOCKS else np.median(side, axis=1) for side in sides)
     return one, other
 
 
-def _blocks(seconds: Times, calls: int) -> np.ndarray:
+def _split_blocks(seconds: Times, calls: int) -> np.ndarray:
     """Returns the times as an array [blocks, calls], without a last, incomplete block."""
     times = np.asarray(seconds, dtype=float)
     return times[: len(times) // calls * calls].reshape(-1, calls)
@@ -87,7 +87,7 @@ def paired_ratio(slow: Times, fast: Times) -> Interval:
     """
     if len(slow) != len(fast) or len(slow) < 2:
         raise ValueError(f"paired blocks are needed, two at least: given {len(slow)} and {len(fast)}")
-    mean, error, freedom = _trim(np.log(np.asarray(slow, dtype=float)) - np.log(np.asarray(fast, dtype=float)))
+    mean, error, freedom = _trimmed_mean(np.log(np.asarray(slow, dtype=float)) - np.log(np.asarray(fast, dtype=float)))
     return _interval(mean, error * t_quantile(freedom))
 
 
@@ -97,7 +97,7 @@ def control_ratio(eager: Sequence[float], control: Sequence[float], calls: int, 
     A control block has `calls` eager calls and follows every `apart`-th timed block, the first included. The eager
     calls just before and just after a control block are compared with it: the eager times shifted by half a block.
     """
-    around = _blocks(eager[calls // 2 :], calls)[::apart].ravel()
+    around = _split_blocks(eager[calls // 2 :], calls)[::apart].ravel()
     if min(len(around), len(control)) < 2 * calls:
         return None
     return paired_ratio(*side_by_side(around, control, calls))
@@ -105,12 +105,9 @@ def control_ratio(eager: Sequence[float], control: Sequence[float], calls: int, 
 
 def paired_seconds(slow: Times, fast: Times) -> tuple[float, float]:
     """Returns the seconds of one call of `slow` and of `fast`, from at least one pair of `side_by_side`.
-
-    Their quotient is the ratio of `paired_ratio`, because both are geometric means over the pairs that its trimming
-    keeps. Medians of all calls would have another quotient on a disturbed machine.
-    """
+    Both are geometric means over the pairs that `paired_ratio` keeps, so their quotient is the ratio it returns."""
     above, below = np.log(np.asarray(slow, dtype=float)), np.log(np.asarray(fast, dtype=float))
-    kept = _kept(above - below)
+    kept = _kept_indices(above - below)
     return math.exp(above[kept].mean()), math.exp(below[kept].mean())
 
 
@@ -137,7 +134,7 @@ def rerun_ratio(processes: Sequence[Interval], deviation: float, freedom: float)
     """
     logs = np.log([one.ratio for one in processes])
     within = np.array([(math.log(one.high / one.low) / 2 / t_quantile(math.inf)) ** 2 for one in processes])
-    own, more = _between(logs, within), len(logs) - 1
+    own, more = _variance_between(logs, within), len(logs) - 1
     if math.isfinite(freedom):
         deviation = math.sqrt((freedom * deviation**2 + more * own) / (freedom + more))
     weights = 1 / np.maximum(within + deviation**2, 1e-12)
@@ -149,7 +146,7 @@ def rerun_ratio(processes: Sequence[Interval], deviation: float, freedom: float)
     return PooledEstimate(pooled.ratio, pooled.low, pooled.high, deviation, tuple(map(float, shares)))
 
 
-def _between(logs: np.ndarray, within: np.ndarray) -> float:
+def _variance_between(logs: np.ndarray, within: np.ndarray) -> float:
     """Returns the variance of `logs` between processes less what their own variances `within` explain; at least 0."""
     weights = 1 / np.maximum(within, 1e-12)
     scale = weights.sum() - (weights**2).sum() / weights.sum()
@@ -166,9 +163,7 @@ def geometric_mean(values: Sequence[float], weights: Sequence[float] | None = No
 
 def mean_ratio(slow: Sequence[float], fast: Sequence[float]) -> Interval:
     """Returns the ratio of two plain means of calls, as in the Transformers guide, with the delta method's interval.
-
-    The interval assumes independent calls, and leaves out a drift of the machine between `slow` and `fast`.
-    """
+    The interval assumes independent calls, and leaves out a drift of the machine between `slow` and `fast`."""
     errors = (np.std(times, ddof=1) / np.mean(times) / math.sqrt(len(times)) for times in (slow, fast))
     return _interval(math.log(np.mean(slow) / np.mean(fast)), math.hypot(*errors) * t_quantile(math.inf))
 
@@ -178,15 +173,15 @@ def _interval(mean: float, half_width: float) -> Interval:
     return Interval(math.exp(mean), math.exp(mean - half_width), math.exp(mean + half_width))
 
 
-def _kept(values: np.ndarray) -> np.ndarray:
+def _kept_indices(values: np.ndarray) -> np.ndarray:
     """Returns the indices of `values` without the lowest and highest tenth, in the order of the values."""
     cut = int(len(values) * TRIMMED)
     return np.argsort(values, kind="stable")[cut : len(values) - cut]
 
 
-def _trim(values: np.ndarray) -> tuple[float, float, float]:
+def _trimmed_mean(values: np.ndarray) -> tuple[float, float, float]:
     """Returns the mean without the lowest and highest tenth, its standard error, and the degrees of freedom."""
-    kept = values[_kept(values)]
+    kept = values[_kept_indices(values)]
     winsorised = np.clip(values, kept[0], kept[-1])
     error = float(winsorised.std(ddof=1)) * math.sqrt(len(values)) / len(kept)
     return float(kept.mean()), error, float(len(kept) - 1)

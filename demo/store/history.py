@@ -81,7 +81,7 @@ class History:
     def _store(self, result: RunResult) -> None:
         row = {"id": result.id, "started_at": result.started_at, **_searched_columns(result)}
         row |= {"words": _search_text(result), "rerun": dump_rerun(result), "result": dumps(result)}
-        values = [_encode(value) if isinstance(value, str) else value for value in row.values()]
+        values = [_escape_surrogates(value) if isinstance(value, str) else value for value in row.values()]
         with self._database("stored") as database:
             database.execute(f"INSERT INTO results ({', '.join(row)}) VALUES ({_places(row)})", values)
 
@@ -110,7 +110,7 @@ class History:
                 if row is None:  # deleted meanwhile
                     continue
                 try:
-                    yield _result(row[1])
+                    yield _parse_result(row[1])
                 except ValueError as error:
                     _log.warning("%s: the row %r cannot be read and is skipped: %s", self.path, row[0], error)
 
@@ -120,10 +120,10 @@ class History:
 
     def _row_ids(self, search: str, checkpoints: Collection[str] | None = None) -> list[int]:
         """Returns SQLite's row ids of the results that `each` yields, newest first."""
-        words = _encode(search.lower()).encode().split()
+        words = _escape_surrogates(search.lower()).encode().split()
         if len(words) > MAX_WORDS:
             raise BadInput(f"A search has at most {MAX_WORDS} words. Given: {len(words)}. Leave some out.")
-        named = [*map(_encode, checkpoints or ())]
+        named = [*map(_escape_surrogates, checkpoints or ())]
         where = "1" if checkpoints is None else f"checkpoint IN ({_places(named)})"
         most = MAX_SEARCHED if words else -1
         newest = self._read(f"SELECT rowid, words FROM results WHERE {where} {_NEWEST_FIRST} LIMIT {most}", named)
@@ -131,21 +131,20 @@ class History:
 
     def get(self, id: str) -> RunResult | None:
         """Returns the result with this id, or None. Raises HistoryError if its row cannot be read."""
-        rows = self._read("SELECT result FROM results WHERE id = ?", (_encode(id),))
+        rows = self._read("SELECT result FROM results WHERE id = ?", (_escape_surrogates(id),))
         try:
-            return _result(rows[0][0]) if rows else None
+            return _parse_result(rows[0][0]) if rows else None
         except ValueError as error:
             raise HistoryError(f"The result {id} in {self.path} cannot be read: {error}.") from error
 
     def compile_costs(self, like: RunResult) -> dict[str, CompileCost]:
         """Returns the newest stored compile costs by cache state: {'cold': ..., 'warm': ...}, or fewer.
-
         They come from runs with the spec (but for timing options), threads, versions and device of `like`."""
         asked = compiled_spec(like.spec), versions(like)
         found: dict[str, CompileCost] = {}
-        for text in self._like(like, "result", f"{_SAME_MODEL} AND {_SAME_MACHINE}", most=20):
+        for text in self._column_like(like, "result", f"{_SAME_MODEL} AND {_SAME_MACHINE}", most=20):
             try:
-                earlier = _result(text)
+                earlier = _parse_result(text)
             except ValueError:
                 continue
             if earlier.compilation is None or (compiled_spec(earlier.spec), versions(earlier)) != asked:
@@ -160,13 +159,13 @@ class History:
         """Returns the newest other runs that have a speed-up, on the device and with the torch of `like`.
         `where` is a further SQL condition."""
         others = f"{_SAME_MACHINE} AND id <> :id AND typeof(rerun) = 'text' AND {where}"
-        return list(filter(None, map(load_rerun, self._like(like, "rerun", others, NEWEST))))
+        return list(filter(None, map(load_rerun, self._column_like(like, "rerun", others, NEWEST))))
 
     def same_settings(self, like: RunResult) -> list[StoredRun]:
         """Returns the `reruns` with the model, batch size, mode and number format of `like`."""
         return self.reruns(like, _SAME_MODEL)
 
-    def _like(self, like: RunResult, column: str, where: str, most: int) -> list[Any]:
+    def _column_like(self, like: RunResult, column: str, where: str, most: int) -> list[Any]:
         """Returns `column` of the newest `most` rows that fulfil `where`, an SQL condition with values of `like`."""
         # Without an environment, device_name and torch are NULL: no row equals NULL, so nothing is found.
         newest = f"SELECT {column} FROM results WHERE {where} {_NEWEST_FIRST} LIMIT {most}"
@@ -174,7 +173,7 @@ class History:
 
     def delete(self, ids: Iterable[str]) -> int:
         """Deletes the results with these ids, overwrites their bytes on the disk and returns their number."""
-        named = [_encode(id) for id in ids]
+        named = [_escape_surrogates(id) for id in ids]
         with self._database("deleted") as database:
             database.execute("PRAGMA secure_delete = ON")
             removed = database.execute(f"DELETE FROM results WHERE id IN ({_places(named)})", named)
@@ -275,13 +274,13 @@ def _search_text(result: RunResult) -> str:
     return "\n".join(map(str, texts)).lower()
 
 
-def _encode(text: str) -> str:
+def _escape_surrogates(text: str) -> str:
     """Returns `text` with lone surrogates, which a file's name may have, as escapes (backslash and code)."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 
 @lru_cache(maxsize=_CACHED_RESULTS)
-def _result(text: bytes) -> RunResult:
+def _parse_result(text: bytes) -> RunResult:
     """Returns the result of a stored JSON text. Raises ValueError for anything else."""
     try:
         return from_json(json.loads(text))

@@ -51,9 +51,7 @@ def open_history() -> Iterator[History]:
 
 class PushedHistory(History):
     """A history that also writes each result to a folder, which huggingface_hub pushes every `EVERY_MINUTES`.
-
-    A result becomes two files, runs/DAY/ID.json and, with the columns of an export, rows/DAY/ID.parquet.
-    """
+    A result becomes two files, runs/DAY/ID.json and, with the columns of an export, rows/DAY/ID.parquet."""
 
     def __init__(self, dataset: str) -> None:
         super().__init__()

@@ -154,9 +154,7 @@ def select(
     model: str | None = None,
 ) -> list[PublishedRow]:
     """Returns the rows that match every filter, ignoring case; None or '' is no filter.
-
-    `model` is a part of a model's or checkpoint's name. Raises BadInput if no row has the value of another filter.
-    """
+    `model` is a part of a model's or checkpoint's name. Raises BadInput if no row has the value of another filter."""
     every = found = list(rows)
     for column, wanted in (("subset", subset), ("gpu", gpu), ("batch_size", batch_size), ("task", task)):
         if wanted in (None, ""):
@@ -236,9 +234,7 @@ def read_measured(path: Path) -> list[PublishedRow]:
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             lines = csv.DictReader(file, strict=True)
-            if missing := {*COLUMNS} - {
-                *(lines.fieldnames or ())
-            }:  # before the loop: a table without rows must have them, too
+            if missing := {*COLUMNS} - {*(lines.fieldnames or ())}:  # checked here for a table without rows, too
                 raise ValueError(f"the columns lack {', '.join(sorted(missing))}")
             return [read_row({name: unescape_formula(line[name]) for name in COLUMNS}) for line in lines]
     except (OSError, ValueError, KeyError, TypeError, AttributeError, csv.Error) as error:

@@ -110,21 +110,18 @@ def earlier_processes(
 
 def spread(result: RunResult, stored: Iterable[StoredRun]) -> Spread:
     """Returns the spread of speed-ups between processes, from repeated settings in `stored`, or else `ASSUMED`.
-
-    `stored` are runs on the device and with the torch of `result`. Runs with its own settings are left out here,
-    because `earlier_processes` already counts them.
-    """
+    `stored` are runs on the device and with the torch of `result`. Runs with the settings of `result` are left out."""
     groups: dict[tuple[RunSpec, tuple[object, ...]], list[Interval]] = defaultdict(list)
     for run in stored:
         groups[run.spec, run.settings].append(run.within)
     if (own := rerun_of(result)) is not None:
-        groups.pop((own.spec, own.settings), None)
+        groups.pop((own.spec, own.settings), None)  # `earlier_processes` counts these
     repeated = [group for group in groups.values() if len(group) > 1]
     freedom = sum(len(group) - 1 for group in repeated)
     if freedom < MIN_FREEDOM:
         return ASSUMED
     # The moderated variance of Smyth 2004, "Linear models and empirical Bayes methods".
-    assumed = ASSUMED.freedom or 0.0
+    assumed = ASSUMED.freedom or 0.0  # never None there; for the type checker
     variance = (freedom * deviation(repeated) ** 2 + assumed * ASSUMED.deviation**2) / (freedom + assumed)
     return Spread("this machine", math.sqrt(variance), freedom + assumed)
 

@@ -53,7 +53,6 @@ def agreement(eager: Predictions, compiled: Predictions) -> dict[str, float]:
 
 def difference(reference: Predictions, other: Predictions) -> str:
     ours, theirs = reference.boxes or (), other.boxes or ()
-    # A box without a partner counts once, whether it is more, fewer or elsewhere.
     lost = len(ours) + len(theirs) - 2 * len(match(ours, theirs, IOU))
     return f"has {lost} boxes more, fewer or elsewhere than plain eager" if lost else ""
 

@@ -34,7 +34,7 @@ def changed_pixels(first: Sequence[Segment], second: Sequence[Segment]) -> np.nd
 
 
 def overlap(first: Sequence[Segment], second: Sequence[Segment]) -> float:
-    """Returns the IoU (0 to 1) of the two masks of a label, averaged over the labels of both sides; 1 without labels."""
+    """Returns the IoU (0 to 1) of the two masks of a label, averaged over all labels; 1 without labels."""
     ours, theirs = by_label(first), by_label(second)
     if not ours | theirs:
         return 1.0

@@ -22,7 +22,7 @@ def agreement(eager: Predictions, compiled: Predictions) -> dict[str, float]:
 
 
 def fault(eager: Predictions, compiled: Predictions) -> str:
-    # Called for float32 only: in float16 or bfloat16 one rounding may lead to another word, and so to another text.
+    # Decides for float32 only: in float16 or bfloat16 one rounding may lead to another word, and so to another text.
     ours, theirs = eager.token_ids or (), compiled.token_ids or ()
     if ours == theirs:
         return ""
