@@ -35,9 +35,9 @@ def read_picture(path: Path) -> tuple[Image.Image, ImageInfo]:
     - Transparent parts become white. Of an animation the first frame is read, of 16 bits a channel the upper 8.
     - Colour profiles are ignored, as the processors of the checkpoints ignore them.
 
-    Raises `BadInput`, with the file's name but not its folder, for a file that cannot be read, has 32 bits a pixel or
-    16 bits a channel with nearly all upper 8 empty, or exceeds `MAX_ASPECT` or a limit of `demo.core.limits`. The
-    pixels are counted from the header, before anything is decoded.
+    Raises `BadInput` for a file that cannot be read, or exceeds `MAX_ASPECT` or a limit of `demo.core.limits`. Also
+    refused are 32 bits a pixel, and 16 bits a channel whose upper 8 are nearly empty. The message has the file's name
+    but not its folder. The pixels are counted from the header, before anything is decoded.
     """
     name = _display_name(path)
     data = _read_bytes(path, name)
