@@ -193,7 +193,7 @@ def own_model_spec(model: str, **options: Any) -> RunSpec:
 
 
 def own_model_parts(checkpoint: str) -> tuple[Path, str]:
-    """Returns the file and the function's name of 'FILE.py:FUNCTION'."""
+    """Splits 'FILE.py:FUNCTION' into the file and the function's name."""
     file, _, function = checkpoint.rpartition(":")
     return Path(file), function
 

@@ -139,13 +139,13 @@ def free_cores(since: Reading | None) -> int | None:
     busy then, looks up to `LOOKS` times more while sleeping and returns the largest number: a click on a page keeps
     the app and the browser busy for a moment only.
     """
-    free = left(since, sample())
+    free = whole_cores_left(since, sample())
     for _ in range(LOOKS):
         if free is None or free >= usable_cores():
             return free
         before = sample()
         time.sleep(LOOK_SECONDS)
-        free = max(free, left(before, sample()) or 0)
+        free = max(free, whole_cores_left(before, sample()) or 0)
     return free
 
 
@@ -156,7 +156,7 @@ def free_now() -> int | None:
     return free_cores(before)
 
 
-def left(before: Reading | None, after: Reading | None) -> int | None:
+def whole_cores_left(before: Reading | None, after: Reading | None) -> int | None:
     """Returns how many whole cores other programs left free between two readings, at least 1; None if not known."""
     free = before.free(after) if before is not None and after is not None else None
     return None if free is None else max(1, math.floor(free + TAKEN))

@@ -30,7 +30,8 @@ def reachable() -> bool:
 
 @lru_cache(maxsize=8)
 def _replies(address: str, minute: int) -> bool:
-    """Returns whether the address replies, once for each `minute`. A dead name server takes over `PROBE_SECONDS`."""
+    """Returns whether the address replies, and keeps the reply for this `minute`. Waits `PROBE_SECONDS` at most, or
+    longer for a name server that does not answer."""
     try:
         urllib.request.urlopen(urllib.request.Request(address, method="HEAD"), timeout=PROBE_SECONDS).close()
     except urllib.error.HTTPError:  # an error page is a reply, too

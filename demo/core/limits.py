@@ -56,8 +56,7 @@ def on_space(environment: Mapping[str, str] = os.environ) -> bool:
 
 
 def on_zero_gpu() -> bool:
-    """Returns whether this process runs on a ZeroGPU Space, which lends a GPU per call. The package `spaces` reads the
-    same variable."""
+    """Returns whether this process runs on a ZeroGPU Space. The package `spaces` reads the same variable."""
     return os.environ.get("SPACES_ZERO_GPU", "").lower() in ("1", "t", "true")
 
 

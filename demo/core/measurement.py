@@ -78,9 +78,9 @@ class Measurement:
     calls_per_block: int
     """Number of calls of this variant in one block, both halves together."""
     peak_memory_bytes: int | None = None
-    """On a GPU most bytes allocated during a call, weights included; on a CPU the process's largest resident set."""
+    """On a GPU: most bytes allocated during a call, weights included. On a CPU: the process's largest resident set."""
     peak_reserved_bytes: int | None = None
-    """On a GPU most bytes that torch's allocator held, used or not; None on a CPU."""
+    """On a GPU: most bytes that torch's allocator held, used or not. None on a CPU."""
     back_to_back: BackToBack | None = None
     profile: Profile | None = None
     settling_seconds: tuple[float, ...] = ()

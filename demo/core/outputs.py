@@ -100,7 +100,7 @@ class EndToEnd:
     """Time to turn outputs into labels, boxes or segments, for one picture."""
 
 
-def with_own_eager(parity: Parity | None) -> str:
+def difference_from_eager(parity: Parity | None) -> str:
     """Returns why a run's compiled outputs do not count as equal to its eager ones, as a clause; '' if they do."""
     if parity is None:
         return "was not compared with its own eager"

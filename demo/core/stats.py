@@ -39,7 +39,7 @@ TAKEN_FACTOR = 1.75
 
 @dataclass(frozen=True)
 class Interval:
-    """A ratio of two times with its 95 % confidence interval from `low` to `high`. Above 1: the second is faster."""
+    """A ratio, a first time over a second, with its 95 % confidence interval from `low` to `high`."""
 
     ratio: float
     low: float

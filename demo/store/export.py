@@ -177,5 +177,5 @@ def escape_formula(value: Any) -> Any:
 
 
 def unescape_formula(cell: str) -> str:
-    """Returns the text that `escape_formula` was given, but for carriage returns."""
+    """Returns the text that `escape_formula` was given, with spaces for its carriage returns."""
     return cell[1:] if cell.startswith("'") and _FORMULA.match(cell) else cell

@@ -51,7 +51,7 @@ class PublishedRow:
     """
 
     subset: str
-    """'release', 'nightly' or 'reduce-overhead' of the guide; 'measured' with settings: 'measured float16'."""
+    """The table of the row: in the guide 'release', 'nightly' or 'reduce-overhead', here 'measured float16'."""
     gpu: str
     torch: str
     mode: str
