@@ -78,7 +78,7 @@ class Observer:
     def free_cores(self) -> int | None:
         """Returns the cores that other programs left free over about the last second; None if not known."""
         (first_at, first), (last_at, last) = self._readings[0], self._readings[-1]
-        return cores.left(first, last) if last_at - first_at >= WINDOW_SECONDS else None
+        return cores.whole_cores_left(first, last) if last_at - first_at >= WINDOW_SECONDS else None
 
 
 class Nvml:

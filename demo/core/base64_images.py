@@ -1,4 +1,4 @@
-"""Masks and previews as a result keeps them: base64 of small PNGs and JPEGs. Damaged text raises ValueError."""
+"""Masks and previews as a stored result keeps them: base64 text of small PNGs (masks) and JPEGs (previews)."""
 
 import base64
 import io
@@ -7,16 +7,17 @@ import numpy as np
 from PIL import Image
 
 LONG_SIDE = 640
+"""Longest side of a stored mask or preview, in pixels."""
 
 
 def encode_mask(mask: np.ndarray) -> str:
-    """Base64 of a 1-bit PNG of a [height, width] mask, resized by nearest neighbour to `LONG_SIDE` at most."""
+    """Returns a bool mask [height, width] as base64 of a 1-bit PNG, scaled down to `LONG_SIDE` if larger."""
     picture = Image.fromarray(np.ascontiguousarray(mask, dtype=bool))
     return _encode(picture.resize(small_size(picture.size), Image.Resampling.NEAREST), format="PNG", optimize=True)
 
 
 def decode_mask(mask_png: str) -> np.ndarray:
-    """The [height, width] bool array of `encode_mask`."""
+    """Returns the bool array [height, width] that `encode_mask` wrote. Raises ValueError for damaged text."""
     return np.array(_decode(mask_png, "PNG").convert("1"), dtype=bool)
 
 
@@ -26,12 +27,12 @@ def encode_preview(image: Image.Image) -> str:
 
 
 def decode_preview(preview_jpeg: str) -> Image.Image:
-    """The RGB preview of an `ImageInfo`."""
+    """Returns the RGB picture that `encode_preview` wrote. Raises ValueError for damaged text."""
     return _decode(preview_jpeg, "JPEG").convert("RGB")
 
 
 def small_size(size: tuple[int, int]) -> tuple[int, int]:
-    """Width and height of the mask or preview of a picture: never enlarged, no side under one pixel."""
+    """Returns (width, height) scaled down to `LONG_SIDE`, at least one pixel a side; a small size stays as it is."""
     scale = min(1.0, LONG_SIDE / max(size))
     return max(1, round(size[0] * scale)), max(1, round(size[1] * scale))
 

@@ -1,7 +1,6 @@
-"""The checkpoints to choose from: the guide's, and four small ones that ship with the project.
+"""The checkpoints to choose from: those of the Transformers guide, and four small ones that ship with the project.
 
-`make_spec` makes a `RunSpec` of what somebody typed. `demo.backend` loads a checkpoint: neither torch nor transformers
-is imported here.
+`make_spec` turns what somebody typed into a checked `RunSpec`. `demo.backend` loads the checkpoints.
 """
 
 import csv
@@ -25,36 +24,36 @@ NO_PICTURE = (0, 0)
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """One entry of the catalogue, or a checkpoint that somebody named by a Hub id or a folder."""
+    """A checkpoint with what is known about it: an entry of `CHECKPOINTS`, or a Hub id or folder that a user named."""
 
     id: str
     task: str
     family: str
-    """The guide's name for the model: 'ViT', 'Mask2former', ..."""
+    """The model's name in the Transformers guide: 'ViT', 'Mask2former'."""
     title: str
     auto_class: str
-    """The transformers class that loads it, such as 'AutoModelForObjectDetection'."""
+    """The transformers class that loads the checkpoint: 'AutoModelForObjectDetection'."""
     revision: str | None = None
     input_size: tuple[int, int] = NO_PICTURE
-    """Height and width that the processor feeds the model for a photograph of 640 x 480 pixels.
+    """Height and width of the model's input, in pixels, for a photograph of 640 x 480 pixels.
 
-    Other photographs give other sizes with the DETRs (shortest edge 800, longest at most 1333) and MaskFormer (shortest
-    edge 640, then both sides up to the next multiple of 32).
-    """
+    With the DETRs and MaskFormer the size depends on the photograph. A DETR's processor makes the shortest edge 800
+    pixels and the longest at most 1333; MaskFormer's makes the shortest 640 and rounds both up to multiples of 32."""
     parameters: int = 0
-    """The count of `model.parameters()`; 0 if unknown."""
+    """Number of single weights in the model; 0 if unknown."""
     licence: str = "unknown"
     segmentation: str | None = None
-    """'semantic', 'instance' or 'panoptic': how a segmentation model's output is decoded."""
+    """How the output of a segmentation model is decoded: 'semantic', 'instance' or 'panoptic'."""
     takes_text: bool = False
+    """Whether the model looks for text queries, as zero-shot detectors do."""
     bundled: bool = False
-    """It ships with this project, and was trained on the project's drawn shapes only."""
+    """Whether the checkpoint ships with this project, which trained it on drawn shapes only."""
     convolutional: bool = False
-    """Most of its work is in convolutions, so that the memory format matters."""
+    """Whether convolutions are most of the model's work. The memory format (channels last or not) then matters."""
 
 
 def _read_table(file: Path) -> tuple[Checkpoint, ...]:
-    """The checkpoints of a table with the fields of `Checkpoint` as columns; an empty cell is the default."""
+    """Returns the checkpoints of a CSV file whose columns are fields of `Checkpoint`; an empty cell is the default."""
     with file.open(encoding="utf-8", newline="") as table:
         rows = [{name: cell for name, cell in row.items() if cell} for row in csv.DictReader(table)]
     fields = [row | {"input_size": (row["height"], row["width"])} for row in rows]
@@ -64,14 +63,14 @@ def _read_table(file: Path) -> tuple[Checkpoint, ...]:
 ASSETS = Path(__file__).resolve().parents[2] / "assets"
 
 QUERIES = ("a lion", "a tree")
-"""For a zero-shot detector if the page, a link or a preset names none; both are on the page's first photograph. The
-command line and the API refuse a run without queries instead."""
+"""Default text queries of a zero-shot detector on the page, in links and in presets: things on the first photograph.
+The command line and the API refuse a run without queries instead."""
 TEXT_MISSING = (
     "{checkpoint} finds what it is told to look for. "
     f"Give it one or more text queries, such as: {', '.join(QUERIES)}."
 )
 PROMPT = "The picture shows"
-"""If the page, a link, a preset or the command `run` names none. The API refuses a run without a prompt."""
+"""Default prompt of the page, links, presets and the command `run`. The API refuses a run without a prompt."""
 DEFAULT = "shapes-vit"
 OWN_MODEL_ELSEWHERE = (
     "{given} runs on the command line only, and by itself: python -m demo run --model FILE.py:FUNCTION."
@@ -79,15 +78,15 @@ OWN_MODEL_ELSEWHERE = (
 
 CHECKPOINTS = _read_table(ASSETS / "checkpoints.csv")
 PUBLISHED = tuple(one for one in CHECKPOINTS if not one.bundled and one.task != TEXT_GENERATION)
-"""The twelve of the guide's tables."""
+"""The twelve checkpoints in the Transformers guide's tables."""
 BUNDLED_VISION = tuple(one for one in CHECKPOINTS if one.bundled and one.task != TEXT_GENERATION)
 
 _TIMM = r"backbone\.conv_encoder\.model"
 _RESNET = "backbone.conv_encoder.model"
 _BLOCK = rf"({_TIMM}\.encoder\.stages\.\d+\.layers\.\d+)"
 KEY_MAPPINGS: dict[str, dict[str, str]] = {
-    # Published with a timm backbone only. The shipped config builds the same ResNet-50 from transformers. A rule knows
-    # only one back-reference, so a key of a block is renamed by two rules. The DETRs have a `no_timm` revision instead.
+    # Published with a timm backbone only; the config in assets/ builds the same ResNet-50 from transformers. A rule may
+    # have one back-reference, so two rules rename a ResNet layer's key. Other DETRs have a `no_timm` revision instead.
     "microsoft/conditional-detr-resnet-50": {
         rf"{_TIMM}\.conv1": f"{_RESNET}.embedder.embedder.convolution",
         rf"{_TIMM}\.bn1": f"{_RESNET}.embedder.embedder.normalization",
@@ -98,11 +97,12 @@ KEY_MAPPINGS: dict[str, dict[str, str]] = {
         rf"{_BLOCK}\.downsample\.1": r"\1.shortcut.normalization",
     },
 }
-"""Renamings for `from_pretrained(key_mapping=...)`, which applies each matching rule in turn."""
+"""Renamings of weights, by checkpoint, for `from_pretrained(key_mapping=...)`: a pattern and its replacement each.
+transformers applies every pattern that matches a weight's name, in this order."""
 
 
 def find(id: str) -> Checkpoint | None:
-    """The catalogue's entry; None for any other checkpoint."""
+    """Returns the entry of `CHECKPOINTS` with this id, or None."""
     return next((checkpoint for checkpoint in CHECKPOINTS if checkpoint.id == id), None)
 
 
@@ -111,7 +111,7 @@ def for_task(task: str) -> tuple[Checkpoint, ...]:
 
 
 def config_folder(checkpoint: Checkpoint) -> Path:
-    """The folder with a catalogue entry's config.json and preprocessor_config.json, and with bundled weights."""
+    """Returns the folder with the checkpoint's config.json and preprocessor_config.json, and weights if bundled."""
     if checkpoint.bundled:
         return ASSETS / "checkpoints" / checkpoint.id
     return ASSETS / "configs" / checkpoint.id.replace("/", "--")
@@ -119,53 +119,53 @@ def config_folder(checkpoint: Checkpoint) -> Path:
 
 @cache
 def scenes() -> tuple[Path, ...]:
-    """The drawn scenes that come with the project, by name."""
+    """Returns the PNG files of drawn shapes that ship with the project, sorted by name."""
     return tuple(sorted((ASSETS / "examples").glob("*.png")))
 
 
 def find_scene(sha256: str) -> Path | None:
-    """The drawn scene with this checksum; None for any other picture."""
+    """Returns the drawn scene whose file has this SHA-256 checksum, or None."""
     return next((file for file in scenes() if hashlib.sha256(file.read_bytes()).hexdigest() == sha256), None)
 
 
 @cache
 def drawn_shapes(checkpoint: Checkpoint) -> tuple[str, ...]:
-    """The labels of a bundled model, without the background."""
+    """Returns the labels of a bundled model, such as 'circle', without 'background'."""
     config = json.loads((config_folder(checkpoint) / "config.json").read_bytes())
     return tuple(label for label in config["id2label"].values() if label != "background")
 
 
 def is_beyond(checkpoint: str, sha256: str | None) -> bool:
-    """Whether a model of drawn shapes meets a picture (by its checksum) that is no drawn scene: it may see nonsense."""
+    """Returns whether a bundled model gets a picture that is no drawn scene, so that its predictions mean nothing.
+    `sha256` is the checksum of the picture's file; None, for no picture, returns False."""
     entry = find(checkpoint)
     return entry is not None and entry.bundled and sha256 is not None and find_scene(sha256) is None
 
 
 def arguments(spec: RunSpec) -> dict[str, Any]:
-    """The arguments of `make_spec`, or of `/benchmark`, that give this spec; defaults are left out."""
+    """Returns the arguments with which `make_spec`, or the API's `/benchmark`, makes this spec; no defaults."""
     options = spec.departures() | ({"text": ", ".join(spec.text)} if spec.text else {})
     task = {"task": spec.task} if find(spec.checkpoint) is None else {}
     return {"checkpoint": spec.checkpoint} | task | options
 
 
 def is_folder(name: str) -> bool:
-    """Whether a checkpoint's name is that of a folder on this machine, which need not exist."""
+    """Returns whether a checkpoint's name looks like a path, such as './vit', or is an existing folder."""
     return name.startswith((".", "~", "/", "\\")) or os.path.isabs(name) or os.path.isdir(name)
 
 
 def is_hub_id(name: str) -> bool:
-    """Whether the Hub allows this as owner/name. A single word is allowed there, too, but nearly always a typo."""
+    """Returns whether `name` is a valid Hub id, owner/name. A single word is nearly always a typo, so not allowed."""
     part = r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]*[A-Za-z0-9_])?"
     allowed = re.fullmatch(f"{part}/{part}", name) and len(name) <= 96
     return bool(allowed) and "--" not in name and ".." not in name and not name.endswith(".git")
 
 
 def make_spec(checkpoint: str, task: str | None = None, *, folders: bool = False, **options: Any) -> RunSpec:
-    """A checked spec of what somebody typed. Raises BadInput.
+    """Returns a checked `RunSpec` of what somebody typed. Raises BadInput for what cannot be run.
 
-    Numbers in `options` may be text, queries one text with commas. The task is needed only for a checkpoint that is not
-    in the catalogue. `folders` allows a local folder and any model of the Hub: for the command line, never for a
-    visitor of the page.
+    `options` are fields of `RunSpec`; a number may be text, and queries one text with commas. `task` may be None for a
+    checkpoint of the catalogue. `folders` allows local folders and every Hub id: for the command line only.
     """
     if task == OWN_MODEL:
         raise BadInput(OWN_MODEL_ELSEWHERE.format(given="A model of your own"))
@@ -182,7 +182,7 @@ def make_spec(checkpoint: str, task: str | None = None, *, folders: bool = False
 
 
 def own_model_spec(model: str, **options: Any) -> RunSpec:
-    """A checked spec for `FILE.py:FUNCTION`. Raises BadInput if there is no such file."""
+    """Returns a checked `RunSpec` for a user's own model, 'FILE.py:FUNCTION'. Raises BadInput without the file."""
     file, function = own_model_parts(model)
     if not function.isidentifier() or file.suffix != ".py":
         raise BadInput(f"A model of your own is given as FILE.py:FUNCTION. Given: {excerpt(model)}.")
@@ -193,7 +193,7 @@ def own_model_spec(model: str, **options: Any) -> RunSpec:
 
 
 def own_model_parts(checkpoint: str) -> tuple[Path, str]:
-    """The file and the function of `FILE.py:FUNCTION`."""
+    """Splits 'FILE.py:FUNCTION' into the file and the function's name."""
     file, _, function = checkpoint.rpartition(":")
     return Path(file), function
 
@@ -203,7 +203,7 @@ def _parse(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def id_refusal(checkpoint: str) -> str:
-    """Why the page cannot run a checkpoint of this name, as a sentence; '' if it can."""
+    """Returns why the page cannot run a checkpoint of this name, as a sentence; '' if the page can run it."""
     try:
         _checkpoint_name(checkpoint, folders=False)
     except BadInput as error:
@@ -212,7 +212,7 @@ def id_refusal(checkpoint: str) -> str:
 
 
 def _checkpoint_name(typed: Any, folders: bool) -> str:
-    """The checkpoint's name for the spec. Raises BadInput for a name that cannot be run."""
+    """Returns `typed` as `RunSpec.checkpoint`: a Hub id, a catalogue id or a full path. Raises BadInput."""
     name = str(typed).strip() if isinstance(typed, str | int | float) else ""  # YAML reads a bare 3 as a number
     if not name:
         raise BadInput("No checkpoint was given. Pick one from the list, or type a Hugging Face model id.")

@@ -1,4 +1,4 @@
-"""What a reader of a run's figures should know before using them: a result's caveats, as data, and their words."""
+"""Caveats: what a reader should know before using the numbers of a run. Each is a key with values, and a sentence."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -33,22 +33,24 @@ WORDS = {
     "same_tensor": "The same tensor comes back from each call of {variant}: nothing may have been computed.",
     "not_counted": "Earlier processes with other threads, versions or outputs, not counted here: {count}.",
 }
-"""The sentence of each caveat by its key, with places for its values."""
+"""The sentence of each caveat by its key, with a {place} for each value."""
 IMPORTANT = (
     "note", "no_graph", "same_tensor", "missing_weights", "compiles_itself", "cudagraphs",
     "fallbacks", "breaks", "not_counted"
 )  # fmt: skip
-"""Caveats that change what an answer means, the most important first. One of them stands beside the answer."""
+"""Keys of the caveats that change what a speed-up means, the most important first. The first is shown beside it."""
 
 
 @dataclass(frozen=True)
 class Caveat:
+    """One warning about a result. `str(caveat)` is its sentence."""
+
     key: str
-    """A key of `WORDS`; "note" for a sentence in `values`."""
+    """A key of `WORDS`. With "note", `values["text"]` is the sentence."""
     values: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Raises ValueError for an unknown key or missing values: a stored row may hold anything."""
+        """Raises ValueError for an unknown key or a missing value, which a damaged stored result may have."""
         try:
             str(self)
         except (KeyError, IndexError, AttributeError) as error:
@@ -58,7 +60,7 @@ class Caveat:
         return WORDS[self.key].format_map(self.values)
 
     def redact(self) -> "Caveat":
-        """Without folders and control characters: errors of libraries name files by their full paths."""
+        """Returns the caveat without folders of this machine, which texts of library errors contain."""
         return Caveat(self.key, {n: fmt.redact(v) if isinstance(v, str) else v for n, v in self.values.items()})
 
 

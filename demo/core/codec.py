@@ -1,4 +1,4 @@
-"""Dataclasses to JSON and back, by pydantic."""
+"""Conversion of dataclasses to JSON-like dicts and lists, and back, by pydantic."""
 
 import json
 from functools import cache
@@ -13,8 +13,9 @@ _adapter = cache(TypeAdapter)
 
 
 def from_plain(kind: Any, data: Any) -> Any:
-    """`data` as a `kind`, the inverse of `plain`. Unknown keys are ignored, missing and wrong ones raise ValueError."""
-    # A file's name may hold half a character, which becomes a question mark.
+    """Returns `data`, as `plain` made it, as an object of the type `kind`. Unknown keys are ignored.
+    Raises ValueError for a missing key or a value of the wrong type."""
+    # A file's name may hold half a character (a lone surrogate): "replace" makes a question mark of it.
     text = json.dumps(data, allow_nan=False, ensure_ascii=False).encode(errors="replace")
     try:
         return _adapter(kind).validate_json(text, strict=True)

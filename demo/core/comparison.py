@@ -1,4 +1,4 @@
-"""How eager and compiled compare in one figure, such as a call or the first token, over the processes that timed it."""
+"""The speed-up of compiled over eager for one timed quantity ("call", "first_token"), pooled over several processes."""
 
 import math
 from collections.abc import Sequence
@@ -9,89 +9,90 @@ from demo.core import stats
 from demo.core.stats import Difference, Interval
 
 Basis = Literal["repeats", "this machine", "assumed", "within one process"]
-"""What the spread between processes is taken from.
+"""Where the spread between processes, by which the interval is widened, comes from.
 
-- 'repeats': several processes, each a run of these settings here
-- 'this machine': runs of other settings that this machine repeated
-- 'assumed': a value measured elsewhere
-- 'within one process': nothing; the interval holds in this process only
+- 'repeats': from several processes with these settings on this machine
+- 'this machine': from runs with other settings that were repeated on this machine
+- 'assumed': from measurements on other machines
+- 'within one process': no spread is known; the interval holds in this process only
 """
 OpenBecause = Literal["", "interval", "control", "machine", "recompiled"]
-"""Why there is no verdict; '' if there is one.
+"""Why the verdict is 'unsure'; '' for any other verdict.
 
-- 'interval': it contains 1
-- 'control': eager differed from itself by more
-- 'machine': other programs took the cores
+- 'interval': the interval contains 1
+- 'control': eager, timed against itself (the A/A control), differed from itself by more than from compiled
+- 'machine': other programs used the cores
 - 'recompiled': the model was recompiled while it was timed
 """
 
 
 @dataclass(frozen=True)
 class Spread:
-    """How far a speed-up varies from process to process, by other runs than the processes of an answer."""
+    """How far a speed-up varies from process to process, as other runs than the pooled ones showed."""
 
     basis: Literal["this machine", "assumed", "within one process"]
     deviation: float
     """Standard deviation of the logarithm of the speed-up: 0.03 is about 3 %."""
     freedom: float | None = None
-    """Degrees of freedom from which it is known; None: exactly."""
+    """Degrees of freedom of `deviation`; None if `deviation` is exact."""
 
 
 ASSUMED = Spread("assumed", 0.025, 10.0)
-"""Ten measured spreads (five checkpoints, idle and disturbed, on two cores of a CPU: `benchmarks/results/reruns.md`)
-have a root mean square of 2.1 %. Nothing was measured on a GPU."""
+"""The spread before this machine has repeated any run: 2.5 %, with ten degrees of freedom.
+
+Ten spreads measured on CPUs have a root mean square of 2.1 % (`benchmarks/results/reruns.md`); none is from a GPU."""
 WITHIN = Spread("within one process", 0.0)
 
 
 @dataclass(frozen=True)
 class ProcessFigure:
-    """One figure of eager and of compiled, as one process timed it."""
+    """The latencies and the speed-up that one process measured for one timed quantity, such as "call"."""
 
     eager_seconds: float
     compiled_seconds: float
-    """One call of each; their quotient is the speed-up of that process."""
+    """Seconds of one compiled call. `eager_seconds / compiled_seconds` is this process's speed-up."""
     within: Interval
-    """The speed-up, and the interval that holds in that process."""
+    """The speed-up with its interval for this process alone."""
     control: Interval | None = None
-    """Eager over eager in the same blocks: the A/A control."""
+    """The A/A control: the ratio of eager to eager, timed in the same way, whose true value is 1."""
 
 
 @dataclass(frozen=True)
 class ProcessResult:
-    """One process of the pool that an answer rests on: a run of the same settings and versions here."""
+    """One process of the pool behind a speed-up: a stored run with the same settings and versions on this machine."""
 
     id: str
-    """The stored run."""
+    """`RunResult.id` of the stored run."""
     figures: dict[str, ProcessFigure]
-    """By the name of the comparison."""
+    """By the name of the timed quantity: "call", "token" or "first_token"."""
     threads: int | None = None
 
 
 @dataclass(frozen=True)
 class Comparison(Difference):
-    """The speed-up in one figure. Its interval holds for a rerun in another process, as far as `basis` says."""
+    """The speed-up over all pooled processes, with its verdict. `basis` says whether the interval holds for a rerun."""
 
     eager_seconds: float
     compiled_seconds: float
-    """One call of each over all processes: geometric means, weighted as the estimate, which is their quotient."""
+    """Seconds of one compiled call: a weighted geometric mean over the processes. The quotient of both is `ratio`."""
     within: Interval
-    """The estimate of this run's own process, and the interval that holds in it."""
+    """The speed-up with its interval for this run's own process alone."""
     basis: Basis
     control: Interval | None = None
-    """Eager over eager, over all processes: noise falls out with their number, what this machine does stays."""
+    """The A/A control (eager over eager) over all processes, which average random noise away."""
     processes: int = 1
     deviation: float = 0.0
-    """Standard deviation between processes that the interval includes, of the logarithm of the speed-up."""
+    """Spread between processes in the interval: standard deviation of the logarithm of the speed-up."""
     open_because: OpenBecause = ""
 
     @property
     def floor(self) -> float:
-        """The noise floor: by how much the machine showed eager to differ from itself, 0.004 is 0.4 %."""
+        """The noise floor: by how much eager differed from itself in the control; 0.004 is 0.4 %."""
         return stats.noise_floor(self.control)
 
     @property
     def latencies(self) -> tuple[float, float]:
-        """Seconds of eager and of compiled."""
+        """Seconds of one eager call and of one compiled call."""
         return self.eager_seconds, self.compiled_seconds
 
 
@@ -102,10 +103,10 @@ def compare_variants(
     taken: bool = False,
     recompiled: bool = False,
 ) -> Comparison:
-    """Returns how eager and compiled compare, from this process's figure and those of the processes before it.
+    """Returns the speed-up of compiled over eager with its verdict, pooled from `own` and the earlier runs `before`.
 
-    `taken`: other programs took cores while this process was timed. `recompiled`: the model was recompiled meanwhile,
-    so no figure means anything.
+    `spread`, if None, is `ASSUMED` with and `WITHIN` without earlier runs. `taken`: other programs used cores during
+    the timing. `recompiled`: the model was compiled again during the timing, so the verdict is 'unsure'.
     """
     figures = [*before, own]
     spread = spread or (ASSUMED if before else WITHIN)
@@ -137,15 +138,15 @@ def compare_variants(
 
 @dataclass(frozen=True)
 class BreakEven:
-    """When compiling has paid for itself, in calls and in the time that they take. None: never."""
+    """The number of calls after which compiling has paid for its first call. None in a field: never."""
 
     calls: int | None
     low: int | None
     high: int | None
-    """From the speed-up's 95 % interval; `high` is None if the interval includes no gain."""
+    """Most calls within the speed-up's 95 % interval, as `low` is the fewest; None if a gain is not certain."""
     images: int | None
-    """Images, or tokens of a text model: calls times the batch size."""
+    """`calls` times the batch size: images, or tokens of a text model."""
     seconds: float | None
-    """The first call, which compiles, and `calls` compiled ones: eager needs as long for as many calls."""
+    """Seconds of the first call, which compiles, plus those of `calls` compiled calls."""
     answers: int | None = None
-    """Whole answers of a text model, the calls that read their prompts included; None for other models."""
+    """Number of whole generated texts of a text model, reading the prompt included; None for other models."""

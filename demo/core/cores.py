@@ -1,11 +1,10 @@
-"""How many cores this process may use, and how many other programs leave free, by Linux's count of processor time.
+"""How many CPU cores this process may use, and how many of them other programs leave free, read from Linux's /proc.
 
-- Covered: the affinity of this process and its container's quota; what other programs and a hypervisor used of the
-  usable cores between two readings.
-- This program counts as no other: in the app, the app with all that it started; in a worker, which must read quickly,
-  the worker and the app.
-- Not covered: processes that a worker has started. While they run, the worker takes them for other programs.
-- Unknown: what others use under a quota below the affinity, as on a shared node, and on systems without /proc.
+- The usable cores follow from the CPU affinity of this process and from its container's quota.
+- Processor time between two readings that is not this program's own counts as used by other programs. The app leaves
+  out itself and all that it started; a worker, which must read quickly, leaves out only itself and the app.
+- So a worker takes processes that it has started for other programs.
+- Nothing is known without /proc, or if a container's quota allows fewer cores than the affinity.
 """
 
 import contextlib
@@ -17,25 +16,27 @@ from pathlib import Path
 
 PROC, PROC_STAT = Path("/proc"), Path("/proc/stat")
 TAKEN = 0.25
-"""A core counts as taken when others use a quarter of it: threads that meet at a barrier wait for the slowest."""
+"""Share of a core, used by other programs, from which the core counts as taken. A quarter is already too much, because
+torch's threads meet after every operation and wait for the slowest one."""
 QUOTA = Path("/sys/fs/cgroup/cpu.max")
-"""A container's quota (cgroup v2): microseconds in each period, and the period."""
+"""The file with a container's quota (cgroup v2): '150000 100000' is 150 000 µs in each 100 000 µs, or 1.5 cores."""
 BUSY_CPU = 0.10
-"""Share of the cores used by others from which a run counts as disturbed."""
+"""Share of the usable cores, used by other programs, above which a run counts as disturbed."""
 APP_VARIABLE = "DEMO_APP_PID"
-"""In a worker's environment: the process id of the app."""
+"""Environment variable of a worker: the process id of the app."""
 LOOKS, LOOK_SECONDS = 3, 0.3
-"""Number and length of the windows in which this process idles and looks for others."""
+"""How often, and for how many seconds each, this process sleeps to see what other programs use."""
 
 
 def usable_cores() -> int:
-    """The CPU cores that this process may use; a quota in whole cores: with 1.5 two threads would pause in turns."""
+    """Returns how many CPU cores this process may use, at least 1. A quota of 1.5 cores counts as 1: the kernel would
+    pause two threads again and again."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return max(1, math.floor(min(cores, _quota())))
 
 
 def _quota() -> float:
-    """Cores that the container allows this process; infinite without a limit."""
+    """Returns how many cores the container allows this process, with fraction; infinity without a limit."""
     try:
         quota, period = QUOTA.read_text().split()
         return int(quota) / int(period)
@@ -45,39 +46,40 @@ def _quota() -> float:
 
 @dataclass(frozen=True)
 class Reading:
-    """Seconds of processor time so far."""
+    """Seconds of processor time since the machine started, on the cores that this process may use."""
 
     cores: int
-    """Cores that this process may use."""
+    """Number of these cores."""
     total: float
-    """All these cores together, idle time included."""
+    """Seconds of all these cores together, idle time included."""
     busy: float
-    """What any process used of them, and what a hypervisor kept back (steal)."""
+    """Seconds that any process used, and seconds that a hypervisor gave to other machines (steal)."""
     own: float
-    """What this program used."""
+    """Seconds that this program used since it started."""
 
     def foreign_share(self, later: "Reading") -> float | None:
-        """The share of the cores, 0 to 1, that others used until `later`; None if no time has passed."""
+        """Returns the share of the cores, 0 to 1, that other programs used until `later`; None without time between."""
         total = later.total - self.total
         if total <= 0:
             return None
         return min(1.0, max(0.0, (later.busy - self.busy - later.own + self.own) / total))
 
     def free(self, later: "Reading") -> float | None:
-        """The cores that others left until `later`, with fraction; None if no time has passed."""
+        """Returns how many cores other programs left free until `later`: 1.7; None without time between."""
         share = self.foreign_share(later)
         return None if share is None else later.cores * (1 - share)
 
 
 def sample() -> Reading | None:
-    """None if /proc does not say, and under a quota: what others use of the node takes nothing from it."""
+    """Returns the processor time so far. None without /proc, or under a container's quota: programs outside the
+    container then take nothing from this process's share."""
     try:
         usable, children = os.sched_getaffinity(0), os.times()
         if _quota() < len(usable):
             return None
         own = time.process_time() + children.children_user + children.children_system + _relatives_seconds()
         ticks = [
-            [int(value) for value in times[:8]]
+            [int(value) for value in times[:8]]  # the ninth and tenth (guests) are counted in the first two
             for name, *times in map(str.split, PROC_STAT.read_text().splitlines())
             if name.removeprefix("cpu").isdigit() and name != "cpu" and int(name.removeprefix("cpu")) in usable
         ]
@@ -87,15 +89,13 @@ def sample() -> Reading | None:
     if not ticks:
         return None
     total = sum(map(sum, ticks))
-    idle = sum(core[3] + core[4] for core in ticks)
+    idle = sum(core[3] + core[4] for core in ticks)  # idle, and waiting for a disk
     return Reading(len(ticks), total / a_second, (total - idle) / a_second, own)
 
 
 def others_share() -> float | None:
-    """The share of the cores, 0 to 1, that other programs use now; None if not known.
-
-    The least of several windows: a moment of work is no busy machine.
-    """
+    """Returns the share of the cores, 0 to 1, that other programs use now; None if not known. Takes about a second:
+    the smallest of `LOOKS` measurements, so that a moment of work does not count."""
     shares = []
     for _ in range(LOOKS):
         before = sample()
@@ -108,52 +108,55 @@ def others_share() -> float | None:
 
 
 def _relatives_seconds() -> float:
-    """Processor time so far of this program's other running processes: a worker's app, or the app's descendants."""
+    """Returns the seconds of processor time of this program's other processes: in a worker those of the app, in the app
+    those of all processes that it started and that still run."""
     own, a_second = os.getpid(), os.sysconf("SC_CLK_TCK")
     if app := os.environ.get(APP_VARIABLE):
         with contextlib.suppress(OSError):  # hidden from other processes
-            return sum(_times(PROC / app / "stat")[1][:2]) / a_second
+            return sum(_read_stat(PROC / app / "stat")[1][:2]) / a_second
         return 0.0
     parents: dict[int, tuple[int, list[int]]] = {}
     for file in PROC.glob("[0-9]*/stat"):
         with contextlib.suppress(OSError, ValueError, IndexError):  # it ended meanwhile
-            parents[int(file.parent.name)] = _times(file)
+            parents[int(file.parent.name)] = _read_stat(file)
     family = {own}
     while children := {process for process, (parent, _) in parents.items() if parent in family} - family:
         family |= children
     return sum(sum(parents[process][1]) for process in family - {own}) / a_second
 
 
-def _times(stat: Path) -> tuple[int, list[int]]:
-    """The parent of a process, and clock ticks: its user and system time, and those of its ended children."""
-    fields = stat.read_text().rpartition(")")[2].split()
+def _read_stat(stat: Path) -> tuple[int, list[int]]:
+    """Reads a file /proc/<process>/stat. Returns the parent's process id and four numbers of clock ticks: user and
+    system time of the process, then user and system time of its ended children."""
+    fields = stat.read_text().rpartition(")")[2].split()  # a process's name, in parentheses, may hold spaces
     return int(fields[1]), [int(field) for field in fields[11:15]]
 
 
 def free_cores(since: Reading | None) -> int | None:
-    """The cores that other processes leave free; None if not known.
+    """Returns how many whole cores other programs leave free, at least 1; None if not known.
 
-    The first window begins with `since`, before this process loaded its model. If others were busy in it, this looks
-    again while it idles, and takes the least busy window: a click on a page keeps server and browser busy.
+    Looks first at the time from `since`, a reading before this process loaded its model, until now. If programs were
+    busy then, looks up to `LOOKS` times more while sleeping and returns the largest number: a click on a page keeps
+    the app and the browser busy for a moment only.
     """
-    free = left(since, sample())
+    free = whole_cores_left(since, sample())
     for _ in range(LOOKS):
         if free is None or free >= usable_cores():
             return free
         before = sample()
         time.sleep(LOOK_SECONDS)
-        free = max(free, left(before, sample()) or 0)
+        free = max(free, whole_cores_left(before, sample()) or 0)
     return free
 
 
 def free_now() -> int | None:
-    """As `free_cores`, for a window that begins now."""
+    """Returns what `free_cores` returns for a reading made now. Takes `LOOK_SECONDS` or more."""
     before = sample()
     time.sleep(LOOK_SECONDS)
     return free_cores(before)
 
 
-def left(before: Reading | None, after: Reading | None) -> int | None:
-    """The whole cores that others left free between two readings, at least one; None if not known."""
+def whole_cores_left(before: Reading | None, after: Reading | None) -> int | None:
+    """Returns how many whole cores other programs left free between two readings, at least 1; None if not known."""
     free = before.free(after) if before is not None and after is not None else None
     return None if free is None else max(1, math.floor(free + TAKEN))

@@ -1,4 +1,4 @@
-"""Files that are complete or not there, and disks that take nothing more."""
+"""Helpers for files: locks on folders, temporary folders, and files that are replaced whole or not at all."""
 
 import errno
 import fcntl
@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import BinaryIO
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
-"""`OSError.errno` of a disk that takes nothing more."""
+"""Values of `OSError.errno` for a disk that is full or read-only."""
 
 
 @contextmanager
 def lock(folder: Path, how: int = fcntl.LOCK_EX) -> Iterator[None]:
-    """Holds a lock on a folder, which the kernel releases when the process dies. Raises OSError."""
+    """Holds a `flock` lock on a folder while the `with` body runs. The kernel releases the lock if the process dies.
+    `how` are flags of `fcntl.flock`. Raises OSError, with `LOCK_NB` also if another process holds the lock."""
     lock = os.open(folder, os.O_RDONLY)
     try:
         fcntl.flock(lock, how)
@@ -27,13 +28,14 @@ def lock(folder: Path, how: int = fcntl.LOCK_EX) -> Iterator[None]:
 
 @contextmanager
 def temporary_folder() -> Iterator[Path]:
-    """A new temporary folder, removed at the end; after a kill, by the next call in any process."""
+    """Yields a new temporary folder and removes it at the end. A killed process's folder is removed by the next call of
+    this function, in any process."""
     for left in Path(tempfile.gettempdir()).glob("worth-compiling-*.locked"):
         with suppress(OSError), lock(left, fcntl.LOCK_EX | fcntl.LOCK_NB):
             shutil.rmtree(left)
     new = Path(tempfile.mkdtemp(prefix="worth-compiling-"))
     with lock(new):
-        folder = new.rename(f"{new}.locked")  # only now does another process look whether it is locked
+        folder = new.rename(f"{new}.locked")  # no other process may remove it before it is locked
         try:
             yield folder
         finally:
@@ -42,10 +44,10 @@ def temporary_folder() -> Iterator[Path]:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[BinaryIO]:
-    """A new file that takes the place of `path` at the end. After an error `path` is as it was before.
+    """Yields an open draft file that replaces `path` at the end. After an error `path` is as it was before.
 
-    It is written beside its place; if `path` is a link, beside the link's target. Raises OSError. Not covered: a kill
-    leaves the draft behind, and a machine that goes down may leave the new file empty.
+    The draft lies beside `path`, or beside the target of a link. Raises OSError. A killed process leaves its draft
+    behind, and a machine that loses power may leave the new file empty.
     """
     place = Path(os.path.realpath(path))
     draft = place.with_name(f".{place.name}.{os.getpid()}")

@@ -1,4 +1,4 @@
-"""Whether a checkpoint can be loaded: from the local cache, or from the Hugging Face Hub if it answers."""
+"""Checks whether a checkpoint can be loaded: from the local cache, or from the Hugging Face Hub."""
 
 import os
 import time
@@ -8,6 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 
 PROBE_SECONDS = 2.0
+"""Longest wait for the Hub's reply."""
 
 
 def endpoint() -> str:
@@ -15,23 +16,25 @@ def endpoint() -> str:
 
 
 def can_load(checkpoint: str) -> bool:
-    """Whether a checkpoint's weights lie in the local cache, or the Hub answers."""
+    """Returns whether a checkpoint's weights are in the local cache, or the Hub can be reached."""
     return holds_weights(checkpoint) or reachable()
 
 
 def reachable() -> bool:
-    """Whether the Hub answers, asked at most once a minute: `from_pretrained` would retry for some 26 s."""
+    """Returns whether the Hub replies; False with HF_HUB_OFFLINE. Asks at most once a minute.
+    Without this check `from_pretrained` would retry for some 26 s before it fails."""
     if os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE"):
         return False
-    return _answers(endpoint(), int(time.monotonic() / 60))
+    return _replies(endpoint(), int(time.monotonic() / 60))
 
 
 @lru_cache(maxsize=8)
-def _answers(address: str, minute: int) -> bool:
-    """Within `PROBE_SECONDS`, except that the system waits longer for a name server that does not answer."""
+def _replies(address: str, minute: int) -> bool:
+    """Returns whether the address replies, and keeps the reply for this `minute`. Waits `PROBE_SECONDS` at most, or
+    longer for a name server that does not answer."""
     try:
         urllib.request.urlopen(urllib.request.Request(address, method="HEAD"), timeout=PROBE_SECONDS).close()
-    except urllib.error.HTTPError:  # an answer, too
+    except urllib.error.HTTPError:  # an error page is a reply, too
         return True
     except (OSError, ValueError):
         return False
@@ -39,7 +42,7 @@ def _answers(address: str, minute: int) -> bool:
 
 
 def holds_weights(checkpoint: str) -> bool:
-    """Whether the local cache has safetensors of this model: it can be run without a network."""
+    """Returns whether the local cache has safetensors of this checkpoint, which then needs no network."""
     from huggingface_hub import constants  # here, because importing it takes some 60 ms
 
     folder = Path(constants.HF_HUB_CACHE) / f"models--{checkpoint.replace('/', '--')}"

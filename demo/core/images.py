@@ -1,6 +1,6 @@
-"""A picture file from a visitor, read as an upright RGB image or refused with a reason.
+"""Reads a visitor's picture file as an upright RGB image, or refuses the file with a reason.
 
-Called in the worker's process, before the model: what a hostile file may still do to a decoder, it does there.
+Runs in the worker's process, before the model is loaded: a hostile file that breaks a decoder breaks no other process.
 """
 
 import hashlib
@@ -22,41 +22,41 @@ from demo.core.outputs import ImageInfo
 from demo.core.spec import BadInput
 
 PICTURE_FORMATS = ("PNG", "JPEG", "WEBP", "AVIF", "GIF", "BMP", "TIFF")
-"""The only decoders of Pillow that may run: it knows forty more, one of which calls Ghostscript. JPEG also opens MPO, a
-phone's two pictures in one file."""
+"""The decoders of Pillow that may run. Pillow has forty more, and its EPS decoder calls Ghostscript. JPEG also opens
+MPO, a phone's two pictures in one file."""
 MAX_ASPECT = 20
-"""Longer side over shorter. Processors that bring the shorter side to 513 pixels make 5 Mpx of 20:1, 5 Gpx of
-20 000:1."""
+"""Largest quotient of the longer side over the shorter. A processor that scales the shorter side to 513 pixels makes 5
+million pixels of a picture of 20:1, and 5 billion of one of 20 000:1."""
 
 
 def read_picture(path: Path) -> tuple[Image.Image, ImageInfo]:
-    """The file as an upright RGB image of 8 bits a channel, and what a stored result keeps of it.
+    """Returns the file as an upright RGB image with 8 bits a channel, and the facts that a stored result keeps.
 
-    - Transparency is laid on white, an animation gives its first frame, and 16 bits a channel their upper 8.
+    - Transparent parts become white. Of an animation the first frame is read, of 16 bits a channel the upper 8.
     - Colour profiles are ignored, as the processors of the checkpoints ignore them.
 
-    Raises `BadInput`, naming the file but never its folder, for everything that cannot be read: also for 32 bits
-    a pixel, 16 bits a channel that hardly use the upper ones, `MAX_ASPECT`, and the limits of `demo.core.limits`.
-    Pixels are counted from the header, before anything is decoded.
+    Raises `BadInput` for a file that cannot be read, or exceeds `MAX_ASPECT` or a limit of `demo.core.limits`. Also
+    refused are 32 bits a pixel, and 16 bits a channel whose upper 8 are nearly empty. The message has the file's name
+    but not its folder. The pixels are counted from the header, before anything is decoded.
     """
     name = _display_name(path)
-    data = _bytes(path, name)
+    data = _read_bytes(path, name)
     image = _decode(data, name)
     return image, ImageInfo(name, *image.size, hashlib.sha256(data).hexdigest(), encode_preview(image))
 
 
 def decode(path: Path) -> Image.Image:
-    """The picture alone, as `read` gives it: what a request pays before the processor. Raises BadInput."""
+    """Returns the image of `read_picture` alone: the work of a request before the processor. Raises BadInput."""
     name = _display_name(path)
-    return _decode(_bytes(path, name), name)
+    return _decode(_read_bytes(path, name), name)
 
 
 def _display_name(path: Path) -> str:
     return fmt.shorten(fmt.printable(path.name, kept=""), 80)
 
 
-def _bytes(path: Path, name: str) -> bytes:
-    """The file's bytes. Checks first that it is a regular file: opening a pipe would block for ever."""
+def _read_bytes(path: Path, name: str) -> bytes:
+    """Returns the file's bytes. Raises BadInput for other than a regular file: opening a pipe would block for ever."""
     most = limits.current().file_bytes
     try:
         status = path.stat()
@@ -82,10 +82,10 @@ _pillow_lock = threading.Lock()
 
 @contextmanager
 def _strict_pillow() -> Iterator[None]:
-    """Lowers Pillow's limit of pixels to ours, makes its bomb warning an error and silences its other warnings.
+    """Sets Pillow's limit of pixels to `limits.current().pixels`, and makes a picture above the limit an error.
 
-    Decoders look at that global while they open and load. A check of the header alone would miss a GIF frame larger
-    than its screen, or a TIFF tile larger than its picture.
+    Pillow checks the global `MAX_IMAGE_PIXELS` while a decoder opens and loads. A check of the header alone would miss
+    a GIF frame larger than its screen, or a TIFF tile larger than its picture. Other warnings are silenced.
     """
     with _pillow_lock, warnings.catch_warnings(), mock.patch.object(Image, "MAX_IMAGE_PIXELS", limits.current().pixels):
         warnings.simplefilter("ignore")
@@ -116,7 +116,7 @@ def _decode(data: bytes, name: str) -> Image.Image:
                 f"'{name}' cannot be read as a picture. Give one of these, neither damaged nor cut short: "
                 f"{', '.join(PICTURE_FORMATS)}."
             ) from None
-    if deep and np.asarray(picture).max() < 64:  # of 10, 12 or 14 bits
+    if deep and np.asarray(picture).max() < 64:  # 14 bits of 16 reach 63 at most, and look black
         raise BadInput(f"'{name}' has 16 bits a channel, and hardly uses the upper ones. Save it with 8 bits.")
     return picture
 

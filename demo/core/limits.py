@@ -1,4 +1,4 @@
-"""What a visitor may ask of this machine: every limit, its default, and the environment variable that sets it."""
+"""Limits of what a visitor of the page may ask of this machine, and the environment variables that set them."""
 
 import os
 from collections.abc import Mapping
@@ -13,26 +13,27 @@ from demo.core.spec import MAX_BATCH_SIZE, BadInput
 @dataclass(frozen=True)
 class Limits:
     pixels: int = 25_000_000
-    """Width × height of a picture, read from its header before anything is decoded."""
+    """Most pixels (width × height) of a picture, read from its header before anything is decoded."""
     file_bytes: int = 30_000_000
-    """Size of a picture's file, at the upload and again when it is read."""
+    """Largest file of a picture, checked at the upload and again when the file is read."""
     batch: int = MAX_BATCH_SIZE
     parameters: int = 2_000_000_000
-    """Size of a model that somebody named, counted from its config before weights are fetched or allocated."""
+    """Most weights of a model from the Hub or a folder, counted from its config before weights are fetched."""
     seconds: int = 1800
-    """Wall clock of one run; a cold compile of the largest checkpoint took 260 s on two CPU cores."""
+    """Longest time of one run. A cold compile of the largest checkpoint took 260 s on two CPU cores."""
     queue: int = 20
-    """Runs that wait or run at once. Further runs are refused: they would wait for an hour."""
+    """Most runs that wait or run at once. Further runs are refused, because they would wait for an hour."""
     runs_a_visitor: int = 1
-    """Runs that wait or run at once from one browser tab or one session of the API."""
+    """Most runs that wait or run at once for one browser tab or one session of the API."""
     history_bytes: int = 2_000_000_000
-    """Size of the file of results. When it is full, results are refused: nothing is deleted to make room."""
+    """Largest file of results. When the file is full, new results are refused: no old result is deleted for them."""
     sweep_cells: int = 2000
-    """Cells of one sweep from the page. Fewer on a Space, where each cell delays other visitors."""
+    """Most cells (one run each) of one sweep from the page. Fewer on a Space, where each run delays other visitors."""
     hub_ids: bool = True
-    """Whether a visitor may name a model of the Hub that is not in the list."""
+    """Whether a visitor may run a checkpoint of the Hub that is not in `catalog.CHECKPOINTS`."""
     hosts: tuple[str, ...] = ()
-    """Host names of the page besides localhost and IP addresses. Pages on these hosts may send requests as well."""
+    """Host names under which the page may be opened, besides localhost and IP addresses. Pages on these hosts may send
+    requests as well."""
 
 
 VARIABLES = {
@@ -44,23 +45,23 @@ VARIABLES = {
     "runs_a_visitor": "WORTH_COMPILING_RUNS_A_VISITOR",
     "sweep_cells": "WORTH_COMPILING_SWEEP_CELLS",
 }
-"""The environment variable of each limit that is a number and can be set."""
+"""The environment variable of each number in `Limits` that can be set."""
 HUB_IDS_VARIABLE = "WORTH_COMPILING_HUB_IDS"
 HOSTS_VARIABLE = "WORTH_COMPILING_HOSTS"
 
 
 def on_space(environment: Mapping[str, str] = os.environ) -> bool:
-    """Whether this runs on a Hugging Face Space, which anybody may visit."""
+    """Returns whether this program runs on a Hugging Face Space, which anybody may visit."""
     return bool(environment.get("SPACE_ID"))
 
 
 def on_zero_gpu() -> bool:
-    """Whether this process belongs to a ZeroGPU Space, as the package `spaces` reads it."""
+    """Returns whether this process runs on a ZeroGPU Space. The package `spaces` reads the same variable."""
     return os.environ.get("SPACES_ZERO_GPU", "").lower() in ("1", "t", "true")
 
 
 def limits_from(environment: Mapping[str, str]) -> Limits:
-    """The limits that these variables set. Raises BadInput for a value that is not allowed."""
+    """Returns the limits that these environment variables set. Raises BadInput for a value that is not allowed."""
     values: dict[str, Any] = {"hosts": tuple(environment.get(HOSTS_VARIABLE, "").lower().replace(",", " ").split())}
     if on_space(environment):
         values |= {"hub_ids": False, "sweep_cells": 24}
@@ -78,5 +79,5 @@ def limits_from(environment: Mapping[str, str]) -> Limits:
 
 @cache
 def current() -> Limits:
-    """The limits of this process, read once. Raises BadInput."""
+    """Returns the limits of this process, read from its environment once. Raises BadInput."""
     return limits_from(os.environ)

@@ -1,4 +1,4 @@
-"""The machine: its hardware and versions, and its state at a moment."""
+"""Facts about the machine: hardware, versions of software, and the state at one moment."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -9,25 +9,25 @@ from demo.core.cores import TAKEN
 
 @dataclass(frozen=True, kw_only=True)
 class Machine:
-    """What a waiting worker knows of the machine and the versions, and a result keeps."""
+    """Facts that a worker reports before a run and that a result keeps as well."""
 
     torch: str
     transformers: str
     python: str
     cpu: str
     memory_bytes: int
-    """The machine's; in the `Environment` of a run on a GPU, the GPU's."""
+    """Size of the machine's memory. In the `Environment` of a run on a GPU: size of the GPU's memory."""
     driver: str | None = None
     compute_capability: str | None = None
-    """'8.0'; None without a GPU, or if its driver does not say."""
+    """The GPU's compute capability: '8.0'. None without a GPU, or if its driver does not say."""
     triton: str | None = None
     compiler: str | None = None
     """The C++ compiler that inductor calls."""
     cuda_toolkit: str | None = None
-    """On a GPU: the name of the CUDA toolkit's folder, if it has the headers that packages are built with."""
+    """Name of the CUDA toolkit's folder; None on a CPU, or without the headers to build a package of AOTInductor."""
 
     def facts(self) -> dict[str, Any]:
-        """The fields of `Machine` alone."""
+        """Returns the fields of `Machine` by name, without those of a subclass."""
         return {name: getattr(self, name) for name in Machine.__dataclass_fields__}
 
 
@@ -40,44 +40,42 @@ class Environment(Machine):
     """The GPU's name, or the CPU's."""
     cpu_count: int
     threads: int
-    """Intra-op threads of torch, in the timing."""
+    """Intra-op threads that torch used during the timing."""
     cuda: str | None = None
     settings: dict[str, str] = field(default_factory=dict)
-    """How torch computed, read back from it: attention, memory format, dtype of weights, matrix products, spinning."""
+    """How torch computed, as torch itself reports it: attention, memory format, dtype of weights, matrix products."""
     free_cores: int | None = None
-    """Cores that others left free when the timing began, at least 1; None on a GPU and without /proc."""
+    """Cores that other programs left free when the timing began, at least 1; None on a GPU and without /proc."""
 
     @property
     def gave_way(self) -> bool:
-        """Whether torch got fewer threads because other processes kept cores busy."""
+        """Whether torch used fewer threads than the machine has cores, because other programs kept cores busy."""
         return self.free_cores is not None and self.threads == self.free_cores < self.cpu_count
 
     def oversubscribed(self, samples: Sequence["HostSample"]) -> bool:
-        """Whether fewer cores were free than torch used threads, on average over these samples; False if not known.
-
-        Threads then wait for a core. How much that lengthens a variant depends on how often its threads meet.
-        """
+        """Returns whether, on average over `samples`, fewer cores were free than torch used threads.
+        Threads then wait for a core, and calls take longer. False if the number of free cores is not known."""
         free = [sample.free_cores for sample in samples if sample.free_cores is not None]
         return bool(free) and sum(free) / len(free) + TAKEN < min(self.threads, self.cpu_count)
 
 
 @dataclass(frozen=True, kw_only=True)
 class HostInfo(Machine):
-    """The machine as a waiting worker sees it before a run, without using the GPU."""
+    """The machine as a worker reports it before a run, found out without using the GPU."""
 
     modes: tuple[str, ...]
-    """The compile modes that this torch offers."""
+    """The modes of torch.compile that this version of torch has."""
     gpu: str | None
-    """None if torch cannot use one."""
+    """The GPU's name; None if torch cannot use a GPU."""
     gpu_problem: str | None
-    """Why torch cannot use a GPU that the machine seems to have."""
+    """Why torch cannot use a GPU that the machine seems to have; None without such a problem."""
     inductor_cache: str
     gpu_memory_bytes: int | None = None
-    """None without a GPU, or if its driver does not say."""
+    """Size of the GPU's memory; None without a GPU, or if its driver does not say."""
     compile_problem: str | None = None
-    """Why a small C++ extension cannot be built and loaded here, with what to do; None if nothing hints at that."""
+    """Why C++ code cannot be compiled here, and what to do, as sentences; None if no problem is known."""
     threads: int | None = None
-    """What torch uses by itself."""
+    """Number of threads that torch uses by default."""
 
     @property
     def device_name(self) -> str:
@@ -86,24 +84,24 @@ class HostInfo(Machine):
 
 @dataclass(frozen=True)
 class GpuSample:
-    """The GPU at one moment, as its driver reports it (NVML). None: a value that it does not report."""
+    """The state of the GPU at one moment, as its driver reports it (NVML). None: the driver does not report this."""
 
     sm_clock_hz: float | None
     largest_sm_clock_hz: float | None
     throttle_reasons: tuple[str, ...] = ()
-    """NVML's names of what keeps the clock below its target, such as 'SwPowerCap'."""
+    """NVML's names of the reasons that keep the clock below its target: ('SwPowerCap',)."""
     foreign_processes: int = 0
-    """Other processes that hold a context on this GPU."""
+    """Number of other processes that use this GPU."""
 
 
 @dataclass(frozen=True)
 class HostSample:
-    """The machine between two blocks of the timing, never inside one."""
+    """The state of the machine between two A B B A blocks (eager, compiled, compiled, eager) of the timing."""
 
     at_seconds: float
-    """Since the timing began."""
+    """Seconds since the timing began."""
     foreign_cpu: float | None
-    """Share of the usable cores that others used since the last sample, 0 to 1; None without /proc and on a GPU."""
+    """Share (0 to 1) of the usable cores that other programs used since the last sample; None on a GPU or unknown."""
     gpu: GpuSample | None = None
     free_cores: float | None = None
-    """Cores that other processes left since the last sample, with fraction; None also just after it."""
+    """Cores that other programs left free since the last sample: 1.7; None if unknown, or too soon after it."""

@@ -1,4 +1,4 @@
-"""What a run sees and makes: the picture, what both variants predict, and whether they agree."""
+"""The input picture of a run, the predictions of both variants (eager and compiled), and whether the two agree."""
 
 from dataclasses import dataclass, field
 from typing import Literal
@@ -10,15 +10,15 @@ Verdict = Literal["match", "differ", "not comparable"]
 
 @dataclass(frozen=True)
 class Parity:
-    """Whether eager and compiled agree: raw outputs as PyTorch's dynamo benchmarks judge them, and predictions."""
+    """Whether eager and compiled agree, in raw outputs (judged as in PyTorch's dynamo benchmarks) and predictions."""
 
     verdict: Verdict
     max_abs_error: float | None
     """Largest absolute difference of any output element; None if not finite or not comparable."""
     reason: str
-    """One sentence: which test decided."""
+    """One sentence that says which test decided the verdict."""
     task: dict[str, float] = field(default_factory=dict)
-    """What the task's `agreement` returns: shares from 0 to 1 by name."""
+    """How far the predictions agree, by `Task.agreement`: {'top5_agreement': 1.0}, shares from 0 to 1."""
 
 
 @dataclass(frozen=True)
@@ -45,11 +45,11 @@ class Box:
 class Segment:
     label: str
     score: float | None
-    """None for a semantic model, which gives none."""
+    """None for a semantic model, which scores pixels and no segments."""
     area: float
-    """Share of the image, 0 to 1."""
+    """Share of the image that the segment covers, 0 to 1."""
     mask_png: str
-    """Base64 of a 1-bit PNG; the image's aspect ratio, its long side at most `base64_images.LONG_SIDE` pixels."""
+    """The mask as base64 of a 1-bit PNG with the image's aspect ratio, scaled down by `encode_mask`."""
 
     def __str__(self) -> str:
         return f"{self.label}, {fmt.percent(self.area)} of the picture"
@@ -57,7 +57,7 @@ class Segment:
 
 @dataclass(frozen=True)
 class Predictions:
-    """What one variant saw or wrote. The task decides which is filled."""
+    """What one variant saw in the picture or wrote. The task decides which fields are filled; the others are None."""
 
     labels: tuple[Label, ...] | None = None
     boxes: tuple[Box, ...] | None = None
@@ -65,19 +65,19 @@ class Predictions:
     segmentation: str | None = None
     """How the segments were decoded: 'semantic', 'instance' or 'panoptic'."""
     text: str | None = None
-    """The answer, without its prompt and without special tokens."""
+    """The generated text, without its prompt and without special tokens."""
     pieces: tuple[str, ...] | None = None
-    """What each token added to the text; '' for a special token, or one that only begins a character."""
+    """The text that each token added; '' for a special token, or for a token that only begins a character."""
     token_ids: tuple[int, ...] | None = None
 
     def lines(self) -> list[str]:
-        """A line of plain text for each thing; [] for nothing."""
+        """Returns a line of plain text for each label, box or segment, or the generated text; [] for nothing."""
         return [str(one) for one in self.labels or self.boxes or self.segments or ([self.text] if self.text else [])]
 
 
 @dataclass(frozen=True)
 class ImageInfo:
-    """The picture that was used, upright and in RGB."""
+    """The picture that was used. Width and height are those of the upright picture, in pixels."""
 
     name: str
     width: int
@@ -85,27 +85,25 @@ class ImageInfo:
     sha256: str
     """Checksum of the file's bytes."""
     preview_jpeg: str
-    """Base64 of a JPEG, long side at most `base64_images.LONG_SIDE` pixels."""
+    """A small version as base64 of a JPEG, made by `encode_preview`."""
 
 
 @dataclass(frozen=True)
 class EndToEnd:
-    """Median seconds of the steps of a request around the forward pass."""
+    """Median times of the steps of a request before and after the model's call."""
 
     preprocess_seconds: float
-    """One picture, decoded, through the checkpoint's processor."""
+    """Time to decode one picture and to prepare it with the checkpoint's processor."""
     copy_seconds: float
-    """The whole batch to the device."""
+    """Time to copy the whole batch to the device."""
     postprocess_seconds: float
-    """Outputs to labels, boxes or segments, for one picture."""
+    """Time to turn outputs into labels, boxes or segments, for one picture."""
 
 
-def with_own_eager(parity: Parity | None) -> str:
-    """Why a run's compiled model does not count as agreeing with its own eager one, as a clause; '' if it does.
-
-    It also does if only the float64 reference is missing: then there is a `max_abs_error`.
-    """
+def difference_from_eager(parity: Parity | None) -> str:
+    """Returns why a run's compiled outputs do not count as equal to its eager ones, as a clause; '' if they do."""
     if parity is None:
         return "was not compared with its own eager"
+    # Not comparable, but with a number: only the float64 reference is missing.
     agrees = parity.verdict == "match" or (parity.verdict == "not comparable" and parity.max_abs_error is not None)
     return "" if agrees else f"is not known to agree with its own eager: {parity.reason}"

@@ -15,7 +15,7 @@ PHASE_DOING = {
     "check": "checking the outputs",
     "done": "finishing",
 }
-"""The phases in their order, each as a sentence names it: 'Cancelled while compiling.'"""
+"""The phases of a run in their order, each with its word for sentences such as 'Cancelled while compiling.'"""
 PHASES = tuple(PHASE_DOING)
 
 
@@ -26,25 +26,25 @@ class Progress:
     phase: str
     """One of `PHASES`."""
     fraction: float
-    """Share of the whole run that is over, 0 to 1; an estimate."""
+    """Estimated share of the whole run that is over, 0 to 1."""
     elapsed_seconds: float
     remaining_seconds: float | None = None
     code: str = ""
-    """What the worker does within its phase, such as 'explain'; '' if the phase says it all."""
+    """The step of the worker within its phase: 'explain'; '' if the phase has no steps."""
     eager_seconds: float | None = None
     compiled_seconds: float | None = None
     racing_seconds: float | None = None
-    """Since the compile began, when eager's first times are known; None before."""
+    """Seconds since the compile began; None before. The page then races eager against the compile."""
     first_seconds: float | None = None
-    """What compiling and its warm-up took, once that is over."""
+    """Seconds that compiling and the warm-up behind it took; None until both are over."""
     compile_steps: tuple[tuple[str, float], ...] = ()
-    """The parts of the compile so far, as in `CompileCost.parts`, and at which of the `racing_seconds` each began."""
+    """The parts of the compile so far, named as in `CompileCost.parts`, each with the `racing_seconds` at its begin."""
     graphs: int = 0
     breaks: int = 0
-    """Captured graphs and graph breaks when the last part began."""
+    """Number of graph breaks, as `graphs` is that of compiled graphs, when the last part of the compile began."""
     speedup: Interval | None = None
     repeat: int = 1
     repeats: int = 1
-    """Number of the current process, and of all processes."""
+    """Number of processes that the run was asked for. `repeat` is the current one, from 1."""
     answer: RunResult | None = None
-    """The result without the warm start, while only that is still measured."""
+    """The result, complete but for the warm first call, while that call is still measured; None before."""

@@ -1,6 +1,6 @@
-"""How far an answer can be relied on: one mark, with one reason and at most one way out.
+"""How far a run's speed-up can be relied on: one mark with one reason, and at most one remedy.
 
-The first that applies:
+The first rule that applies gives the mark:
 
 1. Rough: other programs took cores, used more than `BUSY_CPU` of the processor or used the GPU; or the GPU slowed down.
 2. Rough: eager and compiled were timed one after the other, so drift of the machine is not cancelled.
@@ -17,10 +17,11 @@ from demo.core.cores import BUSY_CPU
 from demo.core.result import RunResult
 
 ROUGH, SOLID = 0.20, 0.05
-"""Half-widths of the interval."""
+"""Half-widths of the interval, relative to the speed-up: wider than 20 % is rough, at most 5 % may be solid."""
 PROCESSES = 3
+"""Fewest processes of a solid speed-up."""
 GPU_TROUBLE = ("gpu_others", "gpu_clock", "gpu_slowed")
-"""Caveats of a GPU that was not at its usual speed."""
+"""Keys of the caveats that say that the GPU was slower than usual."""
 
 
 @dataclass(frozen=True)
@@ -29,11 +30,11 @@ class Quality:
     reason: str
     """A clause: 'other programs used 24 % of the processor'."""
     remedy: Literal["", "repeat", "quiet"] = ""
-    """One more process, or a run when nothing else runs."""
+    """'repeat': measure in one more process. 'quiet': run again while no other program works. '': nothing helps."""
 
 
 def quality(result: RunResult) -> Quality | None:
-    """The mark of a run's answer; None without a speed-up, or if a recompile voids it."""
+    """Returns the mark of a run's speed-up; None for a failed run, a run without a speed-up or a recompiled model."""
     speedup = result.speedup
     if speedup is None or result.failure is not None or result.void:
         return None

@@ -1,9 +1,9 @@
-"""Which settings a machine cannot run, by what a worker reports of it, and what to try after a failure.
+"""Settings that a machine cannot run, judged by the facts that its worker reports, and advice after a failure.
 
-The worker refuses by it before it loads a model; the form's forecast, `doctor` and the search for the best way read it.
+The worker calls this before it loads a model. The form's forecast, `doctor` and the search for the best way do, too.
 
-- Covered: what is certain before anything is loaded. Unknown facts of a machine refuse nothing.
-- Not covered: memory beyond that of the weights, kernels that a single model needs, and on a CPU everything about GPUs.
+- Covered: what is certain before anything is loaded. An unknown fact of a machine refuses nothing.
+- Not covered: memory beyond that of the weights, and kernels that a single model needs.
 """
 
 from typing import Any
@@ -13,14 +13,15 @@ from demo.core.machine import HostInfo
 from demo.core.spec import CUDA_GRAPH_MODES, OPTIONS, BadInput, RunSpec
 
 TRITON, AMPERE = (7, 0), (8, 0)
-"""Compute capabilities: the least that Triton compiles for, and the first with TensorFloat-32 and bfloat16."""
+"""Compute capabilities of GPUs: the least that Triton compiles for, and the first with TensorFloat-32 and bfloat16."""
 AGAIN = "Run it again."
 BYTES = {"float32": 4, "tf32": 4, "float16": 2, "bfloat16": 2}
-"""Of a weight, by `RunSpec.dtype`."""
+"""Bytes of one weight, by `RunSpec.dtype`."""
 
 
 def refusal(spec: RunSpec, machine: HostInfo) -> str:
-    """Why the machine cannot run the spec, whose device is not 'auto', and what to do; '' if it can."""
+    """Returns why the machine cannot run the spec, and what to do, as sentences; '' if the machine can run it.
+    The spec's device is 'cpu' or 'cuda', not 'auto'."""
     if machine.compile_problem is not None:
         return machine.compile_problem
     if spec.mode not in machine.modes:
@@ -43,7 +44,7 @@ def _on_gpu(spec: RunSpec, machine: HostInfo) -> str:
         return f"torch.compile needs a GPU of compute capability 7.0 or more, {has} Choose device cpu."
     if spec.dtype == "tf32" and capability < AMPERE:
         return _no_tf32(machine.gpu)
-    # Inductor compiles, and then skips every graph with bfloat16 among its inputs or outputs: nothing is compiled.
+    # Inductor skips every graph with bfloat16 among its inputs or outputs: in the end nothing would be compiled.
     if spec.dtype == "bfloat16" and capability < AMPERE:
         what = f"torch.compile leaves bfloat16 to eager on GPUs below compute capability 8.0, {has}"
         return f"{what} Choose dtype float16 or float32."
@@ -67,7 +68,7 @@ def _no_tf32(used: str) -> str:
 
 
 def _weights_over_memory(spec: RunSpec, machine: HostInfo) -> str:
-    """Only for a checkpoint of the catalogue: the weights of others are counted when they are loaded."""
+    """Returns why the weights do not fit into memory, and what to do; '' if they do, or if their size is unknown."""
     checkpoint = catalog.find(spec.checkpoint)
     needs = checkpoint.parameters * BYTES[spec.dtype] if checkpoint is not None else 0
     what = f"The weights of {spec.checkpoint} take {fmt.size(needs)} in {spec.dtype}, more than"
@@ -80,12 +81,12 @@ def _weights_over_memory(spec: RunSpec, machine: HostInfo) -> str:
 
 
 def on_machine(spec: RunSpec, machine: HostInfo) -> RunSpec:
-    """The spec with the device that 'auto' means on this machine."""
+    """Returns the spec with device 'cuda' or 'cpu' in place of 'auto'."""
     return spec.on("cuda" if machine.gpu else "cpu") if spec.device == "auto" else spec
 
 
 def resolve(spec: RunSpec, machine: HostInfo) -> RunSpec:
-    """The spec on its device of this machine. Raises BadInput if the machine cannot run it."""
+    """Returns the spec with 'cuda' or 'cpu' in place of 'auto'. Raises BadInput if the machine cannot run the spec."""
     placed = on_machine(spec, machine)
     if reason := refusal(placed, machine):
         raise BadInput(reason)
@@ -93,21 +94,20 @@ def resolve(spec: RunSpec, machine: HostInfo) -> RunSpec:
 
 
 def less_memory(spec: RunSpec) -> tuple[str, dict[str, Any]]:
-    """What to try after memory ran out: a sentence, and the setting that it names."""
+    """Returns what to try after memory ran out: a sentence, and the setting that the sentence names.
+    ('Try batch size 4.', {'batch_size': 4}); the setting is {} if only a smaller model can help."""
     if spec.batch_size > 1:
         size = max(1, spec.batch_size // 4)
         return f"Try batch size {size}.", {"batch_size": size}
     if BYTES[spec.dtype] == 4:
-        dtype = "bfloat16" if spec.device == "cpu" else "float16"  # which every GPU computes in
+        dtype = "bfloat16" if spec.device == "cpu" else "float16"  # every GPU computes in float16
         return f"Try dtype {dtype}.", {"dtype": dtype}
     return "Try a smaller model.", {}
 
 
 def other_way_to_compile(spec: RunSpec) -> tuple[str, dict[str, Any]]:
-    """What to try after a compile failed: a sentence, and the options that it names, at their defaults.
-
-    'Without freezing or dtype float16 it may work.'; '' and {} if no option could be the cause.
-    """
+    """Returns what to try after a compile failed: a sentence, and the options that it names, at their defaults.
+    ('Without freezing or dtype float16 it may work.', {...}); ('', {}) if no option can be the cause."""
     causes = {
         name: value
         for name, value in spec.departures().items()

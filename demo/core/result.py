@@ -1,6 +1,6 @@
-"""A run as it is stored, and what follows from its times: comparisons, latencies, the break-even.
+"""The result of a run as it is stored, and what follows from its times: comparisons, latencies, the break-even.
 
-Stored are plain values in seconds and bytes, and raw times: a better statistic needs no new run.
+Raw times are stored, in seconds, and everything else is computed from them: a better statistic needs no new run.
 """
 
 from dataclasses import dataclass, field
@@ -19,28 +19,28 @@ from demo.core.stats import Interval
 SCHEMA_VERSION = 3
 FIRST_TOKEN = "first_token"
 Status = Literal["ok", "out_of_memory", "compile_failed", "timed_out", "crashed", "cancelled", "interrupted", "failed"]
-"""'interrupted': the program ended before the run did."""
+"""How a run ended. 'interrupted': the program ended before the run did."""
 
 
 @dataclass(frozen=True)
 class Failure:
-    """How a run failed, and what to do."""
+    """At which phase and why a run failed, and what to do."""
 
     stage: str
-    """One of `progress.PHASES`."""
+    """The phase of the run, one of `progress.PHASES`."""
     message: str
     remedy: str
     change: dict[str, Any] = field(default_factory=dict)
-    """The fields of `RunSpec` that the remedy names, with their new values: any one of them may be the way out."""
+    """The fields of `RunSpec` that the remedy names, with new values. Any single field may be enough."""
 
 
 @dataclass(frozen=True)
 class RunResult:
-    """A finished run."""
+    """The result of a run that has ended, also of a failed one. None in a field: not measured or not known."""
 
     id: str
     started_at: str
-    """UTC, ISO 8601: '2026-11-21T09:00:00Z'."""
+    """Time in UTC: '2026-11-21T09:00:00Z'."""
     status: Status
     spec: RunSpec
     failure: Failure | None = None
@@ -48,46 +48,46 @@ class RunResult:
     eager: Measurement | None = None
     compiled: Measurement | None = None
     control_times: Measurement | None = None
-    """Eager timed against eager in the same blocks: the A/A control."""
+    """The A/A control: further eager calls in the same blocks of timed calls, to compare eager with itself."""
     further: dict[str, Pair] = field(default_factory=dict)
-    """What else was timed of both, by the name of its comparison: `FIRST_TOKEN`, the call that reads a prompt."""
+    """Other timed quantities by name: for a text model `FIRST_TOKEN`, the call that reads the prompt."""
     prompt_tokens: int | None = None
     start_up: StartUp | None = None
     compilation: Compilation | None = None
     parity: Parity | None = None
     predictions: dict[str, Predictions] | None = None
-    """'eager' and 'compiled'. None with random weights of a Hub checkpoint: they would mean nothing."""
+    """Predictions of 'eager' and 'compiled'. None for random weights, with which predictions mean nothing."""
     image: ImageInfo | None = None
     end_to_end: EndToEnd | None = None
     roofline: Roofline | None = None
     machine_states: tuple[HostSample, ...] = ()
     timing_seconds: float | None = None
-    """Wall clock of the timing, from the first call to the last."""
+    """Wall time from the first timed call to the last."""
     caveats: tuple[Caveat, ...] = ()
     elapsed_seconds: float = 0.0
-    """Wall clock of the whole run, loading and compiling included."""
+    """Wall time of the whole run, loading and compiling included."""
     spread: Spread | None = None
-    """None before a result is completed from the history."""
+    """How far speed-ups vary between processes on this machine; None before `demo.store.reruns` adds it."""
     earlier: tuple[ProcessResult, ...] = ()
-    """Earlier processes that the answer rests on, too: all that the history had when the run ended."""
+    """Earlier processes with the same settings, stored when the run ended; the speed-up is pooled over them, too."""
     without_breaks: Comparison | None = None
-    """For a run with added graph breaks: the latest stored answer for these settings without them."""
+    """For a run with added graph breaks: the latest stored speed-up with the same settings but no added breaks."""
     schema_version: int = SCHEMA_VERSION
 
     @cached_property
     def own_figures(self) -> dict[str, ProcessFigure]:
-        """The figures of this run's own process, by the names of `comparisons`."""
+        """Latencies and speed-up of this run's own process, without earlier ones, by the names of `comparisons`."""
         figures: dict[str, ProcessFigure | None] = {}
         if self.eager is not None and self.compiled is not None:
             calls = Pair(self.eager, self.compiled, self.control_times)
             if min(self.eager.blocks, self.compiled.blocks) >= 2:
-                figures[self.main] = _of_means(calls) if self.spec.protocol == "as published" else _of_blocks(calls)
-        figures |= {name: _of_blocks(pair) for name, pair in self.further.items()}
+                figures[self.main] = _from_means(calls) if self.spec.protocol == "as published" else _from_blocks(calls)
+        figures |= {name: _from_blocks(pair) for name, pair in self.further.items()}
         return {name: figure for name, figure in figures.items() if figure is not None}
 
     @cached_property
     def comparisons(self) -> dict[str, Comparison]:
-        """Eager against compiled in each figure: 'call', or for a text model 'token' and `FIRST_TOKEN`."""
+        """Eager against compiled, over all processes, by timed quantity: 'call', or 'token' and `FIRST_TOKEN`."""
         return {
             name: compare_variants(
                 own,
@@ -101,7 +101,7 @@ class RunResult:
 
     @property
     def main(self) -> str:
-        """The name of the comparison that counts as the speed-up: 'call', or 'token' for a text model."""
+        """The key in `comparisons` of the run's speed-up: 'call', or 'token' for a text model."""
         return "token" if self.spec.unit == "token" else "call"
 
     @property
@@ -110,10 +110,8 @@ class RunResult:
 
     @property
     def latencies(self) -> dict[str, float]:
-        """Seconds of one call of 'eager' and 'compiled', whose quotient is the speed-up.
-
-        Without a speed-up: the medians of the variants that were timed.
-        """
+        """Seconds of one call by variant: {'eager': 0.03, 'compiled': 0.02}. Their quotient is the speed-up.
+        Without a speed-up: the medians of the variants that were timed, perhaps of none."""
         if self.speedup is not None:
             return dict(zip(("eager", "compiled"), self.speedup.latencies, strict=True))
         sides = {"eager": self.eager, "compiled": self.compiled}
@@ -121,7 +119,8 @@ class RunResult:
 
     @property
     def answer_seconds(self) -> tuple[float, float] | None:
-        """Seconds of a text model's whole answer, eager and compiled: the first token, and a step for each further."""
+        """Seconds of a text model's whole generated text, eager and compiled; None for other models.
+        The first token takes the call that reads the prompt, and each further token one step."""
         first, step = self.comparisons.get(FIRST_TOKEN), self.speedup
         if first is None or step is None:
             return None
@@ -130,12 +129,12 @@ class RunResult:
 
     @property
     def threads(self) -> int | None:
-        """Threads of torch in the timing; None if the run did not come so far."""
+        """Threads of torch during the timing; None if the run ended before the timing."""
         return None if self.environment is None else self.environment.threads
 
     @property
     def void(self) -> bool:
-        """Whether the model was recompiled while it was timed: the figures then mean nothing."""
+        """Whether the model was compiled again while it was timed, so that its times mean nothing."""
         return self.compilation is not None and self.compilation.recompiles_while_timing > 0
 
     @property
@@ -145,23 +144,26 @@ class RunResult:
 
     @property
     def oversubscribed(self) -> bool:
-        """Whether torch's threads had fewer free cores than threads while they were timed."""
+        """Whether fewer cores were free than torch used threads during the timing."""
         return self.environment is not None and self.environment.oversubscribed(self.machine_states)
 
     @property
     def others_share(self) -> float | None:
-        """Share of the usable cores that other programs used while it was timed, 0 to 1; None if not known."""
+        """Share of the usable cores, 0 to 1, that other programs used during the timing; None if not known."""
         shares = [state.foreign_cpu for state in self.machine_states if state.foreign_cpu is not None]
         return sum(shares) / len(shares) if shares else None
 
     def as_processes(self) -> tuple[ProcessResult, ...]:
-        """The processes that the answer rests on, this run's own last; () if no later answer may count this run."""
+        """Returns the processes behind the speed-up, this run's own last.
+
+        Returns () if later runs may not pool this run: it failed, was disturbed, or its outputs differ.
+        """
         if self.speedup is None or self.void or self.oversubscribed or self.outputs_differ or self.status != "ok":
             return ()
         return (*self.earlier, ProcessResult(self.id, self.own_figures, self.threads))
 
     def break_even(self, compile_seconds: float) -> BreakEven | None:
-        """When a first call of `compile_seconds` has paid for itself; None without a speed-up or if outputs differ."""
+        """Returns when a first call of `compile_seconds` seconds has paid; None without a speed-up or if outputs differ."""
         speedup = self.speedup
         if speedup is None or self.outputs_differ:
             return None
@@ -173,7 +175,7 @@ class RunResult:
         needed, answers = calls(speedup.ratio), None
         if self.answer_seconds is not None:
             answers = stats.break_even_calls(compile_seconds, *self.answer_seconds)
-            needed = needed if answers is not None else None  # what a faster step gains, a slower prompt may lose
+            needed = needed if answers is not None else None  # a slower first token may cost more than steps gain
         return BreakEven(
             calls=needed,
             low=calls(speedup.high),
@@ -184,12 +186,12 @@ class RunResult:
         )
 
     def roofline_share(self, measured: Measurement) -> float | None:
-        """The least time that a call could take here, over its measured median."""
+        """Returns the least possible time of a call on this device over its measured median: 0.6; None if unknown."""
         return None if self.roofline is None else self.roofline.least_seconds / measured.median_seconds
 
     @property
     def request_seconds(self) -> tuple[float, float] | None:
-        """Seconds of a whole request with pictures, eager and compiled; None for other models."""
+        """Seconds of a request with a batch of pictures, from decoding to predictions, eager and compiled; or None."""
         parts, batch, calls = self.end_to_end, self.spec.batch_size, tuple(self.latencies.values())
         if parts is None or len(calls) < 2:
             return None
@@ -198,19 +200,19 @@ class RunResult:
 
     @property
     def warnings(self) -> list[str]:
-        """The texts of the caveats, each once."""
+        """The sentences of the caveats, each once."""
         return list(dict.fromkeys(map(str, self.caveats)))
 
 
-def _of_means(pair: Pair) -> ProcessFigure:
-    """From plain means, as the guide's recipe has it."""
+def _from_means(pair: Pair) -> ProcessFigure:
+    """Returns the speed-up from plain means of all calls, as the Transformers guide computes it."""
     eager, compiled = pair.eager, pair.compiled
     ratio = stats.mean_ratio(eager.wall_seconds, compiled.wall_seconds)
     return ProcessFigure(eager.mean_seconds, compiled.mean_seconds, ratio, _control(pair))
 
 
-def _of_blocks(pair: Pair) -> ProcessFigure | None:
-    """From blocks timed in turns; None from fewer than two pairs."""
+def _from_blocks(pair: Pair) -> ProcessFigure | None:
+    """Returns the speed-up from A B B A blocks (eager, compiled, compiled, eager); None from fewer than two pairs."""
     sides = stats.side_by_side(pair.eager.wall_seconds, pair.compiled.wall_seconds, pair.eager.calls_per_block)
     if len(sides[0]) < 2:
         return None
@@ -218,6 +220,7 @@ def _of_blocks(pair: Pair) -> ProcessFigure | None:
 
 
 def _control(pair: Pair) -> Interval | None:
+    """Returns eager over eager, whose true ratio is 1; None if it was not timed or has too few blocks."""
     eager, again = pair.eager, pair.control_times
     if again is None:
         return None

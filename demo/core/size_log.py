@@ -1,7 +1,7 @@
-"""A short log of input sizes, as a service might see them: one line a call, read from a text file.
+"""Reads a log of input sizes, as a service might keep one: a text file with a line for each call.
 
-A line is a batch size, with height and width for pictures (`4 480 640`) or the prompt's tokens for text (`4 128`).
-Empty lines and what follows a # do not count.
+A line is a batch size, then for pictures height and width (`4 480 640`, or only `4`), for text the prompt's tokens
+(`4 128`). Empty lines and comments after a # are skipped.
 """
 
 from dataclasses import dataclass, replace
@@ -11,28 +11,30 @@ from demo.core.spec import MAX_BATCH_SIZE, BadInput
 
 MAX_CALLS = 1000
 MAX_PIXELS, MAX_TOKENS = 2048, 4096
-"""Largest height or width of a model's input, and longest prompt."""
+"""Largest height or width of a model's input in pixels, and longest prompt in tokens."""
 
 
 @dataclass(frozen=True)
 class Size:
+    """The input size of one call. `str(size)` is '4 × 480 × 640'."""
+
     batch_size: int
     height: int | None = None
     width: int | None = None
-    """Pixels of the model's input; None: as the processor makes it."""
+    """Width, as `height`, of the model's input in pixels; None: the size that the processor makes."""
     prompt_tokens: int | None = None
-    """None for pictures."""
+    """Length of the prompt in tokens; None for pictures."""
 
     def __str__(self) -> str:
         return " × ".join(str(part) for part in vars(self).values() if part is not None)
 
     def pad(self) -> "Size":
-        """With the batch size rounded up to a power of two."""
+        """Returns the size with the batch size rounded up to a power of two."""
         return replace(self, batch_size=1 << (self.batch_size - 1).bit_length())
 
 
 def read_log(text: str, of_text: bool) -> tuple[Size, ...]:
-    """The sizes in the order of the calls; `of_text` for those of prompts. Raises BadInput."""
+    """Returns the sizes in the order of the calls. `of_text`: the log is of prompts, not pictures. Raises BadInput."""
     lines = [(number, line.partition("#")[0].strip()) for number, line in enumerate(text.splitlines(), start=1)]
     calls = [_size(number, line, of_text) for number, line in lines if line]
     if not 1 <= len(calls) <= MAX_CALLS:
@@ -43,7 +45,7 @@ def read_log(text: str, of_text: bool) -> tuple[Size, ...]:
 def _size(number: int, line: str, of_text: bool) -> Size:
     most, lengths = (MAX_TOKENS, (2,)) if of_text else (MAX_PIXELS, (1, 3))
     parts = line.split()
-    numbers = [int(part) for part in parts if part.isdecimal() and len(part) < 5]
+    numbers = [int(part) for part in parts if part.isdecimal() and len(part) < 5]  # int() refuses thousands of digits
     fits = len(numbers) == len(parts) and len(parts) in lengths and 1 <= numbers[0] <= MAX_BATCH_SIZE
     if not fits or not all(1 <= value <= most for value in numbers):
         further = "and the prompt's tokens" if of_text else "alone, or with height and width"

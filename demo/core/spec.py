@@ -1,8 +1,7 @@
-"""What is asked of one run, and the table of options from which every way of asking is made.
+"""The settings of one run (`RunSpec`), and the table of all options (`OPTIONS`).
 
 A field of `RunSpec` declared by `option`, `choice`, `switch` or `number` is an `Option`. The command line, the form,
-the API, links, grids and the sentences about a run read `OPTIONS`: a new option is declared here and applied in
-`demo.backend`.
+the API, links and sweeps are made from `OPTIONS`, so a new option is declared here and applied in `demo.backend`.
 """
 
 import dataclasses
@@ -18,65 +17,67 @@ from demo.tasks.task import Task
 
 
 class BadInput(ValueError):
-    """A run that was asked for and cannot be run. The message is a whole sentence for the person who asked."""
+    """The error for a run that cannot be run as asked. The message is a whole sentence for the user."""
 
 
 TEXT_GENERATION, OWN_MODEL = text.TASK.name, own.TASK.name
 TASKS = tuple(name for name in tasks.BY_NAME if name != OWN_MODEL)
-"""The tasks of checkpoints, in the order of the form."""
+"""Names of the tasks that checkpoints do (all but a user's own model), in the order of the form."""
 MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs", "lite")
-"""The names of `torch._inductor.list_mode_options()`. The worker refuses one that its torch does not know."""
+"""The modes of torch.compile, as `torch._inductor.list_mode_options()` names them. An older torch has fewer."""
 CUDA_GRAPH_MODES = ("reduce-overhead", "max-autotune")
-"""Modes that record CUDA graphs, on a GPU."""
+"""The modes that record CUDA graphs on a GPU."""
 DTYPES = ("float32", "tf32", "float16", "bfloat16")
-"""'tf32' is float32 whose matrix products and convolutions may use TensorFloat-32: compute capability 8.0 and up."""
+"""Number formats. 'tf32' is float32 with TensorFloat-32 in matrix products and convolutions; not on every GPU."""
 WEIGHTS = ("pretrained", "random")
 MAX_BATCH_SIZE = 256
 MAX_QUERIES, MAX_QUERY_LENGTH = 32, 200
 MAX_PROMPT = 20_000
-"""Characters."""
+"""Most characters of a prompt."""
 PUBLISHED_CALLS = 300
+"""Calls of each variant with the protocol 'as published', as in the Transformers guide."""
 FOLDS = ("machine", "compile", "timing")
-"""The groups of the form's fold 'Advanced', in its order."""
+"""The groups of options under 'Advanced' in the form, in this order."""
 
 
 def unused_options(task: str) -> tuple[str, ...]:
-    """The options that a run of this task cannot use; for an unknown task those that only text generation has."""
+    """Returns the names of the options that a run of this task cannot use: ('prompt', 'tokens').
+    An unknown task counts as a task with pictures."""
     return tasks.BY_NAME[task].unused if task in tasks.BY_NAME else Task.unused
 
 
 @dataclass(frozen=True)
 class Option:
-    """One option of a run, as every way of asking for a run needs it."""
+    """One option of a run: its name, its allowed values, and how to show it."""
 
     name: str
-    """The field of `RunSpec`, and the name in links, grids, the API and the JSON of a result."""
+    """Name of the field of `RunSpec`, also in links, sweeps, the API and the JSON of a result."""
     default: Any
-    """None for a number that may be left out."""
+    """The value of an option that is left out; may be None for a number."""
     kind: Literal["choice", "switch", "whole", "number", "queries", "passage"]
     help: str
-    """One sentence or two, for `--help`, the form and the API's documentation."""
+    """One or two sentences for `--help`, the form and the API's documentation."""
     label: str
-    """Name in the form and in error messages. Default: `name` in words."""
+    """Name in the form and in error messages: 'Batch size'. Default: `name` in words."""
     values: tuple[str, ...] = ()
-    """The values of a choice; the first is the default."""
+    """The allowed values of a choice; the first is the default."""
     low: float = 0
     high: float = 0
-    """The least and the largest value of a number, both allowed."""
+    """Largest allowed value of a number, as `low` is the smallest."""
     fold: str | None = None
-    """Its group in the form, one of `FOLDS`; None: the form lays it out itself."""
+    """Group in the form, one of `FOLDS`; None: the form places this option by itself."""
     timing: bool = False
-    """It decides how a run is timed and examined, not what is compiled. Default: True in the fold 'timing'."""
+    """Whether the option decides how a run is timed, not what is compiled. Default: True in the fold 'timing'."""
     for_speed: bool = False
-    """It may make calls faster without changing what is asked of the model. Plain eager has its default."""
+    """Whether the option may make calls faster without changing the model's input. Plain eager keeps the default."""
 
     @property
     def flag(self) -> str:
-        """On the command line."""
+        """Name on the command line: '--batch-size'."""
         return f"--{self.name.replace('_', '-')}"
 
     def parse(self, value: Any) -> Any:
-        """`value` with numbers and queries read from text. What cannot be read is returned as it is."""
+        """Returns `value` with numbers and queries read from text: 4 for '4'. Other values are returned unchanged."""
         readers = {"whole": fmt.parse_whole, "number": fmt.parse_number, "queries": _parse_queries}
         return readers[self.kind](value) if self.kind in readers else value
 
@@ -105,33 +106,31 @@ class Option:
 
 
 def option(kind: str, default: Any, help: str, **facts: Any) -> Any:
-    """A field that is an `Option`; `facts` are further fields of the option."""
+    """Returns a field of `RunSpec` that becomes an `Option`; `facts` are further fields of the option."""
     metadata = {"kind": kind, "help": help, "timing": facts.get("fold") == "timing"}
     return field(default=default, metadata=metadata | facts)
 
 
 def choice(values: tuple[str, ...], help: str, **facts: Any) -> Any:
-    """A field with one of `values`, the first by default."""
+    """Returns a field whose value is one of `values`, by default the first."""
     return option("choice", values[0], help, values=values, **facts)
 
 
 def switch(help: str, **facts: Any) -> Any:
-    """An on/off field, off by default."""
+    """Returns a field that is True or False, by default False."""
     return option("switch", False, help, **facts)
 
 
 def number(default: float | None, low: float, high: float, help: str, **facts: Any) -> Any:
-    """A field with a number from `low` to `high`, as `help` then says; a whole number if `low` is one."""
+    """Returns a field with a number from `low` to `high`: a whole number if `low` is an int."""
     kind = "whole" if isinstance(low, int) else "number"
     return option(kind, default, f"{help} From {low:g} to {high:g}.", low=low, high=high, **facts)
 
 
 @dataclass(frozen=True)
 class RunSpec:
-    """What is asked of one run. Checks itself; raises `BadInput` with what was given and what is allowed.
-
-    `demo.core.catalog.make_spec` checks that the checkpoint exists and fits the task and the text.
-    """
+    """The settings of one run. Raises `BadInput` if the values are not allowed or do not go together.
+    Only `demo.core.catalog.make_spec` checks that the checkpoint exists and fits the task and the text."""
 
     checkpoint: str
     task: str
@@ -142,7 +141,7 @@ class RunSpec:
     )
     dtype: str = choice(DTYPES, "The number format of weights and inputs.", label="Number format", for_speed=True)
     device: str = choice(("auto", "cpu", "cuda"), '"auto" takes the GPU if there is one.', fold="machine")
-    """A result carries the device that was used."""
+    """In a result: the device that was used, never 'auto'."""
     weights: str = choice(
         WEIGHTS, '"random" needs no download: latency stays true, predictions mean nothing.', fold="machine"
     )
@@ -157,7 +156,7 @@ class RunSpec:
         label="Timed calls of each",
         fold="timing",
     )
-    """Rounded up to whole A B B A blocks."""
+    """Rounded up to whole A B B A blocks (eager, compiled, compiled, eager)."""
     protocol: str = choice(
         ("interleaved", "as published"),
         f'"as published": means of {PUBLISHED_CALLS} calls of eager, then of compiled, as in the guide.',
@@ -178,7 +177,7 @@ class RunSpec:
     channels_last: bool = switch(
         "Weights and pictures in memory with the channels last.", fold="machine", for_speed=True
     )
-    """The layout in which tensor cores convolve."""
+    """A GPU's tensor cores compute convolutions in this layout."""
     attention: str = choice(
         ("auto", "eager", "sdpa"),
         'The attention implementation; "auto" leaves it to the checkpoint\'s class.',
@@ -205,7 +204,7 @@ class RunSpec:
     profile: str = choice(
         ("auto", "on", "off"), 'Count kernels and operations with torch.profiler; "auto" does on a GPU.', fold="timing"
     )
-    """On a CPU there are no launches to explain, and profiling would lengthen a short run."""
+    """'auto' is off on a CPU: no kernels are launched there, and profiling would lengthen a short run."""
     repeats: int = number(1, 1, 20, "Fresh processes; the answer rests on all of them.", fold="timing")
     compiler: str = choice(
         ("jit", "aot"), '"jit" is torch.compile, "aot" a package of AOTInductor.', fold="compile", for_speed=True
@@ -216,11 +215,11 @@ class RunSpec:
         fold="compile",
         for_speed=True,
     )
-    """PyTorch calls that regional compilation."""
+    """PyTorch's name for 'layers' is regional compilation."""
     freezing: bool = switch(
         "Inductor's freezing: weights become constants of the graph.", fold="compile", for_speed=True
     )
-    """Constants can be folded and laid out anew, such as batch norm into convolutions."""
+    """Inductor can compute with constants while it compiles: batch norm becomes part of a convolution's weights."""
     dynamic: str = choice(
         ("auto", "on", "off"),
         'Shapes: "on" compiles for any size, "off" for each size anew, "auto" for any size from the second on.',
@@ -228,10 +227,10 @@ class RunSpec:
         fold="compile",
         for_speed=True,
     )
-    """torch.compile's `dynamic`: None, True and False."""
+    """'auto', 'on' and 'off' are None, True and False of torch.compile's argument `dynamic`."""
     prompt: str = option("passage", "", "For text generation: the text that the model goes on from.")
     tokens: int = number(64, 2, 4096, "For text generation: tokens to generate.", label="Tokens to generate")
-    """Two at least: the first token comes with the prompt, and each further token is a step."""
+    """At least two: the call that reads the prompt gives the first token, and each further token is a timed step."""
 
     def __post_init__(self) -> None:
         if self.task != OWN_MODEL:
@@ -244,7 +243,7 @@ class RunSpec:
             raise BadInput(conflict)
 
     def _conflict(self) -> str:
-        """Why two options cannot go together, with the way out, as a sentence; '' if all can."""
+        """Returns why two options cannot go together, and what to choose instead, as a sentence; '' if all can."""
         if self.protocol == "as published" and self.iterations is not None:
             return (
                 f"The protocol 'as published' times {PUBLISHED_CALLS} calls of each: leave the number of calls empty, "
@@ -262,12 +261,12 @@ class RunSpec:
         return ""
 
     def on(self, device: str) -> "RunSpec":
-        """This spec on another device."""
+        """Returns this spec with another device: 'cpu' or 'cuda'."""
         return dataclasses.replace(self, device=device)
 
     @property
     def unit(self) -> Literal["image", "call", "token"]:
-        """What a rate counts: `batch_size` of them in a call."""
+        """The thing that a rate counts, as in 'images per second': `batch_size` of them in each call."""
         return tasks.BY_NAME[self.task].unit
 
     @property
@@ -276,11 +275,11 @@ class RunSpec:
 
     @property
     def cached(self) -> bool:
-        """Whether inductor caches what it compiles for this spec: it cannot pickle the frozen weights of a CPU."""
+        """Whether inductor can cache what it compiles for this spec. It cannot store a CPU's frozen weights."""
         return self.compiler == "jit" and (not self.freezing or self.device == "cuda")
 
     def departures(self) -> dict[str, Any]:
-        """The options that are not at their default, by name."""
+        """Returns the options that differ from their default: {'batch_size': 4}."""
         return {name: value for name, option in OPTIONS.items() if (value := getattr(self, name)) != option.default}
 
 
@@ -290,11 +289,11 @@ def _option(declared: dataclasses.Field[Any]) -> Option:
 
 
 OPTIONS = {declared.name: _option(declared) for declared in dataclasses.fields(RunSpec) if declared.metadata}
-"""Every option by its name, in the order of the fields: all fields but `checkpoint` and `task`."""
+"""All options by name, in the order of the fields: every field of `RunSpec` but `checkpoint` and `task`."""
 
 
 def check_choice(title: str, value: Any, allowed: tuple[str, ...]) -> None:
-    """Raises BadInput for anything but one of `allowed`."""
+    """Raises BadInput if `value` is not one of `allowed`. `title` names the choice in the message."""
     if not isinstance(value, str) or value not in allowed:
         raise BadInput(f"Unknown {title} {fmt.excerpt(value)}. Allowed: {', '.join(allowed)}.")
 

@@ -1,10 +1,10 @@
-"""Statistics of timings: ratios with their intervals, and the rule by which two things differ.
+"""Statistics of timings: ratios with their confidence intervals, and the rule by which two latencies differ.
 
-Two levels, as in Kalibera and Jones, "Rigorous Benchmarking in Reasonable Time" (2013):
+A ratio varies on two levels, as in Kalibera and Jones, "Rigorous Benchmarking in Reasonable Time" (2013):
 
-1. Between the calls of one process: `paired_ratio`.
-2. Between processes that run the same spec: `rerun_ratio`. Mostly the larger spread: where memory lies and which core a
-   thread gets is decided once in a process.
+1. Between the calls of one process: `paired_ratio` gives the interval.
+2. Between processes that run the same spec: `rerun_ratio` gives the interval. This spread is mostly the larger one,
+   because a process gets its memory and its cores once.
 
 Not covered: differences between days, versions or machines.
 """
@@ -19,26 +19,27 @@ import numpy as np
 
 Verdict = Literal["faster", "same", "slower", "unsure"]
 Times = Sequence[float] | np.ndarray
-"""Seconds."""
+"""Times of calls or of blocks, in seconds."""
 
 CONFIDENCE = 0.95
 TRIMMED = 0.1
-"""Share of the blocks that is trimmed at either end."""
+"""Share of the pairs that a trimmed mean leaves out at either end."""
 FEW_BLOCKS = 6
-"""With fewer blocks of two calls, calls are paired: Student's t of one to four degrees of freedom is very wide."""
+"""With fewer blocks of two calls, single calls are paired: few pairs have few degrees of freedom in Student's t, and
+the interval would be very wide."""
 SMALLEST_DIFFERENCE = 0.01
-"""Nothing under 1 % is called faster or slower: criterion's noise threshold."""
+"""Smallest difference that is called faster or slower: 1 %, the noise threshold of the benchmark library criterion."""
 SAME_WITHIN = 0.03
+"""Largest difference that may be called 'same': 3 %."""
 EQUIVALENCE = 1.645 / 1.96
-"""Width of a 90 % interval over a 95 % one: an equivalence test at 5 % (Schuirmann 1987)."""
+"""Width of a 90 % interval over a 95 % one. An equivalence test at the level 5 % uses the 90 % (Schuirmann 1987)."""
 TAKEN_FACTOR = 1.75
-"""How far a ratio may be off when other programs take cores: up to 1.68× in two rounds of
-`benchmarks/taken_cores.py`, the later of which is in `benchmarks/results/taken_cores.md`."""
+"""Factor by which a ratio may be off if other programs use cores. `benchmarks/taken_cores.py` measured at most 1.68."""
 
 
 @dataclass(frozen=True)
 class Interval:
-    """An estimate with its 95 % confidence interval. All three are ratios without a unit."""
+    """A ratio, a first time over a second, with its 95 % confidence interval from `low` to `high`."""
 
     ratio: float
     low: float
@@ -46,97 +47,94 @@ class Interval:
 
     @property
     def half_width(self) -> float:
-        """The larger side of the interval, relative to the estimate: 0.01 reads 'known to +-1 %'."""
+        """The larger distance from the ratio to an end, relative to the ratio: 0.01 means 'known to +-1 %'."""
         return max(self.high / self.ratio - 1, 1 - self.low / self.ratio)
 
     @property
     def too_wide(self) -> bool:
-        """Whether nothing should be shown yet."""
+        """Whether the interval is too wide to show the ratio at all."""
         return self.half_width >= 0.5
 
 
 def side_by_side(slow: Times, fast: Times, calls: int) -> tuple[np.ndarray, np.ndarray]:
-    """Times of `slow` and `fast` in pairs, from A B B A blocks with `calls` calls of each.
+    """Returns the times of `slow` and `fast` as pairs: two arrays of the same length.
 
-    A pair is the medians of a block. With fewer than `FEW_BLOCKS` blocks of two calls, it is two neighbouring calls:
-    drift within a block then no longer cancels, but widens the interval.
+    `slow` and `fast` are times from A B B A blocks (slow, fast, fast, slow) with `calls` calls of each. A pair is the
+    two medians of a block, or two neighbouring calls with fewer than `FEW_BLOCKS` blocks of two calls. A drift within
+    a block cancels in the medians. Between neighbouring calls the drift widens the interval instead.
     """
     blocks = min(len(slow), len(fast)) // calls
-    sides = [_blocks(times, calls)[:blocks] for times in (slow, fast)]
+    sides = [_split_blocks(times, calls)[:blocks] for times in (slow, fast)]
     one, other = (side.ravel() if calls == 2 and blocks < FEW_BLOCKS else np.median(side, axis=1) for side in sides)
     return one, other
 
 
-def _blocks(seconds: Times, calls: int) -> np.ndarray:
-    """[blocks, calls], without a last, incomplete block."""
+def _split_blocks(seconds: Times, calls: int) -> np.ndarray:
+    """Returns the times as an array [blocks, calls], without a last, incomplete block."""
     times = np.asarray(seconds, dtype=float)
     return times[: len(times) // calls * calls].reshape(-1, calls)
 
 
 def paired_ratio(slow: Times, fast: Times) -> Interval:
-    """How many times longer `slow` takes than `fast`, from the pairs of `side_by_side`.
+    """Returns how many times longer `slow` takes than `fast`, from the pairs of `side_by_side`.
 
-    Both times of a pair come from the same A B B A block, so that a slower machine cancels in their ratio. The estimate
-    is the geometric mean of the pairs' ratios, trimmed by a tenth at either end against single disturbed blocks. The
+    Both times of a pair come from the same A B B A block, so a slower machine cancels in their ratio. The estimate is
+    the geometric mean of the pairs' ratios without the lowest and highest tenth, which disturbed blocks may have. The
     interval is Tukey and McLaughlin's for a trimmed mean (1963): Student's t with the standard error of the winsorised
-    logarithms. Unlike a bootstrap it keeps its coverage for the handful of blocks that a slow model leaves time for.
+    logarithms. It holds for a handful of blocks, too, for which a bootstrap's interval is too narrow.
 
-    Raises ValueError if the two differ in length or hold fewer than two pairs.
+    Raises ValueError if the two differ in length or have fewer than two pairs.
     """
     if len(slow) != len(fast) or len(slow) < 2:
         raise ValueError(f"paired blocks are needed, two at least: given {len(slow)} and {len(fast)}")
-    mean, error, freedom = _trim(np.log(np.asarray(slow, dtype=float)) - np.log(np.asarray(fast, dtype=float)))
+    mean, error, freedom = _trimmed_mean(np.log(np.asarray(slow, dtype=float)) - np.log(np.asarray(fast, dtype=float)))
     return _interval(mean, error * t_quantile(freedom))
 
 
 def control_ratio(eager: Sequence[float], control: Sequence[float], calls: int, apart: int = 1) -> Interval | None:
-    """Eager over eager by the same protocol, where the true ratio is 1; None with too few blocks.
+    """Returns the ratio of the A/A control, eager over eager, whose true value is 1; None with too few blocks.
 
-    There is a control block of `calls` calls after every `apart` blocks, the first after the first of them. It lies
-    between the last eager calls of one block and the first of the next, so it is compared with those: the eager times
-    shifted by half a block.
+    A control block has `calls` eager calls and follows every `apart`-th timed block, the first included. The eager
+    calls just before and just after a control block are compared with it: the eager times shifted by half a block.
     """
-    around = _blocks(eager[calls // 2 :], calls)[::apart].ravel()
+    around = _split_blocks(eager[calls // 2 :], calls)[::apart].ravel()
     if min(len(around), len(control)) < 2 * calls:
         return None
     return paired_ratio(*side_by_side(around, control, calls))
 
 
 def paired_seconds(slow: Times, fast: Times) -> tuple[float, float]:
-    """Seconds of one call of each. Their quotient is the estimate of `paired_ratio` for the same pairs.
-
-    Geometric means over the pairs that the trimming of their ratios keeps. Medians of all calls would have another
-    quotient on a disturbed machine. One pair is enough.
-    """
+    """Returns the seconds of one call of `slow` and of `fast`, from at least one pair of `side_by_side`.
+    Both are geometric means over the pairs that `paired_ratio` keeps, so their quotient is the ratio it returns."""
     above, below = np.log(np.asarray(slow, dtype=float)), np.log(np.asarray(fast, dtype=float))
-    kept = _kept(above - below)
+    kept = _kept_indices(above - below)
     return math.exp(above[kept].mean()), math.exp(below[kept].mean())
 
 
 @dataclass(frozen=True)
 class PooledEstimate(Interval):
-    """An estimate from several processes."""
+    """A ratio, and its interval, pooled from several processes."""
 
     deviation: float
-    """Standard deviation between processes that the interval includes, of the logarithm of the ratio."""
+    """Spread between processes in the interval: standard deviation of the logarithm of the ratio."""
     weights: tuple[float, ...]
-    """Share of each process in the estimate; together 1."""
+    """Weight of each process in the ratio; the sum is 1."""
 
 
 def rerun_ratio(processes: Sequence[Interval], deviation: float, freedom: float) -> PooledEstimate:
-    """The ratio that a further process is expected to show, and its interval, from at least one process.
+    """Returns the ratio pooled from at least one process, with an interval that holds for a further process.
 
-    `deviation` is the standard deviation between processes (of the logarithm of the ratio), known from `freedom`
-    degrees of freedom; infinite if known exactly.
+    `deviation` is the spread between processes known before: the standard deviation of the logarithm of the ratio.
+    `freedom` is its degrees of freedom; infinite if the spread is exact.
 
-    - Each process after the first adds its own distance from the rest, and one degree of freedom: the moderated
-      variance of Smyth (2004). So the known spread is never dropped.
-    - A process counts by the inverse of its variance, so that a noisy one blunts nothing. The spread between them is
-      DerSimonian and Laird's (1986).
+    - Each process after the first adds its distance from the rest to the known spread, with one degree of freedom.
+      This is the moderated variance of Smyth (2004).
+    - The weight of a process is the inverse of its variance, so a noisy process counts little. The spread between
+      the processes is estimated as by DerSimonian and Laird (1986).
     """
     logs = np.log([one.ratio for one in processes])
     within = np.array([(math.log(one.high / one.low) / 2 / t_quantile(math.inf)) ** 2 for one in processes])
-    own, more = _between(logs, within), len(logs) - 1
+    own, more = _variance_between(logs, within), len(logs) - 1
     if math.isfinite(freedom):
         deviation = math.sqrt((freedom * deviation**2 + more * own) / (freedom + more))
     weights = 1 / np.maximum(within + deviation**2, 1e-12)
@@ -148,8 +146,8 @@ def rerun_ratio(processes: Sequence[Interval], deviation: float, freedom: float)
     return PooledEstimate(pooled.ratio, pooled.low, pooled.high, deviation, tuple(map(float, shares)))
 
 
-def _between(logs: np.ndarray, within: np.ndarray) -> float:
-    """Variance between processes, without what their own variances `within` explain; at least 0."""
+def _variance_between(logs: np.ndarray, within: np.ndarray) -> float:
+    """Returns the variance of `logs` between processes less what their own variances `within` explain; at least 0."""
     weights = 1 / np.maximum(within, 1e-12)
     scale = weights.sum() - (weights**2).sum() / weights.sum()
     if len(logs) < 2 or scale <= 0:
@@ -159,71 +157,69 @@ def _between(logs: np.ndarray, within: np.ndarray) -> float:
 
 
 def geometric_mean(values: Sequence[float], weights: Sequence[float] | None = None) -> float:
-    """`weights`, if any, are together 1."""
+    """Returns the geometric mean. The sum of `weights` is 1; None: equal weights."""
     return math.exp(float(np.average(np.log(np.asarray(values, dtype=float)), weights=weights)))
 
 
 def mean_ratio(slow: Sequence[float], fast: Sequence[float]) -> Interval:
-    """The ratio of two plain means of calls, as the guide's recipe reports it, with the delta method's interval.
-
-    That assumes independent calls: drift between the two runs is neither cancelled nor covered.
-    """
+    """Returns the ratio of two plain means of calls, as in the Transformers guide, with the delta method's interval.
+    The interval assumes independent calls, and leaves out a drift of the machine between `slow` and `fast`."""
     errors = (np.std(times, ddof=1) / np.mean(times) / math.sqrt(len(times)) for times in (slow, fast))
     return _interval(math.log(np.mean(slow) / np.mean(fast)), math.hypot(*errors) * t_quantile(math.inf))
 
 
 def _interval(mean: float, half_width: float) -> Interval:
-    """From logarithms back to ratios."""
+    """Returns the interval of ratios for a `mean` and `half_width` of their logarithms."""
     return Interval(math.exp(mean), math.exp(mean - half_width), math.exp(mean + half_width))
 
 
-def _kept(values: np.ndarray) -> np.ndarray:
-    """Indices of the values that the trimming keeps, from the lowest to the highest."""
+def _kept_indices(values: np.ndarray) -> np.ndarray:
+    """Returns the indices of `values` without the lowest and highest tenth, in the order of the values."""
     cut = int(len(values) * TRIMMED)
     return np.argsort(values, kind="stable")[cut : len(values) - cut]
 
 
-def _trim(values: np.ndarray) -> tuple[float, float, float]:
-    """The mean without the lowest and the highest tenth, its standard error, and the degrees of freedom."""
-    kept = values[_kept(values)]
+def _trimmed_mean(values: np.ndarray) -> tuple[float, float, float]:
+    """Returns the mean without the lowest and highest tenth, its standard error, and the degrees of freedom."""
+    kept = values[_kept_indices(values)]
     winsorised = np.clip(values, kept[0], kept[-1])
     error = float(winsorised.std(ddof=1)) * math.sqrt(len(values)) / len(kept)
     return float(kept.mean()), error, float(len(kept) - 1)
 
 
 def t_quantile(freedom: float) -> float:
-    """The 97.5 % quantile of Student's t."""
+    """Returns the 97.5 % quantile of Student's t, half the width of a 95 % interval in standard errors."""
     from scipy.special import stdtrit  # 0.1 s, which commands without a figure should not take
 
     return float(stdtrit(freedom, 1 - (1 - CONFIDENCE) / 2))
 
 
 def noise_floor(control: Interval | None) -> float:
-    """The difference that this machine showed between a model and itself, as a share: 0.004 is 0.4 %."""
+    """Returns the noise floor: how far eager differed from itself in the A/A control; 0.004 is 0.4 %."""
     return 0.0 if control is None else max(control.ratio, 1 / control.ratio) - 1
 
 
 @dataclass(frozen=True)
 class Difference(Interval):
-    """How many times longer one thing takes than another, and whether the two differ."""
+    """How many times longer a first variant takes than a second, and whether the two differ."""
 
     verdict: Verdict
-    """'faster' and 'slower' are said of the second; 'unsure' only of an interval that contains 1."""
+    """'faster': the second is faster. 'unsure': the interval contains 1, or the model was recompiled."""
 
 
 def compare(ratio: Interval, floor: float = 0.0, taken: bool = False, questions: int = 1) -> Difference:
-    """Returns the ratio with the interval that may be stated, and the verdict that follows from it.
+    """Returns the ratio with the interval that may be shown, and the verdict that follows from both.
 
-    The only rule here by which two things differ: a run's verdict, Compare, the search and reruns use it.
+    All verdicts of the project come from this rule: of a run, of Compare, of the search and of reruns.
 
-    1. If several `questions` are asked of the same figures, the interval is wider (Bonferroni's correction).
-    2. The interval is at least as wide as `floor`, by which the machine showed a model to differ from itself.
-    3. If other programs took cores (`taken`), both ends move out by `TAKEN_FACTOR`: that error is not random, so no
-       number of calls narrows it.
-    4. 'faster' and 'slower': the interval leaves out 1, and the estimate is more than 1 % away.
-    5. 'same': the 90 % interval of step 1 lies within 3 % of 1, an equivalence test at 5 %. The floor does not widen
-       it: it is no error of blocks timed in turns. Never if cores were taken.
-    6. Else 'unsure'. The interval then contains 1: one that leaves it out and is no difference is 'same'.
+    1. With several `questions` about the same measurements the interval is wider (Bonferroni's correction).
+    2. The interval is at least as wide as `floor`, the noise floor: how far eager differed from itself.
+    3. If other programs used cores (`taken`), both ends move out by `TAKEN_FACTOR`. More calls would not help,
+       because this error is not random.
+    4. 'faster' and 'slower': the interval leaves out 1, and the ratio is more than 1 % away from 1.
+    5. 'same': the 90 % interval of step 1 lies within 3 % of 1 (an equivalence test), and no cores were taken. The
+       floor is left out here, because blocks timed in turns do not have that error.
+    6. 'unsure': otherwise. The interval then contains 1.
     """
     known = ratio if questions == 1 else _widen(ratio, questions)
     margin = max(math.log1p(floor), math.log(known.ratio / known.low), math.log(known.high / known.ratio))
@@ -240,7 +236,7 @@ def compare(ratio: Interval, floor: float = 0.0, taken: bool = False, questions:
 
 
 def _widen(ratio: Interval, questions: int) -> Interval:
-    """The interval at 1 - 5 % / questions, by the normal approximation of its logarithm."""
+    """Returns the ratio with an interval of confidence 1 - 5 % / questions, by a normal approximation of the logs."""
     quantile = NormalDist().inv_cdf
     wider = quantile(1 - (1 - CONFIDENCE) / 2 / questions) / quantile((1 + CONFIDENCE) / 2)
     low, high = (ratio.ratio * (end / ratio.ratio) ** wider for end in (ratio.low, ratio.high))
@@ -248,12 +244,12 @@ def _widen(ratio: Interval, questions: int) -> Interval:
 
 
 def quotient(first: Interval, second: Interval) -> Interval:
-    """`first` over `second`, from two independent estimates, by the normal approximation of their logarithms."""
+    """Returns `first` over `second` for two independent ratios, by a normal approximation of their logarithms."""
     half = math.hypot(*(math.log(one.high / one.low) / 2 for one in (first, second)))
     return _interval(math.log(first.ratio / second.ratio), half)
 
 
 def break_even_calls(compile_seconds: float, eager_seconds: float, compiled_seconds: float) -> int | None:
-    """Calls after which compiling has paid for itself; None when a compiled call is not faster."""
+    """Returns the number of calls after which compiling has paid for itself; None if a compiled call is not faster."""
     saved = eager_seconds - compiled_seconds
     return math.ceil(compile_seconds / saved - 1e-9) if saved > 0 else None  # 1e-9: 10 / (0.3 - 0.1) is 50, not 51

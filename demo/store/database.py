@@ -1,12 +1,11 @@
-"""Opens the SQLite file of results, and renames it if it cannot be used.
+"""Opens the SQLite file of results, and renames a file that cannot be used.
 
-- A stored result survives a crash or a kill: write-ahead log, synchronous FULL.
-- Several processes may use the file at once, or all create it.
-- A damaged file, or one of an older version, gets another name, with its log. It is never overwritten.
-- A full disk, a read-only folder and another program's file are errors with the way out.
+- A stored result survives a crash or a kill, by SQLite's write-ahead log with synchronous FULL.
+- Several processes may use or create the file at once.
+- A damaged file, or a file of an older version, is renamed together with its log. It is never overwritten.
+- A full disk, a read-only folder or another program's file raises an error that says what to do.
 
-Not covered: network file systems without reliable locks; damage inside a value (`History` skips a row whose JSON cannot
-be read).
+Not covered: network file systems without reliable locks, and damage inside a value (`History` skips such a row).
 """
 
 import contextlib
@@ -24,9 +23,9 @@ FOLDER_VARIABLE = "WORTH_COMPILING_DATA"
 FILE_VERSION = 3
 """The version of the table and of the results in it (`SCHEMA_VERSION`)."""
 BUSY_SECONDS = 30.0
-"""How long a writer waits for another one. A write takes milliseconds, on a busy disk seconds."""
+"""How long a process waits while another one writes. A write takes milliseconds, on a busy disk seconds."""
 PAGE_BYTES = 4096
-"""SQLite's default."""
+"""Size of a page of the file, SQLite's default."""
 TABLE = """
 CREATE TABLE IF NOT EXISTS results (
     id TEXT PRIMARY KEY,
@@ -44,23 +43,23 @@ CREATE TABLE IF NOT EXISTS results (
 CREATE INDEX IF NOT EXISTS results_by_words ON results (started_at, words);  -- a search reads nothing else
 """
 _FILE_ERRORS = (0, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
-"""SQLite's codes of errors after which the file is checked; 0 is the error of `_prepare`."""
+"""SQLite's error codes after which the file is checked for damage. 0 is for the error that `_prepare` raises."""
 
 
 class HistoryError(Exception):
-    """The file of results cannot be written or read. The message is a whole sentence with the way out."""
+    """The error for a file of results that cannot be written or read. The message says what to do, as sentences."""
 
 
 class SetAside(HistoryError):
-    """The file could not be used and was renamed, as the message says. The next call starts a new one."""
+    """The error for an unusable file of results that has just been renamed. The next call starts a new file."""
 
 
 @contextmanager
 def open_database(path: Path, purpose: str) -> Iterator[sqlite3.Connection]:
-    """Opens the file for statements that commit one by one. Texts come as bytes.
+    """Yields a connection in which each statement commits by itself. Texts of rows come as bytes.
 
-    `purpose` is 'stored', 'read' or 'deleted'. Only 'stored' creates a missing file; the others see an empty table.
-    Raises HistoryError for errors of SQLite and of the system, also in the statements.
+    `purpose` is 'stored', 'read' or 'deleted'. Only 'stored' creates a missing file; 'read' and 'deleted' get an empty
+    table. Errors of SQLite and of the system become HistoryError, also those in the `with` body.
     """
     try:
         if purpose != "stored" and not path.exists():
@@ -69,12 +68,13 @@ def open_database(path: Path, purpose: str) -> Iterator[sqlite3.Connection]:
                 yield database
             return
         path.parent.mkdir(parents=True, exist_ok=True)
-        # Nobody renames an open file: when closed, SQLite would remove the log of the file that took its name.
+        # The lock keeps others from renaming the file while it is open. On closing, SQLite would remove the log of the
+        # new file that has the old name.
         with lock(path.parent, fcntl.LOCK_SH), contextlib.closing(_connect(path)) as database:
             _prepare(database)
             yield database
-    except (sqlite3.Error, OSError, UnicodeDecodeError) as error:  # the last: a message of SQLite's that is no text
-        if _is_of_file(error):
+    except (sqlite3.Error, OSError, UnicodeDecodeError) as error:  # UnicodeDecodeError: SQLite's message is no text
+        if _may_be_damage(error):
             _set_aside_unusable(path, error)
         reason = (isinstance(error, OSError) and error.strerror) or error
         raise HistoryError(
@@ -91,7 +91,7 @@ def _connect(path: Path) -> sqlite3.Connection:
 
 
 def _prepare(database: sqlite3.Connection) -> None:
-    """Makes the table of an empty file. Raises sqlite3.DatabaseError for a file of another version or program."""
+    """Creates the table in an empty file. Raises sqlite3.DatabaseError for a file of another version or program."""
     version, tables = _version(database)
     if not version and not tables:
         database.executescript(f"BEGIN IMMEDIATE; {TABLE} PRAGMA user_version = {FILE_VERSION}; COMMIT;")
@@ -113,9 +113,10 @@ def _version(database: sqlite3.Connection) -> tuple[int, list[bytes]]:
 
 
 def _set_aside_unusable(path: Path, error: Exception) -> None:
-    """Renames a file that is damaged or of an older version, with its log, and raises SetAside."""
+    """Renames a file that is damaged or of an older version, together with its log, and then raises SetAside.
+    Returns if the file is usable, or cannot be renamed."""
     with contextlib.suppress(OSError), lock(path.parent):  # after an OSError the caller reports `error`
-        if not (fault := _find_fault(path)):  # also if another process was first
+        if not (fault := _find_fault(path)):  # also if another process has just renamed the file
             return
         aside = f"{path.name}.{fault}-{datetime.now(UTC):%Y%m%dT%H%M%S.%f}"
         for part in ("-shm", "-wal", ""):
@@ -127,7 +128,7 @@ def _set_aside_unusable(path: Path, error: Exception) -> None:
 
 
 def _find_fault(path: Path) -> str:
-    """Returns 'damaged' or, for an older version of ours, 'version-N'; '' if neither is known."""
+    """Returns 'damaged', or 'version-2' for a file of this program's older version 2, or '' for any other file."""
     try:
         with contextlib.closing(_connect(path)) as database:
             version, tables = _version(database)
@@ -135,8 +136,9 @@ def _find_fault(path: Path) -> str:
                 return "" if database.execute("PRAGMA quick_check").fetchone() == (b"ok",) else "damaged"
             return f"version-{version}" if 0 < version < FILE_VERSION and b"results" in tables else ""
     except (sqlite3.Error, UnicodeDecodeError) as error:
-        return "damaged" if _is_of_file(error) else ""
+        return "damaged" if _may_be_damage(error) else ""
 
 
-def _is_of_file(error: Exception) -> bool:
+def _may_be_damage(error: Exception) -> bool:
+    """Returns whether the error is SQLite's and may come from a damaged or older file, by `_FILE_ERRORS`."""
     return not isinstance(error, OSError) and getattr(error, "sqlite_errorcode", 0) & 0xFF in _FILE_ERRORS

@@ -1,7 +1,7 @@
-"""Writes results as files for other programs: one flat table (CSV, Parquet), or the whole results (JSON).
+"""Writes results as files for other programs: as one flat table (CSV, Parquet), or whole (JSON).
 
-CSV is safe to open in a spreadsheet. A cell that a spreadsheet would run begins with =, +, -, @ or a full-width form of
-them, also after white space. An apostrophe in front makes it a text.
+A spreadsheet runs a cell as a formula if the cell begins with =, +, -, @ or a full-width form of these, also after
+white space. In CSV an apostrophe in front makes such a cell a text.
 """
 
 import csv
@@ -22,7 +22,7 @@ from demo.core.spec import BadInput, RunSpec, unused_options
 FORMATS = ("csv", "json", "parquet")
 
 _TEXT, _WHOLE, _NUMBER, _SWITCH = "string", "Int64", "Float64", "boolean"
-"""pandas' types with a missing value, so that a column has the same type in every export."""
+"""pandas' types that allow missing values, so that a column has the same type in every export."""
 
 
 def _option(annotation: Any) -> str:
@@ -53,7 +53,7 @@ def _generation(variant: str) -> dict[str, tuple[str, str]]:
 
 EXPORTED: dict[str, tuple[str, str]] = {
     **{name: (_TEXT, name) for name in ("id", "started_at", "status")},
-    **{  # 'threads' is what torch used
+    **{  # the column 'threads' below is the number that torch used, 'threads_asked' the option of the spec
         "threads_asked" if field.name == "threads" else field.name: (_option(field.type), f"spec.{field.name}")
         for field in dataclasses.fields(RunSpec)
     },
@@ -87,13 +87,13 @@ EXPORTED: dict[str, tuple[str, str]] = {
     **_generation("eager"),
     **_generation("compiled"),
 }
-"""The columns of a run in their order: pandas' type, and the path in the JSON of a result."""
+"""The columns of a table of runs, in order, each with its pandas type and its path in `to_json(result)`."""
 COLUMN_TYPES = {name: kind for name, (kind, _) in EXPORTED.items()}
 """pandas' type of each column."""
 
 
 def check_place(path: Path, what: str) -> None:
-    """Raises BadInput if a file cannot be written at `path`; the message calls it `what`."""
+    """Raises BadInput if no file can be written at `path`. `what` names the file in the message: 'report'."""
     folder = os.path.dirname(os.path.realpath(path))
     if os.path.isdir(path) or not os.path.isdir(folder) or not os.access(folder, os.W_OK | os.X_OK):
         why = "it is a folder, or its own folder does not exist or allows no writing"
@@ -101,7 +101,8 @@ def check_place(path: Path, what: str) -> None:
 
 
 def row(result: RunResult) -> dict[str, Any]:
-    """Returns the `EXPORTED` columns of a result, None if not measured. Lone surrogates of file names are escaped."""
+    """Returns the row of a result by column of `EXPORTED`; None in a cell means not measured.
+    A lone surrogate in the name of a file becomes an escape, because CSV and Parquet are UTF-8."""
     data, values = to_json(result), {}
     for name, (kind, path) in EXPORTED.items():
         value: Any = data
@@ -116,7 +117,7 @@ def row(result: RunResult) -> dict[str, Any]:
 
 
 def write(results: Iterable[RunResult], format: str, file: BinaryIO) -> None:
-    """Writes results in one of `FORMATS`: whole as JSON, else as rows. Holds one result in memory at a time."""
+    """Writes results to an open file in one of `FORMATS`. Holds one whole result in memory at a time."""
     if format == "json":
         for text in json_lines(results):
             file.write(text.encode("utf-8", "backslashreplace"))
@@ -125,7 +126,7 @@ def write(results: Iterable[RunResult], format: str, file: BinaryIO) -> None:
 
 
 def write_rows(rows: Iterable[Mapping[str, Any]], kinds: Mapping[str, str], format: str, file: BinaryIO) -> None:
-    """Writes rows as 'csv' or 'parquet'. `kinds` are the columns with their types, as pandas calls them."""
+    """Writes rows as 'csv' or 'parquet'. `kinds` are the pandas types by column, in the order of the columns."""
     if format == "csv":
         file.write(csv_text(list(kinds), rows).encode())
         return
@@ -143,7 +144,7 @@ def to_bytes(results: Iterable[RunResult], format: str) -> bytes:
 
 
 def json_lines(results: Iterable[RunResult]) -> Iterator[str]:
-    """Yields the JSON list of the results, a line for each."""
+    """Yields the pieces of one JSON list of the results, which has a line for each result."""
     before = "[\n"
     for result in results:
         yield before + json.dumps(to_json(result), allow_nan=False, ensure_ascii=False)
@@ -154,11 +155,12 @@ def json_lines(results: Iterable[RunResult]) -> Iterator[str]:
 # CSV
 
 _FORMULA = re.compile(r"'*\s*[=+\-@＝＋－＠]")
-"""Matches apostrophes in front, too, so that `unescape_formula` returns exactly what `escape_formula` was given."""
+"""Matches a cell that a spreadsheet would run, also with apostrophes in front: else `unescape_formula` would remove an
+apostrophe that `escape_formula` had not added."""
 
 
 def csv_text(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> str:
-    """Returns these columns of the rows as CSV with a header. None and a missing column are empty cells."""
+    """Returns the rows as CSV text with a header. None, or a column that a row lacks, becomes an empty cell."""
     file = io.StringIO()
     writer = csv.DictWriter(file, columns, extrasaction="ignore", lineterminator="\n")
     writer.writeheader()
@@ -167,16 +169,13 @@ def csv_text(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> str:
 
 
 def escape_formula(value: Any) -> Any:
-    """Returns a text that a spreadsheet would run with an apostrophe in front, and any other value as it is.
-
-    A carriage return becomes a space: the csv module does not quote it, and readers end the line there.
-    """
+    """Returns the value, with an apostrophe in front of a text that a spreadsheet would run as a formula."""
     if not isinstance(value, str):
         return value
-    text = value.replace("\r", " ")
+    text = value.replace("\r", " ")  # the csv module does not quote \r, and readers would end the line there
     return f"'{text}" if _FORMULA.match(text) else text
 
 
 def unescape_formula(cell: str) -> str:
-    """Returns what `escape_formula` was given."""
+    """Returns the text that `escape_formula` was given, with spaces for its carriage returns."""
     return cell[1:] if cell.startswith("'") and _FORMULA.match(cell) else cell

@@ -1,11 +1,11 @@
-"""Stores every result, failures too, in one SQLite file of the user's, and the runs in progress beside it.
+"""Stores every result, also of failed runs, in one SQLite file of the user, and runs in progress as files beside it.
 
-- A result is kept whole as its JSON, about 50 kB. The other columns repeat what searches need.
-- A run in progress is a file with the result to store if it never ends, which its process keeps locked. When the
-  process dies, the kernel releases the lock. Whoever then locks the file stores its result, once.
+- A result is stored as its whole JSON, about 50 kB. The other columns repeat what searches need.
+- The file of a run in progress has the 'interrupted' result to store if the run never ends. Its process keeps the file
+  locked. When the process dies, the kernel releases the lock, and the next program that locks the file stores it.
 - If this file cannot be written, or is cut short, a run whose process dies is not stored.
 
-Not covered: network file systems where `flock` does not reach the other machines.
+Not covered: network file systems on which a `flock` lock does not hold on other machines.
 """
 
 import contextlib
@@ -34,7 +34,7 @@ MAX_SEARCHED = 10_000
 """Number of the newest results that a search looks into."""
 MAX_WORDS = 20
 _CACHED_RESULTS = 256
-"""Number of results kept in memory, so that a list shown again does not compute its intervals again."""
+"""Number of results kept in memory, so that a list that is shown again computes no intervals again."""
 _SAME_MACHINE = "device_name = :device_name AND torch = :torch"
 _SAME_MODEL = "checkpoint = :checkpoint AND batch_size = :batch_size AND mode = :mode AND dtype = :dtype"
 _NEWEST_FIRST = "ORDER BY started_at DESC, rowid DESC"
@@ -42,7 +42,8 @@ _log = logging.getLogger(__name__)
 
 
 def default_folder() -> Path:
-    """Returns the user's folder for data, or the folder that the environment names. Raises HistoryError."""
+    """Returns the folder of the results: WORTH_COMPILING_DATA, or 'worth-compiling' in the user's folder for data.
+    Raises HistoryError for a user without a home folder."""
     data = os.environ.get("XDG_DATA_HOME") or "~/.local/share"
     try:
         return Path(os.environ.get(FOLDER_VARIABLE) or f"{data}/worth-compiling").expanduser()
@@ -53,12 +54,12 @@ def default_folder() -> Path:
 
 
 class History:
-    """The stored results. Opens the file anew for each call, so one object serves any number of threads."""
+    """The stored results. Every call opens the file anew, so threads can share one object."""
 
     def __init__(self, path: Path | None = None) -> None:
         self._path = path
         self._notice = ""
-        """Says that a file was renamed; the next `append` returns it."""
+        """The sentence that a damaged file was renamed, until the next `append` returns it; '' for none."""
 
     @property
     def path(self) -> Path:
@@ -78,70 +79,72 @@ class History:
         return notice or None
 
     def _store(self, result: RunResult) -> None:
-        row = {"id": result.id, "started_at": result.started_at, **_key(result)}
+        row = {"id": result.id, "started_at": result.started_at, **_searched_columns(result)}
         row |= {"words": _search_text(result), "rerun": dump_rerun(result), "result": dumps(result)}
-        values = [_encode(value) if isinstance(value, str) else value for value in row.values()]
+        values = [_escape_surrogates(value) if isinstance(value, str) else value for value in row.values()]
         with self._database("stored") as database:
             database.execute(f"INSERT INTO results ({', '.join(row)}) VALUES ({_places(row)})", values)
 
     def all(
         self, limit: int | None = None, search: str = "", checkpoints: Collection[str] | None = None
     ) -> list[RunResult]:
-        """Returns the results of `each`, up to some hundred kilobytes of memory each."""
+        """Returns the results of `each` as a list, which holds up to some hundred kilobytes for each."""
         return list(self.each(limit, search, checkpoints))
 
     def each(
         self, limit: int | None = None, search: str = "", checkpoints: Collection[str] | None = None
     ) -> Iterator[RunResult]:
-        """Yields the newest `limit` results, newest first. A row that cannot be read is skipped and logged.
+        """Yields the newest `limit` results (None: all), newest first. Skips and logs a row that cannot be read.
 
-        `search` keeps those of the newest `MAX_SEARCHED` that contain each of its words, whatever the case, in
-        `_search_text`; more than `MAX_WORDS` raise BadInput. `checkpoints` keeps those of these checkpoints.
+        `search` keeps results whose `_search_text` contains each of its words, of the newest `MAX_SEARCHED` results.
+        `checkpoints` keeps results of these checkpoints; None: of all. Raises BadInput for over `MAX_WORDS` words.
         """
         return islice(self._readable(search, checkpoints), limit)
 
     def _readable(self, search: str, checkpoints: Collection[str] | None) -> Iterator[RunResult]:
-        # One query for the keys and one for each result: a single one would keep the log from being emptied meanwhile.
-        keys = self._keys(search, checkpoints)
+        # One query for each result: a single long query would keep SQLite from emptying its write-ahead log meanwhile.
+        row_ids = self._row_ids(search, checkpoints)
         with self._database("read") as database:
-            for key in keys:
-                row = database.execute("SELECT id, result FROM results WHERE rowid = ?", (key,)).fetchone()
+            for row_id in row_ids:
+                row = database.execute("SELECT id, result FROM results WHERE rowid = ?", (row_id,)).fetchone()
                 if row is None:  # deleted meanwhile
                     continue
                 try:
-                    yield _result(row[1])
+                    yield _parse_result(row[1])
                 except ValueError as error:
                     _log.warning("%s: the row %r cannot be read and is skipped: %s", self.path, row[0], error)
 
     def count(self, search: str = "") -> int:
-        """Returns the number of stored results that `search` keeps, readable or not. Raises like `each`."""
-        return len(self._keys(search))
+        """Returns the number of stored results that `search` keeps, also unreadable ones. Raises errors as `each`."""
+        return len(self._row_ids(search))
 
-    def _keys(self, search: str, checkpoints: Collection[str] | None = None) -> list[int]:
-        words = _encode(search.lower()).encode().split()
+    def _row_ids(self, search: str, checkpoints: Collection[str] | None = None) -> list[int]:
+        """Returns SQLite's row ids of the results that `each` yields, newest first."""
+        words = _escape_surrogates(search.lower()).encode().split()
         if len(words) > MAX_WORDS:
             raise BadInput(f"A search has at most {MAX_WORDS} words. Given: {len(words)}. Leave some out.")
-        named = [*map(_encode, checkpoints or ())]
+        named = [*map(_escape_surrogates, checkpoints or ())]
         where = "1" if checkpoints is None else f"checkpoint IN ({_places(named)})"
         most = MAX_SEARCHED if words else -1
         newest = self._read(f"SELECT rowid, words FROM results WHERE {where} {_NEWEST_FIRST} LIMIT {most}", named)
-        return [key for key, text in newest if all(word in text for word in words)]
+        return [row_id for row_id, text in newest if all(word in text for word in words)]
 
     def get(self, id: str) -> RunResult | None:
         """Returns the result with this id, or None. Raises HistoryError if its row cannot be read."""
-        rows = self._read("SELECT result FROM results WHERE id = ?", (_encode(id),))
+        rows = self._read("SELECT result FROM results WHERE id = ?", (_escape_surrogates(id),))
         try:
-            return _result(rows[0][0]) if rows else None
+            return _parse_result(rows[0][0]) if rows else None
         except ValueError as error:
             raise HistoryError(f"The result {id} in {self.path} cannot be read: {error}.") from error
 
     def compile_costs(self, like: RunResult) -> dict[str, CompileCost]:
-        """Returns the newest compile costs, 'cold' and 'warm', with the same spec, threads, versions and device."""
+        """Returns the newest stored compile costs by cache state: {'cold': ..., 'warm': ...}, or fewer.
+        They come from runs with the spec (but for timing options), threads, versions and device of `like`."""
         asked = compiled_spec(like.spec), versions(like)
         found: dict[str, CompileCost] = {}
-        for text in self._like(like, "result", f"{_SAME_MODEL} AND {_SAME_MACHINE}", most=20):
+        for text in self._column_like(like, "result", f"{_SAME_MODEL} AND {_SAME_MACHINE}", most=20):
             try:
-                earlier = _result(text)
+                earlier = _parse_result(text)
             except ValueError:
                 continue
             if earlier.compilation is None or (compiled_spec(earlier.spec), versions(earlier)) != asked:
@@ -153,35 +156,38 @@ class History:
         return found
 
     def reruns(self, like: RunResult, where: str = "1") -> list[StoredRun]:
-        """Returns the newest other runs on the same device with the same torch that have a speed-up."""
+        """Returns the newest other runs that have a speed-up, on the device and with the torch of `like`.
+        `where` is a further SQL condition."""
         others = f"{_SAME_MACHINE} AND id <> :id AND typeof(rerun) = 'text' AND {where}"
-        return list(filter(None, map(load_rerun, self._like(like, "rerun", others, NEWEST))))
+        return list(filter(None, map(load_rerun, self._column_like(like, "rerun", others, NEWEST))))
 
     def same_settings(self, like: RunResult) -> list[StoredRun]:
-        """Returns the `reruns` with the same model, batch, mode and number format."""
+        """Returns the `reruns` with the model, batch size, mode and number format of `like`."""
         return self.reruns(like, _SAME_MODEL)
 
-    def _like(self, like: RunResult, column: str, where: str, most: int) -> list[Any]:
-        """Returns a column of the newest rows that match `like`; none for a run without a machine."""
+    def _column_like(self, like: RunResult, column: str, where: str, most: int) -> list[Any]:
+        """Returns `column` of the newest `most` rows that fulfil `where`, an SQL condition with values of `like`."""
+        # Without an environment, device_name and torch are NULL: no row equals NULL, so nothing is found.
         newest = f"SELECT {column} FROM results WHERE {where} {_NEWEST_FIRST} LIMIT {most}"
-        return [value for (value,) in self._read(newest, _key(like) | {"id": like.id})]
+        return [value for (value,) in self._read(newest, _searched_columns(like) | {"id": like.id})]
 
     def delete(self, ids: Iterable[str]) -> int:
-        """Deletes results and returns their number. Their bytes are overwritten on the disk."""
-        named = [_encode(id) for id in ids]
+        """Deletes the results with these ids, overwrites their bytes on the disk and returns their number."""
+        named = [_escape_surrogates(id) for id in ids]
         with self._database("deleted") as database:
             database.execute("PRAGMA secure_delete = ON")
             removed = database.execute(f"DELETE FROM results WHERE id IN ({_places(named)})", named)
-            database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            database.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # else the log keeps the deleted bytes
         return removed.rowcount
 
     @property
     def running(self) -> Path:
-        """The folder of the runs in progress."""
+        """The folder with a file for each run in progress."""
         return self.path.with_suffix(".running")
 
     def begin_run(self, if_lost: RunResult) -> BinaryIO | None:
-        """Writes the result to store if this process dies before `end_run`. Returns the file; None if it fails."""
+        """Writes and locks a file with the result `if_lost`, which `recover` stores if this process dies.
+        Returns the open file for `end_run`; None if the file cannot be written."""
         marker = None
         try:
             self.running.mkdir(parents=True, exist_ok=True)
@@ -199,12 +205,12 @@ class History:
 
     @staticmethod
     def end_run(marker: BinaryIO) -> None:
-        """Removes the file of a run that has ended. If a read-only disk keeps it, the next start removes it."""
+        """Removes the file of a run that has ended. If the disk is read-only, `recover` removes the file later."""
         with contextlib.suppress(OSError), marker:
             os.unlink(marker.name)
 
     def recover(self) -> int:
-        """Stores the runs whose process is gone and returns their number. Removes files that cannot be read."""
+        """Stores the runs in progress whose process has died and returns their number. Removes unreadable files."""
         try:
             paths = sorted(self.running.glob("*.json"))
         except (OSError, HistoryError):
@@ -234,7 +240,8 @@ class History:
 
     @contextmanager
     def _database(self, purpose: str) -> Iterator[sqlite3.Connection]:
-        """Opens the file. The next `append`, too, says if it is set aside: many readers do not show their errors."""
+        """Opens the file. If the file is renamed as unusable, raises SetAside and keeps the sentence for the next
+        `append`, because many readers show no errors."""
         try:
             with open_database(self.path, purpose) as database:
                 yield database
@@ -248,15 +255,15 @@ def _places(values: Collection[object]) -> str:
     return ", ".join("?" * len(values))
 
 
-def _key(result: RunResult) -> dict[str, Any]:
-    """Returns the columns by which earlier runs are found."""
+def _searched_columns(result: RunResult) -> dict[str, Any]:
+    """Returns the values of the columns by which similar runs are found: {'checkpoint': ..., 'torch': ...}."""
     spec, machine = result.spec, result.environment
     key = {name: getattr(spec, name) for name in ("checkpoint", "batch_size", "mode", "dtype")}
     return key | {name: machine and getattr(machine, name) for name in ("device_name", "torch")}
 
 
 def _search_text(result: RunResult) -> str:
-    """Returns what a search looks into, in lower case: the run, its outcome, device and torch, and its settings."""
+    """Returns the text in which a search looks: id, date, status, checkpoint, settings, device, torch, verdict."""
     spec, machine = result.spec, result.environment
     texts = [result.id, result.started_at, result.status, spec.task, spec.checkpoint]
     texts += [spec.mode, spec.dtype, spec.device, spec.weights]
@@ -267,14 +274,14 @@ def _search_text(result: RunResult) -> str:
     return "\n".join(map(str, texts)).lower()
 
 
-def _encode(text: str) -> str:
-    """Returns `text` with lone surrogates, which a file name may hold, as escapes that JSON reads back."""
+def _escape_surrogates(text: str) -> str:
+    """Returns `text` with lone surrogates, which a file's name may have, as escapes (backslash and code)."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 
 @lru_cache(maxsize=_CACHED_RESULTS)
-def _result(text: bytes) -> RunResult:
-    """Reads a result from JSON. Raises ValueError."""
+def _parse_result(text: bytes) -> RunResult:
+    """Returns the result of a stored JSON text. Raises ValueError for anything else."""
     try:
         return from_json(json.loads(text))
     except (TypeError, RecursionError) as error:  # a damaged row may hold a number, or nothing

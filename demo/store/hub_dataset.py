@@ -1,9 +1,9 @@
-"""Also pushes each result to a dataset on the Hugging Face Hub if the environment names one.
+"""Pushes each result to a dataset on the Hugging Face Hub, if `WORTH_COMPILING_DATASET` names a dataset.
 
-For a page on a machine whose disk does not last, such as a Space. The page reads only the local file, and no run waits
-for the Hub. Results wait in a local folder for the next push, if need be of the next program.
+For a page on a machine whose disk does not last, such as a Space. The page reads only the local history, and no run
+waits for the Hub. Results wait in a local folder for the next push, which the next start of the program may make.
 
-Not covered: a disk that is lost before the next push; a run that is deleted here stays in the dataset.
+Not covered: a disk that is lost before the next push. A run that is deleted here stays in the dataset.
 """
 
 import logging
@@ -26,13 +26,13 @@ VARIABLE = "WORTH_COMPILING_DATASET"
 FOLDER = "dataset"
 EVERY_MINUTES = 5.0
 LAST_PUSH_SECONDS = 10.0
-"""Time for the last push at the end of the program."""
+"""Longest wait for the last push, at the end of the program."""
 
 _log = logging.getLogger(__name__)
 
 
 def dataset_name() -> str:
-    """Returns the dataset that the environment names; '' without one. Raises BadInput."""
+    """Returns the dataset that `VARIABLE` names: 'owner/name', or ''. Raises BadInput for another form."""
     name = os.environ.get(VARIABLE, "")
     if name and not re.fullmatch(r"[\w.-]+/[\w.-]+", name):
         raise BadInput(f"{VARIABLE} must name a dataset as owner/name. Given: {name[:80]!r}.")
@@ -41,7 +41,7 @@ def dataset_name() -> str:
 
 @contextmanager
 def open_history() -> Iterator[History]:
-    """Yields the user's history, which also pushes to the dataset that the environment names. Raises BadInput."""
+    """Yields the user's history; with a `dataset_name`, a history that also pushes to it. Raises BadInput."""
     if not (dataset := dataset_name()):
         yield History()
         return
@@ -50,21 +50,19 @@ def open_history() -> Iterator[History]:
 
 
 class PushedHistory(History):
-    """A history that also writes each result to a folder, which huggingface_hub pushes every few minutes.
-
-    A result is a JSON file and, as a row of an export, a Parquet file, both named by its day and id.
-    """
+    """A history that also writes each result to a folder, which huggingface_hub pushes every `EVERY_MINUTES`.
+    A result becomes two files, runs/DAY/ID.json and, with the columns of an export, rows/DAY/ID.parquet."""
 
     def __init__(self, dataset: str) -> None:
         super().__init__()
         self.dataset = dataset
         self._scheduler: Any = None
-        # The scheduler asks the Hub when it is made, which may take long or fail.
+        # In a thread, because the scheduler asks the Hub when it is made: that may take long or fail.
         self.connecting = threading.Thread(target=self._connect, daemon=True)
         self.connecting.start()
 
     def append(self, result: RunResult) -> str | None:
-        """Stores the result and prepares it for the next push, even if the local file cannot take it."""
+        """Stores the result and prepares it for the next push, even if it cannot be stored. Returns as `History`."""
         try:
             return super().append(result)
         finally:
@@ -74,7 +72,7 @@ class PushedHistory(History):
                 _log.warning("a result was not prepared for the dataset %s: %s", self.dataset, error)
 
     def close(self) -> None:
-        """Pushes the last results. If that takes too long, the next program does."""
+        """Pushes the last results. If that takes over `LAST_PUSH_SECONDS`, the next start of the program does."""
         if self._scheduler is None:
             return
         try:

@@ -1,7 +1,7 @@
-"""The published tables: the Transformers guide's of 2023 (A100, V100, T4) and this project's own.
+"""The published tables of latencies: those of the Transformers guide (2023; A100, V100, T4) and this project's own.
 
-- The guide's figures stand as published, mistakes included. Notes say what is known to be wrong.
-- This project's tables are `assets/measured/*.csv`: the guide's columns, the interval, and the versions and settings.
+- The guide's numbers stand as published, mistakes included. Notes say what is known to be wrong.
+- This project's tables are `assets/measured/*.csv`: the guide's columns, then the interval, versions and settings.
 """
 
 import csv
@@ -25,32 +25,33 @@ from demo.core.spec import OPTIONS, BadInput, RunSpec
 from demo.store.export import csv_text, unescape_formula
 
 SOURCE = "https://huggingface.co/docs/transformers/perf_torch_compile"
-"""The guide. Its long form printed the tables; today's short form embeds a viewer of them."""
+"""Address of the guide. An older version of the page printed the tables; today's embeds a viewer of them."""
 MEASURED = "measured by this project"
 _GUIDE_FOLDER = catalog.ASSETS / "published"
 OOM = "OOM"
-"""A table's entry for a variant that ran out of memory, as in the guide."""
+"""The cell of a variant that ran out of memory, as in the guide's tables."""
 MEASURED_FOLDER = catalog.ASSETS / "measured"
 SUBSET = "measured"
+"""First word of the subsets of this project's rows."""
 _GUIDES = {"release": "torch 2.0.1", "nightly": "torch 2.1 nightly", "reduce-overhead": "reduce-overhead"}
-"""Titles of the guide's subsets."""
+"""Titles of the guide's subsets, by the subset's name."""
 _UNNAMED = ("batch_size", "device", "weights", "text", "fullgraph")
-"""Options that are not part of a subset's name."""
+"""Options that never stand in a subset's name."""
 _WORDS = {"compiler aot": "package (AOTInductor)", "scope layers": "layer by layer"}
-"""Settings whose names in the form say little."""
+"""Clearer words for settings, by label and value in the form."""
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class PublishedRow:
-    """One row of a published table.
+    """One row of a published table: a checkpoint on a GPU with some settings.
 
-    Times are the guide's means of 300 calls, or the `latencies` of a run of this project. None: out of memory. Only
-    rows of this project have the fields below `speedup`.
+    Times are the guide's means of 300 calls, or `RunResult.latencies` of this project; None: out of memory. The fields
+    after `speedup` are empty in the guide's rows.
     """
 
     subset: str
-    """'release', 'nightly', 'reduce-overhead', or 'measured' with the settings that differ from the guide's."""
+    """The table of the row: in the guide 'release', 'nightly' or 'reduce-overhead', here 'measured float16'."""
     gpu: str
     torch: str
     mode: str
@@ -63,7 +64,7 @@ class PublishedRow:
     speedup: float | None = None
     speedup_low: float | None = None
     speedup_high: float | None = None
-    """Ends of the 95 % interval."""
+    """Upper end of the speed-up's 95 % interval, as `speedup_low` is the lower."""
     dtype: str = ""
     weights: str = ""
     transformers: str = ""
@@ -71,38 +72,38 @@ class PublishedRow:
     device: str = ""
     driver: str = ""
     commit: str = ""
-    """Of this project; '' without git."""
+    """Commit of this project that measured the row; '' without git."""
     date: str = ""
-    """UTC: '2026-11-21'."""
+    """Date in UTC: '2026-11-21'."""
     speedup_basis: str = ""
-    """Source of the spread between processes: `RunResult.speedup.basis`."""
+    """Where the spread between processes comes from: `RunResult.speedup.basis`."""
     repeats: int | None = None
-    """Number of processes."""
+    """Number of processes over which the speed-up is pooled."""
     threads: int | None = None
     """Threads of torch; None on a GPU."""
     settings: Mapping[str, Any] = field(default_factory=dict)
-    """Options that differ from the guide's and have no other column: {'freezing': True}."""
+    """Options that are not at their default and have no other column: {'freezing': True}."""
 
     @property
     def measured(self) -> bool:
-        """Whether this project measured it."""
+        """Whether this project, not the guide, measured the row."""
         return self.subset.split(" ")[0] == SUBSET
 
 
 COLUMNS = tuple(field.name.replace("_seconds", "_ms") for field in fields(PublishedRow))
-"""Columns of this project's CSV."""
+"""Columns of this project's CSV files."""
 GUIDE = COLUMNS[: COLUMNS.index("speedup")]
-"""Columns of the guide's CSV."""
+"""Columns of the guide's CSV file."""
 _ROW = TypeAdapter(PublishedRow)
 
 
 def read_row(cells: Mapping[str, str]) -> PublishedRow:
-    """Reads a line of CSV, in which 'OOM' and empty cells are allowed. Raises ValueError or KeyError."""
+    """Returns the row of a CSV line, given as texts by column. Raises ValueError or KeyError for a faulty line."""
     eager, compiled = (None if cells[name] == OOM else float(cells[name]) / 1e3 for name in ("eager_ms", "compiled_ms"))
     settings = json.loads(cells.get("settings") or "{}")
     if unknown := settings.keys() - OPTIONS.keys():
         raise ValueError(f"the settings have unknown options: {', '.join(sorted(unknown))}")
-    values: dict[str, Any] = {name: cell for name, cell in cells.items() if cell}  # else the default
+    values: dict[str, Any] = {name: cell for name, cell in cells.items() if cell}  # an empty cell is the default
     values = {"speedup": eager and compiled and eager / compiled, **values, "settings": settings}
     return _ROW.validate_python(values | {"eager_seconds": eager, "compiled_seconds": compiled})  # reads the numbers
 
@@ -112,34 +113,31 @@ def read_row(cells: Mapping[str, str]) -> PublishedRow:
 
 @cache
 def guide_rows() -> tuple[PublishedRow, ...]:
-    """Returns the guide's rows in the order of the file."""
+    """Returns the guide's rows in the order of the CSV file."""
     with (_GUIDE_FOLDER / "published.csv").open(newline="", encoding="utf-8") as file:
         return tuple(map(read_row, csv.DictReader(file)))
 
 
 def all_rows() -> tuple[PublishedRow, ...]:
-    """Returns the guide's rows, then this project's, which are read at each call so that a new table shows."""
+    """Returns the guide's rows, then this project's. Reads this project's files anew, so a new table is included."""
     return (*guide_rows(), *measured_rows())
 
 
 @cache
 def faults() -> list[dict[str, Any]]:
-    """Returns the known faults of the guide.
-
-    Each has 'id', 'note', 'source' (the place in the guide) and 'rows': the columns and values of the rows that it
-    concerns, or None for the whole guide.
-    """
+    """Returns the known faults of the guide, each a dict with 'id', 'note', 'source' (the place in the guide) and
+    'rows': the values of the columns by which the rows with this fault are found; None for the whole guide."""
     return list(json.loads((_GUIDE_FOLDER / "faults.json").read_text(encoding="utf-8")))
 
 
 @cache
 def sources() -> list[dict[str, str]]:
-    """Returns the sources of the tables, each 'what' and 'where'."""
+    """Returns the sources of the guide's tables, each a dict with 'what' and 'where'."""
     return list(json.loads((_GUIDE_FOLDER / "sources.json").read_text(encoding="utf-8")))
 
 
 def notes_of(row: PublishedRow) -> tuple[str, ...]:
-    """Returns the notes on the known faults of a row of the guide."""
+    """Returns the notes on the known faults of a row of the guide; () for a row of this project."""
     of_rows = [] if row.measured else [fault for fault in faults() if fault["rows"] is not None]
     return tuple(fault["note"] for fault in of_rows if fault["rows"].items() <= vars(row).items())
 
@@ -155,10 +153,8 @@ def select(
     task: str | None = None,
     model: str | None = None,
 ) -> list[PublishedRow]:
-    """Returns the rows that match every filter, whatever the case; None or '' is no filter.
-
-    `model` matches a part of a model's or checkpoint's name. Raises BadInput for another value that no row has.
-    """
+    """Returns the rows that match every filter, ignoring case; None or '' is no filter.
+    `model` is a part of a model's or checkpoint's name. Raises BadInput if no row has the value of another filter."""
     every = found = list(rows)
     for column, wanted in (("subset", subset), ("gpu", gpu), ("batch_size", batch_size), ("task", task)):
         if wanted in (None, ""):
@@ -173,7 +169,7 @@ def select(
 
 
 def values(rows: Iterable[PublishedRow], column: str) -> list[Any]:
-    """Returns the different values of a column in the order of the rows; batch sizes ascend."""
+    """Returns the different values of a column in the order of the rows; batch sizes in ascending order."""
     seen = list(dict.fromkeys(getattr(row, column) for row in rows))
     return sorted(seen) if column == "batch_size" else seen
 
@@ -182,7 +178,7 @@ def values(rows: Iterable[PublishedRow], column: str) -> list[Any]:
 
 
 def record(row: PublishedRow) -> dict[str, Any]:
-    """Returns a row as JSON's types: times in milliseconds or 'OOM', None for what is not known."""
+    """Returns a row as a dict of JSON types: times in milliseconds or 'OOM', None for an unknown value."""
     values: dict[str, Any] = {"origin": MEASURED if row.measured else "published"}
     for name in COLUMNS:
         value = getattr(row, name.replace("_ms", "_seconds"))
@@ -204,7 +200,7 @@ def to_csv(rows: Iterable[PublishedRow]) -> str:
 
 
 def _cells(row: PublishedRow) -> dict[str, Any]:
-    """Returns the record of a row with its settings and notes as one text each."""
+    """Returns the `record` of a row for CSV, with its settings as JSON text and its notes as one text."""
     settings = json.dumps(dict(row.settings), ensure_ascii=False) if row.settings else ""
     return record(row) | {"settings": settings, "notes": " ".join(notes_of(row))}
 
@@ -213,7 +209,7 @@ def _cells(row: PublishedRow) -> dict[str, Any]:
 
 
 def current_commit() -> str:
-    """Returns the commit of this checkout, with '-dirty' if files differ; '' without git."""
+    """Returns the commit of this checkout, with '-dirty' if files were changed; '' without git."""
     root = Path(__file__).resolve().parents[2]
     command = ["git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
     try:
@@ -223,7 +219,7 @@ def current_commit() -> str:
 
 
 def measured_rows() -> list[PublishedRow]:
-    """Returns the rows of every table in `MEASURED_FOLDER`. Logs a table that cannot be read."""
+    """Returns the rows of all tables in `MEASURED_FOLDER`. Skips and logs a table that cannot be read."""
     rows: list[PublishedRow] = []
     for path in sorted(MEASURED_FOLDER.glob("*.csv")):
         try:
@@ -234,11 +230,11 @@ def measured_rows() -> list[PublishedRow]:
 
 
 def read_measured(path: Path) -> list[PublishedRow]:
-    """Returns the rows of one table. Raises BadInput with the file's name and the fault."""
+    """Returns the rows of one of this project's tables. Raises BadInput, with the fault, if it cannot be read."""
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             lines = csv.DictReader(file, strict=True)
-            if missing := {*COLUMNS} - {*(lines.fieldnames or ())}:  # also where it has no rows
+            if missing := {*COLUMNS} - {*(lines.fieldnames or ())}:  # checked here for a table without rows, too
                 raise ValueError(f"the columns lack {', '.join(sorted(missing))}")
             return [read_row({name: unescape_formula(line[name]) for name in COLUMNS}) for line in lines]
     except (OSError, ValueError, KeyError, TypeError, AttributeError, csv.Error) as error:
@@ -254,13 +250,13 @@ def table_name(device_name: str) -> str:
 
 
 def add_measured(results: Iterable[RunResult], path: Path, commit: str) -> list[RunResult]:
-    """Writes rows for `results` into a new or existing table, and returns the results that have no row.
+    """Writes rows for `results` into the table at `path`, new or existing, and returns the results without a row.
 
-    - A row needs a machine, and a speed-up or out of memory. Other failures and void runs have none.
-    - A row replaces an earlier one of the same checkpoint, batch size and subset.
+    - A run with a speed-up, or one that ran out of memory, gets a row. Other failed runs and void runs get none.
+    - A row replaces an earlier row of the same checkpoint, batch size and subset.
     - The file is replaced as a whole or not at all.
 
-    `commit` is this project's. Raises BadInput if the existing table cannot be read, OSError if it cannot be written.
+    `commit` is this project's commit. Raises BadInput if the existing table cannot be read, and OSError.
     """
     made = [(result, _measured_row(result, commit)) for result in results]
     if rows := [row for _, row in made if row is not None]:
@@ -274,7 +270,7 @@ def add_measured(results: Iterable[RunResult], path: Path, commit: str) -> list[
 
 
 def subset_of(spec: RunSpec) -> str:
-    """Returns 'measured' and the settings that differ from the guide's: 'measured reduce-overhead float16'."""
+    """Returns the subset of a run: 'measured' and the options not at their default, 'measured float16 freezing'."""
     named = [SUBSET]
     for name, value in _departures(spec).items():
         word = name.replace("_", "-") if value is True else f"{name}-{value}"
@@ -283,19 +279,20 @@ def subset_of(spec: RunSpec) -> str:
 
 
 def _departures(spec: RunSpec) -> dict[str, Any]:
+    """Returns the options that stand in a subset's name and differ from their default: {'freezing': True}."""
     options = spec.departures().items()
     return {name: value for name, value in options if not OPTIONS[name].timing and name not in _UNNAMED}
 
 
 def setting_words(row: PublishedRow) -> list[str]:
-    """Returns the settings of a row that have no other column, in words: ['freezing', 'layer by layer']."""
+    """Returns `row.settings` in words: ['freezing', 'layer by layer']."""
     settings = [(OPTIONS[name].label.lower(), value) for name, value in row.settings.items()]
     words = [label if value is True else f"{label} {value}" for label, value in settings]
     return [_WORDS.get(word, word) for word in words]
 
 
 def subset_words(subset: str, rows: Iterable[PublishedRow]) -> str:
-    """Returns the title of a subset: of the guide's, torch's version or mode; of ours, the settings that differ."""
+    """Returns the title of a subset: 'torch 2.0.1' of the guide, 'Measured here: float16, freezing' of this project."""
     row = next(row for row in rows if row.subset == subset)
     settings = [name for name in (row.mode, row.dtype) if name not in ("default", "float32")]
     measured = ", ".join([*settings, *setting_words(row)])
@@ -303,12 +300,12 @@ def subset_words(subset: str, rows: Iterable[PublishedRow]) -> str:
 
 
 def device_label(name: str) -> str:
-    """Returns the name of a device without its maker: 'T4' for 'Tesla T4', 'H200' for 'NVIDIA H200'."""
+    """Returns a device's name without 'NVIDIA' and 'Tesla': 'T4' for 'Tesla T4', 'H200' for 'NVIDIA H200'."""
     return name.removeprefix("NVIDIA ").removeprefix("Tesla ").strip() or name
 
 
 def _measured_row(result: RunResult, commit: str) -> PublishedRow | None:
-    """Returns the row of a run; None for one that `add_measured` leaves out."""
+    """Returns the row of a run; None if the run has neither a speed-up nor run out of memory, or is void."""
     spec, machine = result.spec, result.environment
     out_of_memory = result.status == "out_of_memory"
     speedup = None if out_of_memory else result.speedup

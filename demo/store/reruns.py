@@ -1,14 +1,14 @@
-"""The processes behind an answer, and the spread of speed-ups between processes.
+"""What stored runs add to a new result: earlier processes with its settings, and the spread between processes.
 
-Runs of one spec with the same versions on one machine differ by more than their own intervals say, since memory, cores
-and pages fall differently in each process.
+Runs of one spec with the same versions on one machine differ by more than their own intervals say, because each process
+gets other memory and other cores.
 
-- Runs of the same spec are the answer's own processes (`earlier_processes`).
-- The spread also comes from other specs that were repeated here (`spread`). It is shrunk towards an assumed one, as a
-  few runs often differ little by chance.
-- A run whose outputs differ counts nowhere: wrong code may be fast or slow.
+- Stored runs with the same settings are pooled with the new run (`earlier_processes`).
+- Other settings that were repeated on this machine tell the spread between processes (`spread`). The spread is shrunk
+  towards an assumed value, because a few runs often differ little by chance.
+- A run whose compiled outputs differ from eager's is left out: wrong code may be fast or slow.
 
-Not covered: what changes from day to day, unless the runs lie on several days; a file of a user's own model.
+Not covered: changes from day to day, unless the runs are of several days; a user's own model, whose file may change.
 """
 
 import dataclasses
@@ -27,36 +27,37 @@ from demo.core.spec import OPTIONS, OWN_MODEL, RunSpec
 from demo.core.stats import Interval
 
 NEWEST = 300
-"""Number of runs that are read for every new result."""
+"""Number of the newest stored runs that are read for every new result."""
 MIN_FREEDOM = 5
-"""Fewest degrees of freedom with which runs tell the spread."""
+"""Fewest degrees of freedom from which stored runs, and not `ASSUMED` alone, give the spread."""
 MOST_PROCESSES = 30
-"""Most processes of an answer, the newest ones."""
+"""Most processes over which a speed-up is pooled: this run and the newest earlier ones."""
 
 
 @dataclasses.dataclass(frozen=True)
 class StoredRun:
-    """What a stored run tells later answers."""
+    """The part of a stored run that later results need."""
 
     id: str
     spec: RunSpec
     settings: tuple[object, ...]
-    """What else must be the same for two runs to be reruns of each other."""
+    """Protocol, versions, threads and verdict on the outputs. Two reruns are equal in `spec` and `settings`."""
     within: Interval
+    """The speed-up with its interval for that run's own process."""
     process: ProcessResult | None = None
-    """None if it is no process of an answer."""
+    """The process to pool with later runs; None if the run may not be pooled."""
 
 
 _VERSIONS = ("transformers", "threads", "driver", "triton", "python")
 
 
 def compiled_spec(spec: RunSpec) -> RunSpec:
-    """Returns the spec with the defaults of the options for timing."""
+    """Returns the spec with the timing options at their defaults, so that specs that compile alike are equal."""
     return dataclasses.replace(spec, **{name: option.default for name, option in OPTIONS.items() if option.timing})
 
 
 def versions(result: RunResult) -> tuple[object, ...]:
-    """Returns what decides speed beside spec, device and torch: versions, threads, instructions; () if not known."""
+    """Returns versions, number of threads and vector instructions, which change a speed; () without an environment."""
     machine = result.environment
     if machine is None:
         return ()
@@ -64,7 +65,7 @@ def versions(result: RunResult) -> tuple[object, ...]:
 
 
 def rerun_of(result: RunResult) -> StoredRun | None:
-    """Returns what a result tells later answers; None without a speed-up."""
+    """Returns the part of a result that later results need; None without a speed-up."""
     if result.speedup is None or result.environment is None:
         return None
     settings = (result.spec.protocol, *versions(result), result.parity and result.parity.verdict)
@@ -73,10 +74,8 @@ def rerun_of(result: RunResult) -> StoredRun | None:
 
 
 def dump_rerun(result: RunResult) -> str | None:
-    """Returns the JSON of a `StoredRun`; None if no later answer may include this run.
-
-    That is a failed run, one whose outputs differ, or an own model, whose file may change.
-    """
+    """Returns the JSON of a `StoredRun`; None if no later result may use this run: a failed run, a run whose outputs
+    differ, or a user's own model, whose file may change."""
     rerun = rerun_of(result)
     if rerun is None or result.status != "ok" or result.spec.task == OWN_MODEL or rerun.settings[-1] == "differ":
         return None
@@ -84,7 +83,7 @@ def dump_rerun(result: RunResult) -> str | None:
 
 
 def load_rerun(text: bytes) -> StoredRun | None:
-    """Reads what `dump_rerun` wrote; None for anything else."""
+    """Returns the `StoredRun` that `dump_rerun` wrote; None for any other text."""
     try:
         return codec.from_plain(StoredRun, json.loads(text))  # type: ignore[no-any-return]
     except (ValueError, RecursionError):
@@ -94,10 +93,10 @@ def load_rerun(text: bytes) -> StoredRun | None:
 def earlier_processes(
     result: RunResult, stored: Iterable[StoredRun], deleted: Sequence[ProcessResult] = ()
 ) -> tuple[ProcessResult, ...]:
-    """Returns the earlier processes that the answer of `result` includes, oldest first.
+    """Returns the earlier processes over which the speed-up of `result` is pooled, oldest first.
 
-    From `stored` (newest first) those with its settings, threads, versions, instructions and verdict on the outputs.
-    `deleted` are processes of an earlier answer whose runs were deleted.
+    They come from `stored` (newest first): runs with the same spec, versions and threads as `result`, and the same
+    verdict on the outputs. `deleted` are further processes, whose stored runs the user has deleted.
     """
     own = rerun_of(result)
     if own is None:
@@ -110,28 +109,26 @@ def earlier_processes(
 
 
 def spread(result: RunResult, stored: Iterable[StoredRun]) -> Spread:
-    """Returns the spread between processes, from `stored`: runs on the device of `result` with its torch.
-
-    Runs of its own spec are left out: they are processes of its answer and count there.
-    """
+    """Returns the spread of speed-ups between processes, from repeated settings in `stored`, or else `ASSUMED`.
+    `stored` are runs on the device and with the torch of `result`. Runs with the settings of `result` are left out."""
     groups: dict[tuple[RunSpec, tuple[object, ...]], list[Interval]] = defaultdict(list)
     for run in stored:
         groups[run.spec, run.settings].append(run.within)
     if (own := rerun_of(result)) is not None:
-        groups.pop((own.spec, own.settings), None)
+        groups.pop((own.spec, own.settings), None)  # `earlier_processes` counts these
     repeated = [group for group in groups.values() if len(group) > 1]
     freedom = sum(len(group) - 1 for group in repeated)
     if freedom < MIN_FREEDOM:
         return ASSUMED
     # The moderated variance of Smyth 2004, "Linear models and empirical Bayes methods".
-    assumed = ASSUMED.freedom or 0.0
+    assumed = ASSUMED.freedom or 0.0  # never None there; for the type checker
     variance = (freedom * deviation(repeated) ** 2 + assumed * ASSUMED.deviation**2) / (freedom + assumed)
     return Spread("this machine", math.sqrt(variance), freedom + assumed)
 
 
 def deviation(groups: Sequence[Sequence[Interval]]) -> float:
-    """Returns the pooled standard deviation within groups, of the logarithms of the ratios, less what the runs' own
-    intervals explain. At least one group must have two runs."""
+    """Returns the pooled standard deviation of the ratios' logarithms within groups of reruns, less what the intervals
+    of the single runs explain. At least one group must have two runs."""
     squares = sum(np.var(np.log([run.ratio for run in group])) * len(group) for group in groups)
     freedom = sum(len(group) - 1 for group in groups)
     # Half a 95 % interval is about two standard errors.

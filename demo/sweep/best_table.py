@@ -186,7 +186,7 @@ def why_out(result: RunResult, reference: RunResult | None) -> str:
         return f"{result.status.replace('_', ' ')}: {result.failure.message}"
     if result.speedup is None:
         return "has no figures"
-    own = outputs.with_own_eager(result.parity)
+    own = outputs.difference_from_eager(result.parity)
     if own or reference is None or not reference.predictions or not result.predictions:
         return own
     return BY_NAME[result.spec.task].difference(reference.predictions["eager"], result.predictions["compiled"])

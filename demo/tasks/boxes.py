@@ -1,4 +1,4 @@
-"""Object detection: labelled boxes. Figures and pictures count the same pairs, those of `match`."""
+"""Object detection: labelled boxes. Shares of agreement and pictures of differences use the same pairs, of `match`."""
 
 from collections.abc import Sequence
 
@@ -8,17 +8,15 @@ from demo.core.outputs import Box, Predictions
 from demo.tasks.task import Task
 
 SAME_IOU = 0.9
-"""From this IoU on a box of eager and one of compiled are the same."""
+"""Least intersection over union (IoU) at which a box of eager and a box of compiled count as the same."""
 IOU = 0.8
-"""The same for two runs, whose settings may differ."""
+"""Least IoU at which boxes of two runs, which may differ in their settings, count as the same."""
 
 
 def match(first: Sequence[Box], second: Sequence[Box], min_iou: float) -> list[tuple[int, int]]:
-    """Pairs (index in `first`, index in `second`) of one label with the largest total IoU, by linear assignment.
-
-    No pair has an IoU of NaN or below `min_iou`.
-    """
-    from scipy.optimize import linear_sum_assignment  # takes 0.3 s to import, which the page's start need not wait for
+    """Returns pairs (index in `first`, index in `second`) of boxes with equal labels and an IoU of at least `min_iou`.
+    Each box is in one pair at most. Linear assignment makes the sum of the IoUs as large as possible."""
+    from scipy.optimize import linear_sum_assignment  # here, because its import takes 0.3 s of the page's start
 
     ious = [[iou(one, other) if one.label == other.label else 0.0 for other in second] for one in first]
     scores = np.array(ious).reshape(len(first), len(second))
@@ -28,7 +26,7 @@ def match(first: Sequence[Box], second: Sequence[Box], min_iou: float) -> list[t
 
 
 def iou(one: Box, other: Box) -> float:
-    """Intersection over union, whatever the labels; 1 for equal boxes, even without area."""
+    """Returns the intersection over union of two boxes, 0 to 1, whatever their labels; 1 for equal boxes."""
     if one.box == other.box:
         return 1.0
 
@@ -41,7 +39,8 @@ def iou(one: Box, other: Box) -> float:
 
 
 def agreement(eager: Predictions, compiled: Predictions) -> dict[str, float]:
-    """The share of boxes with a partner (1 without boxes), and the pairs' lowest IoU and largest score difference."""
+    """Returns the share of boxes in a pair (1 without boxes), and if there are pairs, their lowest IoU and largest
+    score difference."""
     ours, theirs = eager.boxes or (), compiled.boxes or ()
     pairs = [(ours[i], theirs[j]) for i, j in match(ours, theirs, SAME_IOU)]
     total = max(len(ours), len(theirs))

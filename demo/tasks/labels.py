@@ -5,7 +5,7 @@ from demo.core.outputs import Predictions
 from demo.tasks.task import Task
 
 SCORE = 0.05
-"""Largest difference of the first label's score at which two runs agree."""
+"""Largest difference between the scores of the likeliest label at which two runs agree."""
 
 
 def agreement(eager: Predictions, compiled: Predictions) -> dict[str, float]:

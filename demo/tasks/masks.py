@@ -1,4 +1,4 @@
-"""Image segmentation: labelled masks. Segments of one label are compared together."""
+"""Image segmentation: labelled masks. All segments with the same label are compared as one mask."""
 
 from collections.abc import Sequence
 
@@ -9,11 +9,11 @@ from demo.core.outputs import Predictions, Segment
 from demo.tasks.task import Task
 
 SAME_IOU = 0.95
-"""Smallest mean IoU over the labels at which the masks of two runs agree."""
+"""Least mean intersection over union (IoU) over the labels at which the masks of two runs agree."""
 
 
 def by_label(segments: Sequence[Segment]) -> dict[str, np.ndarray]:
-    """A bool mask for each label, of all its segments together."""
+    """Returns the union of all masks of each label, as a bool array [height, width]."""
     from demo.core.base64_images import decode_mask  # here, because Pillow takes a while to import
 
     masks: dict[str, np.ndarray] = {}
@@ -23,7 +23,8 @@ def by_label(segments: Sequence[Segment]) -> dict[str, np.ndarray]:
 
 
 def changed_pixels(first: Sequence[Segment], second: Sequence[Segment]) -> np.ndarray:
-    """[height, width] bool, or [1, 1] without masks: True for a pixel that a label covers in one of the two only."""
+    """Returns a bool array [height, width]: True for a pixel that a label covers in only one of `first` and `second`.
+    Without masks the array is [1, 1] and False."""
     ours, theirs = by_label(first), by_label(second)
     empty = np.zeros(next((mask.shape for mask in (ours | theirs).values()), (1, 1)), bool)
     changed = empty.copy()
@@ -33,7 +34,7 @@ def changed_pixels(first: Sequence[Segment], second: Sequence[Segment]) -> np.nd
 
 
 def overlap(first: Sequence[Segment], second: Sequence[Segment]) -> float:
-    """Mean intersection over union of both masks of a label, over all labels; 1 without labels."""
+    """Returns the IoU (0 to 1) of the two masks of a label, averaged over all labels; 1 without labels."""
     ours, theirs = by_label(first), by_label(second)
     if not ours | theirs:
         return 1.0

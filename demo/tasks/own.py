@@ -1,6 +1,6 @@
-"""A module of one's own, made by a function of a Python file: nothing of it is predicted.
+"""The task of a user's own model, which a function of a Python file makes. Such a run has no predictions.
 
-Its checkpoint is `FILE.py:FUNCTION`. Only the command line asks for it.
+`RunSpec.checkpoint` is then 'FILE.py:FUNCTION'. Only the command line runs own models.
 """
 
 from demo.tasks.task import Task

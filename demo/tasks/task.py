@@ -1,4 +1,4 @@
-"""What the program knows of a task: which models do it, and how two predictions are compared and worded."""
+"""The class `Task`: which models do a task, and how two predictions are compared and the outcome put into words."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -9,30 +9,30 @@ from demo.core.outputs import Predictions
 
 @dataclass(frozen=True)
 class Task:
-    """One task. Its functions take `Predictions` of the class `predictions`, eager's or the reference's first."""
+    """One task of models. Its functions compare two `Predictions`: eager's (or a reference's) come first."""
 
     name: str
     label: str
-    """In the form."""
+    """Name in the form: 'Detection'."""
     auto_classes: tuple[str, ...]
-    """The transformers classes that load its checkpoints, in the order in which they are tried."""
+    """The transformers classes that load checkpoints of this task, in the order in which they are tried."""
     agreement: Callable[[Any, Any], dict[str, float]] = lambda eager, compiled: {}
-    """How far eager and compiled of one run agree: shares from 0 to 1, as `Parity.task` keeps them."""
+    """Returns how far eager and compiled of one run agree: {'top5_agreement': 0.8}, shares from 0 to 1."""
     difference: Callable[[Any, Any], str] = lambda reference, other: ""
-    """What a user would see change from one run to another, as the end of a sentence; '' if nothing."""
+    """Returns what a user would see change between two runs, as the end of a sentence; '' if nothing changes."""
     shares: Mapping[str, tuple[str, float]] = field(default_factory=dict)
-    """Words for each share in `agreement`, and the least share that is mentioned."""
+    """For each name in `agreement`: words with a place for {share}, and the least share that is mentioned."""
     fault: Callable[[Any, Any], str] = lambda eager, compiled: ""
-    """Why no rounding of float32 explains how two predictions differ, as a sentence; '' if one may."""
+    """Returns why rounding in float32 cannot explain a difference of predictions, as a sentence; '' if rounding can."""
     refusal: Callable[[Any], str] = lambda spec: ""
-    """What a `RunSpec` of this task lacks or cannot have, as sentences; '' if nothing."""
+    """Returns why a `RunSpec` of this task cannot run, and what to choose, as sentences; '' if it can."""
     unit: Literal["image", "call", "token"] = "image"
-    """What a rate counts. A task of images sees a picture."""
+    """The thing that a rate counts, as in 'images per second'. The model takes a picture if it is 'image'."""
     unused: tuple[str, ...] = ("prompt", "tokens")
-    """The options of a run that it cannot use."""
+    """Names of the options of `RunSpec` that this task cannot use."""
     takes_queries: bool = False
-    """Whether some of its models take text queries."""
+    """Whether some models of this task take text queries."""
     published: str = ""
-    """A checkpoint of the published tables, trained on photographs."""
+    """Id of a checkpoint in the published tables, trained on photographs; '' without one."""
     predictions: type[Predictions] = Predictions
-    """What is stored. A task with predictions of another kind brings a subclass with a field for them."""
+    """The class of the stored predictions: `Predictions`, or a subclass with further fields for this task."""

@@ -1,4 +1,4 @@
-"""Text generation: an answer to a prompt, token by token."""
+"""Text generation: the model continues a prompt, token by token."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,11 +7,12 @@ from demo.core.outputs import Predictions
 from demo.tasks.task import Task
 
 SAME_TOKENS = 8
-"""First tokens that the answers of two runs must share: later, one rounding of a half type can change the text."""
+"""Number of first tokens in which the texts of two runs must agree. Later, one rounding in float16 or bfloat16 can
+change the text."""
 
 
 def same_tokens(first: Sequence[int], second: Sequence[int]) -> int:
-    """The number of equal tokens with which two answers begin."""
+    """Returns the number of equal tokens with which two generated texts begin; `first` and `second` are token ids."""
     return next((at for at, (one, other) in enumerate(zip(first, second, strict=False)) if one != other), len(first))
 
 
@@ -21,7 +22,7 @@ def agreement(eager: Predictions, compiled: Predictions) -> dict[str, float]:
 
 
 def fault(eager: Predictions, compiled: Predictions) -> str:
-    # With half types such a difference says nothing: one rounding leads to another word, and to another text.
+    # Decides for float32 only: in float16 or bfloat16 one rounding may lead to another word, and so to another text.
     ours, theirs = eager.token_ids or (), compiled.token_ids or ()
     if ours == theirs:
         return ""

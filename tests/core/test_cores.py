@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from demo.core import cores
-from demo.core.cores import Reading, left
+from demo.core.cores import Reading, whole_cores_left
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def test_under_a_quota_nothing_is_known_of_others(stat: Path, monkeypatch) -> No
 @pytest.mark.parametrize(("others", "whole"), [(0.0, 4), (0.25, 4), (0.3, 3), (1.3, 2), (2.4, 1), (4.0, 1)])
 def test_a_core_counts_as_taken_from_a_quarter_on(others: float, whole: int) -> None:
     before, after = Reading(4, 0.0, 0.0, 0.0), Reading(4, 4.0, others + 0.5, 0.5)
-    assert left(before, after) == whole
+    assert whole_cores_left(before, after) == whole
 
 
 @pytest.mark.parametrize(
