@@ -83,7 +83,7 @@ def compare(
     try:
         exact = _numbers(reference(0))
         found, why = worst(exact)
-        if found == "differ":  # eager may be exact by luck, so its error is estimated from moved runs, too
+        if found == "differ":  # eager may be exact by luck, so its error is estimated from move runs, too
             torch.manual_seed(0)
             found, why = worst(exact, *(_numbers(reference(rounding)) for _ in range(5)))
     except Exception as reason:  # a model may fail in float64 in any way
@@ -95,11 +95,11 @@ def compare(
 
 
 def _tensor_verdict(numbers: list[torch.Tensor], multiple: float, rounding: float) -> tuple[Verdict, str]:
-    """Judges one tensor. `numbers`: eager's, compiled's, a float64 run's, then runs' that widen the limit (`moved`)."""
-    mine, other, exact, *moved = numbers
+    """Judges one tensor. `numbers`: eager's, compiled's, a float64 run's, then runs' that widen the limit (`move`)."""
+    mine, other, exact, *move = numbers
     for order, kind in (2, "root mean square"), (math.inf, "largest error"):
         size, own, error = _norm(exact, order), _error(mine, exact, order), _error(other, exact, order)
-        noise = max([own, *(2 * _error(one, exact, order) for one in moved)])
+        noise = max([own, *(2 * _error(one, exact, order) for one in move)])
         if noise > size / 2:
             return "not comparable", "Rounding or overflow moves eager itself too far from a float64 reference."
         away = f"{error:.2g} away from" if error < math.inf else "not finite in the places of"
@@ -116,7 +116,7 @@ def float64_reference(workload: Workload, peak_memory_bytes: int | None) -> Call
     raises MemoryError unless eager's peak memory, times the ratio of the number sizes, is free."""
 
     def run(share: float = 0.0) -> Any:
-        def moved(one: torch.Tensor) -> torch.Tensor:
+        def move(one: torch.Tensor) -> torch.Tensor:
             return one * (1 + share * (torch.rand_like(one) - 0.5)) if one.is_floating_point() else one
 
         model = workload.model
@@ -129,7 +129,7 @@ def float64_reference(workload: Workload, peak_memory_bytes: int | None) -> Call
             raise TypeError("the model holds complex numbers, which .to(torch.float64) would make real")
         exact = copy.deepcopy(model).to(torch.float64)
         for layer in exact.modules() if share else ():
-            layer.register_forward_hook(lambda *called: pytree.tree_map_only(torch.Tensor, moved, called[-1]))
+            layer.register_forward_hook(lambda *called: pytree.tree_map_only(torch.Tensor, move, called[-1]))
         with torch.no_grad():
             return workload.exact_outputs(exact)
 

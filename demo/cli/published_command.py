@@ -13,7 +13,7 @@ from demo.store.published import OOM, PublishedRow, setting_words
 
 def add_to(commands: Any) -> None:
     parser = commands.add_parser("published", help="the guide's tables, and those that this project measured")
-    parser.set_defaults(command=_published)
+    parser.set_defaults(command=_list_rows)
     parser.add_argument("--subset", help="release, nightly, reduce-overhead, or a measured one")
     parser.add_argument("--gpu", help="A100, V100, T4, or a measured device")
     parser.add_argument("--batch-size", metavar="N", help="1, 4 or 16 in the guide")
@@ -24,7 +24,7 @@ def add_to(commands: Any) -> None:
     form.add_argument("--csv", action="store_true", help="print the rows as CSV, and nothing else")
 
 
-def _published(options: argparse.Namespace) -> None:
+def _list_rows(options: argparse.Namespace) -> None:
     filters = (options.subset, options.gpu, options.batch_size, options.task, options.model)
     rows = published.select(published.all_rows(), *filters)
     if options.json:

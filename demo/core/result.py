@@ -163,7 +163,7 @@ class RunResult:
         return (*self.earlier, ProcessResult(self.id, self.own_figures, self.threads))
 
     def break_even(self, compile_seconds: float) -> BreakEven | None:
-        """Returns when a first call of `compile_seconds` seconds has paid; None without a speed-up or if outputs differ."""
+        """Returns when a first call of `compile_seconds` has paid; None without a speed-up or if outputs differ."""
         speedup = self.speedup
         if speedup is None or self.outputs_differ:
             return None

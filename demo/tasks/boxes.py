@@ -53,8 +53,9 @@ def agreement(eager: Predictions, compiled: Predictions) -> dict[str, float]:
 
 def difference(reference: Predictions, other: Predictions) -> str:
     ours, theirs = reference.boxes or (), other.boxes or ()
-    lost = len(ours) + len(theirs) - 2 * len(match(ours, theirs, IOU))
-    return f"has {lost} boxes more, fewer or elsewhere than plain eager" if lost else ""
+    boxes = max(len(ours), len(theirs))
+    pairs = len(match(ours, theirs, IOU))
+    return f"shares {pairs} of {boxes} boxes with plain eager" if pairs < boxes else ""
 
 
 TASK = Task(

@@ -110,7 +110,7 @@ class HistoryTab:
         compare_pressed.then(None, js=scroll_to("compared"), api_visibility="private")
         events = [
             # a comparison stands above the list and would hide what the search finds
-            search.change(self._nothing_compared, None, self.comparing, **EVENT_OPTIONS),
+            search.change(self._clear_comparison, None, self.comparing, **EVENT_OPTIONS),
             tab.select(self._compare_linked, [self.address, self.query], compared, js=links.QUERY, **EVENT_OPTIONS),
             compare_pressed,
             self.delete_button.click(
@@ -162,7 +162,7 @@ class HistoryTab:
 
     # ---- a comparison
 
-    def _nothing_compared(self) -> dict[Any, Any]:
+    def _clear_comparison(self) -> dict[Any, Any]:
         return {self.compared: gr.update(visible=False), self.query: ""}
 
     def _compare(self, selected: Any, request: gr.Request) -> dict[Any, Any]:
@@ -193,7 +193,7 @@ class HistoryTab:
         updates = self._compare(ids.split(), request) if ids else {}
         if self.compared not in updates:
             missing = "The runs that this link compares are not all stored here." if ids else ""
-            updates = self._nothing_compared() | {self.message: tables.status(missing)}
+            updates = self._clear_comparison() | {self.message: tables.status(missing)}
         return updates
 
     # ---- export and deletion
@@ -223,7 +223,7 @@ class HistoryTab:
         if not deleted:
             return {self.message: tables.status("No run was deleted.")}
         message = tables.status(f"{fmt.capital(fmt.count(deleted, 'run'))} deleted.")
-        return self._nothing_compared() | self._show(search, [], request) | {self.message: message}
+        return self._clear_comparison() | self._show(search, [], request) | {self.message: message}
 
     def _results(self, ids: Sequence[str]) -> list[RunResult]:
         """Returns the runs with these ids that are still stored, oldest first."""

@@ -96,7 +96,7 @@ class RunTab(WorkView):
     def _wire(self) -> None:
         form, pane, inputs = self.form, self.pane, self.form.inputs
         inputs["checkpoint"].change(
-            self._chosen,
+            self._choose,
             [inputs["checkpoint"], inputs["task"], self.has_run],
             [inputs["task"], form.checkpoint_note, inputs["text"], pane.top],
             **EVENT_OPTIONS,
@@ -156,7 +156,7 @@ class RunTab(WorkView):
 
     # ---- the form
 
-    def _chosen(self, checkpoint: str | None, task: str, has_run: bool, request: gr.Request) -> dict[Any, Any]:
+    def _choose(self, checkpoint: str | None, task: str, has_run: bool, request: gr.Request) -> dict[Any, Any]:
         """Returns updates after a change of the checkpoint: task, note, field of queries, and the pane before a run."""
         form = self.form
         name = (checkpoint or "").strip()
