@@ -1,7 +1,5 @@
-"""The charts: of one result, of the published tables, of a comparison, of a sweep, and of the ways to run one model.
-
-All return None if there is nothing to draw.
-"""
+"""Plotly charts of one result, the published tables, a comparison, a sweep, and the ways to run one model.
+Each function that draws a chart returns None if there is nothing to draw."""
 
 import math
 import textwrap
@@ -24,15 +22,13 @@ from demo.store.published import PublishedRow
 # ---- one result
 
 _DOTS = {"eager": (EAGER, "circle"), "compiled": (COMPILED, "diamond")}
-"""Colour and shape of the calls of `trace`: the colour never stands alone."""
+"""Colour and marker of each variant in `trace`. The marker differs too, for readers who cannot tell the colours."""
 
 
 def trace(result: RunResult) -> go.Figure | None:
-    """Every timed call of both variants in the order timed, which shows drift, steps and outliers.
-
-    The scale is logarithmic, so that one slow call does not press the others together. A call's number counts its
-    variant's own calls: between them lie the other variant's, in A B B A order.
-    """
+    """Returns a chart with a dot for every timed call of eager and compiled, which shows drift, steps and outliers.
+    Across: the number of the call among its variant's own calls, although both variants were timed in turns. Up: its
+    time, on a logarithmic scale, so that a single slow call does not squeeze all other dots together."""
     sides = naming.variants(result)
     if not sides:
         return None
@@ -63,7 +59,8 @@ GPU_SHAPES = ("circle", "diamond", "square", "triangle-up", "x")
 
 
 def durations(rows: Sequence[PublishedRow]) -> go.Figure | None:
-    """Time of one call by model, two bars each; `rows` are of one subset, one GPU and one batch size."""
+    """Returns a bar chart: two bars for each model, the time of one eager and of one compiled call.
+    `rows` must share one subset, one GPU and one batch size. A variant that ran out of memory has a bar of length 0."""
     if not rows:
         return None
     names: list[str] = []
@@ -91,14 +88,14 @@ def durations(rows: Sequence[PublishedRow]) -> go.Figure | None:
     figure.update_yaxes(range=[places[-1] + 0.6, -0.6])
     figure.update_xaxes(range=[0, max(lengths) or 1], nticks=5, showgrid=True, zeroline=True)
     noted = ["† has a note at its row of the table"] if any(map(published.notes_of, rows)) else []
-    source = [f"{rows[0].gpu}, batch {rows[0].batch_size}", *noted, *_source(rows)]
+    source = [f"{rows[0].gpu}, batch {rows[0].batch_size}", *noted, *_source_lines(rows)]
     words = [f"{name} {text}" for name, text in zip(names, texts, strict=True)]
     height = round(34 * (places[-1] + 1.2))
     return layout(figure, f"Time of one call, {unit}", source, words, left=150, right=110, plot=height)
 
 
-def _source(rows: Sequence[PublishedRow]) -> list[str]:
-    """The source lines: how a time was taken, and who measured it."""
+def _source_lines(rows: Sequence[PublishedRow]) -> list[str]:
+    """Returns the lines below a chart that say how a time was taken and who measured it. `rows` must not be empty."""
     first = rows[0]
     torch = ", ".join(f"torch {name}" for name in published.values(rows, "torch"))
     versions = f"{torch}, mode {first.mode}"
@@ -108,10 +105,8 @@ def _source(rows: Sequence[PublishedRow]) -> list[str]:
 
 
 def by_batch(rows: Sequence[PublishedRow]) -> go.Figure | None:
-    """Speed-up against batch size, one line a GPU: the geometric mean of the models that ran, or the one model's.
-
-    `rows` are of one subset.
-    """
+    """Returns a chart of speed-up against batch size with one line for each GPU. `rows` must share one subset.
+    With several models, a point is the geometric mean of the models that ran at that batch size on that GPU."""
     ratios = [(row, row.speedup) for row in rows if row.speedup is not None]
     if not ratios:
         return None
@@ -139,7 +134,7 @@ def by_batch(rows: Sequence[PublishedRow]) -> go.Figure | None:
     figure.update_layout(showlegend=True)
     models = published.values(rows, "model")
     what = models[0] if len(models) == 1 else "geometric mean of the models that ran"
-    source = [f"Across: batch size. Up: speed-up, {what}; above 1× compiled is faster", *_source(rows)]
+    source = [f"Across: batch size. Up: speed-up, {what}; above 1× compiled is faster", *_source_lines(rows)]
     return layout(figure, "Speed-up by batch size, ×", source, words, left=52, right=24, plot=300)
 
 
@@ -147,14 +142,13 @@ def by_batch(rows: Sequence[PublishedRow]) -> go.Figure | None:
 
 
 def intervals(runs: Mapping[str, Difference | None]) -> go.Figure | None:
-    """The speed-up of each run with its 95 % interval, on one logarithmic axis around 1×.
-
-    By what stands above it: '<b>A</b>  2.00×  freezing'. A point states a ratio, so an open verdict has none.
-    """
+    """Returns a chart with one row for each run: its speed-up and 95 % interval, on a logarithmic axis around 1×.
+    A key of `runs` is the label above its row, as HTML: '<b>A</b>  2.00×  freezing'. A row without a speed-up stays
+    empty. A row with the verdict 'unsure' shows the interval only, since a point would state a ratio."""
     points = [(place, speedup) for place, speedup in enumerate(runs.values()) if speedup is not None]
     if not points:
         return None
-    opacity = [0.0 if speedup.verdict == "unsure" else 1.0 for _, speedup in points]
+    opacity = [0.0 if speedup.verdict == "unsure" else 1.0 for _, speedup in points]  # not left out: carries the bar
     figure = go.Figure()
     figure.add_scatter(
         x=[speedup.ratio for _, speedup in points],
@@ -185,7 +179,7 @@ def intervals(runs: Mapping[str, Difference | None]) -> go.Figure | None:
 # ---- a sweep
 
 FULL_COLOUR_AT = 3.0
-"""A cell has its full colour from this speed-up or slow-down on."""
+"""Speed-up, or slow-down, at which a cell reaches its full colour: 3 times."""
 SHADES = [
     (0.0, f"rgba{(*rgb(EAGER), 0.65)}"),
     (0.499, f"rgba{(*rgb(EAGER), 0.2)}"),
@@ -193,7 +187,7 @@ SHADES = [
     (0.501, f"rgba{(*rgb(COMPILED), 0.15)}"),
     (1.0, f"rgba{(*rgb(COMPILED), 0.55)}"),
 ]
-"""From slower over no difference to faster. The page shows through, light or dark, so that text can be read on them."""
+"""Plotly colour scale of `heatmap`, from slower (0) to faster (1). Transparent, to be readable on light and dark."""
 
 
 @dataclass(frozen=True)
@@ -203,11 +197,11 @@ class HeatCell:
     column: str
     text: str
     ratio: float | None = None
-    """The speed-up; None unless it is decided."""
+    """The speed-up; None if it is not known whether compiled is faster or slower. The cell then stays grey."""
 
 
 def heatmap(cells: Sequence[HeatCell]) -> go.Figure | None:
-    """Groups of rows, one above the other: blue if compiled is faster, orange if it is slower."""
+    """Returns a grid of coloured cells, blue if compiled is faster, orange if slower, in rows under group titles."""
     if not cells:
         return None
     columns = list(dict.fromkeys(cell.column for cell in cells))
@@ -239,15 +233,15 @@ def heatmap(cells: Sequence[HeatCell]) -> go.Figure | None:
     figure.update_yaxes(range=[len(lines) - 0.5, -0.5])
     words = [f"{cell.row}, {cell.column}, {cell.group}: {cell.text}" for cell in cells]
     source = ["Blue: compiled is faster. Orange: compiled is slower"]
-    left = 10 + round(0.58 * 13 * max(map(len, labels)))  # the width of the longest
-    # top: the title, then the batch sizes
+    left = 10 + round(0.58 * 13 * max(map(len, labels)))  # of the longest label: 13 pixels, mean letter 0.58 of that
+    # `top` has room for the title and, below it, the column heads
     return layout(figure, "Speed-up", source, words, left=left, right=8, plot=40 * len(lines), top=72)
 
 
 # ---- the ways to run one model
 
-BEYOND = 10
-"""`crossover` ends at this many times the calls that take as long as the longest start."""
+CALLS_BEYOND = 10
+"""Factor by which `crossover`'s axis of calls reaches beyond the calls that take as long as the longest start."""
 TOTAL_WHY = (
     "Calls since the start of a process; both scales are logarithmic. Each line begins with the first answer over what "
     "an earlier process left. Thick: the way of the answer."
@@ -258,9 +252,9 @@ _STYLES: dict[str, tuple[str, str]] = {
     "eager": (EAGER, "5px 3px"),
     "other": (LINE, "5px 3px"),
 }
-"""Colour and dashes of a line of `crossover`, by what its way is."""
+"""Colour and dashes of a line of `crossover`, by `WayLine.kind`."""
 _PART_SHADES = ((LINE, 0.4), (LINE, 0.85), (COMPILED, 1.0), (TEXT, 1.0))
-"""Colour and opacity of each part of a first answer, in their order."""
+"""Colour and opacity of the four parts of a bar of `ladder`, in the order of the parts."""
 
 
 @dataclass(frozen=True)
@@ -268,20 +262,19 @@ class WayLine:
     name: str
     kind: Kind
     start: float
-    """Seconds to the first answer."""
+    """Seconds from the start of the process to its first answer."""
     seconds: float
-    """Of each further call."""
+    """Seconds of each further call."""
 
 
 def crossover(ways: Sequence[WayLine], source: Sequence[str]) -> go.Figure | None:
-    """Total time against the calls since the start of a process, on logarithmic axes: `start + calls * seconds`.
-
-    The winner and eager are named, in the corner that no line reaches. None for fewer than two ways.
-    """
+    """Returns a chart of total time, `start + calls * seconds`, against the number of calls; both axes logarithmic.
+    The legend stands at the top left, which no line reaches, and names the winner, eager, and 'the other ways'.
+    `source` are the lines below the chart. Returns None for fewer than two ways."""
     if len(ways) < 2:
         return None
     farthest = max(way.start / way.seconds for way in ways)
-    decades = math.ceil(math.log10(max(10.0, BEYOND * farthest)))
+    decades = math.ceil(math.log10(max(10.0, CALLS_BEYOND * farthest)))
     calls = [10 ** (step / 12) for step in range(12 * decades + 1)]
     figure = go.Figure()
     for way in sorted(ways, key=lambda way: -list(_STYLES).index(way.kind)):  # the winner is drawn last, on top
@@ -310,10 +303,9 @@ def crossover(ways: Sequence[WayLine], source: Sequence[str]) -> go.Figure | Non
 
 
 def ladder(ways: Mapping[str, Mapping[str, float]], source: Sequence[str]) -> go.Figure | None:
-    """A bar a way: the seconds of each part, from the start of a process to its first answer.
-
-    The parts stand by their names and in their order. They are those over what an earlier process left.
-    """
+    """Returns a bar chart with one bar for each way, from the start of a process to its first answer.
+    `ways` maps the name of a way to its four parts, name to seconds, in the order in which they happen. The times are
+    those of a process that found the files an earlier process left, such as the compile cache."""
     if not ways:
         return None
     totals = {name: sum(parts.values()) for name, parts in ways.items()}

@@ -1,6 +1,7 @@
-"""What stands behind an answer, as a tree: folds of parts, each with a title, sentences, a table and rows.
+"""The details behind the verdict on a run: folds (foldable sections), which hold parts with titles, tables and rows.
 
-It is made once for a result, as plain text; the page, the terminal and Markdown draw it. A part without data is None.
+All is plain text, which the page, the terminal and Markdown format. A function that makes a part returns None if the
+run has no data for that part.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,28 +16,29 @@ from demo.tasks import BY_NAME
 from demo.tasks.text import same_tokens
 
 Row = tuple[str, str, str]
-"""A name, its value, and what it means in one line."""
+"""A name, its value, and the meaning of that value in one line; value and meaning may be ''."""
 Table = tuple[Sequence[str], Sequence[Sequence[str]]]
-"""The heads of the columns, the first one empty, and lines of a name and its values."""
+"""The heads of the columns, the first head '', and the lines: each a name followed by a value for each column."""
 
 
 @dataclass(frozen=True)
 class Part:
     title: str
-    """The question of this part with its answer."""
+    """The question of this part with its answer: 'Same output? match'."""
     sentences: Sequence[str] = ()
     table: Table | None = None
     rows: Sequence[Row] = ()
 
 
 def _table(heads: Iterable[str], lines: Mapping[str, Sequence[object]]) -> Table | None:
-    """The lines that have at least one value, by their names; None without one."""
+    """Returns a table of the lines that have a value, with '–' for a missing value; None if no line has a value.
+    `lines` maps the name of a line to its value in each column."""
     cells = [[name, *(str(value or "–") for value in values)] for name, values in lines.items() if any(values)]
     return (["", *heads], cells) if cells else None
 
 
-def _names(result: RunResult) -> list[str]:
-    """The heads of a table with a column for each variant."""
+def _variant_heads(result: RunResult) -> list[str]:
+    """Returns the heads of a table with a column for each timed variant: ['Eager', 'Compiled']."""
     return [name for _, name, _ in naming.variants(result)]
 
 
@@ -44,7 +46,7 @@ def _names(result: RunResult) -> list[str]:
 
 
 def calls(result: RunResult) -> Part | None:
-    """All timed calls of each variant; of a text model its prompt and its whole answer, too."""
+    """Returns statistics of the timed calls of each variant; for a text model also of first token and whole text."""
     if result.speedup is None:
         return None
     sides = [side for *_, side in naming.variants(result)]
@@ -69,13 +71,13 @@ def calls(result: RunResult) -> Part | None:
     if result.answer_seconds is not None:
         lines["Whole answer"] = list(map(fmt.latency, result.answer_seconds))
     number = fmt.group_thousands(max(len(side.wall_seconds) for side in sides))
-    return Part(f"{number} timed calls of each", (), _table(_names(result), lines), rows)
+    return Part(f"{number} timed calls of each", (), _table(_variant_heads(result), lines), rows)
 
 
 def _processes(result: RunResult) -> list[Row]:
-    """The speed-up of each process that the answer rests on, with the interval of its own calls."""
+    """Returns a row for each process that the speed-up rests on: that process's own speed-up and interval."""
     if result.speedup is not None and result.speedup.basis == "within one process":
-        return []  # the answer says it
+        return []  # the verdict already states the interval of the only process
     repeats = [(run.id, run.figures[result.main].within) for run in result.as_processes() if result.main in run.figures]
     words = "Its own speed-up with the interval of its calls; run {}."
     return [
@@ -88,7 +90,8 @@ def _processes(result: RunResult) -> list[Row]:
 
 
 def why(result: RunResult) -> Part | None:
-    """The share of launching kernels, the profiler's kernels or operators, and the roofline."""
+    """Returns where the time of a call goes: launching kernels, the longest kernels, and the distance to the roofline.
+    The roofline is the least time a call can take on this machine, from its arithmetic and its memory traffic."""
     sides = [side for *_, side in naming.variants(result)]
     busy = [side.busy_share for side in sides]
     launching = [side.launch_seconds and side.launch_seconds / side.median_seconds for side in sides]
@@ -99,7 +102,7 @@ def why(result: RunResult) -> Part | None:
         "GPU busy": list(map(_share, busy)),
         "of the roofline's speed": [_share(result.roofline_share(side)) for side in sides],
     }
-    table = _table(_names(result), lines)
+    table = _table(_variant_heads(result), lines)
     if table is None:
         return None
     rows = [
@@ -130,7 +133,7 @@ def _share(share: float | None) -> str:
 
 
 def compilation(result: RunResult) -> Part | None:
-    """Graphs, breaks, recompiles, kernels, CUDA graphs; the title says whether the model was really compiled."""
+    """Returns graph breaks, fallbacks, recompiles and use of CUDA graphs; the title says if the model was compiled."""
     found = result.compilation
     if found is None:
         return None
@@ -147,11 +150,11 @@ def compilation(result: RunResult) -> Part | None:
     if found.cudagraphs != "not asked":
         used, _, reason = found.cudagraphs.partition(": ")
         rows.append(("CUDA graphs", used, reason))
-    return Part(f"Did it really compile? {_compile_answer(result, found)}", texts, rows=rows)
+    return Part(f"Did it really compile? {_how_compiled(result, found)}", texts, rows=rows)
 
 
-def _compile_answer(result: RunResult, compiled: Compilation) -> str:
-    """'Yes: the whole model is one graph'."""
+def _how_compiled(result: RunResult, compiled: Compilation) -> str:
+    """Returns whether the model was really compiled: 'Yes: the whole model is one graph'."""
     if compiled.graphs == 0:
         return "No: torch.compile captured no graph, so “compiled” ran as eager"
     if compiled.fallbacks:
@@ -165,7 +168,8 @@ def _compile_answer(result: RunResult, compiled: Compilation) -> str:
 
 
 def _places(kind: str, places: Iterable[GraphBreak]) -> list[Row]:
-    """Each place with its reason in torch's words, and below it what may help, equal hints once."""
+    """Returns a row for each place in the code with torch's reason, followed by a row of torch's hints, if new.
+    `kind` names the rows: 'Graph break' makes 'Graph break 1'."""
     rows, hints = [], set()
     for number, place in enumerate(places, 1):
         reason = place.reason.replace(" Message: None", "")  # of a break that this project inserted
@@ -180,7 +184,7 @@ def _places(kind: str, places: Iterable[GraphBreak]) -> list[Row]:
 
 
 def outputs(result: RunResult) -> Part | None:
-    """How far the numbers of both outputs lie apart."""
+    """Returns the verdict on the raw outputs of eager and compiled, with the largest difference between them."""
     parity = result.parity
     if parity is None:
         return None
@@ -190,7 +194,8 @@ def outputs(result: RunResult) -> Part | None:
 
 
 def agreement(result: RunResult) -> str:
-    """Whether eager and compiled predict the same, by the task-level parity; '' if nothing was compared."""
+    """Returns a sentence: 'Eager and compiled agree: ...' with the shares of predictions that are the same.
+    Returns '' if the outputs were not compared."""
     parity = result.parity
     if parity is None or parity.verdict == "not comparable":
         return ""
@@ -208,7 +213,7 @@ def agreement(result: RunResult) -> str:
 
 
 def text_difference(result: RunResult) -> str:
-    """From which token on two texts differ, and what that means; '' for equal ones."""
+    """Returns from which token on the texts of eager and compiled differ, and why; '' for equal texts or no texts."""
     texts = [one.token_ids for one in (result.predictions or {}).values() if one.token_ids is not None]
     if len(texts) < 2 or texts[0] == texts[1]:
         return ""
@@ -225,13 +230,13 @@ def text_difference(result: RunResult) -> str:
 
 
 def caveats(result: RunResult) -> Part | None:
-    """What a reader should know before using the figures."""
+    """Returns the warnings that a reader should know before using the numbers of this run."""
     texts = result.warnings
     return Part(f"Caveats: {len(texts)}", texts) if texts else None
 
 
 def machine(result: RunResult) -> Part | None:
-    """Processor, memory, versions, settings in force, and what else ran while it was timed."""
+    """Returns the processor, memory, versions, settings in force, and the load by other programs during the timing."""
     here = result.environment
     if here is None:
         return None
@@ -250,8 +255,8 @@ def machine(result: RunResult) -> Part | None:
         ("Memory", fmt.size(here.memory_bytes), ""),
         ("Versions", libraries, ", ".join(filter(None, [*further, here.compiler, here.platform]))),
         ("Settings in force", in_force, ""),
-        ("Processor kept busy by others", _range([fmt.percent(share) for share in sorted(others)]), ""),
-        ("GPU clock", _range([f"{clock} MHz" for clock in sorted(clocks)]), ""),
+        ("Processor kept busy by others", _first_to_last([fmt.percent(share) for share in sorted(others)]), ""),
+        ("GPU clock", _first_to_last([f"{clock} MHz" for clock in sorted(clocks)]), ""),
         ("GPU throttled", ", ".join(sorted(throttled)), ""),
         (
             "Whole run",
@@ -262,8 +267,8 @@ def machine(result: RunResult) -> Part | None:
     return Part(f"Machine: {here.device_name}", rows=[row for row in rows if row[1]])
 
 
-def _range(ascending: Sequence[str]) -> str:
-    """'1350 MHz to 1410 MHz', of equal ends one; '' without values."""
+def _first_to_last(ascending: Sequence[str]) -> str:
+    """Returns the first and the last value: '1350 MHz to 1410 MHz'; a single value if both are equal; '' if none."""
     return " to ".join(dict.fromkeys([ascending[0], ascending[-1]])) if ascending else ""
 
 
@@ -271,7 +276,7 @@ def _range(ascending: Sequence[str]) -> str:
 
 
 def costs(result: RunResult) -> Part | None:
-    """For each start that is known, its first call, from when on that has paid, and its parts in seconds."""
+    """Returns the first call, its parts and the break-even for each measured kind of start, such as 'from nothing'."""
     found = result.compilation
     if found is None or result.speedup is None:
         return None
@@ -279,7 +284,7 @@ def costs(result: RunResult) -> Part | None:
     measured = {"cold": found.cold, "warm": found.warm}
     starts = [measured.get(state) for state in known]
     heads = [
-        verdict.start(found, state) + (f", by run {cost.run_id}" if cost is not None and cost.run_id else "")
+        verdict.start_name(found, state) + (f", by run {cost.run_id}" if cost is not None and cost.run_id else "")
         for state, cost in zip(known, starts, strict=True)
     ]
     paid = [verdict.break_even(result, seconds) for seconds in known.values()]
@@ -295,7 +300,8 @@ def costs(result: RunResult) -> Part | None:
 
 
 def memory(result: RunResult) -> Part | None:
-    """The peaks of both variants, with what the allocator held of the GPU; None if they differ by less than 2 %."""
+    """Returns the peak memory of both variants; None if the peaks differ by less than 2 %.
+    On a GPU the table also has the memory that torch's allocator reserved."""
     sides = [side for *_, side in naming.variants(result)]
     peaks = [side.peak_memory_bytes for side in sides if side.peak_memory_bytes]
     if len(peaks) < 2 or max(peaks) <= 1.02 * min(peaks):
@@ -314,11 +320,12 @@ def memory(result: RunResult) -> Part | None:
             "Peak of the bytes that torch's allocator had given out during one call, weights included. Reserved is "
             "what the allocator held on the GPU for it: that much must be free."
         )
-    return Part(f"Memory: {' → '.join(sizes)}", [meaning], _table(_names(result), lines))
+    return Part(f"Memory: {' → '.join(sizes)}", [meaning], _table(_variant_heads(result), lines))
 
 
 def request(result: RunResult) -> Part | None:
-    """A whole request in its four parts, which compiling changes one of, and the model's share of an eager one."""
+    """Returns the times of a whole request, from preparing to decoding, and the model's share of an eager request.
+    Only the model's time differs between eager and compiled."""
     around, requests, batch = result.end_to_end, result.request_seconds, result.spec.batch_size
     if around is None or requests is None:
         return None
@@ -336,11 +343,11 @@ def request(result: RunResult) -> Part | None:
     answer = fmt.ratio(requests[0] / requests[1]) if decided else verdict.speedup(result)
     share = fmt.percent(model[0] / requests[0])
     meaning = f"{share} of an eager request is the model, and compiling does not change the rest."
-    return Part(f"A whole request: {answer}", [meaning], _table(_names(result), times))
+    return Part(f"A whole request: {answer}", [meaning], _table(_variant_heads(result), times))
 
 
 def guide(result: RunResult) -> Part | None:
-    """The run beside the guide's rows for its checkpoint."""
+    """Returns the run's speed-up beside those of the Transformers guide on torch.compile for the same checkpoint."""
     texts = compare_with_guide(result)
     return Part("Compared with the published table", texts) if texts else None
 
@@ -349,9 +356,9 @@ FOLDS = {
     "Why: every call, what was compiled, the machine": (caveats, calls, why, compilation, outputs, machine, guide),
     "Cost: the first call, a whole request": (costs, memory, request),
 }
-"""The makers of the parts of each fold, in the order of the page."""
+"""The title of each fold, and the functions that make its parts, in the order of the page."""
 
 
 def tree(result: RunResult) -> dict[str, list[Part]]:
-    """The parts of each fold that have something to say."""
+    """Returns the title of each fold with its parts, without those that are None."""
     return {fold: [part for make in makers if (part := make(result))] for fold, makers in FOLDS.items()}

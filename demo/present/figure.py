@@ -1,8 +1,8 @@
-"""How every figure of the page looks: title, source lines, fonts, margins, and its text for screen readers.
+"""The common look of every Plotly chart: title, source lines, fonts, margins, and its text for screen readers.
 
-Plotly draws text and grid in fixed colours and cannot follow the page's dark mode: `demo/ui/look/figures.css` recolours
-them as the theme changes. Colours are hex, backgrounds transparent. Margins are fixed in pixels, so that the same
-figure serves a phone of 390 pixels and a projector of 1920.
+Plotly draws text and grid in fixed colours and cannot follow the page's dark mode, so `demo/ui/look/figures.css`
+changes these colours with the theme. Backgrounds are transparent. Margins are fixed in pixels, so that the same chart
+serves a phone of 390 pixels and a projector of 1920.
 """
 
 import html
@@ -19,9 +19,9 @@ from demo.present.colours import GRID, LINE, TEXT
 
 FONT = "'IBM Plex Sans', ui-sans-serif, system-ui, sans-serif"
 NAME_SIZE = 16
-"""Pixels of the font of names and values."""
+"""Font size of names and values, in pixels."""
 SOURCE_LETTERS = 52
-"""Length of the lines below a figure."""
+"""Greatest length of a source line below a chart, in characters; longer lines are wrapped."""
 _AXIS = {"fixedrange": True, "tickfont": {"size": 13}, "showgrid": False, "zeroline": False}
 _AXIS |= {"gridcolor": GRID, "zerolinecolor": LINE}
 _TEMPLATE = go.layout.Template(
@@ -55,10 +55,9 @@ def layout(
     plot: int,
     top: int = 46,
 ) -> go.Figure:
-    """The figure with title, source lines, fonts, fixed margins and `plot` pixels of height between them.
-
-    `words` are its values in words: with title and source they are the paragraph that screen readers get.
-    """
+    """Adds title, source lines, fonts and margins to `figure`, and returns the same figure.
+    `left`, `right` and `top` are margins and `plot` the height between them, all in pixels. `words` are the values of
+    the chart in words: title, `words` and `source` become the paragraph that screen readers get."""
     lines = [line for text in source for line in textwrap.wrap(text, SOURCE_LETTERS, break_long_words=False)]
     bottom = 34 + 17 * len(lines)
     figure.add_annotation(
@@ -69,7 +68,7 @@ def layout(
         **{"x": 0, "xref": "paper", "xanchor": "left", "xshift": -left},
         **{"y": 0, "yref": "paper", "yanchor": "top", "yshift": -28},
     )
-    paragraph = ". ".join(filter(None, (title, "; ".join(map(_plain, words)), *source)))
+    paragraph = ". ".join(filter(None, (title, "; ".join(map(_without_html, words)), *source)))
     figure.update_layout(
         template=_TEMPLATE,
         title={"text": f"<b>{title}</b>"},
@@ -82,22 +81,22 @@ def layout(
 
 
 def escape(text: str) -> str:
-    """Text from outside, for a label: Plotly reads some HTML."""
+    """Returns text from outside so that Plotly, which reads some HTML in labels, shows the text as it is."""
     return html.escape(text, quote=False)
 
 
-def _plain(label: str) -> str:
-    """Without HTML tags and signs."""
+def _without_html(label: str) -> str:
+    """Returns the label for screen readers: without HTML tags, '▲' and '†'."""
     return " ".join(re.sub(r"[▲†]", "", html.unescape(re.sub(r"<[^>]*>", "", label))).split())
 
 
 def time_scale(seconds: Iterable[float | None]) -> tuple[float, str]:
-    """Factor from seconds, and the unit of the longest: 'ms' or 's'."""
+    """Returns the factor from seconds to the axis unit, and that unit: 's' if the longest is 1 s or more, else 'ms'."""
     longest = max((value for value in seconds if value is not None), default=0.0)
     return (1.0, "s") if longest >= 1 else (fmt.milliseconds(1.0), "ms")
 
 
 def provenance(result: RunResult) -> list[str]:
-    """'google/vit-base-patch16-224, Tesla T4, torch 2.13.0, 2026-11-21'."""
+    """Returns one source line: ['google/vit-base-patch16-224, Tesla T4, torch 2.13.0, 2026-11-21']."""
     facts = (result.spec.checkpoint, *naming.machine(result)[:2], result.started_at[:10])
     return [", ".join(fmt.shorten(fact, 48) for fact in facts)]

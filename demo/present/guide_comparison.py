@@ -1,4 +1,4 @@
-"""A run compared with the guide's rows for the same checkpoint, mode and batch size, as sentences."""
+"""Compares a run with the Transformers guide on torch.compile: its rows of the same checkpoint, mode and batch size."""
 
 from collections.abc import Iterator
 
@@ -10,11 +10,9 @@ from demo.store import published
 
 
 def compare_with_guide(result: RunResult) -> list[str]:
-    """'On an A100 with torch 2.0.1 the guide saw 1.52×.' for each GPU, the run's own answer, and a sentence for each
-    difference between them.
-
-    Nothing if the guide lacks the checkpoint, or the run a result. Out of memory is one.
-    """
+    """Returns sentences: the guide's result for each GPU, this run's, and each difference between guide and run.
+    The first reads 'On the A100 with torch 2.0.1 the guide saw 1.52×.' Returns [] if the guide has no row for the run,
+    or the run neither a speed-up nor the status 'out_of_memory'."""
     spec = result.spec
     rows = [
         row

@@ -1,7 +1,5 @@
-"""Results as GitHub's Markdown: one run with all that is known of it, several as a table with a line each.
-
-The page shows the sections of a run as they stand here.
-"""
+"""Writes results as GitHub's Markdown: a single run with all its details, or several runs as a table.
+The page shows the sections of a run as `section` writes them."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -19,7 +17,7 @@ DRAWN_ONLY = (
 
 
 def of_run(result: RunResult) -> str:
-    """The answer of a run or why it has none, its settings and machine, and every section."""
+    """Returns the verdict of a run, or why it has none, then its settings and machine, then every section."""
     answered = result.speedup if result.failure is None else None
     if answered is None:
         failure = result.failure
@@ -38,7 +36,7 @@ def of_run(result: RunResult) -> str:
 
 
 def of_predictions(result: RunResult) -> list[str]:
-    """Sentences on the predictions, as plain text: whether they agree, and what to know of them."""
+    """Returns plain sentences: whether the predictions agree, and what to know about them; [] without predictions."""
     image = result.image
     beyond = bool(result.predictions) and catalog.is_beyond(result.spec.checkpoint, image.sha256 if image else None)
     texts = details.agreement(result), DRAWN_ONLY if beyond else "", details.text_difference(result)
@@ -46,7 +44,7 @@ def of_predictions(result: RunResult) -> list[str]:
 
 
 def section(part: Part) -> str:
-    """A part below its title: sentences, the table, and a line for each row."""
+    """Returns a part as Markdown: its title as a heading, its sentences, its table, and a list item for each row."""
     pieces = [f"#### {escape_markdown(part.title)}"]
     pieces += [escape_markdown(fmt.capital(text)) for text in part.sentences if text]
     if part.table is not None:
@@ -62,7 +60,8 @@ def section(part: Part) -> str:
 
 
 def of_cells(cells: Iterable[tuple[RunSpec, RunResult | None, str]]) -> str:
-    """A line for each cell of a grid: its spec, its result, and the text of a cell without figures, such as 'OOM'."""
+    """Returns a table with a line for each cell of a sweep, and below it the machines.
+    A cell is its spec, its result, and the text to show if the result has no speed-up, such as 'OOM'."""
     head = ("checkpoint", "settings", "eager", "compiled", "speed-up")
     rows, places = [], []
     for spec, result, value in cells:
@@ -77,13 +76,14 @@ def of_cells(cells: Iterable[tuple[RunSpec, RunResult | None, str]]) -> str:
 
 
 def escape_markdown(text: str) -> str:
-    """Text that Markdown shows as it is, in one line: no HTML, no list, no formula, no address that becomes a link."""
+    """Returns `text` on one line, escaped so that Markdown makes no HTML, list, formula or link of any part."""
+    # no-break spaces (U+00A0, U+202F) stay, since `fmt.group_thousands` puts them into '18 000'
     line = re.sub(r"([\\`*_{}\[\]<>|#~&$@])", r"\\\1", re.sub(r"[^\S\u00a0\u202f]+", " ", text).strip())
     line = re.sub(r":(?=//)", r"\\:", re.sub(r"(?i)\b(www)\.", r"\1\\.", line))
     return re.sub(r"^(\d*)([-+=.)])(?=\s|$)", r"\1\\\2", line)
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]], columns: str) -> str:
-    """`columns` has an 'l' or an 'r' for each column: its alignment."""
+    """Returns a Markdown table; `columns` has an 'l' or an 'r' for the alignment of each column: 'lrr'."""
     rules = ["--:" if column == "r" else "---" for column in columns]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in (head, rules, *rows))

@@ -1,4 +1,4 @@
-"""What the settings of a run, its variants, its machine and its status are called, the same everywhere. Plain text."""
+"""Names, as plain text, of a run's settings, variants, machine and status, the same on the page and in the terminal."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from demo.core.result import FIRST_TOKEN, RunResult
 from demo.core.spec import OPTIONS, RunSpec
 
 COMPARISONS = {"call": "A call", "token": "A token", FIRST_TOKEN: "Time to the first token"}
-"""What is compared, by the names of `RunResult.comparisons`."""
+"""What readers see in place of a key of `RunResult.comparisons`."""
 STATUSES = {
     "ok": "Finished",
     "out_of_memory": "Out of memory",
@@ -35,48 +35,48 @@ WORKER_WORDS = {
     "build": "generating and compiling code (AOTInductor)",
     "load": "loading the package",
 }
-"""What the worker's codes mean: what it is doing, and the parts of a first call."""
+"""What readers see in place of a worker's code: first what the worker is doing, then the parts of a first call."""
 
 
 def short(checkpoint: str) -> str:
-    """A Hub id without its owner, for sentences."""
+    """Returns a Hub id without its owner: 'vit-base-patch16-224'; of a path the last part."""
     return checkpoint.rsplit("/", 1)[-1]
 
 
 def where(result: RunResult) -> str:
-    """The name of the device that ran it; of a run that ended too early to know, the kind of device."""
+    """Returns the name of the run's device: 'Tesla T4'; only 'cuda' or 'cpu' if the run ended before that was known."""
     return result.environment.device_name if result.environment else result.spec.device
 
 
 def machine(result: RunResult) -> list[str]:
-    """The device, torch and transformers with their versions; nothing of a run that ended too early to know."""
+    """Returns ['Tesla T4', 'torch 2.13.0', 'transformers 5.23.0']; [] if the run ended before these were known."""
     known = result.environment
     return [known.device_name, f"torch {known.torch}", f"transformers {known.transformers}"] if known else []
 
 
 def status(result: RunResult) -> str:
-    """'Finished', 'Out of memory'."""
+    """Returns the status in words: 'Finished', 'Out of memory'."""
     return STATUSES[result.status]
 
 
 def settings(spec: RunSpec) -> str:
-    """'batch 4 · default · float32', then the options that `settings_list` has."""
+    """Returns `settings_list` as text: 'batch 4 · default · float32'."""
     return " · ".join(settings_list(spec))
 
 
 def run_line(result: RunResult) -> str:
-    """'shapes-vit · batch 4 · default · float32 · 2 threads': the checkpoint and `run_settings`."""
+    """Returns the checkpoint and `run_settings`: 'shapes-vit · batch 4 · default · float32 · 2 threads'."""
     return f"{result.spec.checkpoint} · {run_settings(result)}"
 
 
 def run_settings(result: RunResult) -> str:
-    """'batch 4 · default · float32 · 2 threads': `settings` with the threads that were used."""
+    """Returns `settings` and, for a CPU, the number of threads used: 'batch 4 · default · float32 · 2 threads'."""
     used = result.threads if result.spec.threads is None and result.spec.device == "cpu" else None
     return " · ".join([*settings_list(result.spec), *([fmt.count(used, "thread")] if used else [])])
 
 
 def settings_list(spec: RunSpec) -> list[str]:
-    """Batch, mode and number format, then what is not at its default: options with choices, switches."""
+    """Returns batch size, mode and number format, then each option that is not at its default, switches last."""
     parts = [f"batch {spec.batch_size}"] if spec.unit != "call" else []
     parts += [spec.mode, spec.dtype]
     for option in sorted(OPTIONS.values(), key=lambda option: option.kind == "switch"):
@@ -95,20 +95,20 @@ def settings_list(spec: RunSpec) -> list[str]:
 
 
 def value_text(value: Any) -> str:
-    """An option's value as the form names it."""
+    """Returns the value of an option as the form shows it: 'on' for True."""
     if isinstance(value, bool):
         return "on" if value else "off"
     return str(value)
 
 
 def variant_name(name: str, spec: RunSpec) -> str:
-    """The name of 'eager' or 'compiled' at the head of a column: 'Compiled', 'Compiled, with breaks'."""
+    """Returns the column head for 'eager' or 'compiled': 'Eager', 'Compiled', or 'Compiled, with breaks'."""
     broken = name == "compiled" and spec.graph_break
     return "Compiled, with breaks" if broken else name.capitalize()
 
 
 def variants(result: RunResult) -> list[tuple[str, str, Measurement]]:
-    """('eager', 'Eager', its measurement) and the same of 'compiled', if timed."""
+    """Returns ('eager', 'Eager', measurement) and the same for 'compiled', each only if it was timed."""
     sides = (("eager", result.eager), ("compiled", result.compiled))
     return [
         (name, variant_name(name, result.spec), side) for name, side in sides if side is not None and side.wall_seconds
@@ -116,5 +116,5 @@ def variants(result: RunResult) -> list[tuple[str, str, Measurement]]:
 
 
 def worker_word(word: str) -> str:
-    """The words for a code that a worker sends. A code without words stands as it is."""
+    """Returns what readers see for a worker's code; an unknown code comes back unchanged."""
     return WORKER_WORDS.get(word, word)

@@ -1,4 +1,5 @@
-"""Pictures with boxes or segments: as annotations, and drawn with Pillow. A label has one colour in both variants."""
+"""Marks predicted boxes and segments on a picture, for gradio or drawn with Pillow.
+A label has the same colour in the eager and in the compiled picture."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -21,40 +22,40 @@ VARIANTS: tuple[Variant, ...] = ("eager", "compiled")
 
 
 def label_colours(labels: Iterable[str]) -> dict[str, str]:
-    """A colour of `LABELS` for each label: the same whatever their order, and different while there are enough."""
+    """Returns a colour for each label, whatever their order; labels share colours only if there are more than eight."""
     return {label: LABELS[place % len(LABELS)] for place, label in enumerate(sorted(set(labels)))}
 
 
 def text_on(colour: str) -> str:
-    """Black or white, whichever has the higher WCAG contrast on this colour of `LABELS`."""
+    """Returns black or white for text on a colour of `LABELS`, whichever has the higher WCAG contrast."""
     return "#000000" if ImageColor.getcolor(colour, "L") > 100 else "#FFFFFF"  # type: ignore[operator]
 
 
-# ---- annotations: what a variant sees, its place and its colour
+# ---- annotations
 
 MIN_SIDE = 640
-"""Smaller pictures are enlarged by a whole factor until their long side has at least this many pixels."""
+"""Least length of a picture's long side in pixels. Smaller pictures are enlarged by a whole factor."""
 ALPHA = 0.5
-"""Opacity of the label's colour in the pixels of a segment."""
+"""Opacity of a segment's colour over the picture, 0 to 1."""
 BACKGROUND = "background"
 """The label that segmentation models give to pixels of no class."""
 MAX_LABEL_LENGTH = 60
 Rect = tuple[int, int, int, int]
 Area = Rect | np.ndarray
-"""A box in pixels of the picture, or a float mask of its size with the opacity of each pixel."""
+"""A box (left, top, right, bottom) in pixels, or a float mask of the picture's size: each pixel's opacity, 0 to 1."""
 
 
 class Annotation(NamedTuple):
-    """A picture, and what is marked on it: the value of a `gr.AnnotatedImage` and its `color_map`."""
+    """A picture with its marks: the value and the `color_map` of a `gr.AnnotatedImage`."""
 
     image: Image.Image
     marks: list[tuple[Area, str]]
-    """With their captions."""
+    """Each an area and its caption."""
     colours: dict[str, str]
-    """By caption."""
+    """Caption to colour."""
 
     def mark(self, area: Area | None, caption: str, colour: str) -> None:
-        """Adds a mark, unless it has no place in the picture."""
+        """Adds a mark; does nothing if `area` is None, the place of a box outside the picture."""
         if area is not None:
             self.marks.append((area, caption))
             self.colours[caption] = colour
@@ -63,8 +64,8 @@ class Annotation(NamedTuple):
 def annotate(
     preview: Image.Image, info: ImageInfo, predictions: Mapping[str, Predictions], variant: Variant
 ) -> Annotation:
-    """What `variant` sees: boxes, the most certain first, or segments, the largest first. Raises ValueError for a mask
-    that cannot be read."""
+    """Returns the picture with what `variant` predicts: boxes, the most certain first, or segments, the largest first.
+    Raises ValueError for a mask that cannot be read."""
     seen, side = Annotation(_enlarge(preview), [], {}), predictions[variant]
     colours = label_colours(thing.label for one in predictions.values() for thing in one.boxes or one.segments or ())
     for box in sorted(side.boxes or (), key=lambda box: -box.score):
@@ -80,11 +81,9 @@ def annotate(
 def annotate_difference(
     preview: Image.Image, info: ImageInfo, eager: Predictions, compiled: Predictions
 ) -> Annotation | None:
-    """Where two sets of boxes or segments differ; None if they do not.
-
-    Boxes without a partner of the same label at an IoU of `SAME_IOU`, in their variant's colour; pixels whose label
-    changed, widened to be seen. Not compared: scores, and which objects of one label a pixel belongs to.
-    """
+    """Returns the picture with the differences between eager and compiled marked; None if there are none.
+    Boxes: those without a partner of the same label at an IoU of `SAME_IOU` or more, in their variant's colour.
+    Segments: the pixels whose label changed, widened to be visible. Scores and separate objects are not compared."""
     seen = Annotation(_enlarge(preview), [], {})
     if eager.segments is not None and compiled.segments is not None:
         changed = changed_pixels(eager.segments, compiled.segments)
@@ -92,7 +91,7 @@ def annotate_difference(
             share = float(changed.mean())
             words = "under 0.1 %" if share < 0.0005 else percent(share)
             picture = Image.fromarray(_resize(changed, seen.image)).convert("L")
-            wider = np.asarray(picture.filter(ImageFilter.MaxFilter(_line(seen.image) // 2 * 2 + 1))) / 255
+            wider = np.asarray(picture.filter(ImageFilter.MaxFilter(_line_width(seen.image) // 2 * 2 + 1))) / 255
             seen.mark(wider, f"{words} of the pixels differ", CHANGED)
         return seen if seen.marks else None
     ours, theirs = eager.boxes or (), compiled.boxes or ()
@@ -111,14 +110,16 @@ def _enlarge(picture: Image.Image) -> Image.Image:
     return picture.convert("RGB").resize(size, Image.Resampling.NEAREST)  # to be seen as the model gets it
 
 
-def _line(image: Image.Image) -> int:
-    """Pixels of the width of a line on this picture."""
+def _line_width(image: Image.Image) -> int:
     return max(2, round(max(image.size) / 160))
 
 
 def _rect(box: Box, info: ImageInfo, image: Image.Image) -> Rect | None:
-    """A box of the input picture on `image`, clamped to it; None if it is not finite or lies outside."""
-    size, smallest = np.array(image.size), 2 * _line(image)
+    """Returns `box` in pixels of `image`, clamped to its edges; None if a corner is not finite or all lies outside.
+
+    `box` itself is in pixels of the input picture, whose size `info` holds. The result is never too small to be seen.
+    """
+    size, smallest = np.array(image.size), 2 * _line_width(image)
     corners = np.array(box.box).reshape(2, 2) * size / (info.width, info.height)
     low, high = corners.min(axis=0), corners.max(axis=0)
     if not np.isfinite(corners).all() or (high < 0).any() or (low > size).any():
@@ -129,12 +130,12 @@ def _rect(box: Box, info: ImageInfo, image: Image.Image) -> Rect | None:
 
 
 def _resize(mask: np.ndarray, image: Image.Image) -> np.ndarray:
-    """A bool mask in the picture's size."""
+    """Returns a bool mask of the size of `image`."""
     return np.array(Image.fromarray(mask).resize(image.size, Image.Resampling.NEAREST), dtype=bool)
 
 
 def _caption(label: str, score: float | None) -> str:
-    """'star 90 %', on one line."""
+    """Returns label and score on one line: 'star 90 %'; only the label if the score is None or not finite."""
     words = "" if score is None or not math.isfinite(score) else f" {percent(score)}"
     return printable_label(label) + words
 
@@ -145,9 +146,9 @@ Font = ImageFont.FreeTypeFont | ImageFont.ImageFont
 
 
 def draw(seen: Annotation) -> Image.Image:
-    """The picture with its marks and their captions drawn on it; the first mark lies on top."""
+    """Returns the picture with its marks and captions drawn on it; the first mark lies on top."""
     image = seen.image.copy()
-    pen, line, font = ImageDraw.Draw(image), _line(image), font_for(max(16, round(max(image.size) * 0.036)))
+    pen, line, font = ImageDraw.Draw(image), _line_width(image), font_for(max(16, round(max(image.size) * 0.036)))
     for area, caption in reversed(seen.marks):
         colour = seen.colours[caption]
         if isinstance(area, np.ndarray):
@@ -165,14 +166,14 @@ def draw(seen: Annotation) -> Image.Image:
 
 
 def printable_label(label: str, most: int = MAX_LABEL_LENGTH) -> str:
-    """One line of at most `most` letters, without what `format.printable` replaces."""
+    """Returns the label on one line of at most `most` characters, without the invisible ones."""
     line = printable(label[: 4 * most], kept="").replace("\N{REPLACEMENT CHARACTER}", " ")
     return shorten(" ".join(line.split()), most)
 
 
 @lru_cache(maxsize=64)
 def font_for(size: int, bold: bool = False) -> Font:
-    """The page's typeface, which is in gradio's package; without it Pillow's own. A letter that it lacks is a box."""
+    """Returns the page's font, from gradio's package, else Pillow's own. `size` is in pixels."""
     name = f"gradio/templates/frontend/static/fonts/IBMPlexSans/IBMPlexSans-{'Bold' if bold else 'Regular'}.woff2"
     try:
         return ImageFont.truetype(str(metadata.distribution("gradio").locate_file(name)), size)

@@ -1,4 +1,4 @@
-"""A result as PNG: its card, and its race at rest for programs that show no SVG."""
+"""Draws a result as PNG: a card for chats, and the race of `race.py` without motion for programs that show no SVG."""
 
 import io
 from itertools import pairwise
@@ -23,7 +23,8 @@ def _write(
     bold: bool = False,
     colour: str = PAGE_INK,
 ) -> float:
-    """Writes a line from `place`, an end of its baseline, smaller if it would reach beyond `right`; returns its end."""
+    """Writes a line and returns the x of its end, all in pixels. `place` is the left end of the line's baseline.
+    A line that would reach beyond `right` is cut or written smaller."""
     room = right - place[0]
     text = printable_label(text, int(room / 10))
     width = font_for(size, bold).getlength(text)
@@ -41,10 +42,8 @@ _BAR_START, _LONGEST_BAR = 218, 604
 
 
 def card(result: RunResult) -> bytes:
-    """A picture of `CARD_WIDTH` x `CARD_HEIGHT` pixels: what was asked, on which machine, the answer, and its basis.
-
-    Readable at a third of its size, in which chats show it. A run without figures has no more than its status.
-    """
+    """Returns a PNG of `CARD_WIDTH` x `CARD_HEIGHT` pixels: the settings, the machine, the verdict and its interval.
+    The text can be read at a third of that size, as chats show it. A run without a speed-up shows only its status."""
     image = Image.new("RGB", (CARD_WIDTH, CARD_HEIGHT), PAGE_PAPER)
     pen = ImageDraw.Draw(image)
     pen.rectangle((_EDGE, 34, _EDGE + 47, 49), EAGER)
@@ -69,13 +68,13 @@ def card(result: RunResult) -> bytes:
 
 
 def model(result: RunResult) -> str:
-    """The checkpoint of the run, without the folders of one that is on this machine."""
+    """Returns the checkpoint's name, without its parent folders if the checkpoint is a folder on this machine."""
     checkpoint = result.spec.checkpoint
     return naming.short(checkpoint) if catalog.is_folder(checkpoint) else checkpoint
 
 
 def _bars(result: RunResult, pen: ImageDraw.ImageDraw) -> None:
-    """Eager and compiled from zero, on one scale, with their latencies."""
+    """Draws a bar for eager and one for compiled, from zero and on one scale, with their latencies."""
     per = "per token" if result.spec.unit == "token" and result.spec.batch_size == 1 else "per call"
     scale = _LONGEST_BAR / max(result.latencies.values())
     for (variant, seconds), top, colour in zip(result.latencies.items(), (392, 454), (EAGER, COMPILED), strict=True):
@@ -90,23 +89,23 @@ def _bars(result: RunResult, pen: ImageDraw.ImageDraw) -> None:
 
 RACE_WIDTH, RACE_HEIGHT = 1440, 790
 LEFT, RIGHT, TOP, GROUND = 32, 1408, 72, 520
-"""The edges of the plot, in pixels."""
+"""Edges of the plot, in pixels; `GROUND` is the lower one."""
 ROW = 48
-"""Height of a line of text below the plot."""
+"""Height of a line of text below the plot, in pixels."""
 DASH = 14
-FINER = 2
-"""Lines are drawn this many times larger and made small again, which smooths them."""
+OVERSAMPLE = 2
+"""Factor by which lines are drawn larger before the picture is made small again, which smooths them."""
 
 
 def race_at_rest(result: RunResult) -> bytes:
-    """A picture of `RACE_WIDTH` x `RACE_HEIGHT` pixels. Raises BadInput for a result without a race."""
+    """Returns the race as a PNG of `RACE_WIDTH` x `RACE_HEIGHT` pixels. Raises BadInput for a result without a race."""
     lines = race.lines_of(result)
     if not lines:
         raise BadInput(race.NO_RACE)
     end = race.horizon(lines)
     most = max(line.work(end) for line in lines)
     rows = [GROUND + ROW * number for number in range(2, 2 + len(lines))]
-    image = Image.new("RGB", (FINER * RACE_WIDTH, FINER * RACE_HEIGHT), PAGE_PAPER)
+    image = Image.new("RGB", (OVERSAMPLE * RACE_WIDTH, OVERSAMPLE * RACE_HEIGHT), PAGE_PAPER)
     pen = ImageDraw.Draw(image)
 
     def place(seconds: float, calls: float) -> tuple[float, float]:
@@ -121,7 +120,7 @@ def race_at_rest(result: RunResult) -> bytes:
             low, at, high = (place(seconds, lines[0].work(min(seconds, end))) for seconds in line.crossing)
             _stroke(pen, [low, high], colour, 12)
             _stroke(pen, [at, (at[0], GROUND)], PAGE_LINE, 2)
-            pen.circle((FINER * at[0], FINER * at[1]), FINER * 9, PAGE_PAPER, PAGE_INK, FINER * 3)
+            pen.circle((OVERSAMPLE * at[0], OVERSAMPLE * at[1]), OVERSAMPLE * 9, PAGE_PAPER, PAGE_INK, OVERSAMPLE * 3)
     image = image.resize((RACE_WIDTH, RACE_HEIGHT), Image.Resampling.LANCZOS)
     pen = ImageDraw.Draw(image)
     _write(pen, (LEFT, TOP - 22), race.TITLE, 24, RIGHT, colour=PAGE_MUTED)
@@ -136,11 +135,11 @@ def race_at_rest(result: RunResult) -> bytes:
 def _stroke(
     pen: ImageDraw.ImageDraw, points: list[tuple[float, float]], colour: str, width: int, dashed: bool = False
 ) -> None:
-    """A line through `points`; each piece of a dashed one begins with a dash."""
-    for start, end in pairwise(FINER * np.array(points)):
-        dashes = max(1, round(float(np.hypot(*(end - start))) / (FINER * DASH))) if dashed else 1
+    """Draws a line through `points`. Each piece of a dashed line begins with a dash, not with a gap."""
+    for start, end in pairwise(OVERSAMPLE * np.array(points)):
+        dashes = max(1, round(float(np.hypot(*(end - start))) / (OVERSAMPLE * DASH))) if dashed else 1
         for one, other in list(pairwise(np.linspace(start, end, dashes + 1)))[::2]:
-            pen.line([*one, *other], colour, FINER * width)
+            pen.line([*one, *other], colour, OVERSAMPLE * width)
 
 
 def _encode(image: Image.Image) -> bytes:

@@ -1,8 +1,8 @@
-"""The race to break-even as SVG: work done over time, eager against compiled, of a result or of a run that goes on.
+"""Draws the race to break-even as SVG: calls answered over time by eager and by compiled.
 
-Eager answers from the start. Compiled stands still during its first call and then climbs more steeply; as the lines
-cross, compiling has paid. A picture of a result plays once, in `PLAYED_SECONDS`, unless the reader asks for reduced
-motion. It needs nothing around it: on a page it takes the page's colours, in a file its own.
+Eager answers from the start. Compiled answers nothing during its first call, which compiles, and then climbs more
+steeply. At the crossing of the lines, compiling has paid for itself. The picture of a finished run plays once, unless
+the reader asks for reduced motion. On a page the picture takes the page's colours, in a file its own.
 """
 
 import math
@@ -21,16 +21,17 @@ TITLE = "Calls answered over time"
 NO_RACE = "This run has no race: it takes a known speed-up, outputs that agree and a first call that was measured."
 PLAYED_SECONDS = 9
 WIDTHS = {"wide": 720, "narrow": 430}
-"""In the picture's own units, for a page and for a phone."""
+"""Width of the picture for a page and for a phone, in SVG units, as are all lengths below."""
 HEIGHT, ROW, LINE = 190, 24, 17
-"""Of the plot, of a row of text below it, and of a second line of that row."""
-LETTER = 6.6
-"""The mean width of a letter."""
+"""Heights of the plot, of a row of text below the plot, and of a second line of that row."""
+LETTER_WIDTH = 6.6
+"""Mean width of a letter: SVG does not wrap text, so the code estimates if a text fits."""
 LEFT, TOP = 2, 26
 BEYOND_CROSSING, BEYOND_COMPILE = 1.5, 4.0
-"""The picture of a result ends at this many times the last crossing, or the longest first call if that is later."""
+"""The time axis of a result ends at 1.5 times the last crossing or 4 times the longest first call, whichever is later.
+"""
 LIVE_HORIZONS = (5, 10, 20, 40, 60, 120, 300, 600, 1800, 3600)
-"""Seconds at which the picture of a run that goes on may end."""
+"""Seconds at which the time axis of a run in progress may end."""
 _STYLE = f"""<style>
 .race {{ display: block; width: 100%; height: auto; }}
 .race text {{ font: 13px var(--font, system-ui, sans-serif); fill: var(--ink, #1f2328); }}
@@ -54,22 +55,22 @@ _STYLE = f"""<style>
 
 @dataclass(frozen=True)
 class Line:
-    """One line of the picture. Times are in seconds from the start of the race."""
+    """A line of the picture. Times are in seconds from the start of the race."""
 
     kind: str
-    """Its classes: 'eager', 'compiled' or 'compiled kept'."""
+    """CSS classes: 'eager', 'compiled', or 'compiled kept' for a start with a kept cache."""
     name: str
     words: str
-    """When it pays, or how many calls it would have answered; what it does until that is known."""
+    """Text behind the name: 'pays after about 20 000 calls', '4 200 calls', 'is warming up'."""
     first: float
-    """When it begins to answer; infinite while that is not known."""
+    """Time at which the variant begins to answer; infinite while unknown."""
     each: float
-    """Of a call; infinite while it is not known."""
+    """Seconds of a call; infinite while unknown."""
     crossing: tuple[float, float, float] | None = None
-    """Where it meets eager's line: by the interval's high end, the estimate and the low end; infinite for 'never'."""
+    """Earliest, estimated and latest time of meeting eager's line, by the 95 % interval; infinite for 'never'."""
 
     def work(self, seconds: float) -> float:
-        """Calls answered until then."""
+        """Returns the number of calls answered by the time `seconds`."""
         return max(0.0, seconds - self.first) / self.each
 
 
@@ -77,19 +78,20 @@ class Line:
 
 
 def file(result: RunResult) -> str:
-    """The picture as an SVG file of its own. Raises BadInput for a result without a race."""
+    """Returns the text of an SVG file. Raises BadInput for a result without a race."""
     if not (picture := of_result(result, source=source_of(result))):
         raise BadInput(NO_RACE)
     return picture
 
 
 def source_of(result: RunResult) -> str:
-    """What was run, on which machine and when."""
+    """Returns what was run, on which device and when: 'shapes-vit · batch 4 ... · Tesla T4 · 2026-11-21'."""
     return f"{naming.run_line(result)} · {naming.where(result)} · {result.started_at[:10]}"
 
 
 def of_result(result: RunResult, size: str = "wide", source: str = "", plays: bool = True) -> str:
-    """The picture of a result; '' if `lines_of` has none."""
+    """Returns the race of a result as SVG; '' if the result has no race.
+    `size` is a key of `WIDTHS`, `source` a last line of text, and `plays` whether the picture moves."""
     lines = lines_of(result)
     if not lines:
         return ""
@@ -99,7 +101,7 @@ def of_result(result: RunResult, size: str = "wide", source: str = "", plays: bo
 
 
 def lines_of(result: RunResult) -> list[Line]:
-    """Eager's line, then one of compiled for each known start; none if it is not known whether compiling pays."""
+    """Returns eager's line and a line of compiled for each measured kind of start; [] if unknown whether it pays."""
     speedup, compilation = result.speedup, result.compilation
     if speedup is None or compilation is None:
         return []
@@ -116,12 +118,13 @@ def lines_of(result: RunResult) -> list[Line]:
             )
             crossing, words = (low, calls, high), f"pays after {verdict.calls_to_pay(even)}"
         kind = "compiled kept" if state == "warm" else "compiled"
-        lines.append(Line(kind, f"Compiled {verdict.start(compilation, state)}", words, seconds, compiled, crossing))
+        name = f"Compiled {verdict.start_name(compilation, state)}"
+        lines.append(Line(kind, name, words, seconds, compiled, crossing))
     return lines
 
 
 def horizon(lines: Sequence[Line]) -> float:
-    """The seconds at which the picture of a result ends."""
+    """Returns the seconds at which the time axis of a result ends."""
     crossings = [line.crossing[1] for line in lines if line.crossing is not None]
     return max([BEYOND_COMPILE * max(line.first for line in lines), *(BEYOND_CROSSING * end for end in crossings)])
 
@@ -130,21 +133,22 @@ def horizon(lines: Sequence[Line]) -> float:
 
 
 def of_progress(progress: Progress, spec: RunSpec, size: str = "wide") -> str:
-    """The race so far, in real time from the first known time of eager on."""
+    """Returns the race of a run in progress as SVG, in real time; its time 0 is the start of the compile."""
     now, first = progress.racing_seconds or 0.0, progress.first_seconds
     waits = f"compiling for {fmt.duration(now)}" if now else "comes next"
     if first is not None:
         waits = f"took {fmt.duration(first)} to compile and warm up"
     lines = [
-        _live("eager", "Eager", "is warming up", progress.eager_seconds, 0.0, now),
-        _live("compiled", naming.variant_name("compiled", spec), waits, progress.compiled_seconds, first, now),
+        _live_line("eager", "Eager", "is warming up", progress.eager_seconds, 0.0, now),
+        _live_line("compiled", naming.variant_name("compiled", spec), waits, progress.compiled_seconds, first, now),
     ]
     end = next((end for end in LIVE_HORIZONS if end >= 1.1 * now), 1.2 * now)
     return _svg(lines, now, end, "Calls each would have answered by now", fmt.rounded_duration(end), size)
 
 
-def _live(kind: str, name: str, waits: str, each: float | None, first: float | None, now: float) -> Line:
-    """'Eager, 1.45 ms: 4 200 calls', or what it does until its latency is known."""
+def _live_line(kind: str, name: str, waits: str, each: float | None, first: float | None, now: float) -> Line:
+    """Returns the line of a variant after `now` seconds: 'Eager, 1.45 ms: 4 200 calls'.
+    While the seconds of a call (`each`) are unknown, `waits` says what the variant does: 'is warming up'."""
     begins = math.inf if first is None else first
     if not each:
         return Line(kind, name, waits, begins, math.inf)
@@ -165,7 +169,8 @@ def _svg(
     source: str = "",
     plays: bool = False,
 ) -> str:
-    """The lines up to `now` of `end` seconds, with a row below for each; `scale` are the words at the axis' end."""
+    """Returns the SVG: lines up to `now` on an axis of `end` seconds, and below the plot a row of text for each line.
+    `scale` is the text at the right end of the time axis."""
     width = WIDTHS[size]
     right, indent = width - 10, LEFT + 30
     most = max((line.work(end) for line in lines), default=0.0) or 1.0
@@ -183,7 +188,7 @@ def _svg(
         paths.append(f'<polyline class="line {line.kind}" points="{points}"/>')
         row += ROW
         sample = f'<path class="line {line.kind}" d="M{LEFT} {row - 4}h22"/>'
-        fits = len(f"{line.name}: {line.words}") < (right - indent) / LETTER
+        fits = len(f"{line.name}: {line.words}") < (right - indent) / LETTER_WIDTH
         place = "" if fits else f' x="{indent}" dy="{LINE}"'
         words = f'<tspan class="said"{place}>{": " * fits}{escape(line.words)}</tspan>'
         rows.append(f'{sample}<text x="{indent}" y="{row}">{escape(line.name)}{words}</text>')
@@ -198,7 +203,7 @@ def _svg(
             )
     if source:
         row += ROW
-        shown = fmt.shorten(source, int(width / LETTER))
+        shown = fmt.shorten(source, int(width / LETTER_WIDTH))
         rows.append(f'<text class="small" x="{LEFT}" y="{row}">{escape(shown)}</text>')
     label = escape(". ".join([title, *(f"{line.name}: {line.words}" for line in lines)]))
     clip = f'<clipPath id="race-{size}"><rect class="clock" width="{width}" height="{row}"/></clipPath>' * plays

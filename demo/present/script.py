@@ -1,7 +1,7 @@
-"""A run as a stand-alone Python program that times its model again, and the lines to change in a user's own code.
+"""Writes a stand-alone program that times the model of a run again, and the lines to change in a user's own code.
 
-The program is the file `script_template.py`, filled in: its `# {%` lines are statements of Jinja, `fill("...")` stands
-for a value. Text of users and of the Hub appears in it only as a literal of `repr`.
+Jinja fills in `script_template.py`: there a line with `# {%` is a statement, and `fill("...")` a value. Text from users
+and from the Hub enters the program only as a `repr` literal, so that such text is never executed.
 """
 
 from pathlib import Path
@@ -20,17 +20,17 @@ APPLIED = (
     *("batch_size", "mode", "fullgraph", "dtype", "device", "weights", "text", "channels_last", "threads"),
     *("compiler", "scope", "freezing", "prompt", "tokens"),
 )
-"""The options that a program applies."""
+"""Options that the program applies. `script` refuses a run that departs in any other option, timing options aside."""
 DYNAMIC = {"auto": None, "on": True, "off": False}
-"""torch.compile's argument, by the option's value."""
+"""The option `dynamic` of a run to the argument `dynamic` of torch.compile."""
 
 
 class Code(str):
-    """Text that stands in a program as it is; every other value becomes its literal."""
+    """Code that `literal` puts into a program unquoted."""
 
 
 def literal(value: Any) -> str:
-    """`repr` with double quotes, unless a text in it has one."""
+    """Returns a value as Python source: `Code` unchanged, all else as `repr`, with double quotes if possible."""
     if isinstance(value, Code):
         return value
     text = repr(value)
@@ -50,30 +50,26 @@ _TEMPLATES = jinja2.Environment(
 
 
 def script(result: RunResult) -> str:
-    """The program that times the model of `result` again, in turns.
-
-    It prints medians, their ratio, and how far the outputs lie apart or the text that both write. Of a failed run it
-    fails the same way, for a report. What a script leaves out stands in docs/command-line.md. Raises BadInput for an
-    option that a script does not apply.
-    """
+    """Returns a program that times the model of `result` again, eager and compiled in turns.
+    The program prints the medians, their ratio, and the difference of the outputs or both texts. The program of a
+    failed run fails the same way, for a bug report. docs/command-line.md says what a program leaves out. Raises
+    BadInput if the run set an option that a program does not apply."""
     for name in result.spec.departures():
         if not (name in APPLIED or OPTIONS[name].timing):
             raise BadInput(f"A program does not apply the option {name}, so none repeats this run.")
     if (result.spec.text or result.spec.prompt) and result.spec.weights == "random":
         raise BadInput("A program with a text needs trained weights, so none repeats this run.")
-    return _TEMPLATES.get_template("script_template.py").render(**_facts(result)).strip() + "\n"
+    return _TEMPLATES.get_template("script_template.py").render(**_template_variables(result)).strip() + "\n"
 
 
 def loading_lines(package: Path) -> str:
-    """The lines that load a package which a run has kept, without this project. They define `model`.
-
-    They refuse a package of other versions or another machine. `model` is called with the run's inputs by name.
-    """
+    """Returns lines of Python that load an AOTInductor package, kept by a run, as `model` and without this project.
+    The lines stop at a package built with other versions or on another processor. `model` takes the inputs by name."""
     return _TEMPLATES.get_template("package_template.py").render(package=str(package)).strip()
 
 
 def change(spec: RunSpec) -> str:
-    """The lines that change in the user's own code, which has a `model`."""
+    """Returns the lines to change in the user's own code, which has a `model`: 'model = torch.compile(model)'."""
     values = {"mode": spec.mode, "fullgraph": spec.fullgraph, "dynamic": DYNAMIC[spec.dynamic]}
     usual = {"mode": "default", "fullgraph": False, "dynamic": None}
     arguments = [f"{name}={literal(value)}" for name, value in values.items() if value != usual[name]]
@@ -92,18 +88,18 @@ def change(spec: RunSpec) -> str:
 
 
 def needs_folder(spec: RunSpec) -> bool:
-    """Whether weights or config come with this project, so that the program is started in its folder."""
+    """Returns whether the program reads weights or a config of this project, and so must start in its folder."""
     checkpoint = catalog.find(spec.checkpoint)
     return checkpoint is not None and (checkpoint.bundled or spec.weights == "random" or _has_own_config(checkpoint))
 
 
 def _has_own_config(checkpoint: Checkpoint | None) -> bool:
-    """Whether the published config does not load: one asks for timm, those of a revision hold nulls that fail."""
+    """Returns whether a config of this project replaces the published one, which transformers does not load.
+    The published config asks for timm, or, in a fixed revision, holds nulls that fail."""
     return checkpoint is not None and (checkpoint.id in KEY_MAPPINGS or checkpoint.revision is not None)
 
 
-def _facts(result: RunResult) -> dict[str, Any]:
-    """The variables of the template."""
+def _template_variables(result: RunResult) -> dict[str, Any]:
     spec, machine, image = result.spec, result.environment, result.image
     scene = catalog.find_scene(image.sha256) if image else None
     answer = verdict.speedup_in_full(result) or result.status
@@ -130,7 +126,7 @@ def _facts(result: RunResult) -> dict[str, Any]:
 
 
 def _model(spec: RunSpec) -> dict[str, Any]:
-    """How the model is loaded, as `demo.backend.models` does."""
+    """Returns the template's variables that say how to load the model, as `demo.backend.models` loads it."""
     if spec.task == OWN_MODEL:
         file, function = catalog.own_model_parts(spec.checkpoint)
         return {"file": file.name, "function": function}

@@ -1,6 +1,7 @@
-"""What a run's verdict says: the answer, its interval, what that rests on, and from when on compiling pays.
+"""Writes a run's verdict as plain text, for the page, the terminal and exports.
 
-The same sentences, plain text, stand on the page, in the terminal and in an export.
+The verdict says whether compiled is faster, slower or the same, by the 95 % interval of the speed-up. An open verdict,
+'unsure', means that the measurement does not decide. The texts also say how many calls it takes until compiling pays.
 """
 
 from typing import Literal
@@ -23,7 +24,7 @@ HEADLINES: dict[str, tuple[str, str, str]] = {
     "busy": ("", "Too busy", "to tell"),
     "void": ("", "Void:", "recompiled while timed"),
 }
-"""What stands before a large figure, the figure, and what stands after it, by `_kind`."""
+"""Text before the large number of a headline, the large number, and the text after, by `_headline_key`."""
 OPEN_BECAUSE = {
     "interval": "The range holds 1, so a gain and a loss are both possible.",
     "control": (
@@ -31,16 +32,18 @@ OPEN_BECAUSE = {
     ),
     "machine": "Other programs took the cores while it was timed.",
 }
+"""Why a verdict is open, by `Comparison.open_because`; `floor` is how far eager differed from itself, in percent."""
 STARTS = {"cold": "from nothing", "warm": "with a kept cache", "partly": "from a partly filled cache"}
 WIDE = 0.1
-"""An open verdict whose interval has at least this half-width is called noise."""
+"""Half-width of an interval above which an open verdict reads 'Too noisy to tell', not 'No clear difference'."""
 
 
 # ---- the answer
 
 
 def outcome(result: RunResult) -> Literal["void", "faster", "slower", "same", "unsure"] | None:
-    """The verdict that the headline states; None for a run without a speed-up."""
+    """Returns the verdict that the headline states; None for a run that failed or has no speed-up.
+    'void' means that the model was recompiled while it was timed, so that its times mean nothing."""
     found = _comparison(result)
     if found is None:
         return None
@@ -51,8 +54,8 @@ def _comparison(result: RunResult) -> Comparison | None:
     return result.speedup if result.failure is None else None
 
 
-def _kind(found: Comparison) -> str:
-    """The verdict; of an open one the reason: 'narrow', 'unsure', 'busy' or 'void'."""
+def _headline_key(found: Comparison) -> str:
+    """Returns a key of `HEADLINES`: the verdict, or for an open verdict why: 'narrow', 'unsure', 'busy' or 'void'."""
     if found.open_because == "recompiled":
         return "void"
     if found.verdict != "unsure":
@@ -63,7 +66,7 @@ def _kind(found: Comparison) -> str:
 
 
 def headline(result: RunResult) -> str:
-    """The result in one sentence: 'Compiled is 1.44× faster, 3.87 ms → 2.69 ms'; or the failure's message."""
+    """Returns the result as a sentence: 'Compiled is 1.44× faster, 3.87 ms → 2.69 ms', or the message of a failure."""
     parts = headline_parts(result)
     if parts is None:
         return result.failure.message if result.failure else "The run gave no figures."
@@ -71,30 +74,31 @@ def headline(result: RunResult) -> str:
 
 
 def headline_parts(result: RunResult) -> tuple[str, str, str] | None:
-    """The headline as (text before, the figure, text after); None for a run without a speed-up."""
+    """Returns ('Compiled is', '1.44×', 'faster'); None for a run that failed or has no speed-up."""
     found = _comparison(result)
     if found is None:
         return None
-    before, middle, after = HEADLINES[_kind(found)]
+    before, middle, after = HEADLINES[_headline_key(found)]
     if result.spec.graph_break:
         after = f"{after} (with added graph breaks)".strip()
-    return before, middle.format(ratio=figure(found)), after
+    return before, middle.format(ratio=factor(found)), after
 
 
 def times(result: RunResult) -> str:
-    """'329 ms → 144 ms': a call, eager then compiled."""
+    """Returns the times of a call, eager then compiled: '329 ms → 144 ms'; '' if not both were timed."""
     return fmt.latencies(result.latencies.values()) if len(result.latencies) == 2 else ""
 
 
-def figure(interval: Interval) -> str:
-    """How many times faster, or slower, with the digits that the interval allows: never below 1."""
+def factor(interval: Interval) -> str:
+    """Returns how many times faster or slower: '1.44×', never below 1, with as many digits as the interval allows."""
     if interval.ratio < 1:
         return fmt.estimate(1 / interval.ratio, 1 / interval.high, 1 / interval.low)
     return fmt.estimate(interval.ratio, interval.low, interval.high)
 
 
 def answer(result: RunResult) -> str:
-    """The answer in short: '1.5× faster', '3× faster (rough)', 'no difference', 'too noisy to tell'; '' without one."""
+    """Returns the verdict in short: '1.5× faster', '3× faster (rough)', 'no difference', 'too noisy to tell'.
+    Returns '' for a run that failed or has no speed-up."""
     found, mark = _comparison(result), quality(result)
     if found is None:
         return ""
@@ -103,38 +107,40 @@ def answer(result: RunResult) -> str:
 
 
 def _answer(found: Comparison) -> str:
-    _, middle, after = HEADLINES[_kind(found)]
-    text = f"{middle.format(ratio=figure(found))} {after}".strip()
+    _, middle, after = HEADLINES[_headline_key(found)]
+    text = f"{middle.format(ratio=factor(found))} {after}".strip()
     return text[:1].lower() + text[1:]
 
 
 def title(result: RunResult) -> str:
-    """'shapes-vit 1.14× faster', 'shapes-vit: too noisy to tell', 'shapes-vit: Out of memory'."""
+    """Returns model and verdict or status: 'shapes-vit 1.14× faster', 'shapes-vit: Out of memory'."""
     colon = "" if outcome(result) in ("faster", "slower") else ":"
     model = fmt.shorten(fmt.printable(naming.short(result.spec.checkpoint)), 60)
     return f"{model}{colon} {answer(result) or naming.status(result)}"
 
 
 def speedup(result: RunResult) -> str:
-    """The speed-up in short if it is decided: '1.44×', of a loss '0.80×'; else `answer`."""
+    """Returns the speed-up if compiled is faster, '1.44×', or slower, '0.80×'; else the text of `answer`."""
     found = _comparison(result)
     return answer(result) if found is None else _ratio(found) or answer(result)
 
 
 def _ratio(found: Comparison) -> str:
-    """The speed-up, of a loss below 1; '' unless it is known to be faster or slower."""
-    decided = _kind(found) in ("faster", "slower")
+    """Returns the speed-up, below 1 if compiled is slower: '0.80×'; '' unless the verdict is 'faster' or 'slower'."""
+    decided = _headline_key(found) in ("faster", "slower")
     return fmt.estimate(found.ratio, found.low, found.high) if decided else ""
 
 
 def speedup_in_full(result: RunResult) -> str:
-    """'1.44× (1.41 to 1.45×)', 'too noisy to tell (0.90 to 1.90×)'; no interval of a void run; '' without one."""
+    """Returns `speedup` with its interval: '1.44× (1.41 to 1.45×)', 'too noisy to tell (0.90 to 1.90×)'.
+    A void run (recompiled while it was timed) has no interval. Returns '' for a run without a speed-up."""
     found = _comparison(result)
     return speedup(result) if found is None or result.void else with_ends(speedup(result), found)
 
 
 def without_breaks(result: RunResult) -> str:
-    """'Without the added breaks, stored: 1.45× (1.41 to 1.49×)'; '' if the history had no such run."""
+    """Returns the stored speed-up without the graph breaks that the user added to this run; '' if none is stored.
+    Example: 'Without the added breaks, stored: 1.45× (1.41 to 1.49×)'."""
     found = result.without_breaks
     if found is None:
         return ""
@@ -142,12 +148,12 @@ def without_breaks(result: RunResult) -> str:
 
 
 def with_ends(text: str, interval: Interval) -> str:
-    """'1.44× (1.41 to 1.45×)'."""
+    """Returns `text` with the ends of the interval: '1.44× (1.41 to 1.45×)'."""
     return f"{text} ({fmt.ends(interval.low, interval.high)})"
 
 
 def in_one_line(result: RunResult) -> str:
-    """'shapes-vit on AMD EPYC: 1.25× (1.24 to 1.26×), compiled against eager (from 3 processes)', to be quoted."""
+    """Returns a line to quote: 'shapes-vit on AMD EPYC: 1.25× (1.24 to 1.26×), compiled against eager (from ...)'."""
     found = _comparison(result)
     if found is None:
         return ""
@@ -160,10 +166,8 @@ def in_one_line(result: RunResult) -> str:
 
 
 def interval(result: RunResult) -> str:
-    """'speed-up 1.41 to 1.45×, 95 % confidence, from 3 processes'; '' without a speed-up.
-
-    Of a loss it is the slow-down, which has more digits than 0.10×.
-    """
+    """Returns the interval and its basis: 'speed-up 1.41 to 1.45×, 95 % confidence, ...'; '' without a speed-up.
+    If compiled is slower, the interval is that of the slow-down: '9.80 to 10.20×' has more digits than '0.10×'."""
     found = result.speedup
     if found is None:
         return ""
@@ -173,7 +177,7 @@ def interval(result: RunResult) -> str:
 
 
 def basis(found: Comparison) -> str:
-    """What the interval rests on: 'from 3 processes, how they differ counted in'."""
+    """Returns what the interval rests on: 'from 3 processes, how they differ counted in'."""
     if found.basis == "within one process":
         return "within one process: a rerun may lie outside"
     processes = fmt.count(found.processes, "process")
@@ -183,7 +187,8 @@ def basis(found: Comparison) -> str:
 
 
 def noise(found: Comparison) -> str:
-    """A sentence: what left the verdict open, or by the A/A control how far eager differs from itself here."""
+    """Returns a sentence: why the verdict is open, or else how far eager differs from itself on this machine.
+    Timing eager against itself is the A/A control: its difference shows what the machine's noise can feign."""
     if found.open_because in OPEN_BECAUSE:
         return OPEN_BECAUSE[found.open_because].format(floor=fmt.percent(found.floor))
     if found.control is None:
@@ -192,13 +197,13 @@ def noise(found: Comparison) -> str:
 
 
 def quality_line(result: RunResult) -> str:
-    """'Fair: it rests on 1 process.'; '' without an answer."""
+    """Returns how far the speed-up can be relied on: 'Fair: it rests on 1 process.'; '' without a valid speed-up."""
     mark = quality(result)
     return f"{mark.mark.capitalize()}: {mark.reason}." if mark is not None else ""
 
 
 def caveat(result: RunResult) -> str:
-    """The caveat that a reader must not miss: the first of `IMPORTANT` that the result has; '' without one."""
+    """Returns the warning that a reader must not miss: the first key of `IMPORTANT` that the result has; '' if none."""
     texts = {one.key: str(one) for one in reversed(result.caveats)}
     return next((texts[key] for key in IMPORTANT if key in texts), "")
 
@@ -209,7 +214,8 @@ NEVER = BreakEven(calls=None, low=None, high=None, images=None, seconds=None)
 
 
 def break_even(result: RunResult, seconds: float) -> BreakEven | None:
-    """When a first call of this many seconds has paid; None if it is not known whether it does."""
+    """Returns when a first call of `seconds` has paid for itself: `NEVER` if compiled is not faster.
+    Returns None if unknown: without a clear verdict, or if the outputs of eager and compiled differ."""
     stated = outcome(result)
     if stated not in ("faster", "same", "slower") or result.outputs_differ:
         return None
@@ -217,7 +223,8 @@ def break_even(result: RunResult, seconds: float) -> BreakEven | None:
 
 
 def worth(result: RunResult) -> str:
-    """'Pays after 18 000 calls from nothing, 4 000 with a kept cache', 'Never pays here'; '' without figures."""
+    """Returns when compiling pays: 'Pays after 18 000 calls from nothing, 4 000 with a kept cache', 'Never pays here'.
+    Returns '' for a run that failed or has no speed-up."""
     stated, compiled = outcome(result), result.compilation
     if stated is None or compiled is None:
         return ""
@@ -234,28 +241,29 @@ def worth(result: RunResult) -> str:
             return "Never pays here"
         calls = fmt.two_digits(even.calls if even.answers is None else even.images or 0)
         number = fmt.group_thousands(calls) if paid else fmt.count(calls, result.main)
-        paid.append(f"{number} {start(compiled, state)}")
+        paid.append(f"{number} {start_name(compiled, state)}")
     return f"Pays after {', '.join(paid)}"
 
 
 def worth_why(result: RunResult) -> str:
-    """'A start takes 28 s from nothing, 1.2 s with a kept cache'; '' if no first call was measured."""
+    """Returns what a start costs: 'A start takes 28 s from nothing, 1.2 s with a kept cache'; '' if that is unknown."""
     compiled = result.compilation
     if compiled is None or outcome(result) in (None, "void"):
         return ""
     costs = compiled.known_costs.items()
-    return f"A start takes {', '.join(f'{fmt.start_time(one)} {start(compiled, state)}' for state, one in costs)}"
+    return f"A start takes {', '.join(f'{fmt.start_time(one)} {start_name(compiled, state)}' for state, one in costs)}"
 
 
-def start(compiled: Compilation, state: str) -> str:
-    """How a process starts, by a key of `known_costs`: 'from nothing', 'with the package kept'."""
+def start_name(compiled: Compilation, state: str) -> str:
+    """Returns how a process starts: 'from nothing', 'with the package kept'. `state` is a key of `known_costs`."""
     if state == "warm" and compiled.package_bytes is not None:
         return "with the package kept"
     return STARTS[state]
 
 
 def calls_to_pay(even: BreakEven) -> str:
-    """'10 000 to 140 000 calls', 'about 20 000 calls', of a text model tokens, by the interval's ends; 'never'."""
+    """Returns the break-even by the interval's ends: '10 000 to 140 000 calls', 'about 20 000 calls', 'never'.
+    For a text model the unit is tokens."""
     if even.calls is None or even.low is None:
         return "never"
     thing, each = ("call", 1.0) if even.answers is None else ("token", (even.images or 0) / max(even.calls, 1))

@@ -1,4 +1,4 @@
-"""What tests of the command line share."""
+"""Helpers shared by the tests of the command line."""
 
 import io
 import subprocess
@@ -12,7 +12,7 @@ RUN = ["run", "--checkpoint", "shapes-vit", "--image", str(EXAMPLE)]
 
 
 class Terminal(io.StringIO):
-    """A standard stream that takes itself for a terminal."""
+    """A standard stream that claims to be a terminal."""
 
     def isatty(self) -> bool:
         return True

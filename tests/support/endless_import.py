@@ -1,4 +1,4 @@
-"""A module whose imports never end, as torch's take seconds. Started in the place of a backend module."""
+"""A worker stuck in its imports for ten minutes. Tests start this module in place of a backend module."""
 
 import time
 

@@ -1,4 +1,4 @@
-"""Stands in for `torch.cuda`: a GPU that works through a queue on a simulated clock, and torch's allocator."""
+"""Replaces `torch.cuda`, for tests without a GPU: a queue of kernels on a simulated clock, and torch's allocator."""
 
 import time
 from typing import Any
@@ -8,15 +8,15 @@ import torch
 
 
 class FakeCuda:
-    """Times in seconds, memory in bytes. Not simulated: several streams, and a clock that moves."""
+    """A GPU that runs kernels one after the other. Times are in seconds, memory in bytes, the clock rate is fixed."""
 
-    LAUNCH, WAIT, CYCLES = 4e-6, 6e-6, 1.5e9
+    LAUNCH, WAIT, CYCLES = 4e-6, 6e-6, 1.5e9  # seconds of a launch and of a wait, and clock cycles a second
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = self.busy_until = 100.0
         self.allocated = self.peak = 0
         self.pools: list[dict[str, Any]] = []
-        """Segments as in `torch.cuda.memory_snapshot()`."""
+        """Memory segments to be listed by `torch.cuda.memory_snapshot()`, beside a segment of the default pool."""
         fake = self
 
         class Event:
@@ -45,13 +45,13 @@ class FakeCuda:
             monkeypatch.setattr(torch.cuda, name, answer)
 
     def run(self, seconds: float, memory: int = 0) -> None:
-        """Launches a kernel of so many seconds, which needs so much memory while it runs."""
+        """Launches a kernel that takes `seconds` on the GPU and needs `memory` bytes while it runs."""
         self.now += self.LAUNCH
         self.busy_until = max(self.busy_until, self.now) + seconds
         self.peak = max(self.peak, self.allocated + memory)
 
     def memory_moves(self, monkeypatch: pytest.MonkeyPatch, rate: float) -> None:
-        """Lets tensors that are made from now on be copied with so many bytes a second, read and written."""
+        """Makes a copy of a new tensor take its bytes, once read and once written, over `rate` bytes a second."""
         fake = self
 
         class Memory:

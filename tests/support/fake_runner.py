@@ -1,7 +1,5 @@
-"""A runner without models: the same events in the same order, and a result that was stored before.
-
-For tests of the page, and for looking at it: nothing is loaded and nothing is timed.
-"""
+"""Replaces `demo.runs.runner.Runner`, for tests of the page: nothing is loaded or timed.
+It sends the same events in the same order, and ends with a result that the test made."""
 
 import dataclasses
 import itertools
@@ -26,9 +24,11 @@ from demo.store.history import History
 
 
 class FakeRunner:
-    """A process takes `seconds`, writes the files that are asked for, and ends with what `answer` returns for its spec
-    and picture: a result, or an error to raise. With `hold` it stops in the middle of the timing. `history` keeps what
-    was measured, as the real runner does."""
+    """A runner whose processes take `seconds` each, write the files asked for, and end with what `answer` returns.
+
+    `answer` gets spec and picture, and returns a result or an error to raise. While `hold` is True, a run stays in the
+    middle of its timing. `history` stores every result, as with the real runner. The lists keep the arguments of `run`.
+    """
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class FakeRunner:
         self.to_come: list[int] = []
         self.threads: list[int | None] = []
         self.free: int | None = None
-        """The threads that a run would get now."""
+        """Number of threads that a run would get now, as `free_threads` tells; None if unknown."""
         self.machine: HostInfo | None = machine
         self.running = 0
         self.closed = False
@@ -112,7 +112,7 @@ def cancelled(spec: RunSpec) -> RunResult:
 
 
 def progress(elapsed: float, total: float, result: RunResult | None) -> Progress:
-    """The progress of a run after `elapsed` of `total` seconds, on its way to `result`."""
+    """Returns the progress after `elapsed` of `total` seconds; from the timing on with the speed-up of `result`."""
     share = elapsed / total
     phase = next(name for name, end in _ENDS if share < end or name == "check")
     now = Progress(phase, share, elapsed, total - elapsed)
@@ -134,7 +134,7 @@ _count = itertools.count()
 
 
 def measured(spec: RunSpec, image: Any = None) -> RunResult:
-    """Freezing is fastest and starts slowly, a package starts at once, every other way is as slow as eager."""
+    """Returns a result: freezing is fastest but starts slowly, a package starts fast, the rest is as fast as eager."""
     compiled = 0.002 if spec.freezing else 0.003 if spec.compiler == "aot" else 0.004
     cold, warm = (30.0, 20.0) if spec.freezing else (40.0, 0.1) if spec.compiler == "aot" else (20.0, 5.0)
     costs = {name: CompileCost(cost, {"first run": 0.05}) for name, cost in (("cold", cold), ("warm", warm))}

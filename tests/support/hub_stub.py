@@ -1,4 +1,4 @@
-"""A Hub on loopback: serves folders as repositories, and answers some ids with the Hub's failures."""
+"""A stub of the Hugging Face Hub on 127.0.0.1: serves folders as repositories, and fails for the ids in `FAILURES`."""
 
 import hashlib
 import json
@@ -26,10 +26,8 @@ def _tag(file: Path) -> str:
 
 @contextmanager
 def serve(repositories: dict[str, Path], fetched: list[str] | None = None) -> Iterator[str]:
-    """The address of a stub that serves each id from its folder, as huggingface_hub asks for files.
-
-    The commit of a repository changes with its files. `fetched` takes the path of each file whose bytes were asked for.
-    """
+    """Yields the address of a stub that serves each repository id from its folder, as huggingface_hub asks for files.
+    The commit of a repository changes with its files. The stub appends each file that is downloaded to `fetched`."""
 
     class Handler(BaseHTTPRequestHandler):
         def log_message(self, *args: object) -> None:
@@ -90,8 +88,8 @@ def serve(repositories: dict[str, Path], fetched: list[str] | None = None) -> It
 
 @contextmanager
 def taken_for_the_hub(address: str, cache: Path) -> Iterator[None]:
-    """Within it this process asks `address` for files, and keeps them in `cache`, as if HF_ENDPOINT had been set."""
-    from transformers.utils import hub  # here: other tests have no use for it
+    """Makes huggingface_hub in this process ask `address` for files and keep them in `cache`, within the context."""
+    from transformers.utils import hub  # here, since other tests need not wait for the import
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HF_ENDPOINT", address)
@@ -99,5 +97,5 @@ def taken_for_the_hub(address: str, cache: Path) -> Iterator[None]:
         patch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", address + "/{repo_id}/resolve/{revision}/{filename}")
         patch.setattr(constants, "HF_HUB_CACHE", str(cache))
         patch.setattr(hf_api.api, "endpoint", address)
-        patch.setattr(hub, "_hf_api", None, raising=False)  # else that of the stub before
+        patch.setattr(hub, "_hf_api", None, raising=False)  # else transformers goes on asking the previous stub
         yield

@@ -1,4 +1,4 @@
-"""Rows of a measured table, for tests."""
+"""Writes tables of published results like those in `assets/measured`, for tests."""
 
 import csv
 from pathlib import Path
@@ -16,7 +16,7 @@ LINE = dict(
 
 
 def write(path: Path, *changes: dict[str, str]) -> Path:
-    """A table with one line for each of `changes`, what is not changed as in `LINE`."""
+    """Writes a table to `path` and returns `path`. Each of `changes` makes a row: `LINE` with these entries changed."""
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
         writer.writeheader()

@@ -1,13 +1,13 @@
-"""The twelve checkpoints, shrunken, as transformers 4 published them: a JSON file each in `backend/old_layouts`.
+"""Makes inputs and weights for shrunken copies of twelve checkpoints in the layout of transformers 4.
 
-Each file holds the config and the preprocessor's config, the name and shape of every weight, the kind of weights
-file, and the outputs of transformers 4.57.3 for a picture of noise, by which the files were written. No weight is
-kept: `weights` makes them by name.
+Each copy is a JSON file in `tests/backend/old_layouts`, written with transformers 4.57.3. The file holds both configs,
+the name and shape of every weight, the kind of weights file, and the outputs for a picture of noise. No weight is
+stored: `weights` makes each from its name.
 
-The configs and the names of the weights are what 4.57.3 writes. From memory of the published repositories are: the
-preprocessors' configs with their old keys, which repositories hold a pickle only, the entries that later releases no
-longer write (`torch_dtype`, the buffers of positions), and that Conditional DETR is published with a timm backbone.
-That the DETRs' revision without timm holds `"dilation": null` is told in public issues, and is what 4.57.3 writes.
+Transformers 4.57.3 wrote the configs and the names of the weights. Written from memory of the published repositories:
+the old keys of the preprocessors' configs, which repositories hold only a pickle, the entries that later releases no
+longer write (`torch_dtype`, position buffers), and that Conditional DETR is published with a timm backbone. Public
+issues say that the DETRs' revision without timm holds `"dilation": null`, and 4.57.3 writes that, too.
 """
 
 import zlib
@@ -18,7 +18,7 @@ from PIL import Image
 
 OUTPUTS = ("logits", "pred_boxes", "class_queries_logits", "masks_queries_logits")
 KEPT = 24
-"""Numbers kept of each output: the first ones."""
+"""How many numbers of each output the JSON files hold: the first 24."""
 VOCABULARY = {"<|startoftext|>": 0, "a</w>": 1, "cat</w>": 2, "<|endoftext|>": 3}
 QUERY = "a a"
 
@@ -28,7 +28,7 @@ def picture() -> Image.Image:
 
 
 def weights(shapes: dict[str, list[int]]) -> dict[str, torch.Tensor]:
-    """A tensor for each name, which depends on the name and the shape only. Variances are positive."""
+    """Returns a tensor for each name in `shapes`, the same at each call. Variances are positive, as a norm needs."""
     made = {}
     for name, shape in shapes.items():
         generator = torch.Generator().manual_seed(zlib.crc32(name.encode()))

@@ -1,4 +1,4 @@
-"""A workload of a module and its inputs, and a run in this process, for tests of what takes one or makes one."""
+"""Makes a workload (a model with its inputs) from any module, and runs a spec in this process instead of a worker."""
 
 import io
 from pathlib import Path
@@ -24,7 +24,7 @@ def workload_of(model: torch.nn.Module, **inputs: torch.Tensor) -> OwnModel:
 
 
 def result_of(spec: RunSpec, picture: Path = SCENE, stream: io.StringIO | None = None, **job: Any) -> RunResult:
-    """Whatever else runs on this machine changes nothing in it, nor does what was compiled before."""
+    """Runs `spec` in this process; neither other programs nor what dynamo compiled before changes the result."""
     torch._dynamo.reset()
     with mock.patch.object(cores, "sample", lambda: None):
         return Run(Job(spec, str(picture), **job), Events(stream or io.StringIO())).execute()

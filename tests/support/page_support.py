@@ -1,4 +1,4 @@
-"""The page without a browser, for tests: its events are triggered as gradio triggers them, and answer with updates."""
+"""Drives the page without a browser: tests call the functions behind its events, which return gradio's updates."""
 
 import contextlib
 import dataclasses
@@ -31,7 +31,7 @@ HOSTILE = "<img src=x onerror=alert(1)><script>alert(2)</script>"
 
 
 def from_browser(session: str = "a page", **query: str) -> Any:
-    """A request as gradio hands it to a handler, by a link with this query."""
+    """Returns a request as gradio gives it to a handler; `query` is the query of the page's address."""
     return SimpleNamespace(session_hash=session, query_params=query)
 
 
@@ -42,11 +42,9 @@ def handler(
     of: tuple[Any, str] | None = None,
     only: list[Any] | None = None,
 ) -> Callable[..., Any]:
-    """The function behind an event. A test calls it with the values of the event's inputs.
-
-    The event has the input `takes`, the output `changes`, the outputs `only`, and is triggered by `of`, a component
-    and the name of its event; None is any. The function takes `request` and `data`, which came with the event, too.
-    """
+    """Returns the function behind the only event that matches. A test calls it with the values of the event's inputs.
+    The event has the input `takes`, the output `changes`, exactly the outputs `only`, and the trigger `of`: a component
+    and the name of its event. None matches any. The function also takes the event's `request` and `data`."""
     found = {
         event.fn
         for event in page.fns.values()
@@ -68,25 +66,25 @@ def handler(
 
 
 def press(page: Page, component: Any, *values: Any, event: str = "click", request: Any = None, data: Any = None) -> Any:
-    """What this event of a component sends, for the values of its inputs."""
+    """Returns the updates that an event of `component` sends; `values` are those of the event's inputs."""
     return handler(page, of=(component, event))(*values, request=request, data=data)
 
 
 def press_row(page: Page, table: Any, *values: Any, row: Any = (), place: Any = (0, 1), request: Any = None) -> Any:
-    """What a press on a row sends: `row` are the values of its cells, `place` its row and column."""
+    """Returns the updates for a press on a cell: `row` has the values of its row, `place` is (row, column)."""
     data = {"index": list(place), "row_value": list(row)}
     return press(page, table, *values, event="select", request=request, data=data)
 
 
 def shown(update: dict[str, Any]) -> list[list[str]]:
-    """The rows of a table as a reader sees them."""
+    """Returns the texts of a table's cells, row by row, from the update that shows the table."""
     rows: list[list[str]] = update["value"]["metadata"]["display_value"]
     assert len(rows) == len(update["value"]["data"]) and update["visible"] is bool(rows)
     return rows
 
 
 def followed(page: Page, part: WorkView, begun: dict[Any, Any]) -> Iterator[dict[Any, Any]]:
-    """What a page gets: `begun`, then the progress of the work that `part` of it watches from here on, then its end."""
+    """Yields the updates that a page gets: `begun`, then the progress of the work that `part` shows, then its end."""
     yield begun
     if (going := begun[part.work_shown]) is not None:
         yield from handler(page, takes=part.work_shown, only=part._live)(going)
@@ -94,14 +92,14 @@ def followed(page: Page, part: WorkView, begun: dict[Any, Any]) -> Iterator[dict
 
 
 def ended(work: Work) -> Work:
-    """Waits for its end."""
+    """Waits up to 20 s for the end of `work`, and returns `work`."""
     assert work._ended.wait(20)
     return work
 
 
 @contextlib.contextmanager
 def serving(page: Page, **how: Any) -> Iterator[str]:
-    """The address of the page, on a server of its own, with a slash at its end."""
+    """Yields the address of the page, 'http://127.0.0.1:7860/', on a server that stops at the end of the context."""
     _, address, _ = launch(page, prevent_thread_lock=True, **{"server_port": None} | how)
     yield address
     page.close(verbose=False)
@@ -115,31 +113,31 @@ def answering(answer: RunResult | Exception, seconds: float = 0.0) -> FakeRunner
 
 
 def visitor(name: str) -> str:
-    """The id that the browser of this visitor keeps."""
+    """Returns the id that the browser of the visitor `name` keeps."""
     return hashlib.md5(name.encode()).hexdigest()
 
 
 def in_the_form(picture: Path) -> dict[str, Any]:
-    """A picture as the form's field sends it."""
+    """Returns a picture as the form's field sends it."""
     path = save_file_to_cache(picture, get_upload_folder())
     return {"path": path, "orig_name": picture.name, "meta": {"_type": "gradio.FileData"}}
 
 
 def field_values(page: Page, **changes: Any) -> dict[str, Any]:
-    """The form's first values, by name, with a scene as its picture and these changed."""
+    """Returns the form's initial values by name, with a scene as the picture, and with `changes`."""
     first = {name: field.value for name, field in page.run_tab.form.inputs.items()}
     return first | {"image": in_the_form(form.scenes()[0])} | changes
 
 
 def press_run(page: Page, name: str = "one", **changes: Any) -> Iterator[dict[Any, Any]]:
-    """What this visitor's press of Run sends, from the form with these fields changed."""
+    """Yields the updates after the visitor `name` changed fields of the form by `changes` and pressed Run."""
     values = field_values(page, **changes).values()
     run = handler(page, changes=page.run_tab.work_shown, of=(page.run_tab.form.run, "click"))
     yield from followed(page, page.run_tab, run(visitor(name), *values))
 
 
 def open_page(page: Page, name: str = "one", **query: str) -> Iterator[dict[Any, Any]]:
-    """What a page gets when this visitor opens it by a link with this query; nothing if it stays as it is."""
+    """Yields the updates after the visitor `name` opened the page with this query; none if the page needs no change."""
     tab = page.run_tab
     updates = handler(page, changes=tab.visitor)(visitor(name), request=from_browser(**query))
     if updates.keys() - {tab.visitor, tab.work_shown}:
@@ -151,12 +149,12 @@ def cancel(page: Page, name: str) -> None:
 
 
 def forecast(page: Page, **changes: Any) -> Any:
-    """What stands above the Run button for the form with these fields changed."""
+    """Returns the update of the text above the Run button, for the form with `changes`."""
     return handler(page, only=[page.run_tab.form.forecast])(*field_values(page, **changes).values())
 
 
 def stage_of(page: Page, updates: dict[Any, Any]) -> str:
-    """The HTML that an update puts into the result pane, all pieces together, without the folded sections."""
+    """Returns the HTML that `updates` put into the result pane, joined, without the folded sections."""
     pane = page.run_tab.pane
     shown = [updates.get(part, "") for part in (pane.notice, pane.live, pane.top, pane.outputs.words)]
     return "".join(str(update.get("value", "")) if isinstance(update, dict) else str(update) for update in shown)
@@ -171,12 +169,12 @@ def is_ready(page: Page, updates: dict[Any, Any]) -> bool:
 
 
 def stored(name: str) -> RunResult:
-    """A result of `tests/fixtures`."""
+    """Returns the result in `tests/fixtures/<name>.json`."""
     return from_json(json.loads((FIXTURES / f"{name}.json").read_text(encoding="utf-8")))
 
 
 def noisy_result(**changes: Any) -> RunResult:
-    """A run whose compiled calls take anything between half and twice as long as the eager ones."""
+    """Returns a run whose compiled calls take between half and twice as long as the eager calls."""
     steady = ok_result().eager
     times = tuple(seconds * (0.5, 2.0, 1.1, 0.8)[place // 4 % 4] for place, seconds in enumerate(steady.wall_seconds))
     return ok_result(compiled=dataclasses.replace(steady, wall_seconds=times), **changes)

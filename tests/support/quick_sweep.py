@@ -1,4 +1,4 @@
-"""The command line with workers that need no torch: `python -m tests.support.quick_sweep sweep ...`."""
+"""Runs the command line with workers that import no torch: `python -m tests.support.quick_sweep sweep ...`."""
 
 import sys
 from functools import partial

@@ -1,8 +1,8 @@
-"""A worker without torch: answers every job after QUICK_SECONDS with a made-up result. Started by the tests' runner.
+"""A worker without torch, which sends a made-up result for every job. Environment variables control it:
 
-Writes a line into the file QUICK_LOG when a job has come. The batch size of a job decides how it ends: see `ENDS`.
-While the file QUICK_HOLD exists, jobs of a batch size above 3 are not answered. FAULT names what a worker may do to its
-runner: see `fault`.
+QUICK_SECONDS: the seconds before the result. QUICK_LOG: a file to which each job appends a line. QUICK_HOLD: a file;
+while it exists, jobs with a batch size above 3 get no result. FAULT: how the worker misbehaves, see `fault`. The batch
+sizes in `ENDS` end a job badly.
 """
 
 import dataclasses
@@ -73,13 +73,13 @@ def fault(events: Events, job: dict[str, Any]) -> None:
         if FAULT.endswith("dies"):
             os.kill(os.getpid(), signal.SIGKILL)
     elif FAULT == "refuses what is to be exact":
-        # the job's threads as a warning of the first process
+        # the caveat tells the test how many threads the first process was given
         if job["exactly"] and job["threads"]:
             events.send("refused", message=f"Fewer than {job['threads']} cores are free.")
         else:
             events.send("result", result=good | {"caveats": [plain(note(f"{job['threads']} threads"))]})
     elif FAULT.startswith("speed-ups "):
-        # '1.5' or, with one thread, '1.5/1': one for each process; without one it ends and has no result
+        # 'speed-ups 1.5 1.4/1': the first process reports 1.5×, the second 1.4× with 1 thread, a third one crashes
         played = Path(os.environ["CHILD_FILE"])
         number = len(played.read_text()) if played.exists() else 0
         played.write_text("x" * (number + 1))

@@ -1,4 +1,4 @@
-"""Results made by hand, for tests that need no model: shaped as a worker sends them."""
+"""Results made by hand, as a worker would send them, for tests that need no model."""
 
 import dataclasses
 import hashlib
@@ -35,7 +35,7 @@ ENVIRONMENT = Environment(
     compiler="g++ 12.2.0",
 )
 MACHINE = HostInfo(**ENVIRONMENT.facts(), modes=MODES, gpu=None, gpu_problem=None, inductor_cache="")
-"""The machine of `ENVIRONMENT`, as its waiting worker tells it."""
+"""The machine of `ENVIRONMENT`, as a worker reports it before a run."""
 LABELS = Predictions(labels=(Label("circle", 0.98), Label("ring", 0.015), Label("star", 0.005)))
 BOXES = Predictions(boxes=(Box("circle", 0.97, (10.0, 20.0, 60.5, 80.0)), Box("star", 0.91, (50.0, 5.0, 90.0, 44.0))))
 SEGMENTS = Predictions(
@@ -44,18 +44,18 @@ SEGMENTS = Predictions(
 
 
 def info_of(picture: Path) -> ImageInfo:
-    """What a result holds of this file; the sizes and the preview are made up."""
+    """Returns what a result stores about a picture file; its size in pixels and its preview are made up."""
     return ImageInfo(picture.name, 320, 240, hashlib.sha256(picture.read_bytes()).hexdigest(), "/9j/")
 
 
 def measurement(seconds: float, blocks: int = 12, peak: int | None = 1_000_000) -> Measurement:
-    """Blocks of 4 calls that wander by 2 % together, so that two of these have a narrow ratio."""
+    """Returns blocks of 4 calls of about `seconds`. All drift alike, so two measurements have a narrow ratio."""
     times = tuple(seconds * (1 + 0.02 * (block % 3)) for block in range(blocks) for _ in range(4))
     return Measurement(times, None, (seconds * 3, seconds), 4, peak)
 
 
 def ok_result(**changes: Any) -> RunResult:
-    """A classification run on a CPU: compiled twice as fast."""
+    """Returns a classification run on a CPU in which compiled is twice as fast; `changes` replace fields."""
     fields: dict[str, Any] = dict(
         id="20261121T090000-abcdef",
         started_at="2026-11-21T09:00:00Z",
@@ -75,7 +75,7 @@ def ok_result(**changes: Any) -> RunResult:
 
 
 def text_result(**changes: Any) -> RunResult:
-    """A run of a text model on a CPU: a token in 2 or 1 ms, the first one in 8 or 5 ms."""
+    """Returns a run of a text model on a CPU: a token takes 2 ms eager, 1 ms compiled, the first token 8 and 5 ms."""
     ours = Predictions(text=" a red star.", pieces=(" a", " red", " star", "."), token_ids=(5, 6, 7, 8))
     fields: dict[str, Any] = dict(
         spec=RunSpec("shapes-gemma", TEXT_GENERATION, device="cpu", prompt="The picture shows", tokens=4),
@@ -112,7 +112,8 @@ GPU = dataclasses.replace(
 
 
 def on_gpu(seconds: float, device_seconds: float, peak: int, rate: float) -> Measurement:
-    """`seconds` a call, of which the GPU works `device_seconds`; `rate` calls a second without waiting for each."""
+    """Returns times of a GPU: `seconds` a call, `device_seconds` of GPU work in a call, and `peak` bytes of memory.
+    `rate` is the calls per second if the calls are launched without waiting for the result of each."""
     return dataclasses.replace(
         measurement(seconds, peak=peak),
         device_seconds=(device_seconds,) * 20,
@@ -130,7 +131,7 @@ def on_gpu(seconds: float, device_seconds: float, peak: int, rate: float) -> Mea
 
 
 def full_result(**changes: Any) -> RunResult:
-    """A run on a GPU in which every field is filled: two graphs, a break, both compile costs, a machine that talks."""
+    """Returns a run on a GPU with nearly every field filled: two graphs, a graph break, both compile costs."""
     states = tuple(HostSample(at, 0.02, GpuSample(1_350e6 + 30e6 * at, 1_590e6, (), 0)) for at in (0.0, 1.0, 2.0))
     fields: dict[str, Any] = dict(
         id="20261121T093000-0f0f0f",
@@ -159,7 +160,7 @@ def full_result(**changes: Any) -> RunResult:
 
 
 def plain(markdown: str) -> str:
-    """The words of Markdown, in one line."""
+    """Returns the text of Markdown without its markup, on one line."""
     row = re.compile(r"^\|.*\|$", re.MULTILINE)
     text = row.sub(lambda row: re.sub(r"(?<!\\)\|| -+:?(?= \|)", " ", row[0]), markdown)
     text = re.sub(r"(?<!\\)(\*\*|\[|\]\([^)]*\))", "", text)

@@ -1,7 +1,5 @@
-"""Tiny language models with random weights and a tokenizer, written as the Hub holds such checkpoints.
-
-Each config.json holds entries that published ones of its kind have, with smaller sizes.
-"""
+"""Writes checkpoints of tiny language models, with random weights and a tokenizer, in the layout of the Hub.
+Each config.json has the entries of a published config of its kind, with smaller sizes."""
 
 import json
 from pathlib import Path
@@ -52,7 +50,7 @@ CONFIGS: dict[str, dict[str, Any]] = {
 
 
 def write(folder: Path, kind: str, **changes: Any) -> Path:
-    """Writes a checkpoint of one of the kinds in `CONFIGS`; `changes` are entries of its config.json."""
+    """Writes a checkpoint into `folder`; `kind` is a key of `CONFIGS`, `changes` are entries of its config.json."""
     folder.mkdir(parents=True)
     tokenizer, tokenizer_config = byte_level() if kind == "gpt2" else byte_fallback()
     tokenizer.save(str(folder / "tokenizer.json"))
@@ -64,7 +62,7 @@ def write(folder: Path, kind: str, **changes: Any) -> Path:
     weights = AutoModelForCausalLM.from_config(config, dtype=torch.float32).state_dict()
     if config.tie_word_embeddings:
         weights.pop("lm_head.weight", None)
-    if entries["model_type"] == "gpt2":  # as published: without the prefix, and with the causal masks
+    if entries["model_type"] == "gpt2":  # published GPT-2 files have no 'transformer.' prefix, but have causal masks
         weights = {name.removeprefix("transformer."): weight for name, weight in weights.items()}
         mask = torch.tril(torch.ones(CONTEXT, CONTEXT)).view(1, 1, CONTEXT, CONTEXT)
         weights |= {f"h.{layer}.attn.bias": mask.clone() for layer in range(2)}
@@ -73,7 +71,7 @@ def write(folder: Path, kind: str, **changes: Any) -> Path:
 
 
 def byte_level() -> tuple[Tokenizer, dict[str, Any]]:
-    """A tokenizer like GPT-2's, with a token for each byte, and its tokenizer_config.json."""
+    """Returns a tokenizer like GPT-2's, with a token for each byte, and its tokenizer_config.json."""
     letters = {letter: number for number, letter in enumerate(sorted(pre_tokenizers.ByteLevel.alphabet()))}
     tokenizer = Tokenizer(BPE(letters, []))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -83,7 +81,7 @@ def byte_level() -> tuple[Tokenizer, dict[str, Any]]:
 
 
 def byte_fallback() -> tuple[Tokenizer, dict[str, Any]]:
-    """A tokenizer like LLaMA's: words with a mark in place of the blank before them, and bytes for all others."""
+    """Returns a tokenizer like LLaMA's and its config: '▁' for a blank, a token a letter, and bytes for all else."""
     words = ["<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256)), "▁", *"abcdefghijklmnopqrstuvwxyz."]
     tokenizer = Tokenizer(BPE(dict(zip(words, range(len(words)), strict=True)), [], byte_fallback=True))
     tokenizer.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])

@@ -1,20 +1,17 @@
-"""What a browser's tab complains of, and what it shows where nobody sees it."""
+"""Finds faults of the page in a browser: errors of a tab, parts outside the window, weak contrast, missing names."""
 
 from typing import Any
 
 LEAVING = "this page is being left"
-"""What the tab says to itself, as an ordinary message, before any listener of the page hears that it is left."""
+"""Console message by which a tab tells the test that its page is about to be left."""
 CUT_OFF = ("AbortError", "Connection errored out")
-"""What gradio says of answers that were still under way when it closed its streams because its page is left."""
+"""Words of the errors that gradio logs for requests in progress, when its page is left and it closes its streams."""
 
 
 def heard(tab: Any, address: str, troubles: list[str]) -> None:
-    """Adds to `troubles` every error that the tab logs or throws from now on, and what it asks of any other address;
-    call it before the tab's first page.
-
-    Not what a page says of answers that it cut off itself because it was being left: on a page that stays, the same
-    words are a trouble.
-    """
+    """Adds to `troubles` every error that `tab` logs or throws from now on, and every request to another address.
+    Call `heard` before the tab opens its first page. Errors with the words of `CUT_OFF` do not count while a page is
+    being left, but do on a page that stays."""
     leaving = False
 
     def hear(text: str) -> None:
@@ -55,7 +52,7 @@ BEYOND = """() => [...document.querySelectorAll('main *')]
   })
   .map(part => part.outerHTML.slice(0, 120))
   .concat(document.documentElement.scrollWidth > innerWidth ? ['the page scrolls sideways'] : [])"""
-"""What reaches beyond the window's edges and lies in no frame that can be scrolled by itself."""
+"""JavaScript that returns the HTML of parts beyond the window's edges, unless a frame around them can be scrolled."""
 
 CONTRAST = """() => {
   const numbers = colour => colour.match(/[\\d.]+/g).map(Number);
@@ -77,10 +74,10 @@ CONTRAST = """() => {
     return [text.textContent, (bright + 0.05) / (dim + 0.05)];
   });
 }"""
-"""The text and the contrast of each text of a figure. axe-core judges no text inside SVG. Signs without a letter or
-digit stand for a colour that a word beside them names."""
+"""JavaScript that returns [text, contrast] for each text of a chart, since axe-core skips text inside SVG. It skips
+signs without a letter or digit: they show a colour that a word beside them names."""
 NAMELESS = """() => [...document.querySelectorAll('.js-plotly-plot')].filter(figure => figure.checkVisibility())
   .map(figure => [figure, figure.querySelector('.gtitle')?.textContent.trim(), figure.getAttribute('aria-label')])
   .filter(([figure, title, said]) => !(figure.role === 'img' && title && said?.startsWith(title)))
   .map(([figure, title, said]) => `${title}: ${said}`)"""
-"""The figures in sight whose accessible name does not begin with their title."""
+"""JavaScript that returns the visible charts whose accessible name does not begin with their title."""

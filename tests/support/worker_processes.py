@@ -1,4 +1,4 @@
-"""Looks at the processes of this machine, for tests of what a worker leaves behind."""
+"""Finds processes on this machine, for tests that a worker leaves none behind."""
 
 import contextlib
 import sys
@@ -12,7 +12,7 @@ needs_linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="l
 
 
 def processes_with(marker: str) -> list[int]:
-    """Living processes whose environment holds `marker`: a worker's whole family, whatever it became."""
+    """Returns the ids of living processes whose environment holds `marker`: a worker and all its descendants."""
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
@@ -26,7 +26,7 @@ def is_zombie(folder: Path) -> bool:
 
 
 def alive(pid: int) -> bool:
-    """False for a process that is gone or a zombie nobody has waited for yet."""
+    """Returns False for a process that is gone, or a zombie whose parent has not waited for it yet."""
     with contextlib.suppress(OSError):
         return not is_zombie(Path(f"/proc/{pid}"))
     return False

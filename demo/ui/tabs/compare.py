@@ -90,7 +90,7 @@ def _winner(runs: dict[str, RunResult]) -> str:
     for letter in others:
         difference = _difference(times[letter] / times[winner], speedups[winner], speedups[letter], len(others))
         if difference.verdict == "faster":
-            sentences.append(f"{winner} is {verdict.figure(difference).rstrip('×')} times as fast as {letter}.")
+            sentences.append(f"{winner} is {verdict.factor(difference).rstrip('×')} times as fast as {letter}.")
         elif difference.verdict == "same":
             sentences.append(f"{winner} and {letter} are equally fast.")
         else:
@@ -133,7 +133,7 @@ def _first_call(result: RunResult) -> str:
     if cost is None:
         return ""
     cache = "partly" if cost.partly else cost.cache
-    start = "off" if cache == "off" else verdict.start(cost, cache)
+    start = "off" if cache == "off" else verdict.start_name(cost, cache)
     return f"{fmt.duration(cost.first_call_seconds)} ({start})"
 
 
