@@ -120,8 +120,8 @@ def build_package(workload: Workload, path: Path, folder: Path) -> dict[str, flo
     # and glibc refuses such libraries from 2.41 on (Debian 13).
     shared_flags = cpp_builder._get_shared_cflags
 
-    def flags(do_link: bool) -> list[str]:
-        return [*shared_flags(do_link), *["Wl,-z,noexecstack"] * (do_link and platform.system() == "Linux")]
+    def flags(*arguments: Any) -> list[str]:  # `do_link` is the last; from torch 2.14 the compiler comes before it
+        return [*shared_flags(*arguments), *["Wl,-z,noexecstack"] * (arguments[-1] and platform.system() == "Linux")]
 
     with mock.patch.object(cpp_builder, "_get_shared_cflags", flags):
         torch._inductor.aoti_compile_and_package(program, package_path=str(path), inductor_configs=configs)
