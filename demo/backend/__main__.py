@@ -1,7 +1,7 @@
 """The worker, a process for one run: `python -m demo.backend EVENTS_FD`, started by `demo.runs.runner`.
 
-The worker imports torch and transformers, reports the machine, and waits for one JSON line on standard input: a `Job`
-of `demo.backend.messages`. It answers with JSON lines on the pipe EVENTS_FD, to which no library prints:
+The worker imports torch and transformers, reports the machine, and waits for one JSON line on standard input: a
+`Job` of `demo.backend.messages`. It answers with JSON lines on the pipe EVENTS_FD, to which no library prints:
 
     {"event": "ready", "machine": {...}}        once, before the job: a HostInfo
     {"event": "progress", "progress": {...}}    a Progress

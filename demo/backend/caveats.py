@@ -19,7 +19,10 @@ LOW_CLOCK = 0.75
 
 
 def of_calls(workload: Workload, variants: Variants) -> list[Caveat]:
-    """Returns a caveat for each variant whose calls all return the same tensors. Not covered: copies of kept ones."""
+    """Returns a caveat for each variant whose calls all return the same tensors.
+
+    Not covered: copies of kept ones.
+    """
 
     def identities(outputs: list[torch.Tensor]) -> list[tuple[int, int]]:
         """Returns each tensor's address and version, which changes when the tensor is written to."""

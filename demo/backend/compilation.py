@@ -41,7 +41,8 @@ STEPS = {
 }
 """Compile steps (keys of `CompileCost.parts`) by the event of torch's own trace that begins them."""
 MAX_METRICS = 10_000
-"""Limit of compiled functions whose metrics torch keeps. Torch's 64 are too few for a model with many graph breaks."""
+"""Limit of compiled functions whose metrics torch keeps. Torch's 64 are too few for a model with many graph
+breaks."""
 
 
 @contextlib.contextmanager
@@ -88,7 +89,9 @@ class CompileLog:
         return int(counters["frames"]["total"]) + int(counters["aot_autograd"]["total"])
 
     def first_call_ended(self) -> None:
-        """Stores the seconds of each compile step of the first call. Call it before anything else is compiled.
+        """Stores the seconds of each compile step of the first call.
+
+        Call it before anything else is compiled.
 
         In torch's metrics each step contains the next: dynamo probes the instructions and calls AOTAutograd,
         AOTAutograd calls inductor, and inductor waits for the compiler. Here each step is stored without the next.
@@ -248,7 +251,9 @@ def use_empty_cache(folder: Path) -> None:
 
 
 def remove_unfinished(folder: Path) -> set[str]:
-    """Removes unfinished libraries from inductor's cache, `folder`. Returns the names of the files that stay.
+    """Removes unfinished libraries from inductor's cache, `folder`.
+
+    Returns the names of the files that stay.
 
     A killed linker or a full disk leaves such libraries, and inductor would load them. A library stays if another
     process is linking it and so has locked it. Inductor writes its other files whole or not at all.
@@ -273,11 +278,13 @@ def _is_whole(library: Path) -> bool:
 
 
 def separate_instructions() -> None:
-    """Adds the CPU's vector instructions to the cache key of compiled graphs. Call it before the first compile.
+    """Adds the CPU's vector instructions to the cache key of compiled graphs.
 
-    Inductor's own key lacks them: under ATEN_CPU_CAPABILITY=avx2 it found code for AVX-512, which gave NaN. Inductor
-    learns the instructions once a process, by compiling a small program for each set: the instruction probe. Here the
-    probe runs when the first compile begins, and is timed.
+    Call it before the first compile.
+
+    Inductor's own key lacks them: under ATEN_CPU_CAPABILITY=avx2 it found code for AVX-512, which gave NaN.
+    Inductor learns the instructions once a process, by compiling a small program for each set: the instruction
+    probe. Here the probe runs when the first compile begins, and is timed.
     """
 
     def tag_cache(_: Any) -> None:
@@ -308,8 +315,11 @@ def clone_outputs(outputs: Any) -> Any:
 
 
 def first_line(error: BaseException) -> str:
-    """Returns an error as one line without folders: the first error in a compiler's output, or the end of a traceback
-    in its text, or its first two lines without advice on debugging, or its type. The first that exists counts."""
+    """Returns an error as one line without folders: the first error in a compiler's output, or the end of a
+    traceback in its text, or its first two lines without advice on debugging, or its type.
+
+    The first that exists counts.
+    """
     text, advice = str(error), ("Set TORCH", "You can suppress", "import torch", "torch._dynamo")
     if "returned non-zero exit status" in text:  # Triton's C compiler says why on standard error, which is a file
         with contextlib.suppress(OSError):

@@ -87,7 +87,9 @@ def _break(module: torch.nn.Module, inputs: Any, outputs: Any) -> None:
 
 
 def build_package(workload: Workload, path: Path, folder: Path) -> dict[str, float]:
-    """Builds a package of the model for this batch in the file `path`. Raises what torch.export raises.
+    """Builds a package of the model for this batch in the file `path`.
+
+    Raises what torch.export raises.
 
     Returns seconds by step: "export", which captures the model as a graph, and "build", which compiles a library of
     the graph. `folder` becomes the compile cache: an empty one, so that nothing built before shortens the build.
@@ -133,10 +135,12 @@ def _any_size(value: Any) -> dict[int, Any] | None:
 
 
 def load_package(path: Path) -> Any:
-    """Loads a package and returns its model. Import the class of the model's outputs before you call the model.
+    """Loads a package and returns its model.
 
-    `torch._inductor.aoti_load_package` would also run the C++ compiler: seconds of waiting (pytorch issue 191715). The
-    arguments of its loader: path, name of the model, not single-threaded, one runner, the current device (-1).
+    Import the class of the model's outputs before you call the model.
+
+    `torch._inductor.aoti_load_package` would also run the C++ compiler: seconds of waiting (pytorch issue 191715).
+    The arguments of its loader: path, name of the model, not single-threaded, one runner, the current device (-1).
     """
     loader = torch._C._aoti.AOTIModelPackageLoader(str(path), "model", False, 1, -1)  # type: ignore[attr-defined]
     return AOTICompiledModel(loader)

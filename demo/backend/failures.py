@@ -26,14 +26,18 @@ from demo.core.spec import OWN_MODEL, BadInput, RunSpec
 OTHER = "choose another checkpoint"
 NO_ANSWER = (TimeoutError, ConnectionError, hub_errors.LocalEntryNotFoundError)
 UNUSABLE_FOLDER = ("failed to map segment", *map(os.strerror, (*NO_ROOM, errno.EACCES, errno.EPERM)))
-"""Parts of messages about a folder that is full, that may not be written, or from which no program runs (noexec)."""
+"""Parts of messages about a folder that is full, that may not be written, or from which no program runs
+(noexec)."""
 DAMAGED = (json.JSONDecodeError, UnicodeDecodeError, SafetensorError)
 OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "status_alloc_failed", "unable to find an engine")
 """Parts of messages, in lower case, of errors in CUDA, C++, Linux, cuBLAS and cuDNN when memory runs out."""
 
 
 def explain(error: Exception, phase: str, result: RunResult) -> tuple[Status, Failure]:
-    """Returns the status and the Failure of a run in which `phase` raised `error`. `result` is the result so far."""
+    """Returns the status and the Failure of a run in which `phase` raised `error`.
+
+    `result` is the result so far.
+    """
     spec, environment = result.spec, result.environment
     if is_out_of_memory(error):
         device = f"{environment.device_name} ({fmt.size(environment.memory_bytes)})" if environment else spec.device
@@ -104,7 +108,10 @@ def build_remedy(message: str) -> str:
 
 
 class CannotLoad(BadInput):
-    """Raised for a valid request that the Hub or a damaged file prevents now. Its `failure` goes into the result."""
+    """Raised for a valid request that the Hub or a damaged file prevents now.
+
+    Its `failure` goes into the result.
+    """
 
     def __init__(self, what: str, remedy: str, **change: Any) -> None:
         super().__init__(f"{what} {remedy}")

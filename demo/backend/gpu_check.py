@@ -1,7 +1,7 @@
 """Three checks of how this project measures on a GPU, for `doctor --gpu`: in two minutes, without a download.
 
-Each check returns its problem as a sentence, or '', and would have found a real fault. `tests/gpu` checks whole models.
-Run so far on one NVIDIA H200 (torch 2.11, driver 580): all as expected, in 28 s.
+Each check returns its problem as a sentence, or '', and would have found a real fault. `tests/gpu` checks whole
+models. Run so far on one NVIDIA H200 (torch 2.11, driver 580): all as expected, in 28 s.
 """
 
 import statistics
@@ -64,7 +64,10 @@ CHECKS: tuple[Callable[[], str], ...] = (clocks, replays, peak)
 
 
 def main() -> int:
-    """Prints a line for each check. Returns the exit code: 1 if a check found a problem, else 0, also without a GPU."""
+    """Prints a line for each check.
+
+    Returns the exit code: 1 if a check found a problem, else 0, also without a GPU.
+    """
     if not machine_probe.usable():
         print(f"Nothing to check: {machine_probe.gpu_problem() or 'this machine has no GPU that torch can use'}.")
         return 0

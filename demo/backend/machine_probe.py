@@ -51,8 +51,8 @@ def seconds_since_start() -> float | None:
 def usable() -> bool:
     """Returns whether torch sees a GPU, and was built with code for it.
 
-    A build has code for a list of compute capabilities, such as 8.0. It also runs on later minor versions (8.6), and
-    with PTX, NVIDIA's portable code, on all later ones. If the driver or the build does not say, torch decides.
+    A build has code for a list of compute capabilities, such as 8.0. It also runs on later minor versions (8.6),
+    and with PTX, NVIDIA's portable code, on all later ones. If the driver or the build does not say, torch decides.
     """
     gpu, built = first_gpu(), re.findall(r"(sm|compute)_(\d+)", " ".join(torch.cuda.get_arch_list()))
     if gpu is None or not built:
@@ -102,8 +102,9 @@ class Gpu(NamedTuple):
 def first_gpu() -> Gpu | None:
     """Returns the GPU that torch calls cuda:0, as CUDA's driver describes it; None if the driver does not say.
 
-    Unlike NVML the driver is present wherever torch can compute, respects CUDA_VISIBLE_DEVICES, and names a part of a
-    card (MIG) as torch does. The call makes no CUDA context, but starts CUDA: processes forked later cannot use CUDA.
+    Unlike NVML the driver is present wherever torch can compute, respects CUDA_VISIBLE_DEVICES, and names a part of
+    a card (MIG) as torch does. The call makes no CUDA context, but starts CUDA: processes forked later cannot use
+    CUDA.
     """
     try:
         driver = ctypes.CDLL("libcuda.so.1")
@@ -162,7 +163,9 @@ def compiler() -> str | None:
 
 
 def compile_problem(on_gpu: bool = False) -> str | None:
-    """Builds and loads a small extension as inductor does, in a second. Returns why it failed and what helps, or None.
+    """Builds and loads a small extension as inductor does, in a second.
+
+    Returns why it failed and what helps, or None.
 
     With `on_gpu` it also compiles a Triton kernel, which makes a CUDA context.
     """

@@ -28,7 +28,8 @@ class Job:
     id: str = ""
     started_at: str = ""
     cache_folder: str | None = None
-    """An empty folder for this run's compile cache if the spec asks for an empty cache; None for the usual cache."""
+    """An empty folder for this run's compile cache if the spec asks for an empty cache; None for the usual
+    cache."""
     trace: str | None = None
     """File to write torch.profiler's trace to, which Perfetto can show; None: the trace is not kept."""
     package: str | None = None

@@ -27,9 +27,11 @@ from demo.core.caveat import Caveat
 from demo.core.spec import TEXT_GENERATION, BadInput, RunSpec
 
 UNUSED_WEIGHTS = (".swin.layernorm.weight", ".swin.layernorm.bias", "mask_token", "num_batches_tracked")
-"""Ends of names of weights that no prediction uses, so files may lack them: Mask2Former norms Swin's stages instead."""
+"""Ends of names of weights that no prediction uses, so files may lack them: Mask2Former norms Swin's stages
+instead."""
 TEXT_MODELS = ("owlvit", "owlv2")
-"""Model types of zero-shot detectors that take a list of short texts. Other types join the texts, each in its way."""
+"""Model types of zero-shot detectors that take a list of short texts. Other types join the texts, each in its
+way."""
 MAX_LABEL = 200
 """Longest label, in characters."""
 MAX_ENTRIES = 100_000
@@ -39,7 +41,8 @@ MAX_NUMBERS = {"label|classes": MAX_ENTRIES, "layers?$|^depths?$": 1000, "^rope_
 MAX_TENSORS = 20_000
 """Most weight tensors of a model. The largest vision models have about two thousand."""
 MAX_SIDE = 4096
-"""Most pixels of a side to which a processor may resize a picture. The catalogue's processors ask for up to 1333."""
+"""Most pixels of a side to which a processor may resize a picture. The catalogue's processors ask for up to
+1333."""
 MAX_TEXT_BYTES = 50_000_000
 """Largest text file of a checkpoint. Gemma 3's tokenizer.json has 33 MB."""
 TEXT_FILES = (".json", ".txt", ".jinja")
@@ -71,8 +74,8 @@ class Source:
 def load_model(spec: RunSpec, device: torch.device) -> LoadedModel:
     """Returns the model on `device` in the spec's dtype, in eval mode, with its processor and tokenizer.
 
-    Raises BadInput for a checkpoint of another task, with pickled weights only, or beyond a limit. Raises CannotLoad if
-    the checkpoint is unknown, gated or damaged, or if the Hub is out of reach.
+    Raises BadInput for a checkpoint of another task, with pickled weights only, or beyond a limit. Raises
+    CannotLoad if the checkpoint is unknown, gated or damaged, or if the Hub is out of reach.
     """
     entry = catalog.find(spec.checkpoint)
     with in_sentences(spec.checkpoint):
@@ -160,8 +163,10 @@ def _tokenizer(source: Source, options: dict[str, Any]) -> Any:
 
 
 def _source(spec: RunSpec, entry: catalog.Checkpoint | None) -> Source:
-    """Returns where the checkpoint's files are. `entry` is None for a checkpoint that the catalogue lacks. Raises
-    BadInput for a folder without config.json."""
+    """Returns where the checkpoint's files are.
+
+    `entry` is None for a checkpoint that the catalogue lacks. Raises BadInput for a folder without config.json.
+    """
     folder = None
     if entry is not None and (entry.bundled or spec.weights == "random"):
         folder = catalog.config_folder(entry)
@@ -186,8 +191,8 @@ def _source(spec: RunSpec, entry: catalog.Checkpoint | None) -> Source:
 def _config(source: Source) -> Any:
     """Returns the checkpoint's config, with the changes that loading and compiling need.
 
-    Raises BadInput for a config that asks for a gigantic model, ValueError for a model type that transformers lacks,
-    and what transformers raises for a wrong entry.
+    Raises BadInput for a config that asks for a gigantic model, ValueError for a model type that transformers
+    lacks, and what transformers raises for a wrong entry.
     """
     entries, _ = PreTrainedConfig.get_config_dict(source.config_name, **source.options)
     model_type = entries.get("model_type")

@@ -1,4 +1,6 @@
-"""Samples what else the machine does during the timing. Samples are taken between timed calls, never within one.
+"""Samples what else the machine does during the timing.
+
+Samples are taken between timed calls, never within one.
 
 - On a CPU: the cores that other processes leave free (Linux, see `demo.core.cores`).
 - On an NVIDIA GPU: its clock, throttle reasons and other processes, from NVML, NVIDIA's library (`nvidia-ml-py`).
@@ -112,8 +114,11 @@ class Nvml:
         )
 
     def _foreign_processes(self) -> int:
-        """Returns the number of GPU processes outside this worker's process group. In a container the driver may list
-        process ids of the host, so that this process is not found: then one id counts as this process."""
+        """Returns the number of GPU processes outside this worker's process group.
+
+        In a container the driver may list process ids of the host, so that this process is not found: then one id
+        counts as this process.
+        """
         holders = [process.pid for process in self._ask("nvmlDeviceGetComputeRunningProcesses") or ()]
         if os.getpid() not in holders:
             return max(0, len(holders) - 1)

@@ -1,9 +1,10 @@
-"""Compares the outputs of eager and compiled as PyTorch's dynamo benchmarks do, and their predictions as a user does.
+"""Compares the outputs of eager and compiled as PyTorch's dynamo benchmarks do, and their predictions as a user
+does.
 
 Covered: every tensor of the output, for one input and one call of each variant. Of a text model: the logits of its
 answer's tokens, and in float32 the tokens themselves. Integers, booleans and bytes have to be equal, even an argmax
-that one rounding flips. Numbers that differ by more than a tolerance are judged by a float64 run of the model.
-Not covered: other inputs; outputs that are no tensors; whether predictions are right; gradients; a fault in numbers a
+that one rounding flips. Numbers that differ by more than a tolerance are judged by a float64 run of the model. Not
+covered: other inputs; outputs that are no tensors; whether predictions are right; gradients; a fault in numbers a
 thousandth of their tensor's size; in half formats a fault in few numbers that is as small as the roundings.
 """
 
@@ -21,11 +22,13 @@ from demo.core import format as fmt
 from demo.core.outputs import Parity, Verdict
 
 TOLERANCE = 1e-3
-"""dynamo's tolerance for transformers and timm models: a share of a number, and of its tensor's root mean square."""
+"""dynamo's tolerance for transformers and timm models: a share of a number, and of its tensor's root mean
+square."""
 SIZE_OF_ZEROS = 1e-4
 """What counts as the size of a tensor of zeros, so that its tolerance is about one rounding of float32."""
 NUMBER_FORMATS = {"float32": (2.0, 2**-23), "tf32": (2.0, 2**-10), "float16": (3.0, 2**-10), "bfloat16": (3.0, 2**-7)}
-"""By number format: how many times eager's error compiled's may be (dynamo's `same()`); a rounding's relative size."""
+"""By number format: how many times eager's error compiled's may be (dynamo's `same()`); a rounding's relative
+size."""
 NEAR = 1 / 20
 """Share of a tensor's size. In a match, eager and compiled lie this near to float64: at most a tenth apart."""
 
@@ -39,7 +42,9 @@ def compare(
     task: dict[str, float] | None = None,
     fault: str = "",
 ) -> Parity:
-    """Returns a verdict on an eager and a compiled output of one input. Source: `same()` in torch/_dynamo/utils.py.
+    """Returns a verdict on an eager and a compiled output of one input.
+
+    Source: `same()` in torch/_dynamo/utils.py.
 
     - `again`: a second eager output. A model whose two eager outputs differ cannot be compared.
     - `reference(0)` computes the outputs in float64; `reference(share)` also moves each layer's numbers at random by up
@@ -95,7 +100,10 @@ def compare(
 
 
 def _tensor_verdict(numbers: list[torch.Tensor], multiple: float, rounding: float) -> tuple[Verdict, str]:
-    """Judges one tensor. `numbers`: eager's, compiled's, a float64 run's, then runs' that widen the limit (`move`)."""
+    """Judges one tensor.
+
+    `numbers`: eager's, compiled's, a float64 run's, then runs' that widen the limit (`move`).
+    """
     mine, other, exact, *move = numbers
     for order, kind in (2, "root mean square"), (math.inf, "largest error"):
         size, own, error = _norm(exact, order), _error(mine, exact, order), _error(other, exact, order)
@@ -112,8 +120,11 @@ def _tensor_verdict(numbers: list[torch.Tensor], multiple: float, rounding: floa
 
 
 def float64_reference(workload: Workload, peak_memory_bytes: int | None) -> Callable[[float], Any]:
-    """Returns a function that runs a float64 copy of the model on the same inputs and device. On a CPU the function
-    raises MemoryError unless eager's peak memory, times the ratio of the number sizes, is free."""
+    """Returns a function that runs a float64 copy of the model on the same inputs and device.
+
+    On a CPU the function raises MemoryError unless eager's peak memory, times the ratio of the number sizes, is
+    free.
+    """
 
     def run(share: float = 0.0) -> Any:
         def move(one: torch.Tensor) -> torch.Tensor:

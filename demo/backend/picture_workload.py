@@ -45,13 +45,16 @@ class PictureWorkload(Workload):
 
     @abstractmethod
     def decode(self, outputs: Any) -> Predictions:
-        """Returns what the outputs say: labels, boxes or segments. `outputs`: of one picture, in float32 on the CPU."""
+        """Returns what the outputs say: labels, boxes or segments.
+
+        `outputs`: of one picture, in float32 on the CPU.
+        """
 
     def preprocess(self) -> dict[str, torch.Tensor]:
         """Returns the model's inputs, on the CPU: `pixel_values` [1, 3, height, width], and `pixel_mask` if any.
 
-        The queries of a zero-shot detector become `input_ids` and `attention_mask` [queries, 16]. With random weights
-        there is no tokenizer, and every query is empty: the model takes as long for it.
+        The queries of a zero-shot detector become `input_ids` and `attention_mask` [queries, 16]. With random
+        weights there is no tokenizer, and every query is empty: the model takes as long for it.
         """
         loaded = self.loaded
         made = loaded.processor(images=[self.picture], return_tensors="pt")

@@ -3,8 +3,8 @@
 - The GPU's work in a call without the gaps between launches; throughput with a full queue; the peak of memory.
 - The kernels by torch.profiler, and a call's least operations and bytes against the device's rates (the roofline).
 
-Not covered: gaps between launches of a model that waits for the GPU within its forward: they count as work. On a CPU
-the memory is that of the whole process.
+Not covered: gaps between launches of a model that waits for the GPU within its forward: they count as work. On a
+CPU the memory is that of the whole process.
 """
 
 import contextlib
@@ -48,10 +48,12 @@ Peak = tuple[int | None, int | None]
 
 
 def device_times(call: Call, wall_seconds: float) -> tuple[float, ...]:
-    """Returns the seconds of GPU work in each of 3 to 20 calls, by CUDA events. `wall_seconds` is a call's time.
+    """Returns the seconds of GPU work in each of 3 to 20 calls, by CUDA events.
 
-    Events around a call on an idle GPU would count the gaps in which the GPU waits for launches. So a sleep kernel of
-    1.5 times `wall_seconds`, half a second at most, keeps the GPU busy while launches are queued, as in nvbench.
+    `wall_seconds` is a call's time.
+
+    Events around a call on an idle GPU would count the gaps in which the GPU waits for launches. So a sleep kernel
+    of 1.5 times `wall_seconds`, half a second at most, keeps the GPU busy while launches are queued, as in nvbench.
     """
     cycles = int(3.0e9 * min(0.5, 1.5 * wall_seconds))  # no current GPU runs above 3 GHz
     times = []
@@ -68,7 +70,10 @@ def device_times(call: Call, wall_seconds: float) -> tuple[float, ...]:
 
 
 def back_to_back(call: Call, device: torch.device, wall_seconds: float) -> BackToBack:
-    """Times at least three calls that do not wait for one another. `wall_seconds` is the time of a call that waits."""
+    """Times at least three calls that do not wait for one another.
+
+    `wall_seconds` is the time of a call that waits.
+    """
     calls, wait = max(3, round(BACK_TO_BACK_SECONDS / wall_seconds)), wait_for(device)
     with garbage_collection_off():
         wait()

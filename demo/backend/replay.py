@@ -1,11 +1,13 @@
-"""Times a log of input sizes, call by call. `demo shapes` starts this process once for each strategy, such as "padded".
+"""Times a log of input sizes, call by call.
 
-Covered: each call with the compile that it waits for. The compile cache is empty, and eager has run every size once.
-A text is one call over the whole prompt, without a cache of keys and values. Not covered: making the inputs, and the
-copy that pads a batch.
+`demo shapes` starts this process once for each strategy, such as "padded".
 
-Standard input: {"spec": ..., "input_file": ..., "sizes": [...], "compiled": true, "cache_folder": "..."}, on one line.
-Output, on one line: {"refused": why}, {"failed": why} or what `replay` returns.
+Covered: each call with the compile that it waits for. The compile cache is empty, and eager has run every size
+once. A text is one call over the whole prompt, without a cache of keys and values. Not covered: making the inputs,
+and the copy that pads a batch.
+
+Standard input: {"spec": ..., "input_file": ..., "sizes": [...], "compiled": true, "cache_folder": "..."}, on one
+line. Output, on one line: {"refused": why}, {"failed": why} or what `replay` returns.
 """
 
 import functools
@@ -26,7 +28,8 @@ from demo.core.spec import BadInput, RunSpec
 
 
 def replay(workload: Workload, sizes: list[Size], compiled: bool) -> dict[str, Any]:
-    """Returns {"seconds": [0.1, ...], "waited": [True, ...], "recompiles": 0, "fallbacks": 0}, a list entry per call.
+    """Returns {"seconds": [0.1, ...], "waited": [True, ...], "recompiles": 0, "fallbacks": 0}, a list entry per
+    call.
 
     A call that compiled or recorded a CUDA graph "waited". Raises BadInput for a size that the model does not take.
     """

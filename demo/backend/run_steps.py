@@ -52,7 +52,8 @@ class Run:
         self.result = RunResult(id=job.id, started_at=job.started_at, status="ok", spec=job.spec)
         self.caveats: list[Caveat] = []
         self.unsettled: list[str] = []
-        """Names of the variants whose warm-up ended before their last three calls lay within 10 % of one another."""
+        """Names of the variants whose warm-up ended before their last three calls lay within 10 % of one
+        another."""
         self.log = compilation.CompileLog()
         self.events_before_timing = 0
         self.first_compilation: Compilation | None = None
@@ -70,7 +71,10 @@ class Run:
         return self.result.spec
 
     def execute(self) -> RunResult:
-        """Runs all phases and returns the result, also of a failure. Raises BadInput for a job that cannot be run."""
+        """Runs all phases and returns the result, also of a failure.
+
+        Raises BadInput for a job that cannot be run.
+        """
         try:
             with torch.no_grad():  # one context for all phases: a switch of grad mode would recompile
                 self.load()
@@ -112,7 +116,10 @@ class Run:
         self.result = replace(self.result, **fields)
 
     def add_to(self, part: str, **fields: Any) -> None:
-        """Sets fields of a part of the result, such as "environment". Does nothing if the result lacks that part."""
+        """Sets fields of a part of the result, such as "environment".
+
+        Does nothing if the result lacks that part.
+        """
         if (value := getattr(self.result, part)) is not None:
             self.keep(**{part: replace(value, **fields)})
 
@@ -151,8 +158,11 @@ class Run:
                 self.give_way(free_cores)
 
     def give_way(self, free_cores: int) -> None:
-        """Lowers torch's threads to the free cores, because at barriers all threads wait for a thread without a core.
-        Raises BadInput if the job needs exactly its number of threads."""
+        """Lowers torch's threads to the free cores, because at barriers all threads wait for a thread without a
+        core.
+
+        Raises BadInput if the job needs exactly its number of threads.
+        """
         if self.job.exactly and self.job.threads is not None and free_cores < self.job.threads:
             raise BadInput(
                 f"This answer was timed with {self.job.threads} threads; free cores now: {free_cores}. A repeat would "
@@ -185,14 +195,20 @@ class Run:
         return Variant(workload.eager, warmup, model)
 
     def warm_up(self, name: str, call: timing.Call, **options: Any) -> list[float]:
-        """Warms a variant up. Returns the seconds of its calls; adds `name` to `unsettled` if they did not settle."""
+        """Warms a variant up.
+
+        Returns the seconds of its calls; adds `name` to `unsettled` if they did not settle.
+        """
         times, settled = timing.warm_up(call, self.workload.clock, self.log.events, **options)
         if not settled:
             self.unsettled.append(name)
         return times
 
     def compile(self, eager: Variant) -> None:
-        """Compiles the model by its first call, or builds a package. Then warms eager up again and sets `variants`."""
+        """Compiles the model by its first call, or builds a package.
+
+        Then warms eager up again and sets `variants`.
+        """
         workload = self.workload
         torch.cuda.empty_cache()  # a CUDA graph's pool cannot use memory that eager left reserved
         self.enter("compile", 0.2, eager_seconds=min(eager.warmup))
@@ -224,7 +240,10 @@ class Run:
         return Variant(call, [first, *times], model)
 
     def compile_in_process(self, cached: set[str]) -> Variant:
-        """Returns the compiled model or package, warmed up. `cached` names the files that the compile cache holds."""
+        """Returns the compiled model or package, warmed up.
+
+        `cached` names the files that the compile cache holds.
+        """
         if self.spec.compiler == "aot":
             return self.build()
         workload, self.log = self.workload, compilation.CompileLog(cached)
@@ -245,7 +264,10 @@ class Run:
     # Time
 
     def time(self) -> None:
-        """Times eager and compiled by the spec's protocol. The result fails if the model compiled again meanwhile."""
+        """Times eager and compiled by the spec's protocol.
+
+        The result fails if the model compiled again meanwhile.
+        """
         self.enter("time", 0.5)
         if self.spec.protocol == "as published":
             self.caveats.append(Caveat("published"))
@@ -280,7 +302,10 @@ class Run:
                 self.with_fewer_threads(*taken.args)
 
     def time_as_published(self, threads: int) -> timing.Samples:
-        """Times by the Transformers guide's recipe: a fixed number of eager, then compiled calls. Raises CoreTaken."""
+        """Times by the Transformers guide's recipe: a fixed number of eager, then compiled calls.
+
+        Raises CoreTaken.
+        """
         samples = timing.Samples(1)
 
         def between_calls(times: list[float]) -> None:
@@ -305,8 +330,11 @@ class Run:
         return timing.time_interleaved(*calls, clock, plan, half, on_block_end)
 
     def with_fewer_threads(self, threads: int) -> None:
-        """Sets torch's threads, and warms both variants up again. The model compiles again, because inductor's code is
-        for a number of threads. The result keeps the cost of the first compile."""
+        """Sets torch's threads, and warms both variants up again.
+
+        The model compiles again, because inductor's code is for a number of threads. The result keeps the cost of
+        the first compile.
+        """
         self.first_compilation = self.compilation()
         torch.set_num_threads(threads)
         self.add_to("environment", threads=threads, free_cores=threads)
@@ -335,7 +363,10 @@ class Run:
             self.add_to(name, device_seconds=work, back_to_back=queue)
 
     def check(self) -> None:
-        """Compares eager's and compiled's outputs and predictions. Times the steps of a request around the model."""
+        """Compares eager's and compiled's outputs and predictions.
+
+        Times the steps of a request around the model.
+        """
         workload, variants = self.workload, self.variants
         outputs, again = workload.outputs(variants.compiled.model), workload.outputs(variants.eager.model)
         shares, fault = {}, ""

@@ -2,11 +2,11 @@
 
 A control block (A/A control) times eager against itself. The difference that it finds is the machine's noise floor.
 Covered: drift of the machine; warm-up that has not ended; slower first calls after a switch of variant; compiling
-during the timing (the caller compares the log's events); Python's garbage collector.
-Not covered: what slows both variants alike (a throttled clock, a busy machine: `monitor` watches those), and what
-differs from process to process. Timing stops once the speed-up's interval is narrow. The interval then holds the true
-value a little less often than it claims: `benchmarks/results/honesty.md` has the numbers.
-The clock is a parameter, so that tests can simulate it.
+during the timing (the caller compares the log's events); Python's garbage collector. Not covered: what slows both
+variants alike (a throttled clock, a busy machine: `monitor` watches those), and what differs from process to
+process. Timing stops once the speed-up's interval is narrow. The interval then holds the true value a little less
+often than it claims: `benchmarks/results/honesty.md` has the numbers. The clock is a parameter, so that tests can
+simulate it.
 """
 
 import contextlib
@@ -27,21 +27,26 @@ from demo.core.spec import CUDA_GRAPH_MODES, OPTIONS, RunSpec
 Call = Callable[[], Any]
 
 SETTLED = 0.10
-"""Warm-up has settled when its last three calls lie within this share of one another, as in torch.utils.benchmark."""
+"""Warm-up has settled when its last three calls lie within this share of one another, as in
+torch.utils.benchmark."""
 WARMUP_CALLS, MAX_WARMUP_CALLS, MAX_WARMUP_SECONDS = 3, 50, 2.0
 CUDA_GRAPH_CALLS = 3
 """Further warm-up calls with CUDA graphs: the first runs eagerly, the second records, and the third replays."""
 BLOCK_SECONDS = 0.12
 MAX_CALLS_HALF_BLOCK = 14
-"""Most calls of a half block. In longer blocks calls settle better, but blocks are fewer, and drift cancels less."""
+"""Most calls of a half block. In longer blocks calls settle better, but blocks are fewer, and drift cancels
+less."""
 MAX_SETTLING_CALLS = 6
 """Most calls after a switch of variant that are not counted: caches hold the other variant's data. On two cores the
-first call took 5 to 24 % longer than later calls; the bundled shapes-rtdetr, compiled, came within 2 % with call 8."""
+first call took 5 to 24 % longer than later calls; the bundled shapes-rtdetr, compiled, came within 2 % with call
+8."""
 SLOW_SECONDS = 0.1
-"""For calls of at least this length a half block is one call, so that more blocks fit, and every call counts. On five
-models of the Transformers guide the first call after a switch took 0.99 to 1.01 times as long as later calls."""
+"""For calls of at least this length a half block is one call, so that more blocks fit, and every call counts. On
+five models of the Transformers guide the first call after a switch took 0.99 to 1.01 times as long as later
+calls."""
 SLOW_BLOCKS_APART = 3
-"""With half blocks of one call a control block comes after every third block only, the first one after the first."""
+"""With half blocks of one call a control block comes after every third block only, the first one after the
+first."""
 MIN_BLOCKS, MIN_CALLS = 6, 20
 """Least blocks, and least calls of each variant, if time allows: fewer are no basis for a speed-up."""
 MOST_TIMING_SECONDS = 60.0
@@ -86,18 +91,22 @@ class Plan:
     min_seconds: float = 0.5
     """... and each variant has had this much time, `MIN_BLOCKS` and `MIN_CALLS`."""
     max_seconds: float = 3.5
-    """Stop after this long, unless there are too few blocks or calls, or the verdict would be 'unsure'. The verdict is
-    looked at once: to go on until it is sure would make it wrong more often."""
+    """Stop after this long, unless there are too few blocks or calls, or the verdict would be 'unsure'. The verdict
+    is looked at once: to go on until it is sure would make it wrong more often."""
     longest_seconds: float = 7.0
     """Stop in any case after this long, once there are two blocks."""
     max_calls: int = 5_000
     iterations: int | None = None
-    """Calls of each variant, rounded up to whole blocks, after which to stop instead; None: the limits above hold."""
+    """Calls of each variant, rounded up to whole blocks, after which to stop instead; None: the limits above
+    hold."""
 
     @classmethod
     def of(cls, spec: RunSpec, first_call_seconds: float) -> "Plan":
-        """Returns the plan for a spec. Its longest time is twice the spec's limit. With the default limit it may be as
-        long as the first compiled call, because a slow model compiles for long."""
+        """Returns the plan for a spec.
+
+        Its longest time is twice the spec's limit. With the default limit it may be as long as the first compiled
+        call, because a slow model compiles for long.
+        """
         longest = 2 * spec.max_seconds
         if spec.max_seconds == OPTIONS["max_seconds"].default:
             longest = max(longest, min(first_call_seconds, MOST_TIMING_SECONDS))
@@ -117,8 +126,11 @@ class Estimate(NamedTuple):
 
 @dataclass
 class Samples:
-    """Seconds of the timed calls so far. With h = `calls_per_half_block` a block is h eager, 2 h compiled and h eager
-    calls. Settling calls, the first ones after a switch of variant, are kept apart and not counted."""
+    """Seconds of the timed calls so far.
+
+    With h = `calls_per_half_block` a block is h eager, 2 h compiled and h eager calls. Settling calls, the first
+    ones after a switch of variant, are kept apart and not counted.
+    """
 
     calls_per_half_block: int
     eager: list[float] = field(default_factory=list)
@@ -136,8 +148,8 @@ class Samples:
         return len(self.compiled) // (2 * self.calls_per_half_block)
 
     def estimate(self) -> Estimate:
-        """Returns the latest estimate, made anew only with a tenth more blocks: a check after every block would stop
-        the timing on lucky fluctuations, and the interval would hold the true value less often."""
+        """Returns the latest estimate, made anew only with a tenth more blocks: a check after every block would
+        stop the timing on lucky fluctuations, and the interval would hold the true value less often."""
         if self.blocks >= max(1, self._latest.blocks * NEW_ESTIMATE):
             pairs = self._pairs()
             speedup = stats.paired_ratio(*pairs) if self.blocks >= 2 else None
@@ -173,7 +185,8 @@ def warm_up(
     min_calls: int = WARMUP_CALLS,
     first_call_ended: Callable[[], None] = lambda: None,
 ) -> tuple[list[float], bool]:
-    """Repeats a call until its last three times agree and none of the three compiled (`compile_events` stayed equal).
+    """Repeats a call until its last three times agree and none of the three compiled (`compile_events` stayed
+    equal).
 
     Returns the seconds of each call, and whether they settled. Makes at least `min_calls` calls. Gives up after
     `MAX_WARMUP_CALLS` calls, or after `MAX_WARMUP_SECONDS` without the first call, which compiles.
@@ -201,7 +214,10 @@ def min_warmup_calls(spec: RunSpec, device: torch.device) -> int:
 
 
 def median_of_few(call: Call, clock: Clock, calls: int = 5, seconds: float = 0.3) -> float:
-    """Returns the median seconds of at most `calls` calls, none begun after `seconds`. For steps around the model."""
+    """Returns the median seconds of at most `calls` calls, none begun after `seconds`.
+
+    For steps around the model.
+    """
     times = [clock.time(call)]
     while len(times) < calls and sum(times) < seconds:
         times.append(clock.time(call))
@@ -211,8 +227,8 @@ def median_of_few(call: Call, clock: Clock, calls: int = 5, seconds: float = 0.3
 def calls_per_half_block(eager_warmup: list[float], compiled_warmup: list[float], iterations: int | None) -> int:
     """Returns the calls of a half block, so that the slower variant's half block takes half of `BLOCK_SECONDS`.
 
-    A call's time is the median of the last three warm-up calls. `MIN_BLOCKS` blocks fit into `iterations`. The least is
-    2, else settling would take more than a fifth of the timing; 1 if a call takes `SLOW_SECONDS` or more.
+    A call's time is the median of the last three warm-up calls. `MIN_BLOCKS` blocks fit into `iterations`. The
+    least is 2, else settling would take more than a fifth of the timing; 1 if a call takes `SLOW_SECONDS` or more.
     """
     slowest = max(sorted(times[-3:])[1] for times in (eager_warmup, compiled_warmup))
     half = min(MAX_CALLS_HALF_BLOCK, round(BLOCK_SECONDS / slowest / 2))
@@ -222,8 +238,11 @@ def calls_per_half_block(eager_warmup: list[float], compiled_warmup: list[float]
 
 
 def settling_calls(half: int) -> int:
-    """Returns how many calls after each switch of variant are not counted: at most a fifth of a variant's calls, since
-    there is one switch to it for 2 `half` counted calls. `half` is the number of calls of a half block."""
+    """Returns how many calls after each switch of variant are not counted: at most a fifth of a variant's calls,
+    since there is one switch to it for 2 `half` counted calls.
+
+    `half` is the number of calls of a half block.
+    """
     return max(1, min(MAX_SETTLING_CALLS, half // 2))
 
 
@@ -275,7 +294,10 @@ def time_interleaved(
 
 
 def _done(samples: Samples, plan: Plan, until: float) -> bool:
-    """Returns whether to stop. `until`: the time limit in force, the plan's, or its longest for an unsure verdict."""
+    """Returns whether to stop.
+
+    `until`: the time limit in force, the plan's, or its longest for an unsure verdict.
+    """
     calls = len(samples.compiled)
     if plan.iterations is not None:
         return calls >= plan.iterations

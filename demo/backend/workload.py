@@ -114,7 +114,10 @@ class Workload(ABC):
         return model(**self.batch)
 
     def outputs(self, model: Any) -> Any:
-        """Returns the outputs for `parity`, cloned: a CUDA graph's next call overwrites them. Eager's come first."""
+        """Returns the outputs for `parity`, cloned: a CUDA graph's next call overwrites them.
+
+        Eager's come first.
+        """
         return compilation.clone_outputs(self.call(model)())
 
     def exact_outputs(self, exact: Any) -> Any:

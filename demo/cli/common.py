@@ -48,7 +48,10 @@ def option_values(options: argparse.Namespace, names: Iterable[str] = OPTIONS) -
 
 
 def _help(option: Option) -> str:
-    """Returns 'auto, cpu, cuda. "auto" takes the GPU ... Default: auto.' as help; argparse needs each '%' doubled."""
+    """Returns 'auto, cpu, cuda.
+
+    "auto" takes the GPU ... Default: auto.' as help; argparse needs each '%' doubled.
+    """
     text = f"{', '.join(option.values)}. {option.help}" if option.values else option.help
     if option.kind in ("choice", "whole", "number") and option.default is not None:
         text += f" Default: {option.default}."
@@ -56,7 +59,10 @@ def _help(option: Option) -> str:
 
 
 def output_file(text: str) -> Path:
-    """Returns the path, as the argparse type of a file to write. A path that cannot be written fails before any run."""
+    """Returns the path, as the argparse type of a file to write.
+
+    A path that cannot be written fails before any run.
+    """
     try:
         check_place(Path(text), "file")
     except BadInput as refused:
@@ -78,8 +84,10 @@ def make_spec(options: argparse.Namespace, given: dict[str, Any]) -> RunSpec:
 
 
 def picture(given: str | None, specs: Sequence[RunSpec]) -> Path:
-    """Returns the path of the picture `given`, or of the default scene if `given` is None. Raises BadInput if the file
-    is no picture, or if a picture was given and no model of `specs` takes one."""
+    """Returns the path of the picture `given`, or of the default scene if `given` is None.
+
+    Raises BadInput if the file is no picture, or if a picture was given and no model of `specs` takes one.
+    """
     if given is not None and not any(spec.sees_picture for spec in specs):
         raise BadInput(f"{specs[0].task} sees no picture: leave out --image.")
     path = Path(PICTURE if given is None else given)

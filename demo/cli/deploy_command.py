@@ -1,7 +1,7 @@
 """`python -m demo deploy OWNER/NAME`: puts this project on a Space of the Hugging Face Hub, new or existing.
 
-If the Space holds something else, the command stops before it changes anything. All files arrive in one commit.
-Not covered: whether the Space then builds and starts. The Space's page shows that.
+If the Space holds something else, the command stops before it changes anything. All files arrive in one commit. Not
+covered: whether the Space then builds and starts. The Space's page shows that.
 """
 
 import argparse
@@ -29,7 +29,8 @@ HUBS_OWN = {".gitattributes", "README.md"}
 FOR_CUDA_12 = r"--extra-index-url https://download.pytorch.org/whl/cu126\ntorch==\1+cu126"
 TORCH = {"zero-a10g": "torch==2.11.0"} | dict.fromkeys(("t4", "l4", "a10g", "a100", "h100"), FOR_CUDA_12)
 """What replaces torch's line in requirements.txt, by the beginning of the hardware's name. ZeroGPU installs certain
-versions of torch only. GPUs before Blackwell may have drivers too old for CUDA 13, so they get the build for 12.6."""
+versions of torch only. GPUs before Blackwell may have drivers too old for CUDA 13, so they get the build for
+12.6."""
 ADVICE = (
     "Check the network, the login (`hf auth login`, or HF_TOKEN, with a token that may write there) and, for hardware, "
     "https://huggingface.co/settings/billing. Then start the same command again."
@@ -69,7 +70,10 @@ def _deploy(options: argparse.Namespace) -> int:
 
 
 def _files() -> list[str]:
-    """Returns the tracked files that belong on a Space, without symbolic links. Raises BadInput outside of a clone."""
+    """Returns the tracked files that belong on a Space, without symbolic links.
+
+    Raises BadInput outside of a clone.
+    """
     command = ["git", "ls-files", "-z", "--", *CONTENT]
     tracked = subprocess.run(command, cwd=ROOT, capture_output=True).stdout.decode().split("\0")
     files = [name for name in tracked if (ROOT / name).is_file() and not (ROOT / name).is_symlink()]
@@ -85,7 +89,10 @@ def _requirements(hardware: str) -> str:
 
 
 def _send(options: argparse.Namespace, dataset: str, files: list[str]) -> None:
-    """Creates or updates the Space. Raises BadInput if it holds something else, and the errors of huggingface_hub."""
+    """Creates or updates the Space.
+
+    Raises BadInput if it holds something else, and the errors of huggingface_hub.
+    """
     from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi
     from huggingface_hub.utils import disable_progress_bars
 

@@ -20,9 +20,11 @@ from demo.store import export
 from demo.store.history import History
 
 LISTED = 50
-"""How many results are listed without --limit: to compute the interval of each takes some hundredths of a second."""
+"""How many results are listed without --limit: to compute the interval of each takes some hundredths of a
+second."""
 Writer = Callable[[BinaryIO], object]
-"""A function that writes one file format. `_exports`, `_cards` and `_races` return writers by file ending: ".png"."""
+"""A function that writes one file format. `_exports`, `_cards` and `_races` return writers by file ending:
+".png"."""
 _HELP = """the stored results, newest first
 
   history                       list them

@@ -1,8 +1,10 @@
-"""The command line: `python -m demo COMMAND`. The larger commands are files beside this one.
+"""The command line: `python -m demo COMMAND`.
 
-Only `serve` imports gradio and plotly, so that the other commands work on a machine without them.
-Results go to standard output, everything else to standard error. Exit codes: 0 the command succeeded, 1 it failed (or
-the doctor found a problem), 2 the input was bad, 130 Ctrl-C, 141 the reader of the output left, 143 SIGTERM.
+The larger commands are files beside this one.
+
+Only `serve` imports gradio and plotly, so that the other commands work on a machine without them. Results go to
+standard output, everything else to standard error. Exit codes: 0 the command succeeded, 1 it failed (or the doctor
+found a problem), 2 the input was bad, 130 Ctrl-C, 141 the reader of the output left, 143 SIGTERM.
 """
 
 import argparse
@@ -35,7 +37,10 @@ from demo.store.published import current_commit
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs one command and returns its exit code. An expected error is printed as one sentence on standard error."""
+    """Runs one command and returns its exit code.
+
+    An expected error is printed as one sentence on standard error.
+    """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a C locale cannot print "×", and UTF-8 no broken file name
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")

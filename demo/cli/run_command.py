@@ -38,7 +38,10 @@ def add_to(commands: Any) -> None:
 
 
 def run_options(options: argparse.Namespace) -> dict[str, Any]:
-    """Returns the typed run options, plus those that --trace and --package need. Raises BadInput if they conflict."""
+    """Returns the typed run options, plus those that --trace and --package need.
+
+    Raises BadInput if they conflict.
+    """
     given = common.option_values(options)
     if options.trace is not None and given.setdefault("profile", "on") == "off":
         raise BadInput("A trace is what the profiler saw: leave out --profile off, or --trace.")
@@ -69,7 +72,10 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _measure(history: History, spec: RunSpec, image: Path, files: Files) -> RunResult:
-    """Runs the spec, shows progress on standard error and returns the result. Ctrl-C stores the run as cancelled."""
+    """Runs the spec, shows progress on standard error and returns the result.
+
+    Ctrl-C stores the run as cancelled.
+    """
     from demo.runs.runner import Runner
 
     line, machine = terminal.ProgressLine(sys.stderr), None

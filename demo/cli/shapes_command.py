@@ -25,9 +25,11 @@ MODULE = "demo.backend.replay"
 RUN_OPTIONS = ("device", "weights", "mode", "dtype", "threads", "text", "prompt")
 """The run options that `shapes` accepts."""
 SPREAD = 0.1
-"""The share by which two totals must differ to count as different. Each is from one process, so less may be chance."""
+"""The share by which two totals must differ to count as different. Each is from one process, so less may be
+chance."""
 STRATEGIES = ("eager", "auto", "on", "off", "padded")
-"""Eager; three values of `RunSpec.dynamic`; and "off" with batches padded to powers of two, to compile few sizes."""
+"""Eager; three values of `RunSpec.dynamic`; and "off" with batches padded to powers of two, to compile few
+sizes."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +84,9 @@ def _shapes(options: argparse.Namespace) -> int:
 
 def replay(spec: RunSpec, image: Path, sizes: tuple[Size, ...], strategy: str) -> Replay:
     """Replays the log in a new process with an empty compile cache, and kills the process after a run's time limit.
-    Raises BadInput if the model cannot be called with these sizes."""
+
+    Raises BadInput if the model cannot be called with these sizes.
+    """
     dynamic = strategy if strategy in ("auto", "on") else "off"
     job = {
         "spec": plain(dataclasses.replace(spec, dynamic=dynamic)),

@@ -57,7 +57,8 @@ class ProgressLine:
 
 
 def follow(events: Generator[Event, None, None], text_of: Callable[[Done], str], goes_on: bool) -> None:
-    """Shows runs on standard error: a line from `text_of` for each finished run and, on a terminal, the current run.
+    """Shows runs on standard error: a line from `text_of` for each finished run and, on a terminal, the current
+    run.
 
     `goes_on` says whether the same command, started again after Ctrl-C, runs only what is left.
     """
@@ -185,6 +186,9 @@ def table(rows: Iterable[Sequence[str]]) -> list[str]:
 
 
 def hanging(start: str, text: str) -> list[str]:
-    """Returns `text` wrapped to lines of `WIDTH` characters. `start` begins the first line; the rest is indented."""
+    """Returns `text` wrapped to lines of `WIDTH` characters.
+
+    `start` begins the first line; the rest is indented.
+    """
     wrapper = textwrap.TextWrapper(WIDTH, start, " " * len(start), break_long_words=False, break_on_hyphens=False)
     return wrapper.wrap(text)

@@ -63,8 +63,8 @@ def _read_table(file: Path) -> tuple[Checkpoint, ...]:
 ASSETS = Path(__file__).resolve().parents[2] / "assets"
 
 QUERIES = ("a lion", "a tree")
-"""Default text queries of a zero-shot detector on the page, in links and in presets: things on the first photograph.
-The command line and the API refuse a run without queries instead."""
+"""Default text queries of a zero-shot detector on the page, in links and in presets: things on the first
+photograph. The command line and the API refuse a run without queries instead."""
 TEXT_MISSING = (
     "{checkpoint} finds what it is told to look for. "
     f"Give it one or more text queries, such as: {', '.join(QUERIES)}."
@@ -137,7 +137,9 @@ def drawn_shapes(checkpoint: Checkpoint) -> tuple[str, ...]:
 
 def is_beyond(checkpoint: str, sha256: str | None) -> bool:
     """Returns whether a bundled model gets a picture that is no drawn scene, so that its predictions mean nothing.
-    `sha256` is the checksum of the picture's file; None, for no picture, returns False."""
+
+    `sha256` is the checksum of the picture's file; None, for no picture, returns False.
+    """
     entry = find(checkpoint)
     return entry is not None and entry.bundled and sha256 is not None and find_scene(sha256) is None
 
@@ -155,17 +157,22 @@ def is_folder(name: str) -> bool:
 
 
 def is_hub_id(name: str) -> bool:
-    """Returns whether `name` is a valid Hub id, owner/name. A single word is nearly always a typo, so not allowed."""
+    """Returns whether `name` is a valid Hub id, owner/name.
+
+    A single word is nearly always a typo, so not allowed.
+    """
     part = r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]*[A-Za-z0-9_])?"
     allowed = re.fullmatch(f"{part}/{part}", name) and len(name) <= 96
     return bool(allowed) and "--" not in name and ".." not in name and not name.endswith(".git")
 
 
 def make_spec(checkpoint: str, task: str | None = None, *, folders: bool = False, **options: Any) -> RunSpec:
-    """Returns a checked `RunSpec` of what somebody typed. Raises BadInput for what cannot be run.
+    """Returns a checked `RunSpec` of what somebody typed.
 
-    `options` are fields of `RunSpec`; a number may be text, and queries one text with commas. `task` may be None for a
-    checkpoint of the catalogue. `folders` allows local folders and every Hub id: for the command line only.
+    Raises BadInput for what cannot be run.
+
+    `options` are fields of `RunSpec`; a number may be text, and queries one text with commas. `task` may be None
+    for a checkpoint of the catalogue. `folders` allows local folders and every Hub id: for the command line only.
     """
     if task == OWN_MODEL:
         raise BadInput(OWN_MODEL_ELSEWHERE.format(given="A model of your own"))

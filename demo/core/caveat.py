@@ -1,4 +1,7 @@
-"""Caveats: what a reader should know before using the numbers of a run. Each is a key with values, and a sentence."""
+"""Caveats: what a reader should know before using the numbers of a run.
+
+Each is a key with values, and a sentence.
+"""
 
 from dataclasses import dataclass, field
 from typing import Any

@@ -13,8 +13,10 @@ _adapter = cache(TypeAdapter)
 
 
 def from_plain(kind: Any, data: Any) -> Any:
-    """Returns `data`, as `plain` made it, as an object of the type `kind`. Unknown keys are ignored.
-    Raises ValueError for a missing key or a value of the wrong type."""
+    """Returns `data`, as `plain` made it, as an object of the type `kind`.
+
+    Unknown keys are ignored. Raises ValueError for a missing key or a value of the wrong type.
+    """
     # A file's name may hold half a character (a lone surrogate): "replace" makes a question mark of it.
     text = json.dumps(data, allow_nan=False, ensure_ascii=False).encode(errors="replace")
     try:

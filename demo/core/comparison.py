@@ -70,11 +70,15 @@ class ProcessResult:
 
 @dataclass(frozen=True)
 class Comparison(Difference):
-    """The speed-up over all pooled processes, with its verdict. `basis` says whether the interval holds for a rerun."""
+    """The speed-up over all pooled processes, with its verdict.
+
+    `basis` says whether the interval holds for a rerun.
+    """
 
     eager_seconds: float
     compiled_seconds: float
-    """Seconds of one compiled call: a weighted geometric mean over the processes. The quotient of both is `ratio`."""
+    """Seconds of one compiled call: a weighted geometric mean over the processes. The quotient of both is
+    `ratio`."""
     within: Interval
     """The speed-up with its interval for this run's own process alone."""
     basis: Basis
@@ -103,10 +107,11 @@ def compare_variants(
     taken: bool = False,
     recompiled: bool = False,
 ) -> Comparison:
-    """Returns the speed-up of compiled over eager with its verdict, pooled from `own` and the earlier runs `before`.
+    """Returns the speed-up of compiled over eager with its verdict, pooled from `own` and the earlier runs
+    `before`.
 
-    `spread`, if None, is `ASSUMED` with and `WITHIN` without earlier runs. `taken`: other programs used cores during
-    the timing. `recompiled`: the model was compiled again during the timing, so the verdict is 'unsure'.
+    `spread`, if None, is `ASSUMED` with and `WITHIN` without earlier runs. `taken`: other programs used cores
+    during the timing. `recompiled`: the model was compiled again during the timing, so the verdict is 'unsure'.
     """
     figures = [*before, own]
     spread = spread or (ASSUMED if before else WITHIN)

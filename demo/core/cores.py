@@ -16,8 +16,8 @@ from pathlib import Path
 
 PROC, PROC_STAT = Path("/proc"), Path("/proc/stat")
 TAKEN = 0.25
-"""Share of a core, used by other programs, from which the core counts as taken. A quarter is already too much, because
-torch's threads meet after every operation and wait for the slowest one."""
+"""Share of a core, used by other programs, from which the core counts as taken. A quarter is already too much,
+because torch's threads meet after every operation and wait for the slowest one."""
 QUOTA = Path("/sys/fs/cgroup/cpu.max")
 """The file with a container's quota (cgroup v2): '150000 100000' is 150 000 µs in each 100 000 µs, or 1.5 cores."""
 BUSY_CPU = 0.10
@@ -29,8 +29,10 @@ LOOKS, LOOK_SECONDS = 3, 0.3
 
 
 def usable_cores() -> int:
-    """Returns how many CPU cores this process may use, at least 1. A quota of 1.5 cores counts as 1: the kernel would
-    pause two threads again and again."""
+    """Returns how many CPU cores this process may use, at least 1.
+
+    A quota of 1.5 cores counts as 1: the kernel would pause two threads again and again.
+    """
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return max(1, math.floor(min(cores, _quota())))
 
@@ -71,8 +73,11 @@ class Reading:
 
 
 def sample() -> Reading | None:
-    """Returns the processor time so far. None without /proc, or under a container's quota: programs outside the
-    container then take nothing from this process's share."""
+    """Returns the processor time so far.
+
+    None without /proc, or under a container's quota: programs outside the container then take nothing from this
+    process's share.
+    """
     try:
         usable, children = os.sched_getaffinity(0), os.times()
         if _quota() < len(usable):
@@ -94,8 +99,10 @@ def sample() -> Reading | None:
 
 
 def others_share() -> float | None:
-    """Returns the share of the cores, 0 to 1, that other programs use now; None if not known. Takes about a second:
-    the smallest of `LOOKS` measurements, so that a moment of work does not count."""
+    """Returns the share of the cores, 0 to 1, that other programs use now; None if not known.
+
+    Takes about a second: the smallest of `LOOKS` measurements, so that a moment of work does not count.
+    """
     shares = []
     for _ in range(LOOKS):
         before = sample()
@@ -108,8 +115,8 @@ def others_share() -> float | None:
 
 
 def _relatives_seconds() -> float:
-    """Returns the seconds of processor time of this program's other processes: in a worker those of the app, in the app
-    those of all processes that it started and that still run."""
+    """Returns the seconds of processor time of this program's other processes: in a worker those of the app, in the
+    app those of all processes that it started and that still run."""
     own, a_second = os.getpid(), os.sysconf("SC_CLK_TCK")
     if app := os.environ.get(APP_VARIABLE):
         with contextlib.suppress(OSError):  # hidden from other processes
@@ -126,8 +133,11 @@ def _relatives_seconds() -> float:
 
 
 def _read_stat(stat: Path) -> tuple[int, list[int]]:
-    """Reads a file /proc/<process>/stat. Returns the parent's process id and four numbers of clock ticks: user and
-    system time of the process, then user and system time of its ended children."""
+    """Reads a file /proc/<process>/stat.
+
+    Returns the parent's process id and four numbers of clock ticks: user and system time of the process, then user
+    and system time of its ended children.
+    """
     fields = stat.read_text().rpartition(")")[2].split()  # a process's name, in parentheses, may hold spaces
     return int(fields[1]), [int(field) for field in fields[11:15]]
 
@@ -135,9 +145,9 @@ def _read_stat(stat: Path) -> tuple[int, list[int]]:
 def free_cores(since: Reading | None) -> int | None:
     """Returns how many whole cores other programs leave free, at least 1; None if not known.
 
-    Looks first at the time from `since`, a reading before this process loaded its model, until now. If programs were
-    busy then, looks up to `LOOKS` times more while sleeping and returns the largest number: a click on a page keeps
-    the app and the browser busy for a moment only.
+    Looks first at the time from `since`, a reading before this process loaded its model, until now. If programs
+    were busy then, looks up to `LOOKS` times more while sleeping and returns the largest number: a click on a page
+    keeps the app and the browser busy for a moment only.
     """
     free = whole_cores_left(since, sample())
     for _ in range(LOOKS):

@@ -16,8 +16,11 @@ NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 
 @contextmanager
 def lock(folder: Path, how: int = fcntl.LOCK_EX) -> Iterator[None]:
-    """Holds a `flock` lock on a folder while the `with` body runs. The kernel releases the lock if the process dies.
-    `how` are flags of `fcntl.flock`. Raises OSError, with `LOCK_NB` also if another process holds the lock."""
+    """Holds a `flock` lock on a folder while the `with` body runs.
+
+    The kernel releases the lock if the process dies. `how` are flags of `fcntl.flock`. Raises OSError, with
+    `LOCK_NB` also if another process holds the lock.
+    """
     lock = os.open(folder, os.O_RDONLY)
     try:
         fcntl.flock(lock, how)
@@ -28,8 +31,10 @@ def lock(folder: Path, how: int = fcntl.LOCK_EX) -> Iterator[None]:
 
 @contextmanager
 def temporary_folder() -> Iterator[Path]:
-    """Yields a new temporary folder and removes it at the end. A killed process's folder is removed by the next call of
-    this function, in any process."""
+    """Yields a new temporary folder and removes it at the end.
+
+    A killed process's folder is removed by the next call of this function, in any process.
+    """
     for left in Path(tempfile.gettempdir()).glob("worth-compiling-*.locked"):
         with suppress(OSError), lock(left, fcntl.LOCK_EX | fcntl.LOCK_NB):
             shutil.rmtree(left)
@@ -44,7 +49,9 @@ def temporary_folder() -> Iterator[Path]:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[BinaryIO]:
-    """Yields an open draft file that replaces `path` at the end. After an error `path` is as it was before.
+    """Yields an open draft file that replaces `path` at the end.
+
+    After an error `path` is as it was before.
 
     The draft lies beside `path`, or beside the target of a link. Raises OSError. A killed process leaves its draft
     behind, and a machine that loses power may leave the new file empty.

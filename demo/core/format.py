@@ -77,8 +77,11 @@ def ratio(value: float) -> str:
 
 
 def estimate(value: float, low: float, high: float) -> str:
-    """Returns a speed-up as text with as many digits as its interval allows: "1.36×" for 1.33 to 1.39, "1.4×" for 1.3
-    to 1.5, "2×" for 1.4 to 2.9. Below 1.95 there is always a decimal, because "1×" would mean no gain."""
+    """Returns a speed-up as text with as many digits as its interval allows: "1.36×" for 1.33 to 1.39, "1.4×" for
+    1.3 to 1.5, "2×" for 1.4 to 2.9.
+
+    Below 1.95 there is always a decimal, because "1×" would mean no gain.
+    """
     decimals = max(0 if value >= 1.95 else 1, math.ceil(-math.log10(max(high - low, 1e-9)) - 1e-9))
     return f"{value:.{decimals}f}×" if decimals < 2 else ratio(value)
 
@@ -143,7 +146,9 @@ def redact(text: str) -> str:
 
 def printable(text: str, kept: str = "\n\t") -> str:
     """Returns `text` with U+FFFD for each character that is invisible or changes the direction of writing.
-    The characters in `kept` stay. Joiners, which some emoji, Persian and Hindi need, are replaced, too."""
+
+    The characters in `kept` stay. Joiners, which some emoji, Persian and Hindi need, are replaced, too.
+    """
 
     def is_visible(character: str) -> bool:
         return character.isprintable() or character in kept or unicodedata.category(character) == "Zs"

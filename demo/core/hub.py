@@ -21,8 +21,10 @@ def can_load(checkpoint: str) -> bool:
 
 
 def reachable() -> bool:
-    """Returns whether the Hub replies; False with HF_HUB_OFFLINE. Asks at most once a minute.
-    Without this check `from_pretrained` would retry for some 26 s before it fails."""
+    """Returns whether the Hub replies; False with HF_HUB_OFFLINE.
+
+    Asks at most once a minute. Without this check `from_pretrained` would retry for some 26 s before it fails.
+    """
     if os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE"):
         return False
     return _replies(endpoint(), int(time.monotonic() / 60))
@@ -30,8 +32,10 @@ def reachable() -> bool:
 
 @lru_cache(maxsize=8)
 def _replies(address: str, minute: int) -> bool:
-    """Returns whether the address replies, and keeps the reply for this `minute`. Waits `PROBE_SECONDS` at most, or
-    longer for a name server that does not answer."""
+    """Returns whether the address replies, and keeps the reply for this `minute`.
+
+    Waits `PROBE_SECONDS` at most, or longer for a name server that does not answer.
+    """
     try:
         urllib.request.urlopen(urllib.request.Request(address, method="HEAD"), timeout=PROBE_SECONDS).close()
     except urllib.error.HTTPError:  # an error page is a reply, too

@@ -1,6 +1,7 @@
 """Reads a visitor's picture file as an upright RGB image, or refuses the file with a reason.
 
-Runs in the worker's process, before the model is loaded: a hostile file that breaks a decoder breaks no other process.
+Runs in the worker's process, before the model is loaded: a hostile file that breaks a decoder breaks no other
+process.
 """
 
 import hashlib
@@ -22,11 +23,11 @@ from demo.core.outputs import ImageInfo
 from demo.core.spec import BadInput
 
 PICTURE_FORMATS = ("PNG", "JPEG", "WEBP", "AVIF", "GIF", "BMP", "TIFF")
-"""The decoders of Pillow that may run. Pillow has forty more, and its EPS decoder calls Ghostscript. JPEG also opens
-MPO, a phone's two pictures in one file."""
+"""The decoders of Pillow that may run. Pillow has forty more, and its EPS decoder calls Ghostscript. JPEG also
+opens MPO, a phone's two pictures in one file."""
 MAX_ASPECT = 20
-"""Largest quotient of the longer side over the shorter. A processor that scales the shorter side to 513 pixels makes 5
-million pixels of a picture of 20:1, and 5 billion of one of 20 000:1."""
+"""Largest quotient of the longer side over the shorter. A processor that scales the shorter side to 513 pixels
+makes 5 million pixels of a picture of 20:1, and 5 billion of one of 20 000:1."""
 
 
 def read_picture(path: Path) -> tuple[Image.Image, ImageInfo]:
@@ -36,8 +37,8 @@ def read_picture(path: Path) -> tuple[Image.Image, ImageInfo]:
     - Colour profiles are ignored, as the processors of the checkpoints ignore them.
 
     Raises `BadInput` for a file that cannot be read, or exceeds `MAX_ASPECT` or a limit of `demo.core.limits`. Also
-    refused are 32 bits a pixel, and 16 bits a channel whose upper 8 are nearly empty. The message has the file's name
-    but not its folder. The pixels are counted from the header, before anything is decoded.
+    refused are 32 bits a pixel, and 16 bits a channel whose upper 8 are nearly empty. The message has the file's
+    name but not its folder. The pixels are counted from the header, before anything is decoded.
     """
     name = _display_name(path)
     data = _read_bytes(path, name)
@@ -56,7 +57,10 @@ def _display_name(path: Path) -> str:
 
 
 def _read_bytes(path: Path, name: str) -> bytes:
-    """Returns the file's bytes. Raises BadInput for other than a regular file: opening a pipe would block for ever."""
+    """Returns the file's bytes.
+
+    Raises BadInput for other than a regular file: opening a pipe would block for ever.
+    """
     most = limits.current().file_bytes
     try:
         status = path.stat()
@@ -84,8 +88,8 @@ _pillow_lock = threading.Lock()
 def _strict_pillow() -> Iterator[None]:
     """Sets Pillow's limit of pixels to `limits.current().pixels`, and makes a picture above the limit an error.
 
-    Pillow checks the global `MAX_IMAGE_PIXELS` while a decoder opens and loads. A check of the header alone would miss
-    a GIF frame larger than its screen, or a TIFF tile larger than its picture. Other warnings are silenced.
+    Pillow checks the global `MAX_IMAGE_PIXELS` while a decoder opens and loads. A check of the header alone would
+    miss a GIF frame larger than its screen, or a TIFF tile larger than its picture. Other warnings are silenced.
     """
     with _pillow_lock, warnings.catch_warnings(), mock.patch.object(Image, "MAX_IMAGE_PIXELS", limits.current().pixels):
         warnings.simplefilter("ignore")

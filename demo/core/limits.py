@@ -26,14 +26,16 @@ class Limits:
     runs_a_visitor: int = 1
     """Most runs that wait or run at once for one browser tab or one session of the API."""
     history_bytes: int = 2_000_000_000
-    """Largest file of results. When the file is full, new results are refused: no old result is deleted for them."""
+    """Largest file of results. When the file is full, new results are refused: no old result is deleted for
+    them."""
     sweep_cells: int = 2000
-    """Most cells (one run each) of one sweep from the page. Fewer on a Space, where each run delays other visitors."""
+    """Most cells (one run each) of one sweep from the page. Fewer on a Space, where each run delays other
+    visitors."""
     hub_ids: bool = True
     """Whether a visitor may run a checkpoint of the Hub that is not in `catalog.CHECKPOINTS`."""
     hosts: tuple[str, ...] = ()
-    """Host names under which the page may be opened, besides localhost and IP addresses. Pages on these hosts may send
-    requests as well."""
+    """Host names under which the page may be opened, besides localhost and IP addresses. Pages on these hosts may
+    send requests as well."""
 
 
 VARIABLES = {

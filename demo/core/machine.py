@@ -24,7 +24,8 @@ class Machine:
     compiler: str | None = None
     """The C++ compiler that inductor calls."""
     cuda_toolkit: str | None = None
-    """Name of the CUDA toolkit's folder; None on a CPU, or without the headers to build a package of AOTInductor."""
+    """Name of the CUDA toolkit's folder; None on a CPU, or without the headers to build a package of
+    AOTInductor."""
 
     def facts(self) -> dict[str, Any]:
         """Returns the fields of `Machine` by name, without those of a subclass."""
@@ -43,7 +44,8 @@ class Environment(Machine):
     """Intra-op threads that torch used during the timing."""
     cuda: str | None = None
     settings: dict[str, str] = field(default_factory=dict)
-    """How torch computed, as torch itself reports it: attention, memory format, dtype of weights, matrix products."""
+    """How torch computed, as torch itself reports it: attention, memory format, dtype of weights, matrix
+    products."""
     free_cores: int | None = None
     """Cores that other programs left free when the timing began, at least 1; None on a GPU and without /proc."""
 
@@ -54,7 +56,9 @@ class Environment(Machine):
 
     def oversubscribed(self, samples: Sequence["HostSample"]) -> bool:
         """Returns whether, on average over `samples`, fewer cores were free than torch used threads.
-        Threads then wait for a core, and calls take longer. False if the number of free cores is not known."""
+
+        Threads then wait for a core, and calls take longer. False if the number of free cores is not known.
+        """
         free = [sample.free_cores for sample in samples if sample.free_cores is not None]
         return bool(free) and sum(free) / len(free) + TAKEN < min(self.threads, self.cpu_count)
 
@@ -84,7 +88,10 @@ class HostInfo(Machine):
 
 @dataclass(frozen=True)
 class GpuSample:
-    """The state of the GPU at one moment, as its driver reports it (NVML). None: the driver does not report this."""
+    """The state of the GPU at one moment, as its driver reports it (NVML).
+
+    None: the driver does not report this.
+    """
 
     sm_clock_hz: float | None
     largest_sm_clock_hz: float | None
@@ -101,7 +108,8 @@ class HostSample:
     at_seconds: float
     """Seconds since the timing began."""
     foreign_cpu: float | None
-    """Share (0 to 1) of the usable cores that other programs used since the last sample; None on a GPU or unknown."""
+    """Share (0 to 1) of the usable cores that other programs used since the last sample; None on a GPU or
+    unknown."""
     gpu: GpuSample | None = None
     free_cores: float | None = None
     """Cores that other programs left free since the last sample: 1.7; None if unknown, or too soon after it."""

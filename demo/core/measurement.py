@@ -33,11 +33,14 @@ class Kernel:
 
 @dataclass(frozen=True)
 class Profile:
-    """What torch.profiler counted in calls of one variant. These calls are not timed, because profiling slows them."""
+    """What torch.profiler counted in calls of one variant.
+
+    These calls are not timed, because profiling slows them.
+    """
 
     kernels: float
-    """Launches in one call: of kernels on a GPU, of operators that call no other operator on a CPU.
-    On a CPU all kernels of a compiled graph count as one operator, 'Call CompiledFxGraph'."""
+    """Launches in one call: of kernels on a GPU, of operators that call no other operator on a CPU. On a CPU all
+    kernels of a compiled graph count as one operator, 'Call CompiledFxGraph'."""
     busy_seconds: float | None
     """Seconds of a call in which the GPU ran at least one kernel, copy or fill; None on a CPU."""
     longest: tuple[Kernel, ...]
@@ -49,10 +52,11 @@ class Roofline:
     """The least work of one call, and how fast the device does a matrix product and a copy: a bound for a call."""
 
     operations: int
-    """Operations of one call in matrix products, convolutions and attention, counted by torch.utils.flop_counter."""
+    """Operations of one call in matrix products, convolutions and attention, counted by
+    torch.utils.flop_counter."""
     least_bytes: int
-    """Bytes of one call if each input, each output and each weight (of an embedding table, the rows looked up) moves
-    once. Intermediate results are not counted."""
+    """Bytes of one call if each input, each output and each weight (of an embedding table, the rows looked up)
+    moves once. Intermediate results are not counted."""
     matrix_rate: float
     """Operations a second of one large square matrix product in the run's number format, TF32 included."""
     copy_rate: float
@@ -60,14 +64,19 @@ class Roofline:
 
     @property
     def least_seconds(self) -> float:
-        """The least time of a call. Only convolutions that save multiplications (Winograd) may be slightly faster."""
+        """The least time of a call.
+
+        Only convolutions that save multiplications (Winograd) may be slightly faster.
+        """
         return max(self.operations / self.matrix_rate, self.least_bytes / self.copy_rate)
 
 
 @dataclass(frozen=True)
 class Measurement:
     """Raw times of one variant: eager, compiled, or the A/A control (eager timed against itself).
-    Calls come in A B B A blocks: eager, compiled, compiled, eager, each for several calls."""
+
+    Calls come in A B B A blocks: eager, compiled, compiled, eager, each for several calls.
+    """
 
     wall_seconds: tuple[float, ...]
     """Wall time of each timed call until its result is there, in order, without `settling_seconds`."""
@@ -78,7 +87,8 @@ class Measurement:
     calls_per_block: int
     """Number of calls of this variant in one block, both halves together."""
     peak_memory_bytes: int | None = None
-    """On a GPU: most bytes allocated during a call, weights included. On a CPU: the process's largest resident set."""
+    """On a GPU: most bytes allocated during a call, weights included. On a CPU: the process's largest resident
+    set."""
     peak_reserved_bytes: int | None = None
     """On a GPU: most bytes that torch's allocator held, used or not. None on a CPU."""
     back_to_back: BackToBack | None = None
@@ -193,19 +203,21 @@ class Compilation:
 
     first_call_seconds: float
     cache: Literal["cold", "warm", "off"]
-    """'warm': inductor found every graph in its cache. 'cold': it compiled at least one. 'off': no cache was used."""
+    """'warm': inductor found every graph in its cache. 'cold': it compiled at least one. 'off': no cache was
+    used."""
     graphs: int
     graph_breaks: tuple[GraphBreak, ...] = ()
     recompiles_while_timing: int = 0
     cudagraphs: str = "not asked"
     """Use of CUDA graphs: 'used', 'not asked', or 'not used: ' or 'used in part: ' with the reason."""
     cold: CompileCost | None = None
-    """The first call with nothing of this model in the cache, or with a package to build. C++ headers may be compiled
-    already. None if neither this run nor an earlier one on this machine measured it."""
+    """The first call with nothing of this model in the cache, or with a package to build. C++ headers may be
+    compiled already. None if neither this run nor an earlier one on this machine measured it."""
     warm: CompileCost | None = None
     """The first call in a further process that finds all in the cache, or only loads the package; None: unknown."""
     partly: bool = False
-    """Whether this run's first call was neither cold nor warm: some kernels, perhaps another model's, were cached."""
+    """Whether this run's first call was neither cold nor warm: some kernels, perhaps another model's, were
+    cached."""
     recompiles: tuple[GraphBreak, ...] = ()
     """The functions that dynamo compiled again, before or during the timing, and why."""
     fallbacks: tuple[GraphBreak, ...] = ()

@@ -57,7 +57,10 @@ class Segment:
 
 @dataclass(frozen=True)
 class Predictions:
-    """What one variant saw in the picture or wrote. The task decides which fields are filled; the others are None."""
+    """What one variant saw in the picture or wrote.
+
+    The task decides which fields are filled; the others are None.
+    """
 
     labels: tuple[Label, ...] | None = None
     boxes: tuple[Box, ...] | None = None

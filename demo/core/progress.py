@@ -38,7 +38,8 @@ class Progress:
     first_seconds: float | None = None
     """Seconds that compiling and the warm-up behind it took; None until both are over."""
     compile_steps: tuple[tuple[str, float], ...] = ()
-    """The parts of the compile so far, named as in `CompileCost.parts`, each with the `racing_seconds` at its begin."""
+    """The parts of the compile so far, named as in `CompileCost.parts`, each with the `racing_seconds` at its
+    begin."""
     graphs: int = 0
     breaks: int = 0
     """Number of graph breaks, as `graphs` is that of compiled graphs, when the last part of the compile began."""

@@ -1,6 +1,7 @@
 """Settings that a machine cannot run, judged by the facts that its worker reports, and advice after a failure.
 
-The worker calls this before it loads a model. The form's forecast, `doctor` and the search for the best way do, too.
+The worker calls this before it loads a model. The form's forecast, `doctor` and the search for the best way do,
+too.
 
 - Covered: what is certain before anything is loaded. An unknown fact of a machine refuses nothing.
 - Not covered: memory beyond that of the weights, and kernels that a single model needs.
@@ -13,7 +14,8 @@ from demo.core.machine import HostInfo
 from demo.core.spec import CUDA_GRAPH_MODES, OPTIONS, BadInput, RunSpec
 
 TRITON, AMPERE = (7, 0), (8, 0)
-"""Compute capabilities of GPUs: the least that Triton compiles for, and the first with TensorFloat-32 and bfloat16."""
+"""Compute capabilities of GPUs: the least that Triton compiles for, and the first with TensorFloat-32 and
+bfloat16."""
 AGAIN = "Run it again."
 BYTES = {"float32": 4, "tf32": 4, "float16": 2, "bfloat16": 2}
 """Bytes of one weight, by `RunSpec.dtype`."""
@@ -21,7 +23,9 @@ BYTES = {"float32": 4, "tf32": 4, "float16": 2, "bfloat16": 2}
 
 def refusal(spec: RunSpec, machine: HostInfo) -> str:
     """Returns why the machine cannot run the spec, and what to do, as sentences; '' if the machine can run it.
-    The spec's device is 'cpu' or 'cuda', not 'auto'."""
+
+    The spec's device is 'cpu' or 'cuda', not 'auto'.
+    """
     if machine.compile_problem is not None:
         return machine.compile_problem
     if spec.mode not in machine.modes:
@@ -86,7 +90,10 @@ def on_machine(spec: RunSpec, machine: HostInfo) -> RunSpec:
 
 
 def resolve(spec: RunSpec, machine: HostInfo) -> RunSpec:
-    """Returns the spec with 'cuda' or 'cpu' in place of 'auto'. Raises BadInput if the machine cannot run the spec."""
+    """Returns the spec with 'cuda' or 'cpu' in place of 'auto'.
+
+    Raises BadInput if the machine cannot run the spec.
+    """
     placed = on_machine(spec, machine)
     if reason := refusal(placed, machine):
         raise BadInput(reason)
@@ -95,7 +102,9 @@ def resolve(spec: RunSpec, machine: HostInfo) -> RunSpec:
 
 def less_memory(spec: RunSpec) -> tuple[str, dict[str, Any]]:
     """Returns what to try after memory ran out: a sentence, and the setting that the sentence names.
-    ('Try batch size 4.', {'batch_size': 4}); the setting is {} if only a smaller model can help."""
+
+    ('Try batch size 4.', {'batch_size': 4}); the setting is {} if only a smaller model can help.
+    """
     if spec.batch_size > 1:
         size = max(1, spec.batch_size // 4)
         return f"Try batch size {size}.", {"batch_size": size}
@@ -107,7 +116,9 @@ def less_memory(spec: RunSpec) -> tuple[str, dict[str, Any]]:
 
 def other_way_to_compile(spec: RunSpec) -> tuple[str, dict[str, Any]]:
     """Returns what to try after a compile failed: a sentence, and the options that it names, at their defaults.
-    ('Without freezing or dtype float16 it may work.', {...}); ('', {}) if no option can be the cause."""
+
+    ('Without freezing or dtype float16 it may work.', {...}); ('', {}) if no option can be the cause.
+    """
     causes = {
         name: value
         for name, value in spec.departures().items()

@@ -69,7 +69,8 @@ class RunResult:
     spread: Spread | None = None
     """How far speed-ups vary between processes on this machine; None before `demo.store.reruns` adds it."""
     earlier: tuple[ProcessResult, ...] = ()
-    """Earlier processes with the same settings, stored when the run ended; the speed-up is pooled over them, too."""
+    """Earlier processes with the same settings, stored when the run ended; the speed-up is pooled over them,
+    too."""
     without_breaks: Comparison | None = None
     """For a run with added graph breaks: the latest stored speed-up with the same settings but no added breaks."""
     schema_version: int = SCHEMA_VERSION
@@ -110,8 +111,11 @@ class RunResult:
 
     @property
     def latencies(self) -> dict[str, float]:
-        """Seconds of one call by variant: {'eager': 0.03, 'compiled': 0.02}. Their quotient is the speed-up.
-        Without a speed-up: the medians of the variants that were timed, perhaps of none."""
+        """Seconds of one call by variant: {'eager': 0.03, 'compiled': 0.02}.
+
+        Their quotient is the speed-up. Without a speed-up: the medians of the variants that were timed, perhaps of
+        none.
+        """
         if self.speedup is not None:
             return dict(zip(("eager", "compiled"), self.speedup.latencies, strict=True))
         sides = {"eager": self.eager, "compiled": self.compiled}
@@ -120,7 +124,9 @@ class RunResult:
     @property
     def answer_seconds(self) -> tuple[float, float] | None:
         """Seconds of a text model's whole generated text, eager and compiled; None for other models.
-        The first token takes the call that reads the prompt, and each further token one step."""
+
+        The first token takes the call that reads the prompt, and each further token one step.
+        """
         first, step = self.comparisons.get(FIRST_TOKEN), self.speedup
         if first is None or step is None:
             return None

@@ -13,8 +13,11 @@ from demo.tasks import BY_NAME
 
 
 def to_json(result: RunResult) -> dict[str, Any]:
-    """Returns a result as a dict of JSON types, which `docs/api.md` describes. `break_even_calls` and
-    `break_even_seconds` are None unless the verdict is 'faster', `end_to_end_speedup` if the verdict is 'unsure'."""
+    """Returns a result as a dict of JSON types, which `docs/api.md` describes.
+
+    `break_even_calls` and `break_even_seconds` are None unless the verdict is 'faster', `end_to_end_speedup` if the
+    verdict is 'unsure'.
+    """
     data = plain(result)
     for variant in ("eager", "compiled"):
         seconds = result.latencies.get(variant)
@@ -68,12 +71,18 @@ def _comparison(one: Comparison) -> dict[str, Any]:
 
 
 def dumps(result: RunResult) -> str:
-    """Returns `to_json` as one line of text. Raises ValueError for NaN and infinity, which no result should have."""
+    """Returns `to_json` as one line of text.
+
+    Raises ValueError for NaN and infinity, which no result should have.
+    """
     return json.dumps(to_json(result), allow_nan=False, ensure_ascii=False)
 
 
 def from_json(data: dict[str, Any]) -> RunResult:
-    """Returns the result that `to_json` wrote. Raises ValueError for another version, or a missing or wrong value."""
+    """Returns the result that `to_json` wrote.
+
+    Raises ValueError for another version, or a missing or wrong value.
+    """
     version = data.get("schema_version") if isinstance(data, dict) else None
     if version != SCHEMA_VERSION:
         raise ValueError(f"a result has schema_version {SCHEMA_VERSION}, this has {version}")

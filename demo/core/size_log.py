@@ -34,7 +34,10 @@ class Size:
 
 
 def read_log(text: str, of_text: bool) -> tuple[Size, ...]:
-    """Returns the sizes in the order of the calls. `of_text`: the log is of prompts, not pictures. Raises BadInput."""
+    """Returns the sizes in the order of the calls.
+
+    `of_text`: the log is of prompts, not pictures. Raises BadInput.
+    """
     lines = [(number, line.partition("#")[0].strip()) for number, line in enumerate(text.splitlines(), start=1)]
     calls = [_size(number, line, of_text) for number, line in lines if line]
     if not 1 <= len(calls) <= MAX_CALLS:

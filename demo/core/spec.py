@@ -1,7 +1,8 @@
 """The settings of one run (`RunSpec`), and the table of all options (`OPTIONS`).
 
-A field of `RunSpec` declared by `option`, `choice`, `switch` or `number` is an `Option`. The command line, the form,
-the API, links and sweeps are made from `OPTIONS`, so a new option is declared here and applied in `demo.backend`.
+A field of `RunSpec` declared by `option`, `choice`, `switch` or `number` is an `Option`. The command line, the
+form, the API, links and sweeps are made from `OPTIONS`, so a new option is declared here and applied in
+`demo.backend`.
 """
 
 import dataclasses
@@ -42,7 +43,9 @@ FOLDS = ("machine", "compile", "timing")
 
 def unused_options(task: str) -> tuple[str, ...]:
     """Returns the names of the options that a run of this task cannot use: ('prompt', 'tokens').
-    An unknown task counts as a task with pictures."""
+
+    An unknown task counts as a task with pictures.
+    """
     return tasks.BY_NAME[task].unused if task in tasks.BY_NAME else Task.unused
 
 
@@ -69,7 +72,8 @@ class Option:
     timing: bool = False
     """Whether the option decides how a run is timed, not what is compiled. Default: True in the fold 'timing'."""
     for_speed: bool = False
-    """Whether the option may make calls faster without changing the model's input. Plain eager keeps the default."""
+    """Whether the option may make calls faster without changing the model's input. Plain eager keeps the
+    default."""
 
     @property
     def flag(self) -> str:
@@ -77,7 +81,10 @@ class Option:
         return f"--{self.name.replace('_', '-')}"
 
     def parse(self, value: Any) -> Any:
-        """Returns `value` with numbers and queries read from text: 4 for '4'. Other values are returned unchanged."""
+        """Returns `value` with numbers and queries read from text: 4 for '4'.
+
+        Other values are returned unchanged.
+        """
         readers = {"whole": fmt.parse_whole, "number": fmt.parse_number, "queries": _parse_queries}
         return readers[self.kind](value) if self.kind in readers else value
 
@@ -129,8 +136,11 @@ def number(default: float | None, low: float, high: float, help: str, **facts: A
 
 @dataclass(frozen=True)
 class RunSpec:
-    """The settings of one run. Raises `BadInput` if the values are not allowed or do not go together.
-    Only `demo.core.catalog.make_spec` checks that the checkpoint exists and fits the task and the text."""
+    """The settings of one run.
+
+    Raises `BadInput` if the values are not allowed or do not go together. Only `demo.core.catalog.make_spec` checks
+    that the checkpoint exists and fits the task and the text.
+    """
 
     checkpoint: str
     task: str
@@ -230,7 +240,8 @@ class RunSpec:
     """'auto', 'on' and 'off' are None, True and False of torch.compile's argument `dynamic`."""
     prompt: str = option("passage", "", "For text generation: the text that the model goes on from.")
     tokens: int = number(64, 2, 4096, "For text generation: tokens to generate.", label="Tokens to generate")
-    """At least two: the call that reads the prompt gives the first token, and each further token is a timed step."""
+    """At least two: the call that reads the prompt gives the first token, and each further token is a timed
+    step."""
 
     def __post_init__(self) -> None:
         if self.task != OWN_MODEL:

@@ -25,16 +25,19 @@ CONFIDENCE = 0.95
 TRIMMED = 0.1
 """Share of the pairs that a trimmed mean leaves out at either end."""
 FEW_BLOCKS = 6
-"""With fewer blocks of two calls, single calls are paired: few pairs have few degrees of freedom in Student's t, and
-the interval would be very wide."""
+"""With fewer blocks of two calls, single calls are paired: few pairs have few degrees of freedom in Student's t,
+and the interval would be very wide."""
 SMALLEST_DIFFERENCE = 0.01
-"""Smallest difference that is called faster or slower: 1 %, the noise threshold of the benchmark library criterion."""
+"""Smallest difference that is called faster or slower: 1 %, the noise threshold of the benchmark library
+criterion."""
 SAME_WITHIN = 0.03
 """Largest difference that may be called 'same': 3 %."""
 EQUIVALENCE = 1.645 / 1.96
-"""Width of a 90 % interval over a 95 % one. An equivalence test at the level 5 % uses the 90 % (Schuirmann 1987)."""
+"""Width of a 90 % interval over a 95 % one. An equivalence test at the level 5 % uses the 90 % (Schuirmann
+1987)."""
 TAKEN_FACTOR = 1.75
-"""Factor by which a ratio may be off if other programs use cores. `benchmarks/taken_cores.py` measured at most 1.68."""
+"""Factor by which a ratio may be off if other programs use cores. `benchmarks/taken_cores.py` measured at most
+1.68."""
 
 
 @dataclass(frozen=True)
@@ -59,9 +62,9 @@ class Interval:
 def side_by_side(slow: Times, fast: Times, calls: int) -> tuple[np.ndarray, np.ndarray]:
     """Returns the times of `slow` and `fast` as pairs: two arrays of the same length.
 
-    `slow` and `fast` are times from A B B A blocks (slow, fast, fast, slow) with `calls` calls of each. A pair is the
-    two medians of a block, or two neighbouring calls with fewer than `FEW_BLOCKS` blocks of two calls. A drift within
-    a block cancels in the medians. Between neighbouring calls the drift widens the interval instead.
+    `slow` and `fast` are times from A B B A blocks (slow, fast, fast, slow) with `calls` calls of each. A pair is
+    the two medians of a block, or two neighbouring calls with fewer than `FEW_BLOCKS` blocks of two calls. A drift
+    within a block cancels in the medians. Between neighbouring calls the drift widens the interval instead.
     """
     blocks = min(len(slow), len(fast)) // calls
     sides = [_split_blocks(times, calls)[:blocks] for times in (slow, fast)]
@@ -78,10 +81,11 @@ def _split_blocks(seconds: Times, calls: int) -> np.ndarray:
 def paired_ratio(slow: Times, fast: Times) -> Interval:
     """Returns how many times longer `slow` takes than `fast`, from the pairs of `side_by_side`.
 
-    Both times of a pair come from the same A B B A block, so a slower machine cancels in their ratio. The estimate is
-    the geometric mean of the pairs' ratios without the lowest and highest tenth, which disturbed blocks may have. The
-    interval is Tukey and McLaughlin's for a trimmed mean (1963): Student's t with the standard error of the winsorised
-    logarithms. It holds for a handful of blocks, too, for which a bootstrap's interval is too narrow.
+    Both times of a pair come from the same A B B A block, so a slower machine cancels in their ratio. The estimate
+    is the geometric mean of the pairs' ratios without the lowest and highest tenth, which disturbed blocks may
+    have. The interval is Tukey and McLaughlin's for a trimmed mean (1963): Student's t with the standard error of
+    the winsorised logarithms. It holds for a handful of blocks, too, for which a bootstrap's interval is too
+    narrow.
 
     Raises ValueError if the two differ in length or have fewer than two pairs.
     """
@@ -105,7 +109,9 @@ def control_ratio(eager: Sequence[float], control: Sequence[float], calls: int, 
 
 def paired_seconds(slow: Times, fast: Times) -> tuple[float, float]:
     """Returns the seconds of one call of `slow` and of `fast`, from at least one pair of `side_by_side`.
-    Both are geometric means over the pairs that `paired_ratio` keeps, so their quotient is the ratio it returns."""
+
+    Both are geometric means over the pairs that `paired_ratio` keeps, so their quotient is the ratio it returns.
+    """
     above, below = np.log(np.asarray(slow, dtype=float)), np.log(np.asarray(fast, dtype=float))
     kept = _kept_indices(above - below)
     return math.exp(above[kept].mean()), math.exp(below[kept].mean())
@@ -162,8 +168,11 @@ def geometric_mean(values: Sequence[float], weights: Sequence[float] | None = No
 
 
 def mean_ratio(slow: Sequence[float], fast: Sequence[float]) -> Interval:
-    """Returns the ratio of two plain means of calls, as in the Transformers guide, with the delta method's interval.
-    The interval assumes independent calls, and leaves out a drift of the machine between `slow` and `fast`."""
+    """Returns the ratio of two plain means of calls, as in the Transformers guide, with the delta method's
+    interval.
+
+    The interval assumes independent calls, and leaves out a drift of the machine between `slow` and `fast`.
+    """
     errors = (np.std(times, ddof=1) / np.mean(times) / math.sqrt(len(times)) for times in (slow, fast))
     return _interval(math.log(np.mean(slow) / np.mean(fast)), math.hypot(*errors) * t_quantile(math.inf))
 

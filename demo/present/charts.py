@@ -1,5 +1,7 @@
 """Plotly charts of one result, the published tables, a comparison, a sweep, and the ways to run one model.
-Each function that draws a chart returns None if there is nothing to draw."""
+
+Each function that draws a chart returns None if there is nothing to draw.
+"""
 
 import math
 import textwrap
@@ -27,8 +29,10 @@ _DOTS = {"eager": (EAGER, "circle"), "compiled": (COMPILED, "diamond")}
 
 def trace(result: RunResult) -> go.Figure | None:
     """Returns a chart with a dot for every timed call of eager and compiled, which shows drift, steps and outliers.
-    Across: the number of the call among its variant's own calls, although both variants were timed in turns. Up: its
-    time, on a logarithmic scale, so that a single slow call does not squeeze all other dots together."""
+
+    Across: the number of the call among its variant's own calls, although both variants were timed in turns. Up:
+    its time, on a logarithmic scale, so that a single slow call does not squeeze all other dots together.
+    """
     sides = naming.variants(result)
     if not sides:
         return None
@@ -60,7 +64,10 @@ GPU_SHAPES = ("circle", "diamond", "square", "triangle-up", "x")
 
 def durations(rows: Sequence[PublishedRow]) -> go.Figure | None:
     """Returns a bar chart: two bars for each model, the time of one eager and of one compiled call.
-    `rows` must share one subset, one GPU and one batch size. A variant that ran out of memory has a bar of length 0."""
+
+    `rows` must share one subset, one GPU and one batch size. A variant that ran out of memory has a bar of length
+    0.
+    """
     if not rows:
         return None
     names: list[str] = []
@@ -95,7 +102,10 @@ def durations(rows: Sequence[PublishedRow]) -> go.Figure | None:
 
 
 def _source_lines(rows: Sequence[PublishedRow]) -> list[str]:
-    """Returns the lines below a chart that say how a time was taken and who measured it. `rows` must not be empty."""
+    """Returns the lines below a chart that say how a time was taken and who measured it.
+
+    `rows` must not be empty.
+    """
     first = rows[0]
     torch = ", ".join(f"torch {name}" for name in published.values(rows, "torch"))
     versions = f"{torch}, mode {first.mode}"
@@ -105,8 +115,11 @@ def _source_lines(rows: Sequence[PublishedRow]) -> list[str]:
 
 
 def by_batch(rows: Sequence[PublishedRow]) -> go.Figure | None:
-    """Returns a chart of speed-up against batch size with one line for each GPU. `rows` must share one subset.
-    With several models, a point is the geometric mean of the models that ran at that batch size on that GPU."""
+    """Returns a chart of speed-up against batch size with one line for each GPU.
+
+    `rows` must share one subset. With several models, a point is the geometric mean of the models that ran at that
+    batch size on that GPU.
+    """
     ratios = [(row, row.speedup) for row in rows if row.speedup is not None]
     if not ratios:
         return None
@@ -143,8 +156,10 @@ def by_batch(rows: Sequence[PublishedRow]) -> go.Figure | None:
 
 def intervals(runs: Mapping[str, Difference | None]) -> go.Figure | None:
     """Returns a chart with one row for each run: its speed-up and 95 % interval, on a logarithmic axis around 1×.
-    A key of `runs` is the label above its row, as HTML: '<b>A</b>  2.00×  freezing'. A row without a speed-up stays
-    empty. A row with the verdict 'unsure' shows the interval only, since a point would state a ratio."""
+
+    A key of `runs` is the label above its row, as HTML: '<b>A</b> 2.00× freezing'. A row without a speed-up stays
+    empty. A row with the verdict 'unsure' shows the interval only, since a point would state a ratio.
+    """
     points = [(place, speedup) for place, speedup in enumerate(runs.values()) if speedup is not None]
     if not points:
         return None
@@ -187,7 +202,8 @@ SHADES = [
     (0.501, f"rgba{(*rgb(COMPILED), 0.15)}"),
     (1.0, f"rgba{(*rgb(COMPILED), 0.55)}"),
 ]
-"""Plotly colour scale of `heatmap`, from slower (0) to faster (1). Transparent, to be readable on light and dark."""
+"""Plotly colour scale of `heatmap`, from slower (0) to faster (1). Transparent, to be readable on light and
+dark."""
 
 
 @dataclass(frozen=True)
@@ -269,8 +285,10 @@ class WayLine:
 
 def crossover(ways: Sequence[WayLine], source: Sequence[str]) -> go.Figure | None:
     """Returns a chart of total time, `start + calls * seconds`, against the number of calls; both axes logarithmic.
+
     The legend stands at the top left, which no line reaches, and names the winner, eager, and 'the other ways'.
-    `source` are the lines below the chart. Returns None for fewer than two ways."""
+    `source` are the lines below the chart. Returns None for fewer than two ways.
+    """
     if len(ways) < 2:
         return None
     farthest = max(way.start / way.seconds for way in ways)
@@ -304,8 +322,10 @@ def crossover(ways: Sequence[WayLine], source: Sequence[str]) -> go.Figure | Non
 
 def ladder(ways: Mapping[str, Mapping[str, float]], source: Sequence[str]) -> go.Figure | None:
     """Returns a bar chart with one bar for each way, from the start of a process to its first answer.
-    `ways` maps the name of a way to its four parts, name to seconds, in the order in which they happen. The times are
-    those of a process that found the files an earlier process left, such as the compile cache."""
+
+    `ways` maps the name of a way to its four parts, name to seconds, in the order in which they happen. The times
+    are those of a process that found the files an earlier process left, such as the compile cache.
+    """
     if not ways:
         return None
     totals = {name: sum(parts.values()) for name, parts in ways.items()}

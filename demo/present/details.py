@@ -1,7 +1,8 @@
-"""The details behind the verdict on a run: folds (foldable sections), which hold parts with titles, tables and rows.
+"""The details behind the verdict on a run: folds (foldable sections), which hold parts with titles, tables and
+rows.
 
-All is plain text, which the page, the terminal and Markdown format. A function that makes a part returns None if the
-run has no data for that part.
+All is plain text, which the page, the terminal and Markdown format. A function that makes a part returns None if
+the run has no data for that part.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -32,7 +33,9 @@ class Part:
 
 def _table(heads: Iterable[str], lines: Mapping[str, Sequence[object]]) -> Table | None:
     """Returns a table of the lines that have a value, with '–' for a missing value; None if no line has a value.
-    `lines` maps the name of a line to its value in each column."""
+
+    `lines` maps the name of a line to its value in each column.
+    """
     cells = [[name, *(str(value or "–") for value in values)] for name, values in lines.items() if any(values)]
     return (["", *heads], cells) if cells else None
 
@@ -90,8 +93,11 @@ def _processes(result: RunResult) -> list[Row]:
 
 
 def why(result: RunResult) -> Part | None:
-    """Returns where the time of a call goes: launching kernels, the longest kernels, and the distance to the roofline.
-    The roofline is the least time a call can take on this machine, from its arithmetic and its memory traffic."""
+    """Returns where the time of a call goes: launching kernels, the longest kernels, and the distance to the
+    roofline.
+
+    The roofline is the least time a call can take on this machine, from its arithmetic and its memory traffic.
+    """
     sides = [side for *_, side in naming.variants(result)]
     busy = [side.busy_share for side in sides]
     launching = [side.launch_seconds and side.launch_seconds / side.median_seconds for side in sides]
@@ -169,7 +175,9 @@ def _how_compiled(result: RunResult, compiled: Compilation) -> str:
 
 def _places(kind: str, places: Iterable[GraphBreak]) -> list[Row]:
     """Returns a row for each place in the code with torch's reason, followed by a row of torch's hints, if new.
-    `kind` names the rows: 'Graph break' makes 'Graph break 1'."""
+
+    `kind` names the rows: 'Graph break' makes 'Graph break 1'.
+    """
     rows, hints = [], set()
     for number, place in enumerate(places, 1):
         reason = place.reason.replace(" Message: None", "")  # of a break that this project inserted
@@ -195,7 +203,9 @@ def outputs(result: RunResult) -> Part | None:
 
 def agreement(result: RunResult) -> str:
     """Returns a sentence: 'Eager and compiled agree: ...' with the shares of predictions that are the same.
-    Returns '' if the outputs were not compared."""
+
+    Returns '' if the outputs were not compared.
+    """
     parity = result.parity
     if parity is None or parity.verdict == "not comparable":
         return ""
@@ -301,7 +311,9 @@ def costs(result: RunResult) -> Part | None:
 
 def memory(result: RunResult) -> Part | None:
     """Returns the peak memory of both variants; None if the peaks differ by less than 2 %.
-    On a GPU the table also has the memory that torch's allocator reserved."""
+
+    On a GPU the table also has the memory that torch's allocator reserved.
+    """
     sides = [side for *_, side in naming.variants(result)]
     peaks = [side.peak_memory_bytes for side in sides if side.peak_memory_bytes]
     if len(peaks) < 2 or max(peaks) <= 1.02 * min(peaks):
@@ -325,7 +337,9 @@ def memory(result: RunResult) -> Part | None:
 
 def request(result: RunResult) -> Part | None:
     """Returns the times of a whole request, from preparing to decoding, and the model's share of an eager request.
-    Only the model's time differs between eager and compiled."""
+
+    Only the model's time differs between eager and compiled.
+    """
     around, requests, batch = result.end_to_end, result.request_seconds, result.spec.batch_size
     if around is None or requests is None:
         return None

@@ -1,8 +1,8 @@
 """The common look of every Plotly chart: title, source lines, fonts, margins, and its text for screen readers.
 
 Plotly draws text and grid in fixed colours and cannot follow the page's dark mode, so `demo/ui/look/figures.css`
-changes these colours with the theme. Backgrounds are transparent. Margins are fixed in pixels, so that the same chart
-serves a phone of 390 pixels and a projector of 1920.
+changes these colours with the theme. Backgrounds are transparent. Margins are fixed in pixels, so that the same
+chart serves a phone of 390 pixels and a projector of 1920.
 """
 
 import html
@@ -56,8 +56,10 @@ def layout(
     top: int = 46,
 ) -> go.Figure:
     """Adds title, source lines, fonts and margins to `figure`, and returns the same figure.
-    `left`, `right` and `top` are margins and `plot` the height between them, all in pixels. `words` are the values of
-    the chart in words: title, `words` and `source` become the paragraph that screen readers get."""
+
+    `left`, `right` and `top` are margins and `plot` the height between them, all in pixels. `words` are the values
+    of the chart in words: title, `words` and `source` become the paragraph that screen readers get.
+    """
     lines = [line for text in source for line in textwrap.wrap(text, SOURCE_LETTERS, break_long_words=False)]
     bottom = 34 + 17 * len(lines)
     figure.add_annotation(

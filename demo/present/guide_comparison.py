@@ -11,8 +11,10 @@ from demo.store import published
 
 def compare_with_guide(result: RunResult) -> list[str]:
     """Returns sentences: the guide's result for each GPU, this run's, and each difference between guide and run.
-    The first reads 'On the A100 with torch 2.0.1 the guide saw 1.52×.' Returns [] if the guide has no row for the run,
-    or the run neither a speed-up nor the status 'out_of_memory'."""
+
+    The first reads 'On the A100 with torch 2.0.1 the guide saw 1.52×.' Returns [] if the guide has no row for the
+    run, or the run neither a speed-up nor the status 'out_of_memory'.
+    """
     spec = result.spec
     rows = [
         row

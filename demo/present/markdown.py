@@ -1,5 +1,7 @@
 """Writes results as GitHub's Markdown: a single run with all its details, or several runs as a table.
-The page shows the sections of a run as `section` writes them."""
+
+The page shows the sections of a run as `section` writes them.
+"""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -61,7 +63,9 @@ def section(part: Part) -> str:
 
 def of_cells(cells: Iterable[tuple[RunSpec, RunResult | None, str]]) -> str:
     """Returns a table with a line for each cell of a sweep, and below it the machines.
-    A cell is its spec, its result, and the text to show if the result has no speed-up, such as 'OOM'."""
+
+    A cell is its spec, its result, and the text to show if the result has no speed-up, such as 'OOM'.
+    """
     head = ("checkpoint", "settings", "eager", "compiled", "speed-up")
     rows, places = [], []
     for spec, result, value in cells:

@@ -1,5 +1,7 @@
 """Marks predicted boxes and segments on a picture, for gradio or drawn with Pillow.
-A label has the same colour in the eager and in the compiled picture."""
+
+A label has the same colour in the eager and in the compiled picture.
+"""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -42,7 +44,8 @@ BACKGROUND = "background"
 MAX_LABEL_LENGTH = 60
 Rect = tuple[int, int, int, int]
 Area = Rect | np.ndarray
-"""A box (left, top, right, bottom) in pixels, or a float mask of the picture's size: each pixel's opacity, 0 to 1."""
+"""A box (left, top, right, bottom) in pixels, or a float mask of the picture's size: each pixel's opacity, 0 to
+1."""
 
 
 class Annotation(NamedTuple):
@@ -64,8 +67,11 @@ class Annotation(NamedTuple):
 def annotate(
     preview: Image.Image, info: ImageInfo, predictions: Mapping[str, Predictions], variant: Variant
 ) -> Annotation:
-    """Returns the picture with what `variant` predicts: boxes, the most certain first, or segments, the largest first.
-    Raises ValueError for a mask that cannot be read."""
+    """Returns the picture with what `variant` predicts: boxes, the most certain first, or segments, the largest
+    first.
+
+    Raises ValueError for a mask that cannot be read.
+    """
     seen, side = Annotation(_enlarge(preview), [], {}), predictions[variant]
     colours = label_colours(thing.label for one in predictions.values() for thing in one.boxes or one.segments or ())
     for box in sorted(side.boxes or (), key=lambda box: -box.score):
@@ -82,8 +88,10 @@ def annotate_difference(
     preview: Image.Image, info: ImageInfo, eager: Predictions, compiled: Predictions
 ) -> Annotation | None:
     """Returns the picture with the differences between eager and compiled marked; None if there are none.
+
     Boxes: those without a partner of the same label at an IoU of `SAME_IOU` or more, in their variant's colour.
-    Segments: the pixels whose label changed, widened to be visible. Scores and separate objects are not compared."""
+    Segments: the pixels whose label changed, widened to be visible. Scores and separate objects are not compared.
+    """
     seen = Annotation(_enlarge(preview), [], {})
     if eager.segments is not None and compiled.segments is not None:
         changed = changed_pixels(eager.segments, compiled.segments)
@@ -117,7 +125,8 @@ def _line_width(image: Image.Image) -> int:
 def _rect(box: Box, info: ImageInfo, image: Image.Image) -> Rect | None:
     """Returns `box` in pixels of `image`, clamped to its edges; None if a corner is not finite or all lies outside.
 
-    `box` itself is in pixels of the input picture, whose size `info` holds. The result is never too small to be seen.
+    `box` itself is in pixels of the input picture, whose size `info` holds. The result is never too small to be
+    seen.
     """
     size, smallest = np.array(image.size), 2 * _line_width(image)
     corners = np.array(box.box).reshape(2, 2) * size / (info.width, info.height)

@@ -23,8 +23,11 @@ def _write(
     bold: bool = False,
     colour: str = PAGE_INK,
 ) -> float:
-    """Writes a line and returns the x of its end, all in pixels. `place` is the left end of the line's baseline.
-    A line that would reach beyond `right` is cut or written smaller."""
+    """Writes a line and returns the x of its end, all in pixels.
+
+    `place` is the left end of the line's baseline. A line that would reach beyond `right` is cut or written
+    smaller.
+    """
     room = right - place[0]
     text = printable_label(text, int(room / 10))
     width = font_for(size, bold).getlength(text)
@@ -42,8 +45,11 @@ _BAR_START, _LONGEST_BAR = 218, 604
 
 
 def card(result: RunResult) -> bytes:
-    """Returns a PNG of `CARD_WIDTH` x `CARD_HEIGHT` pixels: the settings, the machine, the verdict and its interval.
-    The text can be read at a third of that size, as chats show it. A run without a speed-up shows only its status."""
+    """Returns a PNG of `CARD_WIDTH` x `CARD_HEIGHT` pixels: the settings, the machine, the verdict and its
+    interval.
+
+    The text can be read at a third of that size, as chats show it. A run without a speed-up shows only its status.
+    """
     image = Image.new("RGB", (CARD_WIDTH, CARD_HEIGHT), PAGE_PAPER)
     pen = ImageDraw.Draw(image)
     pen.rectangle((_EDGE, 34, _EDGE + 47, 49), EAGER)
@@ -98,7 +104,10 @@ OVERSAMPLE = 2
 
 
 def race_at_rest(result: RunResult) -> bytes:
-    """Returns the race as a PNG of `RACE_WIDTH` x `RACE_HEIGHT` pixels. Raises BadInput for a result without a race."""
+    """Returns the race as a PNG of `RACE_WIDTH` x `RACE_HEIGHT` pixels.
+
+    Raises BadInput for a result without a race.
+    """
     lines = race.lines_of(result)
     if not lines:
         raise BadInput(race.NO_RACE)

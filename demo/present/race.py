@@ -1,8 +1,8 @@
 """Draws the race to break-even as SVG: calls answered over time by eager and by compiled.
 
 Eager answers from the start. Compiled answers nothing during its first call, which compiles, and then climbs more
-steeply. At the crossing of the lines, compiling has paid for itself. The picture of a finished run plays once, unless
-the reader asks for reduced motion. On a page the picture takes the page's colours, in a file its own.
+steeply. At the crossing of the lines, compiling has paid for itself. The picture of a finished run plays once,
+unless the reader asks for reduced motion. On a page the picture takes the page's colours, in a file its own.
 """
 
 import math
@@ -28,8 +28,8 @@ LETTER_WIDTH = 6.6
 """Mean width of a letter: SVG does not wrap text, so the code estimates if a text fits."""
 LEFT, TOP = 2, 26
 BEYOND_CROSSING, BEYOND_COMPILE = 1.5, 4.0
-"""The time axis of a result ends at 1.5 times the last crossing or 4 times the longest first call, whichever is later.
-"""
+"""The time axis of a result ends at 1.5 times the last crossing or 4 times the longest first call, whichever is
+later."""
 LIVE_HORIZONS = (5, 10, 20, 40, 60, 120, 300, 600, 1800, 3600)
 """Seconds at which the time axis of a run in progress may end."""
 _STYLE = f"""<style>
@@ -91,7 +91,9 @@ def source_of(result: RunResult) -> str:
 
 def of_result(result: RunResult, size: str = "wide", source: str = "", plays: bool = True) -> str:
     """Returns the race of a result as SVG; '' if the result has no race.
-    `size` is a key of `WIDTHS`, `source` a last line of text, and `plays` whether the picture moves."""
+
+    `size` is a key of `WIDTHS`, `source` a last line of text, and `plays` whether the picture moves.
+    """
     lines = lines_of(result)
     if not lines:
         return ""
@@ -148,7 +150,9 @@ def of_progress(progress: Progress, spec: RunSpec, size: str = "wide") -> str:
 
 def _live_line(kind: str, name: str, waits: str, each: float | None, first: float | None, now: float) -> Line:
     """Returns the line of a variant after `now` seconds: 'Eager, 1.45 ms: 4 200 calls'.
-    While the seconds of a call (`each`) are unknown, `waits` says what the variant does: 'is warming up'."""
+
+    While the seconds of a call (`each`) are unknown, `waits` says what the variant does: 'is warming up'.
+    """
     begins = math.inf if first is None else first
     if not each:
         return Line(kind, name, waits, begins, math.inf)
@@ -169,8 +173,11 @@ def _svg(
     source: str = "",
     plays: bool = False,
 ) -> str:
-    """Returns the SVG: lines up to `now` on an axis of `end` seconds, and below the plot a row of text for each line.
-    `scale` is the text at the right end of the time axis."""
+    """Returns the SVG: lines up to `now` on an axis of `end` seconds, and below the plot a row of text for each
+    line.
+
+    `scale` is the text at the right end of the time axis.
+    """
     width = WIDTHS[size]
     right, indent = width - 10, LEFT + 30
     most = max((line.work(end) for line in lines), default=0.0) or 1.0

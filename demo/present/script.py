@@ -1,7 +1,7 @@
 """Writes a stand-alone program that times the model of a run again, and the lines to change in a user's own code.
 
-Jinja fills in `script_template.py`: there a line with `# {%` is a statement, and `fill("...")` a value. Text from users
-and from the Hub enters the program only as a `repr` literal, so that such text is never executed.
+Jinja fills in `script_template.py`: there a line with `# {%` is a statement, and `fill("...")` a value. Text from
+users and from the Hub enters the program only as a `repr` literal, so that such text is never executed.
 """
 
 from pathlib import Path
@@ -20,7 +20,8 @@ APPLIED = (
     *("batch_size", "mode", "fullgraph", "dtype", "device", "weights", "text", "channels_last", "threads"),
     *("compiler", "scope", "freezing", "prompt", "tokens"),
 )
-"""Options that the program applies. `script` refuses a run that departs in any other option, timing options aside."""
+"""Options that the program applies. `script` refuses a run that departs in any other option, timing options
+aside."""
 DYNAMIC = {"auto": None, "on": True, "off": False}
 """The option `dynamic` of a run to the argument `dynamic` of torch.compile."""
 
@@ -51,9 +52,11 @@ _TEMPLATES = jinja2.Environment(
 
 def script(result: RunResult) -> str:
     """Returns a program that times the model of `result` again, eager and compiled in turns.
+
     The program prints the medians, their ratio, and the difference of the outputs or both texts. The program of a
     failed run fails the same way, for a bug report. docs/command-line.md says what a program leaves out. Raises
-    BadInput if the run set an option that a program does not apply."""
+    BadInput if the run set an option that a program does not apply.
+    """
     for name in result.spec.departures():
         if not (name in APPLIED or OPTIONS[name].timing):
             raise BadInput(f"A program does not apply the option {name}, so none repeats this run.")
@@ -64,7 +67,9 @@ def script(result: RunResult) -> str:
 
 def loading_lines(package: Path) -> str:
     """Returns lines of Python that load an AOTInductor package, kept by a run, as `model` and without this project.
-    The lines stop at a package built with other versions or on another processor. `model` takes the inputs by name."""
+
+    The lines stop at a package built with other versions or on another processor. `model` takes the inputs by name.
+    """
     return _TEMPLATES.get_template("package_template.py").render(package=str(package)).strip()
 
 
@@ -95,7 +100,9 @@ def needs_folder(spec: RunSpec) -> bool:
 
 def _has_own_config(checkpoint: Checkpoint | None) -> bool:
     """Returns whether a config of this project replaces the published one, which transformers does not load.
-    The published config asks for timm, or, in a fixed revision, holds nulls that fail."""
+
+    The published config asks for timm, or, in a fixed revision, holds nulls that fail.
+    """
     return checkpoint is not None and (checkpoint.id in KEY_MAPPINGS or checkpoint.revision is not None)
 
 

@@ -1,7 +1,8 @@
 """Writes a run's verdict as plain text, for the page, the terminal and exports.
 
-The verdict says whether compiled is faster, slower or the same, by the 95 % interval of the speed-up. An open verdict,
-'unsure', means that the measurement does not decide. The texts also say how many calls it takes until compiling pays.
+The verdict says whether compiled is faster, slower or the same, by the 95 % interval of the speed-up. An open
+verdict, 'unsure', means that the measurement does not decide. The texts also say how many calls it takes until
+compiling pays.
 """
 
 from typing import Literal
@@ -32,7 +33,8 @@ OPEN_BECAUSE = {
     ),
     "machine": "Other programs took the cores while it was timed.",
 }
-"""Why a verdict is open, by `Comparison.open_because`; `floor` is how far eager differed from itself, in percent."""
+"""Why a verdict is open, by `Comparison.open_because`; `floor` is how far eager differed from itself, in
+percent."""
 STARTS = {"cold": "from nothing", "warm": "with a kept cache", "partly": "from a partly filled cache"}
 WIDE = 0.1
 """Half-width of an interval above which an open verdict reads 'Too noisy to tell', not 'No clear difference'."""
@@ -43,7 +45,9 @@ WIDE = 0.1
 
 def outcome(result: RunResult) -> Literal["void", "faster", "slower", "same", "unsure"] | None:
     """Returns the verdict that the headline states; None for a run that failed or has no speed-up.
-    'void' means that the model was recompiled while it was timed, so that its times mean nothing."""
+
+    'void' means that the model was recompiled while it was timed, so that its times mean nothing.
+    """
     found = _comparison(result)
     if found is None:
         return None
@@ -98,7 +102,9 @@ def factor(interval: Interval) -> str:
 
 def answer(result: RunResult) -> str:
     """Returns the verdict in short: '1.5× faster', '3× faster (rough)', 'no difference', 'too noisy to tell'.
-    Returns '' for a run that failed or has no speed-up."""
+
+    Returns '' for a run that failed or has no speed-up.
+    """
     found, mark = _comparison(result), quality(result)
     if found is None:
         return ""
@@ -133,14 +139,18 @@ def _ratio(found: Comparison) -> str:
 
 def speedup_in_full(result: RunResult) -> str:
     """Returns `speedup` with its interval: '1.44× (1.41 to 1.45×)', 'too noisy to tell (0.90 to 1.90×)'.
-    A void run (recompiled while it was timed) has no interval. Returns '' for a run without a speed-up."""
+
+    A void run (recompiled while it was timed) has no interval. Returns '' for a run without a speed-up.
+    """
     found = _comparison(result)
     return speedup(result) if found is None or result.void else with_ends(speedup(result), found)
 
 
 def without_breaks(result: RunResult) -> str:
     """Returns the stored speed-up without the graph breaks that the user added to this run; '' if none is stored.
-    Example: 'Without the added breaks, stored: 1.45× (1.41 to 1.49×)'."""
+
+    Example: 'Without the added breaks, stored: 1.45× (1.41 to 1.49×)'.
+    """
     found = result.without_breaks
     if found is None:
         return ""
@@ -167,7 +177,9 @@ def in_one_line(result: RunResult) -> str:
 
 def interval(result: RunResult) -> str:
     """Returns the interval and its basis: 'speed-up 1.41 to 1.45×, 95 % confidence, ...'; '' without a speed-up.
-    If compiled is slower, the interval is that of the slow-down: '9.80 to 10.20×' has more digits than '0.10×'."""
+
+    If compiled is slower, the interval is that of the slow-down: '9.80 to 10.20×' has more digits than '0.10×'.
+    """
     found = result.speedup
     if found is None:
         return ""
@@ -188,7 +200,9 @@ def basis(found: Comparison) -> str:
 
 def noise(found: Comparison) -> str:
     """Returns a sentence: why the verdict is open, or else how far eager differs from itself on this machine.
-    Timing eager against itself is the A/A control: its difference shows what the machine's noise can feign."""
+
+    Timing eager against itself is the A/A control: its difference shows what the machine's noise can feign.
+    """
     if found.open_because in OPEN_BECAUSE:
         return OPEN_BECAUSE[found.open_because].format(floor=fmt.percent(found.floor))
     if found.control is None:
@@ -215,7 +229,9 @@ NEVER = BreakEven(calls=None, low=None, high=None, images=None, seconds=None)
 
 def break_even(result: RunResult, seconds: float) -> BreakEven | None:
     """Returns when a first call of `seconds` has paid for itself: `NEVER` if compiled is not faster.
-    Returns None if unknown: without a clear verdict, or if the outputs of eager and compiled differ."""
+
+    Returns None if unknown: without a clear verdict, or if the outputs of eager and compiled differ.
+    """
     stated = outcome(result)
     if stated not in ("faster", "same", "slower") or result.outputs_differ:
         return None
@@ -223,8 +239,11 @@ def break_even(result: RunResult, seconds: float) -> BreakEven | None:
 
 
 def worth(result: RunResult) -> str:
-    """Returns when compiling pays: 'Pays after 18 000 calls from nothing, 4 000 with a kept cache', 'Never pays here'.
-    Returns '' for a run that failed or has no speed-up."""
+    """Returns when compiling pays: 'Pays after 18 000 calls from nothing, 4 000 with a kept cache', 'Never pays
+    here'.
+
+    Returns '' for a run that failed or has no speed-up.
+    """
     stated, compiled = outcome(result), result.compilation
     if stated is None or compiled is None:
         return ""
@@ -263,7 +282,9 @@ def start_name(compiled: Compilation, state: str) -> str:
 
 def calls_to_pay(even: BreakEven) -> str:
     """Returns the break-even by the interval's ends: '10 000 to 140 000 calls', 'about 20 000 calls', 'never'.
-    For a text model the unit is tokens."""
+
+    For a text model the unit is tokens.
+    """
     if even.calls is None or even.low is None:
         return "never"
     thing, each = ("call", 1.0) if even.answers is None else ("token", (even.images or 0) / max(even.calls, 1))

@@ -4,8 +4,8 @@
   token of the Hub; `block_proc_access` keeps the process from reading the app's environment under /proc.
 - Anywhere else a process gets the whole environment.
 
-Not covered: a process has the app's user, files and network. Root may still read the app's environment if root has the
-capability to trace processes.
+Not covered: a process has the app's user, files and network. Root may still read the app's environment if root has
+the capability to trace processes.
 """
 
 import contextlib
@@ -30,18 +30,21 @@ NEEDED = """
     OMP_NUM_THREADS OMP_WAIT_POLICY GOMP_SPINCOUNT MKL_NUM_THREADS
     WORTH_COMPILING_PIXELS WORTH_COMPILING_BATCH WORTH_COMPILING_PARAMETERS WORTH_COMPILING_HUB_IDS
 """.split()
-"""The variables that Python, torch, compilers, the Hub's library and `limits` read. No patterns such as TORCH*: torch
-writes the values of all names with TORCH or TRITON into its compile cache, which later visitors' runs share."""
+"""The variables that Python, torch, compilers, the Hub's library and `limits` read. No patterns such as TORCH*:
+torch writes the values of all names with TORCH or TRITON into its compile cache, which later visitors' runs
+share."""
 SPIN_COUNT = "3000"
-"""How often a waiting OpenMP thread looks before it sleeps. Without this bound, if another program takes the core of
-one thread, all other threads spin until that thread is done. With one of two cores taken, a call of 10 ms then took
-1.5 s, and a thirtieth of 1.5 s with the bound. On an idle machine the bound costs nothing."""
+"""How often a waiting OpenMP thread looks before it sleeps. Without this bound, if another program takes the core
+of one thread, all other threads spin until that thread is done. With one of two cores taken, a call of 10 ms then
+took 1.5 s, and a thirtieth of 1.5 s with the bound. On an idle machine the bound costs nothing."""
 PR_SET_DUMPABLE = 4
 
 
 def worker_environment(folder: str) -> dict[str, str]:
-    """Returns the variables of a process whose temporary files lie in `folder`. Inductor's cache stays at torch's
-    default place, so that all processes share the cache."""
+    """Returns the variables of a process whose temporary files lie in `folder`.
+
+    Inductor's cache stays at torch's default place, so that all processes share the cache.
+    """
     environment = dict(os.environ)
     if limits.on_space():
         environment = {name: environment[name] for name in NEEDED if name in environment}
@@ -72,8 +75,11 @@ def inductor_folder() -> Path:
 
 
 def share_headers(folder: str) -> None:
-    """Links inductor's precompiled C++ headers into `folder`, the temporary files of one process. Inductor looks for
-    them there, wherever its cache lies, and without the link each process would compile them again, for seconds."""
+    """Links inductor's precompiled C++ headers into `folder`, the temporary files of one process.
+
+    Inductor looks for them there, wherever its cache lies, and without the link each process would compile them
+    again, for seconds.
+    """
     shared = inductor_folder()
     with contextlib.suppress(OSError):
         shared.mkdir(exist_ok=True)

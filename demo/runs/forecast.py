@@ -3,7 +3,8 @@
 1. With earlier runs of the same settings on this machine: their median.
 2. Else a rough guess from the number of the model's parameters, or no forecast if the number is not known.
 
-Not covered: a compile cache that an earlier run has filled, the download of weights, and the load by other programs.
+Not covered: a compile cache that an earlier run has filled, the download of weights, and the load by other
+programs.
 """
 
 import dataclasses
@@ -20,11 +21,13 @@ from demo.core.spec import PUBLISHED_CALLS, TEXT_GENERATION, RunSpec
 NEWEST = 5
 """How many of the latest runs with the same settings count at most: older runs may be of a slower torch."""
 SECONDS_WITHOUT_CALLS, CALLS = 30.0, 30
-"""Guessed seconds for the start and the compile, and guessed calls of a run. Runs on two cores took 20 s to 5 min."""
+"""Guessed seconds for the start and the compile, and guessed calls of a run. Runs on two cores took 20 s to 5
+min."""
 OPERATIONS_A_SECOND = {"cpu": 50e9, "cuda": 3e12}
 """Guessed rates in float32, by device. Four models of the Transformers guide reached 17e9 to 170e9 on two cores."""
 TEXT_SHARE = 0.1
-"""The share of `OPERATIONS_A_SECOND` that a text model reaches: each step reads every weight for a few operations."""
+"""The share of `OPERATIONS_A_SECOND` that a text model reaches: each step reads every weight for a few
+operations."""
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,5 @@
-"""A run as its runner sees it: the job, the latest progress, the result if the worker gave none, and what earlier runs
-add to a result."""
+"""A run as its runner sees it: the job, the latest progress, the result if the worker gave none, and what earlier
+runs add to a result."""
 
 import contextlib
 import dataclasses
@@ -37,7 +37,8 @@ class Files:
     package: Path | None = None
     """The package that AOTInductor built, with compiler "aot"."""
     kept_packages: Path | None = None
-    """A folder that keeps the package, so that the next process of the same spec loads it instead of building one."""
+    """A folder that keeps the package, so that the next process of the same spec loads it instead of building
+    one."""
 
     def existing(self) -> "Files":
         """Returns the paths of the files that are on the disk, and None for all others."""
@@ -65,15 +66,19 @@ class OngoingRun:
     progress_at: float = 0.0
     """When `progress` came, in seconds since the beginning."""
     answer: RunResult | None = None
-    """The result, once only the warm first call of a later process is missing. A failure after that keeps `answer`."""
+    """The result, once only the warm first call of a later process is missing. A failure after that keeps
+    `answer`."""
 
     @property
     def elapsed_seconds(self) -> float:
         return time.monotonic() - self.begun
 
     def progress_after(self, elapsed: float, new: Progress | None = None) -> Progress:
-        """Returns the latest progress, or `new` if the worker has just sent one, brought forward to `elapsed` seconds.
-        The remaining time is counted down, and None when used up."""
+        """Returns the latest progress, or `new` if the worker has just sent one, brought forward to `elapsed`
+        seconds.
+
+        The remaining time is counted down, and None when used up.
+        """
         if new is not None:
             self.progress, self.progress_at = new, elapsed
         latest, passed = self.progress, elapsed - self.progress_at
@@ -83,8 +88,10 @@ class OngoingRun:
         return dataclasses.replace(latest, elapsed_seconds=elapsed, remaining_seconds=left, racing_seconds=racing)
 
     def job(self, folder: str) -> dict[str, Any]:
-        """Returns the job for a worker whose temporary files lie in `folder`. Raises OSError if no folder for an empty
-        compile cache can be made there."""
+        """Returns the job for a worker whose temporary files lie in `folder`.
+
+        Raises OSError if no folder for an empty compile cache can be made there.
+        """
         job = {name: getattr(self, name) for name in ("id", "started_at", "threads", "exactly")}
         files = vars(self.files) | {"input_file": self.input_file}
         job |= {name: str(file.resolve()) for name, file in files.items() if file is not None}
@@ -117,7 +124,10 @@ class OngoingRun:
         )
 
     def as_crashed(self, worker: Worker) -> RunResult:
-        """Returns the result for a worker that died or sent an unreadable message. Call it before `worker.close`."""
+        """Returns the result for a worker that died or sent an unreadable message.
+
+        Call it before `worker.close`.
+        """
         code = None if worker.unreadable else worker.child.exit_code()
         _log.warning("the worker %s; it printed last: %s", ending(code), worker.child.last_words() or "nothing")
         change: dict[str, Any] = {}
@@ -148,8 +158,11 @@ class OngoingRun:
 
 
 def with_earlier_costs(result: RunResult, history: History) -> RunResult:
-    """Returns the result with the compile cost that its run did not measure (cold: empty cache, warm: filled cache), as
-    an earlier run measured it. An own model gets none: its file may have changed since. Raises HistoryError."""
+    """Returns the result with the compile cost that its run did not measure (cold: empty cache, warm: filled
+    cache), as an earlier run measured it.
+
+    An own model gets none: its file may have changed since. Raises HistoryError.
+    """
     compilation = result.compilation
     if compilation is None or (compilation.cold and compilation.warm) or result.spec.task == OWN_MODEL:
         return result
@@ -159,8 +172,11 @@ def with_earlier_costs(result: RunResult, history: History) -> RunResult:
 
 
 def with_earlier_runs(result: RunResult, earlier: tuple[ProcessResult, ...], history: History | None) -> RunResult:
-    """Returns the result with the earlier processes of the same settings, which its speed-up then includes, and with
-    how much processes of other settings differ. `earlier` are further processes, which the history may lack."""
+    """Returns the result with the earlier processes of the same settings, which its speed-up then includes, and
+    with how much processes of other settings differ.
+
+    `earlier` are further processes, which the history may lack.
+    """
     if result.speedup is None:
         return result
     same, others, deleted = [], [], earlier
@@ -177,8 +193,11 @@ def with_earlier_runs(result: RunResult, earlier: tuple[ProcessResult, ...], his
 
 
 def with_answer_without_breaks(result: RunResult, history: History) -> RunResult:
-    """Returns a result with added graph breaks together with the latest stored speed-up of the same settings without
-    the breaks; any other result as it is. Raises HistoryError."""
+    """Returns a result with added graph breaks together with the latest stored speed-up of the same settings
+    without the breaks; any other result as it is.
+
+    Raises HistoryError.
+    """
     if not result.spec.graph_break:
         return result
     plain = dataclasses.replace(result, spec=dataclasses.replace(result.spec, graph_break=False))

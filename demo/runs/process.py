@@ -1,11 +1,14 @@
-"""Starts and ends child processes. A worker is the child of a run: it sends its events through a pipe.
+"""Starts and ends child processes.
+
+A worker is the child of a run: it sends its events through a pipe.
 
 - Leaving `child_process` kills the child and all that the child started, and removes the child's temporary files. The
   child's lifeline, a process that watches the app, does the same when the app ends, even by SIGKILL.
 - When memory runs out, Linux kills the child before the app.
 - A child that dies early, or never reads its job, neither blocks the app nor raises BrokenPipeError.
 
-Not covered: processes that leave the child's session are not killed, and a child has the app's user, files and network.
+Not covered: processes that leave the child's session are not killed, and a child has the app's user, files and
+network.
 """
 
 import contextlib
@@ -34,7 +37,8 @@ from demo.runs.environment import ROOT, share_headers, worker_environment
 
 EXIT_SECONDS = 2.0
 DRAIN_SECONDS = 5.0
-"""How long to read a worker's last events after its end: the result was just sent, and a busy machine reads slowly."""
+"""How long to read a worker's last events after its end: the result was just sent, and a busy machine reads
+slowly."""
 LAST_WORDS_BYTES = 2000
 POLL_SECONDS = 0.2
 READY_SECONDS = 120.0
@@ -55,7 +59,10 @@ class Child:
         self._process, self._output, self._errors = process, output, errors
 
     def send(self, job: dict[str, Any]) -> None:
-        """Writes the job as one line of JSON. Raises nothing if the process dies meanwhile: `exit_code` shows it."""
+        """Writes the job as one line of JSON.
+
+        Raises nothing if the process dies meanwhile: `exit_code` shows it.
+        """
         pipe, rest = cast(IO[bytes], self._process.stdin).fileno(), json.dumps(job).encode() + b"\n"
         writable = select.poll()
         writable.register(pipe, select.POLLOUT)
@@ -138,7 +145,8 @@ class Worker:
         self.machine: HostInfo | None = None
         """The machine as the worker reported it; None before."""
         self.unreadable = False
-        """Whether the worker sent a message that is no event or is too long. A message cut short is a death instead."""
+        """Whether the worker sent a message that is no event or is too long. A message cut short is a death
+        instead."""
         self.ready = threading.Event()
         """Set when the worker has imported its libraries, or has ended."""
         self._events: queue.SimpleQueue[Event | None] = queue.SimpleQueue()
@@ -182,8 +190,10 @@ class Worker:
             raise ValueError(f"no such event: {kind}")
 
     def machine_when_ready(self) -> HostInfo:
-        """Returns the machine as the worker reports it; waits at most `READY_SECONDS`. Raises WorkerDied with the last
-        line that the worker printed, or with how the worker ended."""
+        """Returns the machine as the worker reports it; waits at most `READY_SECONDS`.
+
+        Raises WorkerDied with the last line that the worker printed, or with how the worker ended.
+        """
         self.ready.wait(READY_SECONDS)
         if self.machine is not None:
             return self.machine

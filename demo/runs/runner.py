@@ -1,4 +1,6 @@
-"""Starts, watches and cancels the worker process. Each run has a new process; a failed run has a result, too.
+"""Starts, watches and cancels the worker process.
+
+Each run has a new process; a failed run has a result, too.
 
 A spare worker has already imported torch and transformers and waits for a job, so that a click does not wait for
 imports. Spares are started when a run has ended, and none imports while a run is going on.
@@ -55,9 +57,12 @@ class Runner:
         self._renew_spares()
 
     def _renew_spares(self, to_come: int = 0) -> None:
-        """Closes spares that are too many for `to_come` further runs; if none is left, starts as many as are wanted.
-        Two are wanted if two runs follow and two cores can import side by side. Else one is wanted if a run follows or
-        the runner keeps a spare. If none can be started, the next run says why."""
+        """Closes spares that are too many for `to_come` further runs; if none is left, starts as many as are
+        wanted.
+
+        Two are wanted if two runs follow and two cores can import side by side. Else one is wanted if a run follows
+        or the runner keeps a spare. If none can be started, the next run says why.
+        """
         wanted = min(2, cores.usable_cores(), to_come) or int(self._keeps_spare)
         while len(self._spares) > wanted:
             self._spares.pop().close()
@@ -135,8 +140,11 @@ class Runner:
     def _run_one(
         self, run: OngoingRun, earlier: tuple[ProcessResult, ...], to_come: int, last: bool
     ) -> Iterator[Progress | RunResult]:
-        """Yields the progress of one process and, last, its result, which is already stored. A warm first call is not
-        measured if the history knows it, or if this is not the `last` repeat: the next repeat starts warm."""
+        """Yields the progress of one process and, last, its result, which is already stored.
+
+        A warm first call is not measured if the history knows it, or if this is not the `last` repeat: the next
+        repeat starts warm.
+        """
         marker = self._history.begin_run(run.as_interrupted()) if self._history is not None else None
         result: RunResult | None = None
         refused = False
@@ -180,8 +188,10 @@ class Runner:
         yield result
 
     def _on_worker(self, run: OngoingRun) -> Generator[Event | None, None, None]:
-        """Gives the job to a worker, yields the worker's events up to a result, and closes the worker. Yields None if
-        0.2 s pass without an event, because a Gradio handler notices a cancel only when it yields."""
+        """Gives the job to a worker, yields the worker's events up to a result, and closes the worker.
+
+        Yields None if 0.2 s pass without an event, because a Gradio handler notices a cancel only when it yields.
+        """
         with contextlib.ExitStack() as stack:
             try:
                 worker = stack.enter_context(self._one_worker())
@@ -200,7 +210,10 @@ class Runner:
 
     @contextlib.contextmanager
     def _one_worker(self) -> Iterator[Worker]:
-        """Yields a spare, or a new worker if there is no spare, and closes the worker at the end. Raises OSError."""
+        """Yields a spare, or a new worker if there is no spare, and closes the worker at the end.
+
+        Raises OSError.
+        """
         while self._spares and self._spares[0].child.exit_code_now() is not None:  # killed to free memory
             self._spares.pop(0).close()
         self._busy = worker = self._spares.pop(0) if self._spares else Worker(self._worker_module)
@@ -223,16 +236,22 @@ class Runner:
         return result
 
     def free_threads(self) -> int | None:
-        """Returns how many threads a run on the CPU would get now: torch's default, or fewer if other programs leave
-        fewer cores free. None if the machine or the free cores are not known."""
+        """Returns how many threads a run on the CPU would get now: torch's default, or fewer if other programs
+        leave fewer cores free.
+
+        None if the machine or the free cores are not known.
+        """
         machine, free = self.machine, cores.free_now()
         if machine is None or machine.threads is None or free is None:
             return None
         return min(machine.threads, free)
 
     def close(self) -> None:
-        """Ends the spares and waits `CLOSING_SECONDS` at most until a run on another thread is stored as 'interrupted'.
-        A run on the calling thread ends when its generator is closed."""
+        """Ends the spares and waits `CLOSING_SECONDS` at most until a run on another thread is stored as
+        'interrupted'.
+
+        A run on the calling thread ends when its generator is closed.
+        """
         self._closing.set()
         if self._one_at_a_time.acquire(timeout=CLOSING_SECONDS):
             self._one_at_a_time.release()

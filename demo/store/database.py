@@ -56,10 +56,12 @@ class SetAside(HistoryError):
 
 @contextmanager
 def open_database(path: Path, purpose: str) -> Iterator[sqlite3.Connection]:
-    """Yields a connection in which each statement commits by itself. Texts of rows come as bytes.
+    """Yields a connection in which each statement commits by itself.
 
-    `purpose` is 'stored', 'read' or 'deleted'. Only 'stored' creates a missing file; 'read' and 'deleted' get an empty
-    table. Errors of SQLite and of the system become HistoryError, also those in the `with` body.
+    Texts of rows come as bytes.
+
+    `purpose` is 'stored', 'read' or 'deleted'. Only 'stored' creates a missing file; 'read' and 'deleted' get an
+    empty table. Errors of SQLite and of the system become HistoryError, also those in the `with` body.
     """
     try:
         if purpose != "stored" and not path.exists():
@@ -114,7 +116,9 @@ def _version(database: sqlite3.Connection) -> tuple[int, list[bytes]]:
 
 def _set_aside_unusable(path: Path, error: Exception) -> None:
     """Renames a file that is damaged or of an older version, together with its log, and then raises SetAside.
-    Returns if the file is usable, or cannot be renamed."""
+
+    Returns if the file is usable, or cannot be renamed.
+    """
     with contextlib.suppress(OSError), lock(path.parent):  # after an OSError the caller reports `error`
         if not (fault := _find_fault(path)):  # also if another process has just renamed the file
             return

@@ -102,7 +102,9 @@ def check_place(path: Path, what: str) -> None:
 
 def row(result: RunResult) -> dict[str, Any]:
     """Returns the row of a result by column of `EXPORTED`; None in a cell means not measured.
-    A lone surrogate in the name of a file becomes an escape, because CSV and Parquet are UTF-8."""
+
+    A lone surrogate in the name of a file becomes an escape, because CSV and Parquet are UTF-8.
+    """
     data, values = to_json(result), {}
     for name, (kind, path) in EXPORTED.items():
         value: Any = data
@@ -155,8 +157,8 @@ def json_lines(results: Iterable[RunResult]) -> Iterator[str]:
 # CSV
 
 _FORMULA = re.compile(r"'*\s*[=+\-@＝＋－＠]")
-"""Matches a cell that a spreadsheet would run, also with apostrophes in front: else `unescape_formula` would remove an
-apostrophe that `escape_formula` had not added."""
+"""Matches a cell that a spreadsheet would run, also with apostrophes in front: else `unescape_formula` would remove
+an apostrophe that `escape_formula` had not added."""
 
 
 def csv_text(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> str:

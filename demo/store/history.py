@@ -1,4 +1,5 @@
-"""Stores every result, also of failed runs, in one SQLite file of the user, and runs in progress as files beside it.
+"""Stores every result, also of failed runs, in one SQLite file of the user, and runs in progress as files beside
+it.
 
 - A result is stored as its whole JSON, about 50 kB. The other columns repeat what searches need.
 - The file of a run in progress has the 'interrupted' result to store if the run never ends. Its process keeps the file
@@ -43,7 +44,9 @@ _log = logging.getLogger(__name__)
 
 def default_folder() -> Path:
     """Returns the folder of the results: WORTH_COMPILING_DATA, or 'worth-compiling' in the user's folder for data.
-    Raises HistoryError for a user without a home folder."""
+
+    Raises HistoryError for a user without a home folder.
+    """
     data = os.environ.get("XDG_DATA_HOME") or "~/.local/share"
     try:
         return Path(os.environ.get(FOLDER_VARIABLE) or f"{data}/worth-compiling").expanduser()
@@ -94,10 +97,13 @@ class History:
     def each(
         self, limit: int | None = None, search: str = "", checkpoints: Collection[str] | None = None
     ) -> Iterator[RunResult]:
-        """Yields the newest `limit` results (None: all), newest first. Skips and logs a row that cannot be read.
+        """Yields the newest `limit` results (None: all), newest first.
 
-        `search` keeps results whose `_search_text` contains each of its words, of the newest `MAX_SEARCHED` results.
-        `checkpoints` keeps results of these checkpoints; None: of all. Raises BadInput for over `MAX_WORDS` words.
+        Skips and logs a row that cannot be read.
+
+        `search` keeps results whose `_search_text` contains each of its words, of the newest `MAX_SEARCHED`
+        results. `checkpoints` keeps results of these checkpoints; None: of all. Raises BadInput for over
+        `MAX_WORDS` words.
         """
         return islice(self._readable(search, checkpoints), limit)
 
@@ -115,7 +121,10 @@ class History:
                     _log.warning("%s: the row %r cannot be read and is skipped: %s", self.path, row[0], error)
 
     def count(self, search: str = "") -> int:
-        """Returns the number of stored results that `search` keeps, also unreadable ones. Raises errors as `each`."""
+        """Returns the number of stored results that `search` keeps, also unreadable ones.
+
+        Raises errors as `each`.
+        """
         return len(self._row_ids(search))
 
     def _row_ids(self, search: str, checkpoints: Collection[str] | None = None) -> list[int]:
@@ -139,7 +148,9 @@ class History:
 
     def compile_costs(self, like: RunResult) -> dict[str, CompileCost]:
         """Returns the newest stored compile costs by cache state: {'cold': ..., 'warm': ...}, or fewer.
-        They come from runs with the spec (but for timing options), threads, versions and device of `like`."""
+
+        They come from runs with the spec (but for timing options), threads, versions and device of `like`.
+        """
         asked = compiled_spec(like.spec), versions(like)
         found: dict[str, CompileCost] = {}
         for text in self._column_like(like, "result", f"{_SAME_MODEL} AND {_SAME_MACHINE}", most=20):
@@ -157,7 +168,9 @@ class History:
 
     def reruns(self, like: RunResult, where: str = "1") -> list[StoredRun]:
         """Returns the newest other runs that have a speed-up, on the device and with the torch of `like`.
-        `where` is a further SQL condition."""
+
+        `where` is a further SQL condition.
+        """
         others = f"{_SAME_MACHINE} AND id <> :id AND typeof(rerun) = 'text' AND {where}"
         return list(filter(None, map(load_rerun, self._column_like(like, "rerun", others, NEWEST))))
 
@@ -187,7 +200,9 @@ class History:
 
     def begin_run(self, if_lost: RunResult) -> BinaryIO | None:
         """Writes and locks a file with the result `if_lost`, which `recover` stores if this process dies.
-        Returns the open file for `end_run`; None if the file cannot be written."""
+
+        Returns the open file for `end_run`; None if the file cannot be written.
+        """
         marker = None
         try:
             self.running.mkdir(parents=True, exist_ok=True)
@@ -240,8 +255,11 @@ class History:
 
     @contextmanager
     def _database(self, purpose: str) -> Iterator[sqlite3.Connection]:
-        """Opens the file. If the file is renamed as unusable, raises SetAside and keeps the sentence for the next
-        `append`, because many readers show no errors."""
+        """Opens the file.
+
+        If the file is renamed as unusable, raises SetAside and keeps the sentence for the next `append`, because
+        many readers show no errors.
+        """
         try:
             with open_database(self.path, purpose) as database:
                 yield database

@@ -51,7 +51,9 @@ def open_history() -> Iterator[History]:
 
 class PushedHistory(History):
     """A history that also writes each result to a folder, which huggingface_hub pushes every `EVERY_MINUTES`.
-    A result becomes two files, runs/DAY/ID.json and, with the columns of an export, rows/DAY/ID.parquet."""
+
+    A result becomes two files, runs/DAY/ID.json and, with the columns of an export, rows/DAY/ID.parquet.
+    """
 
     def __init__(self, dataset: str) -> None:
         super().__init__()
@@ -62,7 +64,10 @@ class PushedHistory(History):
         self.connecting.start()
 
     def append(self, result: RunResult) -> str | None:
-        """Stores the result and prepares it for the next push, even if it cannot be stored. Returns as `History`."""
+        """Stores the result and prepares it for the next push, even if it cannot be stored.
+
+        Returns as `History`.
+        """
         try:
             return super().append(result)
         finally:

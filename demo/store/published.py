@@ -46,8 +46,8 @@ _log = logging.getLogger(__name__)
 class PublishedRow:
     """One row of a published table: a checkpoint on a GPU with some settings.
 
-    Times are the guide's means of 300 calls, or `RunResult.latencies` of this project; None: out of memory. The fields
-    after `speedup` are empty in the guide's rows.
+    Times are the guide's means of 300 calls, or `RunResult.latencies` of this project; None: out of memory. The
+    fields after `speedup` are empty in the guide's rows.
     """
 
     subset: str
@@ -119,7 +119,10 @@ def guide_rows() -> tuple[PublishedRow, ...]:
 
 
 def all_rows() -> tuple[PublishedRow, ...]:
-    """Returns the guide's rows, then this project's. Reads this project's files anew, so a new table is included."""
+    """Returns the guide's rows, then this project's.
+
+    Reads this project's files anew, so a new table is included.
+    """
     return (*guide_rows(), *measured_rows())
 
 
@@ -154,7 +157,9 @@ def select(
     model: str | None = None,
 ) -> list[PublishedRow]:
     """Returns the rows that match every filter, ignoring case; None or '' is no filter.
-    `model` is a part of a model's or checkpoint's name. Raises BadInput if no row has the value of another filter."""
+
+    `model` is a part of a model's or checkpoint's name. Raises BadInput if no row has the value of another filter.
+    """
     every = found = list(rows)
     for column, wanted in (("subset", subset), ("gpu", gpu), ("batch_size", batch_size), ("task", task)):
         if wanted in (None, ""):

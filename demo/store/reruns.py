@@ -1,14 +1,15 @@
 """What stored runs add to a new result: earlier processes with its settings, and the spread between processes.
 
-Runs of one spec with the same versions on one machine differ by more than their own intervals say, because each process
-gets other memory and other cores.
+Runs of one spec with the same versions on one machine differ by more than their own intervals say, because each
+process gets other memory and other cores.
 
 - Stored runs with the same settings are pooled with the new run (`earlier_processes`).
 - Other settings that were repeated on this machine tell the spread between processes (`spread`). The spread is shrunk
   towards an assumed value, because a few runs often differ little by chance.
 - A run whose compiled outputs differ from eager's is left out: wrong code may be fast or slow.
 
-Not covered: changes from day to day, unless the runs are of several days; a user's own model, whose file may change.
+Not covered: changes from day to day, unless the runs are of several days; a user's own model, whose file may
+change.
 """
 
 import dataclasses
@@ -74,8 +75,8 @@ def rerun_of(result: RunResult) -> StoredRun | None:
 
 
 def dump_rerun(result: RunResult) -> str | None:
-    """Returns the JSON of a `StoredRun`; None if no later result may use this run: a failed run, a run whose outputs
-    differ, or a user's own model, whose file may change."""
+    """Returns the JSON of a `StoredRun`; None if no later result may use this run: a failed run, a run whose
+    outputs differ, or a user's own model, whose file may change."""
     rerun = rerun_of(result)
     if rerun is None or result.status != "ok" or result.spec.task == OWN_MODEL or rerun.settings[-1] == "differ":
         return None
@@ -110,7 +111,9 @@ def earlier_processes(
 
 def spread(result: RunResult, stored: Iterable[StoredRun]) -> Spread:
     """Returns the spread of speed-ups between processes, from repeated settings in `stored`, or else `ASSUMED`.
-    `stored` are runs on the device and with the torch of `result`. Runs with the settings of `result` are left out."""
+
+    `stored` are runs on the device and with the torch of `result`. Runs with the settings of `result` are left out.
+    """
     groups: dict[tuple[RunSpec, tuple[object, ...]], list[Interval]] = defaultdict(list)
     for run in stored:
         groups[run.spec, run.settings].append(run.within)
@@ -127,8 +130,11 @@ def spread(result: RunResult, stored: Iterable[StoredRun]) -> Spread:
 
 
 def deviation(groups: Sequence[Sequence[Interval]]) -> float:
-    """Returns the pooled standard deviation of the ratios' logarithms within groups of reruns, less what the intervals
-    of the single runs explain. At least one group must have two runs."""
+    """Returns the pooled standard deviation of the ratios' logarithms within groups of reruns, less what the
+    intervals of the single runs explain.
+
+    At least one group must have two runs.
+    """
     squares = sum(np.var(np.log([run.ratio for run in group])) * len(group) for group in groups)
     freedom = sum(len(group) - 1 for group in groups)
     # Half a 95 % interval is about two standard errors.

@@ -43,7 +43,8 @@ WAYS: dict[str, dict[str, Any]] = {
     "float16": {"dtype": "float16"},
 }
 """The ways, with the options that differ from plain torch.compile. A search tries the ways in this order. Ways that
-time kernels while they compile take minutes and come late. Of equal ways the first wins: it is the simplest to use."""
+time kernels while they compile take minutes and come late. Of equal ways the first wins: it is the simplest to
+use."""
 OTHER_FORMATS = ("tf32", "bfloat16", "float16")
 """The ways in another number format. They change the outputs, so a search tries them only on request."""
 
@@ -70,7 +71,9 @@ def plain(spec: RunSpec, machine: HostInfo) -> RunSpec:
 
 
 def ways(spec: RunSpec, machine: HostInfo, other_formats: bool = False) -> list[Way]:
-    """Returns the ways to try for this spec, also those refused here. Raises BadInput if eager cannot run.
+    """Returns the ways to try for this spec, also those refused here.
+
+    Raises BadInput if eager cannot run.
 
     Ways that change nothing are left out: on a CPU TF32 and the modes with CUDA graphs; channels_last for models
     without pictures or with few convolutions.
@@ -102,16 +105,18 @@ MIN_EAGERS = 3
 class Row:
     way: Way
     result: RunResult | None = None
-    """The way's newest run, whose speed-up includes the earlier processes; None before the first run, and for eager."""
+    """The way's newest run, whose speed-up includes the earlier processes; None before the first run, and for
+    eager."""
     out: str = ""
-    """Why the way cannot win, such as 'has no figures': the run failed, was refused or does not agree; '' if it can."""
+    """Why the way cannot win, such as 'has no figures': the run failed, was refused or does not agree; '' if it
+    can."""
     speedup: Interval | None = None
     """Plain eager's latency over this way's latency, with an interval that is corrected for the number of ways."""
     seconds: float | None = None
     """The latency of one call."""
     first_answers: Mapping[str, dict[str, float]] = field(default_factory=dict)
-    """Seconds from a process's start to its first output, by part: 'import', 'load', 'compile', 'first run'. The key
-    'nothing' is for an empty cache, 'next' for what an earlier process left; a key is missing if not known."""
+    """Seconds from a process's start to its first output, by part: 'import', 'load', 'compile', 'first run'. The
+    key 'nothing' is for an empty cache, 'next' for what an earlier process left; a key is missing if not known."""
     memory_bytes: int | None = None
     rank: int | None = None
     """1 for the best ways; None if the way cannot win, or is not measured yet."""
@@ -139,7 +144,10 @@ class BestTable:
 
 
 def best_table(ways: Sequence[Way], results: Mapping[str, RunResult], refused: Mapping[str, str]) -> BestTable:
-    """Returns the ranked table of all ways. By way, `results` holds the newest run, `refused` why a way cannot run."""
+    """Returns the ranked table of all ways.
+
+    By way, `results` holds the newest run, `refused` why a way cannot run.
+    """
     plain_runs = [results[way.name] for way in ways if way.name in results and not way.changes_eager]
     eagers = [one.eager_seconds for run in plain_runs for one in _process_figures(run)]
     reference = next((run for run in plain_runs if run.predictions and "eager" in run.predictions), None)
@@ -179,8 +187,8 @@ def _eager_row(way: Way, runs: Sequence[RunResult], seconds: float | None, impor
 def why_out(result: RunResult, reference: RunResult | None) -> str:
     """Returns why the way of this run cannot win, such as 'has no figures'; '' if it can.
 
-    The compiled outputs must agree with the same run's eager outputs, number by number. The predictions must agree with
-    those of plain eager in `reference`; random weights give no predictions.
+    The compiled outputs must agree with the same run's eager outputs, number by number. The predictions must agree
+    with those of plain eager in `reference`; random weights give no predictions.
     """
     if result.failure is not None:
         return f"{result.status.replace('_', ' ')}: {result.failure.message}"
@@ -196,7 +204,8 @@ def _over_plain_eager(result: RunResult, eagers: Sequence[float]) -> Interval | 
     """Returns plain eager's latency over this run's compiled latency; None with fewer than `MIN_EAGERS` `eagers`.
 
     The two come from different processes. On the log scale the half width of the interval joins two half widths:
-    Student's t times the standard error from how plain eager differs between processes, and the width within processes.
+    Student's t times the standard error from how plain eager differs between processes, and the width within
+    processes.
     """
     own = _process_figures(result)
     if not own or len(eagers) < MIN_EAGERS:
@@ -215,7 +224,10 @@ def _process_figures(result: RunResult) -> list[ProcessFigure]:
 
 
 def first_answers(result: RunResult, imports: float) -> dict[str, dict[str, float]]:
-    """Returns the parts of a run's first answers for `Row.first_answers`. The imports count as `imports` seconds."""
+    """Returns the parts of a run's first answers for `Row.first_answers`.
+
+    The imports count as `imports` seconds.
+    """
     start, compilation = result.start_up, result.compilation
     if start is None or compilation is None:
         return {}
@@ -256,7 +268,10 @@ def _rank(rows: Sequence[Row]) -> BestTable:
 
 
 def _winner(first: Sequence[Row]) -> tuple[Row, tuple[Row, ...]]:
-    """Returns the winner and the other rows of rank 1. The winner is the simplest of eager and ways near the best."""
+    """Returns the winner and the other rows of rank 1.
+
+    The winner is the simplest of eager and ways near the best.
+    """
     ratios = {row.way.name: row.speedup.ratio for row in first if row.speedup is not None}
     least = max(ratios.values()) / CLOSE_RATIO
     close = [row for row in first if ratios[row.way.name] >= least or row.way.name == EAGER]

@@ -5,11 +5,11 @@
 3. Run other ways once more if their only run compiled: this measures the first answer of the next process.
 4. In the faster half, run the ways that may still be the best to the usual precision.
 
-Runs are stored and not run again, so a stopped search goes on where it was. The interval of a way includes all stored
-processes of the way with the same number of threads (`demo.store.reruns`).
+Runs are stored and not run again, so a stopped search goes on where it was. The interval of a way includes all
+stored processes of the way with the same number of threads (`demo.store.reruns`).
 
-The budget is time for runs; waiting for other visitors' runs does not count. A run that exceeds the budget is stopped.
-If the program is killed, the packages stay among the temporary files until the next search.
+The budget is time for runs; waiting for other visitors' runs does not count. A run that exceeds the budget is
+stopped. If the program is killed, the packages stay among the temporary files until the next search.
 """
 
 import dataclasses
@@ -34,7 +34,8 @@ MINUTES, MIN_MINUTES, MAX_MINUTES = 3.0, 1.0, 60.0
 QUICK_SECONDS = 1.0
 """How long a way's short first run is timed. A later run loads the code from the compile cache or the package."""
 FINAL_RUNS = 2
-"""How many processes the winner and the runner-up get. At least one process of each is timed to the usual precision."""
+"""How many processes the winner and the runner-up get. At least one process of each is timed to the usual
+precision."""
 FIRST_SHARE = 0.6
 """The share of the budget after which ways that have already run come first."""
 
@@ -97,7 +98,9 @@ class Search:
         return not self._missing()
 
     def run(self, runner: Runner, cancel: threading.Event, turn: Turn = no_queue) -> Generator[Event, None, None]:
-        """Runs ways until nothing is left to try, the budget is spent, or `cancel` is set. Yields the runs' events.
+        """Runs ways until nothing is left to try, the budget is spent, or `cancel` is set.
+
+        Yields the runs' events.
 
         The `place` of an event is an index in `ways`.
         """
@@ -146,7 +149,10 @@ class Search:
         return missing[0] if missing and self.left_seconds > 0 else None
 
     def _missing(self) -> list[tuple[Way, RunSpec]]:
-        """Returns the runs that are needed as far as the runs so far tell, in order. Each run may change the list."""
+        """Returns the runs that are needed as far as the runs so far tell, in order.
+
+        Each run may change the list.
+        """
         to_run = set(self._by_spec.values()) - self._refused.keys()
         steps = [(way, _first(way.spec)) for way in self.ways if way.name in to_run and not self._runs[way.name]]
         good = [row for row in self.table().rows if row.rank is not None and row.way.name != EAGER]

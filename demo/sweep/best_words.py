@@ -85,7 +85,10 @@ def _steady(winner: Row) -> str:
 
 
 def as_json(table: BestTable) -> dict[str, Any]:
-    """Returns the table for other programs, in seconds and bytes. None means not known; `id` is the stored run's."""
+    """Returns the table for other programs, in seconds and bytes.
+
+    None means not known; `id` is the stored run's.
+    """
     return {
         "answer": conclusion(table),
         "winner": table.winner and table.winner.way.name,

@@ -1,7 +1,9 @@
-"""A grid of runs, such as 2 checkpoints x 3 batch sizes. Each cell of the grid is one run, with a spec and a result.
+"""A grid of runs, such as 2 checkpoints x 3 batch sizes.
 
-A sweep keeps no state of its own: a cell is done when the history holds its result. So a sweep that stops loses at most
-the run in progress.
+Each cell of the grid is one run, with a spec and a result.
+
+A sweep keeps no state of its own: a cell is done when the history holds its result. So a sweep that stops loses at
+most the run in progress.
 """
 
 import dataclasses
@@ -55,10 +57,10 @@ PRESETS: dict[str, dict[str, Any]] = {
 def make_specs(grid: Mapping[str, Any], where: str = "The sweep", folders: bool = False) -> tuple[RunSpec, ...]:
     """Returns one spec for each cell, checkpoint by checkpoint, without duplicates.
 
-    `grid` holds the lists of `AXES`, and may hold `SETTINGS` and 'task'. Only 'checkpoints' is required. A single value
-    counts as a list with one entry. A checkpoint gets only settings that it can use: 'task' if it is not in the
-    catalogue, 'text' if its model takes queries, 'prompt' and 'tokens' if its model generates text.
-    Raises BadInput if a cell can never run. The message calls the grid `where`; `folders` allows local checkpoints.
+    `grid` holds the lists of `AXES`, and may hold `SETTINGS` and 'task'. Only 'checkpoints' is required. A single
+    value counts as a list with one entry. A checkpoint gets only settings that it can use: 'task' if it is not in
+    the catalogue, 'text' if its model takes queries, 'prompt' and 'tokens' if its model generates text. Raises
+    BadInput if a cell can never run. The message calls the grid `where`; `folders` allows local checkpoints.
     """
     allowed = (*AXES, *SETTINGS, "task")
     if unknown := [name for name in grid if name not in allowed]:
@@ -74,7 +76,10 @@ def make_specs(grid: Mapping[str, Any], where: str = "The sweep", folders: bool 
 
 
 def _axis(name: str, values: Any) -> list[Any]:
-    """Returns the values of one list of a grid, without duplicates. Raises BadInput if the list is empty or nested."""
+    """Returns the values of one list of a grid, without duplicates.
+
+    Raises BadInput if the list is empty or nested.
+    """
     name = name.replace("_", " ")
     values = values if isinstance(values, list | tuple) else [values]
     if not values:
@@ -157,8 +162,8 @@ def valid_results(
 ) -> Iterator[RunResult]:
     """Yields the stored results of these checkpoints that another run here would repeat.
 
-    These results have a status of `FINAL`, the versions and device of `machine` and, if the model takes a picture, the
-    same picture. Results older than the newest file of a local checkpoint are left out.
+    These results have a status of `FINAL`, the versions and device of `machine` and, if the model takes a picture,
+    the same picture. Results older than the newest file of a local checkpoint are left out.
     """
     digest = hashlib.sha256(picture.read_bytes()).hexdigest()
     written = {checkpoint: _last_written(checkpoint) for checkpoint in checkpoints}
@@ -226,7 +231,10 @@ def check_table(path: Path) -> None:
 
 
 def write_table(path: Path, cells: Iterable[Cell]) -> None:
-    """Writes a row for each finished cell, in the format of the path's ending. No partial file is left on an error."""
+    """Writes a row for each finished cell, in the format of the path's ending.
+
+    No partial file is left on an error.
+    """
     records = [record(cell) for cell in cells if cell.done]
     with replacing(path) as draft:
         if path.suffix == ".json":
@@ -238,8 +246,8 @@ def write_table(path: Path, cells: Iterable[Cell]) -> None:
 def write_device_table(cells: Iterable[Cell]) -> Path:
     """Adds the cells' results to this project's own table of their device, and returns the table's path.
 
-    Raises BadInput if no result can go into a table, if the results are of several devices, or if the table cannot be
-    read; OSError if the table cannot be written.
+    Raises BadInput if no result can go into a table, if the results are of several devices, or if the table cannot
+    be read; OSError if the table cannot be written.
     """
     results = [cell.result for cell in cells if cell.result is not None]
     devices = {result.environment.device_name for result in results if result.environment is not None}

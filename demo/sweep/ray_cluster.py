@@ -64,8 +64,11 @@ def _needs() -> dict[str, int]:
 
 
 def machines(gpu_types: Sequence[str], worker_module: str = WORKER_MODULE) -> dict[str, HostInfo]:
-    """Returns a machine for each of `gpu_types`, named as Ray names them: 'T4'. Without types, returns one machine
-    under ''. Raises BadInput if no node answers, for example if the cluster has no GPU of a type."""
+    """Returns a machine for each of `gpu_types`, named as Ray names them: 'T4'.
+
+    Without types, returns one machine under ''. Raises BadInput if no node answers, for example if the cluster has
+    no GPU of a type.
+    """
     import ray
 
     needs, types = _needs(), list(gpu_types) or [""]

@@ -34,8 +34,8 @@ class Done:
 
 Event = Waiting | Timing | Done
 Turn = Callable[[], AbstractContextManager[Iterable[int]]]
-"""A function that queues a run. Its context yields the number of runs ahead until the run's turn comes, and lets the
-next run start on exit."""
+"""A function that queues a run. Its context yields the number of runs ahead until the run's turn comes, and lets
+the next run start on exit."""
 
 
 def no_queue() -> AbstractContextManager[Iterable[int]]:
@@ -46,7 +46,9 @@ def no_queue() -> AbstractContextManager[Iterable[int]]:
 def run_cells(
     cells: Sequence[Cell], runner: Runner, picture: Path, cancel: threading.Event, turn: Turn = no_queue
 ) -> Generator[Event, None, None]:
-    """Runs the unfinished cells one by one, all on the CPU threads that are free at the beginning. Yields the events.
+    """Runs the unfinished cells one by one, all on the CPU threads that are free at the beginning.
+
+    Yields the events.
 
     Setting `cancel`, or closing the generator, also ends the run in progress.
     """
@@ -66,7 +68,10 @@ def run_one(
     turn: Turn,
     **more: Any,
 ) -> Generator[Event, None, None]:
-    """Runs one cell in its turn and yields its events, at last `Done` unless cancelled. `more` goes to `Runner.run`."""
+    """Runs one cell in its turn and yields its events, at last `Done` unless cancelled.
+
+    `more` goes to `Runner.run`.
+    """
     with turn() as waiting:
         for ahead in waiting:
             if cancel.is_set():

@@ -1,4 +1,7 @@
-"""Object detection: labelled boxes. Shares of agreement and pictures of differences use the same pairs, of `match`."""
+"""Object detection: labelled boxes.
+
+Shares of agreement and pictures of differences use the same pairs, of `match`.
+"""
 
 from collections.abc import Sequence
 
@@ -14,8 +17,11 @@ IOU = 0.8
 
 
 def match(first: Sequence[Box], second: Sequence[Box], min_iou: float) -> list[tuple[int, int]]:
-    """Returns pairs (index in `first`, index in `second`) of boxes with equal labels and an IoU of at least `min_iou`.
-    Each box is in one pair at most. Linear assignment makes the sum of the IoUs as large as possible."""
+    """Returns pairs (index in `first`, index in `second`) of boxes with equal labels and an IoU of at least
+    `min_iou`.
+
+    Each box is in one pair at most. Linear assignment makes the sum of the IoUs as large as possible.
+    """
     from scipy.optimize import linear_sum_assignment  # here, because its import takes 0.3 s of the page's start
 
     ious = [[iou(one, other) if one.label == other.label else 0.0 for other in second] for one in first]

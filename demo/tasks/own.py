@@ -1,4 +1,6 @@
-"""The task of a user's own model, which a function of a Python file makes. Such a run has no predictions.
+"""The task of a user's own model, which a function of a Python file makes.
+
+Such a run has no predictions.
 
 `RunSpec.checkpoint` is then 'FILE.py:FUNCTION'. Only the command line runs own models.
 """

@@ -23,7 +23,8 @@ class Task:
     shares: Mapping[str, tuple[str, float]] = field(default_factory=dict)
     """For each name in `agreement`: words with a place for {share}, and the least share that is mentioned."""
     fault: Callable[[Any, Any], str] = lambda eager, compiled: ""
-    """Returns why rounding in float32 cannot explain a difference of predictions, as a sentence; '' if rounding can."""
+    """Returns why rounding in float32 cannot explain a difference of predictions, as a sentence; '' if rounding
+    can."""
     refusal: Callable[[Any], str] = lambda spec: ""
     """Returns why a `RunSpec` of this task cannot run, and what to choose, as sentences; '' if it can."""
     unit: Literal["image", "call", "token"] = "image"

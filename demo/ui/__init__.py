@@ -1,4 +1,7 @@
-"""The page and the API. `server.serve` starts both, and imports gradio late: while the worker process loads torch."""
+"""The page and the API.
+
+`server.serve` starts both, and imports gradio late: while the worker process loads torch.
+"""
 
 import os
 import tempfile

@@ -1,7 +1,9 @@
-"""The work that visitors have started: runs, searches for the best way, sweeps. All their runs wait in one queue.
+"""The work that visitors have started: runs, searches for the best way, sweeps.
 
-Each work has a thread of its own, and goes on when the page that started the work is closed. Any number of pages may
-watch the same work. A page finds the work by the visitor's id, which the browser keeps.
+All their runs wait in one queue.
+
+Each work has a thread of its own, and goes on when the page that started the work is closed. Any number of pages
+may watch the same work. A page finds the work by the visitor's id, which the browser keeps.
 """
 
 import hashlib
@@ -32,7 +34,8 @@ from demo.sweep.run_grid import Done, Event, Waiting, run_cells
 
 WAITING_SECONDS = 0.5
 UPDATE_SECONDS = 1.0
-"""The time between two updates of a browser. An update costs some 20 ms of CPU time on the machine that is timed."""
+"""The time between two updates of a browser. An update costs some 20 ms of CPU time on the machine that is
+timed."""
 MOST_QUIET_SECONDS = 300.0
 """The longest wait for a quiet machine."""
 UNWATCHED_SECONDS = 120.0
@@ -62,10 +65,12 @@ class RunQueue:
 
     @contextmanager
     def join(self, visitor: str = "", patient: bool = False) -> Iterator[Iterator[int]]:
-        """Holds a place in the queue. Gives an iterator of the number of runs ahead, which ends when the turn comes.
+        """Holds a place in the queue.
 
-        The iterator yields every WAITING_SECONDS or more often. Raises BadInput if the visitor has too many places, or
-        if the queue is full. `patient`, for a run of a series, may also join a full queue.
+        Gives an iterator of the number of runs ahead, which ends when the turn comes.
+
+        The iterator yields every WAITING_SECONDS or more often. Raises BadInput if the visitor has too many places,
+        or if the queue is full. `patient`, for a run of a series, may also join a full queue.
         """
         ticket = object()
         with self._changed:
@@ -114,7 +119,8 @@ class Work:
     delivered: bool = field(default=False, init=False)
     """Whether a page has shown the outcome."""
     early_result: RunResult | None = field(default=None, init=False)
-    """The result of a run that is complete but for its start with a filled compile cache, which is still measured."""
+    """The result of a run that is complete but for its start with a filled compile cache, which is still
+    measured."""
     runs_ended: int = field(default=0, init=False)
     """The number of runs of a series that have ended so far."""
     _outcome: Any = field(default=None, init=False)
@@ -150,7 +156,10 @@ class Work:
         return self._outcome
 
     def begin(self) -> None:
-        """Takes a place in the queue, if this kind of work needs one at once. Raises BadInput if the queue is full."""
+        """Takes a place in the queue, if this kind of work needs one at once.
+
+        Raises BadInput if the queue is full.
+        """
 
     def forget(self) -> None:
         """Removes the work's files and gives up its place in the queue."""
@@ -328,9 +337,12 @@ def machine_of(runner: Runner) -> HostInfo:
 
 
 class Supervisor:
-    """The starter of work, which keeps the latest work of each visitor. A visitor's works go on one at a time.
+    """The starter of work, which keeps the latest work of each visitor.
 
-    At most as many works go on, and as many ended ones are kept, as the queue has places: a client may invent any ids.
+    A visitor's works go on one at a time.
+
+    At most as many works go on, and as many ended ones are kept, as the queue has places: a client may invent any
+    ids.
     """
 
     def __init__(self) -> None:
@@ -338,7 +350,10 @@ class Supervisor:
         self._lock = threading.Lock()
 
     def start(self, work: W) -> W:
-        """Starts `work` and returns it. Raises BadInput if the visitor's last work goes on, or if too many works do."""
+        """Starts `work` and returns it.
+
+        Raises BadInput if the visitor's last work goes on, or if too many works do.
+        """
         with self._lock:
             current = self._works.get(work.visitor)
             if current is not None and not current.ended:
@@ -356,7 +371,10 @@ class Supervisor:
         return work
 
     def _make_room(self) -> None:
-        """Forgets ended works, but for the newest. Raises BadInput if as many works go on as the queue has places."""
+        """Forgets ended works, but for the newest.
+
+        Raises BadInput if as many works go on as the queue has places.
+        """
         places = limits.current().queue
         ended = [visitor for visitor, work in self._works.items() if work.ended]
         if (going := len(self._works) - len(ended)) >= places:

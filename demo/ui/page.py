@@ -32,7 +32,8 @@ from demo.ui.web.guard import Guard
 DAY = 86_400
 SPARE_THREADS = 40
 SESSIONS = 128
-"""The most sessions whose state (such as a sweep's cells) the server keeps. A new session removes the longest idle."""
+"""The most sessions whose state (such as a sweep's cells) the server keeps. A new session removes the longest
+idle."""
 
 
 def launch(page: "Page", **settings: Any) -> Any:
@@ -68,7 +69,10 @@ class Page(gradio_workarounds.Blocks):
     """The whole page as gradio's `Blocks`, with its four tabs and the four endpoints of the API."""
 
     def __init__(self, runner: Runner, history: History | None = None) -> None:
-        """Builds the page. `history` holds the stored runs that the page shows; None means the user's own history."""
+        """Builds the page.
+
+        `history` holds the stored runs that the page shows; None means the user's own history.
+        """
         super().__init__(title="Worth compiling?", fill_width=True, analytics_enabled=False, delete_cache=(DAY, DAY))
         self._runner = runner
         history, queue = history or History(), RunQueue()

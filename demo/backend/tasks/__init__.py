@@ -19,8 +19,8 @@ LOADERS = {name: import_module(f"{__name__}.{name.replace('-', '_')}").load for 
 def load(spec: RunSpec, file: Path | None, on_image: Callable[[ImageInfo], None] | None = None) -> Workload:
     """Sets how torch computes in this process, and loads the model on the device that the spec asks for.
 
-    `file` is the picture, if the model sees one. `on_image` gets what a result keeps of the picture, before the model
-    is loaded. Raises BadInput if the model cannot be run as asked, or not on this machine.
+    `file` is the picture, if the model sees one. `on_image` gets what a result keeps of the picture, before the
+    model is loaded. Raises BadInput if the model cannot be run as asked, or not on this machine.
     """
     spec = refusals.resolve(spec, machine_probe.host())
     torch_settings.apply(spec)

@@ -24,8 +24,11 @@ class ImageSegmentation(PictureWorkload):
 
     @classmethod
     def load(cls, *asked: Any) -> "ImageSegmentation":
-        """Loads the model. If the catalogue does not say how to decode the outputs, the checkpoint's name decides: a
-        universal model does all three `SEGMENTATIONS`, and its config does not say for which it was trained."""
+        """Loads the model.
+
+        If the catalogue does not say how to decode the outputs, the checkpoint's name decides: a universal model
+        does all three `SEGMENTATIONS`, and its config does not say for which it was trained.
+        """
         workload = super().load(*asked)
         checkpoint = workload.loaded.checkpoint
         if checkpoint.segmentation is None:

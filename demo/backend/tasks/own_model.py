@@ -1,7 +1,7 @@
 """A user's own model: a function of a Python file that returns `(module, inputs)`.
 
-Covered: any `torch.nn.Module` whose inputs are tensors, or tuples, lists and dicts of tensors. The module is moved to
-the run's device and number format, and put in eval mode. Not covered: a `forward` with position-only arguments.
+Covered: any `torch.nn.Module` whose inputs are tensors, or tuples, lists and dicts of tensors. The module is moved
+to the run's device and number format, and put in eval mode. Not covered: a `forward` with position-only arguments.
 """
 
 import importlib.util

@@ -3,9 +3,10 @@
 A timed call is one greedy decoding step. Eager and compiled share one cache, and continue one answer in turns. The
 call that reads the prompt, the prefill, is timed separately.
 
-Covered: one prompt, repeated to a batch; full attention, and sliding attention whose window holds prompt and answer.
-Not covered: models with other state than keys and values, padding, sampling, a text that ends before the last token.
-Nor does the comparison cover an answer beyond longrope's original length, at which the model reads the text anew.
+Covered: one prompt, repeated to a batch; full attention, and sliding attention whose window holds prompt and
+answer. Not covered: models with other state than keys and values, padding, sampling, a text that ends before the
+last token. Nor does the comparison cover an answer beyond longrope's original length, at which the model reads the
+text anew.
 """
 
 import functools
@@ -68,7 +69,10 @@ class Decoding:
         return logits
 
     def decode(self, model: Any) -> torch.Tensor:
-        """Makes a step; returns its logits, [batch, 1, vocabulary]. After the last token comes the second one again."""
+        """Makes a step; returns its logits, [batch, 1, vocabulary].
+
+        After the last token comes the second one again.
+        """
         if self.step == self.steps:
             self.restart()
         self.step += 1
@@ -209,8 +213,8 @@ def load(spec: RunSpec, device: torch.device) -> TextWorkload:
 def _check_cache(workload: TextWorkload) -> None:
     """Raises BadInput if a step over the cache fails or differs from a call without a cache.
 
-    The reason may be an encoder, a model that ignores the cache or keeps other state, a mask that does not fit a cache
-    longer than the text, or a model that lacks the tokenizer's words.
+    The reason may be an encoder, a model that ignores the cache or keeps other state, a mask that does not fit a
+    cache longer than the text, or a model that lacks the tokenizer's words.
     """
     model, why = workload.model, ""
     try:
@@ -238,7 +242,9 @@ def _check_cache(workload: TextWorkload) -> None:
 
 
 def as_text(tokenizer: Any, ids: list[int]) -> Predictions:
-    """Returns the text, and what each token adds to it. A character of several tokens is added by its last token.
+    """Returns the text, and what each token adds to it.
+
+    A character of several tokens is added by its last token.
 
     `tokenizers.decoders.DecodeStream` is not used, because it raises at bytes that are no UTF-8.
     """

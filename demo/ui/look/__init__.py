@@ -26,7 +26,8 @@ TO_ADVANCED = "() => pageEvents.toAdvanced()"
 TO_SWEEP = "() => pageEvents.toSweep()"
 REDRAW = "() => pageEvents.redraw()"
 TO_OPEN_RUN = "id => pageEvents.toOpenRun(id)"
-"""JavaScript that shows the stored run `id`, opened from another tab, also in the address bar; does nothing for ''."""
+"""JavaScript that shows the stored run `id`, opened from another tab, also in the address bar; does nothing for
+''."""
 
 
 def download(id: str) -> str:

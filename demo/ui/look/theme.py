@@ -1,4 +1,6 @@
-"""The theme: values of gradio's theme variables. Everything else is in the style sheets beside this file.
+"""The theme: values of gradio's theme variables.
+
+Everything else is in the style sheets beside this file.
 
 The page is black on white. Eager's orange and compiled's blue are the only colours, so that they are noticed. The
 typeface comes from gradio's package, so the browser fetches nothing from outside.

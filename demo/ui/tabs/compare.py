@@ -99,7 +99,10 @@ def _winner(runs: dict[str, RunResult]) -> str:
 
 
 def _difference(ratio: float, first: Interval, second: Interval, questions: int) -> stats.Difference:
-    """Returns whether compiled latencies of this `ratio` differ. Their noise is taken from the runs' two speed-ups."""
+    """Returns whether compiled latencies of this `ratio` differ.
+
+    Their noise is taken from the runs' two speed-ups.
+    """
     noise = stats.quotient(first, second)
     around = Interval(ratio, ratio * noise.low / noise.ratio, ratio * noise.high / noise.ratio)
     return stats.compare(around, questions=questions)

@@ -35,7 +35,8 @@ def error_card(error: Exception, title: str = "This cannot be run") -> Markup:
 class WorkView:
     """The base of a part of the page that shows a visitor's work: its start, its progress and its end.
 
-    gradio redraws every output of a running event at each update, which takes time from the model that is timed. So:
+    gradio redraws every output of a running event at each update, which takes time from the model that is timed.
+    So:
 
     1. While the work goes on, `_show_progress` updates the few components in `live`.
     2. `_show_cells` updates the costly components in `live`, such as a chart, only when a run of a series has ended.
@@ -54,17 +55,26 @@ class WorkView:
         self._live, self._ending = live, ending
 
     def work_of(self, request: gr.Request, visitor: str | None) -> Work | None:
-        """Returns the visitor's latest work, running or ended, or None. `visitor` is the id that the browser keeps."""
+        """Returns the visitor's latest work, running or ended, or None.
+
+        `visitor` is the id that the browser keeps.
+        """
         return self.works.of(visitor_name(visitor, request.session_hash))
 
     def _start(self, request: gr.Request, visitor: str | None, make: Callable[[str], Work]) -> dict[Any, Any]:
-        """Starts the work that `make` returns for the visitor's id. Returns updates that show its start or refusal."""
+        """Starts the work that `make` returns for the visitor's id.
+
+        Returns updates that show its start or refusal.
+        """
         name = visitor_name(visitor, request.session_hash)
         work = result_or_error(lambda: self.works.start(make(name)))
         return self._show_refusal(error_card(work)) if isinstance(work, Exception) else self._show_start(work)
 
     def _cancel(self, request: gr.Request, visitor: str | None) -> Any:
-        """Asks the visitor's work to end, and disables the pressed button. All pages that watch show the outcome."""
+        """Asks the visitor's work to end, and disables the pressed button.
+
+        All pages that watch show the outcome.
+        """
         if (work := self.work_of(request, visitor)) is not None:
             work.cancel()
         return gr.update(interactive=False)
@@ -75,7 +85,10 @@ class WorkView:
         return followed.then(self._over, self.work_shown, self._ending, **EVENT_OPTIONS)
 
     def _follow(self, request: gr.Request, going: Any) -> Iterator[dict[Any, Any]]:
-        """Yields updates while the work goes on, until its end or its early result. Closing the page ends no work."""
+        """Yields updates while the work goes on, until its end or its early result.
+
+        Closing the page ends no work.
+        """
         if going is None or going.ended or going.early_result is not None:
             yield {self._live[0]: gr.skip()}  # gradio empties the outputs of a handler that yields nothing
             return

@@ -125,7 +125,10 @@ def _text_fields() -> dict[str, gr.components.Component]:
 
 
 def uploaded_file(file: Any) -> Path:
-    """Returns the path of a file as gradio describes it. Raises BadInput if the path is not in the upload folder."""
+    """Returns the path of a file as gradio describes it.
+
+    Raises BadInput if the path is not in the upload folder.
+    """
     path = file.get("path") if isinstance(file, dict) else getattr(file, "path", None)
     if not isinstance(path, str) or not is_in_or_equal(path, get_upload_folder()):
         raise BadInput(NOT_UPLOADED)
@@ -133,8 +136,10 @@ def uploaded_file(file: Any) -> Path:
 
 
 def spec_and_picture(values: dict[str, Any]) -> tuple[RunSpec, Path | None]:
-    """Returns the spec and the picture that `values` ask for: the fields' values as the browser sent them, by name. The
-    picture is None for text generation. Raises BadInput."""
+    """Returns the spec and the picture that `values` ask for: the fields' values as the browser sent them, by name.
+
+    The picture is None for text generation. Raises BadInput.
+    """
     spec, image = read_spec(values), values["image"]
     if not spec.sees_picture:
         return spec, None
@@ -144,7 +149,10 @@ def spec_and_picture(values: dict[str, Any]) -> tuple[RunSpec, Path | None]:
 
 
 def read_spec(values: dict[str, Any]) -> RunSpec:
-    """Returns the spec that `values` ask for: the fields' values as the browser sent them, by name. Raises BadInput."""
+    """Returns the spec that `values` ask for: the fields' values as the browser sent them, by name.
+
+    Raises BadInput.
+    """
     empty = {name for name in OPTIONAL if not str(values[name] or "").strip()}
     # ignored: these fields are hidden, so their values were meant for another checkpoint
     hidden = {"image", *unused_options(values["task"])}

@@ -32,7 +32,9 @@ def _recorded_run() -> RunResult:
 
 def headline(result: RunResult, recorded: bool = False) -> Markup:
     """Returns the verdict: the speed-up in large type, when compiling pays, what the verdict rests on, its quality.
-    `recorded` adds a line that gives the date of the run, because nothing was run now."""
+
+    `recorded` adds a line that gives the date of the run, because nothing was run now.
+    """
     outcome, speedup = verdict.outcome(result), result.speedup
     if outcome is None or speedup is None:
         return failure(result)
@@ -74,7 +76,10 @@ def race_of(result: RunResult, plays: bool) -> Markup:
 
 
 def kicker(result: RunResult) -> Markup:
-    """Returns the small line above the verdict: settings, machine, time. Stage mode (for talks) shows settings only."""
+    """Returns the small line above the verdict: settings, machine, time.
+
+    Stage mode (for talks) shows settings only.
+    """
     line = naming.run_line(result).replace(" · ", "\N{NO-BREAK SPACE}· ")  # no line begins with the dot
     place = f"{naming.where(result)} · {fmt.minute(result.started_at)} UTC"
     return Markup('{}<span class="place"> · {}</span>').format(line, place)
@@ -92,7 +97,10 @@ REACHES = {1.1: 1.05, 1.25: 1.1, 1.5: 1.25, 2: 1.5, 3: 2, 5: 2, 10: 3, 20: 5, 50
 
 
 class Axis:
-    """A logarithmic axis with 1× in the middle. It ends at the smallest of `REACHES` that leaves room for `ratios`."""
+    """A logarithmic axis with 1× in the middle.
+
+    It ends at the smallest of `REACHES` that leaves room for `ratios`.
+    """
 
     def __init__(self, ratios: Iterable[float]) -> None:
         farthest = max(max(ratio, 1 / ratio) for ratio in ratios) * 1.03
@@ -119,8 +127,9 @@ def ruler(
 ) -> Markup:
     """Returns the ruler: the interval of the speed-up on an axis.
 
-    `known` adds the ratio above the ruler. `noise`, by how much eager differed from itself, is drawn as a hatched band
-    around 1×. `within`, drawn stronger, is the interval inside one process. `processes` are speed-ups, drawn as dots.
+    `known` adds the ratio above the ruler. `noise`, by how much eager differed from itself, is drawn as a hatched
+    band around 1×. `within`, drawn stronger, is the interval inside one process. `processes` are speed-ups, drawn
+    as dots.
     """
     low, high = speedup.low, speedup.high
     axis = Axis([low, high, 1 + noise, *processes])

@@ -20,7 +20,8 @@ from demo.ui.tabs.events import EVENT_OPTIONS
 from demo.ui.tabs.run_tab import RunTab
 
 LISTED = 200
-"""The most runs in the table, newest first: the interval of each takes milliseconds to compute at its first listing."""
+"""The most runs in the table, newest first: the interval of each takes milliseconds to compute at its first
+listing."""
 
 MAX_AT_ONCE = 1000
 """The most runs in an export or a deletion: a run takes up to some hundred kilobytes of memory."""
@@ -199,7 +200,10 @@ class HistoryTab:
     # ---- export and deletion
 
     def _export(self, format: str, selected: Any, search: Any) -> tuple[Any, str]:
-        """Writes the selected runs to a file, or without a selection those that match. Returns its path, a message."""
+        """Writes the selected runs to a file, or without a selection those that match.
+
+        Returns its path, a message.
+        """
         search = str(search or "")
         try:
             ids = _ids(selected)
@@ -259,7 +263,10 @@ def _count(listed: int, stored: int, search: str) -> str:
 
 
 def _ids(selected: Any) -> list[str]:
-    """Returns each selected id once. `selected` comes from a browser and may be anything. Raises BadInput: too many."""
+    """Returns each selected id once.
+
+    `selected` comes from a browser and may be anything. Raises BadInput: too many.
+    """
     ids = list(dict.fromkeys(id for id in selected if isinstance(id, str))) if isinstance(selected, list) else []
     if len(ids) > MAX_AT_ONCE:
         raise BadInput(f"At most {MAX_AT_ONCE} runs at once. Selected: {len(ids)}. Select fewer.")

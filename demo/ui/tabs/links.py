@@ -15,7 +15,8 @@ from demo.present import markdown, naming
 from demo.ui.tabs.form import OPTIONAL, Form, choices, first, takes_text
 
 RUN = "run"
-"""The query parameter that names a stored run. The other parameters are `FIELDS`; unknown parameters are ignored."""
+"""The query parameter that names a stored run. The other parameters are `FIELDS`; unknown parameters are
+ignored."""
 
 FIELDS = ("checkpoint", "task", *OPTIONS)
 SWITCHES = {"1": True, "true": True, "0": False, "false": False}
@@ -25,7 +26,8 @@ TO_TAB = "() => window.address.toTab()"
 ARRIVE = "(id) => window.address.arrive(id)"
 """JavaScript that notes that the page has opened and shows the stored run `id`, or no stored run ('')."""
 SHOW = "(id) => window.address.show(id)"
-"""JavaScript that puts the run `id` into the address bar after a press of Run; '' removes it, as a run has begun."""
+"""JavaScript that puts the run `id` into the address bar after a press of Run; '' removes it, as a run has
+begun."""
 REMEMBER = "(id) => window.address.remember(id)"
 """JavaScript that puts the shown run `id` into the address bar, to send it to somebody; other parameters stay."""
 QUERY = "(_, ...rest) => [location.search, ...rest]"
@@ -74,10 +76,13 @@ def write_choices(tab: str) -> str:
 
 
 def spec_of(query: Mapping[str, str], checkpoint: str) -> RunSpec | None:
-    """Returns the spec that a link's query asks for; None if it names none of FIELDS. Raises BadInput.
+    """Returns the spec that a link's query asks for; None if it names none of FIELDS.
 
-    Without a checkpoint in the query, `checkpoint` is taken, or the first one of the query's task if that differs. A
-    zero-shot detector without a text gets `catalog.QUERIES`; text generation without a prompt gets `catalog.PROMPT`.
+    Raises BadInput.
+
+    Without a checkpoint in the query, `checkpoint` is taken, or the first one of the query's task if that differs.
+    A zero-shot detector without a text gets `catalog.QUERIES`; text generation without a prompt gets
+    `catalog.PROMPT`.
     """
     values: dict[str, Any] = {name: query[name] for name in FIELDS if name in query}
     if not values:

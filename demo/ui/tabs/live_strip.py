@@ -25,10 +25,12 @@ STEP_OF_PHASE = {"start": 0, "load": 0, "prepare": 0, "warm up": 1, "compile": 2
 
 
 def strip(progress: Progress, spec: RunSpec, late: str = "") -> Markup:
-    """Returns the display of a run in progress. `late` is a hint for a speaker whose run takes too long, '' for none.
+    """Returns the display of a run in progress.
 
-    The order and number of elements must not depend on the progress. gradio then replaces only the nodes that differ,
-    and the lines of the race grow without a redraw.
+    `late` is a hint for a speaker whose run takes too long, '' for none.
+
+    The order and number of elements must not depend on the progress. gradio then replaces only the nodes that
+    differ, and the lines of the race grow without a redraw.
     """
     speedup = progress.speedup
     return render(
@@ -62,7 +64,10 @@ PARTS = {"dynamo": "tracing", "aot_autograd": "lowering", "inductor": "code", "b
 
 
 def compile_parts(progress: Progress) -> str:
-    """Returns 'Tracing 2.1 s · lowering 0.6 s · code 4.0 s. Graphs so far: 2, breaks: 1.'; '' before the compile."""
+    """Returns 'Tracing 2.1 s · lowering 0.6 s · code 4.0 s.
+
+    Graphs so far: 2, breaks: 1.'; '' before the compile.
+    """
     steps = progress.compile_steps
     if not steps:
         return ""

@@ -178,7 +178,8 @@ def _line(row: PublishedRow) -> list[tables.Cell]:
 def query_of(row: PublishedRow) -> str:
     """Returns the query that fills the form with the settings of this row.
 
-    Raises BadInput for a checkpoint or a batch that this page does not run, or a mode that this torch does not have.
+    Raises BadInput for a checkpoint or a batch that this page does not run, or a mode that this torch does not
+    have.
     """
     settings: dict[str, Any] = {"batch_size": row.batch_size, "mode": row.mode}
     if row.measured:

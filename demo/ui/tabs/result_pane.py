@@ -48,8 +48,8 @@ NO_DIFFERENCE = "There is no difference to draw."
 class ResultPane:
     """The right side of the tab Run.
 
-    While `live` or `best` is visible, the style sheet hides everything below. The hidden content stays in the page, so
-    that it can be shown again if a run is refused.
+    While `live` or `best` is visible, the style sheet hides everything below. The hidden content stays in the page,
+    so that it can be shown again if a run is refused.
     """
 
     def __init__(self, checkpoint: str) -> None:
@@ -306,7 +306,8 @@ def one_more(result: RunResult, machine: HostInfo | None) -> RunSpec:
 def picture_of(result: RunResult, in_form: dict[str, Any] | None) -> Path | None:
     """Returns the file of the run's picture, among the examples and the form's picture; None for text generation.
 
-    A run that ended before it read its picture gets the form's picture. Raises BadInput if the picture is not found.
+    A run that ended before it read its picture gets the form's picture. Raises BadInput if the picture is not
+    found.
     """
     if not result.spec.sees_picture:
         return None

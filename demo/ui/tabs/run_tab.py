@@ -30,8 +30,8 @@ from demo.ui.tabs.result_pane import ResultPane, one_more, picture_of
 from demo.ui.templates import render
 
 BROWSER_KEY = "worth-compiling-visitor"
-"""The key under which the browser keeps the visitor's id, also used as the secret by which gradio encrypts the id. The
-secret is fixed, so that the id stays readable after a restart of the server. The id protects nothing."""
+"""The key under which the browser keeps the visitor's id, also used as the secret by which gradio encrypts the id.
+The secret is fixed, so that the id stays readable after a restart of the server. The id protects nothing."""
 WAITING = (
     "Runs go one at a time, so that they do not disturb each other's timing. Yours starts automatically. Cancel to "
     "leave the queue."
@@ -42,7 +42,8 @@ LATE = "This takes longer than announced. Key S stops it and shows the recorded 
 DRAWING_SECONDS = race.PLAYED_SECONDS + 3.0
 """How long a page that has just opened keeps a browser on the same machine busy, as its recorded race plays."""
 MAX_RUNS = 100
-"""The most stored runs that a forecast reads: fewer than `History` keeps in memory, so only new runs are read anew."""
+"""The most stored runs that a forecast reads: fewer than `History` keeps in memory, so only new runs are read
+anew."""
 
 
 class RunTab(WorkView):
@@ -214,7 +215,8 @@ class RunTab(WorkView):
     def _settle(
         self, checkpoint: str, image: dict[str, Any] | None, has_run: bool, request: gr.Request
     ) -> tuple[Any, Any]:
-        """Returns, once the machine is known, ViT and its picture for a GPU; no change if the visitor changed the form.
+        """Returns, once the machine is known, ViT and its picture for a GPU; no change if the visitor changed the
+        form.
 
         No change either without ViT's weights, because the first press of Run has to succeed.
         """
@@ -225,8 +227,10 @@ class RunTab(WorkView):
         return model, forms.picture_for(model, image)
 
     def _busy_note(self, request: gr.Request) -> tuple[Any, Any]:
-        """Returns updates of the note that other programs keep this machine busy, and of the button that waits. Both
-        are hidden on a quiet machine, and if runs use a GPU."""
+        """Returns updates of the note that other programs keep this machine busy, and of the button that waits.
+
+        Both are hidden on a quiet machine, and if runs use a GPU.
+        """
         time.sleep(DRAWING_SECONDS)
         share, machine = cores.others_share(), self.runner.machine
         if share is None or share < cores.BUSY_CPU or (machine is not None and machine.gpu is not None):
@@ -273,8 +277,10 @@ class RunTab(WorkView):
         return self._start(request, visitor, one_more_process)
 
     def show_recorded(self, request: gr.Request, visitor: str | None, *values: Any) -> dict[Any, Any]:
-        """Returns updates of `showing`: the latest stored run with the form's settings, marked as recorded. If a run
-        goes on and has a stored predecessor, the run is cancelled, and its end shows the predecessor."""
+        """Returns updates of `showing`: the latest stored run with the form's settings, marked as recorded.
+
+        If a run goes on and has a stored predecessor, the run is cancelled, and its end shows the predecessor.
+        """
         work = self.work_of(request, visitor)
         if work is not None and not work.ended:
             if isinstance(work, Job) and work.recorded is not None:
@@ -367,8 +373,10 @@ class RunTab(WorkView):
         return updates | links.fill_form(form, spec) | {form.inputs["image"]: picture}
 
     def open(self, id: str, work: Work | None) -> dict[Any, Any]:
-        """Returns updates of `showing`: the stored run, or why it cannot be shown. `work` is the visitor's latest work:
-        if it is this run, the run's trace and package can be downloaded."""
+        """Returns updates of `showing`: the stored run, or why it cannot be shown.
+
+        `work` is the visitor's latest work: if it is this run, the run's trace and package can be downloaded.
+        """
         self.history.recover()
         result = result_or_error(lambda: self.history.get(id))
         if isinstance(result, RunResult):

@@ -44,8 +44,8 @@ CHOICES: dict[str, tuple[str, list[str]]] = {
 }
 """The title and the choices of each axis of the grid, by the axis' name."""
 STORED_A_CELL, MAX_STORED = 20, 2000
-"""The most stored runs, newest first, that a sweep searches for finished cells: for each cell, and in all.
-Without a limit a press of Start would read the whole history into memory."""
+"""The most stored runs, newest first, that a sweep searches for finished cells: for each cell, and in all. Without
+a limit a press of Start would read the whole history into memory."""
 BYTES_A_PARAMETER = 4  # the published weights are float32
 COLUMNS = (
     "Checkpoint", "Batch", "Mode", "Number format", "Result", "Eager, ms", "Compiled, ms", "State", "Id"
@@ -60,7 +60,10 @@ class SweepTab(WorkView):
     """The components of the tab Sweep and their events. Call it inside `with gr.Tab(...)`."""
 
     def __init__(self, run_tab: RunTab, tabs: gr.Tabs, tab: gr.Tab) -> None:
-        """`run_tab` shows the run of a pressed cell. `tabs` holds all tabs; `tab` is the one that this object fills."""
+        """`run_tab` shows the run of a pressed cell.
+
+        `tabs` holds all tabs; `tab` is the one that this object fills.
+        """
         self._run_tab, self.tabs = run_tab, tabs
         with gr.Row(elem_id="sweep-desk", equal_height=False):
             with gr.Column(elem_id="sweep-form", scale=0, min_width=320):
@@ -124,7 +127,10 @@ class SweepTab(WorkView):
         return {self.status: card, self.work_shown: None}
 
     def _sweep(self, values: Iterable[Any], visitor: str = "") -> Sweep:
-        """Returns the sweep that Start would begin, with stored results in its cells. Raises BadInput, HistoryError."""
+        """Returns the sweep that Start would begin, with stored results in its cells.
+
+        Raises BadInput, HistoryError.
+        """
         *axes, weights, fresh = values
         settings = {"weights": weights, "text": catalog.QUERIES, "prompt": catalog.PROMPT}
         specs = make_specs(dict(zip(self.axes, axes, strict=True)) | settings)
@@ -244,7 +250,9 @@ def _heat(cell: Cell) -> HeatCell:
 
 def map_text(cell: Cell) -> tuple[str, float | None]:
     """Returns a cell's text in the map, and its speed-up for the colour: ("1.44×", 1.44), ("OOM", None).
-    The speed-up is None unless the verdict is faster or slower."""
+
+    The speed-up is None unless the verdict is faster or slower.
+    """
     if cell.result is None:
         return ("refused" if cell.refused else "·"), None
     if cell.result.failure is not None:

@@ -31,7 +31,10 @@ def cell(content: Any) -> Cell:
 
 
 def make_table(elem_id: str, label: str, columns: Sequence[str], max_height: int = 640, **more: Any) -> gr.Dataframe:
-    """Returns a read-only table, its first column pinned, hidden until `update` gives it rows. `max_height`: pixels."""
+    """Returns a read-only table, its first column pinned, hidden until `update` gives it rows.
+
+    `max_height`: pixels.
+    """
     return gr.Dataframe(
         headers=list(columns),
         elem_id=elem_id,
@@ -45,7 +48,10 @@ def make_table(elem_id: str, label: str, columns: Sequence[str], max_height: int
 
 
 def update(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> dict[str, Any]:
-    """Returns an update that fills a table, or hides it without rows. A row has a value or a `Cell` for each column."""
+    """Returns an update that fills a table, or hides it without rows.
+
+    A row has a value or a `Cell` for each column.
+    """
     cells = [list(map(cell, row)) for row in rows]
     value = {
         "headers": list(columns),

@@ -36,7 +36,10 @@ _environment.globals |= {"fmt": fmt, "naming": naming, "verdict": verdict}
 
 
 def render(macro: str, /, *values: object, **named: object) -> Markup:
-    """Returns the HTML of a macro called with these values. The `macro` "results.card" is `card` of results.html."""
+    """Returns the HTML of a macro called with these values.
+
+    The `macro` "results.card" is `card` of results.html.
+    """
     file, _, name = macro.partition(".")
     html: Markup = getattr(_environment.get_template(f"{file}.html").module, name)(*values, **named)
     return html.replace(" %", "\N{NO-BREAK SPACE}%")

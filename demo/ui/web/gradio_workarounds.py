@@ -1,8 +1,9 @@
-"""Work-arounds for gradio 6.31 that have no upstream issue. `tests/ui/web/test_gradio_workarounds.py` fails once gradio
-no longer needs one of them.
+"""Work-arounds for gradio 6.31 that have no upstream issue.
 
-Other work-arounds stand in the file that needs them: `look/events.js` (names of thumbnails;
-downloads, https://github.com/gradio-app/gradio/issues/9230), `look/form.js` (the Tab key), `look/theme.py` (semi-bold
+`tests/ui/web/test_gradio_workarounds.py` fails once gradio no longer needs one of them.
+
+Other work-arounds stand in the file that needs them: `look/events.js` (names of thumbnails; downloads,
+https://github.com/gradio-app/gradio/issues/9230), `look/form.js` (the Tab key), `look/theme.py` (semi-bold
 letters), `look/figure_names.js` (names of figures, https://github.com/plotly/plotly.js/issues/6920).
 """
 
@@ -23,8 +24,11 @@ _log = logging.getLogger(__name__)
 
 
 def start_on_busy_machine() -> None:
-    """Stops gradio from requesting its own page as it starts. A busy machine takes longer than the three seconds that
-    gradio allows, and gradio would then end with "localhost is not accessible"."""
+    """Stops gradio from requesting its own page as it starts.
+
+    A busy machine takes longer than the three seconds that gradio allows, and gradio would then end with "localhost
+    is not accessible".
+    """
     gradio.networking.url_ok = lambda url: True
 
 
@@ -53,7 +57,10 @@ CLOSED_SECONDS = 2.0
 
 
 class Messages(dict[str, "asyncio.Queue[Any]"]):
-    """The queue of messages of each session, made at its first use. `Queue` removes the messages of a closed page."""
+    """The queue of messages of each session, made at its first use.
+
+    `Queue` removes the messages of a closed page.
+    """
 
     def __missing__(self, session: str) -> "asyncio.Queue[Any]":
         self[session] = asyncio.Queue()
@@ -95,8 +102,11 @@ NOT_UPLOADED = "The image must be an uploaded file: with gradio_client, wrap its
 
 
 class Blocks(gr.Blocks):
-    """gradio's `Blocks` with two changes. A call with wrong values is refused with a readable sentence. A field that
-    the page has not drawn yet, so that the browser sends null, gets its `first_value`."""
+    """gradio's `Blocks` with two changes.
+
+    A call with wrong values is refused with a readable sentence. A field that the page has not drawn yet, so that
+    the browser sends null, gets its `first_value`.
+    """
 
     async def preprocess_data(
         self, block_fn: BlockFunction, inputs: list[Any], state: SessionState | None, explicit_call: bool = False

@@ -3,8 +3,8 @@
 The `Host` header shows DNS rebinding: another site's name that points to this server. `Origin`, which every browser
 sends, shows requests of another site's page. An error of gradio's routes becomes a sentence.
 
-Not covered: a Hugging Face Space, which anybody may use; programs other than browsers, as there is no log-in; a page
-that shows this page in a frame; too many requests or uploads. If these matter, put a reverse proxy in front.
+Not covered: a Hugging Face Space, which anybody may use; programs other than browsers, as there is no log-in; a
+page that shows this page in a frame; too many requests or uploads. If these matter, put a reverse proxy in front.
 """
 
 import ipaddress
