@@ -172,7 +172,7 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def _reason(error: BaseException) -> str:
-    """Returns the first sentence of the library's own message, without folders."""
+    """Returns the first sentence of the message of the library that failed; of file names the folders are cut."""
     text = f"{error} is missing" if isinstance(error, KeyError) else str(error)
     if "ignore_mismatched_sizes" in text:
         return "its weights have other shapes than its config says"

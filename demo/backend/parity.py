@@ -88,7 +88,7 @@ def compare(
     try:
         exact = _numbers(reference(0))
         found, why = worst(exact)
-        if found == "differ":  # eager may be exact by luck, so its error is estimated from move runs, too
+        if found == "differ":  # eager may be exact by luck, so its error is estimated from perturbed runs, too
             torch.manual_seed(0)
             found, why = worst(exact, *(_numbers(reference(rounding)) for _ in range(5)))
     except Exception as reason:  # a model may fail in float64 in any way
@@ -100,14 +100,16 @@ def compare(
 
 
 def _tensor_verdict(numbers: list[torch.Tensor], multiple: float, rounding: float) -> tuple[Verdict, str]:
-    """Judges one tensor.
+    """Judges one tensor: returns the verdict and its reason.
 
-    `numbers`: eager's, compiled's, a float64 run's, then runs' that widen the limit (`move`).
+    `numbers` holds the tensor of eager, of compiled, and of a float64 run. Further float64 runs with perturbed
+    weights may follow: they raise the limit. The limit is `multiple` times eager's own error, and `rounding`
+    times the tensor's size.
     """
-    mine, other, exact, *move = numbers
+    mine, other, exact, *perturbed = numbers
     for order, kind in (2, "root mean square"), (math.inf, "largest error"):
         size, own, error = _norm(exact, order), _error(mine, exact, order), _error(other, exact, order)
-        noise = max([own, *(2 * _error(one, exact, order) for one in move)])
+        noise = max([own, *(2 * _error(one, exact, order) for one in perturbed)])
         if noise > size / 2:
             return "not comparable", "Rounding or overflow moves eager itself too far from a float64 reference."
         away = f"{error:.2g} away from" if error < math.inf else "not finite in the places of"
@@ -127,7 +129,7 @@ def float64_reference(workload: Workload, peak_memory_bytes: int | None) -> Call
     """
 
     def run(share: float = 0.0) -> Any:
-        def move(one: torch.Tensor) -> torch.Tensor:
+        def perturb(one: torch.Tensor) -> torch.Tensor:
             return one * (1 + share * (torch.rand_like(one) - 0.5)) if one.is_floating_point() else one
 
         model = workload.model
@@ -140,7 +142,7 @@ def float64_reference(workload: Workload, peak_memory_bytes: int | None) -> Call
             raise TypeError("the model holds complex numbers, which .to(torch.float64) would make real")
         exact = copy.deepcopy(model).to(torch.float64)
         for layer in exact.modules() if share else ():
-            layer.register_forward_hook(lambda *called: pytree.tree_map_only(torch.Tensor, move, called[-1]))
+            layer.register_forward_hook(lambda *called: pytree.tree_map_only(torch.Tensor, perturb, called[-1]))
         with torch.no_grad():
             return workload.exact_outputs(exact)
 

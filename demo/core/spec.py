@@ -113,7 +113,10 @@ class Option:
 
 
 def option(kind: str, default: Any, help: str, **facts: Any) -> Any:
-    """Returns a field of `RunSpec` that becomes an `Option`; `facts` are further fields of the option."""
+    """Returns a dataclass field for `RunSpec`, from which its `Option` is made.
+
+    `facts` are further fields of that `Option`.
+    """
     metadata = {"kind": kind, "help": help, "timing": facts.get("fold") == "timing"}
     return field(default=default, metadata=metadata | facts)
 

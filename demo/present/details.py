@@ -174,9 +174,10 @@ def _how_compiled(result: RunResult, compiled: Compilation) -> str:
 
 
 def _places(kind: str, places: Iterable[GraphBreak]) -> list[Row]:
-    """Returns a row for each place in the code with torch's reason, followed by a row of torch's hints, if new.
+    """Returns a row for each place in the code, with torch's reason.
 
-    `kind` names the rows: 'Graph break' makes 'Graph break 1'.
+    A row with torch's hints follows, unless an earlier place had the same hints. `kind` names the rows: 'Graph
+    break' makes 'Graph break 1'.
     """
     rows, hints = [], set()
     for number, place in enumerate(places, 1):
@@ -246,7 +247,11 @@ def caveats(result: RunResult) -> Part | None:
 
 
 def machine(result: RunResult) -> Part | None:
-    """Returns the processor, memory, versions, settings in force, and the load by other programs during the timing."""
+    """Returns the part about the machine, or None if the run recorded no machine.
+
+    It has the processor, the memory, versions, settings in force, and the load by other programs during the
+    timing.
+    """
     here = result.environment
     if here is None:
         return None

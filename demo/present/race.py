@@ -70,7 +70,8 @@ class Line:
     """Earliest, estimated and latest time of meeting eager's line, by the 95 % interval; infinite for 'never'."""
 
     def work(self, seconds: float) -> float:
-        """Returns the number of calls answered by the time `seconds`."""
+        """Returns how many calls have ended `seconds` after the start of the process; a fraction counts the call
+        in progress."""
         return max(0.0, seconds - self.first) / self.each
 
 

@@ -66,9 +66,10 @@ def script(result: RunResult) -> str:
 
 
 def loading_lines(package: Path) -> str:
-    """Returns lines of Python that load an AOTInductor package, kept by a run, as `model` and without this project.
+    """Returns Python lines that load the AOTInductor package of a run as `model`, without this project.
 
-    The lines stop at a package built with other versions or on another processor. `model` takes the inputs by name.
+    They raise an error if the package was built with other versions or on another processor. `model` takes its
+    inputs by name.
     """
     return _TEMPLATES.get_template("package_template.py").render(package=str(package)).strip()
 

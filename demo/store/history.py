@@ -167,7 +167,8 @@ class History:
         return found
 
     def reruns(self, like: RunResult, where: str = "1") -> list[StoredRun]:
-        """Returns the newest other runs that have a speed-up, on the device and with the torch of `like`.
+        """Returns the newest other runs, of any settings, on the device and with the torch of `like`, if they
+        have a speed-up.
 
         `where` is a further SQL condition.
         """
@@ -255,10 +256,10 @@ class History:
 
     @contextmanager
     def _database(self, purpose: str) -> Iterator[sqlite3.Connection]:
-        """Opens the file.
+        """Opens the database for a `with` block. Raises SetAside if the file cannot be used and was renamed.
 
-        If the file is renamed as unusable, raises SetAside and keeps the sentence for the next `append`, because
-        many readers show no errors.
+        Many readers show no errors: therefore the sentence is kept, and the next `append` raises it. `purpose` is
+        a word for the sentence, such as 'stored'.
         """
         try:
             with open_database(self.path, purpose) as database:

@@ -46,7 +46,8 @@ _log = logging.getLogger(__name__)
 class PublishedRow:
     """One row of a published table: a checkpoint on a GPU with some settings.
 
-    Times are the guide's means of 300 calls, or `RunResult.latencies` of this project; None: out of memory. The
+    In the Transformers guide's rows a time is the mean of 300 calls, in this project's it is that of
+    `RunResult.latencies`; None: out of memory. The
     fields after `speedup` are empty in the guide's rows.
     """
 
@@ -310,7 +311,10 @@ def device_label(name: str) -> str:
 
 
 def _measured_row(result: RunResult, commit: str) -> PublishedRow | None:
-    """Returns the row of a run; None if the run has neither a speed-up nor run out of memory, or is void."""
+    """Returns the table's row for a run that was measured at `commit`, this project's revision.
+
+    None for a void run, and for a run without a speed-up that did not run out of memory.
+    """
     spec, machine = result.spec, result.environment
     out_of_memory = result.status == "out_of_memory"
     speedup = None if out_of_memory else result.speedup

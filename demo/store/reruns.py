@@ -58,7 +58,11 @@ def compiled_spec(spec: RunSpec) -> RunSpec:
 
 
 def versions(result: RunResult) -> tuple[object, ...]:
-    """Returns versions, number of threads and vector instructions, which change a speed; () without an environment."""
+    """Returns everything of the environment that may change a speed: versions, number of threads, vector
+    instructions.
+
+    () for a result without an environment.
+    """
     machine = result.environment
     if machine is None:
         return ()

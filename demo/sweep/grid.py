@@ -183,7 +183,10 @@ def _last_written(checkpoint: str) -> str:
 
 
 def is_from_machine(result: RunResult, machine: HostInfo) -> bool:
-    """Returns whether the result is from this machine with its present versions, on a GPU also of driver and triton."""
+    """Returns whether this machine, with the versions it has now, made the result.
+
+    For a run on a GPU the versions of the driver and of triton count, too.
+    """
     then, on_gpu = result.environment, result.spec.device == "cuda"
     if then is None:
         return False

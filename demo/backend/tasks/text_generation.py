@@ -120,7 +120,7 @@ class TextWorkload(Workload):
 
     @cached_property
     def decoding(self) -> Decoding:
-        """The decoding of the prompt, repeated to a batch."""
+        """The `Decoding` that continues the prompt. A batch is the same prompt, copied."""
         return Decoding(self.model, self.ids.repeat(self.spec.batch_size, 1).to(self.device), self.spec.tokens)
 
     def make_batch(self) -> Batch:

@@ -85,7 +85,8 @@ def first(task: str) -> str | None:
 
 
 def takes_text(checkpoint: str, task: str) -> bool:
-    """Returns True for a zero-shot detector, which looks for the things in a text, and for an unknown detector."""
+    """Returns True for a zero-shot detector, which finds the objects that a text names, and for a detector that
+    is not in the catalogue."""
     entry = catalog.find(checkpoint or "")
     return entry.takes_text if entry else task in TASKS and BY_NAME[task].takes_queries
 

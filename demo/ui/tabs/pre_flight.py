@@ -86,7 +86,11 @@ class PreFlightScreen(WorkView):
 
 
 def screen(going: PreFlight) -> Markup:
-    """Returns a table with a row for each preset: its state, its verdict, how long a run and its next start take."""
+    """Returns a table as HTML with a row for each preset.
+
+    A row has the preset's state, its verdict, the time of one run, and the time that the next process needs to
+    start.
+    """
     ready = sum(cell.result is not None and verdict.outcome(cell.result) is not None for cell in going.cells)
     heading = f"Pre-flight: {ready} of {len(going.cells)} ready"
     return render("progress.pre_flight", heading, [_row(going, place) for place in range(len(going.cells))])

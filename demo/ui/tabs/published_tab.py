@@ -79,7 +79,10 @@ class PublishedTab:
         )
 
     def _update(self, request: gr.Request, query: str, *held: str) -> list[Any]:
-        """Returns the updates that show the rows for the address's `query`, or if that is '' for the lists' values."""
+        """Returns the updates that show the rows which `query`, the query string of the page's address, chooses.
+
+        If `query` is empty, the values `held` by the drop-down lists choose the rows.
+        """
         if query:
             address = links.read_query(query)
             values = {name: address.get(f"published_{name}", value) for name, value in FIRST.items()}

@@ -158,7 +158,11 @@ class RunTab(WorkView):
     # ---- the form
 
     def _choose(self, checkpoint: str | None, task: str, has_run: bool, request: gr.Request) -> dict[Any, Any]:
-        """Returns updates after a change of the checkpoint: task, note, field of queries, and the pane before a run."""
+        """Returns the updates after the visitor chose another checkpoint: its task, its note and the field for
+        queries.
+
+        Before a run (`has_run` is False) the result pane introduces the checkpoint.
+        """
         form = self.form
         name = (checkpoint or "").strip()
         entry = catalog.find(name)
