@@ -118,7 +118,7 @@ def _decode(data: bytes, name: str) -> Image.Image:
         except Exception:  # Decoders raise a dozen kinds on malformed data, struct.error and IndexError too.
             raise BadInput(
                 f"'{name}' cannot be read as a picture. Give one of these, neither damaged nor cut short: "
-                f"{', '.join(PICTURE_FORMATS)}."
+                f"{', '.join(PICTURE_FORMATS)}. Save a HEIC picture of a phone as JPEG."
             ) from None
     if deep and np.asarray(picture).max() < 64:  # 14 bits of 16 reach 63 at most, and look black
         raise BadInput(f"'{name}' has 16 bits a channel, and hardly uses the upper ones. Save it with 8 bits.")
