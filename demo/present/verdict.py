@@ -13,7 +13,7 @@ from demo.core.comparison import BreakEven, Comparison
 from demo.core.measurement import Compilation
 from demo.core.quality import quality
 from demo.core.result import RunResult
-from demo.core.stats import Interval
+from demo.core.stats import TAKEN_FACTOR, Interval
 from demo.present import naming
 
 HEADLINES: dict[str, tuple[str, str, str]] = {
@@ -31,7 +31,7 @@ OPEN_BECAUSE = {
     "control": (
         "Eager timed against itself differed by {floor} on this machine: a difference of this size says nothing here."
     ),
-    "machine": "Other programs took the cores while it was timed.",
+    "machine": f"Each end allows for a factor of {TAKEN_FACTOR:g}, because other programs took cores.",
 }
 """Why a verdict is open, by `Comparison.open_because`; `floor` is how far eager differed from itself, in
 percent."""
