@@ -1,5 +1,4 @@
-"""Times the first compiled call in a process of its own, `python -m demo.backend.first_call`, started by the
-worker.
+"""Times the first compiled call in a process of its own, `python -m demo.backend.first_call`, started by the worker.
 
 Covered: a first call over a compile cache that another process has filled, as after the restart of a server. With a
 package: loading the package and calling it once. Not covered: importing torch, loading the model and the GPU's

@@ -1,5 +1,4 @@
-"""Runs a module as a process that ends with its parent: `python -m demo.backend.lifeline FOLDER MODULE [ARGUMENT
-...]`.
+"""Runs a module as a process that ends with its parent: `python -m demo.backend.lifeline FOLDER MODULE [ARGUMENT ...]`.
 
 The parent keeps the writing end of this process's standard input open. When that end closes, as when the parent is
 killed, a watcher process sends SIGKILL to this process's group, and removes FOLDER, which holds its temporary

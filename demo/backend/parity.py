@@ -1,5 +1,4 @@
-"""Compares the outputs of eager and compiled as PyTorch's dynamo benchmarks do, and their predictions as a user
-does.
+"""Compares the outputs of eager and compiled as PyTorch's dynamo benchmarks do, and their predictions as a user does.
 
 Covered: every tensor of the output, for one input and one call of each variant. Of a text model: the logits of its
 answer's tokens, and in float32 the tokens themselves. Integers, booleans and bytes have to be equal, even an argmax

@@ -28,8 +28,7 @@ from demo.core.spec import BadInput, RunSpec
 
 
 def replay(workload: Workload, sizes: list[Size], compiled: bool) -> dict[str, Any]:
-    """Returns {"seconds": [0.1, ...], "waited": [True, ...], "recompiles": 0, "fallbacks": 0}, a list entry per
-    call.
+    """Returns {"seconds": [0.1, ...], "waited": [True, ...], "recompiles": 0, "fallbacks": 0}, a list entry per call.
 
     A call that compiled or recorded a CUDA graph "waited". Raises BadInput for a size that the model does not take.
     """

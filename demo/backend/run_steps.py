@@ -158,8 +158,7 @@ class Run:
                 self.give_way(free_cores)
 
     def give_way(self, free_cores: int) -> None:
-        """Lowers torch's threads to the free cores, because at barriers all threads wait for a thread without a
-        core.
+        """Lowers torch's threads to the free cores, because at barriers all threads wait for a thread without a core.
 
         Raises BadInput if the job needs exactly its number of threads.
         """

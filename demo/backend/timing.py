@@ -185,8 +185,7 @@ def warm_up(
     min_calls: int = WARMUP_CALLS,
     first_call_ended: Callable[[], None] = lambda: None,
 ) -> tuple[list[float], bool]:
-    """Repeats a call until its last three times agree and none of the three compiled (`compile_events` stayed
-    equal).
+    """Repeats a call until its last three times agree and none of the three compiled (`compile_events` stayed equal).
 
     Returns the seconds of each call, and whether they settled. Makes at least `min_calls` calls. Gives up after
     `MAX_WARMUP_CALLS` calls, or after `MAX_WARMUP_SECONDS` without the first call, which compiles.

@@ -65,8 +65,7 @@ def _line_so_far(search: Search, event: Done) -> str:
 
 
 def best_report(table: BestTable, complete: bool) -> str:
-    """Returns the search's report as text: conclusion, table with ranks, ways that cannot run here, winner's
-    command.
+    """Returns the search's report as text: conclusion, table with ranks, ways that cannot run here, winner's command.
 
     `complete` is False if the time was up before every way was tried.
     """

@@ -57,8 +57,7 @@ class ProgressLine:
 
 
 def follow(events: Generator[Event, None, None], text_of: Callable[[Done], str], goes_on: bool) -> None:
-    """Shows runs on standard error: a line from `text_of` for each finished run and, on a terminal, the current
-    run.
+    """Shows runs on standard error: a line from `text_of` for each finished run and, on a terminal, the current run.
 
     `goes_on` says whether the same command, started again after Ctrl-C, runs only what is left.
     """

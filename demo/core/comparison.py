@@ -107,8 +107,7 @@ def compare_variants(
     taken: bool = False,
     recompiled: bool = False,
 ) -> Comparison:
-    """Returns the speed-up of compiled over eager with its verdict, pooled from `own` and the earlier runs
-    `before`.
+    """Returns the speed-up of compiled over eager with its verdict, pooled from `own` and the earlier runs `before`.
 
     `spread`, if None, is `ASSUMED` with and `WITHIN` without earlier runs. `taken`: other programs used cores
     during the timing. `recompiled`: the model was compiled again during the timing, so the verdict is 'unsure'.

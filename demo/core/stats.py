@@ -168,8 +168,7 @@ def geometric_mean(values: Sequence[float], weights: Sequence[float] | None = No
 
 
 def mean_ratio(slow: Sequence[float], fast: Sequence[float]) -> Interval:
-    """Returns the ratio of two plain means of calls, as in the Transformers guide, with the delta method's
-    interval.
+    """Returns the ratio of two plain means of calls, as in the Transformers guide, with the delta method's interval.
 
     The interval assumes independent calls, and leaves out a drift of the machine between `slow` and `fast`.
     """

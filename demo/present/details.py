@@ -1,5 +1,4 @@
-"""The details behind the verdict on a run: folds (foldable sections), which hold parts with titles, tables and
-rows.
+"""The details behind the verdict on a run: folds (foldable sections), which hold parts with titles, tables and rows.
 
 All is plain text, which the page, the terminal and Markdown format. A function that makes a part returns None if
 the run has no data for that part.
@@ -93,8 +92,7 @@ def _processes(result: RunResult) -> list[Row]:
 
 
 def why(result: RunResult) -> Part | None:
-    """Returns where the time of a call goes: launching kernels, the longest kernels, and the distance to the
-    roofline.
+    """Returns where the time of a call goes: launching kernels, the longest kernels, and the distance to the roofline.
 
     The roofline is the least time a call can take on this machine, from its arithmetic and its memory traffic.
     """

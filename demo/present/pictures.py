@@ -67,8 +67,7 @@ class Annotation(NamedTuple):
 def annotate(
     preview: Image.Image, info: ImageInfo, predictions: Mapping[str, Predictions], variant: Variant
 ) -> Annotation:
-    """Returns the picture with what `variant` predicts: boxes, the most certain first, or segments, the largest
-    first.
+    """Returns the picture with what `variant` predicts: boxes, the most certain first, or segments, the largest first.
 
     Raises ValueError for a mask that cannot be read.
     """

@@ -45,8 +45,7 @@ _BAR_START, _LONGEST_BAR = 218, 604
 
 
 def card(result: RunResult) -> bytes:
-    """Returns a PNG of `CARD_WIDTH` x `CARD_HEIGHT` pixels: the settings, the machine, the verdict and its
-    interval.
+    """Returns a PNG of `CARD_WIDTH` x `CARD_HEIGHT` pixels: the settings, the machine, the verdict and its interval.
 
     The text can be read at a third of that size, as chats show it. A run without a speed-up shows only its status.
     """

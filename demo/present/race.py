@@ -174,8 +174,7 @@ def _svg(
     source: str = "",
     plays: bool = False,
 ) -> str:
-    """Returns the SVG: lines up to `now` on an axis of `end` seconds, and below the plot a row of text for each
-    line.
+    """Returns the SVG: lines up to `now` on an axis of `end` seconds, and below the plot a row of text for each line.
 
     `scale` is the text at the right end of the time axis.
     """

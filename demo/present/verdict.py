@@ -239,8 +239,7 @@ def break_even(result: RunResult, seconds: float) -> BreakEven | None:
 
 
 def worth(result: RunResult) -> str:
-    """Returns when compiling pays: 'Pays after 18 000 calls from nothing, 4 000 with a kept cache', 'Never pays
-    here'.
+    """Returns when compiling pays: 'Pays after 18 000 calls from nothing, 4 000 with a kept cache', 'Never pays here'.
 
     Returns '' for a run that failed or has no speed-up.
     """

@@ -74,8 +74,7 @@ class OngoingRun:
         return time.monotonic() - self.begun
 
     def progress_after(self, elapsed: float, new: Progress | None = None) -> Progress:
-        """Returns the latest progress, or `new` if the worker has just sent one, brought forward to `elapsed`
-        seconds.
+        """Returns the latest progress, or `new` if the worker has just sent one, brought forward to `elapsed` seconds.
 
         The remaining time is counted down, and None when used up.
         """

@@ -57,8 +57,7 @@ class Runner:
         self._renew_spares()
 
     def _renew_spares(self, to_come: int = 0) -> None:
-        """Closes spares that are too many for `to_come` further runs; if none is left, starts as many as are
-        wanted.
+        """Closes spares that are too many for `to_come` further runs; if none is left, starts as many as are wanted.
 
         Two are wanted if two runs follow and two cores can import side by side. Else one is wanted if a run follows
         or the runner keeps a spare. If none can be started, the next run says why.
@@ -247,8 +246,7 @@ class Runner:
         return min(machine.threads, free)
 
     def close(self) -> None:
-        """Ends the spares and waits `CLOSING_SECONDS` at most until a run on another thread is stored as
-        'interrupted'.
+        """Ends the spares and waits `CLOSING_SECONDS` at most until a run on another thread is stored as 'interrupted'.
 
         A run on the calling thread ends when its generator is closed.
         """

@@ -1,5 +1,4 @@
-"""Stores every result, also of failed runs, in one SQLite file of the user, and runs in progress as files beside
-it.
+"""Stores every result, also of failed runs, in one SQLite file of the user, and runs in progress as files beside it.
 
 - A result is stored as its whole JSON, about 50 kB. The other columns repeat what searches need.
 - The file of a run in progress has the 'interrupted' result to store if the run never ends. Its process keeps the file

@@ -58,8 +58,7 @@ def compiled_spec(spec: RunSpec) -> RunSpec:
 
 
 def versions(result: RunResult) -> tuple[object, ...]:
-    """Returns everything of the environment that may change a speed: versions, number of threads, vector
-    instructions.
+    """Returns everything of the environment that may change a speed: versions, number of threads, vector instructions.
 
     () for a result without an environment.
     """

@@ -17,8 +17,7 @@ IOU = 0.8
 
 
 def match(first: Sequence[Box], second: Sequence[Box], min_iou: float) -> list[tuple[int, int]]:
-    """Returns pairs (index in `first`, index in `second`) of boxes with equal labels and an IoU of at least
-    `min_iou`.
+    """Returns pairs (index in `first`, index in `second`) of boxes with equal labels and an IoU of at least `min_iou`.
 
     Each box is in one pair at most. Linear assignment makes the sum of the IoUs as large as possible.
     """

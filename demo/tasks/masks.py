@@ -23,8 +23,7 @@ def by_label(segments: Sequence[Segment]) -> dict[str, np.ndarray]:
 
 
 def changed_pixels(first: Sequence[Segment], second: Sequence[Segment]) -> np.ndarray:
-    """Returns a bool array [height, width]: True for a pixel that a label covers in only one of `first` and
-    `second`.
+    """Returns a bool array [height, width]: True for a pixel that a label covers in only one of `first` and `second`.
 
     Without masks the array is [1, 1] and False.
     """

@@ -1,5 +1,4 @@
-"""The pre-flight before a talk: runs each preset of stage mode once, to fill the compile cache and store its
-verdict.
+"""The pre-flight before a talk: runs each preset of stage mode once, to fill the compile cache and store its verdict.
 
 Not covered: a page that is opened during a pre-flight shows nothing of it.
 """

@@ -158,8 +158,7 @@ class RunTab(WorkView):
     # ---- the form
 
     def _choose(self, checkpoint: str | None, task: str, has_run: bool, request: gr.Request) -> dict[Any, Any]:
-        """Returns the updates after the visitor chose another checkpoint: its task, its note and the field for
-        queries.
+        """Returns the updates after the visitor chose another checkpoint: its task, its note and the field for queries.
 
         Before a run (`has_run` is False) the result pane introduces the checkpoint.
         """
@@ -219,8 +218,7 @@ class RunTab(WorkView):
     def _settle(
         self, checkpoint: str, image: dict[str, Any] | None, has_run: bool, request: gr.Request
     ) -> tuple[Any, Any]:
-        """Returns, once the machine is known, ViT and its picture for a GPU; no change if the visitor changed the
-        form.
+        """Returns, once the machine is known, ViT and its picture for a GPU; no change if the visitor changed the form.
 
         No change either without ViT's weights, because the first press of Run has to succeed.
         """
