@@ -55,10 +55,10 @@ def row(place: tuple[str, str], cell: Cell) -> list[str]:
     result, compiled = cell.result, cell.result.compilation if cell.result else None
     if result is None or result.speedup is None or compiled is None:
         return [*place, cell.value, *[""] * (len(HEADER) - 3)]
-    first = fmt.start_time(compiled.first_call_seconds)
+    first = fmt.duration(compiled.first_call_seconds)
     loaded = compiled.warm.parts.get("load") if compiled.warm else None
-    again = fmt.start_time(compiled.warm.first_call_seconds) if compiled.warm else "unknown"
-    again += f", {fmt.start_time(loaded)} of it to load" if loaded is not None else ""
+    again = fmt.duration(compiled.warm.first_call_seconds) if compiled.warm else "unknown"
+    again += f", {fmt.duration(loaded)} of it to load" if loaded is not None else ""
     latencies = map(fmt.latency, result.latencies.values())
     peaks = [side.peak_memory_bytes for side in (result.eager, result.compiled) if side is not None]
     memory = fmt.size(max(peak or 0 for peak in peaks))
@@ -78,7 +78,7 @@ def in_short(found: dict[tuple[str, str], Cell]) -> str:
 def _cost_and_gain(result: RunResult | None) -> str:
     if result is None or result.speedup is None or result.compilation is None:
         return "–"
-    return f"{fmt.start_time(result.compilation.first_call_seconds)}, {fmt.ratio(result.speedup.ratio)}"
+    return f"{fmt.duration(result.compilation.first_call_seconds)}, {fmt.ratio(result.speedup.ratio)}"
 
 
 def probes(found: dict[tuple[str, str], Cell]) -> str:
@@ -96,7 +96,7 @@ def outside(found: dict[tuple[str, str], Cell]) -> list[str]:
         compiled = cell.result.compilation if cell.result else None
         if way == "package" and compiled is not None and compiled.warm is not None:
             if (seconds := compiled.warm.parts["load"]) > MAX_LOAD_SECONDS:
-                missed.append(f"{checkpoint}: its package takes {fmt.start_time(seconds)} to load")
+                missed.append(f"{checkpoint}: its package takes {fmt.duration(seconds)} to load")
     for checkpoint in (VIT, BEIT):
         whole, layers = (first_call(found[checkpoint, way]) for way in ("whole model", "layers"))
         if not layers <= MAX_LAYERS_SHARE * whole:

@@ -120,7 +120,7 @@ def _figures(result: RunResult) -> Iterator[tuple[str, str]]:
     plain = [verdict.worth(result), details.agreement(result).removesuffix(".")]
     if (compiled := result.compilation) is not None:
         breaks = fmt.count(len(compiled.graph_breaks), "break")
-        first = fmt.start_time(compiled.first_call_seconds)
+        first = fmt.duration(compiled.first_call_seconds)
         plain.append(f"{fmt.count(compiled.graphs, 'graph')}, {breaks}, first call {first}")
     plain.append(verdict.without_breaks(result))
     if (mark := quality(result)) is not None:

@@ -15,7 +15,6 @@ def capital(phrase: str) -> str:
 
 
 def sentence(phrase: str) -> str:
-    """Returns the phrase with a capital letter and a full stop."""
     return f"{capital(phrase)}."
 
 
@@ -24,13 +23,13 @@ def milliseconds(seconds: float) -> float:
 
 
 def significant(value: float) -> str:
-    """Returns a number with three significant digits, and never with an exponent: "1.44", "14.4", "144", "1444"."""
+    """Returns a number with at least three digits and no exponent: "1.44", "14.4", "144", "1444"."""
     decimals = 2 - (abs(value) >= 10) - (abs(value) >= 100)
     return f"{value:.{decimals}f}"
 
 
 def latency(seconds: float) -> str:
-    """Returns seconds of one call as text: "0.0041 ms", "0.43 ms", "14.4 ms", "329 ms", "2.60 s"."""
+    """Returns the time of one call as text: "0.0041 ms", "0.43 ms", "14.4 ms", "329 ms", "2.60 s"."""
     value = milliseconds(seconds)
     if 0 < value < 0.1:  # a tiny module of one's own: two decimals would say 0.00
         return f"{value:.{1 - math.floor(math.log10(value))}f} ms"
@@ -38,12 +37,14 @@ def latency(seconds: float) -> str:
 
 
 def latencies(seconds: Iterable[float]) -> str:
-    """Returns latencies in seconds as one text: "329 ms → 144 ms"."""
+    """Returns the times of calls as one text: "329 ms → 144 ms"."""
     return " → ".join(map(latency, seconds))
 
 
 def duration(seconds: float) -> str:
-    """Returns a waiting time as text: "0.4 s", "12 s", "4 min 20 s"."""
+    """Returns a waiting time as text: "9.20 ms", "0.4 s", "12 s", "4 min 20 s"."""
+    if 0 < seconds < 0.1:
+        return latency(seconds)
     if seconds < 10:
         return f"{seconds:.1f} s"
     if seconds < 90:
@@ -53,7 +54,7 @@ def duration(seconds: float) -> str:
 
 
 def rounded_duration(seconds: float) -> str:
-    """Returns an estimated time as text, rounded to 5 s above 10 s, to minutes above 90 s: "7 s", "45 s", "12 min"."""
+    """Returns an estimated time as text, rounded to 1 s, 5 s, minutes or hours: "7 s", "45 s", "12 min", "3 h"."""
     if seconds < 10:
         return f"{max(1, round(seconds))} s"
     if seconds < 90:
@@ -61,13 +62,8 @@ def rounded_duration(seconds: float) -> str:
     return f"{round(seconds / 60)} min" if seconds < 2 * 3600 else f"{round(seconds / 3600)} h"
 
 
-def start_time(seconds: float) -> str:
-    """Returns the time of a first call, or of a part of it, as text: "9.20 ms", "0.4 s", "28 s"."""
-    return latency(seconds) if 0 < seconds < 0.1 else duration(seconds)
-
-
 def two_digits(number: float) -> int:
-    """Returns the number as an int with two significant digits: 18 000 for 18 151, 99 for 99."""
+    """Returns a number rounded to two significant digits: 18000 for 18151, 99 for 99."""
     return int(round(number, min(0, 2 - len(str(round(number))))))
 
 
@@ -77,23 +73,22 @@ def ratio(value: float) -> str:
 
 
 def estimate(value: float, low: float, high: float) -> str:
-    """Returns a speed-up as text with as many digits as its interval allows: "1.36×" for 1.33 to 1.39, "1.4×" for
-    1.3 to 1.5, "2×" for 1.4 to 2.9.
+    """Returns a speed-up with as many digits as its interval allows: "1.36×" for 1.33 to 1.39, "2×" for 1.4 to 2.9.
 
-    Below 1.95 there is always a decimal, because "1×" would mean no gain.
+    A speed-up below 1.95 always has a decimal, because "1×" would mean no gain.
     """
     decimals = max(0 if value >= 1.95 else 1, math.ceil(-math.log10(max(high - low, 1e-9)) - 1e-9))
     return f"{value:.{decimals}f}×" if decimals < 2 else ratio(value)
 
 
 def ends(low: float, high: float) -> str:
-    """Returns an interval as text: "1.41 to 1.45×"; with a third decimal if the ends are closer than 0.02."""
+    """Returns an interval as text: "1.41 to 1.45×". Ends closer than 0.02 have three decimals."""
     decimals = 3 if high - low < 0.02 else 2
     return f"{low:.{decimals}f} to {high:.{decimals}f}×"
 
 
 def group_thousands(number: int) -> str:
-    """Returns a whole number with narrow spaces between the thousands: "18 000"."""
+    """Returns a whole number with narrow spaces between thousands: "18 000"."""
     return f"{number:,}".replace(",", "\N{NARROW NO-BREAK SPACE}")
 
 
@@ -125,12 +120,12 @@ def parameters(count: int) -> str:
 
 
 def shorten(text: str, most: int) -> str:
-    """Returns the text; a text longer than `most` characters is cut to that length and ends with an ellipsis."""
+    """Returns the text, cut to `most` characters with an ellipsis at the end if it is longer."""
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def without_folders(text: str) -> str:
-    """Returns `text` with every absolute path cut to its last part: "model.py" for "/home/me/model.py"."""
+    """Returns `text` with each absolute path cut to its last part: "model.py" for "/home/me/model.py"."""
     return _PATH.sub(lambda path: path[1] or "…", text)
 
 
@@ -145,9 +140,9 @@ def redact(text: str) -> str:
 
 
 def printable(text: str, kept: str = "\n\t") -> str:
-    """Returns `text` with U+FFFD for each character that is invisible or changes the direction of writing.
+    """Returns `text` with U+FFFD for each invisible character and each that changes the direction of writing.
 
-    The characters in `kept` stay. Joiners, which some emoji, Persian and Hindi need, are replaced, too.
+    Characters in `kept` stay. Joiners are replaced, too, although some emoji, Persian and Hindi need them.
     """
 
     def is_visible(character: str) -> bool:
@@ -162,14 +157,14 @@ def excerpt(value: Any) -> str:
 
 
 def parse_whole(value: Any) -> Any:
-    """Returns an int for a whole float (2.0) or the text of an int ("2"), and any other value unchanged."""
+    """Returns an int for a whole float (2.0) or the text of an int ("2"); any other value unchanged."""
     with suppress(ValueError):
         return int(value) if isinstance(value, str) or (isinstance(value, float) and value.is_integer()) else value
     return value
 
 
 def parse_number(value: Any) -> Any:
-    """Returns a float for the text of a finite number ("1.5"), and any other value unchanged."""
+    """Returns a float for the text of a finite number ("1.5"); any other value unchanged."""
     with suppress(ValueError):
         return float(value) if isinstance(value, str) and math.isfinite(float(value)) else value
     return value

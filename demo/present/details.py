@@ -302,12 +302,12 @@ def costs(result: RunResult) -> Part | None:
     ]
     paid = [verdict.break_even(result, seconds) for seconds in known.values()]
     lines: dict[str, list[object]] = {
-        "First call": list(map(fmt.start_time, known.values())),
+        "First call": list(map(fmt.duration, known.values())),
         "Break-even": [even and verdict.calls_to_pay(even) for even in paid],
     }
     for part in dict.fromkeys(part for cost in starts if cost is not None for part in cost.parts):
         seconds = [cost.parts.get(part) if cost is not None else None for cost in starts]
-        lines[naming.worker_word(part)] = [fmt.start_time(one) if one is not None else "" for one in seconds]
+        lines[naming.worker_word(part)] = [fmt.duration(one) if one is not None else "" for one in seconds]
     rows = [("Package", fmt.size(found.package_bytes), "")] if found.package_bytes is not None else []
     return Part("When does compiling pay?", (), _table(heads, lines), rows)
 

@@ -269,7 +269,7 @@ def worth_why(result: RunResult) -> str:
     if compiled is None or outcome(result) in (None, "void"):
         return ""
     costs = compiled.known_costs.items()
-    return f"A start takes {', '.join(f'{fmt.start_time(one)} {start_name(compiled, state)}' for state, one in costs)}"
+    return f"A start takes {', '.join(f'{fmt.duration(one)} {start_name(compiled, state)}' for state, one in costs)}"
 
 
 def start_name(compiled: Compilation, state: str) -> str:
