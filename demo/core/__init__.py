@@ -1,1 +1,1 @@
-"""What every process knows: specs, results, the catalogue, statistics, images. Imports no other room."""
+"""What all other folders build on: settings of runs, results, the catalogue of checkpoints, statistics, images."""

@@ -1,4 +1,4 @@
-"""Masks and previews as a stored result keeps them: base64 text of small PNGs (masks) and JPEGs (previews)."""
+"""Masks and previews as stored results keep them: base64 text of small PNGs (masks) and JPEGs (previews)."""
 
 import base64
 import io
@@ -32,7 +32,7 @@ def decode_preview(preview_jpeg: str) -> Image.Image:
 
 
 def small_size(size: tuple[int, int]) -> tuple[int, int]:
-    """Returns (width, height) scaled down to `LONG_SIDE`, at least one pixel a side; a small size stays as it is."""
+    """Returns (width, height) scaled down so that neither is above `LONG_SIDE`, and at least one pixel each."""
     scale = min(1.0, LONG_SIDE / max(size))
     return max(1, round(size[0] * scale)), max(1, round(size[1] * scale))
 

@@ -1,6 +1,6 @@
-"""The checkpoints to choose from: those of the Transformers guide, and four small ones that ship with the project.
+"""The catalogue of checkpoints: those of the Transformers guide, and four small ones that ship with the project.
 
-`make_spec` turns what somebody typed into a checked `RunSpec`. `demo.backend` loads the checkpoints.
+`make_spec` makes a checked `RunSpec` of what somebody typed. `demo.backend` loads the checkpoints.
 """
 
 import csv
@@ -24,36 +24,33 @@ NO_PICTURE = (0, 0)
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A checkpoint with what is known about it: an entry of `CHECKPOINTS`, or a Hub id or folder that a user named."""
+    """A checkpoint and what is known about it: an entry of `CHECKPOINTS`, or a Hub id or folder that a user named."""
 
     id: str
     task: str
     family: str
-    """The model's name in the Transformers guide: 'ViT', 'Mask2former'."""
+    """Name of the model in the Transformers guide: 'ViT', 'Mask2former'."""
     title: str
     auto_class: str
-    """The transformers class that loads the checkpoint: 'AutoModelForObjectDetection'."""
     revision: str | None = None
     input_size: tuple[int, int] = NO_PICTURE
     """Height and width of the model's input, in pixels, for a photograph of 640 x 480 pixels.
 
-    With the DETRs and MaskFormer the size depends on the photograph. A DETR's processor makes the shortest edge 800
-    pixels and the longest at most 1333; MaskFormer's makes the shortest 640 and rounds both up to multiples of 32."""
+    Only with the DETRs and MaskFormer the size depends on the photograph."""
     parameters: int = 0
-    """Number of single weights in the model; 0 if unknown."""
+    """Number of weights; 0 if not known."""
     licence: str = "unknown"
     segmentation: str | None = None
-    """How the output of a segmentation model is decoded: 'semantic', 'instance' or 'panoptic'."""
+    """How its outputs become segments: 'semantic', 'instance' or 'panoptic'; None for other tasks."""
     takes_text: bool = False
-    """Whether the model looks for text queries, as zero-shot detectors do."""
+    """Whether the model needs text queries, as a zero-shot detector does."""
     bundled: bool = False
-    """Whether the checkpoint ships with this project, which trained it on drawn shapes only."""
+    """Whether it ships with this project, which trained it on drawn shapes only."""
     convolutional: bool = False
-    """Whether convolutions are most of the model's work. The memory format (channels last or not) then matters."""
+    """Whether most of its work is convolutions, which the memory format channels last may speed up."""
 
 
 def _read_table(file: Path) -> tuple[Checkpoint, ...]:
-    """Returns the checkpoints of a CSV file whose columns are fields of `Checkpoint`; an empty cell is the default."""
     with file.open(encoding="utf-8", newline="") as table:
         rows = [{name: cell for name, cell in row.items() if cell} for row in csv.DictReader(table)]
     fields = [row | {"input_size": (row["height"], row["width"])} for row in rows]
@@ -63,14 +60,13 @@ def _read_table(file: Path) -> tuple[Checkpoint, ...]:
 ASSETS = Path(__file__).resolve().parents[2] / "assets"
 
 QUERIES = ("a lion", "a tree")
-"""Default text queries of a zero-shot detector on the page, in links and in presets: things on the first
-photograph. The command line and the API refuse a run without queries instead."""
+"""Default text queries of the page, links and presets. The command line and the API have none."""
 TEXT_MISSING = (
     "{checkpoint} finds what it is told to look for. "
     f"Give it one or more text queries, such as: {', '.join(QUERIES)}."
 )
 PROMPT = "The picture shows"
-"""Default prompt of the page, links, presets and the command `run`. The API refuses a run without a prompt."""
+"""Default prompt of the page, links, presets and the command `run`. The API has none."""
 DEFAULT = "shapes-vit"
 OWN_MODEL_ELSEWHERE = (
     "{given} runs on the command line only, and by itself: python -m demo run --model FILE.py:FUNCTION."
@@ -97,12 +93,10 @@ KEY_MAPPINGS: dict[str, dict[str, str]] = {
         rf"{_BLOCK}\.downsample\.1": r"\1.shortcut.normalization",
     },
 }
-"""Renamings of weights, by checkpoint, for `from_pretrained(key_mapping=...)`: a pattern and its replacement each.
-transformers applies every pattern that matches a weight's name, in this order."""
+"""The argument `key_mapping` of `from_pretrained`: patterns of weights' names with replacements, applied in order."""
 
 
 def find(id: str) -> Checkpoint | None:
-    """Returns the entry of `CHECKPOINTS` with this id, or None."""
     return next((checkpoint for checkpoint in CHECKPOINTS if checkpoint.id == id), None)
 
 
@@ -111,7 +105,6 @@ def for_task(task: str) -> tuple[Checkpoint, ...]:
 
 
 def config_folder(checkpoint: Checkpoint) -> Path:
-    """Returns the folder with the checkpoint's config.json and preprocessor_config.json, and weights if bundled."""
     if checkpoint.bundled:
         return ASSETS / "checkpoints" / checkpoint.id
     return ASSETS / "configs" / checkpoint.id.replace("/", "--")
@@ -119,12 +112,11 @@ def config_folder(checkpoint: Checkpoint) -> Path:
 
 @cache
 def scenes() -> tuple[Path, ...]:
-    """Returns the PNG files of drawn shapes that ship with the project, sorted by name."""
+    """Returns the pictures of drawn shapes that ship with the project, sorted by name."""
     return tuple(sorted((ASSETS / "examples").glob("*.png")))
 
 
 def find_scene(sha256: str) -> Path | None:
-    """Returns the drawn scene whose file has this SHA-256 checksum, or None."""
     return next((file for file in scenes() if hashlib.sha256(file.read_bytes()).hexdigest() == sha256), None)
 
 
@@ -136,43 +128,34 @@ def drawn_shapes(checkpoint: Checkpoint) -> tuple[str, ...]:
 
 
 def is_beyond(checkpoint: str, sha256: str | None) -> bool:
-    """Returns whether a bundled model gets a picture that is no drawn scene, so that its predictions mean nothing.
-
-    `sha256` is the checksum of the picture's file; None, for no picture, returns False.
-    """
+    """Returns whether a bundled model gets a picture that is not in `scenes`: its predictions then mean nothing."""
     entry = find(checkpoint)
     return entry is not None and entry.bundled and sha256 is not None and find_scene(sha256) is None
 
 
 def arguments(spec: RunSpec) -> dict[str, Any]:
-    """Returns the arguments with which `make_spec`, or the API's `/benchmark`, makes this spec; no defaults."""
+    """Returns the arguments with which `make_spec` makes this spec, without defaults."""
     options = spec.departures() | ({"text": ", ".join(spec.text)} if spec.text else {})
     task = {"task": spec.task} if find(spec.checkpoint) is None else {}
     return {"checkpoint": spec.checkpoint} | task | options
 
 
 def is_folder(name: str) -> bool:
-    """Returns whether a checkpoint's name looks like a path, such as './vit', or is an existing folder."""
-    return name.startswith((".", "~", "/", "\\")) or os.path.isabs(name) or os.path.isdir(name)
+    return name.startswith((".", "~", "/", "\\")) or os.path.isdir(name)
 
 
 def is_hub_id(name: str) -> bool:
-    """Returns whether `name` is a valid Hub id, owner/name.
-
-    A single word is nearly always a typo, so not allowed.
-    """
+    """Returns whether `name` is a valid Hub id, owner/name. A single word is not: it is nearly always a typo."""
     part = r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]*[A-Za-z0-9_])?"
     allowed = re.fullmatch(f"{part}/{part}", name) and len(name) <= 96
     return bool(allowed) and "--" not in name and ".." not in name and not name.endswith(".git")
 
 
 def make_spec(checkpoint: str, task: str | None = None, *, folders: bool = False, **options: Any) -> RunSpec:
-    """Returns a checked `RunSpec` of what somebody typed.
+    """Returns a checked `RunSpec` of what somebody typed. Raises BadInput if it cannot be run.
 
-    Raises BadInput for what cannot be run.
-
-    `options` are fields of `RunSpec`; a number may be text, and queries one text with commas. `task` may be None
-    for a checkpoint of the catalogue. `folders` allows local folders and every Hub id: for the command line only.
+    `task` may be None for a checkpoint of the catalogue. `folders`, for the command line only, allows local folders
+    and every Hub id. `options` are fields of `RunSpec`: a number may be text, and queries one text with commas.
     """
     if task == OWN_MODEL:
         raise BadInput(OWN_MODEL_ELSEWHERE.format(given="A model of your own"))
@@ -189,7 +172,7 @@ def make_spec(checkpoint: str, task: str | None = None, *, folders: bool = False
 
 
 def own_model_spec(model: str, **options: Any) -> RunSpec:
-    """Returns a checked `RunSpec` for a user's own model, 'FILE.py:FUNCTION'. Raises BadInput without the file."""
+    """Returns the `RunSpec` of a user's own model, given as 'FILE.py:FUNCTION'. Raises BadInput."""
     file, function = own_model_parts(model)
     if not function.isidentifier() or file.suffix != ".py":
         raise BadInput(f"A model of your own is given as FILE.py:FUNCTION. Given: {excerpt(model)}.")
@@ -200,7 +183,6 @@ def own_model_spec(model: str, **options: Any) -> RunSpec:
 
 
 def own_model_parts(checkpoint: str) -> tuple[Path, str]:
-    """Splits 'FILE.py:FUNCTION' into the file and the function's name."""
     file, _, function = checkpoint.rpartition(":")
     return Path(file), function
 
@@ -210,7 +192,7 @@ def _parse(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def id_refusal(checkpoint: str) -> str:
-    """Returns why the page cannot run a checkpoint of this name, as a sentence; '' if the page can run it."""
+    """Returns why the page cannot run a checkpoint with this name, as a sentence; '' if it can."""
     try:
         _checkpoint_name(checkpoint, folders=False)
     except BadInput as error:
@@ -219,7 +201,6 @@ def id_refusal(checkpoint: str) -> str:
 
 
 def _checkpoint_name(typed: Any, folders: bool) -> str:
-    """Returns `typed` as `RunSpec.checkpoint`: a Hub id, a catalogue id or a full path. Raises BadInput."""
     name = str(typed).strip() if isinstance(typed, str | int | float) else ""  # YAML reads a bare 3 as a number
     if not name:
         raise BadInput("No checkpoint was given. Pick one from the list, or type a Hugging Face model id.")

@@ -1,7 +1,4 @@
-"""Caveats: what a reader should know before using the numbers of a run.
-
-Each is a key with values, and a sentence.
-"""
+"""Caveats: sentences that a reader should know before using the numbers of a run."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -36,12 +33,12 @@ WORDS = {
     "same_tensor": "The same tensor comes back from each call of {variant}: nothing may have been computed.",
     "not_counted": "Earlier processes with other threads, versions or outputs, not counted here: {count}.",
 }
-"""The sentence of each caveat by its key, with a {place} for each value."""
+"""Sentences of caveats by their keys. A {name} in a sentence stands for a value."""
 IMPORTANT = (
     "note", "no_graph", "same_tensor", "missing_weights", "compiles_itself", "cudagraphs",
     "fallbacks", "breaks", "not_counted"
 )  # fmt: skip
-"""Keys of the caveats that change what a speed-up means, the most important first. The first is shown beside it."""
+"""Keys of the caveats that change what a speed-up means, most important first."""
 
 
 @dataclass(frozen=True)
@@ -49,11 +46,10 @@ class Caveat:
     """One warning about a result. `str(caveat)` is its sentence."""
 
     key: str
-    """A key of `WORDS`. With "note", `values["text"]` is the sentence."""
+    """A key of `WORDS`. With the key "note", `values["text"]` is the whole sentence."""
     values: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Raises ValueError for an unknown key or a missing value, which a damaged stored result may have."""
         try:
             str(self)
         except (KeyError, IndexError, AttributeError) as error:
@@ -63,7 +59,7 @@ class Caveat:
         return WORDS[self.key].format_map(self.values)
 
     def redact(self) -> "Caveat":
-        """Returns the caveat without folders of this machine, which texts of library errors contain."""
+        """Returns the caveat without names of this machine's folders."""
         return Caveat(self.key, {n: fmt.redact(v) if isinstance(v, str) else v for n, v in self.values.items()})
 
 

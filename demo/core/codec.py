@@ -1,4 +1,4 @@
-"""Conversion of dataclasses to JSON-like dicts and lists, and back, by pydantic."""
+"""Converts dataclasses to dicts and lists of JSON values, and back, by pydantic."""
 
 import json
 from functools import cache
@@ -8,12 +8,12 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic_core import to_jsonable_python
 
 plain = to_jsonable_python
-"""Returns a value with dataclasses as dicts and tuples as lists."""
+"""Returns a value with every dataclass in it as a dict and every tuple as a list."""
 _adapter = cache(TypeAdapter)
 
 
 def from_plain(kind: Any, data: Any) -> Any:
-    """Returns `data`, as `plain` made it, as an object of the type `kind`.
+    """Returns an object of the type `kind` from the dicts and lists that `plain` made of it.
 
     Unknown keys are ignored. Raises ValueError for a missing key or a value of the wrong type.
     """

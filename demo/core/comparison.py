@@ -1,4 +1,4 @@
-"""The speed-up of compiled over eager for one timed quantity ("call", "first_token"), pooled over several processes."""
+"""The speed-up of compiled over eager, pooled over several processes, for each quantity that a run times."""
 
 import math
 from collections.abc import Sequence
@@ -9,94 +9,86 @@ from demo.core import stats
 from demo.core.stats import Difference, Interval
 
 Basis = Literal["repeats", "this machine", "assumed", "within one process"]
-"""Where the spread between processes, by which the interval is widened, comes from.
+"""What is known about the spread of speed-ups between processes, which widens the interval.
 
-- 'repeats': from several processes with these settings on this machine
-- 'this machine': from runs with other settings that were repeated on this machine
-- 'assumed': from measurements on other machines
+- 'repeats': several processes with these settings ran on this machine
+- 'this machine': runs with other settings were repeated on this machine
+- 'assumed': a spread measured on other machines is taken
 - 'within one process': no spread is known; the interval holds in this process only
 """
 OpenBecause = Literal["", "interval", "control", "machine", "recompiled"]
 """Why the verdict is 'unsure'; '' for any other verdict.
 
 - 'interval': the interval contains 1
-- 'control': eager, timed against itself (the A/A control), differed from itself by more than from compiled
-- 'machine': other programs used the cores
+- 'control': the interval contains 1 only because eager, timed against itself, differed from itself
+- 'machine': other programs used cores
 - 'recompiled': the model was recompiled while it was timed
 """
 
 
 @dataclass(frozen=True)
 class Spread:
-    """How far a speed-up varies from process to process, as other runs than the pooled ones showed."""
+    """How far speed-ups vary from process to process, known from other runs than those that are pooled."""
 
     basis: Literal["this machine", "assumed", "within one process"]
     deviation: float
     """Standard deviation of the logarithm of the speed-up: 0.03 is about 3 %."""
     freedom: float | None = None
-    """Degrees of freedom of `deviation`; None if `deviation` is exact."""
+    """Degrees of freedom of `deviation`; None if it is exact."""
 
 
 ASSUMED = Spread("assumed", 0.025, 10.0)
-"""The spread before this machine has repeated any run: 2.5 %, with ten degrees of freedom.
+"""The spread to assume before this machine has repeated a run: 2.5 %, with ten degrees of freedom.
 
-Ten spreads measured on CPUs have a root mean square of 2.1 % (`benchmarks/results/reruns.md`); none is from a GPU."""
+Ten spreads measured on CPUs have a root mean square of 2.1 % (`benchmarks/results/reruns.md`). None is from a GPU."""
 WITHIN = Spread("within one process", 0.0)
 
 
 @dataclass(frozen=True)
 class ProcessFigure:
-    """The latencies and the speed-up that one process measured for one timed quantity, such as "call"."""
+    """Times and speed-up that one process measured for one quantity, such as a call of the model."""
 
     eager_seconds: float
     compiled_seconds: float
-    """Seconds of one compiled call. `eager_seconds / compiled_seconds` is this process's speed-up."""
     within: Interval
-    """The speed-up with its interval for this process alone."""
+    """The speed-up with its interval, for this process alone."""
     control: Interval | None = None
-    """The A/A control: the ratio of eager to eager, timed in the same way, whose true value is 1."""
+    """The ratio of eager to further eager calls, timed in the same way. Its true value is 1."""
 
 
 @dataclass(frozen=True)
 class ProcessResult:
-    """One process of the pool behind a speed-up: a stored run with the same settings and versions on this machine."""
+    """What one process contributes to a pooled speed-up: a stored run with the same settings on this machine."""
 
     id: str
-    """`RunResult.id` of the stored run."""
     figures: dict[str, ProcessFigure]
-    """By the name of the timed quantity: "call", "token" or "first_token"."""
+    """By what was timed: "call", "token" or "first_token"."""
     threads: int | None = None
 
 
 @dataclass(frozen=True)
 class Comparison(Difference):
-    """The speed-up over all pooled processes, with its verdict.
-
-    `basis` says whether the interval holds for a rerun.
-    """
+    """The speed-up over all pooled processes, with its interval and verdict."""
 
     eager_seconds: float
     compiled_seconds: float
-    """Seconds of one compiled call: a weighted geometric mean over the processes. The quotient of both is
-    `ratio`."""
     within: Interval
     """The speed-up with its interval for this run's own process alone."""
     basis: Basis
     control: Interval | None = None
-    """The A/A control (eager over eager) over all processes, which average random noise away."""
+    """The ratio of eager to further eager calls, pooled over all processes. Its true value is 1."""
     processes: int = 1
     deviation: float = 0.0
-    """Spread between processes in the interval: standard deviation of the logarithm of the speed-up."""
+    """Spread between processes, which the interval includes: standard deviation of the logarithm of the speed-up."""
     open_because: OpenBecause = ""
 
     @property
     def floor(self) -> float:
-        """The noise floor: by how much eager differed from itself in the control; 0.004 is 0.4 %."""
+        """How far eager, timed against itself, differed from itself: 0.004 is 0.4 %."""
         return stats.noise_floor(self.control)
 
     @property
     def latencies(self) -> tuple[float, float]:
-        """Seconds of one eager call and of one compiled call."""
         return self.eager_seconds, self.compiled_seconds
 
 
@@ -107,9 +99,9 @@ def compare_variants(
     taken: bool = False,
     recompiled: bool = False,
 ) -> Comparison:
-    """Returns the speed-up of compiled over eager with its verdict, pooled from `own` and the earlier runs `before`.
+    """Returns the speed-up of compiled over eager, pooled from `own` and earlier processes, with its verdict.
 
-    `spread`, if None, is `ASSUMED` with and `WITHIN` without earlier runs. `taken`: other programs used cores
+    None for `spread` means `ASSUMED` if there are earlier processes, else `WITHIN`. `taken`: other programs used cores
     during the timing. `recompiled`: the model was compiled again during the timing, so the verdict is 'unsure'.
     """
     figures = [*before, own]
@@ -142,15 +134,15 @@ def compare_variants(
 
 @dataclass(frozen=True)
 class BreakEven:
-    """The number of calls after which compiling has paid for its first call. None in a field: never."""
+    """When the gain of compiled calls has paid for the first one, which compiles. None in a field: never."""
 
     calls: int | None
     low: int | None
     high: int | None
-    """Most calls within the speed-up's 95 % interval, as `low` is the fewest; None if a gain is not certain."""
+    """`low` and `high` are `calls` for the ends of the speed-up's 95 % interval."""
     images: int | None
     """`calls` times the batch size: images, or tokens of a text model."""
     seconds: float | None
-    """Seconds of the first call, which compiles, plus those of `calls` compiled calls."""
+    """Seconds of the first call and `calls` compiled calls together."""
     answers: int | None = None
-    """Number of whole generated texts of a text model, reading the prompt included; None for other models."""
+    """Whole generated texts until a text model has paid; None for other models."""

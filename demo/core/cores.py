@@ -1,10 +1,8 @@
 """How many CPU cores this process may use, and how many of them other programs leave free, read from Linux's /proc.
 
-- The usable cores follow from the CPU affinity of this process and from its container's quota.
-- Processor time between two readings that is not this program's own counts as used by other programs. The app leaves
-  out itself and all that it started; a worker, which must read quickly, leaves out only itself and the app.
-- So a worker takes processes that it has started for other programs.
-- Nothing is known without /proc, or if a container's quota allows fewer cores than the affinity.
+Other programs' time is all processor time that is not this program's own. The app counts all its child processes as
+its own; a worker process, which must read quickly, counts only itself and the app.
+Nothing is known without /proc, or if a container's quota allows fewer cores than the CPU affinity.
 """
 
 import contextlib
@@ -16,29 +14,28 @@ from pathlib import Path
 
 PROC, PROC_STAT = Path("/proc"), Path("/proc/stat")
 TAKEN = 0.25
-"""Share of a core, used by other programs, from which the core counts as taken. A quarter is already too much,
-because torch's threads meet after every operation and wait for the slowest one."""
+"""A core counts as taken if other programs use more than this share of it. So little is already too much, because
+torch's threads wait for the slowest of them after every operation."""
 QUOTA = Path("/sys/fs/cgroup/cpu.max")
-"""The file with a container's quota (cgroup v2): '150000 100000' is 150 000 µs in each 100 000 µs, or 1.5 cores."""
+"""File with a container's quota (cgroup v2): '150000 100000' is 150 000 µs in each 100 000 µs, or 1.5 cores."""
 BUSY_CPU = 0.10
-"""Share of the usable cores, used by other programs, above which a run counts as disturbed."""
+"""A run counts as disturbed if other programs use more than this share of the cores."""
 APP_VARIABLE = "DEMO_APP_PID"
-"""Environment variable of a worker: the process id of the app."""
+"""Environment variable that tells a worker process the process id of the app."""
 LOOKS, LOOK_SECONDS = 3, 0.3
-"""How often, and for how many seconds each, this process sleeps to see what other programs use."""
+"""Number of sleeps, and seconds of each, to see what other programs use."""
 
 
 def usable_cores() -> int:
     """Returns how many CPU cores this process may use, at least 1.
 
-    A quota of 1.5 cores counts as 1: the kernel would pause two threads again and again.
+    A quota of 1.5 cores counts as 1, because the kernel would pause two threads again and again.
     """
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return max(1, math.floor(min(cores, _quota())))
 
 
 def _quota() -> float:
-    """Returns how many cores the container allows this process, with fraction; infinity without a limit."""
     try:
         quota, period = QUOTA.read_text().split()
         return int(quota) / int(period)
@@ -51,13 +48,11 @@ class Reading:
     """Seconds of processor time since the machine started, on the cores that this process may use."""
 
     cores: int
-    """Number of these cores."""
     total: float
-    """Seconds of all these cores together, idle time included."""
+    """Sum over the cores, idle time included."""
     busy: float
-    """Seconds that any process used, and seconds that a hypervisor gave to other machines (steal)."""
+    """Time that any process used, or that a hypervisor gave to other machines (steal)."""
     own: float
-    """Seconds that this program used since it started."""
 
     def foreign_share(self, later: "Reading") -> float | None:
         """Returns the share of the cores, 0 to 1, that other programs used until `later`; None without time between."""
@@ -67,16 +62,14 @@ class Reading:
         return min(1.0, max(0.0, (later.busy - self.busy - later.own + self.own) / total))
 
     def free(self, later: "Reading") -> float | None:
-        """Returns how many cores other programs left free until `later`: 1.7; None without time between."""
         share = self.foreign_share(later)
         return None if share is None else later.cores * (1 - share)
 
 
 def sample() -> Reading | None:
-    """Returns the processor time so far.
+    """Returns the processor time so far; None without /proc, or if a container's quota allows fewer cores.
 
-    None without /proc, or under a container's quota: programs outside the container then take nothing from this
-    process's share.
+    Programs outside a container with a quota take nothing from the container's share.
     """
     try:
         usable, children = os.sched_getaffinity(0), os.times()
@@ -99,9 +92,9 @@ def sample() -> Reading | None:
 
 
 def others_share() -> float | None:
-    """Returns the share of the cores, 0 to 1, that other programs use now; None if not known.
+    """Returns the share of the cores, 0 to 1, that other programs use now; None if not known. Takes about a second.
 
-    Takes about a second: the smallest of `LOOKS` measurements, so that a moment of work does not count.
+    It is the smallest of `LOOKS` measurements, so that a moment of work does not count.
     """
     shares = []
     for _ in range(LOOKS):
@@ -115,8 +108,7 @@ def others_share() -> float | None:
 
 
 def _relatives_seconds() -> float:
-    """Returns the seconds of processor time of this program's other processes: in a worker those of the app, in the
-    app those of all processes that it started and that still run."""
+    """Returns the processor time of this program's other processes: in a worker the app, in the app its descendants."""
     own, a_second = os.getpid(), os.sysconf("SC_CLK_TCK")
     if app := os.environ.get(APP_VARIABLE):
         with contextlib.suppress(OSError):  # hidden from other processes
@@ -133,11 +125,7 @@ def _relatives_seconds() -> float:
 
 
 def _read_stat(stat: Path) -> tuple[int, list[int]]:
-    """Reads a file /proc/<process>/stat.
-
-    Returns the parent's process id and four numbers of clock ticks: user and system time of the process, then user
-    and system time of its ended children.
-    """
+    """Returns the parent's process id, and the user and system time of a process and its children in clock ticks."""
     fields = stat.read_text().rpartition(")")[2].split()  # a process's name, in parentheses, may hold spaces
     return int(fields[1]), [int(field) for field in fields[11:15]]
 
@@ -145,9 +133,9 @@ def _read_stat(stat: Path) -> tuple[int, list[int]]:
 def free_cores(since: Reading | None) -> int | None:
     """Returns how many whole cores other programs leave free, at least 1; None if not known.
 
-    Looks first at the time from `since`, a reading before this process loaded its model, until now. If programs
-    were busy then, looks up to `LOOKS` times more while sleeping and returns the largest number: a click on a page
-    keeps the app and the browser busy for a moment only.
+    The first look is at the time since the reading `since`. If programs were busy then, up to `LOOKS` further looks
+    follow while this process sleeps, and the largest number counts: a click on a page keeps a browser busy for a
+    moment only.
     """
     free = whole_cores_left(since, sample())
     for _ in range(LOOKS):
@@ -160,7 +148,7 @@ def free_cores(since: Reading | None) -> int | None:
 
 
 def free_now() -> int | None:
-    """Returns what `free_cores` returns for a reading made now. Takes `LOOK_SECONDS` or more."""
+    """Returns how many whole cores other programs leave free now; None if not known."""
     before = sample()
     time.sleep(LOOK_SECONDS)
     return free_cores(before)

@@ -1,4 +1,4 @@
-"""Helpers for files: locks on folders, temporary folders, and files that are replaced whole or not at all."""
+"""Locks on folders, temporary folders, and files that are replaced completely or not at all."""
 
 import errno
 import fcntl
@@ -18,8 +18,8 @@ NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 def lock(folder: Path, how: int = fcntl.LOCK_EX) -> Iterator[None]:
     """Holds a `flock` lock on a folder while the `with` body runs.
 
-    The kernel releases the lock if the process dies. `how` are flags of `fcntl.flock`. Raises OSError, with
-    `LOCK_NB` also if another process holds the lock.
+    The kernel releases the lock if the process dies. `how` are flags of `fcntl.flock`. Raises OSError, also if
+    `how` has `LOCK_NB` and another process holds the lock.
     """
     lock = os.open(folder, os.O_RDONLY)
     try:
@@ -31,10 +31,7 @@ def lock(folder: Path, how: int = fcntl.LOCK_EX) -> Iterator[None]:
 
 @contextmanager
 def temporary_folder() -> Iterator[Path]:
-    """Yields a new temporary folder and removes it at the end.
-
-    A killed process's folder is removed by the next call of this function, in any process.
-    """
+    """Yields a new temporary folder and removes it at the end. Also removes the folders that killed processes left."""
     for left in Path(tempfile.gettempdir()).glob("worth-compiling-*.locked"):
         with suppress(OSError), lock(left, fcntl.LOCK_EX | fcntl.LOCK_NB):
             shutil.rmtree(left)
@@ -49,12 +46,10 @@ def temporary_folder() -> Iterator[Path]:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[BinaryIO]:
-    """Yields an open draft file that replaces `path` at the end.
+    """Yields an open draft file that replaces `path` at the end. After an error `path` is unchanged.
 
-    After an error `path` is as it was before.
-
-    The draft lies beside `path`, or beside the target of a link. Raises OSError. A killed process leaves its draft
-    behind, and a machine that loses power may leave the new file empty.
+    The draft has the folder of `path`, or of its target if `path` is a link. A killed process leaves its draft
+    behind. A power cut may leave the new file empty. Raises OSError.
     """
     place = Path(os.path.realpath(path))
     draft = place.with_name(f".{place.name}.{os.getpid()}")

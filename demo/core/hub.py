@@ -1,4 +1,4 @@
-"""Checks whether a checkpoint can be loaded: from the local cache, or from the Hugging Face Hub."""
+"""Checks whether a checkpoint can be loaded, from the local cache or from the Hugging Face Hub."""
 
 import os
 import time
@@ -8,7 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 
 PROBE_SECONDS = 2.0
-"""Longest wait for the Hub's reply."""
+"""Longest wait for the Hub to reply."""
 
 
 def endpoint() -> str:
@@ -21,9 +21,9 @@ def can_load(checkpoint: str) -> bool:
 
 
 def reachable() -> bool:
-    """Returns whether the Hub replies; False with HF_HUB_OFFLINE.
+    """Returns whether the Hub replies; False if HF_HUB_OFFLINE is set. Asks once a minute at most.
 
-    Asks at most once a minute. Without this check `from_pretrained` would retry for some 26 s before it fails.
+    Without this check `from_pretrained` would retry for some 26 s before it fails.
     """
     if os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE"):
         return False
@@ -32,10 +32,7 @@ def reachable() -> bool:
 
 @lru_cache(maxsize=8)
 def _replies(address: str, minute: int) -> bool:
-    """Returns whether the address replies, and keeps the reply for this `minute`.
-
-    Waits `PROBE_SECONDS` at most, or longer for a name server that does not answer.
-    """
+    """Returns whether the address replies. The reply is kept for one `minute`."""
     try:
         urllib.request.urlopen(urllib.request.Request(address, method="HEAD"), timeout=PROBE_SECONDS).close()
     except urllib.error.HTTPError:  # an error page is a reply, too
@@ -46,7 +43,6 @@ def _replies(address: str, minute: int) -> bool:
 
 
 def holds_weights(checkpoint: str) -> bool:
-    """Returns whether the local cache has safetensors of this checkpoint, which then needs no network."""
     from huggingface_hub import constants  # here, because importing it takes some 60 ms
 
     folder = Path(constants.HF_HUB_CACHE) / f"models--{checkpoint.replace('/', '--')}"

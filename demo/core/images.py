@@ -1,7 +1,6 @@
 """Reads a visitor's picture file as an upright RGB image, or refuses the file with a reason.
 
-Runs in the worker's process, before the model is loaded: a hostile file that breaks a decoder breaks no other
-process.
+It runs in the worker process, before the model is loaded: a hostile file that breaks a decoder breaks nothing else.
 """
 
 import hashlib
@@ -23,22 +22,20 @@ from demo.core.outputs import ImageInfo
 from demo.core.spec import BadInput
 
 PICTURE_FORMATS = ("PNG", "JPEG", "WEBP", "AVIF", "GIF", "BMP", "TIFF")
-"""The decoders of Pillow that may run. Pillow has forty more, and its EPS decoder calls Ghostscript. JPEG also
-opens MPO, a phone's two pictures in one file."""
+"""The decoders of Pillow that may run. Pillow has forty more, and its EPS decoder calls Ghostscript."""
 MAX_ASPECT = 20
-"""Largest quotient of the longer side over the shorter. A processor that scales the shorter side to 513 pixels
-makes 5 million pixels of a picture of 20:1, and 5 billion of one of 20 000:1."""
+"""Largest ratio of the longer side to the shorter. A processor that makes the shorter side 513 pixels long makes
+5 million pixels of a picture of 20:1, and 5 billion of one of 20 000:1."""
 
 
 def read_picture(path: Path) -> tuple[Image.Image, ImageInfo]:
     """Returns the file as an upright RGB image with 8 bits a channel, and the facts that a stored result keeps.
 
-    - Transparent parts become white. Of an animation the first frame is read, of 16 bits a channel the upper 8.
-    - Colour profiles are ignored, as the processors of the checkpoints ignore them.
+    Transparent parts become white. Of an animation the first frame is read, of 16 bits a channel the upper 8. Colour
+    profiles are ignored, as the processors of the checkpoints ignore them.
 
-    Raises `BadInput` for a file that cannot be read, or exceeds `MAX_ASPECT` or a limit of `demo.core.limits`. Also
-    refused are 32 bits a pixel, and 16 bits a channel whose upper 8 are nearly empty. The message has the file's
-    name but not its folder. The pixels are counted from the header, before anything is decoded.
+    Raises `BadInput` for a file that cannot be read, or exceeds `MAX_ASPECT` or a limit of `demo.core.limits`. The
+    message has the file's name but not its folder. Pixels are counted from the header, before anything is decoded.
     """
     name = _display_name(path)
     data = _read_bytes(path, name)
@@ -47,7 +44,7 @@ def read_picture(path: Path) -> tuple[Image.Image, ImageInfo]:
 
 
 def decode(path: Path) -> Image.Image:
-    """Returns the image of `read_picture` alone: the work of a request before the processor. Raises BadInput."""
+    """Returns the image that `read_picture` returns, without the facts. Raises BadInput."""
     name = _display_name(path)
     return _decode(_read_bytes(path, name), name)
 
@@ -57,14 +54,10 @@ def _display_name(path: Path) -> str:
 
 
 def _read_bytes(path: Path, name: str) -> bytes:
-    """Returns the file's bytes.
-
-    Raises BadInput for other than a regular file: opening a pipe would block for ever.
-    """
     most = limits.current().file_bytes
     try:
         status = path.stat()
-        if not stat.S_ISREG(status.st_mode):
+        if not stat.S_ISREG(status.st_mode):  # opening a pipe would block for ever
             raise OSError(None, "it is a folder, a device or a pipe")
         with path.open("rb") as file:
             data = file.read(most + 1)
@@ -86,10 +79,9 @@ _pillow_lock = threading.Lock()
 
 @contextmanager
 def _strict_pillow() -> Iterator[None]:
-    """Sets Pillow's limit of pixels to `limits.current().pixels`, and makes a picture above the limit an error.
+    """Makes Pillow raise an error for a picture with more pixels than `limits.current().pixels`, and no other warning.
 
-    Pillow checks the global `MAX_IMAGE_PIXELS` while a decoder opens and loads. A check of the header alone would
-    miss a GIF frame larger than its screen, or a TIFF tile larger than its picture. Other warnings are silenced.
+    A check of the header alone would miss a GIF frame larger than its screen, or a TIFF tile larger than its picture.
     """
     with _pillow_lock, warnings.catch_warnings(), mock.patch.object(Image, "MAX_IMAGE_PIXELS", limits.current().pixels):
         warnings.simplefilter("ignore")

@@ -1,4 +1,4 @@
-"""Limits of what a visitor of the page may ask of this machine, and the environment variables that set them."""
+"""Limits on what a visitor of the page may ask for, and the environment variables that set them."""
 
 import os
 from collections.abc import Mapping
@@ -13,29 +13,26 @@ from demo.core.spec import MAX_BATCH_SIZE, BadInput
 @dataclass(frozen=True)
 class Limits:
     pixels: int = 25_000_000
-    """Most pixels (width × height) of a picture, read from its header before anything is decoded."""
+    """Most pixels (width × height) of a picture, checked in the file's header."""
     file_bytes: int = 30_000_000
-    """Largest file of a picture, checked at the upload and again when the file is read."""
+    """Largest picture file, checked at the upload and when it is read."""
     batch: int = MAX_BATCH_SIZE
     parameters: int = 2_000_000_000
-    """Most weights of a model from the Hub or a folder, counted from its config before weights are fetched."""
+    """Most weights of a model from the Hub or a folder, counted before they are downloaded."""
     seconds: int = 1800
     """Longest time of one run. A cold compile of the largest checkpoint took 260 s on two CPU cores."""
     queue: int = 20
-    """Most runs that wait or run at once. Further runs are refused, because they would wait for an hour."""
+    """Most runs that wait or run at once. A further one would wait for an hour and is refused."""
     runs_a_visitor: int = 1
-    """Most runs that wait or run at once for one browser tab or one session of the API."""
+    """Most runs that a browser tab or session of the API may have waiting or running."""
     history_bytes: int = 2_000_000_000
-    """Largest file of results. When the file is full, new results are refused: no old result is deleted for
-    them."""
+    """Largest file of stored results. A full file takes no new results and keeps the old ones."""
     sweep_cells: int = 2000
-    """Most cells (one run each) of one sweep from the page. Fewer on a Space, where each run delays other
-    visitors."""
+    """Most runs of one sweep from the page; fewer on a Space, where they delay other visitors."""
     hub_ids: bool = True
-    """Whether a visitor may run a checkpoint of the Hub that is not in `catalog.CHECKPOINTS`."""
+    """Whether a visitor may run checkpoints of the Hub that are not in `catalog.CHECKPOINTS`."""
     hosts: tuple[str, ...] = ()
-    """Host names under which the page may be opened, besides localhost and IP addresses. Pages on these hosts may
-    send requests as well."""
+    """Host names of the page besides localhost and IP addresses. Pages on these may send requests, too."""
 
 
 VARIABLES = {
@@ -47,7 +44,6 @@ VARIABLES = {
     "runs_a_visitor": "WORTH_COMPILING_RUNS_A_VISITOR",
     "sweep_cells": "WORTH_COMPILING_SWEEP_CELLS",
 }
-"""The environment variable of each number in `Limits` that can be set."""
 HUB_IDS_VARIABLE = "WORTH_COMPILING_HUB_IDS"
 HOSTS_VARIABLE = "WORTH_COMPILING_HOSTS"
 
@@ -58,12 +54,12 @@ def on_space(environment: Mapping[str, str] = os.environ) -> bool:
 
 
 def on_zero_gpu() -> bool:
-    """Returns whether this process runs on a ZeroGPU Space. The package `spaces` reads the same variable."""
+    """Returns whether this process runs on a ZeroGPU Space. The library `spaces` reads the same variable."""
     return os.environ.get("SPACES_ZERO_GPU", "").lower() in ("1", "t", "true")
 
 
 def limits_from(environment: Mapping[str, str]) -> Limits:
-    """Returns the limits that these environment variables set. Raises BadInput for a value that is not allowed."""
+    """Returns the limits that the environment variables set. Raises BadInput for a value that is not allowed."""
     values: dict[str, Any] = {"hosts": tuple(environment.get(HOSTS_VARIABLE, "").lower().replace(",", " ").split())}
     if on_space(environment):
         values |= {"hub_ids": False, "sweep_cells": 24}
@@ -81,5 +77,5 @@ def limits_from(environment: Mapping[str, str]) -> Limits:
 
 @cache
 def current() -> Limits:
-    """Returns the limits of this process, read from its environment once. Raises BadInput."""
+    """Returns the limits of this process. Its environment is read once. Raises BadInput."""
     return limits_from(os.environ)

@@ -15,37 +15,36 @@ PHASE_DOING = {
     "check": "checking the outputs",
     "done": "finishing",
 }
-"""The phases of a run in their order, each with its word for sentences such as 'Cancelled while compiling.'"""
+"""The phases of a run in order, each with its word for sentences such as 'Cancelled while compiling.'"""
 PHASES = tuple(PHASE_DOING)
 
 
 @dataclass(frozen=True)
 class Progress:
-    """The state of a run at one moment. `speedup`, if any, is `eager_seconds` over `compiled_seconds`."""
+    """The state of a run at one moment, for those who watch it. Times are in seconds."""
 
     phase: str
-    """One of `PHASES`."""
     fraction: float
-    """Estimated share of the whole run that is over, 0 to 1."""
+    """Estimated share of the run that is over, 0 to 1."""
     elapsed_seconds: float
     remaining_seconds: float | None = None
     code: str = ""
-    """The step of the worker within its phase: 'explain'; '' if the phase has no steps."""
+    """The step within the phase, such as 'explain'; '' if the phase has no steps."""
     eager_seconds: float | None = None
     compiled_seconds: float | None = None
     racing_seconds: float | None = None
-    """Seconds since the compile began; None before. The page then races eager against the compile."""
+    """Seconds since compiling began; None before."""
     first_seconds: float | None = None
-    """Seconds that compiling and the warm-up behind it took; None until both are over."""
+    """Seconds of compiling together with the warm-up that follows; None until both are over."""
     compile_steps: tuple[tuple[str, float], ...] = ()
-    """The parts of the compile so far, named as in `CompileCost.parts`, each with the `racing_seconds` at its
-    begin."""
+    """Parts of the compile so far: a name of `CompileCost.parts` and its start, in seconds since compiling began."""
     graphs: int = 0
     breaks: int = 0
-    """Number of graph breaks, as `graphs` is that of compiled graphs, when the last part of the compile began."""
+    """Graph breaks found, and `graphs` compiled, before the latest part of the compile began."""
     speedup: Interval | None = None
+    """Eager over compiled in the calls timed so far; None while there are too few."""
     repeat: int = 1
     repeats: int = 1
-    """Number of processes that the run was asked for. `repeat` is the current one, from 1."""
+    """Number of fresh processes that the run asked for; `repeat` is the number of the current one, from 1."""
     answer: RunResult | None = None
-    """The result, complete but for the warm first call, while that call is still measured; None before."""
+    """The result, as soon as only the first call from a filled compile cache is still to be measured; None before."""

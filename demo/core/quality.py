@@ -1,12 +1,7 @@
-"""How far a run's speed-up can be relied on: one mark with one reason, and at most one remedy.
+"""How far a run's speed-up can be relied on: a mark (rough, fair or solid) with its reason and a remedy.
 
-The first rule that applies gives the mark:
-
-1. Rough: other programs took cores, used more than `BUSY_CPU` of the processor or used the GPU; or the GPU slowed down.
-2. Rough: eager and compiled were timed one after the other, so drift of the machine is not cancelled.
-3. Rough: the interval is wider than `ROUGH` to either side.
-4. Fair: fewer than `PROCESSES` processes, or an interval wider than `SOLID`.
-5. Solid.
+A speed-up is rough if other programs disturbed the run, the GPU slowed down, eager and compiled were timed one after
+the other, or the interval is wider than `ROUGH`. It is fair with few processes or beyond `SOLID`, else solid.
 """
 
 from dataclasses import dataclass
@@ -17,11 +12,11 @@ from demo.core.cores import BUSY_CPU
 from demo.core.result import RunResult
 
 ROUGH, SOLID = 0.20, 0.05
-"""Half-widths of the interval, relative to the speed-up: wider than 20 % is rough, at most 5 % may be solid."""
+"""Half-widths of the 95 % interval, relative to the speed-up: above 20 % it is rough, up to 5 % it may be solid."""
 PROCESSES = 3
-"""Fewest processes of a solid speed-up."""
+"""Fewest processes over which a solid speed-up is pooled."""
 GPU_TROUBLE = ("gpu_others", "gpu_clock", "gpu_slowed")
-"""Keys of the caveats that say that the GPU was slower than usual."""
+"""Keys of caveats about a slowed GPU."""
 
 
 @dataclass(frozen=True)
@@ -30,11 +25,11 @@ class Quality:
     reason: str
     """A clause: 'other programs used 24 % of the processor'."""
     remedy: Literal["", "repeat", "quiet"] = ""
-    """'repeat': measure in one more process. 'quiet': run again while no other program works. '': nothing helps."""
+    """'repeat': measure in one more process. 'quiet': run again while no other program works. '': no remedy."""
 
 
 def quality(result: RunResult) -> Quality | None:
-    """Returns the mark of a run's speed-up; None for a failed run, a run without a speed-up or a recompiled model."""
+    """Returns the mark of a run's speed-up; None if it failed, has no speed-up or was recompiled."""
     speedup = result.speedup
     if speedup is None or result.failure is not None or result.void:
         return None

@@ -1,10 +1,7 @@
-"""Settings that a machine cannot run, judged by the facts that its worker reports, and advice after a failure.
+"""Which settings a machine cannot run, known before a model is loaded, and advice after a failure.
 
-The worker calls this before it loads a model. The form's forecast, `doctor` and the search for the best way do,
-too.
-
-- Covered: what is certain before anything is loaded. An unknown fact of a machine refuses nothing.
-- Not covered: memory beyond that of the weights, and kernels that a single model needs.
+Covered is only what is certain: an unknown fact about a machine refuses nothing. Not covered: memory beyond that of
+the weights, and kernels that a single model needs.
 """
 
 from typing import Any
@@ -14,17 +11,16 @@ from demo.core.machine import HostInfo
 from demo.core.spec import CUDA_GRAPH_MODES, OPTIONS, BadInput, RunSpec
 
 TRITON, AMPERE = (7, 0), (8, 0)
-"""Compute capabilities of GPUs: the least that Triton compiles for, and the first with TensorFloat-32 and
-bfloat16."""
+"""Compute capabilities of GPUs: the least for which Triton compiles, and the least with TensorFloat-32 and bfloat16."""
 AGAIN = "Run it again."
 BYTES = {"float32": 4, "tf32": 4, "float16": 2, "bfloat16": 2}
-"""Bytes of one weight, by `RunSpec.dtype`."""
+"""Bytes of one weight, by number format."""
 
 
 def refusal(spec: RunSpec, machine: HostInfo) -> str:
-    """Returns why the machine cannot run the spec, and what to do, as sentences; '' if the machine can run it.
+    """Returns why the machine cannot run the spec, and what to do, in sentences; '' if it can.
 
-    The spec's device is 'cpu' or 'cuda', not 'auto'.
+    The spec's device must be 'cpu' or 'cuda', not 'auto'.
     """
     if machine.compile_problem is not None:
         return machine.compile_problem
@@ -72,7 +68,6 @@ def _no_tf32(used: str) -> str:
 
 
 def _weights_over_memory(spec: RunSpec, machine: HostInfo) -> str:
-    """Returns why the weights do not fit into memory, and what to do; '' if they do, or if their size is unknown."""
     checkpoint = catalog.find(spec.checkpoint)
     needs = checkpoint.parameters * BYTES[spec.dtype] if checkpoint is not None else 0
     what = f"The weights of {spec.checkpoint} take {fmt.size(needs)} in {spec.dtype}, more than"
@@ -90,10 +85,7 @@ def on_machine(spec: RunSpec, machine: HostInfo) -> RunSpec:
 
 
 def resolve(spec: RunSpec, machine: HostInfo) -> RunSpec:
-    """Returns the spec with 'cuda' or 'cpu' in place of 'auto'.
-
-    Raises BadInput if the machine cannot run the spec.
-    """
+    """Returns the spec with 'cuda' or 'cpu' in place of 'auto'. Raises BadInput if the machine cannot run it."""
     placed = on_machine(spec, machine)
     if reason := refusal(placed, machine):
         raise BadInput(reason)
@@ -101,9 +93,9 @@ def resolve(spec: RunSpec, machine: HostInfo) -> RunSpec:
 
 
 def less_memory(spec: RunSpec) -> tuple[str, dict[str, Any]]:
-    """Returns what to try after memory ran out: a sentence, and the setting that the sentence names.
+    """Returns what to try after memory ran out: ('Try batch size 4.', {'batch_size': 4}).
 
-    ('Try batch size 4.', {'batch_size': 4}); the setting is {} if only a smaller model can help.
+    The dict is empty if only a smaller model can help.
     """
     if spec.batch_size > 1:
         size = max(1, spec.batch_size // 4)
@@ -115,9 +107,9 @@ def less_memory(spec: RunSpec) -> tuple[str, dict[str, Any]]:
 
 
 def other_way_to_compile(spec: RunSpec) -> tuple[str, dict[str, Any]]:
-    """Returns what to try after a compile failed: a sentence, and the options that it names, at their defaults.
+    """Returns what to try after a compile failed: ('Without freezing it may work.', {'freezing': False}).
 
-    ('Without freezing or dtype float16 it may work.', {...}); ('', {}) if no option can be the cause.
+    The dict has the default of each option that the sentence names. Returns ('', {}) if no option can be the cause.
     """
     causes = {
         name: value

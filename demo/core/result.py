@@ -1,6 +1,6 @@
-"""The result of a run as it is stored, and what follows from its times: comparisons, latencies, the break-even.
+"""The stored result of a run, and what follows from its times: comparisons, latencies, the break-even.
 
-Raw times are stored, in seconds, and everything else is computed from them: a better statistic needs no new run.
+Only raw times are stored, in seconds. All else is computed from them, so a better statistic needs no new run.
 """
 
 from dataclasses import dataclass, field
@@ -19,24 +19,24 @@ from demo.core.stats import Interval
 SCHEMA_VERSION = 3
 FIRST_TOKEN = "first_token"
 Status = Literal["ok", "out_of_memory", "compile_failed", "timed_out", "crashed", "cancelled", "interrupted", "failed"]
-"""How a run ended. 'interrupted': the program ended before the run did."""
+"""How a run ended. 'interrupted' means that the program ended before the run did."""
 
 
 @dataclass(frozen=True)
 class Failure:
-    """At which phase and why a run failed, and what to do."""
+    """Why a run failed, and what to do."""
 
     stage: str
-    """The phase of the run, one of `progress.PHASES`."""
+    """One of `progress.PHASES`."""
     message: str
     remedy: str
     change: dict[str, Any] = field(default_factory=dict)
-    """The fields of `RunSpec` that the remedy names, with new values. Any single field may be enough."""
+    """Fields of `RunSpec` that the remedy names, with new values. Each alone may be enough."""
 
 
 @dataclass(frozen=True)
 class RunResult:
-    """The result of a run that has ended, also of a failed one. None in a field: not measured or not known."""
+    """The result of a run that has ended, successfully or not. None in a field: not measured or not known."""
 
     id: str
     started_at: str
@@ -48,15 +48,15 @@ class RunResult:
     eager: Measurement | None = None
     compiled: Measurement | None = None
     control_times: Measurement | None = None
-    """The A/A control: further eager calls in the same blocks of timed calls, to compare eager with itself."""
+    """Further eager calls, timed between those of `eager` and `compiled`, to compare eager with itself."""
     further: dict[str, Pair] = field(default_factory=dict)
-    """Other timed quantities by name: for a text model `FIRST_TOKEN`, the call that reads the prompt."""
+    """Times of other calls, by name: for a text model `FIRST_TOKEN`, the call that reads the prompt."""
     prompt_tokens: int | None = None
     start_up: StartUp | None = None
     compilation: Compilation | None = None
     parity: Parity | None = None
     predictions: dict[str, Predictions] | None = None
-    """Predictions of 'eager' and 'compiled'. None for random weights, with which predictions mean nothing."""
+    """Predictions of 'eager' and 'compiled'; None for random weights, because they would mean nothing."""
     image: ImageInfo | None = None
     end_to_end: EndToEnd | None = None
     roofline: Roofline | None = None
@@ -65,19 +65,18 @@ class RunResult:
     """Wall time from the first timed call to the last."""
     caveats: tuple[Caveat, ...] = ()
     elapsed_seconds: float = 0.0
-    """Wall time of the whole run, loading and compiling included."""
+    """Wall time of the whole run, including loading and compiling."""
     spread: Spread | None = None
-    """How far speed-ups vary between processes on this machine; None before `demo.store.reruns` adds it."""
+    """How far speed-ups vary between processes on this machine; None until `demo.store.reruns` adds it."""
     earlier: tuple[ProcessResult, ...] = ()
-    """Earlier processes with the same settings, stored when the run ended; the speed-up is pooled over them,
-    too."""
+    """Earlier processes with the same settings. The speed-up is pooled over them and this run's own process."""
     without_breaks: Comparison | None = None
-    """For a run with added graph breaks: the latest stored speed-up with the same settings but no added breaks."""
+    """For a run with added graph breaks: the latest stored speed-up of the same settings without these breaks."""
     schema_version: int = SCHEMA_VERSION
 
     @cached_property
     def own_figures(self) -> dict[str, ProcessFigure]:
-        """Latencies and speed-up of this run's own process, without earlier ones, by the names of `comparisons`."""
+        """Times and speed-up of this run's own process alone, by the keys of `comparisons`."""
         figures: dict[str, ProcessFigure | None] = {}
         if self.eager is not None and self.compiled is not None:
             calls = Pair(self.eager, self.compiled, self.control_times)
@@ -88,7 +87,7 @@ class RunResult:
 
     @cached_property
     def comparisons(self) -> dict[str, Comparison]:
-        """Eager against compiled, over all processes, by timed quantity: 'call', or 'token' and `FIRST_TOKEN`."""
+        """Speed-ups over all processes, by what was timed: 'call', or for a text model 'token' and `FIRST_TOKEN`."""
         return {
             name: compare_variants(
                 own,
@@ -102,7 +101,7 @@ class RunResult:
 
     @property
     def main(self) -> str:
-        """The key in `comparisons` of the run's speed-up: 'call', or 'token' for a text model."""
+        """The key of the main speed-up in `comparisons`: 'token' for a text model, else 'call'."""
         return "token" if self.spec.unit == "token" else "call"
 
     @property
@@ -111,11 +110,7 @@ class RunResult:
 
     @property
     def latencies(self) -> dict[str, float]:
-        """Seconds of one call by variant: {'eager': 0.03, 'compiled': 0.02}.
-
-        Their quotient is the speed-up. Without a speed-up: the medians of the variants that were timed, perhaps of
-        none.
-        """
+        """Seconds of one call: {'eager': 0.03, 'compiled': 0.02}. Without a speed-up: medians of what was timed."""
         if self.speedup is not None:
             return dict(zip(("eager", "compiled"), self.speedup.latencies, strict=True))
         sides = {"eager": self.eager, "compiled": self.compiled}
@@ -123,10 +118,7 @@ class RunResult:
 
     @property
     def answer_seconds(self) -> tuple[float, float] | None:
-        """Seconds of a text model's whole generated text, eager and compiled; None for other models.
-
-        The first token takes the call that reads the prompt, and each further token one step.
-        """
+        """Seconds in which a text model generates the whole text, eager and compiled; None for other models."""
         first, step = self.comparisons.get(FIRST_TOKEN), self.speedup
         if first is None or step is None:
             return None
@@ -135,41 +127,38 @@ class RunResult:
 
     @property
     def threads(self) -> int | None:
-        """Threads of torch during the timing; None if the run ended before the timing."""
+        """Threads that torch used during the timing; None if the run ended before."""
         return None if self.environment is None else self.environment.threads
 
     @property
     def void(self) -> bool:
-        """Whether the model was compiled again while it was timed, so that its times mean nothing."""
+        """Whether the model was compiled again during the timing, so that its times mean nothing."""
         return self.compilation is not None and self.compilation.recompiles_while_timing > 0
 
     @property
     def outputs_differ(self) -> bool:
-        """Whether the compiled outputs are known to be wrong; False if they could not be compared."""
+        """Whether the outputs of compiled are known to be wrong; False if they could not be compared."""
         return self.parity is not None and self.parity.verdict == "differ"
 
     @property
     def oversubscribed(self) -> bool:
-        """Whether fewer cores were free than torch used threads during the timing."""
+        """Whether torch used more threads during the timing than cores were free."""
         return self.environment is not None and self.environment.oversubscribed(self.machine_states)
 
     @property
     def others_share(self) -> float | None:
-        """Share of the usable cores, 0 to 1, that other programs used during the timing; None if not known."""
+        """Share of the cores, 0 to 1, that other programs used during the timing; None if not known."""
         shares = [state.foreign_cpu for state in self.machine_states if state.foreign_cpu is not None]
         return sum(shares) / len(shares) if shares else None
 
     def as_processes(self) -> tuple[ProcessResult, ...]:
-        """Returns the processes behind the speed-up, this run's own last.
-
-        Returns () if later runs may not pool this run: it failed, was disturbed, or its outputs differ.
-        """
+        """Returns the processes over which the speed-up is pooled; () if later runs may not pool this run."""
         if self.speedup is None or self.void or self.oversubscribed or self.outputs_differ or self.status != "ok":
             return ()
         return (*self.earlier, ProcessResult(self.id, self.own_figures, self.threads))
 
     def break_even(self, compile_seconds: float) -> BreakEven | None:
-        """Returns when a first call of `compile_seconds` has paid; None without a speed-up or if outputs differ."""
+        """Returns when a first call of `compile_seconds` has paid; None without a speed-up, or if outputs differ."""
         speedup = self.speedup
         if speedup is None or self.outputs_differ:
             return None
@@ -192,12 +181,12 @@ class RunResult:
         )
 
     def roofline_share(self, measured: Measurement) -> float | None:
-        """Returns the least possible time of a call on this device over its measured median: 0.6; None if unknown."""
+        """Returns the least possible time of a call over its measured median: 0.6; None if not known."""
         return None if self.roofline is None else self.roofline.least_seconds / measured.median_seconds
 
     @property
     def request_seconds(self) -> tuple[float, float] | None:
-        """Seconds of a request with a batch of pictures, from decoding to predictions, eager and compiled; or None."""
+        """Seconds of a request, from decoding pictures to predictions, eager and compiled; None if not measured."""
         parts, batch, calls = self.end_to_end, self.spec.batch_size, tuple(self.latencies.values())
         if parts is None or len(calls) < 2:
             return None
@@ -206,19 +195,16 @@ class RunResult:
 
     @property
     def warnings(self) -> list[str]:
-        """The sentences of the caveats, each once."""
         return list(dict.fromkeys(map(str, self.caveats)))
 
 
 def _from_means(pair: Pair) -> ProcessFigure:
-    """Returns the speed-up from plain means of all calls, as the Transformers guide computes it."""
     eager, compiled = pair.eager, pair.compiled
     ratio = stats.mean_ratio(eager.wall_seconds, compiled.wall_seconds)
     return ProcessFigure(eager.mean_seconds, compiled.mean_seconds, ratio, _control(pair))
 
 
 def _from_blocks(pair: Pair) -> ProcessFigure | None:
-    """Returns the speed-up from A B B A blocks (eager, compiled, compiled, eager); None from fewer than two pairs."""
     sides = stats.side_by_side(pair.eager.wall_seconds, pair.compiled.wall_seconds, pair.eager.calls_per_block)
     if len(sides[0]) < 2:
         return None
@@ -226,7 +212,6 @@ def _from_blocks(pair: Pair) -> ProcessFigure | None:
 
 
 def _control(pair: Pair) -> Interval | None:
-    """Returns eager over eager, whose true ratio is 1; None if it was not timed or has too few blocks."""
     eager, again = pair.eager, pair.control_times
     if again is None:
         return None

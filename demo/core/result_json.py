@@ -1,4 +1,4 @@
-"""A result as JSON and back. The JSON has every stored field, and the numbers that follow from them."""
+"""Converts a result to JSON and back. The JSON also has numbers that are computed from the stored fields."""
 
 import json
 from dataclasses import replace
@@ -13,10 +13,10 @@ from demo.tasks import BY_NAME
 
 
 def to_json(result: RunResult) -> dict[str, Any]:
-    """Returns a result as a dict of JSON types, which `docs/api.md` describes.
+    """Returns a result as a dict of JSON types. `docs/api.md` describes the keys.
 
-    `break_even_calls` and `break_even_seconds` are None unless the verdict is 'faster', `end_to_end_speedup` if the
-    verdict is 'unsure'.
+    `break_even_calls` and `break_even_seconds` are None unless the verdict is 'faster'. `end_to_end_speedup` is None
+    if the verdict is 'unsure'.
     """
     data = plain(result)
     for variant in ("eager", "compiled"):
@@ -49,7 +49,6 @@ def to_json(result: RunResult) -> dict[str, Any]:
 
 
 def _variant(result: RunResult, measured: Measurement, latency: float) -> dict[str, Any]:
-    """Returns the computed numbers of one variant (eager or compiled). `latency` is in seconds a call."""
     rate, batch = f"{result.spec.unit}s_per_second", result.spec.batch_size
     figures = {
         "median_ms": milliseconds(measured.median_seconds),
@@ -71,18 +70,12 @@ def _comparison(one: Comparison) -> dict[str, Any]:
 
 
 def dumps(result: RunResult) -> str:
-    """Returns `to_json` as one line of text.
-
-    Raises ValueError for NaN and infinity, which no result should have.
-    """
+    """Returns `to_json` as one line of text. Raises ValueError for NaN and infinity."""
     return json.dumps(to_json(result), allow_nan=False, ensure_ascii=False)
 
 
 def from_json(data: dict[str, Any]) -> RunResult:
-    """Returns the result that `to_json` wrote.
-
-    Raises ValueError for another version, or a missing or wrong value.
-    """
+    """Returns the result that `to_json` wrote. Raises ValueError for another version, or a missing or wrong value."""
     version = data.get("schema_version") if isinstance(data, dict) else None
     if version != SCHEMA_VERSION:
         raise ValueError(f"a result has schema_version {SCHEMA_VERSION}, this has {version}")

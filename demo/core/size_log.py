@@ -1,7 +1,7 @@
-"""Reads a log of input sizes, as a service might keep one: a text file with a line for each call.
+"""Reads a log of input sizes: a text file with a line for each call of a model.
 
-A line is a batch size, then for pictures height and width (`4 480 640`, or only `4`), for text the prompt's tokens
-(`4 128`). Empty lines and comments after a # are skipped.
+A line is a batch size, then for pictures height and width (`4 480 640`, or only `4`), for text the prompt's length in
+tokens (`4 128`). Empty lines, and comments after a #, are skipped.
 """
 
 from dataclasses import dataclass, replace
@@ -11,7 +11,7 @@ from demo.core.spec import MAX_BATCH_SIZE, BadInput
 
 MAX_CALLS = 1000
 MAX_PIXELS, MAX_TOKENS = 2048, 4096
-"""Largest height or width of a model's input in pixels, and longest prompt in tokens."""
+"""Largest height or width of a model's input, in pixels, and longest prompt, in tokens."""
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Size:
     batch_size: int
     height: int | None = None
     width: int | None = None
-    """Width, as `height`, of the model's input in pixels; None: the size that the processor makes."""
+    """Height and width of the model's input, in pixels; None: as the checkpoint's processor makes them."""
     prompt_tokens: int | None = None
     """Length of the prompt in tokens; None for pictures."""
 
@@ -34,10 +34,7 @@ class Size:
 
 
 def read_log(text: str, of_text: bool) -> tuple[Size, ...]:
-    """Returns the sizes in the order of the calls.
-
-    `of_text`: the log is of prompts, not pictures. Raises BadInput.
-    """
+    """Returns the sizes of all calls, in order. `of_text` is True for prompts, False for pictures. Raises BadInput."""
     lines = [(number, line.partition("#")[0].strip()) for number, line in enumerate(text.splitlines(), start=1)]
     calls = [_size(number, line, of_text) for number, line in lines if line]
     if not 1 <= len(calls) <= MAX_CALLS:

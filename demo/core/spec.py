@@ -1,8 +1,7 @@
-"""The settings of one run (`RunSpec`), and the table of all options (`OPTIONS`).
+"""The settings of one run (`RunSpec`), and the table of all its options (`OPTIONS`).
 
-A field of `RunSpec` declared by `option`, `choice`, `switch` or `number` is an `Option`. The command line, the
-form, the API, links and sweeps are made from `OPTIONS`, so a new option is declared here and applied in
-`demo.backend`.
+Functions such as `choice` and `switch` declare an option as a field of `RunSpec`. The command line, the form, the API,
+links and sweeps are made from `OPTIONS`. So a new option is declared here and applied in `demo.backend`.
 """
 
 import dataclasses
@@ -18,73 +17,63 @@ from demo.tasks.task import Task
 
 
 class BadInput(ValueError):
-    """The error for a run that cannot be run as asked. The message is a whole sentence for the user."""
+    """Raised for settings with which nothing can be run. The message is a whole sentence for the user."""
 
 
 TEXT_GENERATION, OWN_MODEL = text.TASK.name, own.TASK.name
 TASKS = tuple(name for name in tasks.BY_NAME if name != OWN_MODEL)
-"""Names of the tasks that checkpoints do (all but a user's own model), in the order of the form."""
+"""Names of the tasks in the order of the form, without the task of a user's own model."""
 MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs", "lite")
-"""The modes of torch.compile, as `torch._inductor.list_mode_options()` names them. An older torch has fewer."""
+"""Modes of torch.compile, as `torch._inductor.list_mode_options()` names them. An older torch has fewer."""
 CUDA_GRAPH_MODES = ("reduce-overhead", "max-autotune")
-"""The modes that record CUDA graphs on a GPU."""
+"""The modes of torch.compile that record CUDA graphs on a GPU."""
 DTYPES = ("float32", "tf32", "float16", "bfloat16")
-"""Number formats. 'tf32' is float32 with TensorFloat-32 in matrix products and convolutions; not on every GPU."""
+"""Number formats of weights and inputs. 'tf32' is float32 with TensorFloat-32 in matrix products and convolutions."""
 WEIGHTS = ("pretrained", "random")
 MAX_BATCH_SIZE = 256
 MAX_QUERIES, MAX_QUERY_LENGTH = 32, 200
 MAX_PROMPT = 20_000
-"""Most characters of a prompt."""
+"""Longest prompt, in characters."""
 PUBLISHED_CALLS = 300
-"""Calls of each variant with the protocol 'as published', as in the Transformers guide."""
+"""Timed calls of eager and of compiled with the protocol 'as published', as many as in the Transformers guide."""
 FOLDS = ("machine", "compile", "timing")
-"""The groups of options under 'Advanced' in the form, in this order."""
+"""Groups of options under 'Advanced' in the form, in the order of the form."""
 
 
 def unused_options(task: str) -> tuple[str, ...]:
-    """Returns the names of the options that a run of this task cannot use: ('prompt', 'tokens').
-
-    An unknown task counts as a task with pictures.
-    """
+    """Returns the options that this task cannot use: ('prompt', 'tokens') for pictures, or an unknown task."""
     return tasks.BY_NAME[task].unused if task in tasks.BY_NAME else Task.unused
 
 
 @dataclass(frozen=True)
 class Option:
-    """One option of a run: its name, its allowed values, and how to show it."""
+    """One option of a run: its name, its allowed values, and how the form and `--help` show it."""
 
     name: str
-    """Name of the field of `RunSpec`, also in links, sweeps, the API and the JSON of a result."""
+    """Name of the field in `RunSpec`. Links, sweeps, the API and stored JSON use it, too."""
     default: Any
-    """The value of an option that is left out; may be None for a number."""
     kind: Literal["choice", "switch", "whole", "number", "queries", "passage"]
     help: str
     """One or two sentences for `--help`, the form and the API's documentation."""
     label: str
-    """Name in the form and in error messages: 'Batch size'. Default: `name` in words."""
+    """Title in the form and in error messages: 'Batch size'. Default: made from `name`."""
     values: tuple[str, ...] = ()
-    """The allowed values of a choice; the first is the default."""
+    """Allowed values of a choice. The first is the default."""
     low: float = 0
     high: float = 0
-    """Largest allowed value of a number, as `low` is the smallest."""
     fold: str | None = None
-    """Group in the form, one of `FOLDS`; None: the form places this option by itself."""
+    """Group under 'Advanced' in the form, one of `FOLDS`; None: outside 'Advanced'."""
     timing: bool = False
-    """Whether the option decides how a run is timed, not what is compiled. Default: True in the fold 'timing'."""
+    """Whether the option changes only how a run is timed, not what is compiled. Default: True in the fold 'timing'."""
     for_speed: bool = False
-    """Whether the option may make calls faster without changing the model's input. Plain eager keeps the
-    default."""
+    """Whether the option may make calls faster without changing the model's input."""
 
     @property
     def flag(self) -> str:
-        """Name on the command line: '--batch-size'."""
         return f"--{self.name.replace('_', '-')}"
 
     def parse(self, value: Any) -> Any:
-        """Returns `value` with numbers and queries read from text: 4 for '4'.
-
-        Other values are returned unchanged.
-        """
+        """Returns a number or text queries read from text, such as 4 for '4'; any other value unchanged."""
         readers = {"whole": fmt.parse_whole, "number": fmt.parse_number, "queries": _parse_queries}
         return readers[self.kind](value) if self.kind in readers else value
 
@@ -113,36 +102,30 @@ class Option:
 
 
 def option(kind: str, default: Any, help: str, **facts: Any) -> Any:
-    """Returns a dataclass field for `RunSpec`, from which its `Option` is made.
-
-    `facts` are further fields of that `Option`.
-    """
+    """Returns a dataclass field that declares an option of `RunSpec`. `facts` are further fields of its `Option`."""
     metadata = {"kind": kind, "help": help, "timing": facts.get("fold") == "timing"}
     return field(default=default, metadata=metadata | facts)
 
 
 def choice(values: tuple[str, ...], help: str, **facts: Any) -> Any:
-    """Returns a field whose value is one of `values`, by default the first."""
     return option("choice", values[0], help, values=values, **facts)
 
 
 def switch(help: str, **facts: Any) -> Any:
-    """Returns a field that is True or False, by default False."""
     return option("switch", False, help, **facts)
 
 
 def number(default: float | None, low: float, high: float, help: str, **facts: Any) -> Any:
-    """Returns a field with a number from `low` to `high`: a whole number if `low` is an int."""
+    """Returns a dataclass field with a number from `low` to `high`: a whole number if `low` is an int."""
     kind = "whole" if isinstance(low, int) else "number"
     return option(kind, default, f"{help} From {low:g} to {high:g}.", low=low, high=high, **facts)
 
 
 @dataclass(frozen=True)
 class RunSpec:
-    """The settings of one run.
+    """The settings of one run. Raises `BadInput` for a value that is not allowed, or for options in conflict.
 
-    Raises `BadInput` if the values are not allowed or do not go together. Only `demo.core.catalog.make_spec` checks
-    that the checkpoint exists and fits the task and the text.
+    The checkpoint's name is not checked here, but by `demo.core.catalog.make_spec`.
     """
 
     checkpoint: str
@@ -154,7 +137,7 @@ class RunSpec:
     )
     dtype: str = choice(DTYPES, "The number format of weights and inputs.", label="Number format", for_speed=True)
     device: str = choice(("auto", "cpu", "cuda"), '"auto" takes the GPU if there is one.', fold="machine")
-    """In a result: the device that was used, never 'auto'."""
+    """In a stored result: the device that was used, never 'auto'."""
     weights: str = choice(
         WEIGHTS, '"random" needs no download: latency stays true, predictions mean nothing.', fold="machine"
     )
@@ -169,7 +152,7 @@ class RunSpec:
         label="Timed calls of each",
         fold="timing",
     )
-    """Rounded up to whole A B B A blocks (eager, compiled, compiled, eager)."""
+    """Rounded up to whole blocks. A block has calls of eager, compiled, compiled and eager, in this order."""
     protocol: str = choice(
         ("interleaved", "as published"),
         f'"as published": means of {PUBLISHED_CALLS} calls of eager, then of compiled, as in the guide.',
@@ -190,7 +173,6 @@ class RunSpec:
     channels_last: bool = switch(
         "Weights and pictures in memory with the channels last.", fold="machine", for_speed=True
     )
-    """A GPU's tensor cores compute convolutions in this layout."""
     attention: str = choice(
         ("auto", "eager", "sdpa"),
         'The attention implementation; "auto" leaves it to the checkpoint\'s class.',
@@ -217,7 +199,7 @@ class RunSpec:
     profile: str = choice(
         ("auto", "on", "off"), 'Count kernels and operations with torch.profiler; "auto" does on a GPU.', fold="timing"
     )
-    """'auto' is off on a CPU: no kernels are launched there, and profiling would lengthen a short run."""
+    """'auto' is off on a CPU, which launches no kernels: profiling would lengthen a short run for nothing."""
     repeats: int = number(1, 1, 20, "Fresh processes; the answer rests on all of them.", fold="timing")
     compiler: str = choice(
         ("jit", "aot"), '"jit" is torch.compile, "aot" a package of AOTInductor.', fold="compile", for_speed=True
@@ -228,11 +210,10 @@ class RunSpec:
         fold="compile",
         for_speed=True,
     )
-    """PyTorch's name for 'layers' is regional compilation."""
+    """PyTorch calls the choice 'layers' regional compilation."""
     freezing: bool = switch(
         "Inductor's freezing: weights become constants of the graph.", fold="compile", for_speed=True
     )
-    """Inductor can compute with constants while it compiles: batch norm becomes part of a convolution's weights."""
     dynamic: str = choice(
         ("auto", "on", "off"),
         'Shapes: "on" compiles for any size, "off" for each size anew, "auto" for any size from the second on.',
@@ -240,11 +221,10 @@ class RunSpec:
         fold="compile",
         for_speed=True,
     )
-    """'auto', 'on' and 'off' are None, True and False of torch.compile's argument `dynamic`."""
+    """'auto', 'on' and 'off' become the values None, True and False of torch.compile's argument `dynamic`."""
     prompt: str = option("passage", "", "For text generation: the text that the model goes on from.")
     tokens: int = number(64, 2, 4096, "For text generation: tokens to generate.", label="Tokens to generate")
-    """At least two: the call that reads the prompt gives the first token, and each further token is a timed
-    step."""
+    """At least two: reading the prompt gives the first token, and only the steps to further tokens are timed."""
 
     def __post_init__(self) -> None:
         if self.task != OWN_MODEL:
@@ -257,7 +237,7 @@ class RunSpec:
             raise BadInput(conflict)
 
     def _conflict(self) -> str:
-        """Returns why two options cannot go together, and what to choose instead, as a sentence; '' if all can."""
+        """Returns which options are in conflict and what to choose instead, as a sentence; '' if none are."""
         if self.protocol == "as published" and self.iterations is not None:
             return (
                 f"The protocol 'as published' times {PUBLISHED_CALLS} calls of each: leave the number of calls empty, "
@@ -275,12 +255,11 @@ class RunSpec:
         return ""
 
     def on(self, device: str) -> "RunSpec":
-        """Returns this spec with another device: 'cpu' or 'cuda'."""
         return dataclasses.replace(self, device=device)
 
     @property
     def unit(self) -> Literal["image", "call", "token"]:
-        """The thing that a rate counts, as in 'images per second': `batch_size` of them in each call."""
+        """The noun of a rate, as in 'images per second'. Each call takes `batch_size` of them."""
         return tasks.BY_NAME[self.task].unit
 
     @property
@@ -289,25 +268,24 @@ class RunSpec:
 
     @property
     def cached(self) -> bool:
-        """Whether inductor can cache what it compiles for this spec. It cannot store a CPU's frozen weights."""
+        """Whether inductor can cache what it compiles for this spec. Frozen weights on a CPU cannot be cached."""
         return self.compiler == "jit" and (not self.freezing or self.device == "cuda")
 
     def departures(self) -> dict[str, Any]:
-        """Returns the options that differ from their default: {'batch_size': 4}."""
+        """Returns the options that are not at their default, with their values: {'batch_size': 4}."""
         return {name: value for name, option in OPTIONS.items() if (value := getattr(self, name)) != option.default}
 
 
-def _option(declared: dataclasses.Field[Any]) -> Option:
-    facts: dict[str, Any] = {"label": fmt.capital(declared.name.replace("_", " ")), **declared.metadata}
-    return Option(declared.name, declared.default, **facts)
-
-
-OPTIONS = {declared.name: _option(declared) for declared in dataclasses.fields(RunSpec) if declared.metadata}
-"""All options by name, in the order of the fields: every field of `RunSpec` but `checkpoint` and `task`."""
+OPTIONS = {
+    one.name: Option(one.name, one.default, **{"label": fmt.capital(one.name.replace("_", " ")), **one.metadata})
+    for one in dataclasses.fields(RunSpec)
+    if one.metadata
+}
+"""The options by name, in the order of the fields: every field of `RunSpec` except `checkpoint` and `task`."""
 
 
 def check_choice(title: str, value: Any, allowed: tuple[str, ...]) -> None:
-    """Raises BadInput if `value` is not one of `allowed`. `title` names the choice in the message."""
+    """Raises BadInput unless `value` is one of `allowed`. `title` names the choice in the message."""
     if not isinstance(value, str) or value not in allowed:
         raise BadInput(f"Unknown {title} {fmt.excerpt(value)}. Allowed: {', '.join(allowed)}.")
 

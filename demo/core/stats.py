@@ -1,12 +1,8 @@
-"""Statistics of timings: ratios with their confidence intervals, and the rule by which two latencies differ.
+"""Statistics of timings: ratios of times with their confidence intervals, and the rule by which two times differ.
 
-A ratio varies on two levels, as in Kalibera and Jones, "Rigorous Benchmarking in Reasonable Time" (2013):
-
-1. Between the calls of one process: `paired_ratio` gives the interval.
-2. Between processes that run the same spec: `rerun_ratio` gives the interval. This spread is mostly the larger one,
-   because a process gets its memory and its cores once.
-
-Not covered: differences between days, versions or machines.
+Calls of one process vary (`paired_ratio`). Processes with the same settings vary as well, mostly more, because a
+process gets its memory and its cores once (`rerun_ratio`). See Kalibera and Jones, "Rigorous Benchmarking in
+Reasonable Time" (2013). Not covered: differences between days, versions or machines.
 """
 
 import math
@@ -19,30 +15,27 @@ import numpy as np
 
 Verdict = Literal["faster", "same", "slower", "unsure"]
 Times = Sequence[float] | np.ndarray
-"""Times of calls or of blocks, in seconds."""
+"""Times in seconds."""
 
 CONFIDENCE = 0.95
 TRIMMED = 0.1
-"""Share of the pairs that a trimmed mean leaves out at either end."""
+"""Share of the values that a trimmed mean leaves out at each end."""
 FEW_BLOCKS = 6
-"""With fewer blocks of two calls, single calls are paired: few pairs have few degrees of freedom in Student's t,
-and the interval would be very wide."""
+"""With fewer blocks of two calls, `side_by_side` pairs single calls. A few pairs would give a very wide interval,
+because Student's t has few degrees of freedom."""
 SMALLEST_DIFFERENCE = 0.01
-"""Smallest difference that is called faster or slower: 1 %, the noise threshold of the benchmark library
-criterion."""
+"""Smallest difference that is called faster or slower: 1 %, as in the benchmark library criterion."""
 SAME_WITHIN = 0.03
-"""Largest difference that may be called 'same': 3 %."""
+"""Largest difference that is still called 'same': 3 %."""
 EQUIVALENCE = 1.645 / 1.96
-"""Width of a 90 % interval over a 95 % one. An equivalence test at the level 5 % uses the 90 % (Schuirmann
-1987)."""
+"""Width of a 90 % interval over a 95 % one. Schuirmann's equivalence test (1987) at level 5 % uses the 90 %."""
 TAKEN_FACTOR = 1.75
-"""Factor by which a ratio may be off if other programs use cores. `benchmarks/taken_cores.py` measured at most
-1.68."""
+"""Factor by which a ratio may be off while other programs use cores. `benchmarks/taken_cores.py` measured 1.68."""
 
 
 @dataclass(frozen=True)
 class Interval:
-    """A ratio, a first time over a second, with its 95 % confidence interval from `low` to `high`."""
+    """A ratio of two times, with its 95 % confidence interval from `low` to `high`."""
 
     ratio: float
     low: float
@@ -50,21 +43,20 @@ class Interval:
 
     @property
     def half_width(self) -> float:
-        """The larger distance from the ratio to an end, relative to the ratio: 0.01 means 'known to +-1 %'."""
+        """The distance from the ratio to the farther end, relative to the ratio: 0.01 means 'known to +-1 %'."""
         return max(self.high / self.ratio - 1, 1 - self.low / self.ratio)
 
     @property
     def too_wide(self) -> bool:
-        """Whether the interval is too wide to show the ratio at all."""
         return self.half_width >= 0.5
 
 
 def side_by_side(slow: Times, fast: Times, calls: int) -> tuple[np.ndarray, np.ndarray]:
     """Returns the times of `slow` and `fast` as pairs: two arrays of the same length.
 
-    `slow` and `fast` are times from A B B A blocks (slow, fast, fast, slow) with `calls` calls of each. A pair is
-    the two medians of a block, or two neighbouring calls with fewer than `FEW_BLOCKS` blocks of two calls. A drift
-    within a block cancels in the medians. Between neighbouring calls the drift widens the interval instead.
+    The times come from blocks in the order slow, fast, fast, slow, with `calls` calls of each. A pair is the two
+    medians of a block. With fewer than `FEW_BLOCKS` blocks of two calls, a pair is two neighbouring calls. A drift of
+    the machine within a block cancels in the medians; between neighbouring calls the drift widens the interval.
     """
     blocks = min(len(slow), len(fast)) // calls
     sides = [_split_blocks(times, calls)[:blocks] for times in (slow, fast)]
@@ -81,11 +73,10 @@ def _split_blocks(seconds: Times, calls: int) -> np.ndarray:
 def paired_ratio(slow: Times, fast: Times) -> Interval:
     """Returns how many times longer `slow` takes than `fast`, from the pairs of `side_by_side`.
 
-    Both times of a pair come from the same A B B A block, so a slower machine cancels in their ratio. The estimate
-    is the geometric mean of the pairs' ratios without the lowest and highest tenth, which disturbed blocks may
-    have. The interval is Tukey and McLaughlin's for a trimmed mean (1963): Student's t with the standard error of
-    the winsorised logarithms. It holds for a handful of blocks, too, for which a bootstrap's interval is too
-    narrow.
+    The two times of a pair were measured close together, so a slower machine cancels in their ratio. The estimate is
+    the geometric mean of the pairs' ratios without the lowest and the highest tenth, which may be disturbed. The
+    interval is Tukey and McLaughlin's for a trimmed mean (1963): Student's t with the standard error of the winsorised
+    logarithms. This interval holds for a handful of pairs, too, for which a bootstrap's would be too narrow.
 
     Raises ValueError if the two differ in length or have fewer than two pairs.
     """
@@ -96,10 +87,10 @@ def paired_ratio(slow: Times, fast: Times) -> Interval:
 
 
 def control_ratio(eager: Sequence[float], control: Sequence[float], calls: int, apart: int = 1) -> Interval | None:
-    """Returns the ratio of the A/A control, eager over eager, whose true value is 1; None with too few blocks.
+    """Returns the ratio of eager times to further eager times (`control`), whose true value is 1; None with few calls.
 
-    A control block has `calls` eager calls and follows every `apart`-th timed block, the first included. The eager
-    calls just before and just after a control block are compared with it: the eager times shifted by half a block.
+    `calls` calls of the control follow every `apart`-th block of timed calls, the first included. They are compared
+    with the eager calls just before and just after them: the `eager` times shifted by half a block.
     """
     around = _split_blocks(eager[calls // 2 :], calls)[::apart].ravel()
     if min(len(around), len(control)) < 2 * calls:
@@ -110,7 +101,7 @@ def control_ratio(eager: Sequence[float], control: Sequence[float], calls: int, 
 def paired_seconds(slow: Times, fast: Times) -> tuple[float, float]:
     """Returns the seconds of one call of `slow` and of `fast`, from at least one pair of `side_by_side`.
 
-    Both are geometric means over the pairs that `paired_ratio` keeps, so their quotient is the ratio it returns.
+    Both are geometric means over the pairs that `paired_ratio` keeps, so their quotient is the ratio of `paired_ratio`.
     """
     above, below = np.log(np.asarray(slow, dtype=float)), np.log(np.asarray(fast, dtype=float))
     kept = _kept_indices(above - below)
@@ -119,10 +110,10 @@ def paired_seconds(slow: Times, fast: Times) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class PooledEstimate(Interval):
-    """A ratio, and its interval, pooled from several processes."""
+    """A ratio with its interval, pooled from several processes."""
 
     deviation: float
-    """Spread between processes in the interval: standard deviation of the logarithm of the ratio."""
+    """Spread between processes, which the interval includes: standard deviation of the logarithm of the ratio."""
     weights: tuple[float, ...]
     """Weight of each process in the ratio; the sum is 1."""
 
@@ -133,10 +124,9 @@ def rerun_ratio(processes: Sequence[Interval], deviation: float, freedom: float)
     `deviation` is the spread between processes known before: the standard deviation of the logarithm of the ratio.
     `freedom` is its degrees of freedom; infinite if the spread is exact.
 
-    - Each process after the first adds its distance from the rest to the known spread, with one degree of freedom.
-      This is the moderated variance of Smyth (2004).
-    - The weight of a process is the inverse of its variance, so a noisy process counts little. The spread between
-      the processes is estimated as by DerSimonian and Laird (1986).
+    - Each process after the first adds its distance from the rest to the known spread, with one degree of freedom:
+      the moderated variance of Smyth (2004). The distances are estimated as by DerSimonian and Laird (1986).
+    - The weight of a process is the inverse of its variance, so a noisy process counts little.
     """
     logs = np.log([one.ratio for one in processes])
     within = np.array([(math.log(one.high / one.low) / 2 / t_quantile(math.inf)) ** 2 for one in processes])
@@ -153,7 +143,7 @@ def rerun_ratio(processes: Sequence[Interval], deviation: float, freedom: float)
 
 
 def _variance_between(logs: np.ndarray, within: np.ndarray) -> float:
-    """Returns the variance of `logs` between processes less what their own variances `within` explain; at least 0."""
+    """Returns the variance of `logs` beyond what the variances `within` each process explain; at least 0."""
     weights = 1 / np.maximum(within, 1e-12)
     scale = weights.sum() - (weights**2).sum() / weights.sum()
     if len(logs) < 2 or scale <= 0:
@@ -163,32 +153,30 @@ def _variance_between(logs: np.ndarray, within: np.ndarray) -> float:
 
 
 def geometric_mean(values: Sequence[float], weights: Sequence[float] | None = None) -> float:
-    """Returns the geometric mean. The sum of `weights` is 1; None: equal weights."""
     return math.exp(float(np.average(np.log(np.asarray(values, dtype=float)), weights=weights)))
 
 
 def mean_ratio(slow: Sequence[float], fast: Sequence[float]) -> Interval:
-    """Returns the ratio of two plain means of calls, as in the Transformers guide, with the delta method's interval.
+    """Returns the ratio of two plain means, as in the Transformers guide, with the delta method's interval.
 
-    The interval assumes independent calls, and leaves out a drift of the machine between `slow` and `fast`.
+    The interval assumes independent calls, and no drift of the machine between `slow` and `fast`.
     """
     errors = (np.std(times, ddof=1) / np.mean(times) / math.sqrt(len(times)) for times in (slow, fast))
     return _interval(math.log(np.mean(slow) / np.mean(fast)), math.hypot(*errors) * t_quantile(math.inf))
 
 
 def _interval(mean: float, half_width: float) -> Interval:
-    """Returns the interval of ratios for a `mean` and `half_width` of their logarithms."""
     return Interval(math.exp(mean), math.exp(mean - half_width), math.exp(mean + half_width))
 
 
 def _kept_indices(values: np.ndarray) -> np.ndarray:
-    """Returns the indices of `values` without the lowest and highest tenth, in the order of the values."""
+    """Returns the indices of `values`, sorted by value, without the lowest and the highest tenth."""
     cut = int(len(values) * TRIMMED)
     return np.argsort(values, kind="stable")[cut : len(values) - cut]
 
 
 def _trimmed_mean(values: np.ndarray) -> tuple[float, float, float]:
-    """Returns the mean without the lowest and highest tenth, its standard error, and the degrees of freedom."""
+    """Returns the mean without the lowest and the highest tenth, its standard error, and its degrees of freedom."""
     kept = values[_kept_indices(values)]
     winsorised = np.clip(values, kept[0], kept[-1])
     error = float(winsorised.std(ddof=1)) * math.sqrt(len(values)) / len(kept)
@@ -196,37 +184,35 @@ def _trimmed_mean(values: np.ndarray) -> tuple[float, float, float]:
 
 
 def t_quantile(freedom: float) -> float:
-    """Returns the 97.5 % quantile of Student's t, half the width of a 95 % interval in standard errors."""
+    """Returns the 97.5 % quantile of Student's t: half the width of a 95 % interval, in standard errors."""
     from scipy.special import stdtrit  # 0.1 s, which commands without a figure should not take
 
     return float(stdtrit(freedom, 1 - (1 - CONFIDENCE) / 2))
 
 
 def noise_floor(control: Interval | None) -> float:
-    """Returns the noise floor: how far eager differed from itself in the A/A control; 0.004 is 0.4 %."""
+    """Returns how far eager, timed against itself, differed from itself: 0.004 is 0.4 %; 0 without a control."""
     return 0.0 if control is None else max(control.ratio, 1 / control.ratio) - 1
 
 
 @dataclass(frozen=True)
 class Difference(Interval):
-    """How many times longer a first variant takes than a second, and whether the two differ."""
+    """How many times longer a first model takes than a second, and whether the two differ."""
 
     verdict: Verdict
-    """'faster': the second is faster. 'unsure': the interval contains 1, or the model was recompiled."""
+    """'faster' means that the second is faster. 'unsure': the interval contains 1, or the model was recompiled."""
 
 
 def compare(ratio: Interval, floor: float = 0.0, taken: bool = False, questions: int = 1) -> Difference:
-    """Returns the ratio with the interval that may be shown, and the verdict that follows from both.
-
-    All verdicts of the project come from this rule: of a run, of Compare, of the search and of reruns.
+    """Returns the ratio with the interval to show and the verdict. All verdicts of the project come from this rule.
 
     1. With several `questions` about the same measurements the interval is wider (Bonferroni's correction).
-    2. The interval is at least as wide as `floor`, the noise floor: how far eager differed from itself.
+    2. The interval reaches at least `floor` to each side. `floor` is how far eager differed from itself.
     3. If other programs used cores (`taken`), both ends move out by `TAKEN_FACTOR`. More calls would not help,
        because this error is not random.
     4. 'faster' and 'slower': the interval leaves out 1, and the ratio is more than 1 % away from 1.
-    5. 'same': the 90 % interval of step 1 lies within 3 % of 1 (an equivalence test), and no cores were taken. The
-       floor is left out here, because blocks timed in turns do not have that error.
+    5. 'same': the 90 % interval of step 1 lies within 3 % of 1 (an equivalence test), and no cores were taken. Step 2
+       does not count here, because a ratio of calls timed in turns does not have this error.
     6. 'unsure': otherwise. The interval then contains 1.
     """
     known = ratio if questions == 1 else _widen(ratio, questions)
@@ -244,7 +230,7 @@ def compare(ratio: Interval, floor: float = 0.0, taken: bool = False, questions:
 
 
 def _widen(ratio: Interval, questions: int) -> Interval:
-    """Returns the ratio with an interval of confidence 1 - 5 % / questions, by a normal approximation of the logs."""
+    """Returns the ratio with an interval of confidence 1 - 5 % / `questions`, if logarithms of ratios are normal."""
     quantile = NormalDist().inv_cdf
     wider = quantile(1 - (1 - CONFIDENCE) / 2 / questions) / quantile((1 + CONFIDENCE) / 2)
     low, high = (ratio.ratio * (end / ratio.ratio) ** wider for end in (ratio.low, ratio.high))
@@ -252,12 +238,12 @@ def _widen(ratio: Interval, questions: int) -> Interval:
 
 
 def quotient(first: Interval, second: Interval) -> Interval:
-    """Returns `first` over `second` for two independent ratios, by a normal approximation of their logarithms."""
+    """Returns `first` over `second` for two independent ratios whose logarithms are normal."""
     half = math.hypot(*(math.log(one.high / one.low) / 2 for one in (first, second)))
     return _interval(math.log(first.ratio / second.ratio), half)
 
 
 def break_even_calls(compile_seconds: float, eager_seconds: float, compiled_seconds: float) -> int | None:
-    """Returns the number of calls after which compiling has paid for itself; None if a compiled call is not faster."""
+    """Returns after how many calls compiling has paid for itself; None if a compiled call is not faster."""
     saved = eager_seconds - compiled_seconds
     return math.ceil(compile_seconds / saved - 1e-9) if saved > 0 else None  # 1e-9: 10 / (0.3 - 0.1) is 50, not 51

@@ -1,7 +1,4 @@
-"""Object detection: labelled boxes.
-
-Shares of agreement and pictures of differences use the same pairs, of `match`.
-"""
+"""The task object detection, whose predictions are labelled boxes: how two sets of boxes are compared."""
 
 from collections.abc import Sequence
 
@@ -11,13 +8,13 @@ from demo.core.outputs import Box, Predictions
 from demo.tasks.task import Task
 
 SAME_IOU = 0.9
-"""Least intersection over union (IoU) at which a box of eager and a box of compiled count as the same."""
+"""Least intersection over union (IoU) with which a box of eager and one of compiled count as the same."""
 IOU = 0.8
-"""Least IoU at which boxes of two runs, which may differ in their settings, count as the same."""
+"""Least intersection over union with which boxes of two runs with different settings count as the same."""
 
 
 def match(first: Sequence[Box], second: Sequence[Box], min_iou: float) -> list[tuple[int, int]]:
-    """Returns pairs (index in `first`, index in `second`) of boxes with equal labels and an IoU of at least `min_iou`.
+    """Returns index pairs of boxes with equal labels and an intersection over union (IoU) of at least `min_iou`.
 
     Each box is in one pair at most. Linear assignment makes the sum of the IoUs as large as possible.
     """
@@ -31,7 +28,7 @@ def match(first: Sequence[Box], second: Sequence[Box], min_iou: float) -> list[t
 
 
 def iou(one: Box, other: Box) -> float:
-    """Returns the intersection over union of two boxes, 0 to 1, whatever their labels; 1 for equal boxes."""
+    """Returns the intersection over union of two boxes, 0 to 1, whatever their labels."""
     if one.box == other.box:
         return 1.0
 
@@ -44,8 +41,7 @@ def iou(one: Box, other: Box) -> float:
 
 
 def agreement(eager: Predictions, compiled: Predictions) -> dict[str, float]:
-    """Returns the share of boxes in a pair (1 without boxes), and if there are pairs, their lowest IoU and largest
-    score difference."""
+    """Returns the share of boxes that have a partner, and of the pairs the lowest IoU and largest score difference."""
     ours, theirs = eager.boxes or (), compiled.boxes or ()
     pairs = [(ours[i], theirs[j]) for i, j in match(ours, theirs, SAME_IOU)]
     total = max(len(ours), len(theirs))

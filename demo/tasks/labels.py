@@ -1,11 +1,11 @@
-"""Image classification: the likeliest labels of a picture."""
+"""The task image classification, whose predictions are the likeliest labels of a picture."""
 
 from demo.core import format as fmt
 from demo.core.outputs import Predictions
 from demo.tasks.task import Task
 
 SCORE = 0.05
-"""Largest difference between the scores of the likeliest label at which two runs agree."""
+"""Largest difference between two runs' scores of the likeliest label with which they still agree."""
 
 
 def agreement(eager: Predictions, compiled: Predictions) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""Image segmentation: labelled masks. All segments with the same label are compared as one mask."""
+"""The task image segmentation, whose predictions are labelled masks. Masks with one label are compared as one."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,7 @@ from demo.core.outputs import Predictions, Segment
 from demo.tasks.task import Task
 
 SAME_IOU = 0.95
-"""Least mean intersection over union (IoU) over the labels at which the masks of two runs agree."""
+"""Least intersection over union, averaged over the labels, with which the masks of two runs agree."""
 
 
 def by_label(segments: Sequence[Segment]) -> dict[str, np.ndarray]:
@@ -23,7 +23,7 @@ def by_label(segments: Sequence[Segment]) -> dict[str, np.ndarray]:
 
 
 def changed_pixels(first: Sequence[Segment], second: Sequence[Segment]) -> np.ndarray:
-    """Returns a bool array [height, width]: True for a pixel that a label covers in only one of `first` and `second`.
+    """Returns a bool array [height, width]: True for a pixel that a label covers in only one of the two.
 
     Without masks the array is [1, 1] and False.
     """
@@ -36,7 +36,7 @@ def changed_pixels(first: Sequence[Segment], second: Sequence[Segment]) -> np.nd
 
 
 def overlap(first: Sequence[Segment], second: Sequence[Segment]) -> float:
-    """Returns the IoU (0 to 1) of the two masks of a label, averaged over all labels; 1 without labels."""
+    """Returns the intersection over union (0 to 1) of a label's two masks, averaged over labels; 1 without labels."""
     ours, theirs = by_label(first), by_label(second)
     if not ours | theirs:
         return 1.0

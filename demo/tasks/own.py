@@ -1,9 +1,4 @@
-"""The task of a user's own model, which a function of a Python file makes.
-
-Such a run has no predictions.
-
-`RunSpec.checkpoint` is then 'FILE.py:FUNCTION'. Only the command line runs own models.
-"""
+"""The task of a user's own model, given as 'FILE.py:FUNCTION' on the command line. It has no predictions."""
 
 from demo.tasks.task import Task
 

@@ -1,4 +1,4 @@
-"""Text generation: the model continues a prompt, token by token."""
+"""The task text generation: a model continues a prompt, token by token."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,12 +7,11 @@ from demo.core.outputs import Predictions
 from demo.tasks.task import Task
 
 SAME_TOKENS = 8
-"""Number of first tokens in which the texts of two runs must agree. Later, one rounding in float16 or bfloat16 can
-change the text."""
+"""Two runs' texts agree if so many tokens at their start do. One rounding in float16 may change the rest."""
 
 
 def same_tokens(first: Sequence[int], second: Sequence[int]) -> int:
-    """Returns the number of equal tokens with which two generated texts begin; `first` and `second` are token ids."""
+    """Returns how many tokens at the start of two generated texts are equal. `first` and `second` are token ids."""
     return next((at for at, (one, other) in enumerate(zip(first, second, strict=False)) if one != other), len(first))
 
 
