@@ -3,7 +3,7 @@
 import math
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -103,20 +103,18 @@ def percent(share: float) -> str:
     return f"{share * 100:.0f} %" if abs(share) >= 0.0995 else f"{share * 100:.1f} %"
 
 
-def size(count: float) -> str:
+def size(count: float, units: Sequence[str] = ("B", "kB", "MB", "GB")) -> str:
     """Returns a number of bytes as text in decimal units: "812 kB", "1.20 GB"."""
-    for unit in ("B", "kB", "MB"):
-        if count < 1000:
-            return f"{significant(count) if unit != 'B' else round(count)} {unit}"
+    text, (unit, *larger) = f"{round(count)}", units
+    while count >= 1000 and larger:
         count /= 1000
-    return f"{significant(count)} GB"
+        text, unit = significant(count), larger.pop(0)
+    return f"{text} {unit}"
 
 
 def parameters(count: int) -> str:
     """Returns a number of weights as text: "2.51 B", "86.6 M", "431 k"."""
-    if count >= 1_000_000_000:
-        return f"{significant(count / 1e9)} B"
-    return f"{significant(count / 1e6)} M" if count >= 1_000_000 else f"{round(count / 1e3)} k"
+    return size(count, ("", "k", "M", "B"))
 
 
 def shorten(text: str, most: int) -> str:
@@ -145,10 +143,10 @@ def printable(text: str, kept: str = "\n\t") -> str:
     Characters in `kept` stay. Joiners are replaced, too, although some emoji, Persian and Hindi need them.
     """
 
-    def is_visible(character: str) -> bool:
-        return character.isprintable() or character in kept or unicodedata.category(character) == "Zs"
-
-    return "".join(character if is_visible(character) else "\N{REPLACEMENT CHARACTER}" for character in text)
+    return "".join(
+        one if one.isprintable() or one in kept or unicodedata.category(one) == "Zs" else "\N{REPLACEMENT CHARACTER}"
+        for one in text
+    )
 
 
 def excerpt(value: Any) -> str:

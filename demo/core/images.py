@@ -37,23 +37,19 @@ def read_picture(path: Path) -> tuple[Image.Image, ImageInfo]:
     Raises `BadInput` for a file that cannot be read, or exceeds `MAX_ASPECT` or a limit of `demo.core.limits`. The
     message has the file's name but not its folder. Pixels are counted from the header, before anything is decoded.
     """
-    name = _display_name(path)
-    data = _read_bytes(path, name)
+    data, name = _read_file(path)
     image = _decode(data, name)
     return image, ImageInfo(name, *image.size, hashlib.sha256(data).hexdigest(), encode_preview(image))
 
 
 def decode(path: Path) -> Image.Image:
     """Returns the image that `read_picture` returns, without the facts. Raises BadInput."""
-    name = _display_name(path)
-    return _decode(_read_bytes(path, name), name)
+    return _decode(*_read_file(path))
 
 
-def _display_name(path: Path) -> str:
-    return fmt.shorten(fmt.printable(path.name, kept=""), 80)
-
-
-def _read_bytes(path: Path, name: str) -> bytes:
+def _read_file(path: Path) -> tuple[bytes, str]:
+    """Returns the file's bytes, and its name as messages show it."""
+    name = fmt.shorten(fmt.printable(path.name, kept=""), 80)
     most = limits.current().file_bytes
     try:
         status = path.stat()
@@ -71,7 +67,7 @@ def _read_bytes(path: Path, name: str) -> bytes:
             f"'{name}' has {fmt.size(max(status.st_size, len(data)))}, the limit is {fmt.size(most)}. "
             "Save the picture smaller, or as a JPEG."
         )
-    return data
+    return data, name
 
 
 _pillow_lock = threading.Lock()
