@@ -14,8 +14,6 @@ from transformers import DPTConfig, DPTForDepthEstimation, DPTImageProcessorPil
 
 ROOT = Path(__file__).resolve().parent.parent
 SCENE = ROOT / "assets" / "examples" / "shapes-scene-1.png"
-NAMES = 'FILES = ("labels", "boxes", "masks", "text", "own")'
-"""The line that names the files of the tasks."""
 TASK = '''
 """Depth estimation: how near each pixel is."""
 
@@ -71,6 +69,7 @@ load = DepthEstimation.load
 """
 CHECKS = """
 from support.fake_runner import FakeRunner
+from demo.cli import terminal
 from demo.core.result_json import from_json, to_json
 from demo.present import markdown
 from demo.present.script import script
@@ -99,6 +98,8 @@ assert "transformers.AutoModelForDepthEstimation" in script(result)
 assert "depths differ by at most" in markdown.of_run(result)
 assert export.row(result)["task"] == NAME
 assert best_table.why_out(result, result) == ""
+report = terminal.report(result)
+assert report.count(" deep") == 2 and "Eager and compiled agree: depths differ by at most" in report
 """
 
 
@@ -109,11 +110,9 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copytree(ROOT / "demo", folder / "demo", ignore=shutil.ignore_patterns("__pycache__"))
     (folder / "assets").symlink_to(ROOT / "assets")
     registry = folder / "demo" / "tasks" / "__init__.py"
-    lines = registry.read_text(encoding="utf-8")
-    assert lines.count(NAMES) == 1
-    registry.write_text(lines.replace(NAMES, NAMES.replace('"own"', '"own", "depth"')), encoding="utf-8")
-    (folder / "demo" / "tasks" / "depth.py").write_text(TASK, encoding="utf-8")
-    (folder / "demo" / "backend" / "tasks" / "depth_estimation.py").write_text(WORKER, encoding="utf-8")
+    registry.write_text(registry.read_text("utf-8").replace('"own")', '"own", "depth")'), "utf-8")
+    (folder / "demo" / "tasks" / "depth.py").write_text(TASK, "utf-8")
+    (folder / "demo" / "backend" / "tasks" / "depth_estimation.py").write_text(WORKER, "utf-8")
     sizes = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2}
     neck = {"backbone_out_indices": [0, 1], "neck_hidden_sizes": [8, 8], "fusion_hidden_size": 8}
     config = DPTConfig(**sizes, **neck, reassemble_factors=[2, 1], image_size=32, patch_size=16, initializer_range=0.3)
@@ -133,30 +132,20 @@ def run(program: Path) -> dict[str, Any]:
 
 
 def _printed(program: Path, command: list[str]) -> str:
-    environment = os.environ | {
-        "PYTHONPATH": f"{program}:{ROOT / 'tests'}",
-        "WORTH_COMPILING_DATA": str(program / "data"),
-    }
-    done = subprocess.run(command, cwd=program, env=environment, capture_output=True, text=True, timeout=300)
+    paths = {"PYTHONPATH": f"{program}:{ROOT / 'tests'}", "WORTH_COMPILING_DATA": str(program / "data")}
+    done = subprocess.run(command, cwd=program, env=os.environ | paths, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr[-3000:]
     return done.stdout
 
 
-def test_a_new_task_is_run_and_its_predictions_are_stored_and_compared(run: dict[str, Any]) -> None:
+def test_a_new_tasks_predictions_are_compared(run: dict[str, Any]) -> None:
     assert run["status"] == "ok" and run["spec"]["task"] == "depth-estimation"
     assert run["parity"]["verdict"] == "match"
     assert run["parity"]["task"]["depth_difference"] == pytest.approx(0.0, abs=1e-3)
-    for variant in ("eager", "compiled"):
-        rows = run["predictions"][variant]["rows"]
-        assert len(rows) == 16 and max(rows) > min(rows)
+    for seen in run["predictions"].values():
+        assert len(seen["rows"]) == 16 and max(seen["rows"]) > min(seen["rows"])
 
 
 def test_a_new_task_is_known_wherever_one_is_asked_for_or_shown(program: Path, run: dict[str, Any]) -> None:
-    (program / "checks.py").write_text(CHECKS, encoding="utf-8")
+    (program / "checks.py").write_text(CHECKS, "utf-8")
     _printed(program, [sys.executable, "checks.py"])
-
-
-def test_a_new_tasks_predictions_are_in_the_report(program: Path, run: dict[str, Any]) -> None:
-    report = _printed(program, [sys.executable, "-m", "demo", "history", run["id"]])
-    assert report.count(" deep") == 2
-    assert "Eager and compiled agree: depths differ by at most" in report

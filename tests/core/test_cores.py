@@ -1,5 +1,6 @@
 """How many cores a process may use, and what other processes leave of them, by readings of a made-up /proc."""
 
+import itertools
 import math
 import subprocess
 import sys
@@ -24,9 +25,8 @@ def stat(tmp_path, monkeypatch) -> Path:
 
 
 def test_the_usable_cores_are_read_with_steal(stat: Path) -> None:
-    lines = ["cpu  9 9 9 9 9 9 9 9 9 9", "cpu0 500 0 0 0 0 0 0 0 0 0", "cpu1 10 20 30 400 50 6 7 77 0 0"]
-    lines += ["cpu2 100 0 0 500 0 0 0 0 0 0", "cpu3 500 0 0 0 0 0 0 0 0 0", "intr 1 2 3"]
-    stat.write_text("\n".join(lines))
+    unused = ["cpu  9 9 9 9 9 9 9 9 9 9", "cpu0 500 0 0 0 0 0 0 0 0 0", "cpu3 500 0 0 0 0 0 0 0 0 0", "intr 1 2 3"]
+    stat.write_text("\n".join([*unused, "cpu1 10 20 30 400 50 6 7 77 0 0", "cpu2 100 0 0 500 0 0 0 0 0 0"]))
     reading = cores.sample()
     assert (reading.cores, reading.total, reading.busy) == (2, 12.0, pytest.approx(2.5))
 
@@ -55,12 +55,9 @@ def test_a_core_counts_as_taken_from_a_quarter_on(others: float, whole: int) -> 
 )
 def test_a_busy_window_is_followed_by_others(windows: list[float], free: int, looks: int, monkeypatch) -> None:
     slept: list[float] = []
-    ends, busy = [Reading(2, 0.0, 0.0, 0.0)], 0.0
-    for number, others in enumerate(windows):
-        busy += others
-        after = Reading(2, 2.0 * (number + 1), busy, 0.0)
-        ends += [after, after]  # a window begins where the one before ended
-    readings = iter(ends)
+    busy = [0.0, *itertools.accumulate(windows)]
+    ends = [Reading(2, 2.0 * number, seconds, 0.0) for number, seconds in enumerate(busy)]
+    readings = iter([ends[0], *(end for end in ends[1:] for _ in range(2))])  # a window begins at the end of the last
     monkeypatch.setattr(cores, "usable_cores", lambda: 2)
     monkeypatch.setattr(cores, "sample", lambda: next(readings))
     monkeypatch.setattr(cores.time, "sleep", slept.append)
@@ -72,14 +69,11 @@ def test_a_busy_window_is_followed_by_others(windows: list[float], free: int, lo
 def test_a_process_that_never_rests_is_seen(monkeypatch) -> None:
     """It keeps a quarter of a core busy at the least, however many others want one. As a child it would be no other."""
     monkeypatch.setattr(cores, "_relatives_seconds", lambda: 0.0)
-    busy = subprocess.Popen([sys.executable, "-c", "while True: pass"])
-    try:
+    with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as busy:
         before = cores.sample()
         time.sleep(1.0)
         after = cores.sample()
-    finally:
         busy.kill()
-        busy.wait()
     assert (before.foreign_share(after) or 0.0) * before.cores > 0.25
 
 

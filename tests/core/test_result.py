@@ -11,7 +11,7 @@ from support.samples import BOXES, SEGMENTS, failed_result, full_result, measure
 from demo.core.caveat import note
 from demo.core.comparison import ProcessFigure, ProcessResult, Spread
 from demo.core.machine import HostSample
-from demo.core.measurement import Compilation, Measurement, StartUp
+from demo.core.measurement import Compilation, Measurement, Profile, StartUp
 from demo.core.outputs import EndToEnd, Parity
 from demo.core.result import Failure, RunResult
 from demo.core.result_json import dumps, from_json, to_json
@@ -25,6 +25,20 @@ def test_figures_of_a_variant_follow_from_its_raw_times() -> None:
     eager = to_json(ok_result(spec=batch, eager=calls, compiled=None))["eager"]
     figures = [eager[name] for name in ("median_ms", "mean_ms", "p95_ms", "images_per_second")]
     assert figures == pytest.approx([25, 40, 89.5, 4 / 0.025])
+
+
+@pytest.mark.parametrize(
+    ("events", "busy", "launching"),
+    [(0.0005, None, 0.0015), (1.0, None, 0.0), (0.0015, 0.0004, 0.0016), (0.0015, 0.0019, 0.0005), (None, None, None)],
+    ids=["events", "never negative", "kernels", "the lesser of both", "CPU"],
+)
+def test_launching_is_the_wall_time_without_the_work(
+    events: float | None, busy: float | None, launching: float | None
+) -> None:
+    """More launches than the driver queues leave gaps between the events, which are no work."""
+    times = events and (events,) * 3
+    side = Measurement((0.002,) * 4, times, (), 4, profile=Profile(1200, busy, ()))
+    assert side.launch_seconds == pytest.approx(launching)
 
 
 def test_the_verdict_looks_at_the_interval_for_a_rerun() -> None:
@@ -89,7 +103,7 @@ def test_a_slower_model_never_breaks_even() -> None:
 
 
 def test_a_model_that_answers_otherwise_pays_never() -> None:
-    wrong = ok_result(parity=dataclasses.replace(ok_result().parity, verdict="differ"))
+    wrong = ok_result(parity=Parity("differ", 1.0, ""))
     assert wrong.break_even(5.5) is None and to_json(wrong)["break_even_calls"] is None
 
 

@@ -19,10 +19,7 @@ def _blocks_with_drift(rng: np.random.Generator, truth: float, blocks: int = 30)
 
 
 def test_one_disturbed_block_does_not_move_the_estimate() -> None:
-    compiled = np.ones(20)
-    eager = np.full(20, 2.0)
-    eager[4] = 200.0
-    assert stats.paired_ratio(eager, compiled).ratio == pytest.approx(2)
+    assert stats.paired_ratio([200.0, *[2.0] * 19], [1.0] * 20).ratio == pytest.approx(2)
 
 
 def test_more_blocks_make_the_interval_narrower() -> None:
@@ -38,7 +35,7 @@ def test_swapping_the_two_inverts_the_ratio() -> None:
 
 def test_drift_that_both_of_a_pair_share_cancels() -> None:
     found = stats.paired_ratio([2.0, 4.0, 8.0], [1.0, 2.0, 4.0])
-    assert (found.low, found.ratio, found.high) == (pytest.approx(2.0), pytest.approx(2.0), pytest.approx(2.0))
+    assert (found.low, found.ratio, found.high) == pytest.approx((2.0, 2.0, 2.0))
 
 
 @pytest.mark.parametrize(("low", "high", "half_width"), [(1.9, 2.02, 0.05), (1.99, 2.2, 0.1)])
@@ -143,12 +140,9 @@ def test_the_control_lies_between_the_halves_of_two_blocks():
 
 @pytest.mark.parametrize("count", [2, 3, 5, 9, 10, 12, 40])
 def test_the_interval_keeps_its_word(count: int) -> None:
-    rng = np.random.default_rng(count)
-    covered = 0
-    for _ in range(2_000):
-        interval = stats.paired_ratio(1.3 * np.exp(rng.normal(0, 0.05, count)), np.ones(count))
-        covered += interval.low <= 1.3 <= interval.high
-    assert 0.935 <= covered / 2_000 <= 0.965
+    rng, ones = np.random.default_rng(count), np.ones(count)
+    intervals = [stats.paired_ratio(1.3 * np.exp(rng.normal(0, 0.05, count)), ones) for _ in range(2_000)]
+    assert 0.935 <= np.mean([interval.low <= 1.3 <= interval.high for interval in intervals]) <= 0.965
 
 
 def _reruns(count: int, deviation: float, seed: int) -> list[Interval]:
@@ -173,11 +167,8 @@ def test_the_interval_holds_for_reruns_if_their_spread_is_known(processes: int, 
 @pytest.mark.parametrize("deviation", [0.005, 0.025, 0.08])
 def test_a_further_process_makes_the_answer_sharper(deviation: float, freedom: float) -> None:
     pools = [_reruns(9, deviation, seed) for seed in range(100)]
-    widths = [
-        np.median([stats.rerun_ratio(pool[:count], 0.025, freedom).half_width for pool in pools])
-        for count in range(1, 10)
-    ]
-    assert all(wider > narrower for wider, narrower in itertools.pairwise(widths))
+    widths = [[stats.rerun_ratio(pool[:count], 0.025, freedom).half_width for count in range(1, 10)] for pool in pools]
+    assert (np.diff(np.median(widths, axis=0)) < 0).all()
 
 
 def test_a_spread_known_from_few_runs_widens_the_interval() -> None:
