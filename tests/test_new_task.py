@@ -1,14 +1,11 @@
 """One task, one file in each process: a copy of the program gets depth estimation, and runs it."""
 
-import json
 import os
 import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
-import pytest
 import torch
 from transformers import DPTConfig, DPTForDepthEstimation, DPTImageProcessorPil
 
@@ -82,6 +79,9 @@ from demo.ui.tabs import form, links
 
 NAME = "depth-estimation"
 (result,) = History().all()
+assert (result.status, result.spec.task, result.parity.verdict) == ("ok", NAME, "match")
+assert abs(result.parity.task["depth_difference"]) < 1e-3
+assert all(len(seen.rows) == 16 and max(seen.rows) > min(seen.rows) for seen in result.predictions.values())
 assert from_json(to_json(result)) == result
 
 page = Page(FakeRunner(lambda spec, image: result))
@@ -103,49 +103,25 @@ assert report.count(" deep") == 2 and "Eager and compiled agree: depths differ b
 """
 
 
-@pytest.fixture(scope="module")
-def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of the copy, with a small model of random weights in `depth`."""
-    folder = tmp_path_factory.mktemp("program")
-    shutil.copytree(ROOT / "demo", folder / "demo", ignore=shutil.ignore_patterns("__pycache__"))
-    (folder / "assets").symlink_to(ROOT / "assets")
-    registry = folder / "demo" / "tasks" / "__init__.py"
+def test_a_new_task_is_one_file_in_each_process(tmp_path) -> None:
+    """A run from the command line with a small model of random weights, then `CHECKS`."""
+    shutil.copytree(ROOT / "demo", tmp_path / "demo", ignore=shutil.ignore_patterns("__pycache__"))
+    (tmp_path / "assets").symlink_to(ROOT / "assets")
+    registry = tmp_path / "demo" / "tasks" / "__init__.py"
     registry.write_text(registry.read_text("utf-8").replace('"own")', '"own", "depth")'), "utf-8")
-    (folder / "demo" / "tasks" / "depth.py").write_text(TASK, "utf-8")
-    (folder / "demo" / "backend" / "tasks" / "depth_estimation.py").write_text(WORKER, "utf-8")
+    (tmp_path / "demo" / "tasks" / "depth.py").write_text(TASK, "utf-8")
+    (tmp_path / "demo" / "backend" / "tasks" / "depth_estimation.py").write_text(WORKER, "utf-8")
+    (tmp_path / "checks.py").write_text(CHECKS, "utf-8")
     sizes = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2}
     neck = {"backbone_out_indices": [0, 1], "neck_hidden_sizes": [8, 8], "fusion_hidden_size": 8}
     config = DPTConfig(**sizes, **neck, reassemble_factors=[2, 1], image_size=32, patch_size=16, initializer_range=0.3)
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        DPTForDepthEstimation(config).save_pretrained(folder / "depth")
-    DPTImageProcessorPil(size={"height": 32, "width": 32}).save_pretrained(folder / "depth")
-    return folder
-
-
-@pytest.fixture(scope="module")
-def run(program: Path) -> dict[str, Any]:
-    """The JSON of a run from the command line."""
-    asked = ["--checkpoint", "./depth", "--task", "depth-estimation", "--image", str(SCENE)]
-    command = [sys.executable, "-m", "demo", "run", *asked, "--iterations", "10", "--device", "cpu", "--json"]
-    return json.loads(_printed(program, command))
-
-
-def _printed(program: Path, command: list[str]) -> str:
-    paths = {"PYTHONPATH": f"{program}:{ROOT / 'tests'}", "WORTH_COMPILING_DATA": str(program / "data")}
-    done = subprocess.run(command, cwd=program, env=os.environ | paths, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr[-3000:]
-    return done.stdout
-
-
-def test_a_new_tasks_predictions_are_compared(run: dict[str, Any]) -> None:
-    assert run["status"] == "ok" and run["spec"]["task"] == "depth-estimation"
-    assert run["parity"]["verdict"] == "match"
-    assert run["parity"]["task"]["depth_difference"] == pytest.approx(0.0, abs=1e-3)
-    for seen in run["predictions"].values():
-        assert len(seen["rows"]) == 16 and max(seen["rows"]) > min(seen["rows"])
-
-
-def test_a_new_task_is_known_wherever_one_is_asked_for_or_shown(program: Path, run: dict[str, Any]) -> None:
-    (program / "checks.py").write_text(CHECKS, "utf-8")
-    _printed(program, [sys.executable, "checks.py"])
+        DPTForDepthEstimation(config).save_pretrained(tmp_path / "depth")
+    DPTImageProcessorPil(size={"height": 32, "width": 32}).save_pretrained(tmp_path / "depth")
+    paths = {"PYTHONPATH": f"{tmp_path}:{ROOT / 'tests'}", "WORTH_COMPILING_DATA": str(tmp_path / "data")}
+    run = ["-m", "demo", "run", "--checkpoint", "./depth", "--task", "depth-estimation", "--image", str(SCENE)]
+    options = {"cwd": tmp_path, "env": os.environ | paths, "capture_output": True, "text": True, "timeout": 300}
+    for program in ([*run, "--iterations", "10", "--device", "cpu"], ["checks.py"]):
+        done = subprocess.run([sys.executable, *program], **options)
+        assert done.returncode == 0, done.stderr[-3000:]

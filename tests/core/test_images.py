@@ -1,7 +1,6 @@
 import hashlib
 import io
 import os
-import re
 import struct
 import zlib
 from pathlib import Path
@@ -18,12 +17,7 @@ from demo.core.spec import BadInput
 
 MAX_FILE_BYTES, MAX_PIXELS = limits.Limits.file_bytes, limits.Limits.pixels
 WHITE = (255, 255, 255)
-SAVED_AS = {
-    "JPEG": {"quality": 95, "subsampling": 0},
-    "WEBP": {"lossless": True},
-    "AVIF": {"quality": 95},
-    "TIFF": {"compression": "tiff_lzw"},
-}
+SAVED_AS = {"JPEG": {"quality": 95, "subsampling": 0}, "WEBP": {"lossless": True}, "AVIF": {"quality": 95}}
 SEVERAL = {"save_all": True, "append_images": [Image.new("RGB", (48, 32), "white")] * 2}
 
 
@@ -62,7 +56,6 @@ def test_every_format_keeps_size_and_colours(kind: str, tmp_path: Path) -> None:
 
 
 def pixels(mode: str, *colours: Any) -> Image.Image:
-    """A picture one pixel high."""
     image = Image.new(mode, (len(colours), 1))
     image.putdata(colours)
     return image
@@ -124,25 +117,13 @@ def test_the_preview_has_the_shape_of_the_picture(tmp_path, size: tuple, shown: 
 
 
 @pytest.mark.parametrize(
-    ("size", "said"),
-    [
-        (None, "The picture file 'cat.png' cannot be opened: No such file or directory. Check"),
-        (0, "'cat.png' is empty: it has 0 bytes."),
-        (2 * MAX_FILE_BYTES, "'cat.png' has 60.0 MB, the limit is 30.0 MB."),
-    ],
-    ids=["missing", "empty", "huge"],
+    ("path", "why"),
+    [("null", "No such file or directory"), (os.devnull, "it is a folder, a device or a pipe")],
+    ids=["missing", "device"],
 )
-def test_a_refusal_names_the_file_without_its_folder(size: int | None, said: str, tmp_path: Path) -> None:
-    if size is not None:
-        with (tmp_path / "cat.png").open("wb") as file:
-            file.truncate(size)
-    with pytest.raises(BadInput, match=f"^{re.escape(said)}"):
-        read_picture(tmp_path / "cat.png")
-
-
-def test_a_device_is_not_opened() -> None:
-    with pytest.raises(BadInput, match="'null' cannot be opened: it is a folder, a device or a pipe"):
-        read_picture(Path(os.devnull))
+def test_what_is_no_file_is_not_opened(path: str, why: str, tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match=f"^The picture file 'null' cannot be opened: {why}"):
+        read_picture(tmp_path / path)
 
 
 @pytest.mark.parametrize(
@@ -172,14 +153,16 @@ def grown_frame() -> bytes:
 @pytest.mark.parametrize(
     ("data", "said"),
     [
+        (b"", "'picture.png' is empty: it has 0 bytes."),
+        (bytes(2 * MAX_FILE_BYTES), "'picture.png' has 60.0 MB, the limit is 30.0 MB."),
         (png(60_000, 60_000), f"more than {MAX_PIXELS:,} pixels"),
         (grown_frame(), f"more than {MAX_PIXELS:,} pixels"),
         (encoded(Image.new("L", (1, 20_000)), "PNG"), "1 × 20000 pixels; one side may be at most 20 times"),
-        (encoded(Image.new("F", (3, 1)), "TIFF", compression=None), "32 bits a pixel"),
+        (encoded(Image.new("F", (3, 1)), "TIFF"), "32 bits a pixel"),
         (deep(4095), "hardly uses the upper ones"),
         (encoded(Image.fromarray(np.array([[0, 4095]], np.uint16)), "PNG"), "hardly uses the upper ones"),
     ],
-    ids=["large", "a large frame", "long", "floats", "12 bits", "12 bits of grey"],
+    ids=["empty", "huge", "large", "a large frame", "long", "floats", "12 bits", "12 bits of grey"],
 )
 def test_a_picture_beyond_the_limits_is_refused(data: bytes, said: str, tmp_path: Path) -> None:
     assert said in refusal_of(data, tmp_path)

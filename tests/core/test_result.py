@@ -27,6 +27,11 @@ def test_figures_of_a_variant_follow_from_its_raw_times() -> None:
     assert figures == pytest.approx([25, 40, 89.5, 4 / 0.025])
 
 
+def test_shares_of_a_call_need_a_profile() -> None:
+    added = to_json(FILLED)["eager"].keys() - to_json(ok_result())["eager"].keys()
+    assert {"busy_share", "roofline_share"} <= added
+
+
 @pytest.mark.parametrize(
     ("events", "busy", "launching"),
     [(0.0005, None, 0.0015), (1.0, None, 0.0), (0.0015, 0.0004, 0.0016), (0.0015, 0.0019, 0.0005), (None, None, None)],

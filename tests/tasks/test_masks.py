@@ -10,9 +10,9 @@ from demo.tasks.masks import agreement, changed_pixels, difference, overlap
 COLUMNS = np.arange(10)
 
 
-def star(*covered: bool) -> Segment:
+def star(*covered: bool, label: str = "star") -> Segment:
     mask = np.tile(covered, (4, 1))
-    return Segment("star", None, float(mask.mean()), encode_mask(mask))
+    return Segment(label, None, float(mask.mean()), encode_mask(mask))
 
 
 def seen(first: int) -> Predictions:
@@ -29,6 +29,7 @@ def test_the_masks_of_several_segments_of_one_label_are_compared_together() -> N
     first, second = ([star(*(COLUMNS < edge)), star(*(COLUMNS >= 8))] for edge in (3, 2))
     assert changed_pixels(first, second).sum() == 4
     assert overlap(first, second) == pytest.approx(4 / 5)
+    assert overlap(first, [*second, star(*COLUMNS > 5, label="moon")]) == pytest.approx(4 / 10)
 
 
 @pytest.mark.parametrize(
