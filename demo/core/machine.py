@@ -52,7 +52,7 @@ class Environment(Machine):
         return self.free_cores is not None and self.threads == self.free_cores < self.cpu_count
 
     def oversubscribed(self, samples: Sequence["HostSample"]) -> bool:
-        """Returns whether torch used more threads than cores were free, on average over `samples`; False if unknown."""
+        """Returns whether, torch used more threads than cores were free, on average over `samples`."""
         free = [sample.free_cores for sample in samples if sample.free_cores is not None]
         return bool(free) and sum(free) / len(free) + TAKEN < min(self.threads, self.cpu_count)
 

@@ -21,8 +21,8 @@ CONFIDENCE = 0.95
 TRIMMED = 0.1
 """Share of the values that a trimmed mean leaves out at each end."""
 FEW_BLOCKS = 6
-"""With fewer blocks of two calls, `side_by_side` pairs single calls. A few pairs would give a very wide interval,
-because Student's t has few degrees of freedom."""
+"""With fewer blocks (of two calls) than this, `side_by_side` pairs single calls instead of medians of blocks. A handful
+of pairs would give a very wide interval, because Student's t has few degrees of freedom."""
 SMALLEST_DIFFERENCE = 0.01
 """Smallest difference that is called faster or slower: 1 %, as in the benchmark library criterion."""
 SAME_WITHIN = 0.03
@@ -30,7 +30,7 @@ SAME_WITHIN = 0.03
 EQUIVALENCE = 1.645 / 1.96
 """Width of a 90 % interval over a 95 % one. Schuirmann's equivalence test (1987) at level 5 % uses the 90 %."""
 TAKEN_FACTOR = 1.75
-"""Factor by which a ratio may be off while other programs use cores. `benchmarks/taken_cores.py` measured 1.68."""
+"""How far a ratio may be off while other programs use cores: `benchmarks/taken_cores.py` measured up to 1.68."""
 
 
 @dataclass(frozen=True)

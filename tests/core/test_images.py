@@ -48,7 +48,7 @@ def refusal_of(data: bytes, folder: Path) -> str:
 
 
 @pytest.mark.parametrize("kind", [*images.PICTURE_FORMATS, "MPO"])
-def test_every_format_keeps_size_and_colours(kind: str, tmp_path: Path) -> None:
+def test_every_format_keeps_its_colours(kind: str, tmp_path: Path) -> None:
     """The first picture of an animation, and of a phone's pictures in one file."""
     image = read_bytes(encoded(scene(), kind, **(SEVERAL if kind in ("MPO", "GIF") else {})), tmp_path)
     assert (image.mode, image.size) == ("RGB", (48, 32))

@@ -47,6 +47,6 @@ def states(foreign: float, free: float = 2.0) -> tuple[HostSample, ...]:
         pytest.param(ok_result(compilation=RECOMPILED), None, None, id="recompiled"),
     ],
 )
-def test_the_mark_and_its_way_out(result: RunResult, mark: str | None, remedy: str | None) -> None:
+def test_the_mark_has_a_way_out(result: RunResult, mark: str | None, remedy: str | None) -> None:
     found = quality(result)
     assert (found and found.mark, found and found.remedy) == (mark, remedy)

@@ -92,7 +92,7 @@ def test_the_control_pairs_the_blocks_that_both_have() -> None:
 BATCH = dataclasses.replace(ok_result().spec, batch_size=4)
 
 
-def test_break_even_counts_calls_and_work_until_compiling_has_paid() -> None:
+def test_break_even_counts_calls_until_compiling_has_paid() -> None:
     result = ok_result(spec=BATCH)
     eager, compiled = result.latencies.values()
     even = result.break_even(5.5)
@@ -102,14 +102,12 @@ def test_break_even_counts_calls_and_work_until_compiling_has_paid() -> None:
     assert (data["break_even_calls"], data["break_even_seconds"]) == (even.calls, even.seconds)
 
 
-def test_a_slower_model_never_breaks_even() -> None:
-    loss = ok_result(compiled=measurement(0.004))
-    assert to_json(loss)["break_even_seconds"] is None and loss.break_even(5.5).seconds is None
-
-
-def test_a_model_that_answers_otherwise_pays_never() -> None:
-    wrong = ok_result(parity=Parity("differ", 1.0, ""))
-    assert wrong.break_even(5.5) is None and to_json(wrong)["break_even_calls"] is None
+@pytest.mark.parametrize("changes", [{"compiled": measurement(0.004)}, {"parity": Parity("differ", 1.0, "")}])
+def test_a_slower_or_wrong_model_never_pays(changes: dict[str, Any]) -> None:
+    result = ok_result(**changes)
+    even, data = result.break_even(5.5), to_json(result)
+    assert (even and even.calls, even and even.seconds) == (None, None)
+    assert (data["break_even_calls"], data["break_even_seconds"]) == (None, None)
 
 
 def test_an_interval_without_a_gain_has_no_upper_break_even() -> None:

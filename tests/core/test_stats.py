@@ -97,7 +97,7 @@ def test_an_interval_leaves_out_1_only_if_there_is_a_difference() -> None:
             assert (found.verdict == "unsure") == (found.low <= 1 <= found.high)
 
 
-def test_a_verdict_and_its_opposite_are_symmetric() -> None:
+def test_verdicts_are_symmetric() -> None:
     mirror = {"faster": "slower", "slower": "faster", "same": "same", "unsure": "unsure"}
     for ratio, *given in _all_kinds():
         opposite = Interval(1 / ratio.ratio, 1 / ratio.high, 1 / ratio.low)

@@ -21,7 +21,7 @@ def seen(first: int) -> Predictions:
 
 
 @pytest.mark.parametrize(("other", "iou", "changed"), [(6, 5 / 6, 0.1), (5, 1.0, 0.0)], ids=["moved", "equal"])
-def test_agreement_has_the_overlap_and_the_changed_pixels(other: int, iou: float, changed: float) -> None:
+def test_agreement(other: int, iou: float, changed: float) -> None:
     assert agreement(seen(5), seen(other)) == pytest.approx({"mask_iou": iou, "changed_pixels": changed})
 
 
