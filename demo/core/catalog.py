@@ -41,13 +41,13 @@ class Checkpoint:
     """Number of weights; 0 if not known."""
     licence: str = "unknown"
     segmentation: str | None = None
-    """How its outputs become segments: 'semantic', 'instance' or 'panoptic'; None for other tasks."""
+    """How outputs become segments: 'semantic', 'instance' or 'panoptic'; None for a model without segments."""
     takes_text: bool = False
     """Whether the model needs text queries, as a zero-shot detector does."""
     bundled: bool = False
-    """Whether it ships with this project, which trained it on drawn shapes only."""
+    """Whether the checkpoint ships with this project, which trained it on drawn shapes only."""
     convolutional: bool = False
-    """Whether most of its work is convolutions, which the memory format channels last may speed up."""
+    """Whether most of the model's work is convolutions, which the memory format channels last may speed up."""
 
 
 def _read_table(file: Path) -> tuple[Checkpoint, ...]:

@@ -8,7 +8,6 @@ from functools import lru_cache
 from pathlib import Path
 
 PROBE_SECONDS = 2.0
-"""Longest wait for the Hub to reply."""
 
 
 def endpoint() -> str:
@@ -16,7 +15,6 @@ def endpoint() -> str:
 
 
 def can_load(checkpoint: str) -> bool:
-    """Returns whether a checkpoint's weights are in the local cache, or the Hub can be reached."""
     return holds_weights(checkpoint) or reachable()
 
 

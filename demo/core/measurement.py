@@ -180,7 +180,6 @@ class StartUp:
     import_seconds: float
     """Time from the start of the process until torch, transformers and this program are imported."""
     load_seconds: float
-    """Time to load weights and inputs onto the device."""
     gpu_seconds: float = 0.0
     """Time to load cuBLAS, cuDNN and torch's attention; 0 on a CPU."""
 

@@ -21,9 +21,8 @@ class Size:
     batch_size: int
     height: int | None = None
     width: int | None = None
-    """Height and width of the model's input, in pixels; None: as the checkpoint's processor makes them."""
+    """Height and width of the model's input, in pixels; None: the size that the checkpoint's processor makes."""
     prompt_tokens: int | None = None
-    """Length of the prompt in tokens; None for pictures."""
 
     def __str__(self) -> str:
         return " × ".join(str(part) for part in vars(self).values() if part is not None)

@@ -237,7 +237,6 @@ class RunSpec:
             raise BadInput(conflict)
 
     def _conflict(self) -> str:
-        """Returns which options are in conflict and what to choose instead, as a sentence; '' if none are."""
         if self.protocol == "as published" and self.iterations is not None:
             return (
                 f"The protocol 'as published' times {PUBLISHED_CALLS} calls of each: leave the number of calls empty, "

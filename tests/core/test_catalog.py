@@ -20,10 +20,6 @@ from demo.core.spec import TASKS, BadInput
 GUIDE = list(catalog.PUBLISHED)
 
 
-def config_of(checkpoint: Checkpoint) -> Any:
-    return transformers.AutoConfig.from_pretrained(str(catalog.config_folder(checkpoint)), local_files_only=True)
-
-
 def by_id(checkpoints: list[Checkpoint]) -> Any:
     return pytest.mark.parametrize("checkpoint", checkpoints, ids=[checkpoint.id for checkpoint in checkpoints])
 
@@ -57,8 +53,10 @@ def test_the_shipped_files_are_what_the_tool_writes() -> None:
 
 @by_id(list(catalog.CHECKPOINTS))
 def test_a_model_has_the_parameters_of_the_catalogue(checkpoint: Checkpoint) -> None:
+    folder = str(catalog.config_folder(checkpoint))
+    config = transformers.AutoConfig.from_pretrained(folder, local_files_only=True)
     with torch.device("meta"):
-        model = getattr(transformers, checkpoint.auto_class).from_config(config_of(checkpoint))
+        model = getattr(transformers, checkpoint.auto_class).from_config(config)
     assert sum(parameter.numel() for parameter in model.parameters()) == checkpoint.parameters
 
 
