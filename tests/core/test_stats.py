@@ -178,6 +178,13 @@ def test_a_spread_known_from_few_runs_widens_the_interval() -> None:
     assert hardly.half_width > 1.2 * known.half_width
 
 
+def test_the_spread_of_processes_is_the_variance_that_theirs_do_not_explain() -> None:
+    error = 0.05 * stats.t_quantile(math.inf)
+    found = [Interval(math.exp(log), math.exp(log - error), math.exp(log + error)) for log in (0.0, 0.1, 0.2)]
+    spread = stats.rerun_ratio(found, deviation=0.0, freedom=1e-9).deviation
+    assert spread == pytest.approx(math.sqrt(0.1**2 - 0.05**2))
+
+
 def test_a_process_that_disagrees_makes_the_answer_blunter() -> None:
     pools = [(1.0, 1.01), (1.0, 1.01, 1.02), (1.0, 1.01, 1.5)]
     before, near, far = (
