@@ -122,6 +122,12 @@ def test_a_whole_request_has_every_picture_of_the_batch() -> None:
     assert to_json(result)["end_to_end_speedup"] == pytest.approx(eager / compiled)
 
 
+def test_a_generated_text_takes_the_first_token_plus_three_steps() -> None:
+    result = text_result()
+    first, step = result.comparisons["first_token"].latencies, result.speedup.latencies
+    assert result.answer_seconds == pytest.approx((first[0] + 3 * step[0], first[1] + 3 * step[1]))
+
+
 @pytest.mark.parametrize("version", [1, 2, 4, None, "3"])
 def test_a_result_of_another_version_is_refused(version: Any) -> None:
     with pytest.raises(ValueError, match=f"has schema_version 3, this has {version}"):
