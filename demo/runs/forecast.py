@@ -28,18 +28,16 @@ TEXT_SHARE = 0.1
 @dataclass(frozen=True)
 class Forecast:
     seconds: float
-    """From the click to the end of the last repeat."""
     runs: int
-    """How many earlier runs it rests on; 0 for a rough guess."""
+    """How many earlier runs the forecast rests on; 0 for a rough guess."""
 
 
 @dataclass(frozen=True)
 class SweepForecast:
     cells: int
     seconds: float
-    """Of all cells, one after another."""
     guessed: int
-    """How many of the cells have a rough guess only."""
+    """How many of the cells have only a rough guess."""
 
 
 def forecast(spec: RunSpec, checkpoint: Checkpoint | None, earlier: Sequence[RunResult]) -> Forecast | None:
@@ -58,7 +56,7 @@ def forecast(spec: RunSpec, checkpoint: Checkpoint | None, earlier: Sequence[Run
 
 
 def forecast_sweep(specs: Sequence[RunSpec], earlier: Sequence[RunResult], machine: HostInfo) -> SweepForecast:
-    """Returns the sum of all specs' forecasts. The device of each is 'cpu' or 'cuda'; `earlier` is newest first."""
+    """Returns the sum of all forecasts. The device of each spec is 'cpu' or 'cuda'; `earlier` is newest first."""
     here = {device: on_this_machine(earlier, machine, device) for device in {spec.device for spec in specs}}
     unknown = Forecast(2 * SECONDS_WITHOUT_CALLS, 0)  # a checkpoint whose parameters nobody has counted
     found = [forecast(spec, find(spec.checkpoint), here[spec.device]) or unknown for spec in specs]

@@ -56,7 +56,7 @@ class OngoingRun:
     cancel: threading.Event | None = None
     threads: int | None = None
     exactly: bool = False
-    """What happens if fewer cores than `threads` are free. True: the run is refused. False: it has fewer threads."""
+    """Whether the run is refused if fewer cores than `threads` are free; else it gets fewer threads."""
     id: str = field(default_factory=lambda: uuid.uuid4().hex[:12])
     started_at: str = field(default_factory=lambda: datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"))
     begun: float = field(default_factory=time.monotonic)
@@ -64,7 +64,7 @@ class OngoingRun:
     progress_at: float = 0.0
     """When `progress` came, in seconds since the beginning."""
     answer: RunResult | None = None
-    """The result, once only the first call with a filled compile cache is missing. A later failure keeps it."""
+    """The result, once only its first call with a filled compile cache is missing. A failure after that keeps it."""
 
     @property
     def elapsed_seconds(self) -> float:
@@ -148,7 +148,7 @@ class OngoingRun:
 
 
 def with_earlier_costs(result: RunResult, history: History) -> RunResult:
-    """Returns the result with the compile cost that it did not measure, cold or warm, from an earlier run.
+    """Returns the result with the compile cost that it lacks, with an empty or a filled cache, from an earlier run.
 
     A user's own model gets none: its file may have changed. Raises HistoryError.
     """
@@ -161,17 +161,16 @@ def with_earlier_costs(result: RunResult, history: History) -> RunResult:
 
 
 def with_earlier_runs(result: RunResult, earlier: tuple[ProcessResult, ...], history: History | None) -> RunResult:
-    """Returns the result with earlier processes of the same settings, which its speed-up then includes.
+    """Returns the result with what its speed-up includes: earlier processes, and how much processes differ.
 
-    The result also gets the spread between processes. `earlier` are processes of the same run, perhaps deleted from
-    the history.
+    `earlier` are processes of the same run, which the history may lack.
     """
     if result.speedup is None:
         return result
     same, others, deleted = [], [], earlier
     if history is not None:
         with contextlib.suppress(HistoryError):
-            same, others = history.same_settings(result), history.reruns(result)
+            same, others = history.reruns(result, same_model=True), history.reruns(result)
             if result.spec.task != OWN_MODEL:  # an own model has no `same`: all of `earlier` count
                 deleted = tuple(run for run in earlier if history.get(run.id) is None)
     pool = reruns.earlier_processes(result, same, deleted)
@@ -189,7 +188,7 @@ def with_answer_without_breaks(result: RunResult, history: History) -> RunResult
     if not result.spec.graph_break:
         return result
     plain = dataclasses.replace(result, spec=dataclasses.replace(result.spec, graph_break=False))
-    known = reruns.earlier_processes(plain, history.same_settings(plain))
+    known = reruns.earlier_processes(plain, history.reruns(plain, same_model=True))
     latest = history.get(known[-1].id) if known else None
     return dataclasses.replace(result, without_breaks=latest.speedup if latest is not None else None)
 

@@ -139,7 +139,6 @@ class Worker:
         self.ready = threading.Event()
         """Set when the process has imported its libraries, or has ended."""
         self._events: queue.SimpleQueue[Event | None] = queue.SimpleQueue()
-        """Ends with None."""
         reading, writing = os.pipe()
         try:
             with contextlib.ExitStack() as undo:
@@ -161,7 +160,7 @@ class Worker:
             except (ValueError, KeyError, TypeError, RecursionError):  # the message is no event
                 self.unreadable = True
         self.ready.set()
-        self._events.put(None)
+        self._events.put(None)  # the end
 
     def _receive(self, message: dict[str, Any]) -> None:
         kind = message["event"]

@@ -203,7 +203,6 @@ class Runner:
             self._machine = worker.machine or self._machine
 
     def _complete(self, result: RunResult, earlier: tuple[ProcessResult, ...], elapsed: float) -> RunResult:
-        """Returns the result without private paths and with what earlier runs add to it."""
         result = outcome.redact(dataclasses.replace(result, elapsed_seconds=round(elapsed, 3)))
         result = outcome.with_earlier_runs(result, earlier, self._history)
         if self._history is None:

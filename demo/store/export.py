@@ -21,7 +21,7 @@ from demo.core.spec import BadInput, RunSpec, unused_options
 FORMATS = ("csv", "json", "parquet")
 
 _TEXT, _WHOLE, _NUMBER, _SWITCH = "string", "Int64", "Float64", "boolean"
-"""pandas' types with missing values. They give a column the same type in every export."""
+"""pandas' types that allow missing values, so that a column has one type in every export."""
 
 
 def _option(annotation: Any) -> str:
@@ -99,10 +99,7 @@ def check_place(path: Path, what: str) -> None:
 
 
 def row(result: RunResult) -> dict[str, Any]:
-    """Returns the values of a result by column of `EXPORTED`; None: not measured, or no option of the task.
-
-    A lone surrogate in a text becomes an escape, because CSV and Parquet are UTF-8.
-    """
+    """Returns the values of a result by column of `EXPORTED`; None: not measured, or no option of the task."""
     data, values = to_json(result), {}
     for name, (kind, path) in EXPORTED.items():
         value: Any = data
@@ -110,7 +107,7 @@ def row(result: RunResult) -> dict[str, Any]:
             value = (value or {}).get(key)
         if isinstance(value, list):
             value = len(value) if kind == _WHOLE else "; ".join(value)
-        if isinstance(value, str):
+        if isinstance(value, str):  # CSV and Parquet are UTF-8, which has no lone surrogates
             value = value.encode("utf-8", "backslashreplace").decode()
         values[name] = value
     return values | dict.fromkeys(unused_options(result.spec.task))

@@ -30,7 +30,6 @@ FILE_NAME = "history.sqlite3"
 MAX_SEARCHED = 10_000
 """How many of the newest results a search looks into."""
 MAX_WORDS = 20
-"""Most words of a search."""
 _CACHED_RESULTS = 256
 """How many results stay in memory. A list that is shown again then does not compute their intervals again."""
 _SAME_MACHINE = "device_name = :device_name AND torch = :torch"
@@ -88,7 +87,7 @@ class History:
     def all(
         self, limit: int | None = None, search: str = "", checkpoints: Collection[str] | None = None
     ) -> list[RunResult]:
-        """Returns the results of `each` as a list. One result may take some hundred kilobytes of memory."""
+        """Returns the results of `each` as a list, which takes up to some hundred kilobytes for each."""
         return list(self.each(limit, search, checkpoints))
 
     def each(
@@ -129,7 +128,7 @@ class History:
         return [row_id for row_id, text in newest if all(word in text for word in words)]
 
     def get(self, id: str) -> RunResult | None:
-        """Returns the result with this id, or None. Raises HistoryError if its row cannot be read."""
+        """Returns the result, or None if there is none. Raises HistoryError if it cannot be read."""
         rows = self._read("SELECT result FROM results WHERE id = ?", (_escape_surrogates(id),))
         try:
             return _parse_result(rows[0][0]) if rows else None
@@ -137,10 +136,10 @@ class History:
             raise HistoryError(f"The result {id} in {self.path} cannot be read: {error}.") from error
 
     def compile_costs(self, like: RunResult) -> dict[str, CompileCost]:
-        """Returns the newest stored compile costs: 'cold' with an empty compile cache, 'warm' with a filled one.
+        """Returns the newest compile costs of runs with the spec, threads, versions and device of `like`.
 
-        A key is missing if no run tells. The runs have the spec (except for timing options), threads, versions and
-        device of `like`.
+        The keys are 'cold' for an empty compile cache and 'warm' for a filled one; a key is missing if no run tells.
+        Timing options of the spec may differ.
         """
         asked = compiled_spec(like.spec), versions(like)
         found: dict[str, CompileCost] = {}
@@ -157,20 +156,16 @@ class History:
                     found.setdefault(cache, dataclasses.replace(cost, run_id=earlier.id))
         return found
 
-    def reruns(self, like: RunResult, where: str = "1") -> list[StoredRun]:
+    def reruns(self, like: RunResult, same_model: bool = False) -> list[StoredRun]:
         """Returns the newest other runs with a speed-up on the device and with the torch of `like`.
 
-        `where` is a further SQL condition.
+        With `same_model` they also have its checkpoint, batch size, mode and number format.
         """
-        others = f"{_SAME_MACHINE} AND id <> :id AND typeof(rerun) = 'text' AND {where}"
+        others = f"{_SAME_MACHINE} AND id <> :id AND typeof(rerun) = 'text'"
+        others += f" AND {_SAME_MODEL}" if same_model else ""
         return list(filter(None, map(load_rerun, self._column_like(like, "rerun", others, NEWEST))))
 
-    def same_settings(self, like: RunResult) -> list[StoredRun]:
-        """Returns the `reruns` with the model, batch size, mode and number format of `like`."""
-        return self.reruns(like, _SAME_MODEL)
-
     def _column_like(self, like: RunResult, column: str, where: str, most: int) -> list[Any]:
-        """Returns a column of the newest `most` rows. `where` is an SQL condition: `:torch` is the torch of `like`."""
         # Without an environment, device_name and torch are NULL: no row equals NULL, so nothing is found.
         newest = f"SELECT {column} FROM results WHERE {where} {_NEWEST_FIRST} LIMIT {most}"
         return [value for (value,) in self._read(newest, _searched_columns(like) | {"id": like.id})]
@@ -186,7 +181,7 @@ class History:
 
     @property
     def running(self) -> Path:
-        """The folder that has a file for each run in progress."""
+        """The folder with a file for each run in progress."""
         return self.path.with_suffix(".running")
 
     def begin_run(self, if_lost: RunResult) -> BinaryIO | None:
@@ -211,7 +206,6 @@ class History:
 
     @staticmethod
     def end_run(marker: BinaryIO) -> None:
-        """Removes the file of a run that has ended."""
         with contextlib.suppress(OSError), marker:  # on a read-only disk `recover` removes it later
             os.unlink(marker.name)
 
@@ -257,14 +251,13 @@ def _places(values: Collection[object]) -> str:
 
 
 def _searched_columns(result: RunResult) -> dict[str, Any]:
-    """Returns a result's values of the columns that find similar runs: {'checkpoint': ..., 'torch': ...}."""
     spec, machine = result.spec, result.environment
     key = {name: getattr(spec, name) for name in ("checkpoint", "batch_size", "mode", "dtype")}
     return key | {name: machine and getattr(machine, name) for name in ("device_name", "torch")}
 
 
 def _search_text(result: RunResult) -> str:
-    """Returns the text that a search looks into: id, date, status, checkpoint, settings, device, torch, verdict."""
+    """Returns id, date, status, checkpoint, settings, device, torch and verdict as one text, in lower case."""
     spec, machine = result.spec, result.environment
     texts = [result.id, result.started_at, result.status, spec.task, spec.checkpoint]
     texts += [spec.mode, spec.dtype, spec.device, spec.weights]

@@ -38,7 +38,6 @@ _GUIDES = {"release": "torch 2.0.1", "nightly": "torch 2.1 nightly", "reduce-ove
 _UNNAMED = ("batch_size", "device", "weights", "text", "fullgraph")
 """Options that do not count for the name of a row's `subset`."""
 _WORDS = {"compiler aot": "package (AOTInductor)", "scope layers": "layer by layer"}
-"""Clearer words for two settings, each keyed by its label and value in the form."""
 _log = logging.getLogger(__name__)
 
 
@@ -134,7 +133,7 @@ def faults() -> list[dict[str, Any]]:
 
 @cache
 def sources() -> list[dict[str, str]]:
-    """Returns where the guide's tables come from, as dicts with 'what' and 'where'."""
+    """Returns where the guide's tables come from: dicts with 'what' and 'where'."""
     return list(json.loads((_GUIDE_FOLDER / "sources.json").read_text(encoding="utf-8")))
 
 
@@ -204,7 +203,6 @@ def to_csv(rows: Iterable[PublishedRow]) -> str:
 
 
 def _cells(row: PublishedRow) -> dict[str, Any]:
-    """Returns a row for CSV: as `record`, but settings as JSON text and notes as one text."""
     settings = json.dumps(dict(row.settings), ensure_ascii=False) if row.settings else ""
     return record(row) | {"settings": settings, "notes": " ".join(notes_of(row))}
 
@@ -281,13 +279,12 @@ def subset_of(spec: RunSpec) -> str:
 
 
 def _departures(spec: RunSpec) -> dict[str, Any]:
-    """Returns the options that differ from their default and name the subset: {'freezing': True}."""
     options = spec.departures().items()
     return {name: value for name, value in options if not OPTIONS[name].timing and name not in _UNNAMED}
 
 
 def setting_words(row: PublishedRow) -> list[str]:
-    """Returns a row's settings in words: ['freezing', 'layer by layer']."""
+    """Returns `row.settings` in words: ['freezing', 'layer by layer']."""
     settings = [(OPTIONS[name].label.lower(), value) for name, value in row.settings.items()]
     words = [label if value is True else f"{label} {value}" for label, value in settings]
     return [_WORDS.get(word, word) for word in words]

@@ -24,30 +24,30 @@ from demo.core.stats import Interval
 NEWEST = 300
 """How many of the newest stored runs are read for a new result."""
 MIN_FREEDOM = 5
-"""Degrees of freedom that stored runs must have to count for the spread: fewer often differ little by chance."""
+"""Degrees of freedom from which stored runs tell the spread: a few runs often differ little by chance."""
 MOST_PROCESSES = 30
 """How many processes a speed-up includes at most: the new run's and the newest earlier ones."""
 
 
 @dataclasses.dataclass(frozen=True)
 class StoredRun:
-    """What later results need of a stored run."""
+    """A stored run, reduced to what the speed-ups of later runs need."""
 
     id: str
     spec: RunSpec
     settings: tuple[object, ...]
     """Protocol, versions, threads and verdict on the outputs. Reruns have equal `spec` and `settings`."""
     within: Interval
-    """The speed-up of the run's own process."""
+    """The speed-up by the run's own process alone."""
     process: ProcessResult | None = None
-    """What later speed-ups include; None if they may not."""
+    """The latencies that later speed-ups include; None if they may not."""
 
 
 _VERSIONS = ("transformers", "threads", "driver", "triton", "python")
 
 
 def compiled_spec(spec: RunSpec) -> RunSpec:
-    """Returns the spec with default timing options. Two specs that compile alike become equal."""
+    """Returns the spec with default timing options, so that two specs that compile alike are equal."""
     return dataclasses.replace(spec, **{name: option.default for name, option in OPTIONS.items() if option.timing})
 
 
@@ -60,7 +60,7 @@ def versions(result: RunResult) -> tuple[object, ...]:
 
 
 def rerun_of(result: RunResult) -> StoredRun | None:
-    """Returns what later results need of this one; None without a speed-up."""
+    """Returns the result as a `StoredRun`; None without a speed-up."""
     if result.speedup is None or result.environment is None:
         return None
     settings = (result.spec.protocol, *versions(result), result.parity and result.parity.verdict)
@@ -81,7 +81,7 @@ def dump_rerun(result: RunResult) -> str | None:
 
 
 def load_rerun(text: bytes) -> StoredRun | None:
-    """Returns the `StoredRun` that `dump_rerun` wrote; None for any other text."""
+    """Undoes `dump_rerun`. Returns None for any other text."""
     try:
         return codec.from_plain(StoredRun, json.loads(text))  # type: ignore[no-any-return]
     except (ValueError, RecursionError):

@@ -1,8 +1,7 @@
-"""Ranks the ways to run one model, such as eager, compiled or frozen, by latency after the warm-up, and picks a winner.
+"""Ranks the ways to run one model (eager, compiled, frozen, ...) by latency after the warm-up, and picks a winner.
 
-Plain eager is eager without any option for speed. A run of most ways times plain eager in turns with the compiled
-model: the way has its runs' speed-up. A way that changes eager, such as bfloat16, is compared with plain eager in
-other processes.
+A way's speed-up compares it with plain eager, which has no option for speed. Most runs time both in turns, so that a
+slow machine slows both. A way that changes eager, such as bfloat16, is compared with plain eager in other processes.
 Not covered: two ways together, and single options of inductor.
 """
 
@@ -50,7 +49,6 @@ OTHER_FORMATS = ("tf32", "bfloat16", "float16")
 @dataclass(frozen=True)
 class Way:
     name: str
-    """A key of `WAYS`."""
     spec: RunSpec
     """The spec that runs the way. Eager has no run of its own: runs of the other ways time it."""
     refused: str = ""
@@ -107,7 +105,7 @@ class Row:
     speedup: Interval | None = None
     """Plain eager's latency over this way's, with an interval that is corrected for the number of ways."""
     seconds: float | None = None
-    """The latency of one call."""
+    """The latency of a call."""
     first_answers: Mapping[str, dict[str, float]] = field(default_factory=dict)
     """Seconds from a process's start to its first output, by 'import', 'load', 'compile' and 'first run'.
 
@@ -131,7 +129,7 @@ class BestTable:
     winner: Row | None
     """Eager's row if no way is known to be better; None if nothing could be compared."""
     equals: tuple[Row, ...] = ()
-    """The other ways of rank 1."""
+    """The other rows of rank 1."""
 
     @property
     def disturbed(self) -> bool:
@@ -211,7 +209,6 @@ def _over_plain_eager(result: RunResult, eagers: Sequence[float]) -> Interval | 
 
 
 def _process_figures(result: RunResult) -> list[ProcessFigure]:
-    """Returns the latencies of each process that the run's speed-up includes."""
     return [next(iter(one.figures.values())) for one in result.as_processes()]
 
 

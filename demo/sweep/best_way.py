@@ -28,15 +28,9 @@ MINUTES, MIN_MINUTES, MAX_MINUTES = 3.0, 1.0, 60.0
 QUICK_SECONDS = 1.0
 """How long the short first run of a way is timed."""
 FINAL_RUNS = 2
-"""How many processes the best two ways get."""
+"""How many processes the best two ways get at least."""
 FIRST_SHARE = 0.6
 """The share of the budget after which ways that have already run come first."""
-
-
-def check_minutes(minutes: object) -> None:
-    number = isinstance(minutes, int | float) and not isinstance(minutes, bool)
-    if not number or not MIN_MINUTES <= minutes <= MAX_MINUTES:  # type: ignore[operator]
-        raise BadInput(f"A search takes {MIN_MINUTES:g} to {MAX_MINUTES:g} minutes. Given: {str(minutes)[:80]}.")
 
 
 class Search:
@@ -55,7 +49,8 @@ class Search:
 
         `minutes` is the budget for runs, without the time in a queue. Raises BadInput if eager cannot run here.
         """
-        check_minutes(minutes)
+        if not isinstance(minutes, int | float) or not MIN_MINUTES <= minutes <= MAX_MINUTES:
+            raise BadInput(f"A search takes {MIN_MINUTES:g} to {MAX_MINUTES:g} minutes. Given: {str(minutes)[:80]}.")
         self.ways = tuple(ways(spec, machine, other_formats))
         self.seconds = 60 * minutes
         self._picture = picture
@@ -135,14 +130,13 @@ class Search:
             self._spent = max(self._spent, self.seconds)  # ends the search
 
     def _next(self) -> tuple[Way, RunSpec] | None:
-        """Returns the next way and its spec; None if nothing is left to try, or no time."""
         missing = self._missing()
         if self._spent > FIRST_SHARE * self.seconds:
             missing = [(way, spec) for way, spec in missing if self._runs[way.name]] or missing
         return missing[0] if missing and self.left_seconds > 0 else None
 
     def _missing(self) -> list[tuple[Way, RunSpec]]:
-        """Returns the ways and specs still to run, in order. Each run may change the list."""
+        """Returns the ways and specs still to run, in order, as far as the runs so far tell."""
         to_run = set(self._by_spec.values()) - self._refused.keys()
         steps = [(way, _first(way.spec)) for way in self.ways if way.name in to_run and not self._runs[way.name]]
         good = [row for row in self.table().rows if row.rank is not None and row.way.name != EAGER]

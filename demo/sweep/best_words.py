@@ -65,7 +65,10 @@ def conclusion(table: BestTable) -> list[str]:
             ratio, interval = _speedup(guess)
             said.append(f"The best estimate is that of {name(guess.way)}: {ratio} ({interval}).")
     else:
-        said = [fmt.capital(_steady(winner))]
+        ratio, interval = _speedup(winner)
+        start = winner.first_answer("next")
+        first = "" if start is None else f", first answer after {fmt.duration(start)} in each process"
+        said = [fmt.capital(f"{name(winner.way)}: {ratio} as fast as eager ({interval}){first}")]
         if table.equals:
             ways, close = ", ".join([name(row.way) for row in table.equals]), 100 * CLOSE_RATIO - 100
             said.append(f"It cannot be told from {ways}; it is the simplest within {close:.0f} % of the best.")
@@ -74,14 +77,6 @@ def conclusion(table: BestTable) -> list[str]:
     if table.disturbed:
         said.append("Other programs kept the cores busy while ways were timed: nothing is sure of those.")
     return said
-
-
-def _steady(winner: Row) -> str:
-    """Returns 'freezing: 1.66× as fast as eager (1.5 to 1.8×), first answer after 5 s in each process'."""
-    ratio, interval = _speedup(winner)
-    start = winner.first_answer("next")
-    first = "" if start is None else f", first answer after {fmt.duration(start)} in each process"
-    return f"{name(winner.way)}: {ratio} as fast as eager ({interval}){first}"
 
 
 def as_json(table: BestTable) -> dict[str, Any]:

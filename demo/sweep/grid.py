@@ -28,7 +28,6 @@ from demo.store import export, published
 AXES = {"checkpoints": "checkpoint", "batch_sizes": "batch_size", "modes": "mode", "dtypes": "dtype"}
 """The lists of a grid, each with the field of `RunSpec` that it fills."""
 SETTINGS = tuple(name for name in OPTIONS if name not in AXES.values())
-"""Options with one value for all cells."""
 PICTURE = catalog.ASSETS / "examples" / "shapes-scene-1.png"
 """The default picture: a drawn scene, 4:3."""
 MAX_CELLS = 2000
@@ -72,7 +71,6 @@ def make_specs(grid: Mapping[str, Any], where: str = "The sweep", folders: bool 
 
 
 def _axis(name: str, values: Any) -> list[Any]:
-    """Returns the distinct values of a list or of a single value. Raises BadInput for an empty or a nested list."""
     name = name.replace("_", " ")
     values = values if isinstance(values, list | tuple) else [values]
     if not values:

@@ -16,7 +16,7 @@ from demo.sweep.grid import Cell
 @dataclass(frozen=True)
 class Waiting:
     ahead: int
-    """How many other runs come before this run."""
+    """How many other runs go first."""
 
 
 @dataclass(frozen=True)

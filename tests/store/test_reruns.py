@@ -46,7 +46,7 @@ def spread_after(history: History, earlier: list[RunResult], **changes: Any) -> 
 def pool_after(history: History, earlier: list[RunResult]) -> list[str]:
     """The ids of the processes before the answer of a further run."""
     result = after(history, earlier)
-    return [one.id for one in earlier_processes(result, history.same_settings(result))]
+    return [one.id for one in earlier_processes(result, history.reruns(result, same_model=True))]
 
 
 def reruns(deviation: float, count: int, **changes: Any) -> list[RunResult]:
