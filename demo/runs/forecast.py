@@ -9,6 +9,7 @@ import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from demo.core.catalog import Checkpoint, find
 from demo.core.machine import HostInfo
@@ -45,7 +46,7 @@ def forecast(spec: RunSpec, checkpoint: Checkpoint | None, earlier: Sequence[Run
 
     The spec's device is 'cpu' or 'cuda'. `earlier` are this machine's runs on the same device, newest first.
     """
-    alike = {"text": (), "repeats": 1}  # neither changes the time of one process much
+    alike: dict[str, Any] = {"text": (), "repeats": 1}  # neither changes the time of one process much
     asked = dataclasses.replace(spec, **alike)
     same = [run for run in earlier if run.speedup and dataclasses.replace(run.spec, **alike) == asked][:NEWEST]
     if same:

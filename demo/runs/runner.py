@@ -89,12 +89,12 @@ class Runner:
 
         - `cancel` ends the run as 'cancelled' when set, as does closing the generator. Closing the runner ends it as
           'interrupted'.
-        - `earlier` are processes that count for `spec.repeats`; at least one more runs. Each process has a stored
-          result. The last result is yielded, or the first that cannot count for a speed-up, such as a failure.
+        - `earlier` are processes that count for `spec.repeats`; at least one more runs. The result of each is stored.
+          The last one is yielded, or the first that cannot count for a speed-up, such as a failure.
         - `to_come` is how many runs the caller will start next.
-        - `threads` are those of each process on a CPU if the spec has none, or fewer if other programs take cores.
-          If both are None, the first process takes the free cores. A repeat with fewer free cores ends the run with
-          the result so far.
+        - `threads` is for a CPU and a spec without threads. Each process has this number, or fewer if other programs
+          take cores. None: the first process takes the free cores. If a repeat finds fewer, the run ends with the
+          result so far.
 
         Raises BadInput if the worker refuses the run; then nothing is stored.
         """

@@ -13,6 +13,7 @@ from demo.core.machine import Environment
 from demo.core.outputs import Parity
 from demo.core.result import RunResult
 from demo.core.spec import RunSpec
+from demo.core.stats import Interval
 from demo.runs.outcome import with_answer_without_breaks, with_earlier_runs
 from demo.store.history import History
 from demo.store.reruns import MOST_PROCESSES, deviation, earlier_processes, spread
@@ -111,15 +112,6 @@ def test_only_runs_that_agree_are_pooled(
     assert len(result.earlier) == pooled and result.speedup.processes == 1 + pooled
 
 
-def test_a_run_whose_outputs_differ_is_no_process_of_an_answer() -> None:
-    assert run(parity=DIFFER).as_processes() == ()
-
-
-def test_runs_whose_outputs_differ_tell_nothing_of_the_spread(history: History) -> None:
-    batches = [one for batch in (2, 3) for one in reruns(0.05, 10, spec=other(batch_size=batch), parity=DIFFER)]
-    assert spread_after(history, batches).basis == "assumed"
-
-
 def test_a_repeat_leaves_out_processes_of_other_settings(history: History) -> None:
     old = run(environment=dataclasses.replace(ENVIRONMENT, torch="2.11.0"))
     result = with_earlier_runs(after(history, [old]), old.as_processes(), history)
@@ -134,6 +126,7 @@ def test_the_newest_runs_are_the_pool(history: History) -> None:
 def test_a_process_counts_after_its_run_was_deleted() -> None:
     first = run()
     assert [one.id for one in earlier_processes(run(), [], first.as_processes())] == [first.id]
+    assert run(parity=DIFFER).as_processes() == ()
 
 
 def test_a_run_with_added_breaks_has_the_latest_answer_without_them(history: History) -> None:
@@ -150,20 +143,23 @@ def test_specs_that_were_repeated_here_are_pooled(history: History) -> None:
     assert found.deviation == pytest.approx(math.sqrt(variance), rel=0.02)
 
 
-@pytest.mark.parametrize("changes", [{"device_name": "Another CPU"}, {"torch": "2.11.0"}, {"status": "failed"}])
-def test_other_machines_versions_and_failures_do_not_count(changes: dict[str, Any], history: History) -> None:
-    if "status" not in changes:
-        changes = {"environment": dataclasses.replace(ENVIRONMENT, **changes)}
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"environment": dataclasses.replace(ENVIRONMENT, device_name="Another CPU")},
+        {"environment": dataclasses.replace(ENVIRONMENT, torch="2.11.0")},
+        {"status": "failed"},
+        {"parity": DIFFER},
+    ],
+    ids=["device", "torch", "failed", "outputs differ"],
+)
+def test_other_runs_tell_nothing_of_the_spread(changes: dict[str, Any], history: History) -> None:
     batches = [one for batch in (2, 3) for one in reruns(0.05, 10, spec=other(batch_size=batch), **changes)]
     assert spread_after(history, batches).basis == "assumed"
 
 
-def test_what_the_runs_own_intervals_explain_is_no_spread_between_them() -> None:
-    times = np.random.default_rng(2).normal(0, 0.05, (30, 12))  # of each run's blocks: means that differ by chance
-    noisy = [
-        run(compiled=dataclasses.replace(measurement(0.001), wall_seconds=tuple(np.repeat(0.001 * np.exp(row), 4))))
-        for row in times
-    ]
-    between = float(np.std([math.log(one.speedup.ratio) for one in noisy if one.speedup], ddof=1))
-    assert between > 0.01
-    assert deviation([[one.speedup.within for one in noisy if one.speedup]]) < 0.5 * between
+@pytest.mark.parametrize(("half", "expected"), [(0.02, (0.05**2 * 2 - 0.01**2) ** 0.5), (0.2, 0.0)])
+def test_what_the_runs_own_intervals_explain_is_no_spread_between_them(half: float, expected: float) -> None:
+    """The half width of a 95 % interval is two standard errors."""
+    logs = [np.array([log, log - half, log + half]) for log in (-0.05, 0.05)]
+    assert deviation([[Interval(*np.exp(three)) for three in logs]]) == pytest.approx(expected)
