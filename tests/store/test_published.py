@@ -9,7 +9,6 @@ import pytest
 from support.measured_tables import write
 from support.samples import failed_result, ok_result
 
-from demo.core import catalog
 from demo.core.comparison import ProcessFigure, ProcessResult, Spread
 from demo.core.measurement import Compilation
 from demo.core.spec import DTYPES, MODES, TASKS, WEIGHTS, BadInput, RunSpec
@@ -21,9 +20,6 @@ from demo.store.published import COLUMNS, add_measured, measured_rows, read_meas
 def test_all_rows_of_the_guide_are_here_as_published() -> None:
     rows = published.guide_rows()
     assert Counter(row.subset for row in rows) == {"release": 102, "nightly": 18, "reduce-overhead": 16}
-    for row in rows:
-        known = catalog.find(row.checkpoint)
-        assert known is not None and (known.task, known.family) == (row.task, row.model)
     last = rows[-1]
     assert (last.subset, last.gpu, last.torch, last.mode) == ("reduce-overhead", "T4", "2.1.0.dev", "reduce-overhead")
     assert (last.batch_size, last.checkpoint) == (4, "google/deeplabv3_mobilenet_v2_1.0_513")

@@ -9,7 +9,6 @@ import pytest
 from support.samples import ENVIRONMENT, measurement, ok_result
 
 from demo.core.comparison import ASSUMED, Spread
-from demo.core.machine import Environment
 from demo.core.outputs import Parity
 from demo.core.result import RunResult
 from demo.core.spec import RunSpec
@@ -44,12 +43,6 @@ def spread_after(history: History, earlier: list[RunResult], **changes: Any) -> 
     return spread(result, history.reruns(result))
 
 
-def pool_after(history: History, earlier: list[RunResult]) -> list[str]:
-    """The ids of the processes before the answer of a further run."""
-    result = after(history, earlier)
-    return [one.id for one in earlier_processes(result, history.reruns(result, same_model=True))]
-
-
 def reruns(deviation: float, count: int, **changes: Any) -> list[RunResult]:
     logs = np.linspace(-1, 1, count)
     return [run(log, **changes) for log in logs * deviation / logs.std(ddof=1)]
@@ -60,44 +53,34 @@ def test_without_other_specs_the_spread_is_assumed(count: int, history: History)
     assert spread_after(history, [run(log) for log in np.linspace(-0.03, 0.03, count)]) == ASSUMED
 
 
-def test_runs_of_the_same_settings_are_the_pool_however_they_were_timed(history: History) -> None:
-    timed = other(precision=0.05, max_seconds=9.0, repeats=3)
-    others = [
-        run(spec=other(**one)) for one in ({"batch_size": 4}, {"protocol": "as published"}, {"graph_break": True})
-    ]
-    same = [run(), run(spec=timed)]
-    assert pool_after(history, [*others, *same]) == [one.id for one in same]
-
-
-@pytest.mark.parametrize("field", ["transformers", "threads", "torch", "device_name", "driver", "triton"])
-def test_other_versions_threads_and_machines_are_in_no_pool(field: str, history: History) -> None:
-    there = dataclasses.replace(ENVIRONMENT, **{field: 7 if field == "threads" else "another"})
-    assert pool_after(history, [run(environment=there)]) == []
-
-
-def test_a_run_without_an_answer_is_in_no_pool(history: History) -> None:
-    void = run(compilation=dataclasses.replace(ok_result().compilation, recompiles_while_timing=1))
-    assert pool_after(history, [void, run(status="failed")]) == []
-
-
 DIFFER, UNKNOWN = Parity("differ", None, "NaN"), Parity("not comparable", None, "no float64 reference")
+VERSIONS = ("torch", "transformers", "device_name", "driver", "triton")
+VOID = dataclasses.replace(ok_result().compilation, recompiles_while_timing=1)
 
 
-def with_instructions(name: str) -> Environment:
-    return dataclasses.replace(ENVIRONMENT, settings={"instructions": name})
+def there(**changes: Any) -> dict[str, Any]:
+    return {"environment": dataclasses.replace(ENVIRONMENT, **changes)}
 
 
-AVX2 = {"environment": with_instructions("AVX2")}
+AVX2 = there(settings={"instructions": "AVX2"})
 
 
 @pytest.mark.parametrize(
-    ("there", "here", "pooled"),
+    ("before", "now", "pooled"),
     [
+        *(pytest.param(there(**{name: "another"}), {}, 0, id=name) for name in VERSIONS),
+        pytest.param({"spec": other(batch_size=4)}, {}, 0, id="batch"),
+        pytest.param({"spec": other(protocol="as published")}, {}, 0, id="protocol"),
+        pytest.param({"spec": other(graph_break=True)}, {}, 0, id="graph break"),
+        pytest.param({"spec": other(precision=0.05, max_seconds=9.0, repeats=3)}, {}, 1, id="timed otherwise"),
+        pytest.param(there(threads=7), {}, 0, id="threads"),
+        pytest.param({"compilation": VOID}, {}, 0, id="void"),
+        pytest.param({"status": "failed"}, {}, 0, id="failed"),
         pytest.param({"parity": DIFFER}, {}, 0, id="differs"),
         pytest.param({"parity": UNKNOWN}, {}, 0, id="not comparable"),
         pytest.param({"parity": None}, {}, 0, id="not compared"),
         pytest.param({"parity": DIFFER}, {"parity": DIFFER}, 0, id="both differ"),
-        pytest.param({"environment": with_instructions("AVX512")}, AVX2, 0, id="instructions"),
+        pytest.param(there(settings={"instructions": "AVX512"}), AVX2, 0, id="instructions"),
         pytest.param({}, AVX2, 0, id="an older run"),
         pytest.param({"parity": UNKNOWN}, {"parity": UNKNOWN}, 1, id="both not comparable"),
         pytest.param({"parity": None}, {"parity": None}, 1, id="both not compared"),
@@ -105,22 +88,23 @@ AVX2 = {"environment": with_instructions("AVX2")}
     ],
 )
 def test_only_runs_that_agree_are_pooled(
-    there: dict[str, Any], here: dict[str, Any], pooled: int, history: History
+    before: dict[str, Any], now: dict[str, Any], pooled: int, history: History
 ) -> None:
     """A good run of 1.30 times was once shown as 1.07 times, pooled with one that gave NaN."""
-    result = with_earlier_runs(after(history, [run(**there)], **here), (), history)
+    result = with_earlier_runs(after(history, [run(**before)], **now), (), history)
     assert len(result.earlier) == pooled and result.speedup.processes == 1 + pooled
 
 
 def test_a_repeat_leaves_out_processes_of_other_settings(history: History) -> None:
-    old = run(environment=dataclasses.replace(ENVIRONMENT, torch="2.11.0"))
+    old = run(**there(torch="2.11.0"))
     result = with_earlier_runs(after(history, [old]), old.as_processes(), history)
     assert result.earlier == () and result.warnings[-1].endswith("not counted here: 1.")
 
 
 def test_the_newest_runs_are_the_pool(history: History) -> None:
     earlier = [run(started_at=f"2026-11-{1 + number // 20:02}T{number % 20:02}:00:00Z") for number in range(40)]
-    assert pool_after(history, earlier) == [one.id for one in earlier[-(MOST_PROCESSES - 1) :]]
+    result = with_earlier_runs(after(history, earlier), (), history)
+    assert [one.id for one in result.earlier] == [one.id for one in earlier[-(MOST_PROCESSES - 1) :]]
 
 
 def test_a_process_counts_after_its_run_was_deleted() -> None:
@@ -145,12 +129,7 @@ def test_specs_that_were_repeated_here_are_pooled(history: History) -> None:
 
 @pytest.mark.parametrize(
     "changes",
-    [
-        {"environment": dataclasses.replace(ENVIRONMENT, device_name="Another CPU")},
-        {"environment": dataclasses.replace(ENVIRONMENT, torch="2.11.0")},
-        {"status": "failed"},
-        {"parity": DIFFER},
-    ],
+    [there(device_name="Another CPU"), there(torch="2.11.0"), {"status": "failed"}, {"parity": DIFFER}],
     ids=["device", "torch", "failed", "outputs differ"],
 )
 def test_other_runs_tell_nothing_of_the_spread(changes: dict[str, Any], history: History) -> None:

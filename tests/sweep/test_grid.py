@@ -37,9 +37,10 @@ def test_a_grid_is_every_combination_once_in_order() -> None:
 
 
 def test_the_presets_are_the_guides_table_and_the_bundled_checkpoints() -> None:
-    published = make_specs(PRESETS["published"])
-    assert len(published) == 12 * 3 * 2
-    assert {spec.checkpoint for spec in published if spec.text} == {"google/owlvit-base-patch32"}
+    guide = make_specs(PRESETS["published"])
+    assert len(guide) == 12 * 3 * 2
+    assert {spec.batch_size for spec in guide} == {row.batch_size for row in published.guide_rows()}
+    assert {spec.checkpoint for spec in guide if spec.text} == {"google/owlvit-base-patch32"}
     smoke = make_specs(PRESETS["smoke"])
     assert [spec.checkpoint for spec in smoke] == [one.id for one in catalog.CHECKPOINTS if one.bundled]
 
